@@ -1,0 +1,94 @@
+// The thing under test. A Backend opens a Session for one case; the Session runs and times operations with its own clock.
+// All participants call the same functions with the same arguments in the same order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/case.hpp"
+#include "bench/units.hpp"
+#include "bench/world.hpp"
+
+namespace p5 {
+
+// latency: ranks aligned, one operation. throughput: a burst of operations back to back, divided by their number.
+enum class Quantity { latency, throughput };
+
+struct SampleRequest {
+  int round = 0;  // index into Case::rounds
+  Quantity quantity = Quantity::throughput;
+  int operations = 1;  // per sample; latency: 1. Never more than slots()
+  int samples = 1;
+  // Fill outputs with poison before the last sample, whose results verify() then checks.
+  bool poison_last = false;
+};
+
+// Seconds per operation, [hosted rank][sample]; NaN for a hosted rank that is in no group of the round.
+using Times = std::vector<std::vector<double>>;
+
+// The first wrong element that a rank found. Values as text: a data type's own.
+struct WrongElement {
+  int rank = 0;
+  std::uint64_t offset = 0;  // element in the rank's output
+  std::string wanted, got;
+  bool guard = false;  // not an element but memory beside the buffer was overwritten; offset is in bytes
+};
+
+struct Verification {
+  std::uint64_t wrong_elements = 0;
+  std::optional<WrongElement> first;
+};
+
+// What the library chose for a case, where that is known.
+struct Selection {
+  std::string algorithm, protocol;
+  int channels = 0;
+  std::string source;
+};
+
+class Session {
+ public:
+  virtual ~Session() = default;
+  // Distinct buffers that operations rotate through: a rule of the case's bytes alone, never of the sweep.
+  virtual int slots() const = 0;
+  // Runs `operations` untimed, at least one.
+  virtual void warm_up(int round, int operations) = 0;
+  virtual Times sample(const SampleRequest& request) = 0;
+  // Checks all elements of the outputs of the hosted ranks: of the last sample's operations out of place; of one more
+  // operation on refilled buffers in place.
+  virtual Verification verify(int round) = 0;
+  virtual std::optional<Selection> selection() { return std::nullopt; }
+};
+
+// What a case costs before anything is known: for dividing the budget and for plan.
+struct CostModel {
+  Seconds latency{20e-6};
+  GBps bandwidth{1.0};
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::unique_ptr<Session> open(const Case& c) = 0;
+  // Memory that one rank needs for a case: all slots of input and output.
+  virtual Bytes memory_per_rank(const Case& c) const = 0;
+  virtual CostModel cost() const = 0;
+  // Whether ranks come back when one of them fails inside warm_up, sample or verify. If not, a failure there ends the job.
+  virtual bool recovers() const = 0;
+  // What the times stand for: "measured" or "simulated".
+  virtual std::string_view provenance() const { return "measured"; }
+};
+
+// A row of the table of backends, for `list` and for choosing one.
+struct BackendInfo {
+  std::string name, summary;
+};
+std::span<const BackendInfo> backend_table();
+std::vector<std::string> backend_names();
+
+}  // namespace p5

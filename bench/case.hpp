@@ -1,0 +1,48 @@
+// One thing to measure, as a value: all independent variables of a measurement, and nothing about machines or results.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/collective.hpp"
+#include "bench/data_type.hpp"
+#include "bench/units.hpp"
+
+namespace p5 {
+
+// Ranks that perform the operation together, by their number in the job. A pair's first rank is the source.
+using Group = std::vector<int>;
+// Disjoint groups that perform it at the same time. Ranks in no group pause.
+using Round = std::vector<Group>;
+
+struct Case {
+  std::string backend;
+  const Collective* collective = nullptr;
+  std::string pattern;  // p2p only, else ""
+  Bytes bytes;
+  Bytes bytes_per_rank;
+  DataType type = DataType::float32;
+  std::optional<ReduceOp> op;
+  std::optional<int> root;
+  bool in_place = false;
+  bool cuda_graph = false;
+  std::string registration = "none";  // "register" in reports
+  std::string group = "world";
+  int ranks = 1;  // of the largest group
+  int nodes = 1;  // that the largest group spans
+  std::string arm = "default";
+  std::map<std::string, std::string> settings;
+
+  Shape shape;
+  std::shared_ptr<const std::vector<Round>> rounds;  // one for a collective; shared between the sizes of a plan
+  bool pairs_sampled = false;                        // p2p: not all pairs of the job are in `rounds`
+};
+
+// "all_reduce 64 KiB float32 sum", "p2p one_way 8 B float32": for messages.
+std::string describe(const Case& c);
+
+}  // namespace p5

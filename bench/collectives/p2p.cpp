@@ -1,0 +1,34 @@
+// p2p: messages between two ranks, one way, both ways at once, or back and forth. Bandwidth counts one direction.
+#include "bench/collective.hpp"
+
+namespace p5 {
+
+namespace {
+
+Shape shape(Bytes size, bool, std::size_t element, int) {
+  const std::uint64_t count = (size.count + element - 1) / element;
+  return {count, count, {count * element}, {count * element}};
+}
+
+double bus_factor(int) { return 1.0; }
+
+int steps(int) { return 1; }
+
+std::vector<Segment> result(const Shape& shape, Member member, std::string_view pattern) {
+  if (member.rank == 0 && pattern == "one_way") return {};
+  return {{0, shape.output_elements, 1 - member.rank, 0}};
+}
+
+}  // namespace
+
+const Collective p2p{.name = "p2p",
+                     .summary = "pairs of ranks: one_way, both_ways, ping_pong (half a round trip)",
+                     .pairwise = true,
+                     .patterns = {"one_way", "both_ways", "ping_pong"},
+                     .shape = shape,
+                     .bus_factor = bus_factor,
+                     .steps = steps,
+                     .result = result,
+                     .in_place_offset = nullptr};
+
+}  // namespace p5

@@ -1,0 +1,17 @@
+// Data files that are compiled into the program (scripts/cmake/Embed.cmake).
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace p5::embedded {
+
+struct File {
+  std::string_view name;  // without folder
+  std::string_view text;
+};
+
+std::span<const File> platform_files();  // topo/platforms/*.json
+std::span<const File> report_files();    // reports/bars.json and the page
+
+}  // namespace p5::embedded

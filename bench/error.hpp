@@ -1,0 +1,42 @@
+// What can go wrong, as types, and the exit codes that say so. Only main turns one into the other.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace p5 {
+
+// The user was wrong: one sentence that names the input and the remedy.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The machine, the launcher or the file system does not let us measure.
+struct EnvironmentError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The thing under test failed during a case; the run goes on with the next one.
+struct CaseError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A fabric that went silent: what a timeout is to a real backend and a silent part to the simulator.
+struct StalledError : CaseError {
+  using CaseError::CaseError;
+};
+
+enum class ExitCode {
+  ok = 0,
+  usage = 2,
+  slow = 10,
+  wrong_data = 11,
+  unfinished = 12,  // a hang, a crash, an unfinished run
+  environment = 13,
+  inconclusive = 14,
+};
+
+// The code to return when both hold: wrong data, unfinished, environment, slow, inconclusive, in this order.
+ExitCode worse(ExitCode a, ExitCode b);
+
+}  // namespace p5

@@ -1,0 +1,53 @@
+// What came out of a case, as plain values. Times are seconds per operation, the slowest rank's of each sample.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/backend.hpp"
+#include "bench/case.hpp"
+#include "bench/statistics.hpp"
+
+namespace p5 {
+
+enum class Outcome { measured, skipped, failed };
+enum class Phase { open, warm_up, sample, verify };
+std::string_view name_of(Outcome outcome);
+std::string_view name_of(Phase phase);
+
+struct Series {
+  int operations_per_sample = 1;
+  std::vector<double> samples;  // in the order in which they were taken
+  Summary summary;
+  std::string stopped_because;  // "interval within 1 %", "share of the budget spent", "most samples"
+};
+
+struct PairResult {
+  int source = 0, destination = 0;
+  Seconds median;  // throughput: per message
+};
+
+struct Measurement {
+  Case measured_case;
+  Outcome outcome = Outcome::measured;
+  std::string because;  // skipped or failed: why
+  std::optional<Phase> failed_in;
+  std::optional<int> failed_rank;
+  std::optional<Series> latency;     // p2p and several groups: those of the slowest
+  std::optional<Series> throughput;
+  std::vector<PairResult> pairs;     // p2p: all rounds
+  Group slowest_group;               // p2p: the slowest pair
+  std::optional<int> slowest_rank;
+  std::vector<double> launches_s;    // median of each launch
+  std::uint64_t wrong_elements = 0;
+  std::optional<WrongElement> first_wrong;
+  std::optional<Selection> selection;
+  double wall_s = 0;                 // all phases of the case
+};
+
+// Algorithm and bus bandwidth of a time per operation (definitions of nccl-tests).
+GBps algorithm_bandwidth(const Case& c, Seconds time);
+GBps bus_bandwidth(const Case& c, Seconds time);
+
+}  // namespace p5

@@ -1,0 +1,30 @@
+// From options and the facts of the job to the cases to run, in the order in which they run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/backend.hpp"
+#include "bench/case.hpp"
+#include "bench/groups.hpp"
+#include "bench/options.hpp"
+
+namespace p5 {
+
+struct JobFacts {
+  NodeOfRank node_of_rank;
+  std::vector<Bytes> memory_of_node;  // available to the job's ranks on it; empty: no limit known
+  std::uint64_t seed = 1;             // of the shuffle and the drawn pairs
+};
+
+struct Plan {
+  std::vector<Case> cases;           // shuffled within the seed's order
+  Bytes max;                         // largest size in the plan
+  std::vector<std::string> remarks;  // what was changed and why: a lowered maximum, sampled pairs
+  Bytes memory_per_rank;             // of the largest case
+};
+
+// Throws UsageError when an explicit size does not fit or a choice makes no sense for this job.
+Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name);
+
+}  // namespace p5

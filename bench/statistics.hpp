@@ -1,0 +1,52 @@
+// Statistics of repeated times: medians with intervals that assume no distribution, quantiles that are refused when there
+// are too few samples, and the rule that says when to stop. Plain numbers in, plain numbers out; units are the caller's.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace p5 {
+
+struct Interval {
+  double low = 0, high = 0;
+  friend bool operator==(const Interval&, const Interval&) = default;
+};
+
+// Of a non-empty sample: the middle value, or the mean of the two middle ones.
+double median(std::vector<double> samples);
+
+// 95 % confidence interval of the median from order statistics, interpolated between the two nearest levels that they
+// allow (Hettmansperger and Sheather, Statistics & Probability Letters 4, 1986). Null below 6 samples: there even the
+// whole range covers less than 95 %.
+std::optional<Interval> median_interval(std::vector<double> samples);
+
+// Quantile q by linear interpolation between order statistics (type 7 of Hyndman and Fan, The American Statistician 50,
+// 1996). Null with fewer than 2/(1-q) samples, at which two are expected beyond it.
+std::optional<double> quantile(std::vector<double> samples, double q);
+
+struct Summary {
+  int samples = 0;
+  double median = 0;
+  std::optional<Interval> interval;
+  double min = 0, max = 0;
+  std::optional<double> p95, p99;
+};
+
+// Of a non-empty sample.
+Summary summarize(const std::vector<double>& samples);
+
+// When a series has enough samples: the interval's half-width is within `relative` of the median, and `least` are there.
+struct StoppingRule {
+  double relative = 0.01;
+  int least = 6;
+  int most = 250;
+};
+
+bool enough(const StoppingRule& rule, const std::vector<double>& samples);
+
+// How many samples to take next, having `taken`: doubling, so that few agreements between ranks are needed.
+int next_batch(const StoppingRule& rule, int taken);
+
+}  // namespace p5

@@ -1,0 +1,47 @@
+// Bytes, seconds and rates as types, and their spellings on a command line and in a report.
+// Sizes are binary unless written kB, MB, GB; rates are always decimal (1 GB/s = 1e9 bytes per second).
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace p5 {
+
+struct Bytes {
+  std::uint64_t count = 0;
+  friend auto operator<=>(const Bytes&, const Bytes&) = default;
+};
+
+struct Seconds {
+  double count = 0;
+  friend auto operator<=>(const Seconds&, const Seconds&) = default;
+};
+
+// Decimal gigabytes per second.
+struct GBps {
+  double count = 0;
+  friend auto operator<=>(const GBps&, const GBps&) = default;
+};
+
+constexpr GBps operator/(Bytes size, Seconds time) { return {static_cast<double>(size.count) / time.count * 1e-9}; }
+constexpr GBps operator*(GBps rate, double factor) { return {rate.count * factor}; }
+constexpr double microseconds(Seconds time) { return time.count * 1e6; }
+constexpr Bytes KiB(std::uint64_t count) { return {count << 10}; }
+constexpr Bytes MiB(std::uint64_t count) { return {count << 20}; }
+constexpr Bytes GiB(std::uint64_t count) { return {count << 30}; }
+
+// "8", "64K", "64KiB", "4G", "4GiB" are binary; "64kB", "4GB" decimal. Whole numbers from 1 to 2^63 - 1 only.
+// Throws UsageError naming the text.
+Bytes parse_bytes(std::string_view text);
+
+// "500ms", "30s", "10min", "2h"; a bare number is seconds. Finite and above zero. Throws UsageError naming the text.
+Seconds parse_duration(std::string_view text);
+
+// "8 B", "64 KiB", "4 GiB"; a size that is not a whole number of a unit is shown in the next smaller one.
+std::string to_text(Bytes size);
+// "850 ms", "12.3 s", "4 min 10 s".
+std::string to_text(Seconds time);
+
+}  // namespace p5

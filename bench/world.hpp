@@ -1,0 +1,42 @@
+// Who we are and how we agree: the processes or threads of a job as participants, each hosting one rank (MPI, threads) or
+// all of them (solo). Never timed. Every decision that changes how many operations run goes through the leader, so that
+// all ranks decide alike.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace p5 {
+
+class World {
+ public:
+  virtual ~World() = default;
+
+  virtual int ranks() const = 0;
+  // Ranks hosted by this participant, ascending. Those of participant 0 come first, and so on.
+  virtual const std::vector<int>& hosted() const = 0;
+  // True for exactly one participant: it decides, writes files and talks to the user.
+  virtual bool leads() const = 0;
+  virtual int participants() const = 0;
+  virtual int participant() const = 0;
+
+  // All participants' blobs in order, at the leader; empty elsewhere.
+  virtual std::vector<std::string> gather(const std::string& mine) = 0;
+  // The leader's blob, everywhere.
+  virtual std::string broadcast(const std::string& leaders) = 0;
+
+  void barrier() { gather(""), broadcast(""); }
+};
+
+// Numbers in a blob: participants run the same binary on the same architecture.
+inline std::string pack(const std::vector<double>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double)};
+}
+inline std::vector<double> unpack(const std::string& blob) {
+  std::vector<double> numbers(blob.size() / sizeof(double));
+  if (!numbers.empty()) std::memcpy(numbers.data(), blob.data(), numbers.size() * sizeof(double));
+  return numbers;
+}
+
+}  // namespace p5

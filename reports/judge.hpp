@@ -1,0 +1,22 @@
+// From a measurement and the machine's limits to a verdict. Bars stand in bars.json; a missing bar or limit is `unknown`.
+#pragma once
+
+#include "reports/report.hpp"
+
+namespace p5::reports {
+
+// comparable: false when something makes the figures unfit for judging (ranks share cores or a GPU); `why_not` says what.
+struct Fitness {
+  bool comparable = true;
+  std::string why_not;
+};
+
+Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology, const Fitness& fitness);
+
+// The run's grade: wrong, failed, slow, ok, in this order; unknown when nothing was judged.
+Grade overall(const std::vector<Result>& results);
+
+// What the process returns for a report whose plan was run to its end.
+ExitCode exit_code(const Report& report);
+
+}  // namespace p5::reports

@@ -1,0 +1,82 @@
+// The report as a value: everything a run leaves, judged. From here on nothing needs MPI, a GPU or the machine.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/error.hpp"
+#include "bench/measurement.hpp"
+#include "topo/finding.hpp"
+#include "topo/limits.hpp"
+#include "topo/topology.hpp"
+
+namespace p5::reports {
+
+enum class Grade { ok, slow, wrong, failed, unknown };
+std::string_view name_of(Grade grade);
+
+struct Verdict {
+  Grade grade = Grade::unknown;
+  std::string level;                // of the limit, "" when there is none
+  std::optional<GBps> limit;
+  std::optional<double> fraction;   // bus bandwidth over the limit
+  std::string binding;              // the part that limits
+  std::string because;              // one sentence
+};
+
+struct Result {
+  Measurement measurement;
+  Verdict verdict;
+};
+
+struct Suspect {
+  std::string kind;  // gpu, nic, node, link
+  std::string name;  // "n3g2", as in --fault
+  std::string host, instance;
+  double confidence = 0;
+  std::string evidence;
+  int partners_tested = 0;
+  std::string action;
+};
+
+struct RunInfo {
+  std::string version;
+  std::vector<std::string> command;  // arguments as given
+  std::string started, ended;        // UTC, ISO 8601; ended is "" while the run goes on
+  double wall_s = 0;
+  double budget_s = 0;
+  std::uint64_t seed = 0;
+  std::string cluster;
+  int ranks = 0, nodes = 0;
+  std::string backend;
+  std::vector<std::string> remarks;
+  std::string ended_by;  // "" unless something ended the run before its plan: a signal, a lost rank
+};
+
+struct Report {
+  std::string status = "partial";       // complete, partial
+  std::string provenance = "measured";  // measured, simulated, imported
+  Grade grade = Grade::unknown;         // the worst judged band
+  ExitCode exit_code = ExitCode::unfinished;
+  RunInfo run;
+  std::map<std::string, std::string> context;  // software and environment, allow-listed
+  topo::Topology topology;
+  topo::Limits limits;
+  std::vector<Result> results;  // "measurements" in JSON
+  std::vector<topo::Finding> findings;
+  std::vector<Suspect> suspects;
+};
+
+inline constexpr std::string_view schema_name = "p5bench.report/1";
+
+nlohmann::json to_json(const Report& report);
+// With the samples of each series, for the journal.
+nlohmann::json to_json(const Result& result, bool with_samples);
+// Throws UsageError naming what is missing or wrong.
+Report report_from_json(const nlohmann::json& j);
+Report read_report(const std::string& path);
+
+}  // namespace p5::reports
