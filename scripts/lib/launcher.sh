@@ -14,7 +14,7 @@ usable_cores() {
 prepare_launcher() {  # RANKS
   launcher=(mpirun -np "$1")
   # Options and variables below are Open MPI's own; other launchers need none of them.
-  mpirun --version 2>/dev/null | grep -q 'Open MPI' || return 0
+  [[ "$(mpirun --version 2>/dev/null)" == *"Open MPI"* ]] || return 0
   if [ "$(usable_cores)" -lt "$1" ]; then
     launcher+=(--oversubscribe)
   fi

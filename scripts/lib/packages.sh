@@ -54,7 +54,7 @@ missing_packages() {  # TABLE
 
 # False too where there is no apt.
 is_offered() {
-  apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'
+  [[ "$(apt-cache policy "$1" 2>/dev/null)" =~ Candidate:\ [^\(] ]]
 }
 
 # Prints what stands before apt-get to become root; fails where that cannot be.
