@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034  # the tables are read where this file is sourced
 # Says which of the packages that p5bench needs are missing, and installs them. Sourced by quickstart and test.
 
 # One line per package: its Debian name, and what shows that it is there. Probes rather than dpkg alone, so that a compiler
