@@ -1,0 +1,50 @@
+# shellcheck shell=bash
+# How to start ranks with the mpirun of this machine. Sourced by quickstart.
+
+# The cores that this process may use, as Open MPI counts its slots: without hyper-threads.
+usable_cores() {
+  local allowed cores
+  allowed=$(nproc)
+  cores=$(lscpu --parse=CORE,SOCKET 2>/dev/null | grep -v '^#' | sort -u | wc -l) || cores=0
+  [ "$cores" -gt 0 ] && [ "$cores" -lt "$allowed" ] || cores=$allowed
+  echo "$cores"
+}
+
+# Whether one process may read another's memory, as Open MPI does to pass large messages. A container's system call filter can
+# forbid it, and Open MPI 4 then complains about every message. Perl is part of every Debian; where nothing can be tried
+# the answer is yes, Open MPI's own assumption.
+can_read_other_processes() {
+  local call
+  case $(uname -m) in
+    x86_64) call=310 ;;
+    aarch64) call=270 ;;
+    *) return 0 ;;
+  esac
+  command -v perl >/dev/null || return 0
+  # shellcheck disable=SC2016  # perl's variables
+  perl -e '
+    my ($call, $text, $copy) = ($ARGV[0] + 0, "text", "....");
+    my $child = fork() // exit 0;
+    if (!$child) { sleep 60; exit 0; }
+    my ($into, $from) = map { pack("QQ", unpack("Q", pack("P", $_)), 4) } $copy, $text;
+    my $length = syscall($call, $child, $into, 1, $from, 1, 0);
+    kill "KILL", $child;
+    waitpid $child, 0;
+    exit($length == 4 ? 0 : 1);' "$call"
+}
+
+# Sets `launcher` to the command that starts RANKS ranks on this machine.
+prepare_launcher() {  # RANKS
+  launcher=(mpirun -np "$1")
+  # Options and variables below are Open MPI's own; other launchers need none of them.
+  [[ "$(mpirun --version 2>/dev/null)" == *"Open MPI"* ]] || return 0
+  if [ "$(usable_cores)" -lt "$1" ]; then
+    launcher+=(--oversubscribe)
+  fi
+  if ! can_read_other_processes; then
+    export OMPI_MCA_btl_vader_single_copy_mechanism=none
+  fi
+  if [ "$(id -u)" = 0 ]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+}

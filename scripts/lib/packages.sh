@@ -1,0 +1,117 @@
+# shellcheck shell=bash disable=SC2034  # the tables are read where this file is sourced
+# Says which of the packages that p5bench needs are missing, and installs them. Sourced by quickstart and test.
+
+# One line per package: its Debian name, and what shows that it is there. Probes rather than dpkg alone, so that a compiler
+# or an Open MPI that came another way is left in peace, and so that systems without apt can be checked too.
+build_packages="
+g++                  command g++
+cmake                command cmake
+ninja-build          command ninja
+pkg-config           command pkg-config
+libopenmpi-dev       command mpicxx
+openmpi-bin          command mpirun
+libhwloc-dev         header hwloc.h
+nlohmann-json3-dev   header nlohmann/json.hpp
+libcli11-dev         header CLI/CLI.hpp
+libfmt-dev           header fmt/core.h
+"
+test_packages="
+libgtest-dev         header gtest/gtest.h
+libgmock-dev         header gmock/gmock.h
+python3              file /usr/bin/python3
+python3-jsonschema   module jsonschema
+iproute2             command ip
+hwloc                command hwloc-calc
+chromium             command chromium
+"
+# What a system may not offer (Ubuntu has Chromium as a snap only); the tests that need it then say so.
+optional_packages="chromium"
+
+fail() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 13
+}
+
+has_header() {
+  command -v g++ >/dev/null && printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | g++ -x c++ -E - >/dev/null 2>&1
+}
+
+is_there() {  # KIND WHAT
+  case $1 in
+    command) PATH=$PATH:/usr/sbin:/sbin command -v "$2" >/dev/null ;;
+    file) [ -e "$2" ] ;;
+    header) has_header "$2" ;;
+    module) [ -x /usr/bin/python3 ] && /usr/bin/python3 -c "import $2" 2>/dev/null ;;
+  esac
+}
+
+missing_packages() {  # TABLE
+  local package kind what
+  while read -r package kind what; do
+    [ -z "$package" ] || is_there "$kind" "$what" || printf '%s ' "$package"
+  done <<<"$1"
+}
+
+# False too where there is no apt.
+is_offered() {
+  [[ "$(apt-cache policy "$1" 2>/dev/null)" =~ Candidate:\ [^\(] ]]
+}
+
+# Prints what stands before apt-get to become root; fails where that cannot be.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    return
+  elif ! command -v sudo >/dev/null; then
+    fail "missing packages: $*. You are not root and there is no sudo: have an administrator run apt-get install $*"
+  elif [ -t 0 ]; then
+    printf 'sudo '
+  else
+    printf 'sudo -n '  # nobody is there to type a password
+  fi
+}
+
+ensure_packages() {  # TABLE
+  local missing wanted="" package root
+  missing=$(missing_packages "$1")
+  [ -n "$missing" ] || return 0
+  if only_optional "$missing" && ! any_offered "$missing"; then
+    echo "not offered by this system: $missing(the tests that need it are left out)"
+    return 0
+  fi
+  command -v apt-get >/dev/null ||
+    fail "missing: $missing(Debian's names). This is no Debian-like system: install them by hand and start again"
+  # shellcheck disable=SC2086
+  root=$(as_root $missing)
+  $root apt-get update </dev/null
+  for package in $missing; do
+    if is_offered "$package" || ! is_optional "$package"; then
+      wanted+="$package "
+    else
+      echo "$package is not offered by this system; the tests that need it are left out"
+    fi
+  done
+  [ -n "$wanted" ] || return 0
+  echo "installing $wanted"
+  # shellcheck disable=SC2086
+  $root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $wanted </dev/null ||
+    fail "apt-get could not install: $wanted"
+}
+
+is_optional() {
+  [[ " $optional_packages " == *" $1 "* ]]
+}
+
+only_optional() {  # PACKAGES
+  local package
+  for package in $1; do
+    is_optional "$package" || return 1
+  done
+}
+
+any_offered() {  # PACKAGES
+  local package
+  for package in $1; do
+    ! is_offered "$package" || return 0
+  done
+  return 1
+}
