@@ -37,6 +37,25 @@ def chromium(page, *options):
         return done.stdout.decode()
 
 
+# What a reader does: keys on a curve and on a matrix, another size, and two clicks on the head of the busbw column.
+READER = """<script>
+document.addEventListener("DOMContentLoaded", () => {
+  const press = (target, key) => target.dispatchEvent(new KeyboardEvent("keydown", {key, cancelable: true}));
+  const chart = document.querySelector(".chart"), matrix = document.querySelector(".matrix");
+  press(chart, "End");
+  press(chart, "ArrowLeft");
+  const select = document.querySelector("#pairs select");
+  select.value = "0";
+  select.dispatchEvent(new Event("change"));
+  matrix.dispatchEvent(new FocusEvent("focus"));
+  for (let step = 0; step < 12; step++) press(matrix, "ArrowRight");
+  const head = [...document.querySelectorAll("#measurements th button")].find((b) => b.textContent.startsWith("busbw"));
+  head.click();
+  head.click();
+});
+</script></body>"""
+
+
 class Dom:
     """What the page is after its script ran, as text to search in."""
 
@@ -164,6 +183,17 @@ class Page(unittest.TestCase):
         self.assertEqual(dom.count("rect", "cell"), 0)
         self.assertEqual(dom.markup.count("<image "), 3)
         self.assertRegex(dom.markup, r"<text[^>]*>n11</text>")
+
+    def test_answers_keys_sizes_and_sorting(self):
+        page = pathlib.Path(self.folder.name) / "read.html"
+        page.write_text(self.pages["simulated.json"].read_text().replace("</body>", READER))
+        dom = Dom(chromium(page, "--dump-dom"))
+        self.assert_drawn(dom)
+        self.assertRegex(dom.text, r"512 MiB 4\d\.\d+ GB/s \(95 %: 4[\d.]+ to 4[\d.]+\), \d+ .s, 9\d\.\d % of the limit")
+        self.assertRegex(dom.text, r"rank 0 \(n0\) to rank 13 \(n1\): 0\.000\d+ GB/s, [\d.]+ .s, [\d.]+ % of the")
+        table = re.search(r'<table class="measurements">.*?</table>', dom.markup, re.S).group(0)
+        self.assertIn('aria-sort="descending"', table)
+        self.assertIn('<tbody><tr><th scope="row">all_reduce</th><td class="number">2 GiB</td>', table)
 
     def test_draws_at_the_width_of_a_phone(self):
         page = self.pages["simulated.json"]
