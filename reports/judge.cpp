@@ -22,7 +22,8 @@ std::vector<Bar> read_bars() {
   std::vector<Bar> bars;
   for (const embedded::File& file : embedded::report_files()) {
     if (file.name != "bars.json") continue;
-    for (const auto& row : nlohmann::json::parse(file.text).at("bars"))
+    const nlohmann::json bars_file = nlohmann::json::parse(file.text);
+    for (const nlohmann::json& row : bars_file.at("bars"))
       bars.push_back({.binding = row.at("binding"),
                       .collective = row.value("collective", ""),
                       .level = row.at("level"),

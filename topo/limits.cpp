@@ -206,7 +206,7 @@ json to_json(const Limits& limits) {
   for (const Limit& one : limits)
     list.push_back({{"name", one.name},
                     {"level", name_of(one.level)},
-                    {"rate_gb_per_s", one.rate.count},
+                    {"gb_per_s", one.rate.count},
                     {"binding", one.binding},
                     {"because", one.because}});
   return list;
@@ -217,7 +217,7 @@ Limits limits_from_json(const json& j) try {
   for (const json& one : j)
     limits.push_back({one.at("name"),
                       level_from(one.at("level")),
-                      {one.at("rate_gb_per_s").get<double>()},
+                      {one.at("gb_per_s").get<double>()},
                       one.at("binding"),
                       one.at("because")});
   return limits;

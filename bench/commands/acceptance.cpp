@@ -36,7 +36,7 @@ std::string cluster_name(const Options& options, const Machine& machine) {
   if (!options.cluster.empty()) return options.cluster;
   if (const char* scheduler = std::getenv("SLURM_CLUSTER_NAME"); scheduler && *scheduler && machine.backend_name != "sim") return scheduler;
   const std::string platform = machine.platform ? machine.platform->name : "hosts";
-  return fmt::format("{}-{}{}n", machine.backend_name == "sim" ? "sim-" : "", platform + "-", machine.topology.hosts.size());
+  return fmt::format("{}{}-{}n", machine.backend_name == "sim" ? "sim-" : "", platform, machine.topology.hosts.size());
 }
 
 reports::Report new_report(const Request& request, const Machine& machine, const Plan& plan, std::uint64_t seed) {
