@@ -1,5 +1,5 @@
-// One step of a case that all participants take together: each does its part, the leader sees all parts and decides, all
-// get the decision. When a part fails, all learn which rank failed and why, and none goes on alone.
+// One step of a case that all participants take together: each does its part, the leader sees all parts and decides,
+// all get the decision. When a part fails, all learn which rank failed and why, and none goes on alone.
 #pragma once
 
 #include <functional>

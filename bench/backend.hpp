@@ -1,5 +1,5 @@
-// The thing under test. A Backend opens a Session for one case; the Session runs and times operations with its own clock.
-// All participants call the same functions with the same arguments in the same order.
+// The thing under test. A Backend opens a Session for one case; the Session runs and times operations with its own
+// clock. All participants call the same functions with the same arguments in the same order.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +78,8 @@ class Backend {
   // Memory that one rank needs for a case: all slots of input and output.
   virtual Bytes memory_per_rank(const Case& c) const = 0;
   virtual CostModel cost() const = 0;
-  // Whether ranks come back when one of them fails inside warm_up, sample or verify. If not, a failure there ends the job.
+  // Whether ranks come back when one of them fails inside warm_up, sample or verify. If not, a failure there ends the
+  // job.
   virtual bool recovers() const = 0;
   // What the times stand for: "measured" or "simulated".
   virtual std::string_view provenance() const { return "measured"; }

@@ -18,19 +18,26 @@ std::string describe(const Case& c) {
 
 std::string_view name_of(Outcome outcome) {
   switch (outcome) {
-    case Outcome::measured: return "measured";
-    case Outcome::skipped: return "skipped";
-    case Outcome::failed: break;
+    case Outcome::measured:
+      return "measured";
+    case Outcome::skipped:
+      return "skipped";
+    case Outcome::failed:
+      break;
   }
   return "failed";
 }
 
 std::string_view name_of(Phase phase) {
   switch (phase) {
-    case Phase::open: return "open";
-    case Phase::warm_up: return "warm-up";
-    case Phase::sample: return "sample";
-    case Phase::verify: break;
+    case Phase::open:
+      return "open";
+    case Phase::warm_up:
+      return "warm-up";
+    case Phase::sample:
+      return "sample";
+    case Phase::verify:
+      break;
   }
   return "verify";
 }

@@ -40,13 +40,13 @@ struct Segment {
 struct Collective {
   std::string_view name;
   std::string_view summary;
-  bool reduces = false;   // takes a reduction operation
-  bool rooted = false;    // takes a root
-  bool pairwise = false;  // performed by pairs of ranks, in rounds; the others by the whole group
+  bool reduces = false;               // takes a reduction operation
+  bool rooted = false;                // takes a root
+  bool pairwise = false;              // performed by pairs of ranks, in rounds; the others by the whole group
   std::vector<std::string> patterns;  // kinds of traffic that are separate cases; empty: only one
 
-  // Shape for a message of `size` bytes (all ranks' bytes; one rank's with per_rank) of `element` bytes each. Where ranks
-  // share the message it is rounded up to the same number of elements, at least one, for each rank.
+  // Shape for a message of `size` bytes (all ranks' bytes; one rank's with per_rank) of `element` bytes each. Where
+  // ranks share the message it is rounded up to the same number of elements, at least one, for each rank.
   Shape (*shape)(Bytes size, bool per_rank, std::size_t element, int ranks) = nullptr;
 
   // Bus bandwidth = algorithm bandwidth * factor. Definition: nccl-tests, doc/PERFORMANCE.md.

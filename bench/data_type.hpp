@@ -95,16 +95,26 @@ using Bfloat16 = Float16Bits<7>;
 template <class Action>
 constexpr decltype(auto) with_type(DataType type, Action&& action) {
   switch (type) {
-    case DataType::int8: return action.template operator()<std::int8_t>();
-    case DataType::uint8: return action.template operator()<std::uint8_t>();
-    case DataType::int32: return action.template operator()<std::int32_t>();
-    case DataType::uint32: return action.template operator()<std::uint32_t>();
-    case DataType::int64: return action.template operator()<std::int64_t>();
-    case DataType::uint64: return action.template operator()<std::uint64_t>();
-    case DataType::float16: return action.template operator()<Float16>();
-    case DataType::bfloat16: return action.template operator()<Bfloat16>();
-    case DataType::float32: return action.template operator()<float>();
-    case DataType::float64: break;
+    case DataType::int8:
+      return action.template operator()<std::int8_t>();
+    case DataType::uint8:
+      return action.template operator()<std::uint8_t>();
+    case DataType::int32:
+      return action.template operator()<std::int32_t>();
+    case DataType::uint32:
+      return action.template operator()<std::uint32_t>();
+    case DataType::int64:
+      return action.template operator()<std::int64_t>();
+    case DataType::uint64:
+      return action.template operator()<std::uint64_t>();
+    case DataType::float16:
+      return action.template operator()<Float16>();
+    case DataType::bfloat16:
+      return action.template operator()<Bfloat16>();
+    case DataType::float32:
+      return action.template operator()<float>();
+    case DataType::float64:
+      break;
   }
   return action.template operator()<double>();
 }

@@ -19,7 +19,8 @@ struct EnvironmentError : std::runtime_error {
 
 // The thing under test failed during a case; the run goes on with the next one.
 struct CaseError : std::runtime_error {
-  explicit CaseError(const std::string& what, std::optional<int> at_rank = std::nullopt) : std::runtime_error(what), rank(at_rank) {}
+  explicit CaseError(const std::string& what, std::optional<int> at_rank = std::nullopt)
+      : std::runtime_error(what), rank(at_rank) {}
   std::optional<int> rank;  // where it failed, when that is not the participant that throws
 };
 

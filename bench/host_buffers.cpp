@@ -21,8 +21,10 @@ std::size_t rounded_up(std::size_t bytes) { return (bytes + guard_bytes - 1) / g
 
 template <class T>
 std::string as_text(T value) {
-  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) return fmt::format("{}", static_cast<float>(value));
-  else return fmt::format("{}", value);
+  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>)
+    return fmt::format("{}", static_cast<float>(value));
+  else
+    return fmt::format("{}", value);
 }
 
 template <class T>
@@ -52,7 +54,8 @@ void each_expected(const Case& c, const Place& place, std::uint64_t first, std::
 
 int slots_for(const Case& c, Bytes pool, int most) {
   const std::uint64_t one = (c.shape.input_elements + c.shape.output_elements) * size_of(c.type);
-  return static_cast<int>(std::clamp<std::uint64_t>(pool.count / std::max<std::uint64_t>(one, 1), 1, static_cast<std::uint64_t>(most)));
+  return static_cast<int>(
+      std::clamp<std::uint64_t>(pool.count / std::max<std::uint64_t>(one, 1), 1, static_cast<std::uint64_t>(most)));
 }
 
 Bytes host_memory(const Case& c, int slots) {
@@ -100,7 +103,8 @@ Pattern pattern_for(const Case& c, const Place& place, int round, int slot, std:
   std::uint64_t seed = pattern::hash(c.bytes.count, static_cast<std::uint64_t>(c.type), fill);
   seed = pattern::hash(seed, static_cast<std::uint64_t>(place.group.front()), static_cast<std::uint64_t>(round));
   seed = pattern::hash(seed, static_cast<std::uint64_t>(slot), 0);
-  return {.seed = seed, .ranks = place.member.ranks, .reduces = c.collective->reduces, .op = c.op.value_or(ReduceOp::sum)};
+  return {
+      .seed = seed, .ranks = place.member.ranks, .reduces = c.collective->reduces, .op = c.op.value_or(ReduceOp::sum)};
 }
 
 HostBuffers::HostBuffers(const Case& c, int slots)
@@ -139,7 +143,8 @@ void HostBuffers::fill(const Place& place, int round) {
 }
 
 void HostBuffers::poison_outputs() {
-  for (int slot = 0; slot < slots_; ++slot) std::memset(output(slot), std::to_integer<int>(poison_value), output_bytes_);
+  for (int slot = 0; slot < slots_; ++slot)
+    std::memset(output(slot), std::to_integer<int>(poison_value), output_bytes_);
 }
 
 Verification HostBuffers::check(const Place& place, int first, int count) const {
@@ -147,7 +152,8 @@ Verification HostBuffers::check(const Place& place, int first, int count) const 
   const int rank_in_job = place.group[static_cast<std::size_t>(place.member.rank)];
   for (int i = 0; i < count; ++i) {
     const int slot = (first + i) % slots_;
-    check_output(case_, place, pattern_for(case_, place, round_, slot, fills_), output(slot), 0, case_.shape.output_elements, v);
+    check_output(case_, place, pattern_for(case_, place, round_, slot, fills_), output(slot), 0,
+                 case_.shape.output_elements, v);
   }
   for (const Block& block : inputs_) check_guards(block, input_bytes_, rank_in_job, v);
   for (const Block& block : outputs_) check_guards(block, output_bytes_, rank_in_job, v);

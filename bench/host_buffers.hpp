@@ -29,8 +29,8 @@ struct Place {
 };
 std::optional<Place> place_in(const Round& round, int rank, int root);
 
-// Writes what has to be in elements [first, first + count) of a rank's output to `data`, whose start is element `first`.
-// Elements that the collective does not write at this rank are left alone.
+// Writes what has to be in elements [first, first + count) of a rank's output to `data`, whose start is element
+// `first`. Elements that the collective does not write at this rank are left alone.
 void write_expected(const Case& c, const Place& place, const Pattern& pattern, std::byte* data, std::uint64_t first,
                     std::uint64_t count);
 // Compares the same elements; adds what is wrong to `v`.

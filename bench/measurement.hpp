@@ -34,16 +34,16 @@ struct Measurement {
   std::string because;  // skipped or failed: why
   std::optional<Phase> failed_in;
   std::optional<int> failed_rank;
-  std::optional<Series> latency;     // p2p and several groups: those of the slowest
+  std::optional<Series> latency;  // p2p and several groups: those of the slowest
   std::optional<Series> throughput;
-  std::vector<PairResult> pairs;     // p2p: all rounds
-  Group slowest_group;               // p2p: the slowest pair
+  std::vector<PairResult> pairs;  // p2p: all rounds
+  Group slowest_group;            // p2p: the slowest pair
   std::optional<int> slowest_rank;
-  std::vector<double> launches_s;    // median of each launch
+  std::vector<double> launches_s;  // median of each launch
   std::uint64_t wrong_elements = 0;
   std::optional<WrongElement> first_wrong;
   std::optional<Selection> selection;
-  double wall_s = 0;                 // all phases of the case
+  double wall_s = 0;  // all phases of the case
 };
 
 // Algorithm and bus bandwidth of a time per operation (definitions of nccl-tests).

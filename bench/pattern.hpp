@@ -35,7 +35,8 @@ constexpr std::uint64_t hash(std::uint64_t seed, std::uint64_t rank, std::uint64
 inline constexpr std::uint64_t shared = ~std::uint64_t{0} - 1;
 
 template <class T>
-inline constexpr bool is_floating = std::is_floating_point_v<T> || std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
+inline constexpr bool is_floating =
+    std::is_floating_point_v<T> || std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
 
 // Significant bits of a floating-point type: all integers up to 2^precision are exact.
 template <class T>
@@ -49,8 +50,10 @@ template <class T>
 constexpr T scaled(std::int64_t value, int exponent) {
   const double factor = std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent) << 52);
   const double exact = static_cast<double>(value) * factor;
-  if constexpr (std::is_same_v<T, double>) return exact;
-  else return T(static_cast<float>(exact));
+  if constexpr (std::is_same_v<T, double>)
+    return exact;
+  else
+    return T(static_cast<float>(exact));
 }
 
 // The exponent that all ranks share for one element: -2 to 2, within float16 for all values below 2^13.
@@ -72,7 +75,7 @@ template <class T>
 constexpr T copied(const Pattern& p, int rank, std::uint64_t index) {
   const std::uint64_t random = hash(p.seed, static_cast<std::uint64_t>(rank), index);
   if constexpr (is_floating<T>) {
-    const std::int64_t bound = (std::int64_t{1} << precision<T>) - 1;
+    const std::int64_t bound = (std::int64_t{1} << precision<T>)-1;
     return scaled<T>(between(random, -bound, bound), static_cast<int>(random >> 61) - 4);
   } else {
     return static_cast<T>(random);
@@ -148,7 +151,7 @@ constexpr std::uint64_t prod_shared(const Pattern& p, std::uint64_t index) { ret
 
 template <class T>
 constexpr std::int64_t prod_total(const Pattern& p, std::uint64_t index) {
-  const std::int64_t bound = (std::int64_t{1} << precision<T>) - 1;
+  const std::int64_t bound = (std::int64_t{1} << precision<T>)-1;
   const std::int64_t magnitude = between(hash(p.seed, shared, index), 1, bound);
   return hash(p.seed, shared, ~index) & 1 ? -magnitude : magnitude;
 }
@@ -172,8 +175,10 @@ constexpr T prod_input(const Pattern& p, int rank, std::uint64_t index) {
 
 template <class T>
 constexpr T prod_result(const Pattern& p, std::uint64_t index) {
-  if constexpr (is_floating<T>) return scaled<T>(prod_total<T>(p, index), 0);
-  else return static_cast<T>(prod_shared(p, index));
+  if constexpr (is_floating<T>)
+    return scaled<T>(prod_total<T>(p, index), 0);
+  else
+    return static_cast<T>(prod_shared(p, index));
 }
 
 // --- min and max: the winner has the extreme value, all others lie beyond it by their own gap.
@@ -185,16 +190,18 @@ inline constexpr std::int64_t extreme_span =
 
 template <class T>
 constexpr std::int64_t extreme_value(const Pattern& p, std::uint64_t index) {
-  constexpr std::int64_t span = extreme_span<T>;
-  const std::uint64_t random = hash(p.seed, shared, index);
-  if constexpr (std::is_unsigned_v<T>) return between(random, span, 2 * span);
-  else return between(random, -span, span);
+  return between(hash(p.seed, shared, index), -extreme_span<T>, extreme_span<T>);
 }
 
+// Unsigned values lie around half the range, where comparing them as signed goes wrong.
 template <class T>
 constexpr T extreme_from(const Pattern& p, std::int64_t value, std::uint64_t index) {
-  if constexpr (is_floating<T>) return scaled<T>(value, shared_exponent(p, index));
-  else return static_cast<T>(value);
+  if constexpr (is_floating<T>)
+    return scaled<T>(value, shared_exponent(p, index));
+  else if constexpr (std::is_unsigned_v<T>)
+    return static_cast<T>(static_cast<std::uint64_t>(value) + (std::uint64_t{1} << (sizeof(T) * 8 - 1)));
+  else
+    return static_cast<T>(value);
 }
 
 template <class T>
@@ -210,12 +217,14 @@ constexpr T extreme_result(const Pattern& p, std::uint64_t index) {
   return extreme_from<T>(p, extreme_value<T>(p, index), index);
 }
 
-// --- avg: two ranks give values of one sign, the others zero; the sum neither cancels nor overflows. The average of 8-bit
-// integers over more than 126 ranks is 0 whatever they give: there only a result that is not 0 is seen to be wrong.
+// --- avg: two ranks give values of one sign, the others zero; the sum neither cancels nor overflows. The average of
+// 8-bit integers over more than 126 ranks is 0 whatever they give: there only a result that is not 0 is seen to be
+// wrong.
 
 template <class T>
-inline constexpr std::int64_t avg_bound = is_floating<T> ? (std::int64_t{1} << (precision<T> - 1)) - 1
-                                                         : (std::int64_t{1} << (sizeof(T) < 8 ? sizeof(T) * 8 - 2 : 52)) - 1;
+inline constexpr std::int64_t avg_bound = is_floating<T>
+                                              ? (std::int64_t{1} << (precision<T> - 1)) - 1
+                                              : (std::int64_t{1} << (sizeof(T) < 8 ? sizeof(T) * 8 - 2 : 52)) - 1;
 
 constexpr int second_of_two(const Pattern& p, std::uint64_t index) {
   if (p.ranks == 1) return -1;
@@ -235,8 +244,10 @@ constexpr bool avg_negative(const Pattern& p, std::uint64_t index) {
 
 template <class T>
 constexpr T avg_from(const Pattern& p, std::int64_t value, std::uint64_t index) {
-  if constexpr (is_floating<T>) return scaled<T>(avg_negative<T>(p, index) ? -value : value, shared_exponent(p, index));
-  else return static_cast<T>(value);
+  if constexpr (is_floating<T>)
+    return scaled<T>(avg_negative<T>(p, index) ? -value : value, shared_exponent(p, index));
+  else
+    return static_cast<T>(value);
 }
 
 template <class T>
@@ -251,8 +262,10 @@ constexpr T avg_result(const Pattern& p, std::uint64_t index) {
   const std::int64_t sum = avg_value<T>(p, 0, index) + (p.ranks > 1 ? avg_value<T>(p, 1, index) : 0);
   if constexpr (is_floating<T>) {
     const double exact = scaled<double>(avg_negative<T>(p, index) ? -sum : sum, shared_exponent(p, index)) / p.ranks;
-    if constexpr (std::is_same_v<T, double>) return exact;
-    else return T(static_cast<float>(exact));
+    if constexpr (std::is_same_v<T, double>)
+      return exact;
+    else
+      return T(static_cast<float>(exact));
   } else {
     return static_cast<T>(sum / p.ranks);
   }
@@ -265,11 +278,15 @@ template <class T>
 constexpr T input_element(const Pattern& p, int rank, std::uint64_t index) {
   if (!p.reduces) return pattern::copied<T>(p, rank, index);
   switch (p.op) {
-    case ReduceOp::sum: return pattern::sum_input<T>(p, rank, index);
-    case ReduceOp::prod: return pattern::prod_input<T>(p, rank, index);
-    case ReduceOp::avg: return pattern::avg_input<T>(p, rank, index);
+    case ReduceOp::sum:
+      return pattern::sum_input<T>(p, rank, index);
+    case ReduceOp::prod:
+      return pattern::prod_input<T>(p, rank, index);
+    case ReduceOp::avg:
+      return pattern::avg_input<T>(p, rank, index);
     case ReduceOp::min:
-    case ReduceOp::max: break;
+    case ReduceOp::max:
+      break;
   }
   return pattern::extreme_input<T>(p, rank, index);
 }
@@ -278,11 +295,15 @@ constexpr T input_element(const Pattern& p, int rank, std::uint64_t index) {
 template <class T>
 constexpr T reduced_element(const Pattern& p, std::uint64_t index) {
   switch (p.op) {
-    case ReduceOp::sum: return pattern::sum_result<T>(p, index);
-    case ReduceOp::prod: return pattern::prod_result<T>(p, index);
-    case ReduceOp::avg: return pattern::avg_result<T>(p, index);
+    case ReduceOp::sum:
+      return pattern::sum_result<T>(p, index);
+    case ReduceOp::prod:
+      return pattern::prod_result<T>(p, index);
+    case ReduceOp::avg:
+      return pattern::avg_result<T>(p, index);
     case ReduceOp::min:
-    case ReduceOp::max: break;
+    case ReduceOp::max:
+      break;
   }
   return pattern::extreme_result<T>(p, index);
 }
@@ -291,7 +312,8 @@ constexpr T reduced_element(const Pattern& p, std::uint64_t index) {
 template <class T>
 constexpr std::uint64_t distance_in_units(T a, T b) {
   if constexpr (pattern::is_floating<T>) {
-    using Word = std::conditional_t<sizeof(T) == 8, std::int64_t, std::conditional_t<sizeof(T) == 4, std::int32_t, std::int16_t>>;
+    using Word = std::conditional_t<sizeof(T) == 8, std::int64_t,
+                                    std::conditional_t<sizeof(T) == 4, std::int32_t, std::int16_t>>;
     const auto ordered = [](T value) {  // monotone in the value
       const auto word = static_cast<std::int64_t>(std::bit_cast<Word>(value));
       return word < 0 ? static_cast<std::int64_t>(std::numeric_limits<Word>::min()) - word - 1 : word;

@@ -72,8 +72,9 @@ struct Maker {
   }
 
   // All sizes of one collective, pattern and type; sizes that round to the same message once.
-  void add_sizes(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& pattern, DataType type,
-                 std::optional<ReduceOp> op, const std::function<std::shared_ptr<const std::vector<Round>>(Bytes)>& rounds_of) {
+  void add_sizes(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& pattern,
+                 DataType type, std::optional<ReduceOp> op,
+                 const std::function<std::shared_ptr<const std::vector<Round>>(Bytes)>& rounds_of) {
     std::set<std::uint64_t> seen;
     for (Bytes size : sizes) {
       Case c = make(collective, pattern, size, type, rounds_of(size));
@@ -93,8 +94,9 @@ struct Maker {
     all_rounds = std::make_shared<std::vector<Round>>(pairs.rounds);
     few_rounds = std::make_shared<std::vector<Round>>(sample_pairs(job.node_of_rank));
     if (pairs.sampled)
-      plan.remarks.push_back(fmt::format("p2p: {} ranks have too many pairs to measure all; {} rounds were drawn with the seed",
-                                         ranks(), pairs.rounds.size()));
+      plan.remarks.push_back(
+          fmt::format("p2p: {} ranks have too many pairs to measure all; {} rounds were drawn with the seed", ranks(),
+                      pairs.rounds.size()));
     // All pairs where latency, the change to bandwidth, and bandwidth show; elsewhere one pair of each kind.
     std::set<std::uint64_t> thorough{sizes.front().count};
     for (Bytes target : {MiB(1), MiB(256)}) thorough.insert(nearest_size(sizes, target).count);
@@ -110,7 +112,8 @@ struct Maker {
   }
 
   void add_groups(const std::vector<Bytes>& sizes, const Collective& collective) {
-    const auto rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{make_groups(options.group, job.node_of_rank)});
+    const auto rounds =
+        std::make_shared<const std::vector<Round>>(std::vector<Round>{make_groups(options.group, job.node_of_rank)});
     const auto rounds_of = [&](Bytes) { return rounds; };
     for (DataType type : options.types) {
       if (!collective.reduces) {
@@ -148,11 +151,13 @@ struct Maker {
     for (int node : job.node_of_rank) ++ranks_on[static_cast<std::size_t>(node)];
     for (const Case& c : plan.cases) {
       for (std::size_t node = 0; node < ranks_on.size(); ++node) {
-        const double needed = static_cast<double>(backend.memory_per_rank(c).count) * static_cast<double>(ranks_on[node]);
+        const double needed =
+            static_cast<double>(backend.memory_per_rank(c).count) * static_cast<double>(ranks_on[node]);
         const double available = static_cast<double>(job.memory_of_node[node].count) * memory_share;
         if (needed > available)
-          return fmt::format("{} needs {:.1f} GiB of buffers for the {} ranks of one host; {:.1f} GiB may be used there",
-                             describe(c), needed / (1 << 30), ranks_on[node], available / (1 << 30));
+          return fmt::format(
+              "{} needs {:.1f} GiB of buffers for the {} ranks of one host; {:.1f} GiB may be used there", describe(c),
+              needed / (1 << 30), ranks_on[node], available / (1 << 30));
       }
     }
     return "";
@@ -168,7 +173,8 @@ std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
     return sizes;
   }
   if (options.min > max)
-    throw UsageError(fmt::format("--min {} is above the default maximum of {} here; give --max too", to_text(options.min), to_text(max)));
+    throw UsageError(fmt::format("--min {} is above the default maximum of {} here; give --max too",
+                                 to_text(options.min), to_text(max)));
   return sizes_between(options.min, max, options.factor);
 }
 
@@ -189,14 +195,17 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   maker.add_all(sizes);
   std::string misfit = maker.what_does_not_fit();
   const bool may_lower = options.sizes.empty() && !options.max_given;
-  if (!misfit.empty() && !may_lower) throw UsageError(misfit + ". Lower --max or --sizes, or start fewer ranks per host");
+  if (!misfit.empty() && !may_lower)
+    throw UsageError(misfit + ". Lower --max or --sizes, or start fewer ranks per host");
   while (!misfit.empty()) {
-    if (sizes.size() == 1) throw UsageError(misfit + ". Even the smallest size does not fit; lower --min or start fewer ranks per host");
+    if (sizes.size() == 1)
+      throw UsageError(misfit + ". Even the smallest size does not fit; lower --min or start fewer ranks per host");
     sizes.pop_back();
     maker.add_all(sizes);
     const std::string next = maker.what_does_not_fit();
     if (next.empty())
-      maker.plan.remarks.push_back(fmt::format("maximum size lowered from {} to {}: {}", to_text(wanted), to_text(sizes.back()), misfit));
+      maker.plan.remarks.push_back(
+          fmt::format("maximum size lowered from {} to {}: {}", to_text(wanted), to_text(sizes.back()), misfit));
     misfit = next;
   }
   if (maker.plan.cases.empty()) throw UsageError("nothing to measure: " + join(maker.plan.remarks, "; "));

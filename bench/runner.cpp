@@ -1,5 +1,5 @@
-// The way of one measurement: open, warm up, sample until the leader has enough, verify. Participants differ only in that
-// the leader decides.
+// The way of one measurement: open, warm up, sample until the leader has enough, verify. Participants differ only in
+// that the leader decides.
 #include "bench/runner.hpp"
 
 #include <algorithm>
@@ -37,7 +37,8 @@ std::string flatten(const Times& times) {
 // The samples of one round at the leader: for each group the slowest member's time of each sample.
 class RoundSamples {
  public:
-  RoundSamples(const Round& round, int ranks) : round_(round), groups_(round.size()), slowest_count_(static_cast<std::size_t>(ranks)) {}
+  RoundSamples(const Round& round, int ranks)
+      : round_(round), groups_(round.size()), slowest_count_(static_cast<std::size_t>(ranks)) {}
 
   // parts: of each participant, [hosted rank][sample] flattened; hosted ranks of all participants ascend.
   void add(const std::vector<std::string>& parts, int samples) {
@@ -72,7 +73,8 @@ class RoundSamples {
   }
 
   int slowest_rank(const Group& group) const {
-    return *std::ranges::max_element(group, {}, [&](int rank) { return slowest_count_[static_cast<std::size_t>(rank)]; });
+    return *std::ranges::max_element(group, {},
+                                     [&](int rank) { return slowest_count_[static_cast<std::size_t>(rank)]; });
   }
 
  private:
@@ -93,7 +95,8 @@ Next decode(const std::string& text) {
 
 class CaseRun {
  public:
-  CaseRun(World& world, Backend& backend, const Case& c, const RunnerOptions& options, Seconds share, Watchdog* watchdog)
+  CaseRun(World& world, Backend& backend, const Case& c, const RunnerOptions& options, Seconds share,
+          Watchdog* watchdog)
       : world_(world), backend_(backend), case_(c), options_(options), share_(share), watchdog_(watchdog) {
     result_.measured_case = c;
   }
@@ -101,7 +104,8 @@ class CaseRun {
   Measurement run() {
     const auto start = Clock::now();
     try {
-      step(Phase::open, [&] { return session_ = backend_.open(case_), ""; }, nothing);
+      step(
+          Phase::open, [&] { return session_ = backend_.open(case_), ""; }, nothing);
       for (std::size_t round = 0; round < case_.rounds->size(); ++round) run_round(static_cast<int>(round));
       result_.selection = session_->selection();
     } catch (const PhaseFailed& failed) {
@@ -130,7 +134,8 @@ class CaseRun {
 
   void run_round(int round) {
     const Round& groups = (*case_.rounds)[static_cast<std::size_t>(round)];
-    step(Phase::warm_up, [&] { return session_->warm_up(round, 1), ""; }, nothing);
+    step(
+        Phase::warm_up, [&] { return session_->warm_up(round, 1), ""; }, nothing);
     const int operations = choose_operations(round);
     // Each round and quantity gets its part of what is left, so that a quick one leaves more to the next.
     const auto rounds_left = static_cast<double>(case_.rounds->size()) - round;
@@ -141,27 +146,31 @@ class CaseRun {
       if (world_.leads()) keep(groups, samples, 1, stopped, result_.latency, false);
     }
     RoundSamples samples(groups, world_.ranks());
-    const std::string stopped = take(round, Quantity::throughput, operations, {part.count * (1 - latency_share)}, samples);
+    const std::string stopped =
+        take(round, Quantity::throughput, operations, {part.count * (1 - latency_share)}, samples);
     verify(round, operations, samples);
     if (world_.leads()) keep(groups, samples, operations, stopped, result_.throughput, true);
   }
 
   // Operations per burst, from the fastest of three single ones.
   int choose_operations(int round) {
-    const SampleRequest single{.round = round, .quantity = Quantity::throughput, .operations = 1, .samples = 3, .poison_last = false};
-    const std::string answer = step(Phase::warm_up, [&] { return flatten(session_->sample(single)); },
-                                    [&](const std::vector<std::string>& parts) {
-                                      RoundSamples trial((*case_.rounds)[static_cast<std::size_t>(round)], world_.ranks());
-                                      trial.add(parts, single.samples);
-                                      double one = burst_s;
-                                      for (const auto& group : trial.groups()) one = std::min(one, *std::ranges::min_element(group));
-                                      const double fitting = std::ceil(burst_s / std::max(one, 1e-9));
-                                      return encode({0, std::clamp(fitting, 1.0, static_cast<double>(session_->slots()))});
-                                    });
+    const SampleRequest single{
+        .round = round, .quantity = Quantity::throughput, .operations = 1, .samples = 3, .poison_last = false};
+    const std::string answer = step(
+        Phase::warm_up, [&] { return flatten(session_->sample(single)); },
+        [&](const std::vector<std::string>& parts) {
+          RoundSamples trial((*case_.rounds)[static_cast<std::size_t>(round)], world_.ranks());
+          trial.add(parts, single.samples);
+          double one = burst_s;
+          for (const auto& group : trial.groups()) one = std::min(one, *std::ranges::min_element(group));
+          const double fitting = std::ceil(burst_s / std::max(one, 1e-9));
+          return encode({0, std::clamp(fitting, 1.0, static_cast<double>(session_->slots()))});
+        });
     return static_cast<int>(decode(answer).operations);
   }
 
-  // Samples until the stopping rule holds in all groups or the part of the budget is spent. Returns which, at the leader.
+  // Samples until the stopping rule holds in all groups or the part of the budget is spent. Returns which, at the
+  // leader.
   std::string take(int round, Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
     StoppingRule rule;
     if (case_.bytes < options_.tight_from) rule.relative *= 2;
@@ -171,18 +180,20 @@ class CaseRun {
     while (count > 0) {
       const SampleRequest request{
           .round = round, .quantity = quantity, .operations = operations, .samples = count, .poison_last = false};
-      const std::string answer = step(Phase::sample, [&] { return flatten(session_->sample(request)); },
-                                      [&](const std::vector<std::string>& parts) {
-                                        samples.add(parts, count);
-                                        return encode({decide_next(rule, samples, operations, {part.count - since(start).count}, stopped), 1});
-                                      });
+      const std::string answer = step(
+          Phase::sample, [&] { return flatten(session_->sample(request)); },
+          [&](const std::vector<std::string>& parts) {
+            samples.add(parts, count);
+            return encode({decide_next(rule, samples, operations, {part.count - since(start).count}, stopped), 1});
+          });
       count = static_cast<int>(decode(answer).samples);
     }
     return stopped;
   }
 
   // How many samples come next, at the leader; none when one of the reasons to stop holds, which is then named.
-  static double decide_next(const StoppingRule& rule, const RoundSamples& samples, int operations, Seconds left, std::string& stopped) {
+  static double decide_next(const StoppingRule& rule, const RoundSamples& samples, int operations, Seconds left,
+                            std::string& stopped) {
     if (samples.all_enough(rule)) {
       stopped = fmt::format("interval within {:g} %", rule.relative * 100);
       return 0;
@@ -197,24 +208,28 @@ class CaseRun {
     return std::clamp(fitting, 0.0, static_cast<double>(next));
   }
 
-  // One more sample into poisoned outputs, which are then checked: the data that was timed is the data that is verified.
+  // One more sample into poisoned outputs, which are then checked: the data that was timed is the data that is
+  // verified.
   void verify(int round, int operations, RoundSamples& samples) {
     const SampleRequest last{
         .round = round, .quantity = Quantity::throughput, .operations = operations, .samples = 1, .poison_last = true};
-    step(Phase::sample, [&] { return flatten(session_->sample(last)); },
-         [&](const std::vector<std::string>& parts) { return samples.add(parts, 1), ""; });
-    step(Phase::verify, [&] { return encode_verification(session_->verify(round)); },
-         [&](const std::vector<std::string>& parts) {
-           for (const std::string& part : parts) add_verification(part);
-           return "";
-         });
+    step(
+        Phase::sample, [&] { return flatten(session_->sample(last)); },
+        [&](const std::vector<std::string>& parts) { return samples.add(parts, 1), ""; });
+    step(
+        Phase::verify, [&] { return encode_verification(session_->verify(round)); },
+        [&](const std::vector<std::string>& parts) {
+          for (const std::string& part : parts) add_verification(part);
+          return "";
+        });
   }
 
   // "" when all is right, else lines: count, rank, offset, guard, wanted, got.
   static std::string encode_verification(const Verification& v) {
     if (v.wrong_elements == 0) return "";
     const WrongElement first = v.first.value_or(WrongElement{});
-    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", v.wrong_elements, first.rank, first.offset, first.guard ? 1 : 0, first.wanted, first.got);
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", v.wrong_elements, first.rank, first.offset, first.guard ? 1 : 0,
+                       first.wanted, first.got);
   }
 
   void add_verification(const std::string& text) {
@@ -226,8 +241,11 @@ class CaseRun {
     }
     result_.wrong_elements += std::stoull(lines.at(0));
     if (result_.first_wrong) return;
-    result_.first_wrong = WrongElement{
-        .rank = std::stoi(lines.at(1)), .offset = std::stoull(lines.at(2)), .wanted = lines.at(4), .got = lines.at(5), .guard = lines.at(3) == "1"};
+    result_.first_wrong = WrongElement{.rank = std::stoi(lines.at(1)),
+                                       .offset = std::stoull(lines.at(2)),
+                                       .wanted = lines.at(4),
+                                       .got = lines.at(5),
+                                       .guard = lines.at(3) == "1"};
   }
 
   // Adds a round to the result: its pairs, and its slowest group where that is the slowest so far.
@@ -279,7 +297,8 @@ Start decide_start(const std::vector<Case>& cases, std::size_t index, const Cost
 }
 
 // Time until all cases have run, from the pace so far: predictions are for dividing, not for believing.
-Seconds estimate_left(const std::vector<Case>& cases, std::size_t index, const CostModel& cost, Seconds elapsed, Seconds left) {
+Seconds estimate_left(const std::vector<Case>& cases, std::size_t index, const CostModel& cost, Seconds elapsed,
+                      Seconds left) {
   double done = 0, open = 0;
   for (std::size_t i = 0; i < cases.size(); ++i) (i < index ? done : open) += predict(cases[i], cost).count;
   if (done <= 0) return {std::min(open, left.count)};
@@ -323,8 +342,10 @@ std::vector<Measurement> run_cases(World& world, Backend& backend, const std::ve
     }
     if (watchdog) watchdog->expect("the start of " + describe(cases[i]), options.timeout);
     const std::vector<double> agreed = unpack(world.broadcast(decision));
-    Measurement m = agreed.at(0) != 0 ? skipped(cases[i], "budget")
-                                      : CaseRun(world, backend, cases[i], options, {agreed.at(1)}, watchdog ? &*watchdog : nullptr).run();
+    Measurement m =
+        agreed.at(0) != 0
+            ? skipped(cases[i], "budget")
+            : CaseRun(world, backend, cases[i], options, {agreed.at(1)}, watchdog ? &*watchdog : nullptr).run();
     if (watchdog) watchdog->rest();
     if (world.leads()) observer.case_finished(m);
     measurements.push_back(std::move(m));

@@ -1,5 +1,5 @@
-// Runs the cases of a plan on all ranks and hands each finished Measurement to the observer. It does not print, judge or
-// write.
+// Runs the cases of a plan on all ranks and hands each finished Measurement to the observer. It does not print, judge
+// or write.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 namespace p5 {
 
 struct RunnerOptions {
-  Seconds budget{600};      // wall time that cases may take
-  Seconds timeout{30};      // without progress, for backends that cannot recover
+  Seconds budget{600};  // wall time that cases may take
+  Seconds timeout{30};  // without progress, for backends that cannot recover
   // Called with what was being done when a step of such a backend does not end; expected not to return.
   std::function<void(const std::string&)> on_hang;
   Bytes latency_up_to = MiB(1);
@@ -33,8 +33,8 @@ class Observer {
   virtual void case_finished(const Measurement& m) = 0;
 };
 
-// Thrown out of run() when this participant failed inside a phase in which others may wait for it for ever: the job has to
-// end now.
+// Thrown out of run() when this participant failed inside a phase in which others may wait for it for ever: the job has
+// to end now.
 struct JobLost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

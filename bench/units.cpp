@@ -35,8 +35,10 @@ std::uint64_t size_factor(std::string_view suffix) {
 
 Bytes parse_bytes(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
-    return UsageError(fmt::format("'{}' is not a size: {}. Write a whole number of bytes, with K, M, G (binary: 64K = 64KiB = "
-                                  "65536) or kB, MB, GB (decimal: 64kB = 64000)", text, why));
+    return UsageError(
+        fmt::format("'{}' is not a size: {}. Write a whole number of bytes, with K, M, G (binary: 64K = 64KiB = "
+                    "65536) or kB, MB, GB (decimal: 64kB = 64000)",
+                    text, why));
   };
   std::uint64_t number = 0;
   const char* const end = text.data() + text.size();
@@ -53,7 +55,8 @@ Bytes parse_bytes(std::string_view text) {
 
 Seconds parse_duration(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
-    return UsageError(fmt::format("'{}' is not a duration: {}. Write a number with ms, s, min or h, such as 30s or 10min", text, why));
+    return UsageError(fmt::format(
+        "'{}' is not a duration: {}. Write a number with ms, s, min or h, such as 30s or 10min", text, why));
   };
   const std::size_t unit_at = text.find_first_not_of("0123456789.");
   const std::string_view digits = text.substr(0, unit_at);
@@ -62,7 +65,8 @@ Seconds parse_duration(std::string_view text) {
   const auto [after, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (digits.empty() || problem != std::errc() || after != digits.data() + digits.size())
     throw refuse("it does not start with a number");
-  constexpr std::array<std::pair<std::string_view, double>, 4> units{{{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}}};
+  constexpr std::array<std::pair<std::string_view, double>, 4> units{
+      {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}}};
   for (const auto& [name, factor] : units) {
     if (unit != name) continue;
     if (!(number > 0)) throw refuse("it has to be above zero");

@@ -6,7 +6,8 @@ namespace p5 {
 
 using Clock = std::chrono::steady_clock;
 
-Watchdog::Watchdog(std::function<void(const std::string&)> bite) : bite_(std::move(bite)), thread_([this] { watch(); }) {}
+Watchdog::Watchdog(std::function<void(const std::string&)> bite)
+    : bite_(std::move(bite)), thread_([this] { watch(); }) {}
 
 Watchdog::~Watchdog() {
   {

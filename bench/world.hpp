@@ -1,6 +1,6 @@
-// Who we are and how we agree: the processes or threads of a job as participants, each hosting one rank (MPI, threads) or
-// all of them (solo). Never timed. Every decision that changes how many operations run goes through the leader, so that
-// all ranks decide alike.
+// Who we are and how we agree: the processes or threads of a job as participants, each hosting one rank (MPI, threads)
+// or all of them (solo). Never timed. Every decision that changes how many operations run goes through the leader, so
+// that all ranks decide alike.
 #pragma once
 
 #include <cstring>

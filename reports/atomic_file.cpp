@@ -46,7 +46,9 @@ EnvironmentError cannot_write(const fs::path& path) {
 }
 
 // Beside the target, so that the rename stays within one file system; the process id keeps two writers apart.
-fs::path beside(const fs::path& path) { return path.parent_path() / fmt::format(".{}.{}", path.filename().string(), ::getpid()); }
+fs::path beside(const fs::path& path) {
+  return path.parent_path() / fmt::format(".{}.{}", path.filename().string(), ::getpid());
+}
 
 }  // namespace
 
@@ -54,9 +56,11 @@ void make_folder(const fs::path& folder) {
   std::error_code problem;
   fs::create_directories(folder, problem);
   const fs::path probe = folder / fmt::format(".probe.{}", ::getpid());
-  if (!problem && !Descriptor(probe, O_WRONLY | O_CREAT | O_EXCL).good()) problem = std::error_code(errno, std::generic_category());
+  if (!problem && !Descriptor(probe, O_WRONLY | O_CREAT | O_EXCL).good())
+    problem = std::error_code(errno, std::generic_category());
   if (problem)
-    throw UsageError(fmt::format("the output folder '{}' cannot be written: {}. Name another with --out", folder.string(), problem.message()));
+    throw UsageError(fmt::format("the output folder '{}' cannot be written: {}. Name another with --out",
+                                 folder.string(), problem.message()));
   fs::remove(probe, problem);
 }
 

@@ -44,7 +44,8 @@ const Bar* bar_for(const Case& c, const topo::Limit& limit) {
   const Bar* best = nullptr;
   for (const Bar& bar : bars) {
     // A bar for one collective stands instead of those for all.
-    const bool own = std::ranges::any_of(bars, [&](const Bar& b) { return b.binding == bar.binding && b.collective == c.collective->name; });
+    const bool own = std::ranges::any_of(
+        bars, [&](const Bar& b) { return b.binding == bar.binding && b.collective == c.collective->name; });
     if (bar.binding != limit.binding || bar.level != topo::name_of(limit.level)) continue;
     if (bar.collective != (own ? std::string(c.collective->name) : "")) continue;
     if (part_of_rank(c) < bar.from || (best && bar.from < best->from)) continue;
@@ -93,14 +94,17 @@ std::optional<topo::Limit> limit_for(const Case& c, const topo::Limits& limits, 
   return nics ? std::optional(*nics) : std::nullopt;
 }
 
-Verdict unknown(std::string because) { return {.grade = Grade::unknown, .level = "", .limit = {}, .fraction = {}, .binding = "", .because = std::move(because)}; }
+Verdict unknown(std::string because) {
+  return {
+      .grade = Grade::unknown, .level = "", .limit = {}, .fraction = {}, .binding = "", .because = std::move(because)};
+}
 
 std::string wrong_text(const Measurement& m) {
   if (!m.first_wrong) return fmt::format("{} wrong elements", m.wrong_elements);
   const WrongElement& first = *m.first_wrong;
   return fmt::format("{} wrong {}; the first at rank {}, {} {}: wanted {}, got {}", m.wrong_elements,
-                     m.wrong_elements == 1 ? "element" : "elements", first.rank, first.guard ? "byte beside the buffer" : "element",
-                     first.offset, first.wanted, first.got);
+                     m.wrong_elements == 1 ? "element" : "elements", first.rank,
+                     first.guard ? "byte beside the buffer" : "element", first.offset, first.wanted, first.got);
 }
 
 // Against the limit alone.
@@ -121,14 +125,15 @@ Verdict measure_against(const Measurement& m, const topo::Limit& limit) {
     return v;
   }
   v.grade = *v.fraction >= bar->ok_from ? Grade::ok : Grade::slow;
-  v.because = fmt::format("{:.0f} % of what {} can do ({:.4g} GB/s, {}); good from {:.0f} %: {}", *v.fraction * 100, limit.binding,
-                          limit.rate.count, v.level, bar->ok_from * 100, bar->because);
+  v.because = fmt::format("{:.0f} % of what {} can do ({:.4g} GB/s, {}); good from {:.0f} %: {}", *v.fraction * 100,
+                          limit.binding, limit.rate.count, v.level, bar->ok_from * 100, bar->because);
   return v;
 }
 
 }  // namespace
 
-Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology, const Fitness& fitness) {
+Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
+              const Fitness& fitness) {
   if (m.outcome == Outcome::failed) {
     Verdict v = unknown(m.because);
     v.grade = Grade::failed;

@@ -1,11 +1,13 @@
-// From a measurement and the machine's limits to a verdict. Bars stand in bars.json; a missing bar or limit is `unknown`.
+// From a measurement and the machine's limits to a verdict. Bars stand in bars.json; a missing bar or limit is
+// `unknown`.
 #pragma once
 
 #include "reports/report.hpp"
 
 namespace p5::reports {
 
-// comparable: false when something makes the figures unfit for judging (ranks share cores or a GPU); `why_not` says what.
+// comparable: false when something makes the figures unfit for judging (ranks share cores or a GPU); `why_not` says
+// what.
 struct Fitness {
   bool comparable = true;
   std::string why_not;

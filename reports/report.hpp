@@ -20,11 +20,11 @@ std::string_view name_of(Grade grade);
 
 struct Verdict {
   Grade grade = Grade::unknown;
-  std::string level;                // of the limit, "" when there is none
+  std::string level;  // of the limit, "" when there is none
   std::optional<GBps> limit;
-  std::optional<double> fraction;   // bus bandwidth over the limit
-  std::string binding;              // the part that limits
-  std::string because;              // one sentence
+  std::optional<double> fraction;  // bus bandwidth over the limit
+  std::string binding;             // the part that limits
+  std::string because;             // one sentence
 };
 
 struct Result {

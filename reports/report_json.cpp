@@ -32,10 +32,14 @@ Enum parse(const std::array<Enum, count>& all, const std::string& name, std::str
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 json microseconds(double seconds) { return number(seconds * 1e6); }
 template <class T>
-json optional(const std::optional<T>& value) { return value ? json(*value) : json(nullptr); }
+json optional(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
 
 template <class T>
-std::optional<T> optional_from(const json& j) { return j.is_null() ? std::nullopt : std::optional<T>(j.get<T>()); }
+std::optional<T> optional_from(const json& j) {
+  return j.is_null() ? std::nullopt : std::optional<T>(j.get<T>());
+}
 double seconds_from(const json& j) { return j.get<double>() * 1e-6; }
 
 // ---- cases
@@ -90,7 +94,8 @@ json series_json(const std::optional<Series>& series, const Case& c, bool rates,
   json j{{"samples", s.samples},
          {"operations_per_sample", series->operations_per_sample},
          {"median_us", microseconds(s.median)},
-         {"ci95_us", s.interval ? json::array({microseconds(s.interval->low), microseconds(s.interval->high)}) : json(nullptr)},
+         {"ci95_us",
+          s.interval ? json::array({microseconds(s.interval->low), microseconds(s.interval->high)}) : json(nullptr)},
          {"min_us", microseconds(s.min)},
          {"p95_us", s.p95 ? microseconds(*s.p95) : json(nullptr)},
          {"p99_us", s.p99 ? microseconds(*s.p99) : json(nullptr)},
@@ -115,7 +120,8 @@ std::optional<Series> series_from(const json& j) {
   series.stopped_because = j.at("stopped_because");
   s.samples = j.at("samples");
   s.median = seconds_from(j.at("median_us"));
-  if (!j.at("ci95_us").is_null()) s.interval = Interval{seconds_from(j.at("ci95_us").at(0)), seconds_from(j.at("ci95_us").at(1))};
+  if (!j.at("ci95_us").is_null())
+    s.interval = Interval{seconds_from(j.at("ci95_us").at(0)), seconds_from(j.at("ci95_us").at(1))};
   s.min = seconds_from(j.at("min_us"));
   s.max = seconds_from(j.at("max_us"));
   if (!j.at("p95_us").is_null()) s.p95 = seconds_from(j.at("p95_us"));
@@ -127,7 +133,11 @@ std::optional<Series> series_from(const json& j) {
 
 json first_wrong_json(const std::optional<WrongElement>& first) {
   if (!first) return nullptr;
-  return {{"rank", first->rank}, {"offset", first->offset}, {"wanted", first->wanted}, {"got", first->got}, {"guard", first->guard}};
+  return {{"rank", first->rank},
+          {"offset", first->offset},
+          {"wanted", first->wanted},
+          {"got", first->got},
+          {"guard", first->guard}};
 }
 
 json selection_json(const std::optional<Selection>& selection) {
@@ -160,7 +170,8 @@ Verdict verdict_from(const json& j) {
 
 json pairs_json(const Measurement& m) {
   json pairs = json::array();
-  for (const PairResult& pair : m.pairs) pairs.push_back({pair.source, pair.destination, microseconds(pair.median.count)});
+  for (const PairResult& pair : m.pairs)
+    pairs.push_back({pair.source, pair.destination, microseconds(pair.median.count)});
   return pairs;
 }
 
@@ -188,7 +199,8 @@ Result result_from(const json& j) {
     m.selection = Selection{s.at("algorithm"), s.at("protocol"), s.at("channels"), s.at("source")};
   if (j.contains("pairs"))
     for (const json& pair : j.at("pairs")) m.pairs.push_back({pair.at(0), pair.at(1), {seconds_from(pair.at(2))}});
-  if (j.contains("slowest_pair") && !j.at("slowest_pair").is_null()) m.slowest_group = j.at("slowest_pair").get<Group>();
+  if (j.contains("slowest_pair") && !j.at("slowest_pair").is_null())
+    m.slowest_group = j.at("slowest_pair").get<Group>();
   result.verdict = verdict_from(j.at("verdict"));
   return result;
 }
@@ -196,31 +208,50 @@ Result result_from(const json& j) {
 // ---- the rest
 
 json run_json(const RunInfo& run) {
-  return {{"version", run.version},   {"command", run.command}, {"started", run.started},
-          {"ended", run.ended},       {"wall_s", run.wall_s},   {"budget_s", run.budget_s},
-          {"seed", run.seed},         {"cluster", run.cluster}, {"ranks", run.ranks},
-          {"nodes", run.nodes},       {"backend", run.backend}, {"remarks", run.remarks},
+  return {{"version", run.version},  {"command", run.command},   {"started", run.started}, {"ended", run.ended},
+          {"wall_s", run.wall_s},    {"budget_s", run.budget_s}, {"seed", run.seed},       {"cluster", run.cluster},
+          {"ranks", run.ranks},      {"nodes", run.nodes},       {"backend", run.backend}, {"remarks", run.remarks},
           {"ended_by", run.ended_by}};
 }
 
 RunInfo run_from(const json& j) {
-  return {.version = j.at("version"),   .command = j.at("command"), .started = j.at("started"), .ended = j.at("ended"),
-          .wall_s = j.at("wall_s"),     .budget_s = j.at("budget_s"), .seed = j.at("seed"),     .cluster = j.at("cluster"),
-          .ranks = j.at("ranks"),       .nodes = j.at("nodes"),     .backend = j.at("backend"), .remarks = j.at("remarks"),
+  return {.version = j.at("version"),
+          .command = j.at("command"),
+          .started = j.at("started"),
+          .ended = j.at("ended"),
+          .wall_s = j.at("wall_s"),
+          .budget_s = j.at("budget_s"),
+          .seed = j.at("seed"),
+          .cluster = j.at("cluster"),
+          .ranks = j.at("ranks"),
+          .nodes = j.at("nodes"),
+          .backend = j.at("backend"),
+          .remarks = j.at("remarks"),
           .ended_by = j.at("ended_by")};
 }
 
 json suspects_json(const std::vector<Suspect>& suspects) {
   json all = json::array();
   for (const Suspect& s : suspects)
-    all.push_back({{"kind", s.kind}, {"name", s.name}, {"host", s.host}, {"instance", s.instance}, {"confidence", s.confidence},
-                   {"evidence", s.evidence}, {"partners_tested", s.partners_tested}, {"action", s.action}});
+    all.push_back({{"kind", s.kind},
+                   {"name", s.name},
+                   {"host", s.host},
+                   {"instance", s.instance},
+                   {"confidence", s.confidence},
+                   {"evidence", s.evidence},
+                   {"partners_tested", s.partners_tested},
+                   {"action", s.action}});
   return all;
 }
 
 Suspect suspect_from(const json& j) {
-  return {.kind = j.at("kind"), .name = j.at("name"), .host = j.at("host"), .instance = j.at("instance"),
-          .confidence = j.at("confidence"), .evidence = j.at("evidence"), .partners_tested = j.at("partners_tested"),
+  return {.kind = j.at("kind"),
+          .name = j.at("name"),
+          .host = j.at("host"),
+          .instance = j.at("instance"),
+          .confidence = j.at("confidence"),
+          .evidence = j.at("evidence"),
+          .partners_tested = j.at("partners_tested"),
           .action = j.at("action")};
 }
 
@@ -228,11 +259,16 @@ Suspect suspect_from(const json& j) {
 
 std::string_view name_of(Grade grade) {
   switch (grade) {
-    case Grade::ok: return "ok";
-    case Grade::slow: return "slow";
-    case Grade::wrong: return "wrong";
-    case Grade::failed: return "failed";
-    case Grade::unknown: break;
+    case Grade::ok:
+      return "ok";
+    case Grade::slow:
+      return "slow";
+    case Grade::wrong:
+      return "wrong";
+    case Grade::failed:
+      return "failed";
+    case Grade::unknown:
+      break;
   }
   return "unknown";
 }

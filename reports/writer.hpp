@@ -10,7 +10,7 @@
 namespace p5::reports {
 
 struct Writer {
-  std::string name;       // as in --format
+  std::string name;  // as in --format
   std::string summary;
   std::string file_name;  // in the run's folder; "" for the console's
   std::string (*render)(const Report& report) = nullptr;

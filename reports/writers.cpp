@@ -34,6 +34,8 @@ const Writer& find_writer(std::string_view name) {
   return *found;
 }
 
-std::string render_json(const Report& report) { return to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"; }
+std::string render_json(const Report& report) {
+  return to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
 
 }  // namespace p5::reports

@@ -1,5 +1,5 @@
-// What the machine is, as values: hosts, their NICs and memory, and which host each rank is on. Discovery fills them in on
-// each host; they travel as JSON, so a recorded machine reads like a live one.
+// What the machine is, as values: hosts, their NICs and memory, and which host each rank is on. Discovery fills them in
+// on each host; they travel as JSON, so a recorded machine reads like a live one.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,25 +12,25 @@
 namespace p5::topo {
 
 struct Nic {
-  std::string name;            // of the device, such as "eth0" or "rdmap79s0"
-  std::string kind;            // "ethernet", "infiniband", "efa", "virtual"
-  std::string driver;          // kernel driver, "" when it has none (virtual)
-  std::string state;           // "up", "down" or what the kernel says
-  std::optional<GBps> rate;    // one direction, as the kernel states it; null when it does not or for a virtual device
-  int numa_node = -1;          // -1: unknown
+  std::string name;          // of the device, such as "eth0" or "rdmap79s0"
+  std::string kind;          // "ethernet", "infiniband", "efa", "virtual"
+  std::string driver;        // kernel driver, "" when it has none (virtual)
+  std::string state;         // "up", "down" or what the kernel says
+  std::optional<GBps> rate;  // one direction, as the kernel states it; null when it does not or for a virtual device
+  int numa_node = -1;        // -1: unknown
 };
 
 struct Host {
-  std::string name;            // what tells nodes apart: NCCL_HOSTID where set, else the host name
-  std::string host_name;       // the kernel's
-  bool pretended = false;      // name comes from NCCL_HOSTID
-  std::string boot_id;         // /proc/sys/kernel/random/boot_id: the same on one kernel
-  std::string instance;        // cloud instance id, "" when not on a cloud or not readable
-  std::string instance_type;   // DMI product name on EC2, such as "p5.48xlarge"; ""
+  std::string name;           // what tells nodes apart: NCCL_HOSTID where set, else the host name
+  std::string host_name;      // the kernel's
+  bool pretended = false;     // name comes from NCCL_HOSTID
+  std::string boot_id;        // /proc/sys/kernel/random/boot_id: the same on one kernel
+  std::string instance;       // cloud instance id, "" when not on a cloud or not readable
+  std::string instance_type;  // DMI product name on EC2, such as "p5.48xlarge"; ""
   std::string kernel, cpu_model;
   int packages = 0, numa_nodes = 0, cores = 0, threads = 0;
-  int allowed_threads = 0;     // hardware threads that our processes may use, by cpuset and CPU quota; 0: unknown
-  int gpus = 0;                // PCI display and 3D controllers of NVIDIA (vendor 0x10de)
+  int allowed_threads = 0;         // hardware threads that our processes may use, by cpuset and CPU quota; 0: unknown
+  int gpus = 0;                    // PCI display and 3D controllers of NVIDIA (vendor 0x10de)
   Bytes memory, memory_available;  // memory_available respects the memory cgroup
   std::vector<Nic> nics;
 };

@@ -19,17 +19,17 @@ struct Fault {
   enum class Mode { always, sometimes, all_rails, lies };
   Kind kind = Kind::node;
   int node = 0;
-  int part = 0;        // GPU or NIC on the node; link: the other node
-  double factor = 1;   // share of speed left; 0: silent
+  int part = 0;       // GPU or NIC on the node; link: the other node
+  double factor = 1;  // share of speed left; 0: silent
   Mode mode = Mode::always;
-  double share = 1;    // sometimes: of samples that are hit, 0 to 1
+  double share = 1;  // sometimes: of samples that are hit, 0 to 1
 };
 
 // What the simulator knows of a machine: all nodes alike.
 struct SimMachine {
   int nodes = 1, gpus = 8, nics = 8;  // gpus and nics per node
-  GBps link;      // one GPU into the node's switch, one direction
-  GBps nic;       // one NIC, one direction
+  GBps link;                          // one GPU into the node's switch, one direction
+  GBps nic;                           // one NIC, one direction
   Seconds link_latency, nic_latency;  // of one hop
   double noise = 0.002;               // relative standard deviation of a time
   std::uint64_t seed = 1;

@@ -15,13 +15,16 @@ struct Reader {
   const std::string& text;
 
   UsageError refuse(const std::string& why) const {
-    return UsageError(fmt::format("--fault: '{}': {}. Write KIND:WHERE:FACTOR[:MODE], such as gpu:n3g2:0.5, nic:n3r5:0:always, "
-                                  "node:n3:0.9:20% or link:n3-n5:0.5:all-rails", text, why));
+    return UsageError(
+        fmt::format("--fault: '{}': {}. Write KIND:WHERE:FACTOR[:MODE], such as gpu:n3g2:0.5, nic:n3r5:0:always, "
+                    "node:n3:0.9:20% or link:n3-n5:0.5:all-rails",
+                    text, why));
   }
 
   // The number behind `letter` at the start of `rest`, which is consumed.
   int number(std::string_view& rest, std::string_view letter, int count, std::string_view what) const {
-    if (!rest.starts_with(letter)) throw refuse(fmt::format("'{}' stands where '{}' and a number are wanted", rest, letter));
+    if (!rest.starts_with(letter))
+      throw refuse(fmt::format("'{}' stands where '{}' and a number are wanted", rest, letter));
     rest.remove_prefix(letter.size());
     int value = 0;
     const auto [end, problem] = std::from_chars(rest.data(), rest.data() + rest.size(), value);

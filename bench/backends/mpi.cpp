@@ -54,7 +54,8 @@ class Operations {
     for (int i = 0; i < count; ++i) {
       const int slot = (first + i) % buffers_.slots();
       if (both || !source())
-        check(MPI_Irecv(buffers_.output(slot), elements.count(), elements.type(), peer(), slot, MPI_COMM_WORLD, &requests.emplace_back()));
+        check(MPI_Irecv(buffers_.output(slot), elements.count(), elements.type(), peer(), slot, MPI_COMM_WORLD,
+                        &requests.emplace_back()));
       if (both || source())
         check(MPI_Isend(buffers_.input(slot, place_), elements.count(), elements.type(), peer(), slot, MPI_COMM_WORLD,
                         &requests.emplace_back()));
@@ -70,7 +71,8 @@ class Operations {
         check(MPI_Send(buffers_.input(slot, place_), elements.count(), elements.type(), peer(), slot, MPI_COMM_WORLD));
       };
       const auto receive = [&] {
-        check(MPI_Recv(buffers_.output(slot), elements.count(), elements.type(), peer(), slot, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        check(MPI_Recv(buffers_.output(slot), elements.count(), elements.type(), peer(), slot, MPI_COMM_WORLD,
+                       MPI_STATUS_IGNORE));
       };
       source() ? (send(), receive()) : (receive(), send());
     }
@@ -78,12 +80,12 @@ class Operations {
 
   void collective(int slot) {
     if (case_.collective == &all_reduce) {
-      mpi::all_reduce(case_.in_place ? nullptr : buffers_.input(slot, place_), buffers_.output(slot), case_.shape.input_elements,
-                      case_.type, *case_.op, group_);
+      mpi::all_reduce(case_.in_place ? nullptr : buffers_.input(slot, place_), buffers_.output(slot),
+                      case_.shape.input_elements, case_.type, *case_.op, group_);
     } else if (case_.collective == &all_gather) {
       const mpi::Count elements(case_.shape.input_elements, case_.type);
-      check(MPI_Allgather(case_.in_place ? MPI_IN_PLACE : buffers_.input(slot, place_), elements.count(), elements.type(),
-                          buffers_.output(slot), elements.count(), elements.type(), group_));
+      check(MPI_Allgather(case_.in_place ? MPI_IN_PLACE : buffers_.input(slot, place_), elements.count(),
+                          elements.type(), buffers_.output(slot), elements.count(), elements.type(), group_));
     } else {
       throw CaseError("the mpi backend has no " + std::string(case_.collective->name));
     }

@@ -13,16 +13,25 @@ namespace {
 // Integers travel as unsigned: sums and products wrap alike, and unsigned overflow is defined. Not for min and max.
 MPI_Datatype base_type(DataType type, bool wraps) {
   switch (type) {
-    case DataType::int8: return wraps ? MPI_UINT8_T : MPI_INT8_T;
-    case DataType::uint8: return MPI_UINT8_T;
-    case DataType::int32: return wraps ? MPI_UINT32_T : MPI_INT32_T;
-    case DataType::uint32: return MPI_UINT32_T;
-    case DataType::int64: return wraps ? MPI_UINT64_T : MPI_INT64_T;
-    case DataType::uint64: return MPI_UINT64_T;
+    case DataType::int8:
+      return wraps ? MPI_UINT8_T : MPI_INT8_T;
+    case DataType::uint8:
+      return MPI_UINT8_T;
+    case DataType::int32:
+      return wraps ? MPI_UINT32_T : MPI_INT32_T;
+    case DataType::uint32:
+      return MPI_UINT32_T;
+    case DataType::int64:
+      return wraps ? MPI_UINT64_T : MPI_INT64_T;
+    case DataType::uint64:
+      return MPI_UINT64_T;
     case DataType::float16:
-    case DataType::bfloat16: return MPI_UINT16_T;
-    case DataType::float32: return MPI_FLOAT;
-    case DataType::float64: break;
+    case DataType::bfloat16:
+      return MPI_UINT16_T;
+    case DataType::float32:
+      return MPI_FLOAT;
+    case DataType::float64:
+      break;
   }
   return MPI_DOUBLE;
 }
@@ -30,10 +39,14 @@ MPI_Datatype base_type(DataType type, bool wraps) {
 template <class T, ReduceOp op>
 T combined(T a, T b) {
   const float x = static_cast<float>(a), y = static_cast<float>(b);
-  if constexpr (op == ReduceOp::prod) return T(x * y);
-  else if constexpr (op == ReduceOp::min) return x < y ? a : b;
-  else if constexpr (op == ReduceOp::max) return x > y ? a : b;
-  else return T(x + y);
+  if constexpr (op == ReduceOp::prod)
+    return T(x * y);
+  else if constexpr (op == ReduceOp::min)
+    return x < y ? a : b;
+  else if constexpr (op == ReduceOp::max)
+    return x > y ? a : b;
+  else
+    return T(x + y);
 }
 
 template <class T, ReduceOp op>
@@ -56,11 +69,15 @@ class SmallFloatOp {
   template <class T>
   static MPI_User_function* function_for(ReduceOp op) {
     switch (op) {
-      case ReduceOp::prod: return combine<T, ReduceOp::prod>;
-      case ReduceOp::min: return combine<T, ReduceOp::min>;
-      case ReduceOp::max: return combine<T, ReduceOp::max>;
+      case ReduceOp::prod:
+        return combine<T, ReduceOp::prod>;
+      case ReduceOp::min:
+        return combine<T, ReduceOp::min>;
+      case ReduceOp::max:
+        return combine<T, ReduceOp::max>;
       case ReduceOp::sum:
-      case ReduceOp::avg: break;
+      case ReduceOp::avg:
+        break;
     }
     return combine<T, ReduceOp::sum>;
   }
@@ -72,11 +89,15 @@ class SmallFloatOp {
 
 MPI_Op built_in(ReduceOp op) {
   switch (op) {
-    case ReduceOp::prod: return MPI_PROD;
-    case ReduceOp::min: return MPI_MIN;
-    case ReduceOp::max: return MPI_MAX;
+    case ReduceOp::prod:
+      return MPI_PROD;
+    case ReduceOp::min:
+      return MPI_MIN;
+    case ReduceOp::max:
+      return MPI_MAX;
     case ReduceOp::sum:
-    case ReduceOp::avg: break;
+    case ReduceOp::avg:
+      break;
   }
   return MPI_SUM;
 }
@@ -85,14 +106,19 @@ template <class T>
 void divide(void* memory, std::uint64_t elements, int ranks) {
   T* const data = static_cast<T*>(memory);
   for (std::uint64_t i = 0; i < elements; ++i) {
-    if constexpr (std::is_signed_v<T> && std::is_integral_v<T>) data[i] = static_cast<T>(std::int64_t{data[i]} / ranks);
-    else if constexpr (std::is_integral_v<T>) data[i] = static_cast<T>(data[i] / static_cast<std::uint64_t>(ranks));
-    else if constexpr (std::is_floating_point_v<T>) data[i] /= static_cast<T>(ranks);
-    else data[i] = T(static_cast<float>(data[i]) / static_cast<float>(ranks));
+    if constexpr (std::is_signed_v<T> && std::is_integral_v<T>)
+      data[i] = static_cast<T>(std::int64_t{data[i]} / ranks);
+    else if constexpr (std::is_integral_v<T>)
+      data[i] = static_cast<T>(data[i] / static_cast<std::uint64_t>(ranks));
+    else if constexpr (std::is_floating_point_v<T>)
+      data[i] /= static_cast<T>(ranks);
+    else
+      data[i] = T(static_cast<float>(data[i]) / static_cast<float>(ranks));
   }
 }
 
-void reduce_pieces(const void* input, void* output, std::uint64_t elements, DataType type, MPI_Datatype base, MPI_Op op, MPI_Comm comm) {
+void reduce_pieces(const void* input, void* output, std::uint64_t elements, DataType type, MPI_Datatype base, MPI_Op op,
+                   MPI_Comm comm) {
   constexpr std::uint64_t piece = std::uint64_t{1} << 30;
   const std::size_t size = size_of(type);
   for (std::uint64_t done = 0; done < elements; done += piece) {

@@ -1,5 +1,5 @@
-// A cluster that exists only as numbers: latency plus bytes over the rate of the slowest part on the way, and faults that
-// slow, silence or falsify a part. It shows what the rest of the program makes of a machine; it measures nothing.
+// A cluster that exists only as numbers: latency plus bytes over the rate of the slowest part on the way, and faults
+// that slow, silence or falsify a part. It shows what the rest of the program makes of a machine; it measures nothing.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -43,7 +43,7 @@ class Moment {
  public:
   Moment(const SimMachine& machine, bool full_load, Noise& noise) : machine_(machine) {
     for (const Fault& fault : machine.faults) {
-      const bool acts = fault.mode == Fault::Mode::sometimes  ? noise.uniform() < fault.share
+      const bool acts = fault.mode == Fault::Mode::sometimes   ? noise.uniform() < fault.share
                         : fault.mode == Fault::Mode::all_rails ? full_load
                                                                : true;
       if (acts) acting_.push_back(&fault);
@@ -64,7 +64,8 @@ class Moment {
     double rate = std::numeric_limits<double>::infinity();
     std::map<int, std::vector<int>> gpus_of_node;
     for (Port p : members) {
-      rate = std::min(rate, machine_.link.count * left(Fault::Kind::gpu, p.node, p.gpu) * left(Fault::Kind::node, p.node));
+      rate =
+          std::min(rate, machine_.link.count * left(Fault::Kind::gpu, p.node, p.gpu) * left(Fault::Kind::node, p.node));
       gpus_of_node[p.node].push_back(p.gpu);
     }
     if (gpus_of_node.size() < 2) return rate;
@@ -80,13 +81,15 @@ class Moment {
   double left(Fault::Kind kind, int node, int part = 0) const {
     double share = 1;
     for (const Fault* fault : acting_)
-      if (fault->kind == kind && fault->node == node && (kind == Fault::Kind::node || fault->part == part)) share *= fault->factor;
+      if (fault->kind == kind && fault->node == node && (kind == Fault::Kind::node || fault->part == part))
+        share *= fault->factor;
     return share;
   }
   double left_of_link(int a, int b) const {
     double share = 1;
     for (const Fault* fault : acting_)
-      if (fault->kind == Fault::Kind::link && std::minmax(fault->node, fault->part) == std::minmax(a, b)) share *= fault->factor;
+      if (fault->kind == Fault::Kind::link && std::minmax(fault->node, fault->part) == std::minmax(a, b))
+        share *= fault->factor;
     return share;
   }
 
@@ -124,15 +127,18 @@ class Moment {
 class SimSession final : public Session {
  public:
   SimSession(const SimMachine& machine, const Case& c)
-      : machine_(machine), case_(c), noise_(pattern::hash(machine.seed, c.bytes.count, std::hash<std::string>{}(describe(c)))) {}
+      : machine_(machine),
+        case_(c),
+        noise_(pattern::hash(machine.seed, c.bytes.count, std::hash<std::string>{}(describe(c)))) {}
 
   int slots() const override { return 16; }
   void warm_up(int, int) override {}
 
   Times sample(const SampleRequest& request) override {
     const Round& round = (*case_.rounds)[static_cast<std::size_t>(request.round)];
-    Times times(static_cast<std::size_t>(machine_.nodes * machine_.gpus),
-                std::vector<double>(static_cast<std::size_t>(request.samples), std::numeric_limits<double>::quiet_NaN()));
+    Times times(
+        static_cast<std::size_t>(machine_.nodes * machine_.gpus),
+        std::vector<double>(static_cast<std::size_t>(request.samples), std::numeric_limits<double>::quiet_NaN()));
     std::size_t active = 0;
     for (const Group& group : round) active += group.size();
     const bool full_load = active + 1 >= times.size();
@@ -147,8 +153,8 @@ class SimSession final : public Session {
     return times;
   }
 
-  // Right results, but for one element wherever a part that lies had a hand in it: planted into a window of what has to be
-  // there, and looked for as in any other backend.
+  // Right results, but for one element wherever a part that lies had a hand in it: planted into a window of what has to
+  // be there, and looked for as in any other backend.
   Verification verify(int round) override {
     Verification v;
     for (const Group& group : (*case_.rounds)[static_cast<std::size_t>(round)])
@@ -164,8 +170,9 @@ class SimSession final : public Session {
     std::vector<Port> members;
     for (int rank : group) members.push_back(port(rank));
     const bool many_nodes = std::ranges::any_of(members, [&](Port p) { return p.node != members.front().node; });
-    const double rate = case_.collective->pairwise ? moment.between(members[0], members[1], full_load ? machine_.gpus : 1)
-                                                   : moment.of_group(members);
+    const double rate = case_.collective->pairwise
+                            ? moment.between(members[0], members[1], full_load ? machine_.gpus : 1)
+                            : moment.of_group(members);
     if (!(rate > 0))
       throw StalledError(fmt::format("no progress in {}: a part on the way is silent", describe(case_)), group.front());
     const int ranks = static_cast<int>(group.size());
@@ -173,7 +180,8 @@ class SimSession final : public Session {
     const int tree = 2 * static_cast<int>(std::ceil(std::log2(std::max(ranks, 2))));
     const double hops = std::min(case_.collective->steps(ranks), tree);
     const double latency = (many_nodes ? machine_.nic_latency : machine_.link_latency).count * std::max(hops, 1.0);
-    const double bytes = static_cast<double>(case_.bytes.count) * case_.collective->bus_factor(case_.collective->pairwise ? 2 : ranks);
+    const double bytes =
+        static_cast<double>(case_.bytes.count) * case_.collective->bus_factor(case_.collective->pairwise ? 2 : ranks);
     return latency + bytes / (rate * 1e9);
   }
 
@@ -205,7 +213,8 @@ class SimSession final : public Session {
     const Place place{group, {*member, static_cast<int>(group.size()), case_.root.value_or(0)}};
     const Pattern pattern = pattern_for(case_, place, round, 0, 1);
     const std::uint64_t window = std::min<std::uint64_t>(case_.shape.output_elements, 256);
-    const std::uint64_t first = static_cast<std::uint64_t>(noise_.uniform() * static_cast<double>(case_.shape.output_elements - window + 1));
+    const std::uint64_t first =
+        static_cast<std::uint64_t>(noise_.uniform() * static_cast<double>(case_.shape.output_elements - window + 1));
     std::vector<std::byte> data(window * size_of(case_.type));
     write_expected(case_, place, pattern, data.data(), first, window);
     // A high bit of one element: beyond the tolerance of an average too.

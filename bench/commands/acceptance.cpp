@@ -27,14 +27,15 @@ constexpr double finishing_share = 0.1;
 constexpr std::chrono::milliseconds grace{700};
 
 std::uint64_t agree_on_seed(World& world, const Options& options) {
-  return std::stoull(from_leader(world, [&] {
-    return std::to_string(options.seed ? *options.seed : std::random_device{}() % 1'000'000);
-  }));
+  return std::stoull(from_leader(
+      world, [&] { return std::to_string(options.seed ? *options.seed : std::random_device{}() % 1'000'000); }));
 }
 
 std::string cluster_name(const Options& options, const Machine& machine) {
   if (!options.cluster.empty()) return options.cluster;
-  if (const char* scheduler = std::getenv("SLURM_CLUSTER_NAME"); scheduler && *scheduler && machine.backend_name != "sim") return scheduler;
+  if (const char* scheduler = std::getenv("SLURM_CLUSTER_NAME");
+      scheduler && *scheduler && machine.backend_name != "sim")
+    return scheduler;
   const std::string platform = machine.platform ? machine.platform->name : "hosts";
   return fmt::format("{}{}-{}n", machine.backend_name == "sim" ? "sim-" : "", platform, machine.topology.hosts.size());
 }

@@ -31,10 +31,13 @@ bool measures_over_mpi(const std::vector<std::string>& arguments) {
   }
 }
 
-bool needs_mpi(const std::vector<std::string>& arguments) { return started_by_launcher() || measures_over_mpi(arguments); }
+bool needs_mpi(const std::vector<std::string>& arguments) {
+  return started_by_launcher() || measures_over_mpi(arguments);
+}
 
 std::vector<std::string> share_arguments(World& world, const std::vector<std::string>& arguments) {
-  return nlohmann::json::parse(world.broadcast(nlohmann::json(arguments).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
+  return nlohmann::json::parse(
+      world.broadcast(nlohmann::json(arguments).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
 }
 
 }  // namespace p5

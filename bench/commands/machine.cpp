@@ -38,7 +38,8 @@ topo::Topology discover(World& world) {
   const std::vector<int> host_of_rank = json::parse(world.broadcast(shared));
   const auto me = static_cast<std::size_t>(world.participant());
   const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
-  const std::vector<std::string> described = world.gather(first ? to_json(topo::discover_host()).dump(-1, ' ', true, json::error_handler_t::replace) : "");
+  const std::vector<std::string> described =
+      world.gather(first ? to_json(topo::discover_host()).dump(-1, ' ', true, json::error_handler_t::replace) : "");
   topo::Topology topology;
   topology.host_of_rank = host_of_rank;
   for (const std::string& text : described)
@@ -69,8 +70,8 @@ SimMachine sim_machine(const Options& options, const topo::Platform& platform, s
 
 bool allowed(std::string_view variable) {
   constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "OMPI_MCA_", "UCX_", "PMIX_MCA_"};
-  constexpr std::array names{"LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURM_CLUSTER_NAME", "SLURM_JOB_PARTITION",
-                             "OMP_NUM_THREADS"};
+  constexpr std::array names{"LD_LIBRARY_PATH",    "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID",
+                             "SLURM_CLUSTER_NAME", "SLURM_JOB_PARTITION",  "OMP_NUM_THREADS"};
   return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return variable.starts_with(prefix); }) ||
          std::ranges::find(names, variable) != names.end();
 }
@@ -135,7 +136,8 @@ std::map<std::string, std::string> find_context() {
   for (char** entry = environ; *entry; ++entry) {
     const std::string text = *entry;
     const std::size_t equals = text.find('=');
-    if (equals != std::string::npos && allowed(text.substr(0, equals))) context["env." + text.substr(0, equals)] = text.substr(equals + 1);
+    if (equals != std::string::npos && allowed(text.substr(0, equals)))
+      context["env." + text.substr(0, equals)] = text.substr(equals + 1);
   }
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
   int length = 0;

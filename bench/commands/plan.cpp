@@ -34,17 +34,19 @@ void print_plan(const Machine& machine, const Plan& plan, const Options& options
     all += seconds;
   }
   for (const auto& [name, row] : rows)
-    fmt::print("{:<18} {:>4} cases  {:>9} to {:<9} about {}\n", name, row.cases, to_text(row.smallest), to_text(row.largest),
-               to_text(Seconds{row.seconds}));
+    fmt::print("{:<18} {:>4} cases  {:>9} to {:<9} about {}\n", name, row.cases, to_text(row.smallest),
+               to_text(row.largest), to_text(Seconds{row.seconds}));
   for (const std::string& remark : plan.remarks) fmt::print("{}\n", remark);
   const double expected = std::min(all, options.budget.count);
   fmt::print("{} cases, buffers of {:.3f} GiB a rank, about {} within a budget of {}\n", plan.cases.size(),
-             static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{expected}), to_text(options.budget));
+             static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{expected}),
+             to_text(options.budget));
   if (machine.platform && machine.platform->dollars_per_hour)
-    fmt::print("at {:.2f} dollars an hour a node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
-               *machine.platform->dollars_per_hour, machine.platform->price_date,
-               *machine.platform->dollars_per_hour * static_cast<double>(nodes) * expected / 3600,
-               *machine.platform->dollars_per_hour * static_cast<double>(nodes) * options.budget.count / 3600);
+    fmt::print(
+        "at {:.2f} dollars an hour a node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
+        *machine.platform->dollars_per_hour, machine.platform->price_date,
+        *machine.platform->dollars_per_hour * static_cast<double>(nodes) * expected / 3600,
+        *machine.platform->dollars_per_hour * static_cast<double>(nodes) * options.budget.count / 3600);
 }
 
 ExitCode plan_in(World& world, const Options& options) {
@@ -60,7 +62,8 @@ ExitCode plan_in(World& world, const Options& options) {
 ExitCode plan_command(const Request& request) {
   if (request.options.backend != "sim") return plan_in(request.world, request.options);
   if (!request.world.leads()) return ExitCode::ok;
-  return plan_in(*make_solo_world(topo::find_platform(request.options.platform).gpus * request.options.nodes), request.options);
+  return plan_in(*make_solo_world(topo::find_platform(request.options.platform).gpus * request.options.nodes),
+                 request.options);
 }
 
 }  // namespace p5

@@ -89,13 +89,16 @@ void Recorder::begin(topo::Limits limits, std::vector<topo::Finding> findings, r
   write_reports(false);
 }
 
-void Recorder::add_file(const std::string& name, const std::string& text) const { reports::write_atomically(folder_ / name, text); }
+void Recorder::add_file(const std::string& name, const std::string& text) const {
+  reports::write_atomically(folder_ / name, text);
+}
 
 void Recorder::case_started(const Case& c, int index, int count, Seconds left) {
   const std::lock_guard lock(mutex_);
   running_ = c;
   if (terminal_ && seconds_since(shown_) > 0.2)
-    show_progress(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * index / count, index + 1, count, describe(c), to_text(left)));
+    show_progress(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * index / count, index + 1, count,
+                              describe(c), to_text(left)));
 }
 
 void Recorder::case_finished(const Measurement& m) {
@@ -153,7 +156,8 @@ void Recorder::close_run(const std::string& ended_by) {
 
 void Recorder::add(const Measurement& m) {
   reports::Result result{m, reports::judge(m, report_.limits, report_.topology, fitness_)};
-  reports::append_line(folder_ / "measurements.jsonl", to_json(result, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  reports::append_line(folder_ / "measurements.jsonl",
+                       to_json(result, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   // The journal keeps the samples; the report and its memory need only what they sum up to.
   for (std::optional<Series>* series : {&result.measurement.latency, &result.measurement.throughput})
     if (*series) std::vector<double>().swap((*series)->samples);
@@ -164,8 +168,10 @@ void Recorder::add(const Measurement& m) {
 void Recorder::write_reports(bool pages) {
   report_.run.wall_s = seconds_since(started_);
   for (const reports::Writer& writer : reports::writers()) {
-    const bool wanted = writer.name == "json" || (pages && std::ranges::find(options_.formats, writer.name) != options_.formats.end());
-    if (wanted && !writer.file_name.empty()) reports::write_atomically(folder_ / writer.file_name, writer.render(report_));
+    const bool wanted =
+        writer.name == "json" || (pages && std::ranges::find(options_.formats, writer.name) != options_.formats.end());
+    if (wanted && !writer.file_name.empty())
+      reports::write_atomically(folder_ / writer.file_name, writer.render(report_));
   }
   written_ = Clock::now();
 }

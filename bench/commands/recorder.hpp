@@ -25,7 +25,8 @@ class Recorder final : public Observer {
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  // What the machine is, before the first case: limits, findings and whether figures can be judged. Writes the first report.
+  // What the machine is, before the first case: limits, findings and whether figures can be judged. Writes the first
+  // report.
   void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness);
   void add_file(const std::string& name, const std::string& text) const;
 
@@ -34,8 +35,8 @@ class Recorder final : public Observer {
 
   // The plan was run to its end. Returns the exit code.
   ExitCode finish();
-  // Something ends the run now; the case that was running failed of it. Safe from any thread, and after finish() without
-  // effect.
+  // Something ends the run now; the case that was running failed of it. Safe from any thread, and after finish()
+  // without effect.
   void end_early(const std::string& why);
 
  private:

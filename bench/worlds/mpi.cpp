@@ -20,8 +20,9 @@ void check(int result, std::source_location where) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(result, text.data(), &length);
-  throw CaseError(fmt::format("MPI: {} (in {}, line {})", std::string_view(text.data(), static_cast<std::size_t>(length)),
-                              where.function_name(), where.line()));
+  throw CaseError(fmt::format("MPI: {} (in {}, line {})",
+                              std::string_view(text.data(), static_cast<std::size_t>(length)), where.function_name(),
+                              where.line()));
 }
 
 }  // namespace mpi
@@ -93,11 +94,12 @@ void refuse_copies(int ranks) {
   const int launched = number_from(size_variables, ranks);
   if (launched == ranks) return;
   const bool speaks = number_from(rank_variables, 0) == 0;
-  throw EnvironmentError(speaks ? fmt::format("the launcher started {} processes, but MPI sees a job of {}: it does not belong to "
-                                              "this program's MPI library ({}). Start it with that library's own mpirun, or "
-                                              "with srun --mpi=pmix",
-                                              launched, ranks, "Open MPI")
-                                : "");
+  throw EnvironmentError(
+      speaks ? fmt::format("the launcher started {} processes, but MPI sees a job of {}: it does not belong to "
+                           "this program's MPI library ({}). Start it with that library's own mpirun, or "
+                           "with srun --mpi=pmix",
+                           launched, ranks, "Open MPI")
+             : "");
 }
 
 void set_default(const char* variable, const char* value) { setenv(variable, value, /*overwrite=*/0); }

@@ -8,7 +8,9 @@ namespace {
 
 class SoloWorld final : public World {
  public:
-  explicit SoloWorld(int ranks) : hosted_(static_cast<std::size_t>(ranks)) { std::iota(hosted_.begin(), hosted_.end(), 0); }
+  explicit SoloWorld(int ranks) : hosted_(static_cast<std::size_t>(ranks)) {
+    std::iota(hosted_.begin(), hosted_.end(), 0);
+  }
   int ranks() const override { return static_cast<int>(hosted_.size()); }
   const std::vector<int>& hosted() const override { return hosted_; }
   bool leads() const override { return true; }

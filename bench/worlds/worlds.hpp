@@ -18,9 +18,9 @@ void run_threads(int ranks, const std::function<void(World&)>& body);
 // MPI, from MPI_Init to MPI_Finalize. Only one may exist, and only once.
 class MpiJob {
  public:
-  // control_plane_only: the data under test does not travel over this MPI, so keep it off the fabric: point-to-point over
-  // shared memory and TCP, unless the operator chose otherwise in the environment. Throws EnvironmentError when the
-  // launcher started several processes that MPI does not see as one job.
+  // control_plane_only: the data under test does not travel over this MPI, so keep it off the fabric: point-to-point
+  // over shared memory and TCP, unless the operator chose otherwise in the environment. Throws EnvironmentError when
+  // the launcher started several processes that MPI does not see as one job.
   explicit MpiJob(bool control_plane_only);
   ~MpiJob();
   MpiJob(const MpiJob&) = delete;
