@@ -63,8 +63,8 @@ topo::Limit scaled(const topo::Limit& limit, double factor, const std::string& w
 
 // Bus bandwidth counts what each rank moves, so the ranks of a host share what they can copy together.
 std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
-  const auto* one = find(limits, topo::host_copy_one, topo::Level::achievable);
-  const auto* all = find(limits, topo::host_copy_all, topo::Level::achievable);
+  const auto* one = find(limits, topo::host_copy_one, topo::Level::wire);
+  const auto* all = find(limits, topo::host_copy_all, topo::Level::wire);
   if (!one || !all) return std::nullopt;
   std::vector<int> ranks_on(topology.hosts.size());
   for (int host : topology.host_of_rank) ++ranks_on[static_cast<std::size_t>(host)];

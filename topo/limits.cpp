@@ -170,16 +170,14 @@ GBps measure_copy(Bytes size, Seconds duration) {
   // Written once before, so that no pass pays for the kernel's mapping of pages.
   std::vector<std::byte> from(size.count, std::byte{1}), to(size.count, std::byte{2});
   constexpr int least_passes = 3;
-  double best = 0;
+  int passes = 0;
   const auto start = std::chrono::steady_clock::now();
-  for (int pass = 0; pass < least_passes || elapsed(start) < duration.count; ++pass) {
-    const auto begin = std::chrono::steady_clock::now();
+  while (passes < least_passes || elapsed(start) < duration.count) {
     std::memcpy(to.data(), from.data(), size.count);
     keep(to.data());
-    const double seconds = elapsed(begin);
-    if (seconds > 0) best = std::max(best, (size / Seconds{seconds}).count);
+    ++passes;
   }
-  return {best};
+  return Bytes{size.count * static_cast<std::uint64_t>(passes)} / Seconds{elapsed(start)};
 }
 
 Limits copy_limits(const std::vector<HostCopy>& per_host) {

@@ -42,7 +42,8 @@ Limits limits_of(const Platform& platform);
 // them open, and when two hosts are really one (same kernel), whose traffic need not pass a NIC.
 Limits nic_limits(const Topology& topology);
 
-// Bytes copied per second by one thread between two buffers of `size` for about `duration`: the best of several passes.
+// Bytes copied per second by one thread between two buffers of `size`, sustained over about `duration`. Sustained and not
+// the best pass, because the rates of several ranks that copy at once are added up.
 GBps measure_copy(Bytes size, Seconds duration);
 
 // host.copy.one and host.copy.all, wire and achievable, from measured copies: the worst host's.
