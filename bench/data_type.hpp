@@ -52,7 +52,8 @@ struct Float16Bits {
     const std::uint32_t infinity = ((1u << exponent_bits) - 1) << fraction_bits;
     const std::uint32_t magnitude = wide & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | infinity | (1u << (fraction_bits - 1)));
-    const int exponent = static_cast<int>(magnitude >> 23) - 127;
+    // A subnormal float has the exponent of the smallest normal one and no leading one; bfloat16 can hold it.
+    const int exponent = (magnitude >> 23 ? static_cast<int>(magnitude >> 23) : 1) - 127;
     if (exponent > bias) return static_cast<std::uint16_t>(sign | infinity);
     const std::uint32_t significand = (magnitude & 0x7fffffu) | (magnitude >> 23 ? 0x800000u : 0u);
     std::uint32_t rounded;

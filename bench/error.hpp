@@ -1,6 +1,7 @@
 // What can go wrong, as types, and the exit codes that say so. Only main turns one into the other.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -18,7 +19,8 @@ struct EnvironmentError : std::runtime_error {
 
 // The thing under test failed during a case; the run goes on with the next one.
 struct CaseError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit CaseError(const std::string& what, std::optional<int> at_rank = std::nullopt) : std::runtime_error(what), rank(at_rank) {}
+  std::optional<int> rank;  // where it failed, when that is not the participant that throws
 };
 
 // A fabric that went silent: what a timeout is to a real backend and a silent part to the simulator.

@@ -42,8 +42,8 @@ std::string nearest(std::string_view name, std::span<const std::string> candidat
 
 std::string unknown_name(std::string_view kind, std::string_view name, std::span<const std::string> candidates) {
   const std::string meant = nearest(name, candidates);
-  return fmt::format("unknown {} '{}'{}. Known: {}", kind, name, meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant),
-                     join(candidates));
+  const std::string question = meant.empty() ? "." : fmt::format("; did you mean '{}'?", meant);
+  return fmt::format("unknown {} '{}'{} Known: {}", kind, name, question, join(candidates));
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

@@ -210,7 +210,8 @@ constexpr T extreme_result(const Pattern& p, std::uint64_t index) {
   return extreme_from<T>(p, extreme_value<T>(p, index), index);
 }
 
-// --- avg: two ranks give values of one sign, the others zero; the sum neither cancels nor overflows.
+// --- avg: two ranks give values of one sign, the others zero; the sum neither cancels nor overflows. The average of 8-bit
+// integers over more than 126 ranks is 0 whatever they give: there only a result that is not 0 is seen to be wrong.
 
 template <class T>
 inline constexpr std::int64_t avg_bound = is_floating<T> ? (std::int64_t{1} << (precision<T> - 1)) - 1

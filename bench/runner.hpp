@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,10 @@
 namespace p5 {
 
 struct RunnerOptions {
-  Seconds budget{600};      // wall time for all cases, from `started`
-  Seconds elapsed{0};       // of the budget already spent before run()
+  Seconds budget{600};      // wall time that cases may take
   Seconds timeout{30};      // without progress, for backends that cannot recover
+  // Called with what was being done when a step of such a backend does not end; expected not to return.
+  std::function<void(const std::string&)> on_hang;
   Bytes latency_up_to = MiB(1);
   Bytes tight_from = KiB(64);  // from here on the interval has to be within 1 %, below within 2 %
 };

@@ -1,5 +1,6 @@
-// Statistics of repeated times: medians with intervals that assume no distribution, quantiles that are refused when there
-// are too few samples, and the rule that says when to stop. Plain numbers in, plain numbers out; units are the caller's.
+// Statistics of repeated times: medians with intervals that assume no distribution, quantiles that are refused when
+// there are too few samples, and the rule that says when to stop. Plain numbers in, plain numbers out; units are the
+// caller's.
 #pragma once
 
 #include <optional>
@@ -37,16 +38,26 @@ struct Summary {
 // Of a non-empty sample.
 Summary summarize(const std::vector<double>& samples);
 
-// When a series has enough samples: the interval's half-width is within `relative` of the median, and `least` are there.
+// When a series has enough samples: the interval's half-width is within `relative` of the median, at this look and at
+// the look before it. Looks are at `least` samples, twice, four times that, and so on, up to `most`.
+//
+// Why two looks: to stop at the first narrow interval is to prefer intervals that are narrow by accident, which miss
+// the median more often. In simulations (normal, lognormal and exponential noise of 0.3 to 10 % against 1 %, 20 000
+// series each) stopping at the first left 91.5 % coverage of the nominal 95 in the worst case, with noise of twice or
+// three times `relative`; a larger `least` moves the trouble to other noise (24: 92.8 %). With two looks the worst case
+// is 93.3 %. The price is twice the samples, 12 instead of 6 when it is quiet.
 struct StoppingRule {
   double relative = 0.01;
   int least = 6;
   int most = 250;
 };
 
+// Of samples in the order in which they were taken. False at `most` samples too when they do not agree: the end of a
+// series is next_batch's to say.
 bool enough(const StoppingRule& rule, const std::vector<double>& samples);
 
-// How many samples to take next, having `taken`: doubling, so that few agreements between ranks are needed.
+// How many samples to take next, having `taken`: doubling, so that few agreements between ranks are needed; 0 at
+// `most`.
 int next_batch(const StoppingRule& rule, int taken);
 
 }  // namespace p5

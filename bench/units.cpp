@@ -81,12 +81,13 @@ std::string to_text(Bytes size) {
 }
 
 std::string to_text(Seconds time) {
+  // Limits in the value that is shown: 0.9996 s rounds to 1 s, not to 1e+03 ms.
   const double s = time.count;
-  if (s < 1e-3) return fmt::format("{:.3g} us", s * 1e6);
-  if (s < 1) return fmt::format("{:.3g} ms", s * 1e3);
-  if (s < 60) return fmt::format("{:.3g} s", s);
+  if (s < 0.9995e-3) return fmt::format("{:.3g} us", s * 1e6);
+  if (s < 0.9995) return fmt::format("{:.3g} ms", s * 1e3);
+  if (s < 59.95) return fmt::format("{:.3g} s", s);
   const auto whole = static_cast<long long>(std::llround(s));
-  if (s < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 

@@ -37,8 +37,9 @@ const Limit* find(const Limits& limits, std::string_view name, Level level);
 // wire and achievable of gpu.link, gpu.nics, node.nics.
 Limits limits_of(const Platform& platform);
 
-// node.nics (wire) of the weakest host, from the rates that its kernel states for physical NICs that are up; absent when a
-// host states none.
+// node.nics (wire) of the weakest host, from the rates that its kernel states for physical NICs that are up: its InfiniBand
+// and EFA devices, or its Ethernet ones where it has no others. Absent when a host leaves the rate of one of them open, and
+// when two hosts are really one (same kernel), whose traffic need not pass a NIC.
 Limits nic_limits(const Topology& topology);
 
 // Bytes copied per second by one thread between two buffers of `size` for about `duration`: the best of several passes.

@@ -30,6 +30,9 @@ struct Platform {
   std::vector<std::string> sources;
 };
 
+// One file of platforms/. Throws UsageError naming the file and the field that is missing, unknown or out of bounds.
+Platform parse_platform(std::string_view file, std::string_view text);
+
 const std::vector<Platform>& platforms();
 std::vector<std::string> platform_names();
 // Throws UsageError with the nearest name.

@@ -29,7 +29,7 @@ struct Host {
   std::string instance_type;   // DMI product name on EC2, such as "p5.48xlarge"; ""
   std::string kernel, cpu_model;
   int packages = 0, numa_nodes = 0, cores = 0, threads = 0;
-  int allowed_threads = 0;     // hardware threads that this process may use
+  int allowed_threads = 0;     // hardware threads that our processes may use, by cpuset and CPU quota; 0: unknown
   int gpus = 0;                // PCI display and 3D controllers of NVIDIA (vendor 0x10de)
   Bytes memory, memory_available;  // memory_available respects the memory cgroup
   std::vector<Nic> nics;

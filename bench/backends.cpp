@@ -1,0 +1,25 @@
+// The table of backends.
+#include "bench/backend.hpp"
+
+#include <vector>
+
+namespace p5 {
+
+namespace {
+
+const std::vector<BackendInfo> table{
+    {"mpi", "host memory over the MPI that started the job"},
+    {"sim", "a model of an instance type: no hardware, no mpirun, marked simulated"},
+};
+
+}  // namespace
+
+std::span<const BackendInfo> backend_table() { return table; }
+
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names;
+  for (const BackendInfo& info : table) names.push_back(info.name);
+  return names;
+}
+
+}  // namespace p5

@@ -1,0 +1,44 @@
+// How each backend is made.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/backend.hpp"
+#include "bench/groups.hpp"
+
+namespace p5 {
+
+// Host memory over MPI_COMM_WORLD. Needs an MpiJob.
+std::unique_ptr<Backend> make_mpi_backend();
+
+// A fault to simulate, as in --fault KIND:WHERE:FACTOR[:MODE].
+struct Fault {
+  enum class Kind { gpu, nic, node, link };
+  enum class Mode { always, sometimes, all_rails, lies };
+  Kind kind = Kind::node;
+  int node = 0;
+  int part = 0;        // GPU or NIC on the node; link: the other node
+  double factor = 1;   // share of speed left; 0: silent
+  Mode mode = Mode::always;
+  double share = 1;    // sometimes: of samples that are hit, 0 to 1
+};
+
+// What the simulator knows of a machine: all nodes alike.
+struct SimMachine {
+  int nodes = 1, gpus = 8, nics = 8;  // gpus and nics per node
+  GBps link;      // one GPU into the node's switch, one direction
+  GBps nic;       // one NIC, one direction
+  Seconds link_latency, nic_latency;  // of one hop
+  double noise = 0.002;               // relative standard deviation of a time
+  std::uint64_t seed = 1;
+  std::vector<Fault> faults;
+};
+
+// Throws UsageError naming the text, also when it points outside the machine.
+Fault parse_fault(const std::string& text, int nodes, int gpus, int nics);
+
+std::unique_ptr<Backend> make_sim_backend(const SimMachine& machine);
+
+}  // namespace p5

@@ -1,0 +1,87 @@
+// --fault KIND:WHERE:FACTOR[:MODE]
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "bench/backends/backends.hpp"
+#include "bench/error.hpp"
+#include "bench/names.hpp"
+
+namespace p5 {
+
+namespace {
+
+struct Reader {
+  const std::string& text;
+
+  UsageError refuse(const std::string& why) const {
+    return UsageError(fmt::format("--fault: '{}': {}. Write KIND:WHERE:FACTOR[:MODE], such as gpu:n3g2:0.5, nic:n3r5:0:always, "
+                                  "node:n3:0.9:20% or link:n3-n5:0.5:all-rails", text, why));
+  }
+
+  // The number behind `letter` at the start of `rest`, which is consumed.
+  int number(std::string_view& rest, std::string_view letter, int count, std::string_view what) const {
+    if (!rest.starts_with(letter)) throw refuse(fmt::format("'{}' stands where '{}' and a number are wanted", rest, letter));
+    rest.remove_prefix(letter.size());
+    int value = 0;
+    const auto [end, problem] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+    if (problem != std::errc() || value < 0) throw refuse(fmt::format("'{}' is not the number of a {}", rest, what));
+    if (value >= count) throw refuse(fmt::format("there is no {} {}: they are 0 to {}", what, value, count - 1));
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    return value;
+  }
+
+  double real(const std::string& part, std::string_view what) const {
+    double value = 0;
+    const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (problem != std::errc() || end != part.data() + part.size() || !(value >= 0 && value <= 1e6))
+      throw refuse(fmt::format("'{}' is not a {}", part, what));
+    return value;
+  }
+};
+
+void read_mode(const Reader& reader, const std::string& mode, Fault& fault) {
+  if (mode == "always") return;
+  if (mode == "all-rails") {
+    fault.mode = Fault::Mode::all_rails;
+  } else if (mode == "lies") {
+    fault.mode = Fault::Mode::lies;
+  } else if (mode.ends_with("%")) {
+    fault.mode = Fault::Mode::sometimes;
+    fault.share = reader.real(mode.substr(0, mode.size() - 1), "share of samples in percent") / 100;
+    if (fault.share > 1) throw reader.refuse(fmt::format("'{}' is more than all samples", mode));
+  } else {
+    throw reader.refuse(unknown_name("mode", mode, std::vector<std::string>{"always", "P%", "all-rails", "lies"}));
+  }
+}
+
+}  // namespace
+
+Fault parse_fault(const std::string& text, int nodes, int gpus, int nics) {
+  const Reader reader{text};
+  const std::vector<std::string> parts = split(text, ':');
+  if (parts.size() < 3 || parts.size() > 4) throw reader.refuse(fmt::format("it has {} parts", parts.size()));
+  Fault fault;
+  std::string_view where = parts[1];
+  fault.node = reader.number(where, "n", nodes, "node");
+  if (parts[0] == "gpu") {
+    fault.kind = Fault::Kind::gpu;
+    fault.part = reader.number(where, "g", gpus, "GPU");
+  } else if (parts[0] == "nic") {
+    fault.kind = Fault::Kind::nic;
+    fault.part = reader.number(where, "r", nics, "NIC");
+  } else if (parts[0] == "link") {
+    fault.kind = Fault::Kind::link;
+    fault.part = reader.number(where, "-n", nodes, "node");
+    if (fault.part == fault.node) throw reader.refuse("a link has two different nodes");
+  } else if (parts[0] != "node") {
+    throw reader.refuse(unknown_name("kind", parts[0], std::vector<std::string>{"gpu", "nic", "node", "link"}));
+  }
+  if (!where.empty()) throw reader.refuse(fmt::format("'{}' is left over behind the place", where));
+  fault.factor = reader.real(parts[2], "share of speed left, from 0 to 1");
+  if (fault.factor > 1) throw reader.refuse(fmt::format("'{}' is above 1, which would be no fault", parts[2]));
+  if (parts.size() == 4) read_mode(reader, parts[3], fault);
+  return fault;
+}
+
+}  // namespace p5

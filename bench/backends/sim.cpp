@@ -1,0 +1,242 @@
+// A cluster that exists only as numbers: latency plus bytes over the rate of the slowest part on the way, and faults that
+// slow, silence or falsify a part. It shows what the rest of the program makes of a machine; it measures nothing.
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "bench/backends/backends.hpp"
+#include "bench/error.hpp"
+#include "bench/host_buffers.hpp"
+
+namespace p5 {
+
+namespace {
+
+// A rank of the machine as node and GPU.
+struct Port {
+  int node = 0, gpu = 0;
+};
+
+// Uniform in [0, 1), from a counter: the same seed gives the same run.
+class Noise {
+ public:
+  explicit Noise(std::uint64_t seed) : seed_(seed) {}
+  double uniform() { return static_cast<double>(pattern::hash(seed_, 0, ++count_) >> 11) * 0x1p-53; }
+  // About normal with standard deviation 1: Irwin and Hall's sum of twelve.
+  double normal() {
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) sum += uniform();
+    return sum;
+  }
+
+ private:
+  std::uint64_t seed_, count_ = 0;
+};
+
+// The machine during one sample: which faults act now, and what is left of each part's rate.
+class Moment {
+ public:
+  Moment(const SimMachine& machine, bool full_load, Noise& noise) : machine_(machine) {
+    for (const Fault& fault : machine.faults) {
+      const bool acts = fault.mode == Fault::Mode::sometimes  ? noise.uniform() < fault.share
+                        : fault.mode == Fault::Mode::all_rails ? full_load
+                                                               : true;
+      if (acts) acting_.push_back(&fault);
+    }
+  }
+
+  // Rate of messages from one rank to another, `sharing` GPUs of a node using its NICs at the same time.
+  double between(Port a, Port b, int sharing) const {
+    const double ends = left(Fault::Kind::node, a.node) * left(Fault::Kind::node, b.node) *
+                        std::min(left(Fault::Kind::gpu, a.node, a.gpu), left(Fault::Kind::gpu, b.node, b.gpu));
+    if (a.node == b.node) return machine_.link.count * ends;
+    const double nics = std::min(nics_of(a, sharing), nics_of(b, sharing));
+    return std::min(machine_.link.count, nics) * ends * left_of_link(a.node, b.node);
+  }
+
+  // Bus bandwidth of a group: the ring through all its members is as fast as its slowest part.
+  double of_group(const std::vector<Port>& members) const {
+    double rate = std::numeric_limits<double>::infinity();
+    std::map<int, std::vector<int>> gpus_of_node;
+    for (Port p : members) {
+      rate = std::min(rate, machine_.link.count * left(Fault::Kind::gpu, p.node, p.gpu) * left(Fault::Kind::node, p.node));
+      gpus_of_node[p.node].push_back(p.gpu);
+    }
+    if (gpus_of_node.size() < 2) return rate;
+    for (auto here = gpus_of_node.begin(); here != gpus_of_node.end(); ++here) {
+      const auto next = std::next(here) == gpus_of_node.end() ? gpus_of_node.begin() : std::next(here);
+      rate = std::min(rate, nics_of_node(here->first, here->second) * left(Fault::Kind::node, here->first) *
+                                left_of_link(here->first, next->first));
+    }
+    return rate;
+  }
+
+ private:
+  double left(Fault::Kind kind, int node, int part = 0) const {
+    double share = 1;
+    for (const Fault* fault : acting_)
+      if (fault->kind == kind && fault->node == node && (kind == Fault::Kind::node || fault->part == part)) share *= fault->factor;
+    return share;
+  }
+  double left_of_link(int a, int b) const {
+    double share = 1;
+    for (const Fault* fault : acting_)
+      if (fault->kind == Fault::Kind::link && std::minmax(fault->node, fault->part) == std::minmax(a, b)) share *= fault->factor;
+    return share;
+  }
+
+  struct Nics {
+    int first = 0, last = 0;
+  };
+  Nics nics_of_gpu(int gpu) const {
+    const int first = gpu * machine_.nics / machine_.gpus;
+    return {first, std::max(first + 1, (gpu + 1) * machine_.nics / machine_.gpus)};
+  }
+
+  // NICs of a GPU carry even parts of its traffic, so the slowest decides. Several GPUs may have to share one.
+  double nics_of(Port p, int sharing) const {
+    const auto [first, last] = nics_of_gpu(p.gpu);
+    const double crowd = std::min<double>(sharing, std::max(1.0, static_cast<double>(machine_.gpus) / machine_.nics));
+    double slowest = 1;
+    for (int nic = first; nic < last; ++nic) slowest = std::min(slowest, left(Fault::Kind::nic, p.node, nic));
+    return machine_.nic.count * slowest * (last - first) / crowd;
+  }
+  double nics_of_node(int node, const std::vector<int>& gpus) const {
+    std::set<int> used;
+    double slowest = 1;
+    for (int gpu : gpus) {
+      const auto [first, last] = nics_of_gpu(gpu);
+      for (int nic = first; nic < last; ++nic)
+        if (used.insert(nic).second) slowest = std::min(slowest, left(Fault::Kind::nic, node, nic));
+    }
+    return machine_.nic.count * slowest * static_cast<double>(used.size());
+  }
+
+  const SimMachine& machine_;
+  std::vector<const Fault*> acting_;
+};
+
+class SimSession final : public Session {
+ public:
+  SimSession(const SimMachine& machine, const Case& c)
+      : machine_(machine), case_(c), noise_(pattern::hash(machine.seed, c.bytes.count, std::hash<std::string>{}(describe(c)))) {}
+
+  int slots() const override { return 16; }
+  void warm_up(int, int) override {}
+
+  Times sample(const SampleRequest& request) override {
+    const Round& round = (*case_.rounds)[static_cast<std::size_t>(request.round)];
+    Times times(static_cast<std::size_t>(machine_.nodes * machine_.gpus),
+                std::vector<double>(static_cast<std::size_t>(request.samples), std::numeric_limits<double>::quiet_NaN()));
+    std::size_t active = 0;
+    for (const Group& group : round) active += group.size();
+    const bool full_load = active + 1 >= times.size();
+    for (int s = 0; s < request.samples; ++s) {
+      const Moment moment(machine_, full_load, noise_);
+      for (const Group& group : round) {
+        const double time = time_of(moment, group, full_load) * std::max(0.5, 1 + machine_.noise * noise_.normal());
+        for (int rank : group)
+          times[static_cast<std::size_t>(rank)][static_cast<std::size_t>(s)] = time * (1 - 0.001 * noise_.uniform());
+      }
+    }
+    return times;
+  }
+
+  // Right results, but for one element wherever a part that lies had a hand in it: planted into a window of what has to be
+  // there, and looked for as in any other backend.
+  Verification verify(int round) override {
+    Verification v;
+    for (const Group& group : (*case_.rounds)[static_cast<std::size_t>(round)])
+      for (const Fault& fault : machine_.faults)
+        if (fault.mode == Fault::Mode::lies) plant(fault, group, round, v);
+    return v;
+  }
+
+ private:
+  Port port(int rank) const { return {rank / machine_.gpus, rank % machine_.gpus}; }
+
+  double time_of(const Moment& moment, const Group& group, bool full_load) const {
+    std::vector<Port> members;
+    for (int rank : group) members.push_back(port(rank));
+    const bool many_nodes = std::ranges::any_of(members, [&](Port p) { return p.node != members.front().node; });
+    const double rate = case_.collective->pairwise ? moment.between(members[0], members[1], full_load ? machine_.gpus : 1)
+                                                   : moment.of_group(members);
+    if (!(rate > 0))
+      throw StalledError(fmt::format("no progress in {}: a part on the way is silent", describe(case_)), group.front());
+    const int ranks = static_cast<int>(group.size());
+    // Rings for bandwidth, trees for latency: a message never needs more hops than up and down a binary tree.
+    const int tree = 2 * static_cast<int>(std::ceil(std::log2(std::max(ranks, 2))));
+    const double hops = std::min(case_.collective->steps(ranks), tree);
+    const double latency = (many_nodes ? machine_.nic_latency : machine_.link_latency).count * std::max(hops, 1.0);
+    const double bytes = static_cast<double>(case_.bytes.count) * case_.collective->bus_factor(case_.collective->pairwise ? 2 : ranks);
+    return latency + bytes / (rate * 1e9);
+  }
+
+  // The member of a group whose output a fault falsifies, if any.
+  std::optional<int> victim(const Fault& fault, const Group& group) const {
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const Port p = port(group[i]);
+      const bool touched = fault.kind == Fault::Kind::gpu   ? p.node == fault.node && p.gpu == fault.part
+                           : fault.kind == Fault::Kind::nic ? p.node == fault.node && crosses_nodes(group) &&
+                                                                  p.gpu == fault.part * machine_.gpus / machine_.nics
+                           : fault.kind == Fault::Kind::node ? p.node == fault.node
+                                                             : p.node == fault.node && reaches(group, fault.part);
+      if (!touched) continue;
+      // One way, the source receives nothing: its partner gets what it falsified.
+      return case_.pattern == "one_way" ? 1 : static_cast<int>(i);
+    }
+    return std::nullopt;
+  }
+  bool crosses_nodes(const Group& group) const {
+    return std::ranges::any_of(group, [&](int rank) { return port(rank).node != port(group.front()).node; });
+  }
+  bool reaches(const Group& group, int node) const {
+    return std::ranges::any_of(group, [&](int rank) { return port(rank).node == node; });
+  }
+
+  void plant(const Fault& fault, const Group& group, int round, Verification& v) {
+    const std::optional<int> member = victim(fault, group);
+    if (!member) return;
+    const Place place{group, {*member, static_cast<int>(group.size()), case_.root.value_or(0)}};
+    const Pattern pattern = pattern_for(case_, place, round, 0, 1);
+    const std::uint64_t window = std::min<std::uint64_t>(case_.shape.output_elements, 256);
+    const std::uint64_t first = static_cast<std::uint64_t>(noise_.uniform() * static_cast<double>(case_.shape.output_elements - window + 1));
+    std::vector<std::byte> data(window * size_of(case_.type));
+    write_expected(case_, place, pattern, data.data(), first, window);
+    // A high bit of one element: beyond the tolerance of an average too.
+    const auto element = static_cast<std::uint64_t>(noise_.uniform() * static_cast<double>(window));
+    data[element * size_of(case_.type) + size_of(case_.type) - 1] ^= std::byte{0x20};
+    check_output(case_, place, pattern, data.data(), first, window, v);
+  }
+
+  const SimMachine& machine_;
+  Case case_;
+  Noise noise_;
+};
+
+class SimBackend final : public Backend {
+ public:
+  explicit SimBackend(const SimMachine& machine) : machine_(machine) {}
+  std::unique_ptr<Session> open(const Case& c) override { return std::make_unique<SimSession>(machine_, c); }
+  Bytes memory_per_rank(const Case& c) const override {
+    return {(c.shape.input_elements + c.shape.output_elements) * size_of(c.type)};
+  }
+  // Of computing the model, not of the machine it stands for.
+  CostModel cost() const override { return {.latency = {1e-9}, .bandwidth = {1e6}}; }
+  bool recovers() const override { return true; }
+  std::string_view provenance() const override { return "simulated"; }
+
+ private:
+  SimMachine machine_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_sim_backend(const SimMachine& machine) { return std::make_unique<SimBackend>(machine); }
+
+}  // namespace p5

@@ -1,0 +1,44 @@
+#include "bench/case.hpp"
+
+#include <fmt/format.h>
+
+#include "bench/measurement.hpp"
+
+namespace p5 {
+
+std::string describe(const Case& c) {
+  std::string text{c.collective->name};
+  if (!c.pattern.empty()) text += " " + c.pattern;
+  text += fmt::format(" {} {}", to_text(c.bytes), name_of(c.type));
+  if (c.op) text += fmt::format(" {}", name_of(*c.op));
+  if (c.in_place) text += " in place";
+  if (c.group != "world") text += " group " + c.group;
+  return text;
+}
+
+std::string_view name_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::measured: return "measured";
+    case Outcome::skipped: return "skipped";
+    case Outcome::failed: break;
+  }
+  return "failed";
+}
+
+std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::open: return "open";
+    case Phase::warm_up: return "warm-up";
+    case Phase::sample: return "sample";
+    case Phase::verify: break;
+  }
+  return "verify";
+}
+
+GBps algorithm_bandwidth(const Case& c, Seconds time) { return c.bytes / time; }
+
+GBps bus_bandwidth(const Case& c, Seconds time) {
+  return algorithm_bandwidth(c, time) * c.collective->bus_factor(c.collective->pairwise ? 2 : c.ranks);
+}
+
+}  // namespace p5

@@ -1,0 +1,143 @@
+#include "bench/commands/acceptance.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/commands/leader.hpp"
+#include "bench/commands/recorder.hpp"
+#include "topo/finding.hpp"
+
+namespace p5 {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Of the budget, what stays for judging and writing.
+constexpr double finishing_share = 0.1;
+
+// How long ranks other than the leader wait before they leave, so that its report is written first.
+constexpr std::chrono::milliseconds grace{700};
+
+std::uint64_t agree_on_seed(World& world, const Options& options) {
+  return std::stoull(from_leader(world, [&] {
+    return std::to_string(options.seed ? *options.seed : std::random_device{}() % 1'000'000);
+  }));
+}
+
+std::string cluster_name(const Options& options, const Machine& machine) {
+  if (!options.cluster.empty()) return options.cluster;
+  if (const char* scheduler = std::getenv("SLURM_CLUSTER_NAME"); scheduler && *scheduler && machine.backend_name != "sim") return scheduler;
+  const std::string platform = machine.platform ? machine.platform->name : "hosts";
+  return fmt::format("{}{}-{}n", machine.backend_name == "sim" ? "sim-" : "", platform, machine.topology.hosts.size());
+}
+
+reports::Report new_report(const Request& request, const Machine& machine, const Plan& plan, std::uint64_t seed) {
+  reports::Report report;
+  report.provenance = machine.backend->provenance();
+  report.topology = machine.topology;
+  report.context = find_context();
+  report.run.version = version();
+  report.run.command = request.arguments;
+  report.run.budget_s = request.options.budget.count;
+  report.run.seed = seed;
+  report.run.cluster = cluster_name(request.options, machine);
+  report.run.ranks = static_cast<int>(machine.topology.host_of_rank.size());
+  report.run.nodes = static_cast<int>(machine.topology.hosts.size());
+  report.run.backend = machine.backend_name;
+  report.run.remarks = plan.remarks;
+  return report;
+}
+
+// What makes figures unfit for judging.
+reports::Fitness fitness_of(const std::vector<topo::Finding>& findings) {
+  for (const topo::Finding& finding : findings) {
+    if (finding.id == "host.oversubscribed") return {false, "ranks share hardware threads (" + finding.evidence + ")"};
+    if (finding.id == "host.pretended") return {false, "nodes are pretended"};
+  }
+  return {};
+}
+
+// Leaves word, waits until the leader may have read it, and goes: others wait for this rank in calls that nothing ends.
+[[noreturn]] void leave_job(const std::filesystem::path& folder, int rank, const std::string& why, Recorder* recorder) {
+  if (recorder) {
+    recorder->end_early(why);
+  } else {
+    fmt::print(stderr, "p5bench: {}\n", why);
+    std::ofstream(note_of_rank(folder, rank)) << why;
+  }
+  std::_Exit(static_cast<int>(ExitCode::unfinished));
+}
+
+// What to do when a signal or a hang ends the run; the leader writes, the others give it the time to.
+void prepare_for_the_worst(const Request& request, RunnerOptions& options, Recorder* recorder) {
+  if (recorder) {
+    request.signals.on_end([recorder](const std::string& signal) { recorder->end_early("ended by " + signal); });
+    options.on_hang = [recorder, timeout = options.timeout](const std::string& step) {
+      recorder->end_early(fmt::format("no progress in the {} within {}", step, to_text(timeout)));
+      std::_Exit(static_cast<int>(ExitCode::unfinished));
+    };
+  } else {
+    request.signals.on_end([](const std::string&) { std::this_thread::sleep_for(grace); });
+    options.on_hang = [](const std::string&) {
+      std::this_thread::sleep_for(2 * grace);
+      std::_Exit(static_cast<int>(ExitCode::unfinished));
+    };
+  }
+}
+
+class Silent final : public Observer {
+ public:
+  void case_started(const Case&, int, int, Seconds) override {}
+  void case_finished(const Measurement&) override {}
+};
+
+}  // namespace
+
+ExitCode run_acceptance(World& world, const Request& request, const WrapBackend& wrap) {
+  const auto start = Clock::now();
+  const Options& options = request.options;
+  const std::uint64_t seed = agree_on_seed(world, options);
+  Machine machine = find_machine(world, options, seed);
+  if (wrap) machine.backend = wrap(std::move(machine.backend));
+  const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
+
+  std::optional<Recorder> recorder;
+  const std::filesystem::path folder = from_leader(world, [&] {
+    recorder.emplace(options, new_report(request, machine, plan, seed));
+    return recorder->folder().string();
+  });
+  RunnerOptions runner;
+  runner.timeout = options.timeout;
+  prepare_for_the_worst(request, runner, recorder ? &*recorder : nullptr);
+
+  topo::Limits limits = find_limits(world, machine);
+  if (recorder) {
+    std::vector<topo::Finding> findings = topo::look(machine.topology);
+    const reports::Fitness fitness = fitness_of(findings);
+    recorder->begin(std::move(limits), std::move(findings), fitness);
+    recorder->add_file("topology.json", to_json(machine.topology).dump(2) + "\n");
+    if (machine.backend_name != "sim") recorder->add_file("topology.xml", topo::hwloc_xml());
+  }
+  const double spent = std::chrono::duration<double>(Clock::now() - start).count();
+  runner.budget = {options.budget.count * (1 - finishing_share) - spent};
+  Silent silent;
+  try {
+    run_cases(world, *machine.backend, plan.cases, runner, recorder ? static_cast<Observer&>(*recorder) : silent);
+  } catch (const JobLost& lost) {
+    leave_job(folder, world.participant(), lost.what(), recorder ? &*recorder : nullptr);
+  }
+  const ExitCode code = recorder ? recorder->finish() : ExitCode::ok;
+  request.signals.on_end({});
+  world.barrier();  // nobody leaves before the report is written: a launcher may end the job when the first rank goes
+  return code;
+}
+
+}  // namespace p5

@@ -1,0 +1,38 @@
+// p5bench list WHAT: one per line, name first.
+#include <fmt/format.h>
+
+#include "bench/collective.hpp"
+#include "bench/commands/commands.hpp"
+#include "reports/writer.hpp"
+#include "topo/finding.hpp"
+#include "topo/platform.hpp"
+
+namespace p5 {
+
+namespace {
+
+template <class Rows>
+void print(const Rows& rows) {
+  for (const auto& row : rows) fmt::print("{:<18} {}\n", row.name, row.summary);
+}
+
+}  // namespace
+
+ExitCode list_command(const Request& request) {
+  if (!request.world.leads()) return ExitCode::ok;
+  const std::string& what = request.options.list_what;
+  if (what == "collectives") {
+    for (const Collective* each : collectives()) fmt::print("{:<18} {}\n", each->name, each->summary);
+  } else if (what == "platforms") {
+    print(topo::platforms());
+  } else if (what == "backends") {
+    print(backend_table());
+  } else if (what == "formats") {
+    print(reports::writers());
+  } else if (what == "findings") {
+    for (const topo::Check& check : topo::checks()) fmt::print("{:<18} {}\n", check.id, check.summary);
+  }  // knobs: there are none before there is a tuner
+  return ExitCode::ok;
+}
+
+}  // namespace p5

@@ -1,0 +1,148 @@
+#include "bench/commands/machine.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/backends/backends.hpp"
+#include "bench/commands/leader.hpp"
+#include "bench/error.hpp"
+
+extern char** environ;
+
+namespace p5 {
+
+using nlohmann::json;
+
+namespace {
+
+// Which host each rank is on, hosts numbered in order of their first rank: at the leader.
+std::vector<int> number_hosts(const std::vector<std::string>& name_of_rank) {
+  std::map<std::string, int> numbers;
+  std::vector<int> host_of_rank;
+  for (const std::string& name : name_of_rank)
+    host_of_rank.push_back(numbers.try_emplace(name, static_cast<int>(numbers.size())).first->second);
+  return host_of_rank;
+}
+
+// The first rank of each host describes it.
+topo::Topology discover(World& world) {
+  const std::vector<std::string> names = world.gather(topo::host_name().name);
+  std::string shared;
+  if (world.leads()) shared = json(number_hosts(names)).dump();
+  const std::vector<int> host_of_rank = json::parse(world.broadcast(shared));
+  const auto me = static_cast<std::size_t>(world.participant());
+  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
+  const std::vector<std::string> described = world.gather(first ? to_json(topo::discover_host()).dump(-1, ' ', true, json::error_handler_t::replace) : "");
+  topo::Topology topology;
+  topology.host_of_rank = host_of_rank;
+  for (const std::string& text : described)
+    if (!text.empty()) topology.hosts.push_back(topo::host_from_json(json::parse(text)));
+  const std::string whole = world.broadcast(world.leads() ? to_json(topology).dump() : "");
+  return topo::topology_from_json(json::parse(whole));
+}
+
+const topo::Platform* detect_platform(const Options& options, const topo::Topology& topology) {
+  if (!options.platform.empty()) return &topo::find_platform(options.platform);
+  return topology.hosts.empty() ? nullptr : topo::platform_of_instance_type(topology.hosts.front().instance_type);
+}
+
+SimMachine sim_machine(const Options& options, const topo::Platform& platform, std::uint64_t seed) {
+  SimMachine machine;
+  machine.nodes = options.nodes;
+  machine.gpus = platform.gpus;
+  machine.nics = std::max(platform.nics, 1);
+  machine.link = platform.link_rate_achievable * platform.links_per_gpu;
+  machine.nic = platform.nic_rate * platform.nic_efficiency;
+  machine.link_latency = platform.link_latency;
+  machine.nic_latency = platform.nic_latency;
+  machine.seed = seed;
+  for (const std::string& text : options.faults)
+    machine.faults.push_back(parse_fault(text, machine.nodes, machine.gpus, machine.nics));
+  return machine;
+}
+
+bool allowed(std::string_view variable) {
+  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "OMPI_MCA_", "UCX_", "PMIX_MCA_"};
+  constexpr std::array names{"LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURM_CLUSTER_NAME", "SLURM_JOB_PARTITION",
+                             "OMP_NUM_THREADS"};
+  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return variable.starts_with(prefix); }) ||
+         std::ranges::find(names, variable) != names.end();
+}
+
+}  // namespace
+
+Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
+  Machine machine;
+  if (options.backend == "sim") {
+    machine.platform = &topo::find_platform(options.platform);
+    machine.topology = topo::synthetic(*machine.platform, options.nodes);
+    machine.backend_name = "sim";
+    machine.backend = make_sim_backend(sim_machine(options, *machine.platform, seed));
+    return machine;
+  }
+  machine.topology = discover(world);
+  machine.platform = detect_platform(options, machine.topology);
+  machine.topology.platform = machine.platform ? machine.platform->name : "";
+  machine.backend_name = "mpi";
+  machine.backend = make_mpi_backend();
+  return machine;
+}
+
+JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
+  JobFacts facts;
+  facts.node_of_rank = machine.topology.host_of_rank;
+  facts.seed = seed;
+  if (machine.backend_name == "mpi")
+    for (const topo::Host& host : machine.topology.hosts) facts.memory_of_node.push_back(host.memory_available);
+  return facts;
+}
+
+topo::Limits find_limits(World& world, const Machine& machine) {
+  if (machine.backend_name == "sim") return limits_of(*machine.platform);
+  constexpr Bytes size = MiB(64);
+  constexpr Seconds duration{0.15};
+  const std::vector<int>& host_of_rank = machine.topology.host_of_rank;
+  const auto me = static_cast<std::size_t>(world.participant());
+  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
+  world.barrier();
+  const std::vector<std::string> together = world.gather(pack({topo::measure_copy(size, duration).count}));
+  world.barrier();
+  const std::vector<std::string> alone = world.gather(pack({first ? topo::measure_copy(size, duration).count : 0.0}));
+  topo::Limits limits;
+  if (world.leads()) {
+    std::vector<topo::HostCopy> hosts(machine.topology.hosts.size(), {.one = {}, .all = {}, .ranks = 0});
+    for (std::size_t rank = 0; rank < together.size(); ++rank) {
+      topo::HostCopy& host = hosts[static_cast<std::size_t>(host_of_rank[rank])];
+      host.all.count += unpack(together[rank]).at(0);
+      host.one.count += unpack(alone[rank]).at(0);
+      ++host.ranks;
+    }
+    limits = copy_limits(hosts);
+    const topo::Limits nics = nic_limits(machine.topology);
+    limits.insert(limits.end(), nics.begin(), nics.end());
+  }
+  return limits;
+}
+
+std::map<std::string, std::string> find_context() {
+  std::map<std::string, std::string> context;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos && allowed(text.substr(0, equals))) context["env." + text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
+  int length = 0;
+  MPI_Get_library_version(version.data(), &length);
+  context["mpi"] = std::string(version.data(), static_cast<std::size_t>(length));
+  context["compiler"] = __VERSION__;
+  return context;
+}
+
+}  // namespace p5

@@ -1,0 +1,34 @@
+// What the job runs on, agreed among all ranks: topology, limits and the backend that fits the options.
+#pragma once
+
+#include <memory>
+
+#include "bench/backend.hpp"
+#include "bench/options.hpp"
+#include "bench/plan.hpp"
+#include "bench/world.hpp"
+#include "topo/limits.hpp"
+#include "topo/platform.hpp"
+#include "topo/topology.hpp"
+
+namespace p5 {
+
+struct Machine {
+  topo::Topology topology;
+  const topo::Platform* platform = nullptr;  // null: not a known instance type
+  std::string backend_name;
+  std::unique_ptr<Backend> backend;
+};
+
+// Discovers, or makes up for sim. `world` has one rank per GPU or process; sim brings its own.
+Machine find_machine(World& world, const Options& options, std::uint64_t seed);
+
+JobFacts job_facts(const Machine& machine, std::uint64_t seed);
+
+// Measures what cannot be looked up (host memory), so it takes a moment and all ranks.
+topo::Limits find_limits(World& world, const Machine& machine);
+
+// Software and environment, from an allow-list: nothing secret.
+std::map<std::string, std::string> find_context();
+
+}  // namespace p5

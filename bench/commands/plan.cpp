@@ -1,0 +1,66 @@
+// p5bench plan: what a run would do. Measures nothing.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "bench/commands/commands.hpp"
+#include "bench/commands/machine.hpp"
+#include "bench/runner.hpp"
+#include "bench/worlds/worlds.hpp"
+
+namespace p5 {
+
+namespace {
+
+void print_plan(const Machine& machine, const Plan& plan, const Options& options) {
+  const std::size_t nodes = machine.topology.hosts.size(), ranks = machine.topology.host_of_rank.size();
+  fmt::print("{} ranks on {} {}, backend {}{}\n", ranks, nodes, nodes == 1 ? "node" : "nodes", machine.backend_name,
+             machine.platform ? ", platform " + machine.platform->name : "");
+  struct Row {
+    int cases = 0;
+    Bytes smallest{~std::uint64_t{0}}, largest;
+    double seconds = 0;
+  };
+  std::map<std::string, Row> rows;
+  double all = 0;
+  for (const Case& c : plan.cases) {
+    Row& row = rows[std::string(c.collective->name) + (c.pattern.empty() ? "" : " " + c.pattern)];
+    const double seconds = predict(c, machine.backend->cost()).count;
+    ++row.cases;
+    row.smallest = std::min(row.smallest, c.bytes);
+    row.largest = std::max(row.largest, c.bytes);
+    row.seconds += seconds;
+    all += seconds;
+  }
+  for (const auto& [name, row] : rows)
+    fmt::print("{:<18} {:>4} cases  {:>9} to {:<9} about {}\n", name, row.cases, to_text(row.smallest), to_text(row.largest),
+               to_text(Seconds{row.seconds}));
+  for (const std::string& remark : plan.remarks) fmt::print("{}\n", remark);
+  const double expected = std::min(all, options.budget.count);
+  fmt::print("{} cases, buffers of {:.3f} GiB a rank, about {} within a budget of {}\n", plan.cases.size(),
+             static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{expected}), to_text(options.budget));
+  if (machine.platform && machine.platform->dollars_per_hour)
+    fmt::print("at {:.2f} dollars an hour a node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
+               *machine.platform->dollars_per_hour, machine.platform->price_date,
+               *machine.platform->dollars_per_hour * static_cast<double>(nodes) * expected / 3600,
+               *machine.platform->dollars_per_hour * static_cast<double>(nodes) * options.budget.count / 3600);
+}
+
+ExitCode plan_in(World& world, const Options& options) {
+  const std::uint64_t seed = options.seed.value_or(1);
+  const Machine machine = find_machine(world, options, seed);
+  const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
+  if (world.leads()) print_plan(machine, plan, options);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+ExitCode plan_command(const Request& request) {
+  if (request.options.backend != "sim") return plan_in(request.world, request.options);
+  if (!request.world.leads()) return ExitCode::ok;
+  return plan_in(*make_solo_world(topo::find_platform(request.options.platform).gpus * request.options.nodes), request.options);
+}
+
+}  // namespace p5

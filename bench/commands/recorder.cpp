@@ -1,0 +1,179 @@
+#include "bench/commands/recorder.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "reports/atomic_file.hpp"
+#include "reports/writer.hpp"
+
+namespace p5 {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
+
+// A new folder named by the time; two runs within one second get different ones.
+fs::path new_folder(const fs::path& parent) {
+  reports::make_folder(parent);
+  std::string stamp = utc_now();
+  std::erase_if(stamp, [](char c) { return c == '-' || c == ':'; });
+  for (int i = 1;; ++i) {
+    const fs::path folder = parent / (i == 1 ? stamp : fmt::format("{}-{}", stamp, i));
+    std::error_code problem;
+    if (fs::create_directory(folder, problem)) return folder;
+    if (problem) reports::make_folder(folder);  // says what is wrong
+  }
+}
+
+// Under mpirun stderr is a pipe to it: look at where the launcher's own stderr goes.
+bool stderr_is_terminal() {
+  if (isatty(STDERR_FILENO)) return true;
+  std::error_code problem;
+  const fs::path target = fs::read_symlink(fmt::format("/proc/{}/fd/2", ::getppid()), problem);
+  return !problem && (target.string().starts_with("/dev/pts/") || target.string().starts_with("/dev/tty"));
+}
+
+// What lost ranks left word of, which is then removed.
+std::string take_notes(const fs::path& folder) {
+  std::string words;
+  std::error_code problem;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, problem)) {
+    if (!entry.path().filename().string().starts_with("lost-rank-")) continue;
+    std::ostringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    words += (words.empty() ? "" : "; ") + text.str();
+    fs::remove(entry.path(), problem);
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
+}
+
+fs::path note_of_rank(const fs::path& folder, int rank) { return folder / fmt::format("lost-rank-{}", rank); }
+
+Recorder::Recorder(const Options& options, reports::Report report)
+    : options_(options), folder_(new_folder(fs::path(options.out) / report.run.cluster)), report_(std::move(report)) {
+  terminal_ = !options.quiet && stderr_is_terminal();
+  report_.run.started = utc_now();
+  reports::point_link(folder_.parent_path() / "latest", folder_.filename());
+  reports::point_link(fs::path(options.out) / "latest", fs::path(report_.run.cluster) / folder_.filename());
+  const std::lock_guard lock(mutex_);
+  write_reports(false);
+}
+
+void Recorder::begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness) {
+  const std::lock_guard lock(mutex_);
+  report_.limits = std::move(limits);
+  report_.findings = std::move(findings);
+  fitness_ = std::move(fitness);
+  write_reports(false);
+}
+
+void Recorder::add_file(const std::string& name, const std::string& text) const { reports::write_atomically(folder_ / name, text); }
+
+void Recorder::case_started(const Case& c, int index, int count, Seconds left) {
+  const std::lock_guard lock(mutex_);
+  running_ = c;
+  if (terminal_ && seconds_since(shown_) > 0.2)
+    show_progress(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * index / count, index + 1, count, describe(c), to_text(left)));
+}
+
+void Recorder::case_finished(const Measurement& m) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  running_.reset();
+  add(m);
+  if (seconds_since(written_) > 2) write_reports(false);
+}
+
+ExitCode Recorder::finish() {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return report_.exit_code;
+  report_.status = "complete";
+  close_run("");
+  report_.exit_code = reports::exit_code(report_);
+  write_reports(true);
+  if (!options_.quiet && std::ranges::find(options_.formats, "console") != options_.formats.end())
+    fmt::print("{}", reports::render_console(report_));
+  else
+    fmt::print("{}\n", report_.grade == reports::Grade::unknown ? "NOT JUDGED" : reports::name_of(report_.grade));
+  fmt::print("Report: {}\n", folder_.string());
+  std::fflush(stdout);
+  return report_.exit_code;
+}
+
+void Recorder::end_early(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  const std::string notes = take_notes(folder_);
+  const std::string reason = notes.empty() ? why : fmt::format("{} ({})", notes, why);
+  if (running_) {
+    Measurement m;
+    m.measured_case = *running_;
+    m.outcome = Outcome::failed;
+    m.because = reason;
+    add(m);
+  }
+  report_.status = "partial";
+  close_run(reason);
+  report_.exit_code = worse(reports::exit_code(report_), ExitCode::unfinished);
+  write_reports(true);
+  fmt::print(stderr, "p5bench: {}; what was measured until then is in {}\n", reason, folder_.string());
+  std::fflush(stderr);
+}
+
+// With the lock held, as all below.
+void Recorder::close_run(const std::string& ended_by) {
+  ended_ = true;
+  report_.run.ended_by = ended_by;
+  report_.run.ended = utc_now();
+  report_.grade = reports::overall(report_.results);
+  if (terminal_) show_progress("");
+}
+
+void Recorder::add(const Measurement& m) {
+  reports::Result result{m, reports::judge(m, report_.limits, report_.topology, fitness_)};
+  reports::append_line(folder_ / "measurements.jsonl", to_json(result, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  // The journal keeps the samples; the report and its memory need only what they sum up to.
+  for (std::optional<Series>* series : {&result.measurement.latency, &result.measurement.throughput})
+    if (*series) std::vector<double>().swap((*series)->samples);
+  if (!result.measurement.measured_case.collective->pairwise) result.measurement.slowest_group.clear();
+  report_.results.push_back(std::move(result));
+}
+
+void Recorder::write_reports(bool pages) {
+  report_.run.wall_s = seconds_since(started_);
+  for (const reports::Writer& writer : reports::writers()) {
+    const bool wanted = writer.name == "json" || (pages && std::ranges::find(options_.formats, writer.name) != options_.formats.end());
+    if (wanted && !writer.file_name.empty()) reports::write_atomically(folder_ / writer.file_name, writer.render(report_));
+  }
+  written_ = Clock::now();
+}
+
+void Recorder::show_progress(const std::string& line) {
+  fmt::print(stderr, "\r\033[K{}", line);
+  std::fflush(stderr);
+  shown_ = Clock::now();
+}
+
+}  // namespace p5

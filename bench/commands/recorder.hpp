@@ -1,0 +1,61 @@
+// Keeps a run's report on disk while the run goes on, so that whatever ends it leaves a valid one. At the leader only.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "bench/options.hpp"
+#include "bench/runner.hpp"
+#include "reports/judge.hpp"
+#include "reports/report.hpp"
+
+namespace p5 {
+
+// Where a rank that cannot go on leaves word for the leader, on a shared file system.
+std::filesystem::path note_of_rank(const std::filesystem::path& folder, int rank);
+
+class Recorder final : public Observer {
+ public:
+  // Makes OUT/CLUSTER/STAMP. Throws UsageError when that cannot be written.
+  Recorder(const Options& options, reports::Report report);
+
+  const std::filesystem::path& folder() const { return folder_; }
+
+  // What the machine is, before the first case: limits, findings and whether figures can be judged. Writes the first report.
+  void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness);
+  void add_file(const std::string& name, const std::string& text) const;
+
+  void case_started(const Case& c, int index, int count, Seconds left) override;
+  void case_finished(const Measurement& m) override;
+
+  // The plan was run to its end. Returns the exit code.
+  ExitCode finish();
+  // Something ends the run now; the case that was running failed of it. Safe from any thread, and after finish() without
+  // effect.
+  void end_early(const std::string& why);
+
+ private:
+  void write_reports(bool pages);
+  void add(const Measurement& m);
+  void close_run(const std::string& ended_by);
+  void show_progress(const std::string& line);
+
+  Options options_;
+  std::filesystem::path folder_;
+  std::mutex mutex_;  // the thread that notices a signal or a hang comes in while a case runs
+  reports::Report report_;
+  reports::Fitness fitness_;
+  std::optional<Case> running_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point written_{}, shown_{};
+  bool terminal_ = false, ended_ = false;
+};
+
+// "2026-11-20T12:00:00Z"
+std::string utc_now();
+
+}  // namespace p5

@@ -1,0 +1,74 @@
+// Input and output buffers of one rank in host memory: filled with a Pattern, guarded at both ends, checked element by
+// element. The backends that move host memory share it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "bench/backend.hpp"
+#include "bench/case.hpp"
+#include "bench/pattern.hpp"
+
+namespace p5 {
+
+// Distinct buffers for a case: as many as fit `pool`, at most `most`, at least one. A rule of the case alone.
+int slots_for(const Case& c, Bytes pool, int most);
+
+// Bytes that HostBuffers takes for a case with that many slots.
+Bytes host_memory(const Case& c, int slots);
+
+// Where a rank stands in its group of a round; none when it pauses.
+struct Place {
+  Group group;
+  Member member;
+};
+std::optional<Place> place_in(const Round& round, int rank, int root);
+
+// Writes what has to be in elements [first, first + count) of a rank's output to `data`, whose start is element `first`.
+// Elements that the collective does not write at this rank are left alone.
+void write_expected(const Case& c, const Place& place, const Pattern& pattern, std::byte* data, std::uint64_t first,
+                    std::uint64_t count);
+// Compares the same elements; adds what is wrong to `v`.
+void check_output(const Case& c, const Place& place, const Pattern& pattern, const std::byte* data, std::uint64_t first,
+                  std::uint64_t count, Verification& v);
+
+// What fills slot `slot` of a group's buffers, alike in all its ranks; `fill` counts the fills.
+Pattern pattern_for(const Case& c, const Place& place, int round, int slot, std::uint64_t fill);
+
+class HostBuffers {
+ public:
+  // In place, a slot has one buffer and the input lies in the output.
+  HostBuffers(const Case& c, int slots);
+
+  int slots() const { return slots_; }
+  std::byte* input(int slot, const Place& place) const;
+  std::byte* output(int slot) const;
+
+  // New data for a round, different in each fill; guards are renewed, outputs poisoned out of place.
+  void fill(const Place& place, int round);
+  void poison_outputs();
+  // The outputs of `count` slots from `first` on, wrapping round, and all guards.
+  Verification check(const Place& place, int first, int count) const;
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  using Block = std::unique_ptr<std::byte, Free>;
+
+  void check_guards(const Block& block, std::size_t bytes, int rank, Verification& v) const;
+
+  Case case_;
+  int slots_ = 1;
+  std::size_t input_bytes_ = 0, output_bytes_ = 0;
+  std::uint64_t fills_ = 0;
+  int round_ = 0;
+  std::vector<Block> inputs_, outputs_;
+};
+
+}  // namespace p5

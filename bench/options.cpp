@@ -1,0 +1,257 @@
+// The command line: CLI11 splits it, this file says what the words mean.
+#include "bench/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "bench/backend.hpp"
+#include "bench/collective.hpp"
+#include "bench/error.hpp"
+#include "bench/names.hpp"
+
+namespace p5 {
+
+namespace {
+
+const std::vector<std::string> list_kinds{"collectives", "platforms", "knobs", "backends", "formats", "findings"};
+const std::vector<std::string> format_kinds{"json", "html", "console"};
+
+// An option whose text is turned into a value by `take`, which throws UsageError. CLI11 would wrap the error in its own
+// words; keeping the text and taking it after the parse leaves ours as they are.
+class Texts {
+ public:
+  CLI::Option* add(CLI::App& app, const std::string& name, const std::string& help, const std::string& shown,
+                   std::function<void(const std::string&)> take) {
+    auto slot = std::make_unique<std::vector<std::string>>();
+    CLI::Option* option = app.add_option(name, *slot, help)->type_name(shown)->expected(1)->multi_option_policy(
+        CLI::MultiOptionPolicy::TakeAll);
+    entries_.push_back({name, std::move(slot), std::move(take)});
+    return option;
+  }
+
+  void take_all() const {
+    for (const Entry& entry : entries_) {
+      for (const std::string& text : *entry.texts) {
+        try {
+          entry.take(text);
+        } catch (const UsageError& problem) {
+          throw UsageError(fmt::format("{}: {}", entry.name, problem.what()));
+        }
+      }
+    }
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    std::unique_ptr<std::vector<std::string>> texts;
+    std::function<void(const std::string&)> take;
+  };
+  std::vector<Entry> entries_;
+};
+
+template <class Number>
+Number whole_number(const std::string& text, Number least, Number most) {
+  Number number{};
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size() || number < least || number > most)
+    throw UsageError(fmt::format("'{}' is not a whole number from {} to {}", text, least, most));
+  return number;
+}
+
+std::string one_of(const std::string& kind, const std::string& text, const std::vector<std::string>& names) {
+  if (std::ranges::find(names, text) == names.end()) throw UsageError(unknown_name(kind, text, names));
+  return text;
+}
+
+template <class Value>
+std::vector<Value> list_of(const std::string& text, const std::function<Value(const std::string&)>& parse) {
+  std::vector<Value> values;
+  for (const std::string& part : split(text)) {
+    if (part.empty()) throw UsageError(fmt::format("'{}' has an empty entry; write a list like a,b,c", text));
+    Value value = parse(part);
+    if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
+  }
+  return values;
+}
+
+// "all", or a list of names.
+template <class Enum>
+std::vector<Enum> enums_of(const std::string& text, std::span<const std::string> names, Enum (*parse)(std::string_view)) {
+  if (text == "all") {
+    std::vector<Enum> all;
+    for (const std::string& name : names) all.push_back(parse(name));
+    return all;
+  }
+  return list_of<Enum>(text, [&](const std::string& part) { return parse(part); });
+}
+
+void add_what(CLI::App& app, Texts& texts, Options& o) {
+  const std::string group = "What to measure";
+  texts.add(app, "--backend", "what moves the data; auto: mpi (see `list backends`)", "NAME", [&](const std::string& t) {
+    std::vector<std::string> names = backend_names();
+    names.insert(names.begin(), "auto");
+    o.backend = one_of("backend", t, names);
+  })->group(group);
+  texts.add(app, "--collectives", "which ones (see `list collectives`); default p2p,all_reduce,all_gather", "LIST",
+            [&](const std::string& t) {
+              o.collectives = list_of<std::string>(t, [](const std::string& part) {
+                return std::string(find_collective(part).name);
+              });
+            })->group(group);
+  texts.add(app, "--min", "smallest message; default 8", "SIZE", [&](const std::string& t) { o.min = parse_bytes(t); })->group(group);
+  texts.add(app, "--max", "largest message; default 4GiB, 64MiB on the mpi backend, lowered to what fits", "SIZE",
+            [&](const std::string& t) { o.max = parse_bytes(t), o.max_given = true; })->group(group);
+  texts.add(app, "--factor", "from one size to the next; default 2", "N",
+            [&](const std::string& t) { o.factor = whole_number<int>(t, 2, 1 << 30); })->group(group);
+  texts.add(app, "--sizes", "these sizes instead: a list", "LIST", [&](const std::string& t) {
+    o.sizes = list_of<Bytes>(t, [](const std::string& part) { return parse_bytes(part); });
+  })->group(group);
+  app.add_flag("--per-rank", o.per_rank, "sizes count one rank's bytes, not those of all ranks")->group(group);
+  texts.add(app, "--type", "element types: a list, or all; default float32", "LIST", [&](const std::string& t) {
+    o.types = enums_of<DataType>(t, data_type_names(), parse_data_type);
+  })->group(group);
+  texts.add(app, "--op", "reductions: a list of sum,prod,min,max,avg, or all; default sum", "LIST", [&](const std::string& t) {
+    o.ops = enums_of<ReduceOp>(t, reduce_op_names(), parse_reduce_op);
+  })->group(group);
+  texts.add(app, "--root", "of collectives that have one; default 0", "RANK",
+            [&](const std::string& t) { o.root = whole_number<int>(t, 0, 1 << 30); })->group(group);
+  app.add_flag("--in-place", o.in_place, "input and output in the same buffer")->group(group);
+  texts.add(app, "--group", "who performs a collective together: world, node, rail or stride:N; default world", "GROUP",
+            [&](const std::string& t) { o.group = t; })->group(group);
+}
+
+void add_how(CLI::App& app, Texts& texts, Options& o) {
+  const std::string group = "How long and how";
+  texts.add(app, "--budget", "wall time for the run; default 10min", "TIME",
+            [&](const std::string& t) { o.budget = parse_duration(t); })->group(group);
+  texts.add(app, "--timeout", "without progress before a case counts as hung; default 30s", "TIME",
+            [&](const std::string& t) { o.timeout = parse_duration(t); })->group(group);
+  texts.add(app, "--seed", "of the order of cases and of drawn pairs; default random, recorded", "N",
+            [&](const std::string& t) { o.seed = whole_number<std::uint64_t>(t, 0, ~std::uint64_t{0}); })->group(group);
+}
+
+void add_where(CLI::App& app, Texts& texts, Options& o) {
+  const std::string group = "The machine";
+  texts.add(app, "--platform", "instance type (see `list platforms`); default: detected", "NAME",
+            [&](const std::string& t) { o.platform = t; })->group(group);
+  texts.add(app, "--nodes", "number of nodes (sim only); default 1", "N",
+            [&](const std::string& t) { o.nodes = whole_number<int>(t, 1, 65536); })->group(group);
+  texts.add(app, "--fault",
+            "a fault to simulate (sim only), repeatable: gpu|nic|node|link : n3g2|n3r5|n3|n3-n5 : share of speed left, 0 is "
+            "silent [ : always | P% of samples | all-rails | lies ]",
+            "KIND:WHERE:FACTOR[:MODE]", [&](const std::string& t) { o.faults.push_back(t); })->group(group);
+}
+
+void add_output(CLI::App& app, Texts& texts, Options& o) {
+  const std::string group = "Output";
+  texts.add(app, "--out", "folder for reports; default p5bench-out", "DIR", [&](const std::string& t) {
+    if (t.empty()) throw UsageError("it is empty");
+    o.out = t;
+  })->group(group);
+  texts.add(app, "--cluster", "name of the cluster in reports; default: the scheduler's, else platform and node count", "NAME",
+            [&](const std::string& t) {
+              if (t.empty() || t == "latest" || t[0] == '.' || t.find('/') != std::string::npos)
+                throw UsageError(fmt::format("'{}' cannot be a folder's name; use letters, digits, - and _", t));
+              o.cluster = t;
+            })->group(group);
+  texts.add(app, "--format", "what to write: a list of json,html,console; default all", "LIST", [&](const std::string& t) {
+    o.formats = list_of<std::string>(t, [](const std::string& part) { return one_of("format", part, format_kinds); });
+  })->group(group);
+  app.add_flag("--quiet", o.quiet, "print no progress and no table, only the verdict")->group(group);
+}
+
+void check_together(const Options& o) {
+  const bool sim = o.backend == "sim";
+  if (!o.faults.empty() && !sim) throw UsageError("--fault simulates: it needs --backend sim");
+  if (o.nodes != 1 && !sim)
+    throw UsageError(fmt::format("--nodes {} is for --backend sim; real nodes are counted from the ranks that mpirun started", o.nodes));
+  if (sim && o.platform.empty())
+    throw UsageError("--backend sim needs --platform NAME, such as p5.48xlarge (see `p5bench list platforms`)");
+  if (o.sizes.empty() && o.max_given && o.min > o.max)
+    throw UsageError(fmt::format("--min {} is above --max {}", to_text(o.min), to_text(o.max)));
+  const bool reduces = std::ranges::any_of(o.collectives, [](const std::string& name) { return find_collective(name).reduces; });
+  if (!reduces && o.ops != Options{}.ops)
+    throw UsageError(fmt::format("--op has no meaning for {}: none of them reduces", join(o.collectives)));
+  if (o.in_place) {
+    for (const std::string& name : o.collectives)
+      if (!find_collective(name).in_place_offset && o.collectives != Options{}.collectives)
+        throw UsageError(fmt::format("{} has no in-place form; leave it out of --collectives or drop --in-place", name));
+  }
+}
+
+// Ours instead of CLI11's words where a nearest name helps.
+UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_name() != "ExtrasError") return UsageError(fmt::format("{}. Run `p5bench --help` for the options", error.what()));
+  const std::vector<std::string> extras = app.remaining(true);
+  const std::string& culprit = extras.empty() ? error.what() : extras.back();
+  std::vector<std::string> known;
+  if (culprit.starts_with("-")) {
+    for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
+    std::erase_if(known, [](const std::string& name) { return !name.starts_with("--"); });
+    return UsageError(unknown_name("option", culprit, known));
+  }
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) known.push_back(sub->get_name());
+  return UsageError(unknown_name("command", culprit, known));
+}
+
+constexpr std::string_view about =
+    "Measures collective communication of a GPU cluster, judges it against what the hardware can do, and reports.\n"
+    "Start it with mpirun or srun, one rank per GPU:  mpirun -np 32 p5bench\n"
+    "Without GPUs it measures host memory over MPI; --backend sim needs neither hardware nor mpirun.\n"
+    "Sizes are total message bytes: 64K = 64KiB = 65536, 64kB = 64000. Rates are decimal GB/s.\n"
+    "Exit: 0 good or not judged, 2 usage, 10 slow, 11 wrong data, 12 unfinished, 13 environment.";
+
+}  // namespace
+
+Parsed parse_options(const std::vector<std::string>& arguments) {
+  Parsed parsed;
+  Options& o = parsed.options;
+  CLI::App app{std::string(about), "p5bench"};
+  app.set_help_flag("-h,--help", "this text");
+  app.set_version_flag("--version", fmt::format("p5bench {}", version()));
+  app.require_subcommand(0, 1);
+  app.option_defaults()->always_capture_default(false);
+  Texts texts;
+  add_what(app, texts, o);
+  add_how(app, texts, o);
+  add_where(app, texts, o);
+  add_output(app, texts, o);
+  app.add_subcommand("run", "measure, judge and report (the default)")->fallthrough();
+  app.add_subcommand("plan", "what a run would do: cases, memory, time; measures nothing")->fallthrough();
+  CLI::App* list = app.add_subcommand("list", "what there is: " + join(list_kinds));
+  texts.add(*list, "WHAT", "one of: " + join(list_kinds), "", [&](const std::string& t) {
+    o.list_what = one_of("list", t, list_kinds);
+  })->required();
+  CLI::App* report = app.add_subcommand("report", "render a report.json again");
+  report->add_option("FILE", o.report_file, "the report.json")->required();
+  report->fallthrough();
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    // run and plan take the options of the program itself.
+    const bool own = !chosen.empty() && chosen.front()->get_name() != "run" && chosen.front()->get_name() != "plan";
+    parsed.early = EarlyText{own ? chosen.front()->help() : app.help()};
+    return parsed;
+  } catch (const CLI::CallForVersion&) {
+    parsed.early = EarlyText{fmt::format("p5bench {}\n", version())};
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    throw explain(app, error);
+  }
+  for (const CLI::App* chosen : app.get_subcommands()) o.command = chosen->get_name();
+  texts.take_all();
+  if (o.command == "run" || o.command == "plan") check_together(o);
+  return parsed;
+}
+
+std::string_view version() { return P5BENCH_VERSION; }
+
+}  // namespace p5

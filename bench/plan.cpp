@@ -1,0 +1,207 @@
+#include "bench/plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "bench/error.hpp"
+#include "bench/names.hpp"
+
+namespace p5 {
+
+namespace {
+
+// Of the memory that a host has available, what buffers may take: the rest is for MPI, the library and the system.
+constexpr double memory_share = 0.8;
+
+// A report lists each pair that was measured; beyond about this many a case the pairs are sampled.
+constexpr int most_pairs = 16384;
+
+std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
+  std::vector<Bytes> sizes;
+  const auto step = static_cast<std::uint64_t>(factor);
+  for (std::uint64_t size = min.count; size <= max.count; size *= step) {
+    sizes.push_back({size});
+    if (size > max.count / step) break;
+  }
+  return sizes;
+}
+
+struct Maker {
+  const Options& options;
+  const JobFacts& job;
+  const Backend& backend;
+  const std::string& backend_name;
+  Plan plan{};
+
+  int ranks() const { return static_cast<int>(job.node_of_rank.size()); }
+
+  int nodes_of(const Group& group) const {
+    std::set<int> nodes;
+    for (int rank : group) nodes.insert(job.node_of_rank[static_cast<std::size_t>(rank)]);
+    return static_cast<int>(nodes.size());
+  }
+
+  Case make(const Collective& collective, const std::string& pattern, Bytes size, DataType type,
+            std::shared_ptr<const std::vector<Round>> rounds) const {
+    Case c;
+    c.backend = backend_name;
+    c.collective = &collective;
+    c.pattern = pattern;
+    c.type = type;
+    if (collective.rooted) c.root = options.root;
+    c.in_place = options.in_place;
+    c.group = collective.pairwise ? "world" : options.group;
+    const Group* largest = nullptr;
+    for (const Round& round : *rounds)
+      for (const Group& group : round) {
+        if (!largest || group.size() > largest->size()) largest = &group;
+        if (collective.pairwise) c.nodes = std::max(c.nodes, nodes_of(group));
+      }
+    c.ranks = static_cast<int>(largest->size());
+    if (!collective.pairwise) c.nodes = nodes_of(*largest);
+    c.shape = collective.shape(size, options.per_rank, size_of(type), c.ranks);
+    c.bytes = c.shape.bytes;
+    c.bytes_per_rank = c.shape.bytes_per_rank;
+    c.rounds = std::move(rounds);
+    return c;
+  }
+
+  // All sizes of one collective, pattern and type; sizes that round to the same message once.
+  void add_sizes(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& pattern, DataType type,
+                 std::optional<ReduceOp> op, const std::function<std::shared_ptr<const std::vector<Round>>(Bytes)>& rounds_of) {
+    std::set<std::uint64_t> seen;
+    for (Bytes size : sizes) {
+      Case c = make(collective, pattern, size, type, rounds_of(size));
+      if (!seen.insert(c.bytes.count).second) continue;
+      c.op = op;
+      c.pairs_sampled = collective.pairwise && pairs.sampled && c.rounds == all_rounds;
+      plan.cases.push_back(std::move(c));
+    }
+  }
+
+  PairRounds pairs{};
+  std::shared_ptr<const std::vector<Round>> all_rounds{}, few_rounds{};
+
+  void add_pairs(const std::vector<Bytes>& sizes, const Collective& collective) {
+    const int most_rounds = std::clamp(2 * most_pairs / std::max(ranks(), 1), 10, 64);
+    pairs = all_pairs(job.node_of_rank, most_rounds, job.seed);
+    all_rounds = std::make_shared<std::vector<Round>>(pairs.rounds);
+    few_rounds = std::make_shared<std::vector<Round>>(sample_pairs(job.node_of_rank));
+    if (pairs.sampled)
+      plan.remarks.push_back(fmt::format("p2p: {} ranks have too many pairs to measure all; {} rounds were drawn with the seed",
+                                         ranks(), pairs.rounds.size()));
+    // All pairs where latency, the change to bandwidth, and bandwidth show; elsewhere one pair of each kind.
+    std::set<std::uint64_t> thorough{sizes.front().count};
+    for (Bytes target : {MiB(1), MiB(256)}) thorough.insert(nearest_size(sizes, target).count);
+    const auto rounds_of = [&](Bytes size) { return thorough.contains(size.count) ? all_rounds : few_rounds; };
+    for (const std::string& pattern : collective.patterns)
+      for (DataType type : options.types) add_sizes(sizes, collective, pattern, type, std::nullopt, rounds_of);
+  }
+
+  static Bytes nearest_size(const std::vector<Bytes>& sizes, Bytes target) {
+    return *std::ranges::min_element(sizes, {}, [&](Bytes size) {
+      return std::abs(std::log(static_cast<double>(size.count) / static_cast<double>(target.count)));
+    });
+  }
+
+  void add_groups(const std::vector<Bytes>& sizes, const Collective& collective) {
+    const auto rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{make_groups(options.group, job.node_of_rank)});
+    const auto rounds_of = [&](Bytes) { return rounds; };
+    for (DataType type : options.types) {
+      if (!collective.reduces) {
+        add_sizes(sizes, collective, "", type, std::nullopt, rounds_of);
+        continue;
+      }
+      for (ReduceOp op : options.ops) add_sizes(sizes, collective, "", type, op, rounds_of);
+    }
+  }
+
+  void add_all(const std::vector<Bytes>& sizes) {
+    plan = {};
+    for (const std::string& name : options.collectives) {
+      const Collective& collective = find_collective(name);
+      if (collective.pairwise && ranks() < 2) {
+        plan.remarks.push_back(name + ": left out, it needs two ranks");
+      } else if (options.in_place && !collective.in_place_offset) {
+        plan.remarks.push_back(name + ": left out, it has no in-place form");
+      } else if (collective.pairwise) {
+        add_pairs(sizes, collective);
+      } else {
+        add_groups(sizes, collective);
+      }
+    }
+    for (const Case& c : plan.cases) {
+      plan.max = std::max(plan.max, c.bytes);
+      plan.memory_per_rank = std::max(plan.memory_per_rank, backend.memory_per_rank(c));
+    }
+  }
+
+  // The first case that needs more than a host has for all its ranks together, in words; "" when all fit.
+  std::string what_does_not_fit() const {
+    if (job.memory_of_node.empty()) return "";
+    std::vector<std::uint64_t> ranks_on(job.memory_of_node.size(), 0);
+    for (int node : job.node_of_rank) ++ranks_on[static_cast<std::size_t>(node)];
+    for (const Case& c : plan.cases) {
+      for (std::size_t node = 0; node < ranks_on.size(); ++node) {
+        const double needed = static_cast<double>(backend.memory_per_rank(c).count) * static_cast<double>(ranks_on[node]);
+        const double available = static_cast<double>(job.memory_of_node[node].count) * memory_share;
+        if (needed > available)
+          return fmt::format("{} needs {:.1f} GiB of buffers for the {} ranks of one host; {:.1f} GiB may be used there",
+                             describe(c), needed / (1 << 30), ranks_on[node], available / (1 << 30));
+      }
+    }
+    return "";
+  }
+};
+
+Bytes default_max(const std::string& backend_name) { return backend_name == "mpi" ? MiB(64) : Options{}.max; }
+
+std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
+  if (!options.sizes.empty()) {
+    std::vector<Bytes> sizes = options.sizes;
+    std::ranges::sort(sizes);
+    return sizes;
+  }
+  if (options.min > max)
+    throw UsageError(fmt::format("--min {} is above the default maximum of {} here; give --max too", to_text(options.min), to_text(max)));
+  return sizes_between(options.min, max, options.factor);
+}
+
+// Fisher and Yates, so that the order depends on the seed alone.
+void shuffle(std::vector<Case>& cases, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (std::size_t i = cases.size(); i > 1; --i) std::swap(cases[i - 1], cases[random() % i]);
+}
+
+}  // namespace
+
+Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name) {
+  Maker maker{options, job, backend, backend_name};
+  if (options.root >= maker.ranks())
+    throw UsageError(fmt::format("--root {}: the job has ranks 0 to {}", options.root, maker.ranks() - 1));
+  const Bytes wanted = options.max_given ? options.max : default_max(backend_name);
+  std::vector<Bytes> sizes = requested_sizes(options, wanted);
+  maker.add_all(sizes);
+  std::string misfit = maker.what_does_not_fit();
+  const bool may_lower = options.sizes.empty() && !options.max_given;
+  if (!misfit.empty() && !may_lower) throw UsageError(misfit + ". Lower --max or --sizes, or start fewer ranks per host");
+  while (!misfit.empty()) {
+    if (sizes.size() == 1) throw UsageError(misfit + ". Even the smallest size does not fit; lower --min or start fewer ranks per host");
+    sizes.pop_back();
+    maker.add_all(sizes);
+    const std::string next = maker.what_does_not_fit();
+    if (next.empty())
+      maker.plan.remarks.push_back(fmt::format("maximum size lowered from {} to {}: {}", to_text(wanted), to_text(sizes.back()), misfit));
+    misfit = next;
+  }
+  if (maker.plan.cases.empty()) throw UsageError("nothing to measure: " + join(maker.plan.remarks, "; "));
+  shuffle(maker.plan.cases, job.seed);
+  return std::move(maker.plan);
+}
+
+}  // namespace p5

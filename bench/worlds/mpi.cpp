@@ -1,0 +1,136 @@
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "bench/error.hpp"
+#include "bench/worlds/mpi_check.hpp"
+#include "bench/worlds/worlds.hpp"
+
+namespace p5 {
+
+namespace mpi {
+
+void check(int result, std::source_location where) {
+  if (result == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(result, text.data(), &length);
+  throw CaseError(fmt::format("MPI: {} (in {}, line {})", std::string_view(text.data(), static_cast<std::size_t>(length)),
+                              where.function_name(), where.line()));
+}
+
+}  // namespace mpi
+
+namespace {
+
+using mpi::check;
+
+class MpiWorld final : public World {
+ public:
+  MpiWorld() {
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
+    check(MPI_Comm_size(comm_, &size_));
+    int rank = 0;
+    check(MPI_Comm_rank(comm_, &rank));
+    hosted_ = {rank};
+  }
+  ~MpiWorld() override { MPI_Comm_free(&comm_); }
+  MpiWorld(const MpiWorld&) = delete;
+  MpiWorld& operator=(const MpiWorld&) = delete;
+
+  int ranks() const override { return size_; }
+  const std::vector<int>& hosted() const override { return hosted_; }
+  bool leads() const override { return hosted_[0] == 0; }
+  int participants() const override { return size_; }
+  int participant() const override { return hosted_[0]; }
+
+  std::vector<std::string> gather(const std::string& mine) override {
+    const int length = static_cast<int>(mine.size());
+    std::vector<int> lengths(leads() ? static_cast<std::size_t>(size_) : 0), offsets(lengths.size());
+    check(MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm_));
+    std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
+    std::string all(leads() ? static_cast<std::size_t>(offsets.back() + lengths.back()) : 0, '\0');
+    check(MPI_Gatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR, 0, comm_));
+    std::vector<std::string> blobs;
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      blobs.push_back(all.substr(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(lengths[i])));
+    return blobs;
+  }
+
+  std::string broadcast(const std::string& leaders) override {
+    int length = static_cast<int>(leaders.size());
+    check(MPI_Bcast(&length, 1, MPI_INT, 0, comm_));
+    std::string text = leads() ? leaders : std::string(static_cast<std::size_t>(length), '\0');
+    check(MPI_Bcast(text.data(), length, MPI_CHAR, 0, comm_));
+    return text;
+  }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int size_ = 1;
+  std::vector<int> hosted_;
+};
+
+// Value of the first of these variables that is set to a whole number.
+template <std::size_t count>
+int number_from(const std::array<const char*, count>& variables, int otherwise) {
+  for (const char* variable : variables)
+    if (const char* text = std::getenv(variable); text && *text) return std::atoi(text);
+  return otherwise;
+}
+
+constexpr std::array size_variables{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+constexpr std::array rank_variables{"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+
+// A launcher that does not belong to our MPI starts n processes that each believe to be alone: n wrong results.
+void refuse_copies(int ranks) {
+  const int launched = number_from(size_variables, ranks);
+  if (launched == ranks) return;
+  const bool speaks = number_from(rank_variables, 0) == 0;
+  throw EnvironmentError(speaks ? fmt::format("the launcher started {} processes, but MPI sees a job of {}: it does not belong to "
+                                              "this program's MPI library ({}). Start it with that library's own mpirun, or "
+                                              "with srun --mpi=pmix",
+                                              launched, ranks, "Open MPI")
+                                : "");
+}
+
+void set_default(const char* variable, const char* value) { setenv(variable, value, /*overwrite=*/0); }
+
+}  // namespace
+
+MpiJob::MpiJob(bool control_plane_only) {
+  if (control_plane_only) {
+    set_default("OMPI_MCA_pml", "ob1");
+    set_default("OMPI_MCA_btl", "tcp,vader,self");
+  }
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  world_ = std::make_unique<MpiWorld>();
+  try {
+    refuse_copies(world_->ranks());
+  } catch (...) {
+    world_.reset();
+    MPI_Finalize();
+    throw;
+  }
+}
+
+MpiJob::~MpiJob() {
+  world_.reset();
+  MPI_Finalize();
+}
+
+bool started_by_launcher() {
+  constexpr std::array more{"PMIX_RANK", "PMIX_NAMESPACE"};
+  const auto set = [](const char* variable) { return std::getenv(variable) != nullptr; };
+  return std::ranges::any_of(size_variables, set) || std::ranges::any_of(more, set);
+}
+
+}  // namespace p5

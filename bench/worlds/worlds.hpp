@@ -1,0 +1,37 @@
+// The kinds of World: one participant for all ranks, one thread a rank, one MPI process a rank.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "bench/world.hpp"
+
+namespace p5 {
+
+// One participant that hosts all ranks: for the simulator.
+std::unique_ptr<World> make_solo_world(int ranks);
+
+// Runs `body` in `ranks` threads, each with its World, and waits for all. When one throws, those that wait for it get
+// JobLost, and the first exception is thrown again here.
+void run_threads(int ranks, const std::function<void(World&)>& body);
+
+// MPI, from MPI_Init to MPI_Finalize. Only one may exist, and only once.
+class MpiJob {
+ public:
+  // control_plane_only: the data under test does not travel over this MPI, so keep it off the fabric: point-to-point over
+  // shared memory and TCP, unless the operator chose otherwise in the environment. Throws EnvironmentError when the
+  // launcher started several processes that MPI does not see as one job.
+  explicit MpiJob(bool control_plane_only);
+  ~MpiJob();
+  MpiJob(const MpiJob&) = delete;
+  MpiJob& operator=(const MpiJob&) = delete;
+  World& world() const { return *world_; }
+
+ private:
+  std::unique_ptr<World> world_;
+};
+
+// Whether an MPI launcher (mpirun, srun) started this process.
+bool started_by_launcher();
+
+}  // namespace p5

@@ -1,0 +1,126 @@
+// The table of a terminal: nccl-tests' columns, then the limit and the verdict, then what it all means.
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "bench/names.hpp"
+#include "reports/writer.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+constexpr std::string_view none = "N/A";
+
+std::string upper(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+// Rows in the order of a reader: collective, pattern, group, type, op, size.
+std::vector<const Result*> ordered(const Report& report) {
+  std::vector<const Result*> rows;
+  for (const Result& result : report.results) rows.push_back(&result);
+  const auto key = [](const Result* r) {
+    const Case& c = r->measurement.measured_case;
+    const auto all = collectives();
+    return std::tuple(std::ranges::find(all, c.collective) - all.begin(), c.pattern, c.group, c.type, c.op, c.in_place, c.bytes);
+  };
+  std::ranges::stable_sort(rows, {}, key);
+  return rows;
+}
+
+// Four significant digits, as wide as nccl-tests' columns.
+std::string compact(double value) {
+  return value < 10 ? fmt::format("{:.2f}", value) : value < 1000 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
+}
+
+std::string times(const Measurement& m) {
+  if (!m.throughput) return fmt::format("{:>9} {:>7} {:>7} {:>6}", none, none, none, none);
+  const Seconds median{m.throughput->summary.median};
+  return fmt::format("{:>9} {:>7} {:>7} {:>6}", compact(microseconds(median)), compact(algorithm_bandwidth(m.measured_case, median).count),
+                     compact(bus_bandwidth(m.measured_case, median).count), m.wrong_elements);
+}
+
+std::string row(const Result& result) {
+  const Measurement& m = result.measurement;
+  const Case& c = m.measured_case;
+  const std::string absent = fmt::format("{:>9} {:>7} {:>7} {:>6}", none, none, none, none);
+  const std::string latency = m.latency ? compact(m.latency->summary.median * 1e6) : std::string(none);
+  const std::string fraction = result.verdict.fraction ? fmt::format("{:.1f} %", *result.verdict.fraction * 100) : std::string(none);
+  std::string verdict(name_of(result.verdict.grade));
+  if (m.outcome != Outcome::measured) verdict = fmt::format("{}: {}", name_of(m.outcome), m.because);
+  return fmt::format("{:>12} {:>13} {:>9} {:>6} {:>5}  {}  {}  {:>8} {:>8} {:>8}\n", c.bytes.count,
+                     c.bytes.count / size_of(c.type), name_of(c.type), c.op ? name_of(*c.op) : "none", c.root.value_or(-1),
+                     c.in_place ? absent : times(m), c.in_place ? times(m) : absent, latency, fraction, verdict);
+}
+
+std::string heading(const Case& c) {
+  std::string title{c.collective->name};
+  if (!c.pattern.empty()) title += fmt::format(" {} (slowest pair)", c.pattern);
+  if (c.group != "world") title += fmt::format(", group {}", c.group);
+  return fmt::format("\n# {}, {} ranks on {} {}\n#{:>11} {:>13} {:>9} {:>6} {:>5}  {:^32}  {:^32}\n"
+                     "#{:>11} {:>13} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>6}  {:>9} {:>7} {:>7} {:>6}  {:>8} {:>8} {:>8}\n"
+                     "#{:>11} {:>13} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>6}  {:>9} {:>7} {:>7} {:>6}  {:>8} {:>8} {:>8}\n",
+                     title, c.ranks, c.nodes, c.nodes == 1 ? "node" : "nodes", "", "", "", "", "", "out-of-place", "in-place",
+                     "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong",
+                     "latency", "fraction", "verdict", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)",
+                     "(GB/s)", "", "(us)", "of limit", "");
+}
+
+std::string table(const Report& report) {
+  std::string text;
+  const Case* previous = nullptr;
+  for (const Result* result : ordered(report)) {
+    const Case& c = result->measurement.measured_case;
+    if (!previous || std::tie(c.collective, c.pattern, c.group) != std::tie(previous->collective, previous->pattern, previous->group))
+      text += heading(c);
+    text += row(*result);
+    previous = &c;
+  }
+  return text;
+}
+
+// The sentences behind bad grades, each once, with how many sizes it stands for.
+std::string reasons(const Report& report) {
+  std::string text;
+  constexpr std::size_t most = 8;
+  std::size_t shown = 0, bad = 0;
+  for (const Result* result : ordered(report)) {
+    if (result->verdict.grade == Grade::ok || result->verdict.grade == Grade::unknown) continue;
+    ++bad;
+    if (shown++ < most)
+      text += fmt::format("  {} {}: {}\n", name_of(result->verdict.grade), describe(result->measurement.measured_case), result->verdict.because);
+  }
+  if (bad > most) text += fmt::format("  and {} more\n", bad - most);
+  return text;
+}
+
+std::string verdict_line(const Report& report) {
+  const auto judged = std::ranges::count_if(report.results, [](const Result& r) { return r.verdict.grade != Grade::unknown; });
+  const std::string word = report.grade == Grade::unknown ? "NOT JUDGED" : upper(std::string(name_of(report.grade)));
+  std::string line = fmt::format("Verdict: {} ({} of {} measurements judged)", word, judged, report.results.size());
+  if (report.provenance != "measured") line += ", " + upper(report.provenance);
+  if (report.status != "complete") line += fmt::format(", PARTIAL: {}", report.run.ended_by.empty() ? "the run did not end" : report.run.ended_by);
+  return line + "\n";
+}
+
+}  // namespace
+
+std::string render_console(const Report& report) {
+  const RunInfo& run = report.run;
+  std::string text = fmt::format("# p5bench {} on {}: {} ranks on {} {}, backend {}{}, seed {}\n", run.version, run.cluster, run.ranks,
+                                 run.nodes, run.nodes == 1 ? "node" : "nodes", run.backend,
+                                 report.provenance == "measured" ? "" : ", " + upper(report.provenance), run.seed);
+  for (const std::string& remark : run.remarks) text += "# " + remark + "\n";
+  text += table(report) + "\n";
+  for (const topo::Finding& finding : report.findings)
+    text += fmt::format("{} {}{}: {}. {}\n", topo::name_of(finding.severity), finding.id,
+                        finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.evidence, finding.action);
+  for (const topo::Limit& limit : report.limits)
+    text += fmt::format("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count, limit.because);
+  return text + verdict_line(report) + reasons(report);
+}
+
+}  // namespace p5::reports

@@ -1,0 +1,65 @@
+// The HTML report: one file that opens anywhere. The page draws itself from the report's JSON, which stands inside it,
+// so this file only puts page, style, script and data together.
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "bench/embedded.hpp"
+#include "reports/writer.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+constexpr std::string_view part_prefix = "page.";
+
+// The texts of all parts of the page with this ending, one after the other.
+std::string parts(std::string_view ending) {
+  std::string text;
+  for (const embedded::File& file : embedded::report_files()) {
+    if (file.name.starts_with(part_prefix) && file.name.ends_with(ending)) text.append(file.text).append("\n");
+  }
+  return text;
+}
+
+// JSON that a script element holds safely: without "<" nothing in it can end the element or open a comment. The
+// character occurs in strings only, where JSON has a second spelling for it.
+std::string embeddable(const nlohmann::json& data) {
+  constexpr auto replace_invalid = nlohmann::json::error_handler_t::replace;
+  std::string text;
+  for (const char c : data.dump(-1, ' ', false, replace_invalid)) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string content_of(std::string_view slot, const Report& report) {
+  if (slot == "style") return parts(".css");
+  if (slot == "script") return parts(".js");
+  if (slot == "data") return embeddable(to_json(report));
+  throw std::logic_error("page.html has an unknown slot '" + std::string(slot) + "'");
+}
+
+}  // namespace
+
+std::string render_html(const Report& report) {
+  const std::string page = parts(".html");
+  std::string text;
+  std::size_t done = 0;
+  // Only the page itself is searched for slots: what is put in may contain anything.
+  for (std::size_t open; (open = page.find("{{", done)) != std::string::npos;) {
+    const std::size_t close = page.find("}}", open);
+    if (close == std::string::npos) throw std::logic_error("page.html has a slot without an end");
+    text.append(page, done, open - done);
+    text += content_of(std::string_view(page).substr(open + 2, close - open - 2), report);
+    done = close + 2;
+  }
+  return text.append(page, done);
+}
+
+}  // namespace p5::reports

@@ -1,0 +1,274 @@
+// Curves against message size on two logarithmic axes: bus bandwidth with its limits, and latency.
+
+const LATENCY_TO_BYTES = 1 << 20;
+const PLOT = {left: 58, right: 14, top: 20, bottom: 42};
+// What tells two curves of one chart apart, and how it is written.
+const VARIANTS = {
+  backend: (v) => v, type: (v) => v, op: (v) => v ?? "no op", in_place: (v) => (v ? "in place" : "out of place"),
+  group: (v) => `group ${v}`, ranks: (v) => `${v} ranks`, root: (v) => `root ${v ?? "none"}`,
+  register: (v) => `register ${v}`, cuda_graph: (v) => (v ? "CUDA graph" : "no CUDA graph"), arm: (v) => `arm ${v}`,
+};
+
+// ---- From measurements to series
+
+function group_by(items, key) {
+  const groups = new Map();
+  for (const item of items) {
+    const name = key(item);
+    if (!groups.has(name)) groups.set(name, []);
+    groups.get(name).push(item);
+  }
+  return groups;
+}
+
+function series_of(measurements) {
+  const fields = Object.keys(VARIANTS);
+  const differing = fields.filter((f) => new Set(measurements.map((m) => m.case[f])).size > 1);
+  const groups = group_by(measurements, (m) => JSON.stringify(fields.map((f) => m.case[f])));
+  return [...groups.values()].map((list) => {
+    const c = list[0].case;
+    const parts = differing.length ? differing.map((f) => VARIANTS[f](c[f])) : [c.type, c.op].filter(Boolean);
+    return {label: parts.join(", "), list: list.sort((a, b) => a.case.bytes - b.case.bytes)};
+  });
+}
+
+function bandwidth_point(m) {
+  const t = m.throughput;
+  if (!t || !(t.busbw_gb_per_s > 0)) return null;
+  const at = (us) => t.busbw_gb_per_s * t.median_us / us;
+  const [low, high] = t.ci95_us ? [at(t.ci95_us[1]), at(t.ci95_us[0])] : [null, null];
+  const interval = low === null ? "" : ` (95 %: ${digits(low)} to ${digits(high)})`;
+  const judged = m.verdict.fraction_of_limit === null ? "" : `, ${share(m.verdict.fraction_of_limit)} of the limit`;
+  const pairs = m.pairs ? `, the slowest of ${plural(m.pairs.length, "pair")}` : "";
+  return {x: m.case.bytes, y: t.busbw_gb_per_s, low, high, grade: m.verdict.grade,
+    text: `${rate(t.busbw_gb_per_s)}${interval}, ${time(t.median_us)}${judged}${pairs}`};
+}
+
+function latency_point(m) {
+  const l = m.latency;
+  if (!l || !(l.median_us > 0) || m.case.bytes > LATENCY_TO_BYTES) return null;
+  const [low, high] = l.ci95_us ?? [null, null];
+  const interval = low === null ? "" : ` (95 %: ${digits(low)} to ${digits(high)})`;
+  return {x: m.case.bytes, y: l.median_us, low, high, grade: "unknown", text: `${time(l.median_us)}${interval}`};
+}
+
+// Every limit that verdicts of these measurements name, with the sizes that it was applied to.
+function limit_lines(measurements) {
+  const lines = new Map();
+  for (const {case: c, verdict: v} of measurements) {
+    if (!(v.limit_gb_per_s > 0)) continue;
+    const label = `${v.level} limit ${rate(v.limit_gb_per_s)}${v.binding ? ` (${v.binding})` : ""}`;
+    const line = lines.get(label) ?? {label, y: v.limit_gb_per_s, from: Infinity, to: 0};
+    lines.set(label, {...line, from: Math.min(line.from, c.bytes), to: Math.max(line.to, c.bytes)});
+  }
+  return [...lines.values()];
+}
+
+// ---- Scales
+
+function log_scale(values, from, to, padding) {
+  let low = Math.log2(Math.min(...values)) - padding, high = Math.log2(Math.max(...values)) + padding;
+  if (high - low < 2) [low, high] = [(low + high) / 2 - 1, (low + high) / 2 + 1];
+  const at = (value) => from + (to - from) * (Math.log2(value) - low) / (high - low);
+  return {low: 2 ** low, high: 2 ** high, at};
+}
+
+// Powers of two, far enough apart for `most` labels.
+function size_ticks(scale, most) {
+  const first = Math.ceil(Math.log2(scale.low) - 1e-9), last = Math.floor(Math.log2(scale.high) + 1e-9);
+  const step = [1, 2, 3, 4, 5, 10].find((s) => (last - first) / s < most) ?? 10;
+  const ticks = [];
+  for (let exponent = first; exponent <= last; exponent += step) ticks.push(2 ** exponent);
+  return ticks;
+}
+
+function value_ticks(scale) {
+  const decades = Math.log10(scale.high / scale.low);
+  const steps = decades > 3 ? [1] : decades > 1.2 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
+  const ticks = [];
+  for (let decade = Math.floor(Math.log10(scale.low)); decade <= Math.log10(scale.high); decade++) {
+    for (const step of steps) {
+      const value = Number((step * 10 ** decade).toPrecision(2));
+      if (value >= scale.low && value <= scale.high) ticks.push(value);
+    }
+  }
+  return ticks;
+}
+
+// ---- Drawing
+
+function marker(index, x, y, r = 3.6) {
+  const paths = [
+    `M${x - r},${y}a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0z`,
+    `M${x - r},${y - r}h${2 * r}v${2 * r}h${-2 * r}z`,
+    `M${x},${y - r * 1.25}l${r * 1.2},${r * 2.1}h${-r * 2.4}z`,
+    `M${x},${y - r * 1.35}l${r * 1.35},${r * 1.35}l${-r * 1.35},${r * 1.35}l${-r * 1.35},${-r * 1.35}z`,
+  ];
+  return shape("path", {class: "marker", d: paths[index % paths.length]});
+}
+
+// Curves beyond the four shapes of markers are dashed.
+const dashes_of = (index) => (index >= 4 ? "6 3" : null);
+
+function draw_axes(svg, plot, x, y, width, height) {
+  for (const value of value_ticks(y)) {
+    svg.append(shape("line", {class: "grid", x1: PLOT.left, x2: width - PLOT.right, y1: y.at(value), y2: y.at(value)}),
+      shape("text", {x: PLOT.left - 7, y: y.at(value) + 4, "text-anchor": "end"}, String(value)));
+  }
+  for (const value of size_ticks(x, (width - PLOT.left) / 62)) {
+    svg.append(shape("line", {class: "grid", x1: x.at(value), x2: x.at(value), y1: PLOT.top, y2: height - PLOT.bottom}),
+      shape("text", {x: x.at(value), y: height - PLOT.bottom + 18, "text-anchor": "middle"}, size(value)));
+  }
+  svg.append(shape("text", {x: 0, y: 11}, plot.unit),
+    shape("text", {x: width - PLOT.right, y: height - 5, "text-anchor": "end"}, "message size"));
+}
+
+// Lines across the sizes that they hold for; a lone one across the whole chart. Labels keep clear of each other.
+function draw_limits_of(svg, plot, x, y, width) {
+  let free = -Infinity;
+  for (const limit of [...plot.limits].sort((a, b) => b.y - a.y)) {
+    const alone = plot.limits.length === 1;
+    const x1 = alone ? PLOT.left : Math.min(x.at(limit.from), width - PLOT.right - 24);
+    const x2 = alone ? width - PLOT.right : Math.max(x.at(limit.to), x1 + 24);
+    const label = Math.max(y.at(limit.y) - 6, free + 15);
+    free = label;
+    svg.append(shape("line", {class: "limit", x1, x2, y1: y.at(limit.y), y2: y.at(limit.y)}),
+      shape("text", {class: "limit-label", x: PLOT.left + 6, y: label}, limit.label));
+  }
+}
+
+function draw_series(svg, series, index, x, y) {
+  const group = shape("g", {class: `series-${index % 6}`});
+  const whole = series.points.filter((p) => p.low !== null);
+  if (whole.length > 1) {
+    const upper = whole.map((p) => `${x.at(p.x)},${y.at(p.high)}`);
+    const lower = whole.map((p) => `${x.at(p.x)},${y.at(p.low)}`).reverse();
+    group.append(shape("path", {class: "band", d: `M${[...upper, ...lower].join("L")}z`}));
+  }
+  const line = series.points.map((p) => `${x.at(p.x)},${y.at(p.y)}`).join("L");
+  group.append(shape("path", {class: "line", d: `M${line}`, "stroke-dasharray": dashes_of(index)}));
+  for (const p of series.points) {
+    group.append(marker(index, x.at(p.x), y.at(p.y)));
+    if (["slow", "wrong", "failed"].includes(p.grade)) {
+      group.append(shape("circle", {class: `flag ${p.grade}`, cx: x.at(p.x), cy: y.at(p.y), r: 7.5}));
+    }
+  }
+  svg.append(group);
+}
+
+function draw_plot(svg, plot, width) {
+  const height = Math.round(Math.min(Math.max(width * 0.62, 240), 380));
+  const points = plot.series.flatMap((s) => s.points);
+  const values = [...points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]), ...plot.limits.map((l) => l.y)];
+  const x = log_scale(points.map((p) => p.x), PLOT.left + 6, width - PLOT.right - 6, 0);
+  const y = log_scale(values, height - PLOT.bottom, PLOT.top, 0.45);
+  svg.replaceChildren();
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  draw_axes(svg, plot, x, y, width, height);
+  plot.series.forEach((series, index) => draw_series(svg, series, index, x, y));
+  draw_limits_of(svg, plot, x, y, width);
+  const cursor = shape("line", {class: "cursor", y1: PLOT.top, y2: height - PLOT.bottom, visibility: "hidden"});
+  svg.append(cursor);
+  return {x, cursor, width};
+}
+
+// ---- Reading values
+
+function readout_rows(plot, bytes) {
+  return plot.series.flatMap((series, index) => series.points.filter((p) => p.x === bytes).map((p) => {
+    const flagged = ["slow", "wrong", "failed"].includes(p.grade);
+    return element("li", {}, plot.series.length > 1 ? `${series.label}: ` : "", p.text, flagged ? " " : "",
+      flagged ? grade_mark(p.grade) : "");
+  }));
+}
+
+// Pointer, touch and arrow keys move through the sizes; the line of text below the chart says what is there.
+function make_readable(svg, plot, readout, geometry) {
+  const sizes = [...new Set(plot.series.flatMap((s) => s.points.map((p) => p.x)))].sort((a, b) => a - b);
+  let at = -1;
+  const show = (index) => {
+    at = Math.min(Math.max(index, 0), sizes.length - 1);
+    const {x, cursor} = geometry();
+    for (const end of ["x1", "x2"]) cursor.setAttribute(end, x.at(sizes[at]));
+    cursor.setAttribute("visibility", "visible");
+    const heading = element("li", {}, element("strong", {}, size(sizes[at])));
+    readout.replaceChildren(heading, ...readout_rows(plot, sizes[at]));
+  };
+  const point = (event) => {
+    const box = svg.getBoundingClientRect(), {x, width} = geometry();
+    const wanted = (event.clientX - box.left) / box.width * width;
+    const distance = (bytes) => Math.abs(x.at(bytes) - wanted);
+    show(sizes.reduce((best, bytes, index) => (distance(bytes) < distance(sizes[best]) ? index : best), 0));
+  };
+  const steps = {ArrowLeft: () => at - 1, ArrowRight: () => at + 1, Home: () => 0, End: () => sizes.length - 1};
+  svg.addEventListener("pointermove", point);
+  svg.addEventListener("pointerdown", point);
+  svg.addEventListener("focus", () => show(at < 0 ? sizes.length - 1 : at));
+  svg.addEventListener("keydown", (event) => {
+    if (!steps[event.key]) return;
+    event.preventDefault();
+    show(steps[event.key]());
+  });
+}
+
+function legend(series) {
+  const swatch = (index) => shape("svg", {viewBox: "0 0 26 12", "aria-hidden": "true"},
+    shape("path", {class: "line", d: "M1,6H25", "stroke-dasharray": dashes_of(index)}), marker(index, 13, 6));
+  return element("ul", {class: "legend"}, ...series.map((s, index) =>
+    element("li", {class: `series-${index % 6}`}, swatch(index), s.label)));
+}
+
+// Draws at the width that there is, and again when it changes: text keeps its size on a phone.
+function redraw_on_resize(figure, svg, draw) {
+  const redraw = () => draw(Math.round(Math.min(Math.max(svg.parentElement.clientWidth, 260), 900)));
+  redraw();
+  let last = figure.clientWidth;
+  // In the next frame, because drawing changes the height that is being observed.
+  new ResizeObserver(() => requestAnimationFrame(() => {
+    if (figure.clientWidth === last || figure.clientWidth === 0) return;
+    last = figure.clientWidth;
+    redraw();
+  })).observe(figure);
+}
+
+// Adds itself to the document before it draws: its width is known only there.
+function add_chart(parent, plot) {
+  const svg = shape("svg", {tabindex: "0", role: "img", class: "chart",
+    "aria-label": `${plot.title}, ${plot.unit} against message size. Arrow keys read the values.`});
+  const readout = element("ul", {class: "readout", "aria-live": "polite"},
+    element("li", {class: "quiet hint"}, "Point at the curve, or use the arrow keys, to read values."));
+  readout.style.minHeight = `${1.55 * (plot.series.length + 1)}em`;
+  const caption = element("figcaption", {}, plot.title, element("span", {class: "quiet small"}, plot.note));
+  const figure = element("figure", {}, caption, element("div", {}, svg),
+    plot.series.length > 1 ? legend(plot.series) : "", readout);
+  let geometry = null;
+  parent.append(figure);
+  make_readable(svg, plot, readout, () => geometry);
+  redraw_on_resize(figure, svg, (width) => { geometry = draw_plot(svg, plot, width); });
+}
+
+function plot_of(series, point) {
+  const drawn = series.map((s) => ({label: s.label, points: s.list.map(point).filter(Boolean)}));
+  return drawn.filter((s) => s.points.length > 0);
+}
+
+function draw_charts(report, section) {
+  const simulated = report.provenance === "simulated" ? "Simulated. " : "";
+  let drawn = 0;
+  for (const [name, list] of group_by(report.measurements, (m) => case_name(m.case))) {
+    const series = series_of(list);
+    const pairs = list[0].case.collective === "p2p" ? "The slowest pair of those measured at each size. " : "";
+    const plots = [
+      {title: `${name}: bus bandwidth`, unit: "GB/s", series: plot_of(series, bandwidth_point),
+        limits: limit_lines(list), note: `${simulated}${pairs}Median of bursts, with its 95 % interval.`},
+      {title: `${name}: latency`, unit: "\u00b5s", series: plot_of(series, latency_point), limits: [],
+        note: `${simulated}${pairs}Median of single operations up to 1 MiB.`},
+    ].filter((plot) => plot.series.length > 0);
+    if (plots.length === 0) continue;
+    const row = element("div", {class: "charts"});
+    section.append(element("h3", {}, name), row);
+    for (const plot of plots) add_chart(row, plot);
+    drawn += plots.length;
+  }
+  if (drawn === 0) section.append(element("p", {}, "No sizes were measured, so there is nothing to draw."));
+}

@@ -1,0 +1,300 @@
+// Draws the page from the report embedded in it: the verdict, what is wrong, limits, machine. What comes from the
+// report reaches the document as text and numbers only, so that hostile names do nothing.
+
+const GRADES = {
+  ok: {word: "OK", sign: "\u2713"},
+  slow: {word: "SLOW", sign: "\u25bc"},
+  wrong: {word: "WRONG DATA", sign: "\u2715"},
+  failed: {word: "FAILED", sign: "!"},
+  unknown: {word: "NOT JUDGED", sign: "?"},
+};
+const WORST_FIRST = ["wrong", "failed", "slow", "ok"];
+const NOT_AVAILABLE = "N/A";
+
+// ---- Elements
+
+function element(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+function shape(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+function definitions(pairs, name) {
+  const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return element("dl", {class: name}, ...rows.map(([term, value]) =>
+    element("div", {}, element("dt", {}, term), element("dd", {}, value))));
+}
+
+// columns: [title, value of a row, "" | "number" | "sentence"]; the first column heads its row.
+function simple_table(caption, columns, rows) {
+  const cell = (row, [, value, kind], index) =>
+    element(index === 0 ? "th" : "td", {scope: index === 0 ? "row" : null, class: kind || null}, value(row));
+  return element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
+    element("table", {},
+      element("thead", {}, element("tr", {}, ...columns.map(([title, , kind]) =>
+        element("th", {scope: "col", class: kind || null}, title)))),
+      element("tbody", {}, ...rows.map((row) =>
+        element("tr", {}, ...columns.map((column, index) => cell(row, column, index)))))));
+}
+
+// ---- Figures as text
+
+// Four significant digits, never an exponent, whole numbers whole.
+function digits(value, count = 4) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOT_AVAILABLE;
+  if (value === 0) return "0";
+  const before = Math.floor(Math.log10(Math.abs(value))) + 1;
+  const text = value.toFixed(Math.min(Math.max(count - before, 0), 9));
+  return before > 5 ? text.replace(/\B(?=(\d{3})+$)/g, "\u202f") : text;
+}
+
+function rate(value) { return value === null || value === undefined ? NOT_AVAILABLE : `${digits(value)} GB/s`; }
+
+function time(value) { return value === null || value === undefined ? NOT_AVAILABLE : `${digits(value)} \u00b5s`; }
+
+function share(value) {
+  return value === null || value === undefined ? NOT_AVAILABLE : `${(100 * value).toFixed(1)} %`;
+}
+
+function size(bytes) {
+  if (bytes === null || bytes === undefined) return NOT_AVAILABLE;
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const unit = bytes > 0 ? Math.min(Math.floor(Math.log2(bytes) / 10), units.length - 1) : 0;
+  const value = bytes / 1024 ** unit;
+  return `${Number.isInteger(value) ? value : digits(value)} ${units[unit]}`;
+}
+
+function duration(seconds) {
+  if (seconds < 60) return `${digits(seconds, 3)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+function plural(count, word) { return `${count} ${word}${count === 1 ? "" : "s"}`; }
+
+function case_name(c) { return c.pattern ? `${c.collective} ${c.pattern}` : c.collective; }
+
+function case_sentence(c) {
+  const parts = [case_name(c), size(c.bytes), c.type, c.op, c.in_place ? "in place" : null,
+    `${plural(c.ranks, "rank")} on ${plural(c.nodes, "node")}`];
+  return parts.filter(Boolean).join(", ");
+}
+
+function grade_mark(grade) {
+  const known = GRADES[grade] ?? GRADES.unknown;
+  return element("span", {class: `grade ${grade}`},
+    element("span", {"aria-hidden": "true"}, `${known.sign} `), known.word);
+}
+
+// ---- The verdict
+
+function worst_judged(report) {
+  const judged = report.measurements.filter((m) => WORST_FIRST.includes(m.verdict.grade));
+  const key = (m) => WORST_FIRST.indexOf(m.verdict.grade);
+  return judged.sort((a, b) => key(a) - key(b) ||
+    (a.verdict.fraction_of_limit ?? Infinity) - (b.verdict.fraction_of_limit ?? Infinity))[0] ?? null;
+}
+
+// Why a measurement was judged as it was, or why there is nothing to judge.
+function why(m) { return m.outcome === "measured" ? m.verdict.because : m.because || m.verdict.because; }
+
+// The sentence below the verdict, and the measurement that it is about, if any.
+function reason(report) {
+  const worst = worst_judged(report);
+  if (worst && worst.verdict.grade === report.grade) return {text: why(worst), about: worst};
+  if (report.run.ended_by) return {text: `The run did not finish its plan: ${report.run.ended_by}.`, about: null};
+  if (report.measurements.length === 0) return {text: "Nothing was measured.", about: null};
+  return {text: report.measurements.map(why).find(Boolean) ?? "No measurement could be judged.", about: null};
+}
+
+function banner(kind, word, text) {
+  return element("p", {class: `banner ${kind}`, role: "note"}, element("strong", {}, word), text);
+}
+
+function banners(report) {
+  const list = [];
+  if (report.provenance === "simulated") {
+    list.push(banner("simulated", "SIMULATED", "These figures come from a model. No hardware was measured."));
+  }
+  if (report.provenance === "imported") {
+    list.push(banner("pretended", "IMPORTED", "These figures were read from another program's output."));
+  }
+  if (report.status === "partial") {
+    const ended = report.run.ended_by ? `Ended by: ${report.run.ended_by}.` : "It had not ended when this was written.";
+    list.push(banner("partial", "PARTIAL", `The run did not finish its plan. ${ended}`));
+  }
+  if (report.topology.hosts.some((host) => host.pretended)) {
+    list.push(banner("pretended", "PRETENDED NODES",
+      "NCCL_HOSTID names the nodes: ranks that count as different nodes may share one machine."));
+  }
+  return list;
+}
+
+function draw_verdict(report, header) {
+  const grade = GRADES[report.grade] ?? GRADES.unknown;
+  const {text, about} = reason(report);
+  const run = report.run;
+  document.title = `${grade.word}: ${run.cluster || "p5bench"}` +
+    (report.provenance === "simulated" ? " (simulated)" : "") + (report.status === "partial" ? " (partial)" : "");
+  header.append(
+    element("p", {class: "product"}, `p5bench report${run.cluster ? ` on ${run.cluster}` : ""}`),
+    element("h1", {class: report.grade},
+      element("span", {class: "sign", "aria-hidden": "true"}, element("span", {}, grade.sign)), grade.word),
+    element("p", {class: "because"}, text),
+    about ? element("p", {class: "quiet"}, `Worst judged measurement: ${case_sentence(about.case)}.`) : "",
+    ...banners(report),
+    definitions([
+      ["Cluster", run.cluster], ["Size", `${plural(run.nodes, "node")}, ${plural(run.ranks, "rank")}`],
+      ["Started", run.started.replace("T", " ").replace("Z", " UTC")], ["Took", duration(run.wall_s)],
+      ["Backend", run.backend], ["Platform", report.topology.platform], ["p5bench", run.version],
+      ["Exit code", String(report.exit_code)],
+    ], "facts"));
+}
+
+// ---- Suspects and findings
+
+function card(severity, tag, title, lines) {
+  return element("li", {class: `card ${severity}`},
+    element("h3", {}, element("span", {class: "tag"}, tag), title),
+    ...lines.filter(([, text]) => text).map(([label, text]) =>
+      element("p", {}, label ? element("strong", {}, `${label} `) : "", text)));
+}
+
+function suspect_card(suspect) {
+  const where = [suspect.host, suspect.instance].filter(Boolean).join(", ");
+  return card("error", `suspect ${suspect.kind}`, `${suspect.name}${where ? ` (${where})` : ""}`, [
+    ["", suspect.evidence], ["Do:", suspect.action],
+    ["", `Confidence ${share(suspect.confidence)}, measured against ${plural(suspect.partners_tested, "partner")}.`]]);
+}
+
+function finding_card(finding) {
+  const {host, instance, gpu, nic} = finding.subject;
+  const where = [host, instance, gpu === null ? "" : `GPU ${gpu}`, nic ?? ""].filter(Boolean).join(", ");
+  return card(finding.severity, finding.severity, where ? `${finding.id}: ${where}` : finding.id,
+    [["", finding.evidence], ["Do:", finding.action]]);
+}
+
+function first_wrong_sentence(first) {
+  if (!first) return "";
+  const unit = first.guard ? "guard byte" : "element";
+  return `First: rank ${first.rank}, ${unit} ${first.offset}: wanted ${first.wanted}, got ${first.got}.`;
+}
+
+function broken_card(m) {
+  const wrong = m.wrong_elements > 0;
+  return card("error", wrong ? "wrong data" : "failed", case_sentence(m.case), [
+    ["", why(m) || plural(m.wrong_elements, "wrong element")], ["", first_wrong_sentence(m.first_wrong)]]);
+}
+
+function draw_problems(report, section) {
+  const broken = report.measurements.filter((m) => m.outcome === "failed" || m.wrong_elements > 0);
+  const of = (severity) => report.findings.filter((finding) => finding.severity === severity);
+  const shown = 10;
+  const cards = [...report.suspects.map(suspect_card), ...broken.slice(0, shown).map(broken_card),
+    ...of("error").map(finding_card), ...of("warning").map(finding_card)];
+  if (cards.length > 0) section.append(element("ul", {class: "cards"}, ...cards));
+  else section.append(element("p", {}, "No suspects, no errors and no warnings."));
+  if (broken.length > shown) {
+    section.append(element("p", {}, `${broken.length - shown} more cases failed: see all measurements below.`));
+  }
+  const infos = of("info");
+  if (infos.length === 0) return;
+  section.append(element("details", {}, element("summary", {}, plural(infos.length, "remark")),
+    element("ul", {class: "cards"}, ...infos.map(finding_card))));
+}
+
+// ---- Limits, machine and software
+
+function draw_limits(report, section) {
+  if (report.limits.length === 0) {
+    section.append(element("p", {}, "No limits are known for this machine, so nothing could be judged against them."));
+    return;
+  }
+  section.append(simple_table("Limits", [
+    ["Limit", (l) => l.name], ["Level", (l) => l.level], ["GB/s", (l) => digits(l.gb_per_s), "number"],
+    ["Set by", (l) => l.binding], ["How it is derived", (l) => l.because, "sentence"],
+  ], report.limits));
+}
+
+function host_table(hosts) {
+  return simple_table("Hosts", [
+    ["Host", (h) => h.pretended ? `${h.name} (pretended, on ${h.host_name})` : h.name],
+    ["Instance", (h) => [h.instance_type, h.instance].filter(Boolean).join(" ") || NOT_AVAILABLE],
+    ["GPUs", (h) => String(h.gpus), "number"], ["CPU", (h) => h.cpu_model || NOT_AVAILABLE],
+    ["Sockets", (h) => String(h.packages), "number"], ["NUMA nodes", (h) => String(h.numa_nodes), "number"],
+    ["Cores", (h) => String(h.cores), "number"],
+    ["Threads (allowed)", (h) => `${h.threads} (${h.allowed_threads})`, "number"],
+    ["Memory (available)", (h) => `${size(h.memory_bytes)} (${size(h.memory_available_bytes)})`, "number"],
+    ["NICs", (h) => String(h.nics.length), "number"], ["Kernel", (h) => h.kernel || NOT_AVAILABLE],
+  ], hosts);
+}
+
+function nic_table(hosts) {
+  return simple_table("NICs", [
+    ["Host", (n) => n.host], ["NIC", (n) => n.name], ["Kind", (n) => n.kind],
+    ["Driver", (n) => n.driver || NOT_AVAILABLE], ["State", (n) => n.state],
+    ["GB/s", (n) => digits(n.rate_gb_per_s), "number"],
+    ["NUMA node", (n) => n.numa_node < 0 ? NOT_AVAILABLE : String(n.numa_node), "number"],
+  ], hosts.flatMap((host) => host.nics.map((nic) => ({...nic, host: host.name}))));
+}
+
+function draw_machine(report, section) {
+  const hosts = report.topology.hosts, run = report.run;
+  section.append(hosts.length ? host_table(hosts) : element("p", {}, "No hosts were recorded."));
+  const nics = hosts.reduce((sum, host) => sum + host.nics.length, 0);
+  if (nics > 0) section.append(element("details", {}, element("summary", {}, plural(nics, "NIC")), nic_table(hosts)));
+  section.append(element("h3", {}, "The run"), definitions([
+    ["Command", element("code", {}, run.command.join(" "))],
+    ["Started", run.started], ["Ended", run.ended || "not ended"], ["Budget", duration(run.budget_s)],
+    ["Seed", run.seed_text], ["Topology", report.topology.provenance],
+    ["Remarks", run.remarks.length ? element("span", {}, ...run.remarks.map((r) => element("div", {}, r))) : ""],
+  ], "definitions"));
+  const context = Object.entries(report.context);
+  if (context.length === 0) return;
+  section.append(element("h3", {}, "Software and environment"),
+    definitions(context.map(([key, value]) => [key, element("code", {}, value)]), "definitions"));
+}
+
+// ---- Start
+
+function complain(what) {
+  document.getElementById("alerts").append(element("p", {class: "alert", role: "alert"},
+    `Part of this page could not be drawn: ${what}. The figures are in report.json.`));
+}
+
+// A number of 64 bits would lose digits in JSON.parse. The pattern matches nothing inside a string, where quotes are
+// escaped.
+function seed_text(text) { return /"seed":\s*(\d+)/.exec(text)?.[1] ?? ""; }
+
+function start() {
+  const text = document.getElementById("report-data").textContent;
+  const report = JSON.parse(text);
+  report.run.seed_text = seed_text(text);
+  const drawers = {verdict: draw_verdict, problems: draw_problems, charts: draw_charts, pairs: draw_pairs,
+    measurements: draw_measurements, limits: draw_limits, machine: draw_machine};
+  for (const [id, draw] of Object.entries(drawers)) {
+    try {
+      draw(report, document.getElementById(id));
+    } catch (error) {
+      complain(`${id}: ${error.message}`);
+    }
+  }
+  for (const link of document.querySelectorAll("nav a")) link.hidden = document.querySelector(link.hash).hidden;
+}
+
+window.addEventListener("error", (event) => complain(event.message));
+window.addEventListener("beforeprint", () => {
+  for (const details of document.querySelectorAll("details")) details.open = true;
+});
+document.addEventListener("DOMContentLoaded", start);

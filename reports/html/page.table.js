@@ -1,0 +1,100 @@
+// The table of all measurements, sorted by a click on a column's head.
+
+const COLUMNS = [
+  {title: "Operation", key: (m) => case_name(m.case), cell: (m) => case_name(m.case)},
+  {title: "Size", key: (m) => m.case.bytes, cell: (m) => size(m.case.bytes), number: true},
+  {title: "Verdict", key: (m) => WORST_FIRST.indexOf(m.verdict.grade) >>> 0, cell: (m) => grade_mark(m.verdict.grade)},
+  {title: "Type", key: (m) => m.case.type, cell: (m) => m.case.type},
+  {title: "Op", key: (m) => m.case.op ?? "", cell: (m) => m.case.op ?? NOT_AVAILABLE},
+  {title: "Variant", key: (m) => variant_text(m.case), cell: (m) => variant_text(m.case)},
+  {title: "Latency \u00b5s", key: (m) => m.latency?.median_us, cell: (m) => digits(m.latency?.median_us), number: true},
+  {title: "95 % interval", key: (m) => m.latency?.ci95_us?.[0], cell: (m) => interval_text(m.latency), number: true},
+  {title: "Throughput \u00b5s", key: (m) => m.throughput?.median_us,
+    cell: (m) => digits(m.throughput?.median_us), number: true},
+  {title: "p95 \u00b5s", key: (m) => m.throughput?.p95_us, cell: (m) => digits(m.throughput?.p95_us), number: true},
+  {title: "algbw GB/s", key: (m) => m.throughput?.algbw_gb_per_s,
+    cell: (m) => digits(m.throughput?.algbw_gb_per_s), number: true},
+  {title: "busbw GB/s", key: (m) => m.throughput?.busbw_gb_per_s,
+    cell: (m) => digits(m.throughput?.busbw_gb_per_s), number: true},
+  {title: "Limit GB/s", key: (m) => m.verdict.limit_gb_per_s,
+    cell: (m) => digits(m.verdict.limit_gb_per_s), number: true},
+  {title: "Of limit", key: (m) => m.verdict.fraction_of_limit,
+    cell: (m) => share(m.verdict.fraction_of_limit), number: true},
+  {title: "Wrong", key: (m) => m.wrong_elements, cell: (m) => String(m.wrong_elements), number: true},
+  {title: "Why", key: why_text, cell: (m) => element("span", {class: "small quiet"}, why_text(m))},
+];
+
+function variant_text(c) {
+  const parts = [
+    c.in_place ? "in place" : "", c.group === "world" ? "" : `group ${c.group}`, c.cuda_graph ? "CUDA graph" : "",
+    c.register === "none" ? "" : `register ${c.register}`, c.root === null ? "" : `root ${c.root}`,
+    c.arm === "default" ? "" : `arm ${c.arm}`,
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+function interval_text(series) {
+  return series?.ci95_us ? `${digits(series.ci95_us[0])} to ${digits(series.ci95_us[1])}` : NOT_AVAILABLE;
+}
+
+// What is wrong, where something is. Why sizes are not judged stands once below the table.
+function why_text(m) {
+  const sentences = [];
+  if (m.outcome !== "measured") sentences.push(`${m.outcome}: ${why(m)}`);
+  else if (["slow", "wrong", "failed"].includes(m.verdict.grade)) sentences.push(why(m));
+  if (m.first_wrong) sentences.push(first_wrong_sentence(m.first_wrong));
+  return sentences.join(" ");
+}
+
+function not_judged_notes(list) {
+  const unjudged = list.filter((m) => m.outcome === "measured" && m.verdict.grade === "unknown" && m.verdict.because);
+  return [...group_by(unjudged, (m) => m.verdict.because)].map(([because, of_reason]) =>
+    element("p", {class: "quiet small"}, `Not judged (${of_reason.length}): ${because}`));
+}
+
+// What is absent comes last in both directions.
+function compare_keys(a, b, direction) {
+  const absent = (value) => value === null || value === undefined || value === "";
+  if (absent(a) || absent(b)) return absent(a) - absent(b);
+  return direction * (typeof a === "string" ? a.localeCompare(b) : a - b);
+}
+
+function table_row(m, columns) {
+  const kind = (column) => (column.number ? "number" : null);
+  return element("tr", {}, ...columns.map((column, index) => (index === 0
+    ? element("th", {scope: "row", class: kind(column)}, column.cell(m))
+    : element("td", {class: kind(column)}, column.cell(m)))));
+}
+
+function make_sortable(head, columns, rows, body) {
+  [...head.children].forEach((cell, index) => cell.firstChild.addEventListener("click", () => {
+    const direction = cell.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+    for (const other of head.children) other.removeAttribute("aria-sort");
+    cell.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
+    rows.sort((a, b) => compare_keys(columns[index].key(a.m), columns[index].key(b.m), direction));
+    body.append(...rows.map((row) => row.tr));
+  }));
+}
+
+function draw_measurements(report, section) {
+  const list = report.measurements;
+  if (list.length === 0) {
+    section.append(element("p", {}, "Nothing was measured."));
+    return;
+  }
+  const optional = {Variant: (m) => variant_text(m.case), Why: why_text};
+  const columns = COLUMNS.filter((c) => !optional[c.title] || list.some((m) => optional[c.title](m) !== ""));
+  const rows = list.map((m) => ({m, tr: table_row(m, columns)}));
+  const head = element("tr", {}, ...columns.map((c) =>
+    element("th", {scope: "col", class: c.number ? "number" : null}, element("button", {type: "button"}, c.title))));
+  const body = element("tbody", {}, ...rows.map((row) => row.tr));
+  make_sortable(head, columns, rows, body);
+  const count = (outcome) => list.filter((m) => m.outcome === outcome).length;
+  section.append(
+    element("p", {class: "quiet"},
+      `${count("measured")} measured, ${count("skipped")} skipped, ${count("failed")} failed. ` +
+      "Times are the slowest rank's. A column's head sorts."),
+    element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "All measurements"},
+      element("table", {class: "measurements"}, element("thead", {}, head), body)),
+    ...not_judged_notes(list));
+}

@@ -1,0 +1,170 @@
+#include "reports/judge.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include <fmt/format.h>
+
+#include "bench/embedded.hpp"
+#include "bench/names.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+struct Bar {
+  std::string binding, collective, level, because;
+  Bytes from;
+  double ok_from = 0;
+};
+
+std::vector<Bar> read_bars() {
+  std::vector<Bar> bars;
+  for (const embedded::File& file : embedded::report_files()) {
+    if (file.name != "bars.json") continue;
+    const nlohmann::json bars_file = nlohmann::json::parse(file.text);
+    for (const nlohmann::json& row : bars_file.at("bars"))
+      bars.push_back({.binding = row.at("binding"),
+                      .collective = row.value("collective", ""),
+                      .level = row.at("level"),
+                      .because = row.at("because"),
+                      .from = parse_bytes(row.at("from").get<std::string>()),
+                      .ok_from = row.at("ok_from")});
+  }
+  return bars;
+}
+
+// Of a message, what one rank has to move.
+Bytes part_of_rank(const Case& c) {
+  return c.collective->pairwise ? c.bytes : Bytes{c.bytes.count / static_cast<std::uint64_t>(c.ranks)};
+}
+
+const Bar* bar_for(const Case& c, const topo::Limit& limit) {
+  static const std::vector<Bar> bars = read_bars();
+  const Bar* best = nullptr;
+  for (const Bar& bar : bars) {
+    // A bar for one collective stands instead of those for all.
+    const bool own = std::ranges::any_of(bars, [&](const Bar& b) { return b.binding == bar.binding && b.collective == c.collective->name; });
+    if (bar.binding != limit.binding || bar.level != topo::name_of(limit.level)) continue;
+    if (bar.collective != (own ? std::string(c.collective->name) : "")) continue;
+    if (part_of_rank(c) < bar.from || (best && bar.from < best->from)) continue;
+    best = &bar;
+  }
+  return best;
+}
+
+topo::Limit scaled(const topo::Limit& limit, double factor, const std::string& why) {
+  topo::Limit out = limit;
+  out.rate = limit.rate * factor;
+  out.because += why;
+  return out;
+}
+
+// Bus bandwidth counts what each rank moves, so the ranks of a host share what they can copy together.
+std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
+  const auto* one = find(limits, topo::host_copy_one, topo::Level::achievable);
+  const auto* all = find(limits, topo::host_copy_all, topo::Level::achievable);
+  if (!one || !all) return std::nullopt;
+  std::vector<int> ranks_on(topology.hosts.size());
+  for (int host : topology.host_of_rank) ++ranks_on[static_cast<std::size_t>(host)];
+  const int crowd = ranks_on.empty() ? 1 : *std::ranges::max_element(ranks_on);
+  if (c.collective->pairwise && c.rounds && c.rounds->size() <= 2) {
+    // A pair alone on its host; both ways, two copies go on at once.
+    return c.pattern == "both_ways" ? scaled(*all, 1.0 / std::min(2, crowd), "; two copies at once") : *one;
+  }
+  const int copies = c.collective->pairwise && c.pattern != "both_ways" ? std::max(1, crowd / 2) : crowd;
+  topo::Limit share = scaled(*all, 1.0 / copies, fmt::format("; shared by {} ranks that copy at once", copies));
+  return share.rate < one->rate ? share : *one;
+}
+
+// A GPU's link into its node, and across nodes its NICs too: the slower binds.
+std::optional<topo::Limit> gpu_limit(const Case& c, const topo::Limits& limits) {
+  const auto* link = find(limits, topo::gpu_link, topo::Level::achievable);
+  if (c.nodes < 2) return link ? std::optional(*link) : std::nullopt;
+  const auto* nics = find(limits, c.collective->pairwise ? topo::gpu_nics : topo::node_nics, topo::Level::achievable);
+  if (!link || !nics) return std::nullopt;
+  return nics->rate < link->rate ? *nics : *link;
+}
+
+std::optional<topo::Limit> limit_for(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
+  if (c.backend != "mpi") return gpu_limit(c, limits);
+  if (c.nodes < 2) return host_limit(c, limits, topology);
+  const auto* nics = find(limits, topo::node_nics, topo::Level::wire);
+  return nics ? std::optional(*nics) : std::nullopt;
+}
+
+Verdict unknown(std::string because) { return {.grade = Grade::unknown, .level = "", .limit = {}, .fraction = {}, .binding = "", .because = std::move(because)}; }
+
+std::string wrong_text(const Measurement& m) {
+  if (!m.first_wrong) return fmt::format("{} wrong elements", m.wrong_elements);
+  const WrongElement& first = *m.first_wrong;
+  return fmt::format("{} wrong {}; the first at rank {}, {} {}: wanted {}, got {}", m.wrong_elements,
+                     m.wrong_elements == 1 ? "element" : "elements", first.rank, first.guard ? "byte beside the buffer" : "element",
+                     first.offset, first.wanted, first.got);
+}
+
+// Against the limit alone.
+Verdict measure_against(const Measurement& m, const topo::Limit& limit) {
+  const Case& c = m.measured_case;
+  Verdict v;
+  v.level = topo::name_of(limit.level);
+  v.limit = limit.rate;
+  v.binding = limit.binding;
+  v.fraction = bus_bandwidth(c, {m.throughput->summary.median}).count / limit.rate.count;
+  if (c.collective->rooted || c.group != "world") {
+    v.because = "no bar for this collective and group";
+    return v;
+  }
+  const Bar* bar = bar_for(c, limit);
+  if (!bar) {
+    v.because = fmt::format("not judged: no bar for {} a rank against {}", to_text(part_of_rank(c)), limit.binding);
+    return v;
+  }
+  v.grade = *v.fraction >= bar->ok_from ? Grade::ok : Grade::slow;
+  v.because = fmt::format("{:.0f} % of what {} can do ({:.4g} GB/s, {}); good from {:.0f} %: {}", *v.fraction * 100, limit.binding,
+                          limit.rate.count, v.level, bar->ok_from * 100, bar->because);
+  return v;
+}
+
+}  // namespace
+
+Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology, const Fitness& fitness) {
+  if (m.outcome == Outcome::failed) {
+    Verdict v = unknown(m.because);
+    v.grade = Grade::failed;
+    return v;
+  }
+  if (m.outcome == Outcome::skipped || !m.throughput) return unknown("not measured: " + m.because);
+  if (m.wrong_elements > 0) {
+    Verdict v = unknown(wrong_text(m));
+    v.grade = Grade::wrong;
+    return v;
+  }
+  if (m.measured_case.ranks < 2) return unknown("one rank alone communicates with nobody");
+  const std::optional<topo::Limit> limit = limit_for(m.measured_case, limits, topology);
+  if (!limit) return unknown("the limit is not known");
+  Verdict v = measure_against(m, *limit);
+  if (!fitness.comparable && v.grade != Grade::unknown) {
+    v.grade = Grade::unknown;
+    v.because = "not judged: " + fitness.why_not;
+  }
+  return v;
+}
+
+Grade overall(const std::vector<Result>& results) {
+  for (Grade grade : {Grade::wrong, Grade::failed, Grade::slow, Grade::ok})
+    if (std::ranges::any_of(results, [&](const Result& r) { return r.verdict.grade == grade; })) return grade;
+  return Grade::unknown;
+}
+
+ExitCode exit_code(const Report& report) {
+  ExitCode code = ExitCode::ok;
+  for (const Result& result : report.results) {
+    if (result.verdict.grade == Grade::slow) code = worse(code, ExitCode::slow);
+    if (result.verdict.grade == Grade::wrong) code = worse(code, ExitCode::wrong_data);
+    if (result.verdict.grade == Grade::failed) code = worse(code, ExitCode::unfinished);
+  }
+  return code;
+}
+
+}  // namespace p5::reports

@@ -1,0 +1,193 @@
+// The 16-bit floating-point types against tables that are computed from their definition in double.
+#include "bench/data_type.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "bench/error.hpp"
+
+namespace p5 {
+namespace {
+
+template <class T>
+struct Format;
+template <>
+struct Format<Float16> {
+  static constexpr int fraction_bits = 10, lowest_exponent = -14, highest_exponent = 15;
+};
+template <>
+struct Format<Bfloat16> {
+  static constexpr int fraction_bits = 7, lowest_exponent = -126, highest_exponent = 127;
+};
+
+// Values of all bit patterns from zero up to the largest finite one, by the definition of the format.
+template <class T>
+std::vector<double> finite_values() {
+  std::vector<double> values;
+  const int per_binade = 1 << Format<T>::fraction_bits;
+  for (int i = 0; i < per_binade; ++i)
+    values.push_back(std::ldexp(i, Format<T>::lowest_exponent - Format<T>::fraction_bits));
+  for (int exponent = Format<T>::lowest_exponent; exponent <= Format<T>::highest_exponent; ++exponent)
+    for (int i = 0; i < per_binade; ++i)
+      values.push_back(std::ldexp(per_binade + i, exponent - Format<T>::fraction_bits));
+  return values;
+}
+
+// The bit pattern of the value nearest to a magnitude, the even one of two; beyond the last by half a step: infinity.
+std::uint16_t nearest_bits(const std::vector<double>& values, double magnitude) {
+  const auto above = static_cast<std::size_t>(std::ranges::lower_bound(values, magnitude) - values.begin());
+  if (above == 0) return 0;
+  const double next = above < values.size() ? values[above] : 2 * values.back() - values[above - 2];
+  const double down = magnitude - values[above - 1], up = next - magnitude;  // exact: neighbours are close
+  const bool up_is_nearer = up < down || (up == down && above % 2 == 0);
+  return static_cast<std::uint16_t>(std::min(up_is_nearer ? above : above - 1, values.size()));
+}
+
+template <class T>
+class SixteenBits : public testing::Test {
+ public:
+  void expect_nearest(float value) const {
+    const auto wanted = static_cast<std::uint16_t>(nearest_bits(values_, std::fabs(static_cast<double>(value))) |
+                                                   (std::signbit(value) ? 0x8000u : 0u));
+    ASSERT_EQ(T(value).bits, wanted) << std::hexfloat << value;
+  }
+
+  const std::vector<double> values_ = finite_values<T>();
+};
+using Types = testing::Types<Float16, Bfloat16>;
+TYPED_TEST_SUITE(SixteenBits, Types);
+
+TYPED_TEST(SixteenBits, widen_to_the_values_of_their_definition) {
+  for (std::size_t bits = 0; bits < this->values_.size(); ++bits) {
+    TypeParam value;
+    value.bits = static_cast<std::uint16_t>(bits);
+    ASSERT_EQ(static_cast<double>(static_cast<float>(value)), this->values_[bits]) << bits;
+    value.bits |= 0x8000u;
+    ASSERT_EQ(static_cast<double>(static_cast<float>(value)), -this->values_[bits]) << bits;
+    ASSERT_TRUE(std::signbit(static_cast<float>(value))) << bits;
+  }
+}
+
+TYPED_TEST(SixteenBits, come_back_unchanged_from_float_for_all_65536_patterns) {
+  const std::size_t infinity = this->values_.size();
+  int nans = 0;
+  for (std::uint32_t bits = 0; bits <= 0xffffu; ++bits) {
+    TypeParam value;
+    value.bits = static_cast<std::uint16_t>(bits);
+    const auto wide = static_cast<float>(value);
+    const TypeParam back(wide);
+    if ((bits & 0x7fffu) > infinity) {
+      ++nans;
+      ASSERT_TRUE(std::isnan(wide)) << bits;
+      ASSERT_GT(back.bits & 0x7fffu, infinity) << bits;
+      ASSERT_EQ(back.bits & 0x8000u, bits & 0x8000u) << bits;
+    } else {
+      ASSERT_EQ(std::isinf(wide), (bits & 0x7fffu) == infinity) << bits;
+      ASSERT_EQ(back, value) << bits;
+    }
+  }
+  EXPECT_EQ(nans, 2 * ((1 << Format<TypeParam>::fraction_bits) - 1));
+}
+
+TYPED_TEST(SixteenBits, round_to_nearest_even_around_every_midpoint) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i + 1 < this->values_.size(); ++i) {
+    const auto midpoint = static_cast<float>((this->values_[i] + this->values_[i + 1]) / 2);
+    ASSERT_EQ(static_cast<double>(midpoint), (this->values_[i] + this->values_[i + 1]) / 2);
+    for (const float value : {midpoint, std::nextafter(midpoint, 0.0f), std::nextafter(midpoint, infinity)}) {
+      this->expect_nearest(value);
+      this->expect_nearest(-value);
+    }
+  }
+}
+
+TYPED_TEST(SixteenBits, round_arbitrary_floats_to_nearest_even) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 300000; ++i) {
+    const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    if (std::isfinite(value)) this->expect_nearest(value);
+    const auto in_range =
+        static_cast<float>(std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 50) - 60));
+    this->expect_nearest(in_range);
+  }
+}
+
+TYPED_TEST(SixteenBits, round_beyond_the_largest_value_by_half_a_step_to_infinity) {
+  const double largest = this->values_.back();
+  const double half_step = (largest - this->values_[this->values_.size() - 2]) / 2;
+  const auto limit = static_cast<float>(largest + half_step);
+  const auto infinity = static_cast<std::uint16_t>(this->values_.size());
+  EXPECT_EQ(TypeParam(limit).bits, infinity);
+  EXPECT_EQ(TypeParam(std::nextafter(limit, 0.0f)).bits, infinity - 1);
+  EXPECT_EQ(TypeParam(-limit).bits, infinity | 0x8000u);
+  EXPECT_EQ(TypeParam(std::numeric_limits<float>::infinity()).bits, infinity);
+  EXPECT_EQ(TypeParam(-std::numeric_limits<float>::infinity()).bits, infinity | 0x8000u);
+}
+
+TYPED_TEST(SixteenBits, keep_tiny_values_and_the_sign_of_zero) {
+  EXPECT_EQ(TypeParam(0.0f).bits, 0u);
+  EXPECT_EQ(TypeParam(-0.0f).bits, 0x8000u);
+  const auto smallest = static_cast<float>(this->values_[1]);
+  EXPECT_EQ(TypeParam(smallest).bits, 1u);
+  EXPECT_EQ(TypeParam(smallest / 2).bits, 0u);  // a tie, to even
+  EXPECT_EQ(TypeParam(std::nextafter(smallest / 2, 1.0f)).bits, 1u);
+  EXPECT_EQ(TypeParam(smallest * 1.5f).bits, 2u);  // a tie, to even
+  EXPECT_EQ(TypeParam(-std::numeric_limits<float>::denorm_min()).bits, 0x8000u);
+}
+
+TYPED_TEST(SixteenBits, keep_nan_a_nan) {
+  for (const std::uint32_t bits : {0x7fc00000u, 0x7f800001u, 0xff800001u, 0xffffffffu, 0x7fffffffu}) {
+    const TypeParam value(std::bit_cast<float>(bits));
+    EXPECT_TRUE(std::isnan(static_cast<float>(value))) << bits;
+    EXPECT_EQ(value.bits >> 15, bits >> 31) << bits;
+  }
+}
+
+// Published bit patterns: IEEE 754-2008, 3.6, gives binary16 bias 15 and 10 stored bits.
+TEST(Float16, has_the_familiar_constants) {
+  EXPECT_EQ(Float16(1.0f).bits, 0x3c00u);
+  EXPECT_EQ(Float16(-2.0f).bits, 0xc000u);
+  EXPECT_EQ(Float16(65504.0f).bits, 0x7bffu);
+  EXPECT_EQ(Float16(65520.0f).bits, 0x7c00u);
+  EXPECT_EQ(Float16(0x1p-24f).bits, 0x0001u);
+}
+
+TEST(Bfloat16, is_the_upper_half_of_a_float) {
+  EXPECT_EQ(Bfloat16(1.0f).bits, 0x3f80u);
+  EXPECT_EQ(Bfloat16(-2.0f).bits, 0xc000u);
+  EXPECT_EQ(Bfloat16(0x1p-133f).bits, 0x0001u);
+  EXPECT_EQ(Bfloat16(0x1p-127f).bits, 0x0040u);
+}
+
+TEST(DataTypes, have_the_sizes_of_their_names) {
+  const std::vector<std::size_t> sizes{1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
+  for (std::size_t i = 0; i < sizes.size(); ++i) EXPECT_EQ(size_of(static_cast<DataType>(i)), sizes[i]) << i;
+}
+
+TEST(DataTypes, are_parsed_by_the_names_that_they_print) {
+  ASSERT_EQ(data_type_names().size(), 10u);
+  for (const std::string& name : data_type_names()) EXPECT_EQ(name_of(parse_data_type(name)), name);
+  EXPECT_EQ(parse_data_type("bfloat16"), DataType::bfloat16);
+  EXPECT_EQ(name_of(DataType::float64), "float64");
+}
+
+TEST(ReduceOps, are_parsed_by_the_names_that_they_print) {
+  ASSERT_EQ(reduce_op_names().size(), 5u);
+  for (const std::string& name : reduce_op_names()) EXPECT_EQ(name_of(parse_reduce_op(name)), name);
+  EXPECT_EQ(parse_reduce_op("avg"), ReduceOp::avg);
+}
+
+TEST(DataTypes, refuse_unknown_names) {
+  EXPECT_THROW(parse_data_type("float23"), UsageError);
+  EXPECT_THROW(parse_data_type(""), UsageError);
+  EXPECT_THROW(parse_data_type("Float32"), UsageError);
+  EXPECT_THROW(parse_reduce_op("mean"), UsageError);
+}
+
+}  // namespace
+}  // namespace p5

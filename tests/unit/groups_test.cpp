@@ -1,0 +1,273 @@
+// Groups and pairs: who plays with whom, each pair once, nobody in two places at the same time.
+#include "bench/groups.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "bench/error.hpp"
+
+namespace p5 {
+namespace {
+
+using testing::HasSubstr;
+using Pairs = std::map<std::pair<int, int>, int>;  // how often each pair met, lower rank first
+
+constexpr int no_limit = 1 << 20;
+
+// Ranks in blocks: the first sizes[0] on node 0, and so on.
+NodeOfRank in_blocks(const std::vector<int>& sizes) {
+  NodeOfRank nodes;
+  for (std::size_t node = 0; node < sizes.size(); ++node)
+    nodes.insert(nodes.end(), sizes[node], static_cast<int>(node));
+  return nodes;
+}
+
+// Ranks dealt out one by one, as `mpirun --map-by node` does.
+NodeOfRank dealt(int ranks, int nodes) {
+  NodeOfRank result;
+  for (int rank = 0; rank < ranks; ++rank) result.push_back(rank % nodes);
+  return result;
+}
+
+bool disjoint(const Round& round) {
+  std::set<int> seen;
+  return std::ranges::all_of(round, [&](const Group& group) {
+    return std::ranges::all_of(group, [&](int rank) { return seen.insert(rank).second; });
+  });
+}
+
+Pairs count_pairs(const std::vector<Round>& rounds) {
+  Pairs pairs;
+  for (const Round& round : rounds) {
+    EXPECT_FALSE(round.empty());
+    EXPECT_TRUE(disjoint(round));
+    for (const Group& pair : round) {
+      EXPECT_EQ(pair.size(), 2u);
+      EXPECT_LT(pair[0], pair[1]);
+      ++pairs[{pair[0], pair[1]}];
+    }
+  }
+  return pairs;
+}
+
+void expect_each_pair_once(const NodeOfRank& nodes, int most_rounds = no_limit) {
+  const PairRounds result = all_pairs(nodes, most_rounds, 1);
+  EXPECT_FALSE(result.sampled);
+  const Pairs pairs = count_pairs(result.rounds);
+  EXPECT_EQ(pairs.size(), nodes.size() * (nodes.size() - 1) / 2);
+  for (const auto& [pair, times] : pairs) EXPECT_EQ(times, 1) << pair.first << " " << pair.second;
+}
+
+std::map<int, int> positions(const NodeOfRank& nodes) {
+  std::map<int, int> next, position;
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) position[static_cast<int>(rank)] = next[nodes[rank]]++;
+  return position;
+}
+
+TEST(CountNodes, counts_them) {
+  EXPECT_EQ(count_nodes({}), 0);
+  EXPECT_EQ(count_nodes({0, 0, 1, 2, 1}), 3);
+}
+
+TEST(MakeGroups, world_is_all_ranks) { EXPECT_EQ(make_groups("world", dealt(4, 2)), (Round{{0, 1, 2, 3}})); }
+
+TEST(MakeGroups, node_is_the_ranks_of_each_node) {
+  EXPECT_EQ(make_groups("node", in_blocks({2, 3})), (Round{{0, 1}, {2, 3, 4}}));
+  EXPECT_EQ(make_groups("node", dealt(5, 2)), (Round{{0, 2, 4}, {1, 3}}));
+}
+
+TEST(MakeGroups, rail_is_the_same_position_on_all_nodes) {
+  EXPECT_EQ(make_groups("rail", in_blocks({2, 2, 2})), (Round{{0, 2, 4}, {1, 3, 5}}));
+  EXPECT_EQ(make_groups("rail", dealt(4, 2)), (Round{{0, 1}, {2, 3}}));
+  EXPECT_EQ(make_groups("rail", in_blocks({1, 3, 2})), (Round{{0, 1, 4}, {2, 5}, {3}}));
+}
+
+TEST(MakeGroups, stride_is_the_ranks_that_differ_by_a_multiple) {
+  EXPECT_EQ(make_groups("stride:2", in_blocks({5})), (Round{{0, 2, 4}, {1, 3}}));
+  EXPECT_EQ(make_groups("stride:1", in_blocks({3})), (Round{{0, 1, 2}}));
+  EXPECT_EQ(make_groups("stride:3", in_blocks({3})), (Round{{0}, {1}, {2}}));
+}
+
+TEST(MakeGroups, refuses_a_bad_stride_and_names_the_limits) {
+  for (const std::string spec :
+       {"stride:0", "stride:-1", "stride:5", "stride:", "stride:2x", "stride: 2", "stride:1e1", "stride:99999999999"}) {
+    try {
+      make_groups(spec, in_blocks({4}));
+      ADD_FAILURE() << spec << " was taken";
+    } catch (const UsageError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("'" + spec + "'"));
+      EXPECT_THAT(error.what(), HasSubstr("from 1 to the number of ranks, 4"));
+    }
+  }
+}
+
+TEST(MakeGroups, refuses_an_unknown_name_and_offers_the_nearest) {
+  try {
+    make_groups("rial", in_blocks({4}));
+    ADD_FAILURE();
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'rial'"));
+    EXPECT_THAT(error.what(), HasSubstr("did you mean 'rail'"));
+  }
+  EXPECT_THROW(make_groups("", in_blocks({4})), UsageError);
+  EXPECT_THROW(make_groups("World", in_blocks({4})), UsageError);
+}
+
+TEST(Circle, lets_everyone_meet_everyone_once_in_the_fewest_rounds) {
+  for (int count = 0; count <= 17; ++count) {
+    const auto rounds = circle(count);
+    EXPECT_EQ(rounds.size(), count < 2 ? 0u : static_cast<std::size_t>(count % 2 == 0 ? count - 1 : count)) << count;
+    std::vector<Round> groups;
+    for (const auto& round : rounds) {
+      EXPECT_EQ(round.size(), static_cast<std::size_t>(count / 2));
+      Round& group = groups.emplace_back();
+      for (const auto& [a, b] : round) group.push_back({a, b});
+    }
+    const Pairs pairs = count_pairs(groups);
+    EXPECT_EQ(pairs.size(), static_cast<std::size_t>(count * (count - 1) / 2)) << count;
+    for (const auto& [pair, times] : pairs) {
+      EXPECT_EQ(times, 1);
+      EXPECT_TRUE(0 <= pair.first && pair.second < count);
+    }
+  }
+}
+
+TEST(AllPairs, meet_once_on_one_node) {
+  for (int ranks = 1; ranks <= 17; ++ranks) expect_each_pair_once(in_blocks({ranks}));
+}
+
+TEST(AllPairs, meet_once_with_one_rank_per_node) {
+  for (int ranks = 1; ranks <= 17; ++ranks) expect_each_pair_once(dealt(ranks, ranks));
+}
+
+TEST(AllPairs, meet_once_for_any_division_into_nodes) {
+  for (int ranks = 2; ranks <= 17; ++ranks) {
+    for (int nodes = 2; nodes < ranks; ++nodes) {
+      expect_each_pair_once(dealt(ranks, nodes));
+      std::vector<int> lopsided(static_cast<std::size_t>(nodes), 1);
+      lopsided[1] = ranks - nodes + 1;
+      expect_each_pair_once(in_blocks(lopsided));
+    }
+  }
+  expect_each_pair_once(in_blocks({8, 8, 8, 8}));
+  expect_each_pair_once(in_blocks({3, 5, 1, 7}));
+}
+
+TEST(AllPairs, of_equal_nodes_keep_all_ranks_busy_in_every_round) {
+  const PairRounds result = all_pairs(in_blocks({8, 8, 8, 8}), no_limit, 1);
+  EXPECT_EQ(result.rounds.size(), 31u);
+  for (const Round& round : result.rounds) EXPECT_EQ(round.size(), 16u);
+}
+
+TEST(AllPairs, come_within_nodes_first_then_same_positions_then_the_rest) {
+  const NodeOfRank nodes = in_blocks({4, 4, 4});
+  auto position = positions(nodes);
+  const auto kind = [&](const Group& pair) {
+    if (nodes[static_cast<std::size_t>(pair[0])] == nodes[static_cast<std::size_t>(pair[1])]) return 0;
+    return position[pair[0]] == position[pair[1]] ? 1 : 2;
+  };
+  int last = 0;
+  for (const Round& round : all_pairs(nodes, no_limit, 1).rounds) {
+    for (const Group& pair : round) EXPECT_EQ(kind(pair), kind(round.front()));
+    EXPECT_GE(kind(round.front()), last);
+    last = kind(round.front());
+  }
+  EXPECT_EQ(last, 2);
+}
+
+TEST(AllPairs, pair_whole_nodes_between_nodes) {
+  const NodeOfRank nodes = in_blocks({4, 4, 4, 4});
+  for (const Round& round : all_pairs(nodes, no_limit, 1).rounds) {
+    std::map<int, std::set<int>> partners;
+    for (const Group& pair : round) {
+      const int a = nodes[static_cast<std::size_t>(pair[0])], b = nodes[static_cast<std::size_t>(pair[1])];
+      partners[a].insert(b), partners[b].insert(a);
+    }
+    for (const auto& [node, others] : partners) EXPECT_EQ(others.size(), 1u) << node;
+  }
+}
+
+TEST(AllPairs, fit_exactly_the_rounds_that_they_need) {
+  expect_each_pair_once(in_blocks({8, 8, 8, 8}), 31);
+  EXPECT_TRUE(all_pairs(in_blocks({8, 8, 8, 8}), 30, 1).sampled);
+}
+
+TEST(AllPairs, of_uneven_nodes_fall_back_to_the_plain_circle_when_that_fits) {
+  const NodeOfRank nodes = in_blocks({8, 1, 1, 1});  // by nodes: 7 + 3 * 8 rounds
+  EXPECT_GT(all_pairs(nodes, no_limit, 1).rounds.size(), 11u);
+  expect_each_pair_once(nodes, 11);
+  EXPECT_TRUE(all_pairs(nodes, 10, 1).sampled);
+}
+
+TEST(SampledPairs, honour_the_limit_and_say_that_they_are_sampled) {
+  for (const auto& nodes : {in_blocks(std::vector<int>(16, 8)), in_blocks({8, 7, 8, 3, 1, 8}), dealt(60, 7)}) {
+    for (const int most : {10, 20, 30}) {
+      const PairRounds result = all_pairs(nodes, most, 5);
+      EXPECT_TRUE(result.sampled);
+      EXPECT_EQ(result.rounds.size(), static_cast<std::size_t>(most));
+      for (const auto& [pair, times] : count_pairs(result.rounds)) EXPECT_EQ(times, 1);
+    }
+  }
+}
+
+TEST(SampledPairs, contain_all_pairs_within_nodes_and_then_same_positions) {
+  const NodeOfRank nodes = in_blocks(std::vector<int>(16, 8));
+  auto position = positions(nodes);
+  const PairRounds result = all_pairs(nodes, 7 + 15 + 4, 5);
+  std::size_t within = 0, same = 0, other = 0;
+  for (const auto& [pair, times] : count_pairs(result.rounds)) {
+    if (nodes[static_cast<std::size_t>(pair.first)] == nodes[static_cast<std::size_t>(pair.second)])
+      ++within;
+    else if (position[pair.first] == position[pair.second])
+      ++same;
+    else
+      ++other;
+  }
+  EXPECT_EQ(within, 16u * 28);
+  EXPECT_EQ(same, 8u * 120);
+  EXPECT_EQ(other, 4u * 64);
+}
+
+TEST(SampledPairs, keep_all_pairs_within_nodes_and_one_round_between_when_the_limit_is_tiny) {
+  for (const int most : {-1, 0, 1, 7}) {
+    const PairRounds result = all_pairs(in_blocks({8, 8, 8, 8}), most, 5);
+    EXPECT_TRUE(result.sampled);
+    EXPECT_EQ(result.rounds.size(), 8u) << most;
+  }
+  EXPECT_FALSE(all_pairs(in_blocks({8}), 1, 5).sampled);
+  EXPECT_EQ(all_pairs(in_blocks({8}), 1, 5).rounds.size(), 7u);
+}
+
+TEST(SampledPairs, depend_on_the_seed_alone) {
+  const NodeOfRank nodes = in_blocks(std::vector<int>(16, 8));
+  EXPECT_EQ(all_pairs(nodes, 20, 5).rounds, all_pairs(nodes, 20, 5).rounds);
+  EXPECT_NE(all_pairs(nodes, 20, 5).rounds, all_pairs(nodes, 20, 6).rounds);
+}
+
+TEST(SampledPairs, of_4096_ranks_reach_every_node_in_every_round) {
+  const NodeOfRank nodes = in_blocks(std::vector<int>(512, 8));
+  const PairRounds result = all_pairs(nodes, 64, 5);
+  EXPECT_TRUE(result.sampled);
+  EXPECT_EQ(result.rounds.size(), 64u);
+  for (const Round& round : result.rounds) EXPECT_EQ(round.size(), 2048u);
+}
+
+TEST(SamplePairs, take_one_pair_of_each_kind) {
+  EXPECT_EQ(sample_pairs(in_blocks({2, 2})), (std::vector<Round>{{{0, 1}}, {{0, 2}}}));
+  EXPECT_EQ(sample_pairs(dealt(4, 2)), (std::vector<Round>{{{0, 2}}, {{0, 1}}}));
+  EXPECT_EQ(sample_pairs(in_blocks({1, 1, 2})), (std::vector<Round>{{{2, 3}}, {{0, 1}}}));
+}
+
+TEST(SamplePairs, leave_out_a_kind_that_the_job_does_not_have) {
+  EXPECT_EQ(sample_pairs(in_blocks({3})), (std::vector<Round>{{{0, 1}}}));
+  EXPECT_EQ(sample_pairs(in_blocks({1, 1})), (std::vector<Round>{{{0, 1}}}));
+  EXPECT_TRUE(sample_pairs(in_blocks({1})).empty());
+}
+
+}  // namespace
+}  // namespace p5

@@ -1,0 +1,77 @@
+// Suggestions for mistyped names, lists, and which exit code wins.
+#include "bench/names.hpp"
+
+#include <gtest/gtest.h>
+
+#include "bench/error.hpp"
+
+namespace p5 {
+namespace {
+
+const std::vector<std::string> collectives{"p2p", "all_reduce", "all_gather", "broadcast"};
+
+TEST(Nearest, finds_the_name_that_was_meant) {
+  EXPECT_EQ(nearest("all_reduce", collectives), "all_reduce");
+  EXPECT_EQ(nearest("allreduce", collectives), "all_reduce");
+  EXPECT_EQ(nearest("all_gahter", collectives), "all_gather");
+  EXPECT_EQ(nearest("p2", collectives), "p2p");
+  EXPECT_EQ(nearest("bcast", std::vector<std::string>{"bcast2", "bcasts3"}), "bcast2");
+}
+
+TEST(Nearest, takes_the_first_of_equally_near_names) {
+  EXPECT_EQ(nearest("ax", std::vector<std::string>{"ab", "ac"}), "ab");
+}
+
+TEST(Nearest, finds_nothing_far_away) {
+  EXPECT_EQ(nearest("xyz", std::vector<std::string>{"sum", "prod"}), "");
+  EXPECT_EQ(nearest("completely_different", collectives), "");
+  EXPECT_EQ(nearest("anything", std::vector<std::string>{}), "");
+}
+
+TEST(UnknownName, names_the_culprit_the_nearest_and_all_known) {
+  EXPECT_EQ(unknown_name("collective", "allreduce", collectives),
+            "unknown collective 'allreduce'; did you mean 'all_reduce'? Known: p2p, all_reduce, all_gather, broadcast");
+}
+
+TEST(UnknownName, leaves_the_suggestion_out_when_nothing_is_near) {
+  EXPECT_EQ(unknown_name("operation", "xyz", std::vector<std::string>{"sum", "prod"}),
+            "unknown operation 'xyz'. Known: sum, prod");
+}
+
+TEST(Split, keeps_empty_parts) {
+  EXPECT_EQ(split("a,b"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(split("a"), (std::vector<std::string>{"a"}));
+  EXPECT_EQ(split(""), (std::vector<std::string>{""}));
+  EXPECT_EQ(split(",a,,b,"), (std::vector<std::string>{"", "a", "", "b", ""}));
+  EXPECT_EQ(split("a:b,c", ':'), (std::vector<std::string>{"a", "b,c"}));
+}
+
+TEST(Join, is_the_inverse_of_split) {
+  EXPECT_EQ(join(std::vector<std::string>{"a", "b", "c"}), "a, b, c");
+  EXPECT_EQ(join(std::vector<std::string>{}), "");
+  EXPECT_EQ(join(split("a,,b"), ","), "a,,b");
+}
+
+TEST(Worse, prefers_wrong_data_then_unfinished_environment_slow_inconclusive) {
+  const std::vector<ExitCode> order{ExitCode::wrong_data, ExitCode::unfinished,   ExitCode::environment,
+                                    ExitCode::slow,       ExitCode::inconclusive, ExitCode::ok};
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (std::size_t j = i; j < order.size(); ++j) {
+      EXPECT_EQ(worse(order[i], order[j]), order[i]);
+      EXPECT_EQ(worse(order[j], order[i]), order[i]);
+    }
+  }
+}
+
+TEST(ExitCodes, are_the_documented_numbers) {
+  EXPECT_EQ(static_cast<int>(ExitCode::ok), 0);
+  EXPECT_EQ(static_cast<int>(ExitCode::usage), 2);
+  EXPECT_EQ(static_cast<int>(ExitCode::slow), 10);
+  EXPECT_EQ(static_cast<int>(ExitCode::wrong_data), 11);
+  EXPECT_EQ(static_cast<int>(ExitCode::unfinished), 12);
+  EXPECT_EQ(static_cast<int>(ExitCode::environment), 13);
+  EXPECT_EQ(static_cast<int>(ExitCode::inconclusive), 14);
+}
+
+}  // namespace
+}  // namespace p5

@@ -1,0 +1,184 @@
+// Every check once where it fires and once where it is silent.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "bench/error.hpp"
+#include "topo/finding.hpp"
+#include "topo/platform.hpp"
+
+namespace p5::topo {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Topology healthy(int nodes = 4) { return synthetic(find_platform("p5.48xlarge"), nodes); }
+
+std::vector<Finding> only(const Topology& topology, const std::string& id) {
+  std::vector<Finding> found;
+  for (const Finding& finding : look(topology))
+    if (finding.id == id) found.push_back(finding);
+  return found;
+}
+
+TEST(TopoChecks, are_silent_on_a_healthy_cluster) { EXPECT_THAT(look(healthy()), IsEmpty()); }
+
+TEST(TopoChecks, have_different_names_and_a_summary) {
+  std::set<std::string> ids;
+  for (const Check& check : checks()) {
+    EXPECT_TRUE(ids.insert(check.id).second) << check.id;
+    EXPECT_FALSE(check.summary.empty());
+  }
+}
+
+TEST(TopoChecks, more_ranks_than_threads_are_time_sliced) {
+  Topology topology = healthy(1);
+  topology.hosts[0].threads = topology.hosts[0].allowed_threads = 2;
+  const auto found = only(topology, "host.oversubscribed");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].subject.host, "n0");
+  EXPECT_THAT(found[0].evidence, AllOf(HasSubstr("8 ranks share 2 hardware threads"), HasSubstr("not to be judged")));
+  EXPECT_THAT(found[0].action, HasSubstr("at most 2"));
+}
+
+TEST(TopoChecks, as_many_ranks_as_threads_are_fine) {
+  Topology topology = healthy(1);
+  topology.hosts[0].threads = topology.hosts[0].allowed_threads = 8;
+  EXPECT_THAT(only(topology, "host.oversubscribed"), IsEmpty());
+}
+
+TEST(TopoChecks, pretended_nodes_share_the_threads_of_their_machine) {
+  Topology topology = healthy(2);
+  for (Host& host : topology.hosts) {
+    host.boot_id = "one", host.host_name = "box";
+    host.threads = host.allowed_threads = 8;
+  }
+  const auto found = only(topology, "host.oversubscribed");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].evidence, HasSubstr("16 ranks share 8 hardware threads on n0 (as n0, n1)"));
+}
+
+TEST(TopoChecks, containers_with_processors_of_their_own_are_not_oversubscribed) {
+  Topology topology = healthy(2);
+  for (Host& host : topology.hosts) host.boot_id = "one", host.threads = 16, host.allowed_threads = 8;
+  EXPECT_THAT(only(topology, "host.oversubscribed"), IsEmpty());
+}
+
+TEST(TopoChecks, one_name_for_two_kernels_is_an_error) {
+  Topology topology = healthy();
+  topology.hosts[2].name = "n1";
+  const auto found = only(topology, "host.name_shared");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].severity, Severity::error);
+  EXPECT_EQ(found[0].subject.host, "n1");
+  EXPECT_THAT(found[0].evidence, HasSubstr("2 different kernels"));
+}
+
+TEST(TopoChecks, one_name_for_one_kernel_is_fine) {
+  Topology topology = healthy();
+  topology.hosts[2].name = topology.hosts[1].name;
+  topology.hosts[2].boot_id = topology.hosts[1].boot_id;
+  EXPECT_THAT(only(topology, "host.name_shared"), IsEmpty());
+}
+
+TEST(TopoChecks, names_from_nccl_hostid_are_said) {
+  Topology topology = healthy(3);
+  topology.hosts[0].pretended = topology.hosts[1].pretended = true;
+  const auto found = only(topology, "host.pretended");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].severity, Severity::info);
+  EXPECT_THAT(found[0].evidence, AllOf(HasSubstr("2 of 3"), HasSubstr("n0, n1")));
+}
+
+TEST(TopoChecks, the_odd_host_of_a_mixed_cluster_is_named) {
+  Topology topology = healthy();
+  topology.hosts[2].gpus = 7;
+  const auto found = only(topology, "host.mixed");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].subject.host, "n2");
+  EXPECT_EQ(found[0].evidence, "n2 has 7 GPUs; 3 of 4 hosts have 8 GPUs");
+}
+
+TEST(TopoChecks, two_hosts_that_differ_are_both_named_and_neither_blamed) {
+  Topology topology = healthy(2);
+  topology.hosts[0].cores = 96, topology.hosts[1].cores = 48;
+  const auto found = only(topology, "host.mixed");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].subject.host, "");
+  EXPECT_EQ(found[0].evidence, "hosts differ: n0 has 96 cores; n1 has 48 cores");
+}
+
+TEST(TopoChecks, virtual_devices_do_not_make_a_cluster_mixed) {
+  Topology topology = healthy();
+  topology.hosts[2].nics.push_back({"docker0", "virtual", "", "down", {}, -1});
+  EXPECT_THAT(look(topology), IsEmpty());
+}
+
+TEST(TopoChecks, a_silent_fabric_port_is_a_warning_and_a_silent_ethernet_port_is_not) {
+  Topology topology = healthy(1);
+  topology.hosts[0].nics[5].state = "down";
+  topology.hosts[0].nics.push_back({"eth1", "ethernet", "igb", "down", {}, 0});
+  const auto found = only(topology, "nic.down");
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].subject.nic, "rdma5");
+  EXPECT_EQ(found[1].severity, Severity::info);
+  EXPECT_EQ(found[1].subject.nic, "eth1");
+}
+
+TEST(TopoChecks, a_state_that_the_kernel_does_not_know_is_not_down) {
+  Topology topology = healthy(1);
+  topology.hosts[0].nics.push_back({"eth1", "ethernet", "virtio_net", "unknown", {}, 0});
+  EXPECT_THAT(look(topology), IsEmpty());
+}
+
+TEST(TopoChecks, a_missing_efa_device_is_an_error) {
+  Topology topology = healthy();
+  topology.hosts[1].nics.pop_back();
+  const auto found = only(topology, "nic.count");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].severity, Severity::error);
+  EXPECT_EQ(found[0].subject.host, "n1");
+  EXPECT_THAT(found[0].evidence, HasSubstr("31 EFA devices, p5.48xlarge has 32"));
+}
+
+TEST(TopoChecks, efa_devices_are_not_counted_on_an_unknown_platform) {
+  Topology topology = healthy();
+  topology.platform = "";
+  topology.hosts[1].nics.pop_back();
+  EXPECT_THAT(only(topology, "nic.count"), IsEmpty());
+}
+
+TEST(TopoChecks, errors_come_first) {
+  Topology topology = healthy();
+  topology.hosts[0].pretended = true;
+  topology.hosts[1].nics.pop_back();
+  const auto found = look(topology);
+  ASSERT_THAT(found, SizeIs(3));
+  EXPECT_EQ(found[0].id, "nic.count");
+  EXPECT_EQ(found[1].id, "host.mixed");
+  EXPECT_EQ(found[2].id, "host.pretended");
+}
+
+TEST(TopoChecks, findings_survive_json) {
+  Topology topology = healthy(1);
+  topology.hosts[0].instance = "i-1";
+  topology.hosts[0].nics[5].state = "down";
+  const nlohmann::json there = to_json(look(topology));
+  EXPECT_EQ(there.at(0).at("severity"), "warning");
+  EXPECT_EQ(there[0].at("subject").at("instance"), "i-1");
+  EXPECT_EQ(there[0]["subject"].at("nic"), "rdma5");
+  EXPECT_TRUE(there[0]["subject"].at("gpu").is_null());
+  EXPECT_EQ(to_json(findings_from_json(nlohmann::json::parse(there.dump()))), there);
+  EXPECT_THROW(findings_from_json(nlohmann::json::parse(R"([{"id": "nic.down"}])")), UsageError);
+}
+
+}  // namespace
+}  // namespace p5::topo

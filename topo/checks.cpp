@@ -1,0 +1,96 @@
+// The table of checks: what is looked for, and findings as JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "bench/error.hpp"
+#include "topo/checks/families.hpp"
+#include "topo/finding.hpp"
+
+namespace p5::topo {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::array<std::pair<Severity, std::string_view>, 3> severity_names{
+    {{Severity::error, "error"}, {Severity::warning, "warning"}, {Severity::info, "info"}}};
+
+Severity severity_from(const std::string& name) {
+  for (const auto& [severity, text] : severity_names)
+    if (text == name) return severity;
+  throw UsageError(fmt::format("findings: unknown severity '{}'; known are error, warning, info", name));
+}
+
+template <class Value>
+json or_null(const std::optional<Value>& value) {
+  return value ? json(*value) : json();
+}
+
+template <class Value>
+std::optional<Value> optional_from(const json& value) {
+  if (value.is_null()) return std::nullopt;
+  return value.get<Value>();
+}
+
+Finding finding_from_json(const json& j) {
+  const json& subject = j.at("subject");
+  return {j.at("id"),
+          severity_from(j.at("severity")),
+          {subject.at("host"), subject.at("instance"), optional_from<int>(subject.at("gpu")),
+           optional_from<std::string>(subject.at("nic"))},
+          j.at("evidence"),
+          j.at("action")};
+}
+
+}  // namespace
+
+std::string_view name_of(Severity severity) { return severity_names[static_cast<std::size_t>(severity)].second; }
+
+std::span<const Check> checks() {
+  static const std::array<Check, 6> rows{{
+      {"host.oversubscribed", "more ranks than hardware threads on a host", oversubscribed_hosts},
+      {"host.name_shared", "several machines under one host name", shared_host_names},
+      {"host.pretended", "host names that NCCL_HOSTID made up", pretended_hosts},
+      {"host.mixed", "hosts that differ from the others", mixed_hosts},
+      {"nic.down", "physical NICs that are not up", nics_down},
+      {"nic.count", "fewer or more EFA devices than the instance type has", wrong_nic_counts},
+  }};
+  return rows;
+}
+
+std::vector<Finding> look(const Topology& topology) {
+  std::vector<Finding> all;
+  for (const Check& check : checks())
+    for (Finding& finding : check.look(topology)) all.push_back(std::move(finding));
+  std::stable_sort(all.begin(), all.end(), [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
+  return all;
+}
+
+json to_json(const std::vector<Finding>& findings) {
+  json list = json::array();
+  for (const Finding& finding : findings)
+    list.push_back({{"id", finding.id},
+                    {"severity", name_of(finding.severity)},
+                    {"subject",
+                     {{"host", finding.subject.host},
+                      {"instance", finding.subject.instance},
+                      {"gpu", or_null(finding.subject.gpu)},
+                      {"nic", or_null(finding.subject.nic)}}},
+                    {"evidence", finding.evidence},
+                    {"action", finding.action}});
+  return list;
+}
+
+std::vector<Finding> findings_from_json(const json& j) try {
+  std::vector<Finding> findings;
+  for (const json& one : j) findings.push_back(finding_from_json(one));
+  return findings;
+} catch (const json::exception& problem) {
+  throw UsageError(fmt::format("findings are not in the form that this version writes: {}; run again", problem.what()));
+}
+
+}  // namespace p5::topo

@@ -1,0 +1,229 @@
+// The arithmetic of limits: each rate together with the sentence that a doubting reader can check by hand.
+#include "topo/limits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "bench/error.hpp"
+#include "bench/names.hpp"
+
+namespace p5::topo {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::array<std::pair<Level, std::string_view>, 3> level_names{
+    {{Level::wire, "wire"}, {Level::achievable, "achievable"}, {Level::published, "published"}}};
+
+// Open MPI's shared memory without a single-copy mechanism (vader without CMA) copies a message into a shared segment
+// and the receiver out of it again; containers and ptrace restrictions often forbid the single copy.
+constexpr double copies_in_and_out = 0.5;
+
+// Rates for a sentence: enough digits for the arithmetic to be followed, no noise.
+std::string shown(double value) { return fmt::format("{:.6g}", value); }
+
+Limit limit(std::string_view name, Level level, double rate, std::string_view binding, std::string because) {
+  return {std::string(name), level, {rate}, std::string(binding), std::move(because)};
+}
+
+void add_link_limits(Limits& limits, const Platform& platform) {
+  const int links = platform.links_per_gpu;
+  const double wire = links * platform.link_rate.count;
+  const double achievable = links * platform.link_rate_achievable.count;
+  limits.push_back(
+      limit(gpu_link, Level::wire, wire, "nvlink",
+            fmt::format("{} NVLinks x {} GB/s = {} GB/s, one direction (raw signalling {} GB/s per link)", links,
+                        shown(platform.link_rate.count), shown(wire), shown(platform.link_rate_raw.count))));
+  limits.push_back(limit(gpu_link, Level::achievable, achievable, "nvlink",
+                         fmt::format("{} NVLinks x {} GB/s = {} GB/s: what NCCL's own model takes one link for", links,
+                                     shown(platform.link_rate_achievable.count), shown(achievable))));
+}
+
+void add_nic_limits(Limits& limits, const Platform& platform) {
+  const double node = platform.nics * platform.nic_rate.count;
+  const std::string node_text = fmt::format("{} NICs x {} GB/s", platform.nics, shown(platform.nic_rate.count));
+  const auto add = [&](std::string_view name, double wire, const std::string& text) {
+    const double achievable = wire * platform.nic_efficiency;
+    limits.push_back(
+        limit(name, Level::wire, wire, "nic", fmt::format("{} = {} GB/s, one direction", text, shown(wire))));
+    limits.push_back(
+        limit(name, Level::achievable, achievable, "nic",
+              fmt::format("{} x {} = {} GB/s: the share that published NCCL runs on {} reached over many nodes", text,
+                          shown(platform.nic_efficiency), shown(achievable), platform.name)));
+  };
+  add(gpu_nics, node / platform.gpus, fmt::format("{} / {} GPUs", node_text, platform.gpus));
+  add(node_nics, node, node_text);
+}
+
+bool fabric(const Nic& nic) { return nic.kind == "infiniband" || nic.kind == "efa"; }
+
+// The NICs that carry a job's traffic: where there is a fabric, the Ethernet beside it often shares its ports (EFA and
+// ENA).
+std::vector<Nic> traffic_nics(const Host& host) {
+  const bool has_fabric = std::any_of(host.nics.begin(), host.nics.end(), fabric);
+  std::vector<Nic> nics;
+  for (const Nic& nic : host.nics)
+    if (nic.state == "up" && (has_fabric ? fabric(nic) : nic.kind == "ethernet")) nics.push_back(nic);
+  return nics;
+}
+
+struct Sum {
+  double rate = 0;
+  std::string text;  // "32 x 12.5 GB/s"
+};
+
+std::optional<Sum> stated_sum(const Host& host) {
+  std::map<double, int> count_of_rate;
+  for (const Nic& nic : traffic_nics(host)) {
+    if (!nic.rate) return std::nullopt;
+    ++count_of_rate[nic.rate->count];
+  }
+  if (count_of_rate.empty()) return std::nullopt;
+  Sum sum;
+  std::vector<std::string> parts;
+  for (const auto& [rate, count] : count_of_rate) {
+    sum.rate += rate * count;
+    parts.push_back(fmt::format("{} x {} GB/s", count, shown(rate)));
+  }
+  sum.text = join(parts, " + ");
+  return sum;
+}
+
+bool share_a_kernel(const std::vector<Host>& hosts) {
+  std::set<std::string> seen;
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [&](const Host& host) { return !host.boot_id.empty() && !seen.insert(host.boot_id).second; });
+}
+
+// A copy whose result nobody reads must still happen.
+void keep(const void* data) { asm volatile("" : : "r"(data) : "memory"); }
+
+double elapsed(std::chrono::steady_clock::time_point since) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+}
+
+void add_copy_limits(Limits& limits, std::string_view name, double rate, const std::string& measured) {
+  limits.push_back(limit(name, Level::wire, rate, "host memory", measured));
+  limits.push_back(limit(name, Level::achievable, rate * copies_in_and_out, "host memory",
+                         fmt::format("{} x {} = {} GB/s: MPI over shared memory copies every message in and out",
+                                     measured, copies_in_and_out, shown(rate * copies_in_and_out))));
+}
+
+Level level_from(const std::string& name) {
+  for (const auto& [level, text] : level_names)
+    if (text == name) return level;
+  throw UsageError(fmt::format("limits: unknown level '{}'; known are wire, achievable, published", name));
+}
+
+}  // namespace
+
+std::string_view name_of(Level level) {
+  const auto at =
+      std::find_if(level_names.begin(), level_names.end(), [&](const auto& row) { return row.first == level; });
+  assert(at != level_names.end());
+  return at->second;
+}
+
+const Limit* find(const Limits& limits, std::string_view name, Level level) {
+  const auto at = std::find_if(limits.begin(), limits.end(), [&](const Limit& candidate) {
+    return candidate.name == name && candidate.level == level;
+  });
+  return at == limits.end() ? nullptr : &*at;
+}
+
+Limits limits_of(const Platform& platform) {
+  Limits limits;
+  if (platform.links_per_gpu > 0) add_link_limits(limits, platform);
+  if (platform.nics > 0) add_nic_limits(limits, platform);
+  return limits;
+}
+
+Limits nic_limits(const Topology& topology) {
+  if (share_a_kernel(topology.hosts)) return {};
+  const Host* weakest = nullptr;
+  Sum least;
+  for (const Host& host : topology.hosts) {
+    const auto sum = stated_sum(host);
+    if (!sum) return {};
+    if (!weakest || sum->rate < least.rate) weakest = &host, least = *sum;
+  }
+  if (!weakest) return {};
+  return {limit(
+      node_nics, Level::wire, least.rate, "nic",
+      fmt::format("the kernel of host {} states {} = {} GB/s, one direction, for its NICs that are up (least of {} {})",
+                  weakest->name, least.text, shown(least.rate), topology.hosts.size(),
+                  topology.hosts.size() == 1 ? "host" : "hosts"))};
+}
+
+GBps measure_copy(Bytes size, Seconds duration) {
+  assert(size.count > 0);
+  // Written once before, so that no pass pays for the kernel's mapping of pages.
+  std::vector<std::byte> from(size.count, std::byte{1}), to(size.count, std::byte{2});
+  constexpr int least_passes = 3;
+  double best = 0;
+  const auto start = std::chrono::steady_clock::now();
+  for (int pass = 0; pass < least_passes || elapsed(start) < duration.count; ++pass) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::memcpy(to.data(), from.data(), size.count);
+    keep(to.data());
+    const double seconds = elapsed(begin);
+    if (seconds > 0) best = std::max(best, (size / Seconds{seconds}).count);
+  }
+  return {best};
+}
+
+Limits copy_limits(const std::vector<HostCopy>& per_host) {
+  if (per_host.empty()) return {};
+  const auto by_one = [](const HostCopy& a, const HostCopy& b) { return a.one < b.one; };
+  const auto by_all = [](const HostCopy& a, const HostCopy& b) { return a.all < b.all; };
+  const HostCopy& one = *std::min_element(per_host.begin(), per_host.end(), by_one);
+  const HostCopy& all = *std::min_element(per_host.begin(), per_host.end(), by_all);
+  const std::string hosts = per_host.size() == 1 ? "" : fmt::format(", the slowest of {} hosts", per_host.size());
+  Limits limits;
+  if (one.one.count > 0)
+    add_copy_limits(
+        limits, host_copy_one, one.one.count,
+        fmt::format("one core alone copied {} GB/s between two buffers in memory{}", shown(one.one.count), hosts));
+  if (all.all.count > 0)
+    add_copy_limits(limits, host_copy_all, all.all.count,
+                    fmt::format("{} {} copying at once moved {} GB/s together{}", all.ranks,
+                                all.ranks == 1 ? "rank" : "ranks", shown(all.all.count), hosts));
+  return limits;
+}
+
+json to_json(const Limits& limits) {
+  json list = json::array();
+  for (const Limit& one : limits)
+    list.push_back({{"name", one.name},
+                    {"level", name_of(one.level)},
+                    {"gb_per_s", one.rate.count},
+                    {"binding", one.binding},
+                    {"because", one.because}});
+  return list;
+}
+
+Limits limits_from_json(const json& j) try {
+  Limits limits;
+  for (const json& one : j)
+    limits.push_back({one.at("name"),
+                      level_from(one.at("level")),
+                      {one.at("gb_per_s").get<double>()},
+                      one.at("binding"),
+                      one.at("because")});
+  return limits;
+} catch (const json::exception& problem) {
+  throw UsageError(
+      fmt::format("limits are not in the form that this version writes: {}; measure again", problem.what()));
+}
+
+}  // namespace p5::topo

@@ -1,0 +1,109 @@
+// The host's network devices as /sys states them: which are real, how fast, and which are two views of one port.
+#include <algorithm>
+#include <cctype>
+
+#include "topo/discover.hpp"
+#include "topo/system_files.hpp"
+
+namespace p5::topo {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::optional<GBps> rate_from_gigabits(std::optional<double> gigabits) {
+  if (!gigabits || *gigabits <= 0) return std::nullopt;
+  return GBps{*gigabits / 8};
+}
+
+int numa_node_of(const fs::path& device) { return static_cast<int>(read_number(device / "numa_node").value_or(-1)); }
+
+// "4: ACTIVE" is "up"; other states keep the kernel's word.
+std::string rdma_state(const fs::path& port) {
+  std::string state = read_text(port / "state").value_or("unknown");
+  if (const std::size_t colon = state.find(':'); colon != std::string::npos) state = trimmed(state.substr(colon + 1));
+  std::transform(state.begin(), state.end(), state.begin(), [](unsigned char c) { return std::tolower(c); });
+  return state == "active" ? "up" : state;
+}
+
+std::string rdma_kind(const std::string& driver, const fs::path& port) {
+  if (driver == "efa") return "efa";
+  // RDMA over Ethernet: an Ethernet port, whatever class the kernel lists it in.
+  return read_text(port / "link_layer").value_or("InfiniBand") == "Ethernet" ? "ethernet" : "infiniband";
+}
+
+Nic rdma_nic(const fs::path& folder) {
+  const fs::path port = folder / "ports/1";
+  Nic nic;
+  nic.name = folder.filename();
+  nic.driver = target_name(folder / "device/driver");
+  nic.kind = rdma_kind(nic.driver, port);
+  nic.state = rdma_state(port);
+  nic.rate = rate_from_gigabits(read_number(port / "rate"));  // "100 Gb/sec (4X EDR)"
+  nic.numa_node = numa_node_of(folder / "device");
+  return nic;
+}
+
+// Drivers that do not tell leave "unknown", but the carrier says whether there is a link.
+std::string ethernet_state(const fs::path& folder) {
+  const std::string state = read_text(folder / "operstate").value_or("unknown");
+  if (state != "unknown") return state;
+  const auto carrier = read_number(folder / "carrier");
+  return carrier ? (*carrier > 0 ? "up" : "down") : state;
+}
+
+Nic network_nic(const fs::path& folder) {
+  Nic nic;
+  nic.name = folder.filename();
+  nic.state = ethernet_state(folder);
+  nic.kind = present(folder / "device") ? "ethernet" : "virtual";
+  if (nic.kind == "virtual") return nic;  // the speed of a virtual device is made up
+  nic.driver = target_name(folder / "device/driver");
+  if (const auto megabits = read_number(folder / "speed"))
+    nic.rate = rate_from_gigabits(*megabits / 1000);  // -1: unknown
+  nic.numa_node = numa_node_of(folder / "device");
+  return nic;
+}
+
+bool loopback(const fs::path& folder) {
+  constexpr double loopback_type = 772;  // ARPHRD_LOOPBACK
+  return folder.filename() == "lo" || read_number(folder / "type") == loopback_type;
+}
+
+bool among(const std::vector<fs::path>& devices, const fs::path& link) {
+  const fs::path device = target_of(link);
+  return !device.empty() && std::find(devices.begin(), devices.end(), device) != devices.end();
+}
+
+// The same port again: the Ethernet side of an RDMA device, a virtual function beside its physical one, or one half of
+// a real device enslaved to another real one (Hyper-V's accelerated networking).
+bool second_view(const fs::path& folder, const std::vector<fs::path>& rdma_devices) {
+  if (among(rdma_devices, folder / "device")) return true;
+  if (!names_in(folder / "device/physfn/net").empty() || present(folder / "master/device")) return true;
+  const std::vector<std::string> names = names_in(folder);
+  return present(folder / "device") && std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+           return name.starts_with("lower_") && among(rdma_devices, folder / name / "device");
+         });
+}
+
+}  // namespace
+
+std::vector<Nic> discover_nics(const fs::path& root) {
+  std::vector<Nic> nics;
+  std::vector<fs::path> rdma_devices;
+  const fs::path rdma = root / "sys/class/infiniband";
+  for (const std::string& name : names_in(rdma)) {
+    nics.push_back(rdma_nic(rdma / name));
+    rdma_devices.push_back(target_of(rdma / name / "device"));
+  }
+  const fs::path network = root / "sys/class/net";
+  for (const std::string& name : names_in(network)) {
+    const fs::path folder = network / name;
+    std::error_code problem;
+    if (!fs::is_directory(folder, problem) || loopback(folder) || second_view(folder, rdma_devices)) continue;
+    nics.push_back(network_nic(folder));
+  }
+  return nics;
+}
+
+}  // namespace p5::topo
