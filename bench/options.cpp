@@ -161,6 +161,14 @@ void add_how(CLI::App& app, Texts& texts, Options& o) {
       .add(app, "--seed", "of the order of cases and of drawn pairs; default random, recorded", "N",
            [&](const std::string& t) { o.seed = whole_number<std::uint64_t>(t, 0, ~std::uint64_t{0}); })
       ->group(group);
+  texts
+      .add(app, "--tune", "search for better NCCL settings after the run: off; default off", "WHAT",
+           [&](const std::string& t) {
+             one_of("tuning", t, {"off", "quick", "full"});
+             if (t != "off")
+               throw UsageError(fmt::format("'{}' needs the tuner, which this version does not have yet; use off", t));
+           })
+      ->group(group);
 }
 
 void add_where(CLI::App& app, Texts& texts, Options& o) {

@@ -13,6 +13,15 @@ namespace p5 {
 
 namespace {
 
+// Of the machine that a run would be on, also when it is only simulated here.
+CostModel cost_of(const Machine& machine) {
+  if (!machine.platform) return machine.backend->cost();
+  const topo::Platform& p = *machine.platform;
+  const GBps link = p.link_rate_achievable * p.links_per_gpu, nics = p.nic_rate * (p.nics * p.nic_efficiency);
+  if (machine.topology.hosts.size() < 2) return {.latency = p.link_latency, .bandwidth = link};
+  return {.latency = p.nic_latency, .bandwidth = std::min(link, nics)};
+}
+
 void print_plan(const Machine& machine, const Plan& plan, const Options& options) {
   const std::size_t nodes = machine.topology.hosts.size(), ranks = machine.topology.host_of_rank.size();
   fmt::print("{} ranks on {} {}, backend {}{}\n", ranks, nodes, nodes == 1 ? "node" : "nodes", machine.backend_name,
@@ -23,10 +32,11 @@ void print_plan(const Machine& machine, const Plan& plan, const Options& options
     double seconds = 0;
   };
   std::map<std::string, Row> rows;
+  const CostModel cost = cost_of(machine);
   double all = 0;
   for (const Case& c : plan.cases) {
     Row& row = rows[std::string(c.collective->name) + (c.pattern.empty() ? "" : " " + c.pattern)];
-    const double seconds = predict(c, machine.backend->cost()).count;
+    const double seconds = predict(c, cost).count;
     ++row.cases;
     row.smallest = std::min(row.smallest, c.bytes);
     row.largest = std::max(row.largest, c.bytes);
