@@ -1,0 +1,77 @@
+// What a supervisor and its worker say to each other over a socket pair: an order down, one reply up, in turn. A worker
+// is a program of its own (NCCL, libfabric), so that a hang, a crash or a setting that is read once costs one process.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/backend.hpp"
+#include "bench/case.hpp"
+
+namespace p5::protocol {
+
+inline constexpr std::uint32_t version = 1;
+
+// The worker finds its end of the socket pair and the shared page at these descriptors.
+inline constexpr int socket_descriptor = 3;
+inline constexpr int page_descriptor = 4;
+
+// Counters that the supervisor can read when the worker no longer answers. One page, shared; zero at the start.
+struct SharedPage {
+  std::atomic<std::uint64_t> completed;           // operations that the device has finished, over the worker's life
+  std::atomic<std::uint64_t> last_completion_ns;  // steady clock, of the latest of them
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+// A message: a header of four 32-bit words in the machine's order (magic, version, epoch, length) and so many bytes of
+// JSON. The epoch counts the generations of workers: what belongs to another generation is dropped.
+struct Message {
+  std::uint32_t epoch = 0;
+  nlohmann::json body;
+};
+
+// Blocking. Throws CaseError when the other side is gone or speaks another version.
+void send(int descriptor, const Message& message);
+// nullopt: the other side closed the connection, or nothing complete arrived within `timeout_ms` (-1: wait for ever).
+struct Received {
+  std::optional<Message> message;
+  bool closed = false;
+};
+Received receive(int descriptor, int timeout_ms);
+
+// ---- orders: {"order": NAME, ...}; replies: {"ok": true, ...} or {"error": TEXT}
+
+// "identify" {"local_rank": int}
+//   The worker chooses and binds to its device, and says what it is.
+struct Identity {
+  std::string device_uuid, device_name, pci_address;
+  std::uint64_t free_memory = 0, total_memory = 0;  // bytes, of the device
+  std::string library;                              // "NCCL 2.28.9"
+  std::string library_path;
+  std::string driver, runtime;  // "13.0"
+};
+
+// "unique_id" {}: {"id": HEX}. Only asked of the worker of rank 0.
+// "join" {"id": HEX, "rank": int, "ranks": int}: {"environment": {NAME: VALUE}}, those variables after the library's
+// start. "open" {"case": ..., "groups": [[rank...] or null for each round]}: the group of this rank in each round.
+// Reply {"slots": int}. "warm_up" {"round", "operations"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a
+// sample of a rank that pauses. "verify" {"round"}: {Verification}; "selection" {}: {Selection or null}; "close" {};
+// "quit" {}: no reply.
+
+// A case as a worker needs it: what moves, not where the figures go.
+nlohmann::json to_json(const Case& c);
+Case case_from_json(const nlohmann::json& j);  // collective by name; rounds left empty
+nlohmann::json to_json(const SampleRequest& request);
+SampleRequest request_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const Verification& v);
+Verification verification_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const std::optional<Selection>& selection);
+std::optional<Selection> selection_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const Identity& identity);
+Identity identity_from_json(const nlohmann::json& j);
+
+}  // namespace p5::protocol
