@@ -12,30 +12,72 @@ namespace p5 {
 
 namespace {
 
-// The first character of a message says what follows.
-constexpr char good = '+', bad = '-';
+// The first character of a message says what follows: a result, a failure, or that nothing came back.
+constexpr char good = '+', bad = '-', stalled = '~';
 
 struct Part {
   std::string message;
   bool failed = false;
 };
 
+std::string failure_text(char kind, int rank, double progress, const std::string& what) {
+  return fmt::format("{}{}:{}:{}", kind, rank, progress, what);
+}
+
 Part do_part(World& world, const LocalPart& local) {
+  const int me = world.hosted().front();
   try {
     return {good + local(), false};
   } catch (const JobLost&) {
     throw;
+  } catch (const StalledError& problem) {
+    return {failure_text(stalled, problem.rank.value_or(me), problem.progress, problem.what()), true};
   } catch (const CaseError& problem) {
-    return {fmt::format("{}{}:{}", bad, problem.rank.value_or(world.hosted().front()), problem.what()), true};
+    return {failure_text(bad, problem.rank.value_or(me), 0, problem.what()), true};
   } catch (const std::exception& problem) {
-    return {fmt::format("{}{}:{}", bad, world.hosted().front(), problem.what()), true};
+    return {failure_text(bad, me, 0, problem.what()), true};
   }
 }
 
-// "-RANK:WHAT"
-PhaseFailed failure(Phase phase, const std::string& message) {
-  const std::size_t colon = message.find(':');
-  return {phase, std::atoi(message.c_str() + 1), message.substr(colon + 1)};
+struct Failure {
+  int rank = 0;
+  double progress = 0;
+  std::string what;
+};
+
+// KIND RANK:PROGRESS:WHAT
+Failure parse_failure(const std::string& message) {
+  const std::size_t first = message.find(':'), second = message.find(':', first + 1);
+  return {std::atoi(message.c_str() + 1), std::atof(message.c_str() + first + 1), message.substr(second + 1)};
+}
+
+// Of those that came to a stop, the rank behind all others is to blame; when several are, nobody can be named.
+std::optional<std::string> blame_for_stall(const std::vector<std::string>& parts) {
+  std::optional<Failure> behind;
+  bool several = false;
+  for (const std::string& part : parts) {
+    if (part.front() != stalled) continue;
+    const Failure each = parse_failure(part);
+    if (behind && each.progress > behind->progress) continue;
+    several = behind && each.progress == behind->progress;
+    if (!several) behind = each;
+  }
+  if (!behind) return std::nullopt;
+  if (!several) return failure_text(bad, behind->rank, 0, behind->what);
+  return failure_text(bad, -1, 0, "all ranks stopped at the same point: " + behind->what);
+}
+
+// What failed, for all to know; nothing when all parts are good. A rank's own failure explains those that waited for
+// it.
+std::optional<std::string> failure_among(const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    if (part.front() == bad) return part;
+  return blame_for_stall(parts);
+}
+
+PhaseFailed phase_failed(Phase phase, const std::string& message) {
+  const Failure failure = parse_failure(message);
+  return {phase, failure.rank < 0 ? std::nullopt : std::optional(failure.rank), failure.what};
 }
 
 }  // namespace
@@ -43,21 +85,21 @@ PhaseFailed failure(Phase phase, const std::string& message) {
 std::string agree(World& world, Phase phase, bool recovers, const LocalPart& local, const Decide& decide) {
   const Part part = do_part(world, local);
   if (part.failed && phase != Phase::open && !recovers) {
-    const PhaseFailed problem = failure(phase, part.message);
+    const Failure problem = parse_failure(part.message);
     throw JobLost(fmt::format("rank {} failed in {}: {}", problem.rank, name_of(phase), problem.what));
   }
   std::vector<std::string> parts = world.gather(part.message);
   std::string answer;
   if (world.leads()) {
-    for (const std::string& each : parts)
-      if (each.front() == bad && answer.empty()) answer = each;
-    if (answer.empty()) {
+    if (const std::optional<std::string> failure = failure_among(parts)) {
+      answer = *failure;
+    } else {
       for (std::string& each : parts) each.erase(0, 1);
       answer = good + decide(parts);
     }
   }
   answer = world.broadcast(answer);
-  if (answer.front() == bad) throw failure(phase, answer);
+  if (answer.front() == bad) throw phase_failed(phase, answer);
   return answer.substr(1);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace p5 {
 // A rank failed in a phase; thrown on all participants alike.
 struct PhaseFailed {
   Phase phase = Phase::open;
-  int rank = 0;
+  std::optional<int> rank;  // nullopt: all stopped at the same point
   std::string what;
 };
 

@@ -75,7 +75,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::unique_ptr<Session> open(const Case& c) = 0;
-  // Memory that one rank needs for a case: all slots of input and output.
+  // Memory that one rank needs for a case: at least one slot of input and output.
   virtual Bytes memory_per_rank(const Case& c) const = 0;
   virtual CostModel cost() const = 0;
   // Whether ranks come back when one of them fails inside warm_up, sample or verify. If not, a failure there ends the
@@ -83,6 +83,19 @@ class Backend {
   virtual bool recovers() const = 0;
   // What the times stand for: "measured" or "simulated".
   virtual std::string_view provenance() const { return "measured"; }
+  // A burst of operations should last this long, so that starting it and reading the clock do not count.
+  virtual Seconds burst() const { return usual_burst; }
+  static constexpr Seconds usual_burst{1e-3};
+
+  // Backends whose ranks have to come together first, and again after a failure: each makes its offer, the leader
+  // settles on terms from all offers in the order of participants, each joins on these terms. Nobody waits for others
+  // in offer().
+  virtual bool joined() const { return true; }
+  virtual std::string offer() { return ""; }
+  virtual std::string settle(const std::vector<std::string>& offers) { return offers.front(); }
+  virtual void join(const std::string& /*terms*/) {}
+  // A phase failed somewhere: on all ranks, leave what cannot be gone on with. joined() is false from then on.
+  virtual void abandon() {}
 };
 
 // A row of the table of backends, for `list` and for choosing one.

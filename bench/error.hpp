@@ -24,9 +24,11 @@ struct CaseError : std::runtime_error {
   std::optional<int> rank;  // where it failed, when that is not the participant that throws
 };
 
-// A fabric that went silent: what a timeout is to a real backend and a silent part to the simulator.
+// Nothing came back in time, here or, as others told us, elsewhere. That says nothing yet about whose fault it is.
 struct StalledError : CaseError {
-  using CaseError::CaseError;
+  explicit StalledError(const std::string& what, std::optional<int> at_rank = std::nullopt, double done = 0)
+      : CaseError(what, at_rank), progress(done) {}
+  double progress;  // how far this rank came, in a measure that all ranks share: the one behind the others is to blame
 };
 
 enum class ExitCode {

@@ -24,6 +24,7 @@ inline constexpr int page_descriptor = 4;
 struct SharedPage {
   std::atomic<std::uint64_t> completed;           // operations that the device has finished, over the worker's life
   std::atomic<std::uint64_t> last_completion_ns;  // steady clock, of the latest of them
+  std::atomic<std::uint64_t> orders;              // taken from the socket
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

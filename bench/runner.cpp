@@ -19,8 +19,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A burst should last this long, so that starting it and reading the clock do not count.
-constexpr double burst_s = 1e-3;
 // Of a case's share of the budget: what latency may take where both quantities are measured.
 constexpr double latency_share = 0.3;
 // Samples that a case takes when nothing disturbs it: for predicting.
@@ -104,17 +102,22 @@ class CaseRun {
   Measurement run() {
     const auto start = Clock::now();
     try {
+      come_together();
       step(
           Phase::open, [&] { return session_ = backend_.open(case_), ""; }, nothing);
       for (std::size_t round = 0; round < case_.rounds->size(); ++round) run_round(static_cast<int>(round));
-      result_.selection = session_->selection();
+      step(
+          Phase::verify, [&] { return result_.selection = session_->selection(), ""; }, nothing);
     } catch (const PhaseFailed& failed) {
+      session_.reset();
+      backend_.abandon();
       result_ = {};
       result_.measured_case = case_;
       result_.outcome = Outcome::failed;
       result_.failed_in = failed.phase;
       result_.failed_rank = failed.rank;
-      result_.because = fmt::format("rank {} in {}: {}", failed.rank, name_of(failed.phase), failed.what);
+      const std::string where = failed.rank ? fmt::format("rank {} in ", *failed.rank) : "";
+      result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
     }
     if (result_.throughput) result_.launches_s = {result_.throughput->summary.median};
     result_.wall_s = since(start).count;
@@ -122,6 +125,16 @@ class CaseRun {
   }
 
  private:
+  // Terms that all join on, where the backend's ranks are not together yet or no longer.
+  void come_together() {
+    if (backend_.joined()) return;
+    const std::string terms = step(
+        Phase::open, [&] { return backend_.offer(); },
+        [&](const std::vector<std::string>& offers) { return backend_.settle(offers); });
+    step(
+        Phase::open, [&] { return backend_.join(terms), ""; }, nothing);
+  }
+
   static std::string nothing(const std::vector<std::string>&) { return ""; }
 
   std::string step(Phase phase, const LocalPart& local, const Decide& decide) {
@@ -161,9 +174,9 @@ class CaseRun {
         [&](const std::vector<std::string>& parts) {
           RoundSamples trial((*case_.rounds)[static_cast<std::size_t>(round)], world_.ranks());
           trial.add(parts, single.samples);
-          double one = burst_s;
+          double one = backend_.burst().count;
           for (const auto& group : trial.groups()) one = std::min(one, *std::ranges::min_element(group));
-          const double fitting = std::ceil(burst_s / std::max(one, 1e-9));
+          const double fitting = std::ceil(backend_.burst().count / std::max(one, 1e-9));
           return encode({0, std::clamp(fitting, 1.0, static_cast<double>(session_->slots()))});
         });
     return static_cast<int>(decode(answer).operations);
@@ -319,7 +332,7 @@ Seconds predict(const Case& c, const CostModel& cost) {
   constexpr double overhead_s = 1e-3;  // open, agreements
   constexpr double verification = 4;   // filling and checking, in operations
   const double one = predicted_operation(c, cost);
-  const double burst = std::max(one, burst_s);
+  const double burst = std::max(one, Backend::usual_burst.count);
   const bool both = c.bytes <= RunnerOptions{}.latency_up_to;
   const double round = usual_samples * (burst + (both ? one : 0)) + verification * one;
   return {overhead_s + round * static_cast<double>(c.rounds->size())};

@@ -3,6 +3,7 @@
 // that all ranks decide alike.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -25,6 +26,12 @@ class World {
   virtual std::vector<std::string> gather(const std::string& mine) = 0;
   // The leader's blob, everywhere.
   virtual std::string broadcast(const std::string& leaders) = 0;
+
+  // Out of turn: tells all others that this participant has given up, for those that wait for something else than the
+  // world. epoch: of the work given up, never falling.
+  virtual void raise_alarm(std::uint32_t epoch) = 0;
+  // Whether another participant has given up work of this epoch or a later one. Cheap enough to poll.
+  virtual bool alarmed(std::uint32_t epoch) = 0;
 
   void barrier() { gather(""), broadcast(""); }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <deque>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -36,12 +37,16 @@ class MpiWorld final : public World {
   MpiWorld() {
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
+    check(MPI_Comm_dup(comm_, &alarms_));
     check(MPI_Comm_size(comm_, &size_));
     int rank = 0;
     check(MPI_Comm_rank(comm_, &rank));
     hosted_ = {rank};
   }
-  ~MpiWorld() override { MPI_Comm_free(&comm_); }
+  ~MpiWorld() override {
+    MPI_Comm_free(&alarms_);
+    MPI_Comm_free(&comm_);
+  }
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
 
@@ -72,7 +77,33 @@ class MpiWorld final : public World {
     return text;
   }
 
+  // Small enough to leave at once; nobody waits for it to arrive.
+  void raise_alarm(std::uint32_t epoch) override {
+    const std::uint32_t& sent = raised_.emplace_back(epoch);
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank == hosted_[0]) continue;
+      MPI_Request request = MPI_REQUEST_NULL;
+      check(MPI_Isend(&sent, 1, MPI_UINT32_T, rank, 0, alarms_, &request));
+      check(MPI_Request_free(&request));
+    }
+  }
+
+  bool alarmed(std::uint32_t epoch) override {
+    for (;;) {
+      int there = 0;
+      MPI_Status status{};
+      check(MPI_Iprobe(MPI_ANY_SOURCE, 0, alarms_, &there, &status));
+      if (!there) return heard_ >= epoch;
+      std::uint32_t said = 0;
+      check(MPI_Recv(&said, 1, MPI_UINT32_T, status.MPI_SOURCE, 0, alarms_, MPI_STATUS_IGNORE));
+      heard_ = std::max(heard_, said);
+    }
+  }
+
  private:
+  MPI_Comm alarms_ = MPI_COMM_NULL;
+  std::deque<std::uint32_t> raised_;  // messages on their way refer to these
+  std::uint32_t heard_ = 0;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int size_ = 1;
   std::vector<int> hosted_;

@@ -19,6 +19,9 @@ class SoloWorld final : public World {
   std::vector<std::string> gather(const std::string& mine) override { return {mine}; }
   std::string broadcast(const std::string& leaders) override { return leaders; }
 
+  void raise_alarm(std::uint32_t) override {}
+  bool alarmed(std::uint32_t) override { return false; }
+
  private:
   std::vector<int> hosted_;
 };

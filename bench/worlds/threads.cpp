@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -35,6 +36,7 @@ struct Meeting {
   std::exception_ptr first_problem;
   std::vector<std::string> blobs;
   std::string leaders;
+  std::uint32_t alarm = 0;
 };
 
 class ThreadWorld final : public World {
@@ -63,6 +65,15 @@ class ThreadWorld final : public World {
     std::string text = meeting_.leaders;
     meeting_.arrive(lock);
     return text;
+  }
+
+  void raise_alarm(std::uint32_t epoch) override {
+    const std::lock_guard lock(meeting_.mutex);
+    meeting_.alarm = std::max(meeting_.alarm, epoch);
+  }
+  bool alarmed(std::uint32_t epoch) override {
+    const std::lock_guard lock(meeting_.mutex);
+    return meeting_.alarm >= epoch;
   }
 
  private:
