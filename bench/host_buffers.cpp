@@ -63,8 +63,8 @@ std::byte* HostBuffers::input(int slot, const Place& place) const {
 
 std::byte* HostBuffers::output(int slot) const { return outputs_[static_cast<std::size_t>(slot)].get() + guard_bytes; }
 
-void HostBuffers::fill(const Place& place, int round) {
-  ++fills_;
+void HostBuffers::fill(const Place& place, int round, std::uint64_t count) {
+  fills_ = count;
   round_ = round;
   poison_outputs();
   with_type(case_.type, [&]<class T>() {
