@@ -8,6 +8,7 @@ namespace p5 {
 namespace {
 
 const std::vector<BackendInfo> table{
+    {"nccl", "GPU memory over NCCL, one GPU a rank, in worker processes"},
     {"mpi", "host memory over the MPI that started the job"},
     {"sim", "a model of an instance type: no hardware, no mpirun, marked simulated"},
 };

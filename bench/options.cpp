@@ -97,7 +97,8 @@ std::vector<Enum> enums_of(const std::string& text, std::span<const std::string>
 void add_what(CLI::App& app, Texts& texts, Options& o) {
   const std::string group = "What to measure";
   texts
-      .add(app, "--backend", "what moves the data; auto: mpi (see `list backends`)", "NAME",
+      .add(app, "--backend",
+           "what moves the data; auto: nccl where every rank has a GPU, else mpi (see `list backends`)", "NAME",
            [&](const std::string& t) {
              std::vector<std::string> names = backend_names();
              names.insert(names.begin(), "auto");
@@ -176,6 +177,16 @@ void add_where(CLI::App& app, Texts& texts, Options& o) {
   texts
       .add(app, "--platform", "instance type (see `list platforms`); default: detected", "NAME",
            [&](const std::string& t) { o.platform = t; })
+      ->group(group);
+  app.add_flag("--allow-shared-gpu", o.allow_shared_gpu,
+               "several ranks on one GPU: right data, figures not to be judged")
+      ->group(group);
+  texts
+      .add(app, "--env",
+           "whose NCCL_*, FI_*, OFI_NCCL_* and LD_LIBRARY_PATH workers get: rank0 or local; default rank0", "WHOSE",
+           [&](const std::string& t) {
+             o.environment_of_rank0 = one_of("choice", t, {"rank0", "local"}) == "rank0";
+           })
       ->group(group);
   texts
       .add(app, "--nodes", "number of nodes (sim only); default 1", "N",

@@ -38,6 +38,8 @@ struct Options {
   std::vector<std::string> formats{"json", "html", "console"};
   std::optional<std::uint64_t> seed;
   bool quiet = false;
+  bool environment_of_rank0 = true;  // --env rank0: workers get rank 0's NCCL variables; local: each its own
+  bool allow_shared_gpu = false;
 
   std::string list_what;    // list
   std::string report_file;  // report

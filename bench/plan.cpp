@@ -21,6 +21,8 @@ constexpr double memory_share = 0.8;
 // A report lists each pair that was measured; beyond about this many a case the pairs are sampled.
 constexpr int most_pairs = 16384;
 
+double gibibytes(Bytes size) { return static_cast<double>(size.count) / (1 << 30); }
+
 std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
   std::vector<Bytes> sizes;
   const auto step = static_cast<std::uint64_t>(factor);
@@ -146,18 +148,19 @@ struct Maker {
 
   // The first case that needs more than a host has for all its ranks together, in words; "" when all fit.
   std::string what_does_not_fit() const {
-    if (job.memory_of_node.empty()) return "";
-    std::vector<std::uint64_t> ranks_on(job.memory_of_node.size(), 0);
-    for (int node : job.node_of_rank) ++ranks_on[static_cast<std::size_t>(node)];
     for (const Case& c : plan.cases) {
-      for (std::size_t node = 0; node < ranks_on.size(); ++node) {
-        const double needed =
-            static_cast<double>(backend.memory_per_rank(c).count) * static_cast<double>(ranks_on[node]);
-        const double available = static_cast<double>(job.memory_of_node[node].count) * memory_share;
-        if (needed > available)
+      const Bytes needed = backend.memory_per_rank(c);
+      if (job.memory_of_rank && needed > *job.memory_of_rank)
+        return fmt::format("{} needs {:.1f} GiB of buffers a rank; {:.1f} GiB are free for them on the fullest device",
+                           describe(c), gibibytes(needed), gibibytes(*job.memory_of_rank));
+      for (std::size_t node = 0; node < job.memory_of_node.size(); ++node) {
+        const auto ranks_there =
+            static_cast<std::uint64_t>(std::ranges::count(job.node_of_rank, static_cast<int>(node)));
+        const double available = gibibytes(job.memory_of_node[node]) * memory_share;
+        if (gibibytes(needed) * static_cast<double>(ranks_there) > available)
           return fmt::format(
               "{} needs {:.1f} GiB of buffers for the {} ranks of one host; {:.1f} GiB may be used there", describe(c),
-              needed / (1 << 30), ranks_on[node], available / (1 << 30));
+              gibibytes(needed) * static_cast<double>(ranks_there), ranks_there, available);
       }
     }
     return "";

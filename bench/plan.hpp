@@ -1,6 +1,7 @@
 // From options and the facts of the job to the cases to run, in the order in which they run.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,9 @@ namespace p5 {
 
 struct JobFacts {
   NodeOfRank node_of_rank;
-  std::vector<Bytes> memory_of_node;  // available to the job's ranks on it; empty: no limit known
-  std::uint64_t seed = 1;             // of the shuffle and the drawn pairs
+  std::vector<Bytes> memory_of_node;    // available to the job's ranks on it; empty: no limit known
+  std::optional<Bytes> memory_of_rank;  // that each rank has for itself, on its device
+  std::uint64_t seed = 1;               // of the shuffle and the drawn pairs
 };
 
 struct Plan {

@@ -109,8 +109,8 @@ class CaseRun {
       step(
           Phase::verify, [&] { return result_.selection = session_->selection(), ""; }, nothing);
     } catch (const PhaseFailed& failed) {
-      session_.reset();
       backend_.abandon();
+      session_.reset();
       result_ = {};
       result_.measured_case = case_;
       result_.outcome = Outcome::failed;

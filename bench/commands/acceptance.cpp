@@ -45,6 +45,7 @@ reports::Report new_report(const Request& request, const Machine& machine, const
   report.provenance = machine.backend->provenance();
   report.topology = machine.topology;
   report.context = find_context();
+  report.context.insert(machine.software.begin(), machine.software.end());
   report.run.version = version();
   report.run.command = request.arguments;
   report.run.budget_s = request.options.budget.count;
@@ -58,9 +59,12 @@ reports::Report new_report(const Request& request, const Machine& machine, const
 }
 
 // What makes figures unfit for judging.
-reports::Fitness fitness_of(const std::vector<topo::Finding>& findings) {
+reports::Fitness fitness_of(const Machine& machine, const std::vector<topo::Finding>& findings) {
+  if (!machine.why_not_judged.empty()) return {false, machine.why_not_judged};
   for (const topo::Finding& finding : findings) {
-    if (finding.id == "host.oversubscribed") return {false, "ranks share hardware threads (" + finding.evidence + ")"};
+    // Ranks on GPUs wait more than they work: sharing hardware threads is no good, but does not spoil their figures.
+    if (finding.id == "host.oversubscribed" && machine.backend_name == "mpi")
+      return {false, "ranks share hardware threads (" + finding.evidence + ")"};
     if (finding.id == "host.pretended") return {false, "nodes are pretended"};
   }
   return {};
@@ -122,7 +126,7 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   topo::Limits limits = find_limits(world, machine);
   if (recorder) {
     std::vector<topo::Finding> findings = topo::look(machine.topology);
-    const reports::Fitness fitness = fitness_of(findings);
+    const reports::Fitness fitness = fitness_of(machine, findings);
     recorder->begin(std::move(limits), std::move(findings), fitness);
     recorder->add_file("topology.json", to_json(machine.topology).dump(2) + "\n");
     if (machine.backend_name != "sim") recorder->add_file("topology.xml", topo::hwloc_xml());

@@ -4,7 +4,9 @@
 #include <array>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "bench/commands/gpus.hpp"
 #include "bench/worlds/worlds.hpp"
 
 namespace p5 {
@@ -22,18 +24,26 @@ const std::array<Command, 4> table{{
 
 const Command& find_command(const std::string& name) { return *std::ranges::find(table, name, &Command::name); }
 
-bool measures_over_mpi(const std::vector<std::string>& arguments) {
+namespace {
+
+// A run that measures something real, with its options; refused arguments are not: rank 0 alone will say why.
+std::optional<Options> real_run(const std::vector<std::string>& arguments) {
   try {
     const Parsed parsed = parse_options(arguments);
-    return !parsed.early && parsed.options.command == "run" && parsed.options.backend != "sim";
+    if (!parsed.early && parsed.options.command == "run" && parsed.options.backend != "sim") return parsed.options;
   } catch (const UsageError&) {
-    return false;  // it will be refused, by rank 0 alone where there are several
   }
+  return std::nullopt;
 }
 
-bool needs_mpi(const std::vector<std::string>& arguments) {
-  return started_by_launcher() || measures_over_mpi(arguments);
+}  // namespace
+
+bool measures_over_mpi(const std::vector<std::string>& arguments) {
+  const std::optional<Options> options = real_run(arguments);
+  return options && !may_use_gpus(*options);
 }
+
+bool needs_mpi(const std::vector<std::string>& arguments) { return started_by_launcher() || real_run(arguments); }
 
 std::vector<std::string> share_arguments(World& world, const std::vector<std::string>& arguments) {
   return nlohmann::json::parse(

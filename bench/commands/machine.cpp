@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/backends/backends.hpp"
+#include "bench/commands/gpus.hpp"
 #include "bench/commands/leader.hpp"
 #include "bench/error.hpp"
 
@@ -90,8 +91,18 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
   machine.topology = discover(world);
   machine.platform = detect_platform(options, machine.topology);
   machine.topology.platform = machine.platform ? machine.platform->name : "";
-  machine.backend_name = "mpi";
-  machine.backend = make_mpi_backend();
+  if (!use_gpus(world, options)) {
+    machine.backend_name = "mpi";
+    machine.backend = make_mpi_backend();
+    return machine;
+  }
+  GpuBackend gpus = make_gpu_backend(world, options, machine.topology);
+  machine.backend_name = "nccl";
+  machine.backend = std::move(gpus.backend);
+  machine.memory_of_rank = gpus.memory_of_rank;
+  machine.why_not_judged = std::move(gpus.why_not_judged);
+  machine.software = std::move(gpus.software);
+  machine.gpu_of_rank = std::move(gpus.gpu_of_rank);
   return machine;
 }
 
@@ -99,13 +110,14 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   JobFacts facts;
   facts.node_of_rank = machine.topology.host_of_rank;
   facts.seed = seed;
+  facts.memory_of_rank = machine.memory_of_rank;
   if (machine.backend_name == "mpi")
     for (const topo::Host& host : machine.topology.hosts) facts.memory_of_node.push_back(host.memory_available);
   return facts;
 }
 
 topo::Limits find_limits(World& world, const Machine& machine) {
-  if (machine.backend_name == "sim") return limits_of(*machine.platform);
+  if (machine.backend_name != "mpi") return machine.platform ? limits_of(*machine.platform) : topo::Limits{};
   constexpr Bytes size = MiB(64);
   constexpr Seconds duration{0.15};
   const std::vector<int>& host_of_rank = machine.topology.host_of_rank;

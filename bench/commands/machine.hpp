@@ -1,7 +1,11 @@
 // What the job runs on, agreed among all ranks: topology, limits and the backend that fits the options.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "bench/backend.hpp"
 #include "bench/options.hpp"
@@ -18,6 +22,10 @@ struct Machine {
   const topo::Platform* platform = nullptr;  // null: not a known instance type
   std::string backend_name;
   std::unique_ptr<Backend> backend;
+  std::optional<Bytes> memory_of_rank;          // on devices: the worst one's, free for buffers
+  std::string why_not_judged;                   // ranks that share a GPU; "" when they do not
+  std::map<std::string, std::string> software;  // of the devices' library, for the report's context
+  std::vector<std::string> gpu_of_rank;         // UUIDs
 };
 
 // Discovers, or makes up for sim. `world` has one rank per GPU or process; sim brings its own.

@@ -1,0 +1,170 @@
+// The thing under test in a process of its own, one a rank: orders go down, times come up. When a worker dies or hangs,
+// all ranks give theirs up and start new ones.
+#include "bench/backends/worker.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "bench/error.hpp"
+#include "bench/expected.hpp"
+#include "bench/runner.hpp"
+
+namespace p5 {
+
+namespace {
+
+using nlohmann::json;
+
+// A killed process that is still there after this long is held by the driver.
+constexpr Seconds reap_limit{10};
+
+// Of the device's free memory, what buffers may take: the library makes its own.
+constexpr double memory_share = 0.85;
+
+// The time that ranks need to find each other grows with their number.
+Seconds join_limit(int ranks) { return {std::max(120.0, 120.0 * ranks / 1024)}; }
+
+}  // namespace
+
+class WorkerSession final : public Session {
+ public:
+  WorkerSession(WorkerBackend& backend, const Case& c, Seconds limit) : backend_(backend), case_(c), limit_(limit) {
+    json groups = json::array();
+    for (const Round& round : *c.rounds) {
+      const std::optional<Place> place = place_in(round, backend.rank(), c.root.value_or(0));
+      groups.push_back(place ? json(place->group) : json(nullptr));
+    }
+    slots_ = ask({{"order", "open"},
+                  {"case", protocol::to_json(c)},
+                  {"groups", groups},
+                  {"memory", backend.agreed_memory().count}})
+                 .at("slots");
+  }
+
+  ~WorkerSession() override {
+    try {
+      if (backend_.joined()) ask({{"order", "close"}});
+    } catch (const CaseError&) {
+      // The next step of any case finds the same and says so.
+    }
+  }
+  WorkerSession(const WorkerSession&) = delete;
+  WorkerSession& operator=(const WorkerSession&) = delete;
+
+  int slots() const override { return slots_; }
+
+  void warm_up(int round, int operations) override {
+    ask({{"order", "warm_up"}, {"round", round}, {"operations", operations}});
+  }
+
+  Times sample(const SampleRequest& request) override {
+    json order = protocol::to_json(request);
+    order["order"] = "sample";
+    const json reply = ask(order);
+    std::vector<double> seconds;
+    for (const json& each : reply.at("seconds"))
+      seconds.push_back(each.is_null() ? std::numeric_limits<double>::quiet_NaN() : each.get<double>());
+    return {seconds};
+  }
+
+  Verification verify(int round) override {
+    return protocol::verification_from_json(ask({{"order", "verify"}, {"round", round}}));
+  }
+
+  std::optional<Selection> selection() override {
+    return protocol::selection_from_json(ask({{"order", "selection"}}).at("selection"));
+  }
+
+ private:
+  json ask(const json& order) { return backend_.ask(order, limit_); }
+
+  WorkerBackend& backend_;
+  Case case_;
+  Seconds limit_;
+  int slots_ = 1;
+};
+
+WorkerBackend::WorkerBackend(World& world, WorkerOptions options) : world_(world), options_(std::move(options)) {}
+
+WorkerBackend::~WorkerBackend() {
+  if (worker_) worker_->dismiss();
+}
+
+int WorkerBackend::rank() const { return world_.hosted().front(); }
+
+// Its own failure ends the waiting of all others; theirs ends ours.
+json WorkerBackend::ask(const json& order, Seconds limit) {
+  if (!worker_) throw CaseError("it has no worker");
+  try {
+    return worker_->ask(order, limit, [&] { return world_.alarmed(epoch_); });
+  } catch (const StalledError& problem) {
+    world_.raise_alarm(epoch_);
+    throw StalledError(fmt::format("{} ({})", problem.what(), where()), std::nullopt, problem.progress);
+  } catch (const CaseError& problem) {
+    world_.raise_alarm(epoch_);
+    throw CaseError(fmt::format("{} ({})", problem.what(), where()));
+  }
+}
+
+std::string WorkerBackend::where() const {
+  return identity_.device_uuid.empty() ? options_.host : fmt::format("{}, {}", options_.host, identity_.device_uuid);
+}
+
+const protocol::Identity& WorkerBackend::identify() {
+  if (stuck_)
+    throw CaseError("its worker did not end after SIGKILL: the driver holds it; reboot or replace " + options_.host);
+  worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, epoch_);
+  identity_ = protocol::identity_from_json(
+      ask({{"order", "identify"}, {"local_rank", options_.local_rank}}, join_limit(world_.ranks())));
+  return identity_;
+}
+
+std::string WorkerBackend::offer() {
+  json mine{{"free_memory", identify().free_memory}};
+  if (rank() == 0) mine["id"] = ask({{"order", "unique_id"}}, join_limit(world_.ranks())).at("id");
+  return mine.dump();
+}
+
+std::string WorkerBackend::settle(const std::vector<std::string>& offers) {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (const std::string& offer : offers)
+    least = std::min(least, json::parse(offer).at("free_memory").get<std::uint64_t>());
+  return json{{"id", json::parse(offers.front()).at("id")},
+              {"memory", usable(Bytes{least}).count / static_cast<std::uint64_t>(ranks_on_device_)}}
+      .dump();
+}
+
+void WorkerBackend::join(const std::string& terms) {
+  const json agreed = json::parse(terms);
+  agreed_memory_ = {agreed.at("memory")};
+  const json reply = ask({{"order", "join"}, {"id", agreed.at("id")}, {"rank", rank()}, {"ranks", world_.ranks()}},
+                         join_limit(world_.ranks()));
+  library_environment_ = reply.at("environment").get<std::map<std::string, std::string>>();
+  joined_ = true;
+}
+
+void WorkerBackend::abandon() {
+  joined_ = false;
+  if (worker_ && !worker_->kill_and_reap(reap_limit)) stuck_ = true;
+  worker_.reset();
+}
+
+std::unique_ptr<Session> WorkerBackend::open(const Case& c) {
+  const Seconds limit{std::max(options_.timeout.count, 10 * predict(c, cost()).count)};
+  return std::make_unique<WorkerSession>(*this, c, limit);
+}
+
+Bytes WorkerBackend::memory_per_rank(const Case& c) const {
+  const std::uint64_t elements =
+      c.in_place ? c.shape.output_elements : c.shape.input_elements + c.shape.output_elements;
+  return {elements * size_of(c.type)};
+}
+
+Bytes WorkerBackend::usable(Bytes free_memory) {
+  return {static_cast<std::uint64_t>(static_cast<double>(free_memory.count) * memory_share)};
+}
+
+}  // namespace p5

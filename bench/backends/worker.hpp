@@ -1,0 +1,71 @@
+// A backend whose operations run in worker programs (see bench/protocol.hpp).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/backend.hpp"
+#include "bench/backends/worker_process.hpp"
+#include "bench/world.hpp"
+
+namespace p5 {
+
+struct WorkerOptions {
+  std::string program;      // path of the worker
+  Environment environment;  // over this process's
+  std::string host;         // for messages
+  int local_rank = 0;       // among the ranks of this host
+  Seconds timeout{30};      // for an answer, at least
+};
+
+class WorkerBackend final : public Backend {
+ public:
+  // `world` has one rank a participant.
+  WorkerBackend(World& world, WorkerOptions options);
+  ~WorkerBackend() override;
+
+  // What this rank's worker runs on; starts it when there is none. Throws CaseError.
+  const protocol::Identity& identify();
+  // Variables as they are after the library's start, which may set some itself.
+  const std::map<std::string, std::string>& library_environment() const { return library_environment_; }
+
+  // How many ranks have the fullest device: each then takes its part of the memory only.
+  void share_device(int ranks) { ranks_on_device_ = ranks; }
+
+  std::unique_ptr<Session> open(const Case& c) override;
+  Bytes memory_per_rank(const Case& c) const override;
+  CostModel cost() const override { return {.latency = {10e-6}, .bandwidth = {20}}; }
+  bool recovers() const override { return true; }
+  Seconds burst() const override { return {5e-3}; }
+  bool joined() const override { return joined_; }
+  std::string offer() override;
+  std::string settle(const std::vector<std::string>& offers) override;
+  void join(const std::string& terms) override;
+  void abandon() override;
+
+  // Of a device's free memory, what buffers may take.
+  static Bytes usable(Bytes free_memory);
+
+  // For its sessions.
+  int rank() const;
+  Bytes agreed_memory() const { return agreed_memory_; }
+  nlohmann::json ask(const nlohmann::json& order, Seconds limit);
+
+ private:
+  std::string where() const;
+
+  World& world_;
+  WorkerOptions options_;
+  std::unique_ptr<WorkerProcess> worker_;
+  protocol::Identity identity_;
+  std::map<std::string, std::string> library_environment_;
+  Bytes agreed_memory_;
+  int ranks_on_device_ = 1;
+  std::uint32_t epoch_ = 0;  // alike on all ranks: each failure is agreed on by all
+  bool joined_ = false, stuck_ = false;
+};
+
+}  // namespace p5

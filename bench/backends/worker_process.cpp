@@ -1,0 +1,230 @@
+#include "bench/backends/worker_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "bench/error.hpp"
+
+extern char** environ;
+
+namespace p5 {
+
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+Seconds since(Clock::time_point start) { return {std::chrono::duration<double>(Clock::now() - start).count()}; }
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+CaseError failed(const std::string& what) { return CaseError(fmt::format("{}: {}", what, std::strerror(errno))); }
+
+std::vector<std::string> merged_environment(const Environment& changes) {
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    if (!changes.contains(text.substr(0, text.find('=')))) variables.push_back(text);
+  }
+  for (const auto& [name, value] : changes)
+    if (!value.empty()) variables.push_back(name + "=" + value);
+  return variables;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+// The worker's descriptors, signals as at the start of a program, nothing else inherited.
+class SpawnSettings {
+ public:
+  SpawnSettings(int socket, int page) {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawn_file_actions_adddup2(&actions_, socket, protocol::socket_descriptor);
+    posix_spawn_file_actions_adddup2(&actions_, page, protocol::page_descriptor);
+    posix_spawn_file_actions_addclosefrom_np(&actions_, protocol::page_descriptor + 1);
+    posix_spawnattr_init(&attributes_);
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes_, &none);
+    posix_spawnattr_setsigdefault(&attributes_, &all);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~SpawnSettings() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+  const posix_spawn_file_actions_t* actions() const { return &actions_; }
+  const posix_spawnattr_t* attributes() const { return &attributes_; }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+  posix_spawnattr_t attributes_{};
+};
+
+// NCCL's own segments that this process has mapped: a killed worker cannot remove them.
+std::vector<std::string> shared_memory_of(pid_t pid) {
+  std::vector<std::string> found;
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t at = line.find("/dev/shm/nccl-");
+    if (at == std::string::npos) continue;
+    const std::string path = line.substr(at, line.find(' ', at) - at);
+    if (std::ranges::find(found, path) == found.end()) found.push_back(path);
+  }
+  return found;
+}
+
+// 'T' for a stopped process, 'Z' for one that has ended.
+char state_of(pid_t pid) {
+  std::ifstream stat(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(stat, text);
+  const std::size_t name_end = text.rfind(')');
+  return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : '?';
+}
+
+}  // namespace
+
+WorkerProcess::WorkerProcess(const std::string& program, const Environment& environment, std::uint32_t epoch)
+    : program_(program), epoch_(epoch) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw failed("socketpair");
+  Descriptor mine(ends[0]);
+  // High numbers, so that putting one in its place does not overwrite the other.
+  const Descriptor low(ends[1]);
+  const Descriptor theirs(::fcntl(low.get(), F_DUPFD_CLOEXEC, 10));
+  const Descriptor memory(::memfd_create("p5bench-page", MFD_CLOEXEC));
+  const Descriptor page(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 10));
+  if (theirs.get() < 0 || page.get() < 0 || ::ftruncate(page.get(), sizeof(protocol::SharedPage)) != 0)
+    throw failed("the worker's shared page");
+  void* const mapped = ::mmap(nullptr, sizeof(protocol::SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED, page.get(), 0);
+  if (mapped == MAP_FAILED) throw failed("mmap of the worker's shared page");
+  page_ = static_cast<protocol::SharedPage*>(mapped);
+
+  const SpawnSettings settings(theirs.get(), page.get());
+  std::vector<std::string> variables = merged_environment(environment), arguments{program};
+  const int result = ::posix_spawn(&pid_, program.c_str(), settings.actions(), settings.attributes(),
+                                   pointers(arguments).data(), pointers(variables).data());
+  if (result != 0) {
+    ::munmap(page_, sizeof(protocol::SharedPage));
+    throw CaseError(fmt::format("the worker '{}' cannot be started: {}", program, std::strerror(result)));
+  }
+  socket_ = mine.release();
+}
+
+WorkerProcess::~WorkerProcess() {
+  kill_and_reap({1});
+  ::close(socket_);
+  ::munmap(page_, sizeof(protocol::SharedPage));
+}
+
+json WorkerProcess::ask(const json& order, Seconds limit, const std::function<bool()>& interrupted) {
+  const auto start = Clock::now();
+  try {
+    protocol::send(socket_, {epoch_, order});
+    ++orders_;
+  } catch (const CaseError&) {
+    throw CaseError(how_it_ended());
+  }
+  // Most replies come within microseconds or as soon as the samples are done; an alarm is worth a look every few
+  // milliseconds.
+  constexpr int look_ms = 5;
+  for (;;) {
+    protocol::Received received = protocol::receive(socket_, look_ms);
+    if (received.closed) throw CaseError(how_it_ended());
+    if (received.message && received.message->epoch == epoch_) return reply_of(std::move(*received.message));
+    if (state_of(pid_) == 'T' && since(start).count > 1)
+      throw CaseError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
+    if (since(start).count > limit.count || interrupted())
+      throw StalledError(progress_text(since(start)), std::nullopt, progress());
+  }
+}
+
+json WorkerProcess::reply_of(protocol::Message message) const {
+  if (message.body.contains("error")) throw CaseError(message.body.at("error").get<std::string>());
+  return std::move(message.body);
+}
+
+// Orders first: a worker that never took the last one is behind one whose device still works on it.
+double WorkerProcess::progress() const {
+  return static_cast<double>(page_->orders.load()) * 1e9 + static_cast<double>(page_->completed.load());
+}
+
+std::string WorkerProcess::progress_text(Seconds waited) const {
+  if (page_->orders.load() < orders_) return fmt::format("its worker took no order for {}", to_text(waited));
+  return fmt::format("no answer for {}; its device had completed {} operations", to_text(waited),
+                     page_->completed.load());
+}
+
+std::string WorkerProcess::how_it_ended() {
+  kill_and_reap({1});
+  if (WIFSIGNALED(exit_status_))
+    return fmt::format("its worker (process {}) was ended by signal {} ({})", pid_, WTERMSIG(exit_status_),
+                       strsignal(WTERMSIG(exit_status_)));
+  return fmt::format("its worker (process {}) ended with status {}", pid_, WEXITSTATUS(exit_status_));
+}
+
+void WorkerProcess::dismiss() {
+  try {
+    protocol::send(socket_, {epoch_, {{"order", "quit"}}});
+  } catch (const CaseError&) {
+    // It has ended already, which is what was wanted.
+  }
+}
+
+bool WorkerProcess::kill_and_reap(Seconds limit) {
+  if (reaped_) return true;
+  // Ended by itself: then its own status is worth knowing, and a kill would not change it.
+  const auto start = Clock::now();
+  if (::waitpid(pid_, &exit_status_, WNOHANG) == pid_) {
+    reaped_ = true;
+  } else {
+    shared_memory_ = shared_memory_of(pid_);
+    ::kill(pid_, SIGKILL);
+  }
+  while (!reaped_ && since(start).count < limit.count) {
+    reaped_ = ::waitpid(pid_, &exit_status_, WNOHANG) == pid_;
+    if (!reaped_) std::this_thread::sleep_for(milliseconds(1));
+  }
+  if (reaped_)
+    for (const std::string& path : shared_memory_) ::unlink(path.c_str());
+  return reaped_;
+}
+
+}  // namespace p5

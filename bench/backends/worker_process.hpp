@@ -1,0 +1,60 @@
+// A worker program as a child of this process: started, spoken to, and ended for good. One of these is one epoch.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/protocol.hpp"
+#include "bench/units.hpp"
+
+namespace p5 {
+
+// Variables of a worker's environment over those of this process; an empty value removes one.
+using Environment = std::map<std::string, std::string>;
+
+class WorkerProcess {
+ public:
+  // Throws CaseError when the program cannot be started.
+  WorkerProcess(const std::string& program, const Environment& environment, std::uint32_t epoch);
+  // Kills it when it still runs, and waits a moment for it to be gone.
+  ~WorkerProcess();
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+
+  // Sends an order and waits for its reply. `interrupted` is asked now and then; when it says so, or when `limit` has
+  // passed, StalledError is thrown with this worker's progress. A worker that ended, or that answers with an error, is
+  // a CaseError that says how.
+  nlohmann::json ask(const nlohmann::json& order, Seconds limit, const std::function<bool()>& interrupted);
+
+  // Tells it to end by itself; no waiting.
+  void dismiss();
+
+  // SIGKILL, then waits for it to be gone. False when it is not within `limit`: the driver holds it.
+  bool kill_and_reap(Seconds limit);
+
+ private:
+  nlohmann::json reply_of(protocol::Message message) const;
+  std::string how_it_ended();
+  std::string progress_text(Seconds waited) const;
+  double progress() const;
+
+  std::string program_;
+  std::uint32_t epoch_ = 0;
+  pid_t pid_ = -1;
+  int socket_ = -1;
+  int exit_status_ = -1;
+  bool reaped_ = false;
+  protocol::SharedPage* page_ = nullptr;
+  std::uint64_t orders_ = 0;
+  std::vector<std::string> shared_memory_;  // what it left in /dev/shm
+};
+
+}  // namespace p5
