@@ -141,6 +141,44 @@ const Limit* find(const Limits& limits, std::string_view name, Level level) {
   return at == limits.end() ? nullptr : &*at;
 }
 
+namespace {
+
+// One NVLink of a generation, one direction: the payload rate, and what NCCL's own model takes it for
+// (src/graph/topo.h: SM80_NVLINK_BW 20.0, SM90_NVLINK_BW 20.6, SM100_NVLINK_BW 40.1).
+struct LinkRates {
+  int architecture;
+  double wire, achievable;
+};
+constexpr std::array link_rates{LinkRates{80, 25, 20.0}, LinkRates{90, 25, 20.6}, LinkRates{100, 50, 40.1}};
+
+const Gpu* weakest_gpu(const Topology& topology) {
+  const Gpu* weakest = nullptr;
+  for (const Host& host : topology.hosts) {
+    if (host.gpu_devices.empty()) return nullptr;
+    for (const Gpu& gpu : host.gpu_devices)
+      if (!weakest || gpu.links < weakest->links) weakest = &gpu;
+  }
+  return weakest;
+}
+
+}  // namespace
+
+Limits link_limits(const Topology& topology) {
+  const Gpu* const gpu = weakest_gpu(topology);
+  if (!gpu || gpu->links == 0) return {};
+  const auto rates = std::ranges::find(link_rates, gpu->architecture / 10 * 10, &LinkRates::architecture);
+  if (rates == link_rates.end()) return {};
+  const std::string raw =
+      gpu->link_rate_raw ? fmt::format(" (raw signalling {} GB/s per link)", shown(gpu->link_rate_raw->count)) : "";
+  const double wire = gpu->links * rates->wire, achievable = gpu->links * rates->achievable;
+  return {limit(gpu_link, Level::wire, wire, "nvlink",
+                fmt::format("{} active NVLinks of {} x {} GB/s = {} GB/s, one direction{}", gpu->links, gpu->name,
+                            shown(rates->wire), shown(wire), raw)),
+          limit(gpu_link, Level::achievable, achievable, "nvlink",
+                fmt::format("{} active NVLinks x {} GB/s = {} GB/s: what NCCL's own model takes one link for",
+                            gpu->links, shown(rates->achievable), shown(achievable)))};
+}
+
 Limits limits_of(const Platform& platform) {
   Limits limits;
   if (platform.links_per_gpu > 0) add_link_limits(limits, platform);

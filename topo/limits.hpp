@@ -37,13 +37,16 @@ const Limit* find(const Limits& limits, std::string_view name, Level level);
 // wire and achievable of gpu.link, gpu.nics, node.nics.
 Limits limits_of(const Platform& platform);
 
+// gpu.link of the weakest GPU, from the NVLinks that NVML says are active; absent when a host's are not known.
+Limits link_limits(const Topology& topology);
+
 // node.nics (wire) of the weakest host, from the rates that its kernel states for physical NICs that are up: its
 // InfiniBand and EFA devices, or its Ethernet ones where it has no others. Absent when a host leaves the rate of one of
 // them open, and when two hosts are really one (same kernel), whose traffic need not pass a NIC.
 Limits nic_limits(const Topology& topology);
 
-// Bytes copied per second by one thread between two buffers of `size`, sustained over about `duration`. Sustained and not
-// the best pass, because the rates of several ranks that copy at once are added up.
+// Bytes copied per second by one thread between two buffers of `size`, sustained over about `duration`. Sustained and
+// not the best pass, because the rates of several ranks that copy at once are added up.
 GBps measure_copy(Bytes size, Seconds duration);
 
 // host.copy.one and host.copy.all, wire and achievable, from measured copies: the worst host's.

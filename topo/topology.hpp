@@ -20,6 +20,15 @@ struct Nic {
   int numa_node = -1;        // -1: unknown
 };
 
+struct Gpu {
+  std::string uuid, name;
+  int architecture = 0;               // compute capability x 10: 80, 90, 100; 0: unknown
+  int links = 0;                      // active NVLinks
+  std::optional<GBps> link_rate_raw;  // one link, one direction, signalling
+  std::optional<int> pcie_generation, pcie_width;
+  std::optional<int> processes;  // other programs that compute on it
+};
+
 struct Host {
   std::string name;           // what tells nodes apart: NCCL_HOSTID where set, else the host name
   std::string host_name;      // the kernel's
@@ -33,6 +42,9 @@ struct Host {
   int gpus = 0;                    // PCI display and 3D controllers of NVIDIA (vendor 0x10de)
   Bytes memory, memory_available;  // memory_available respects the memory cgroup
   std::vector<Nic> nics;
+  std::vector<Gpu> gpu_devices;  // as NVML tells; empty when it was not or could not be asked
+  std::string gpu_driver;
+  std::string gpu_problem;  // why NVML could not be asked, ""
 };
 
 struct Topology {
@@ -52,6 +64,10 @@ HostName host_name();
 // Everything about this host, from hwloc, /proc, /sys and DMI. Never fails for a missing file: the fact is then absent.
 // `root` is prepended to /proc and /sys, for recorded machines in tests.
 Host discover_host(const std::string& root = "");
+
+// Asks NVML through the probe program, which is ended when it has not answered within `limit`. Fills gpu_devices and
+// gpu_driver, or gpu_problem.
+void probe_gpus(Host& host, const std::string& program, Seconds limit);
 
 // hwloc's own XML of this machine, for topology.xml.
 std::string hwloc_xml();

@@ -34,6 +34,37 @@ Nic nic_from_json(const json& j) {
   return nic;
 }
 
+template <class Value>
+json or_null(const std::optional<Value>& value) {
+  return value ? json(*value) : json();
+}
+
+std::optional<int> whole_from(const json& j) { return j.is_null() ? std::nullopt : std::optional(j.get<int>()); }
+
+json to_json(const Gpu& gpu) {
+  return {{"uuid", gpu.uuid},
+          {"name", gpu.name},
+          {"architecture", gpu.architecture},
+          {"links", gpu.links},
+          {"link_rate_raw_gb_per_s", gpu.link_rate_raw ? json(gpu.link_rate_raw->count) : json()},
+          {"pcie_generation", or_null(gpu.pcie_generation)},
+          {"pcie_width", or_null(gpu.pcie_width)},
+          {"processes", or_null(gpu.processes)}};
+}
+
+Gpu gpu_from_json(const json& j) {
+  Gpu gpu;
+  j.at("uuid").get_to(gpu.uuid);
+  j.at("name").get_to(gpu.name);
+  j.at("architecture").get_to(gpu.architecture);
+  j.at("links").get_to(gpu.links);
+  if (const json& rate = j.at("link_rate_raw_gb_per_s"); !rate.is_null()) gpu.link_rate_raw = GBps{rate.get<double>()};
+  gpu.pcie_generation = whole_from(j.at("pcie_generation"));
+  gpu.pcie_width = whole_from(j.at("pcie_width"));
+  gpu.processes = whole_from(j.at("processes"));
+  return gpu;
+}
+
 Host read_host(const json& j) {
   Host host;
   j.at("name").get_to(host.name);
@@ -53,6 +84,9 @@ Host read_host(const json& j) {
   j.at("memory_bytes").get_to(host.memory.count);
   j.at("memory_available_bytes").get_to(host.memory_available.count);
   for (const json& nic : j.at("nics")) host.nics.push_back(nic_from_json(nic));
+  for (const json& gpu : j.at("gpu_devices")) host.gpu_devices.push_back(gpu_from_json(gpu));
+  j.at("gpu_driver").get_to(host.gpu_driver);
+  j.at("gpu_problem").get_to(host.gpu_problem);
   return host;
 }
 
@@ -103,6 +137,8 @@ Topology synthetic(const Platform& platform, int nodes) {
 json to_json(const Host& host) {
   json nics = json::array();
   for (const Nic& nic : host.nics) nics.push_back(to_json(nic));
+  json gpus = json::array();
+  for (const Gpu& gpu : host.gpu_devices) gpus.push_back(to_json(gpu));
   return {{"name", host.name},
           {"host_name", host.host_name},
           {"pretended", host.pretended},
@@ -119,7 +155,10 @@ json to_json(const Host& host) {
           {"gpus", host.gpus},
           {"memory_bytes", host.memory.count},
           {"memory_available_bytes", host.memory_available.count},
-          {"nics", std::move(nics)}};
+          {"nics", std::move(nics)},
+          {"gpu_devices", std::move(gpus)},
+          {"gpu_driver", host.gpu_driver},
+          {"gpu_problem", host.gpu_problem}};
 }
 
 Host host_from_json(const json& j) try { return read_host(j); } catch (const json::exception& problem) {

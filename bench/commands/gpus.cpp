@@ -21,10 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-fs::path worker_program() {
-  std::error_code problem;
-  return fs::read_symlink("/proc/self/exe", problem).parent_path() / "p5bench-worker-nccl";
-}
+std::string worker_program() { return program_beside_this("p5bench-worker-nccl"); }
 
 // What shapes the library's behaviour and has to be alike on all ranks. NCCL_HOSTID differs on purpose.
 Environment library_environment() {
@@ -112,6 +109,11 @@ void refuse_mixed_libraries(const std::vector<protocol::Identity>& identities, c
 
 }  // namespace
 
+std::string program_beside_this(const std::string& name) {
+  std::error_code problem;
+  return (fs::read_symlink("/proc/self/exe", problem).parent_path() / name).string();
+}
+
 bool may_use_gpus(const Options& options) {
   if (options.backend == "nccl") return true;
   std::error_code problem;
@@ -126,11 +128,16 @@ bool use_gpus(World& world, const Options& options) {
 
 GpuBackend make_gpu_backend(World& world, const Options& options, const topo::Topology& topology) {
   const auto me = static_cast<std::size_t>(world.participant());
-  WorkerOptions worker{.program = worker_program().string(),
+  WorkerOptions worker{.program = worker_program(),
                        .environment = worker_environment(world, options),
                        .host = host_of(topology, me).name,
                        .local_rank = local_rank(topology, me),
                        .timeout = options.timeout};
+  from_leader(world, [&]() -> std::string {
+    if (fs::exists(worker.program)) return "";
+    throw EnvironmentError(fmt::format(
+        "there is no '{}': this build found no CUDA toolkit or no NCCL; install them and build again", worker.program));
+  });
   auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
   const std::vector<std::string> texts = world.gather(identify(*backend));
   GpuBackend made;

@@ -31,16 +31,22 @@ std::vector<int> number_hosts(const std::vector<std::string>& name_of_rank) {
   return host_of_rank;
 }
 
+// For NVML to answer: a sick driver may never do so.
+constexpr Seconds probe_limit{20};
+
 // The first rank of each host describes it.
-topo::Topology discover(World& world) {
+topo::Topology discover(World& world, bool gpus) {
   const std::vector<std::string> names = world.gather(topo::host_name().name);
   std::string shared;
   if (world.leads()) shared = json(number_hosts(names)).dump();
   const std::vector<int> host_of_rank = json::parse(world.broadcast(shared));
   const auto me = static_cast<std::size_t>(world.participant());
   const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
+  topo::Host host;
+  if (first) host = topo::discover_host();
+  if (first && gpus) topo::probe_gpus(host, program_beside_this("p5bench-probe-nvml"), probe_limit);
   const std::vector<std::string> described =
-      world.gather(first ? to_json(topo::discover_host()).dump(-1, ' ', true, json::error_handler_t::replace) : "");
+      world.gather(first ? to_json(host).dump(-1, ' ', true, json::error_handler_t::replace) : "");
   topo::Topology topology;
   topology.host_of_rank = host_of_rank;
   for (const std::string& text : described)
@@ -69,6 +75,15 @@ SimMachine sim_machine(const Options& options, const topo::Platform& platform, s
   return machine;
 }
 
+// What the machine tells of itself counts; the platform file says what cannot be asked.
+topo::Limits gpu_limits(const Machine& machine) {
+  topo::Limits limits = link_limits(machine.topology);
+  const topo::Limits others = machine.platform ? limits_of(*machine.platform) : nic_limits(machine.topology);
+  for (const topo::Limit& limit : others)
+    if (!find(limits, limit.name, limit.level)) limits.push_back(limit);
+  return limits;
+}
+
 bool allowed(std::string_view variable) {
   constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "OMPI_MCA_", "UCX_", "PMIX_MCA_"};
   constexpr std::array names{"LD_LIBRARY_PATH",    "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID",
@@ -88,21 +103,22 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
     machine.backend = make_sim_backend(sim_machine(options, *machine.platform, seed));
     return machine;
   }
-  machine.topology = discover(world);
+  const bool gpus = use_gpus(world, options);
+  machine.topology = discover(world, gpus);
   machine.platform = detect_platform(options, machine.topology);
   machine.topology.platform = machine.platform ? machine.platform->name : "";
-  if (!use_gpus(world, options)) {
+  if (!gpus) {
     machine.backend_name = "mpi";
     machine.backend = make_mpi_backend();
     return machine;
   }
-  GpuBackend gpus = make_gpu_backend(world, options, machine.topology);
+  GpuBackend made = make_gpu_backend(world, options, machine.topology);
   machine.backend_name = "nccl";
-  machine.backend = std::move(gpus.backend);
-  machine.memory_of_rank = gpus.memory_of_rank;
-  machine.why_not_judged = std::move(gpus.why_not_judged);
-  machine.software = std::move(gpus.software);
-  machine.gpu_of_rank = std::move(gpus.gpu_of_rank);
+  machine.backend = std::move(made.backend);
+  machine.memory_of_rank = made.memory_of_rank;
+  machine.why_not_judged = std::move(made.why_not_judged);
+  machine.software = std::move(made.software);
+  machine.gpu_of_rank = std::move(made.gpu_of_rank);
   return machine;
 }
 
@@ -117,7 +133,8 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
 }
 
 topo::Limits find_limits(World& world, const Machine& machine) {
-  if (machine.backend_name != "mpi") return machine.platform ? limits_of(*machine.platform) : topo::Limits{};
+  if (machine.backend_name == "sim") return limits_of(*machine.platform);
+  if (machine.backend_name == "nccl") return gpu_limits(machine);
   constexpr Bytes size = MiB(64);
   constexpr Seconds duration{0.15};
   const std::vector<int>& host_of_rank = machine.topology.host_of_rank;
