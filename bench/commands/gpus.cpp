@@ -61,10 +61,12 @@ int local_rank(const topo::Topology& topology, std::size_t me) {
   return earlier;
 }
 
-// The identity of each rank's device, or why there is none, as text.
+// The identity of each rank's device, or why there is none, as text: a failure of its own, or that it was given up.
 std::string identify(WorkerBackend& backend) {
   try {
     return "+" + protocol::to_json(backend.identify()).dump();
+  } catch (const StalledError& problem) {
+    return std::string("~") + problem.what();
   } catch (const CaseError& problem) {
     return std::string("-") + problem.what();
   }
@@ -72,11 +74,11 @@ std::string identify(WorkerBackend& backend) {
 
 // At the leader.
 std::vector<protocol::Identity> parse_identities(const std::vector<std::string>& texts) {
+  for (const char kind : {'-', '~'})
+    for (std::size_t rank = 0; rank < texts.size(); ++rank)
+      if (texts[rank].front() == kind) throw EnvironmentError(fmt::format("rank {}: {}", rank, texts[rank].substr(1)));
   std::vector<protocol::Identity> identities;
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    if (texts[rank].front() == '-') throw EnvironmentError(fmt::format("rank {}: {}", rank, texts[rank].substr(1)));
-    identities.push_back(protocol::identity_from_json(json::parse(texts[rank].substr(1))));
-  }
+  for (const std::string& text : texts) identities.push_back(protocol::identity_from_json(json::parse(text.substr(1))));
   return identities;
 }
 
