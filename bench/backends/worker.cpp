@@ -114,6 +114,8 @@ std::string WorkerBackend::where() const {
 }
 
 const protocol::Identity& WorkerBackend::identify() {
+  if (worker_) return identity_;
+  ++epoch_;
   if (stuck_)
     throw CaseError("its worker did not end after SIGKILL: the driver holds it; reboot or replace " + options_.host);
   worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, epoch_);
