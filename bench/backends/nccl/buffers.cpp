@@ -69,16 +69,15 @@ void Buffers::fill(const Place& place, int round, std::uint64_t fill, int count)
 
 void Buffers::poison(int first, int count) {
   for (int i = 0; i < count; ++i)
-    nccl::check(
-        cudaMemsetAsync(output((first + i) % slots()), poison_value, layout_.output_bytes, queue_.stream()),
-        "cudaMemsetAsync");
+    nccl::check(cudaMemsetAsync(output((first + i) % slots()), poison_value, layout_.output_bytes, queue_.stream()),
+                "cudaMemsetAsync");
 }
 
 Verification Buffers::check(const Place& place, int round, std::uint64_t fill, int first, int count) {
   std::ranges::fill(staging().found, Found{});
-  nccl::check(cudaMemcpyAsync(found_.get(), staging().found, sizeof staging().found, cudaMemcpyHostToDevice,
-                              queue_.stream()),
-              "cudaMemcpyAsync");
+  nccl::check(
+      cudaMemcpyAsync(found_.get(), staging().found, sizeof staging().found, cudaMemcpyHostToDevice, queue_.stream()),
+      "cudaMemcpyAsync");
   auto* const found = static_cast<Found*>(found_.get());
   check_guards(queue_.stream(), inputs(), found);
   check_guards(queue_.stream(), outputs(), found + 1);
@@ -86,9 +85,9 @@ Verification Buffers::check(const Place& place, int round, std::uint64_t fill, i
   for (int i = 0; i < count; ++i)
     for (const Segment& segment : case_.collective->result(case_.shape, place.member, case_.pattern))
       compare(queue_.stream(), case_.type, output((first + i) % slots()), segment, pattern(i), found + 2 + i);
-  nccl::check(cudaMemcpyAsync(staging().found, found_.get(), sizeof staging().found, cudaMemcpyDeviceToHost,
-                              queue_.stream()),
-              "cudaMemcpyAsync");
+  nccl::check(
+      cudaMemcpyAsync(staging().found, found_.get(), sizeof staging().found, cudaMemcpyDeviceToHost, queue_.stream()),
+      "cudaMemcpyAsync");
   queue_.finish();
   Verification v;
   for (int i = 0; i < count; ++i) add_elements(v, place, pattern(i), (first + i) % slots(), staging().found[2 + i]);

@@ -117,8 +117,7 @@ void run(cudaStream_t stream, Body body, std::uint64_t count) {
 }
 
 using Twin = void (*)(void** arguments, unsigned grid_blocks, unsigned block_threads);
-using RegisterTwin = void (*)(const void* kernel, Twin twin, const unsigned* argument_sizes,
-                              unsigned arguments_count);
+using RegisterTwin = void (*)(const void* kernel, Twin twin, const unsigned* argument_sizes, unsigned arguments_count);
 
 template <class Body>
 void register_body(RegisterTwin with) {

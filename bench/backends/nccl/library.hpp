@@ -10,9 +10,9 @@
 namespace p5::nccl {
 
 struct OptionalCalls {
-  const char* (*get_last_error)(ncclComm_t) = nullptr;           // 2.13
-  ncclResult_t (*mem_alloc)(void** memory, size_t) = nullptr;    // 2.19
-  ncclResult_t (*mem_free)(void* memory) = nullptr;              // 2.19
+  const char* (*get_last_error)(ncclComm_t) = nullptr;         // 2.13
+  ncclResult_t (*mem_alloc)(void** memory, size_t) = nullptr;  // 2.19
+  ncclResult_t (*mem_free)(void* memory) = nullptr;            // 2.19
 };
 const OptionalCalls& optional_calls();
 

@@ -42,8 +42,8 @@ void close_all_above(int descriptor) {
 protocol::SharedPage* take_descriptors() {
   close_all_above(protocol::page_descriptor);
   for (const int each : {protocol::socket_descriptor, protocol::page_descriptor}) fcntl(each, F_SETFD, FD_CLOEXEC);
-  void* const page = mmap(nullptr, sizeof(protocol::SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED,
-                          protocol::page_descriptor, 0);
+  void* const page =
+      mmap(nullptr, sizeof(protocol::SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED, protocol::page_descriptor, 0);
   return page == MAP_FAILED ? nullptr : static_cast<protocol::SharedPage*>(page);
 }
 

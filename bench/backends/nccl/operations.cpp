@@ -35,14 +35,13 @@ void both_ways(const Operation& o) {
 void ping_pong(const Operation& o) { source(o) ? (send(o), receive(o)) : (receive(o), send(o)); }
 
 void reduce_to_all(const Operation& o) {
-  check(ncclAllReduce(o.input, o.output, elements(o), nccl_type(o.of.type),
-                      nccl_op(o.of.op.value_or(ReduceOp::sum)), o.communicator, o.stream),
+  check(ncclAllReduce(o.input, o.output, elements(o), nccl_type(o.of.type), nccl_op(o.of.op.value_or(ReduceOp::sum)),
+                      o.communicator, o.stream),
         "ncclAllReduce");
 }
 
 void gather_to_all(const Operation& o) {
-  check(ncclAllGather(o.input, o.output, elements(o), nccl_type(o.of.type), o.communicator, o.stream),
-        "ncclAllGather");
+  check(ncclAllGather(o.input, o.output, elements(o), nccl_type(o.of.type), o.communicator, o.stream), "ncclAllGather");
 }
 
 struct Row {
@@ -50,7 +49,7 @@ struct Row {
   Enqueue enqueue;
 };
 constexpr std::array table{
-    Row{"p2p", "one_way", one_way},          Row{"p2p", "both_ways", both_ways}, Row{"p2p", "ping_pong", ping_pong},
+    Row{"p2p", "one_way", one_way},       Row{"p2p", "both_ways", both_ways},   Row{"p2p", "ping_pong", ping_pong},
     Row{"all_reduce", "", reduce_to_all}, Row{"all_gather", "", gather_to_all},
 };
 
@@ -101,7 +100,9 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 Enqueue enqueue_for(const Case& c) {
   const auto* const row = std::ranges::find_if(
       table, [&](const Row& each) { return each.collective == c.collective->name && each.pattern == c.pattern; });
-  if (row == table.end()) throw CaseError("the nccl backend has no " + std::string(c.collective->name) + (c.pattern.empty() ? "" : " " + c.pattern));
+  if (row == table.end())
+    throw CaseError("the nccl backend has no " + std::string(c.collective->name) +
+                    (c.pattern.empty() ? "" : " " + c.pattern));
   return row->enqueue;
 }
 

@@ -42,8 +42,8 @@ void Progress::look_locked() {
     any = true;
   }
   if (any)
-    page_.last_completion_ns.store(
-        static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count()));
+    page_.last_completion_ns.store(static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count()));
 }
 
 void Progress::look_now_and_then(const std::stop_token& stop, int device) {

@@ -38,8 +38,8 @@ class Progress {
   std::condition_variable_any wake_;
   std::array<Event, most_marks> events_;
   std::size_t next_event_ = 0;
-  std::deque<Mark> marks_;            // queued, the oldest first
-  std::uint64_t carried_ = 0;         // operations that found all events in use; the next mark counts them
+  std::deque<Mark> marks_;     // queued, the oldest first
+  std::uint64_t carried_ = 0;  // operations that found all events in use; the next mark counts them
   std::jthread thread_;
 };
 

@@ -32,11 +32,12 @@ endif()
 message(STATUS "p5bench-worker-nccl: CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}")
 
 file(GLOB worker_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp ${CMAKE_CURRENT_LIST_DIR}/*.cu)
+get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)
 add_executable(p5bench-worker-nccl ${worker_sources})
 set_target_properties(p5bench-worker-nccl PROPERTIES
   CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Shared CUDA_RESOLVE_DEVICE_SYMBOLS OFF
   LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
-  BUILD_RPATH "$ORIGIN/lib" INSTALL_RPATH "$ORIGIN/../lib/p5bench")
+  BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/lib;$ORIGIN/../lib/p5bench;${nccl_folder}")
 # 445: a template argument that a lambda's parameters do not name, as with_type() uses them.
 target_compile_options(p5bench-worker-nccl PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --diag-suppress=445>)

@@ -54,15 +54,8 @@ json environment(const TuningLog& log) {
 // The rounds as this rank sees them: its own group, or nobody.
 std::shared_ptr<const std::vector<Round>> rounds_from(const json& groups) {
   auto rounds = std::make_shared<std::vector<Round>>();
-  for (const json& group : groups)
-    rounds->push_back(group.is_null() ? Round{} : Round{group.get<Group>()});
+  for (const json& group : groups) rounds->push_back(group.is_null() ? Round{} : Round{group.get<Group>()});
   return rounds;
-}
-
-// While these run, a failure may leave operations on the device or the other ranks waiting.
-bool may_break(std::string_view order) {
-  constexpr std::array orders{"join", "warm_up", "sample", "verify", "close"};
-  return std::ranges::find(orders, order) != orders.end();
 }
 
 }  // namespace
@@ -72,6 +65,16 @@ json Worker::answer(const json& order) noexcept {
     return act(order);
   } catch (const std::exception& problem) {
     return {{"error", problem.what()}};
+  }
+}
+
+template <class Action>
+auto Worker::risk(Action&& action) {
+  try {
+    return action();
+  } catch (...) {
+    broken_ = true;
+    throw;
   }
 }
 
@@ -87,18 +90,15 @@ json Worker::act(const json& order) {
     std::string_view name;
     Json (Worker::*act)(const Json&);
   };
-  constexpr std::array table{Row{"identify", &Worker::identify},   Row{"unique_id", &Worker::unique_id},
-                             Row{"join", &Worker::join},           Row{"open", &Worker::open},
-                             Row{"warm_up", &Worker::warm_up},     Row{"sample", &Worker::sample},
-                             Row{"verify", &Worker::verify},       Row{"selection", &Worker::selection},
-                             Row{"close", &Worker::close}};
+  constexpr std::array table{
+      Row{"identify", &Worker::identify}, Row{"unique_id", &Worker::unique_id}, Row{"join", &Worker::join},
+      Row{"open", &Worker::open},         Row{"warm_up", &Worker::warm_up},     Row{"sample", &Worker::sample},
+      Row{"verify", &Worker::verify},     Row{"selection", &Worker::selection}, Row{"close", &Worker::close}};
   const auto name = order.at("order").get<std::string>();
   const auto* const row = std::ranges::find(table, name, &Row::name);
   if (row == table.end()) throw CaseError(fmt::format("the worker knows no order \"{}\"", name));
   if (broken_) throw CaseError("this worker has failed before; start a new one");
-  broken_ = may_break(name);  // unless we come back
   Json reply = (this->*row->act)(order);
-  broken_ = false;
   reply["ok"] = true;
   return reply;
 }
@@ -117,8 +117,9 @@ json Worker::unique_id(const json&) {
 json Worker::join(const json& order) {
   if (!device_) throw CaseError("\"join\" before \"identify\"");
   if (engine_) throw CaseError("this worker has joined already");
-  engine_.emplace(*device_, page_, log_, id_from_hex(order.at("id")), order.at("rank").get<int>(),
-                  order.at("ranks").get<int>());
+  const ncclUniqueId id = id_from_hex(order.at("id"));
+  const int rank = order.at("rank"), ranks = order.at("ranks");
+  risk([&] { engine_.emplace(*device_, page_, log_, id, rank, ranks); });
   return {{"environment", environment(log_)}};
 }
 
@@ -132,23 +133,32 @@ json Worker::open(const json& order) {
 }
 
 json Worker::warm_up(const json& order) {
-  session().warm_up(order.at("round"), order.at("operations"));
+  NcclSession& at = session();
+  const int round = order.at("round"), operations = order.at("operations");
+  risk([&] { at.warm_up(round, operations); });
   return json::object();
 }
 
 json Worker::sample(const json& order) {
+  NcclSession& at = session();
+  const SampleRequest request = protocol::request_from_json(order);
+  const Times times = risk([&] { return at.sample(request); });
   json seconds = json::array();
-  const Times times = session().sample(protocol::request_from_json(order));
   for (const double each : times.front()) seconds.push_back(std::isnan(each) ? json(nullptr) : json(each));
   return {{"seconds", seconds}};
 }
 
-json Worker::verify(const json& order) { return protocol::to_json(session().verify(order.at("round"))); }
+json Worker::verify(const json& order) {
+  NcclSession& at = session();
+  const int round = order.at("round");
+  return protocol::to_json(risk([&] { return at.verify(round); }));
+}
 
 json Worker::selection(const json&) { return {{"selection", protocol::to_json(session().selection())}}; }
 
 json Worker::close(const json&) {
-  session().close();
+  NcclSession& at = session();
+  risk([&] { at.close(); });
   session_.reset();
   return json::object();
 }

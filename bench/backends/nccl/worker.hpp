@@ -34,6 +34,10 @@ class Worker {
   Json selection(const Json& order);
   Json close(const Json& order);
 
+  // Runs what may leave operations on the device, or other ranks waiting, when it fails.
+  template <class Action>
+  auto risk(Action&& action);
+
   Engine& engine();
   NcclSession& session();
 
@@ -42,7 +46,7 @@ class Worker {
   std::optional<int> device_;
   std::optional<Engine> engine_;
   std::optional<NcclSession> session_;
-  // After a failure operations may hang on the device for ever: nothing more is asked of it.
+  // After such a failure operations may hang on the device for ever: nothing more is asked of it.
   bool broken_ = false;
 };
 
