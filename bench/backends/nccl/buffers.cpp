@@ -23,7 +23,10 @@ Layout layout_of(const Case& c, std::uint64_t usable_memory) {
   layout.output_bytes = c.shape.output_elements * size_of(c.type);
   layout.input_stride = c.in_place ? 0 : stride_of(layout.input_bytes);
   layout.output_stride = stride_of(layout.output_bytes);
-  const std::uint64_t fitting = std::min(pool, usable_memory) / (layout.input_stride + layout.output_stride);
+  // The pool counts what moves, so that guards do not cost a slot where sizes are powers of two.
+  const std::uint64_t moved = layout.output_bytes + (c.in_place ? 0 : layout.input_bytes);
+  const std::uint64_t fitting =
+      std::min(pool / std::max<std::uint64_t>(moved, 1), usable_memory / (layout.input_stride + layout.output_stride));
   layout.slots = static_cast<int>(std::clamp<std::uint64_t>(fitting, 1, most_slots));
   return layout;
 }

@@ -86,7 +86,7 @@ void NcclSession::operate(int slot) {
 }
 
 void NcclSession::operate_logged(int slot) {
-  const bool first = place_->member.rank == 0 && !selection_;
+  const bool first = place_->member.rank == 0 && !case_.collective->pairwise && !selection_;
   if (first) engine_.log().start();
   operate(slot);
   if (first) selection_ = engine_.log().stop();
