@@ -1,0 +1,137 @@
+#include "bench/backends/nccl/buffers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+namespace p5::nccl {
+
+namespace {
+
+constexpr std::uint64_t guard = 512;  // keeps the alignment that NCCL's fastest paths want
+constexpr std::uint64_t pool = 8ull << 30;
+constexpr std::uint64_t most_slots = 20;
+
+std::uint64_t stride_of(std::uint64_t bytes) { return (bytes + guard - 1) / guard * guard + 2 * guard; }
+
+}  // namespace
+
+Layout layout_of(const Case& c, std::uint64_t usable_memory) {
+  Layout layout;
+  layout.input_bytes = c.shape.input_elements * size_of(c.type);
+  layout.output_bytes = c.shape.output_elements * size_of(c.type);
+  layout.input_stride = c.in_place ? 0 : stride_of(layout.input_bytes);
+  layout.output_stride = stride_of(layout.output_bytes);
+  // The pool counts what moves, so that guards do not cost a slot where sizes are powers of two.
+  const std::uint64_t moved = layout.output_bytes + (c.in_place ? 0 : layout.input_bytes);
+  const std::uint64_t fitting =
+      std::min(pool / std::max<std::uint64_t>(moved, 1), usable_memory / (layout.input_stride + layout.output_stride));
+  layout.slots = static_cast<int>(std::clamp<std::uint64_t>(fitting, 1, most_slots));
+  return layout;
+}
+
+Buffers::Buffers(const Case& c, const Layout& layout, std::byte* memory, Queue& queue)
+    : case_(c),
+      layout_(layout),
+      memory_(memory),
+      queue_(queue),
+      found_(make_device_memory(sizeof(Staging::found))),
+      staging_(make_pinned_memory(sizeof(Staging))) {
+  static_assert(most_slots + 2 <= Staging::most_slots);
+  new (staging_.get()) Staging;
+}
+
+GuardedBuffers Buffers::inputs() const {
+  if (case_.in_place) return {.memory = memory_, .stride = 1};
+  return {memory_, static_cast<std::uint64_t>(layout_.slots), layout_.input_stride, guard, layout_.input_bytes};
+}
+
+GuardedBuffers Buffers::outputs() const {
+  const auto slots = static_cast<std::uint64_t>(layout_.slots);
+  return {memory_ + slots * layout_.input_stride, slots, layout_.output_stride, guard, layout_.output_bytes};
+}
+
+std::byte* Buffers::output(int slot) const {
+  return outputs().memory + static_cast<std::uint64_t>(slot) * layout_.output_stride + guard;
+}
+
+std::byte* Buffers::input(int slot, const Place& place) const {
+  if (!case_.in_place) return memory_ + static_cast<std::uint64_t>(slot) * layout_.input_stride + guard;
+  return output(slot) + case_.collective->in_place_offset(case_.shape, place.member) * size_of(case_.type);
+}
+
+void Buffers::fill(const Place& place, int round, std::uint64_t fill, int count) {
+  fill_guards(queue_.stream(), inputs());
+  fill_guards(queue_.stream(), outputs());
+  poison(0, count);
+  for (int slot = 0; slot < count; ++slot)
+    nccl::fill(queue_.stream(), case_.type, input(slot, place), case_.shape.input_elements,
+               pattern_for(case_, place, round, slot, fill), place.member.rank);
+}
+
+void Buffers::poison(int first, int count) {
+  for (int i = 0; i < count; ++i)
+    nccl::check(cudaMemsetAsync(output((first + i) % slots()), poison_value, layout_.output_bytes, queue_.stream()),
+                "cudaMemsetAsync");
+}
+
+Verification Buffers::check(const Place& place, int round, std::uint64_t fill, int first, int count) {
+  std::ranges::fill(staging().found, Found{});
+  nccl::check(
+      cudaMemcpyAsync(found_.get(), staging().found, sizeof staging().found, cudaMemcpyHostToDevice, queue_.stream()),
+      "cudaMemcpyAsync");
+  auto* const found = static_cast<Found*>(found_.get());
+  check_guards(queue_.stream(), inputs(), found);
+  check_guards(queue_.stream(), outputs(), found + 1);
+  const auto pattern = [&](int i) { return pattern_for(case_, place, round, (first + i) % slots(), fill); };
+  for (int i = 0; i < count; ++i)
+    for (const Segment& segment : case_.collective->result(case_.shape, place.member, case_.pattern))
+      compare(queue_.stream(), case_.type, output((first + i) % slots()), segment, pattern(i), found + 2 + i);
+  nccl::check(
+      cudaMemcpyAsync(staging().found, found_.get(), sizeof staging().found, cudaMemcpyDeviceToHost, queue_.stream()),
+      "cudaMemcpyAsync");
+  queue_.finish();
+  Verification v;
+  for (int i = 0; i < count; ++i) add_elements(v, place, pattern(i), (first + i) % slots(), staging().found[2 + i]);
+  add_guards(v, place, inputs(), staging().found[0]);
+  add_guards(v, place, outputs(), staging().found[1]);
+  return v;
+}
+
+const std::byte* Buffers::fetch(const std::byte* at, std::size_t bytes) {
+  nccl::check(cudaMemcpyAsync(staging().element, at, bytes, cudaMemcpyDeviceToHost, queue_.stream()),
+              "cudaMemcpyAsync");
+  queue_.finish();
+  return staging().element;
+}
+
+void Buffers::add_elements(Verification& v, const Place& place, const Pattern& pattern, int slot, const Found& found) {
+  v.wrong_elements += found.wrong;
+  if (found.wrong == 0 || v.first) return;
+  const std::size_t size = size_of(case_.type);
+  const std::byte* got = fetch(output(slot) + found.lowest * size, size);
+  Verification one;
+  check_output(case_, place, pattern, got, found.lowest, 1, one);
+  if (!one.first)  // right on the host, wrong on the device: the memory changed in between, or the device miscounts
+    one.first = WrongElement{.rank = place.group[static_cast<std::size_t>(place.member.rank)],
+                             .offset = found.lowest,
+                             .wanted = "what the host finds there",
+                             .got = "another value when the device compared"};
+  v.first = one.first;
+}
+
+void Buffers::add_guards(Verification& v, const Place& place, const GuardedBuffers& buffers, const Found& found) {
+  v.wrong_elements += found.wrong;
+  if (found.wrong == 0 || v.first) return;
+  const std::uint64_t position = buffers.position(found.lowest);
+  const std::uint64_t within = position % buffers.stride;
+  const std::byte got = *fetch(buffers.memory + position, 1);
+  v.first = WrongElement{.rank = place.group[static_cast<std::size_t>(place.member.rank)],
+                         .offset = within < buffers.front ? buffers.front - within : within - buffers.front,
+                         .wanted = fmt::format("guard byte {:#04x}", guard_value),
+                         .got = fmt::format("{:#04x}", std::to_integer<int>(got)),
+                         .guard = true};
+}
+
+}  // namespace p5::nccl

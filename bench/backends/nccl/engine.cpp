@@ -1,0 +1,48 @@
+#include "bench/backends/nccl/engine.hpp"
+
+#include <atomic>
+#include <new>
+
+#include "bench/error.hpp"
+
+namespace p5::nccl {
+
+Engine::Engine(int device, protocol::SharedPage& page, TuningLog& log, const ncclUniqueId& id, int rank, int ranks)
+    : rank_(rank),
+      ranks_(ranks),
+      log_(log),
+      queue_(device, page),
+      one_element_(make_device_memory(sizeof(float))),
+      gate_memory_(make_pinned_memory(sizeof(Gate))) {
+  new (gate_memory_.get()) Gate;
+  void* on_device = nullptr;
+  check(cudaHostGetDevicePointer(&on_device, gate_memory_.get(), 0), "cudaHostGetDevicePointer");
+  gate_on_device_ = static_cast<Gate*>(on_device);
+  check(cudaMemsetAsync(one_element_.get(), 0, sizeof(float), stream()), "cudaMemsetAsync");
+  ncclComm_t world = nullptr;
+  check(ncclCommInitRank(&world, ranks, id, rank), "ncclCommInitRank");
+  world_.reset(world);
+  queue_.watch({world});
+  align();  // connects what is connected at first use
+  queue_.finish();
+}
+
+void Engine::align() {
+  void* const element = one_element_.get();
+  check(ncclAllReduce(element, element, 1, ncclFloat32, ncclSum, world(), stream()), "ncclAllReduce to align");
+}
+
+void Engine::close_gate() {
+  std::atomic_ref(gate().gave_up).store(0);
+  std::atomic_ref(gate().open).store(0);
+  hold_at(stream(), gate_on_device_);
+}
+
+void Engine::open_gate() { std::atomic_ref(gate().open).store(1); }
+
+void Engine::check_gate() const {
+  if (std::atomic_ref(gate().gave_up).load())
+    throw CaseError("queueing one operation took longer than the device waits at the gate");
+}
+
+}  // namespace p5::nccl

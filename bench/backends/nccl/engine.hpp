@@ -1,0 +1,48 @@
+// What a worker has once it has joined the others, and all of its cases use: communicator, stream, memory, the gate.
+#pragma once
+
+#include "bench/backends/nccl/arena.hpp"
+#include "bench/backends/nccl/handles.hpp"
+#include "bench/backends/nccl/kernels.hpp"
+#include "bench/backends/nccl/queue.hpp"
+#include "bench/backends/nccl/tuning_log.hpp"
+
+namespace p5::nccl {
+
+class Engine {
+ public:
+  // Joins the job: all ranks construct theirs at the same time.
+  Engine(int device, protocol::SharedPage& page, TuningLog& log, const ncclUniqueId& id, int rank, int ranks);
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  ncclComm_t world() const { return world_.get(); }
+  Queue& queue() { return queue_; }
+  cudaStream_t stream() const { return queue_.stream(); }
+  Arena& arena() { return arena_; }
+  TuningLog& log() { return log_; }
+
+  void abort() { world_.reset(); }
+
+  // Queues an all-reduce of one element over all ranks: when it ends, all are there.
+  void align();
+  // Holds back what is queued from now on until the gate is opened.
+  void close_gate();
+  void open_gate();
+  // Throws when the device stopped waiting before the gate was opened: what was timed was not all queued.
+  void check_gate() const;
+
+ private:
+  Gate& gate() const { return *static_cast<Gate*>(gate_memory_.get()); }
+
+  int rank_ = 0, ranks_ = 1;
+  TuningLog& log_;
+  Queue queue_;
+  Arena arena_;
+  DeviceMemory one_element_;
+  PinnedMemory gate_memory_;
+  Gate* gate_on_device_ = nullptr;
+  Communicator world_;
+};
+
+}  // namespace p5::nccl

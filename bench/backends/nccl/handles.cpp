@@ -1,0 +1,59 @@
+#include "bench/backends/nccl/handles.hpp"
+
+#include <fmt/format.h>
+
+#include "bench/backends/nccl/library.hpp"
+#include "bench/error.hpp"
+
+namespace p5::nccl {
+
+void check(cudaError_t result, std::string_view call) {
+  if (result == cudaSuccess) return;
+  cudaGetLastError();  // else the next call that succeeds reports this one again
+  throw CaseError(fmt::format("{}: {} ({}, {})", call, cudaGetErrorString(result), cudaGetErrorName(result),
+                              static_cast<int>(result)));
+}
+
+void check(ncclResult_t result, std::string_view call) {
+  if (result == ncclSuccess) return;
+  std::string text = fmt::format("{}: {} ({})", call, ncclGetErrorString(result), static_cast<int>(result));
+  if (const auto last_error = optional_calls().get_last_error)
+    if (const char* noted = last_error(nullptr); noted && *noted) text += fmt::format(": {}", noted);
+  throw CaseError(text);
+}
+
+Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return Stream(stream);
+}
+
+Event make_timing_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "cudaEventCreate");
+  return Event(event);
+}
+
+Event make_marker_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  return Event(event);
+}
+
+DeviceMemory make_device_memory(std::size_t bytes) {
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes), fmt::format("cudaMalloc of {} bytes", bytes));
+  return DeviceMemory(memory);
+}
+
+PinnedMemory make_pinned_memory(std::size_t bytes) {
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped), fmt::format("cudaHostAlloc of {} bytes", bytes));
+  return PinnedMemory(memory);
+}
+
+void leave(Communicator& communicator) {
+  if (ncclComm_t handle = communicator.release()) check(ncclCommDestroy(handle), "ncclCommDestroy");
+}
+
+}  // namespace p5::nccl

@@ -1,0 +1,63 @@
+// The worker's own work on the device: filling buffers, comparing results, and a gate that holds a stream back. What
+// they compute is a body per element, so that the same code runs on the host where a test has no GPU.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "bench/collective.hpp"
+#include "bench/data_type.hpp"
+#include "bench/pattern.hpp"
+
+namespace p5::nccl {
+
+// What a comparison found, in device memory. `lowest` is the smallest index that was wrong.
+struct Found {
+  unsigned long long wrong = 0;
+  unsigned long long lowest = ~0ull;
+};
+
+// Buffers at equal distances, each with guard bytes before and behind it: `front` bytes before, and behind up to the
+// end of the stride.
+struct GuardedBuffers {
+  std::byte* memory = nullptr;  // of the first front guard
+  std::uint64_t buffers = 0;
+  std::uint64_t stride = 0;
+  std::uint64_t front = 0;
+  std::uint64_t bytes = 0;  // of one buffer, without guards
+
+  constexpr std::uint64_t guard_bytes() const { return stride - bytes; }
+  // Byte `i` of all guards together, as a position in memory.
+  constexpr std::uint64_t position(std::uint64_t i) const {
+    const std::uint64_t within = i % guard_bytes();
+    return i / guard_bytes() * stride + (within < front ? within : within + bytes);
+  }
+};
+inline constexpr unsigned char guard_value = 0xdb;
+inline constexpr unsigned char poison_value = 0xa5;
+
+// The memory that holds a stream back, in host memory that the device can address.
+struct Gate {
+  unsigned open = 0;
+  unsigned gave_up = 0;  // the device waited longer than gate_patience_ns and went on
+};
+inline constexpr std::uint64_t gate_patience_ns = 5'000'000'000;
+
+// All of these queue work and return.
+void fill(cudaStream_t stream, DataType type, std::byte* input, std::uint64_t elements, const Pattern& pattern,
+          int rank);
+// Compares a segment of an output; Found::lowest is an element of the output.
+void compare(cudaStream_t stream, DataType type, const std::byte* output, const Segment& segment,
+             const Pattern& pattern, Found* found);
+void fill_guards(cudaStream_t stream, const GuardedBuffers& buffers);
+// Found::lowest counts the bytes of all guards together.
+void check_guards(cudaStream_t stream, const GuardedBuffers& buffers, Found* found);
+// Work queued behind it waits until gate->open is set. Gives up by itself, so that nothing hangs for ever.
+void hold_at(cudaStream_t stream, Gate* gate);
+
+// Tells a fake of the CUDA runtime what each kernel computes. Without effect on the real one.
+void register_twins();
+
+}  // namespace p5::nccl

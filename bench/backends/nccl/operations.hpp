@@ -1,0 +1,29 @@
+// How NCCL is asked for one operation of each collective and pattern.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+
+#include "bench/case.hpp"
+#include "bench/expected.hpp"
+
+namespace p5::nccl {
+
+struct Operation {
+  const Case& of;
+  const Place& place;
+  const void* input = nullptr;
+  void* output = nullptr;
+  ncclComm_t communicator = nullptr;  // of the group; of the whole job for pairs
+  cudaStream_t stream = nullptr;
+};
+
+ncclDataType_t nccl_type(DataType type);
+ncclRedOp_t nccl_op(ReduceOp op);
+
+// What queues an operation of a case. Throws CaseError when there is none.
+using Enqueue = void (*)(const Operation&);
+Enqueue enqueue_for(const Case& c);
+
+}  // namespace p5::nccl

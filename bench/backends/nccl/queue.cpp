@@ -1,0 +1,47 @@
+#include "bench/backends/nccl/queue.hpp"
+
+#include <sched.h>
+
+#include <chrono>
+#include <thread>
+
+namespace p5::nccl {
+
+namespace {
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds between_checks{1};
+constexpr std::chrono::milliseconds before_sleep{2};
+constexpr std::chrono::microseconds sleep{50};
+}  // namespace
+
+Queue::Queue(int device, protocol::SharedPage& page) : stream_(make_stream()), progress_(device, page) {}
+
+void Queue::finish(Waiting waiting) {
+  const auto start = Clock::now();
+  auto checked = start;
+  for (;;) {
+    const cudaError_t state = cudaStreamQuery(stream());
+    if (state == cudaSuccess) break;
+    if (state != cudaErrorNotReady) check(state, "cudaStreamQuery");
+    const auto now = Clock::now();
+    if (now - checked > between_checks) {
+      check_communicators();
+      checked = now;
+    }
+    if (waiting == Waiting::relaxed && now - start > before_sleep)
+      std::this_thread::sleep_for(sleep);
+    else
+      sched_yield();
+  }
+  progress_.look();
+}
+
+void Queue::check_communicators() const {
+  for (ncclComm_t communicator : watched_) {
+    ncclResult_t state = ncclSuccess;
+    check(ncclCommGetAsyncError(communicator, &state), "ncclCommGetAsyncError");
+    if (state != ncclInProgress) check(state, "NCCL, while an operation ran");
+  }
+}
+
+}  // namespace p5::nccl

@@ -1,0 +1,188 @@
+#include "bench/backends/nccl/session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "bench/error.hpp"
+
+namespace p5::nccl {
+
+namespace {
+
+void refuse_what_is_not_offered(const Case& c) {
+  if (c.cuda_graph) throw CaseError("the nccl backend does not measure CUDA graphs");
+  if (c.registration != "none")
+    throw CaseError(fmt::format("the nccl backend does not register buffers ({})", c.registration));
+  if (c.in_place && !c.collective->in_place_offset)
+    throw CaseError(fmt::format("{} has no in-place form", c.collective->name));
+}
+
+Layout checked_layout(const Case& c, std::uint64_t usable_memory) {
+  refuse_what_is_not_offered(c);
+  return layout_of(c, usable_memory);
+}
+
+}  // namespace
+
+NcclSession::NcclSession(Case c, Engine& engine, std::uint64_t usable_memory)
+    : case_(std::move(c)),
+      engine_(engine),
+      enqueue_(enqueue_for(case_)),
+      buffers_([&] {
+        const Layout layout = checked_layout(case_, usable_memory);
+        return Buffers(case_, layout, engine.arena().reserve(layout.bytes()), engine.queue());
+      }()),
+      start_(make_timing_event()),
+      stop_(make_timing_event()) {}
+
+// ---- rounds
+
+void NcclSession::enter(int round) {
+  if (round == round_) return;
+  if (round < 0 || static_cast<std::size_t>(round) >= case_.rounds->size())
+    throw CaseError(fmt::format("round {} of {} rounds", round, case_.rounds->size()));
+  leave_round();
+  round_ = round;
+  place_ = place_in((*case_.rounds)[static_cast<std::size_t>(round)], engine_.rank(), case_.root.value_or(0));
+  make_communicator();
+  // Ranks that pause count too: the number of the fill is part of the pattern, and their partners' next one has it.
+  fill_checked_ = ++fills_;
+  cursor_ = last_slot_ = last_count_ = 0;
+  if (place_) buffers_.fill(*place_, round, fills_, slots());
+}
+
+void NcclSession::leave_round() {
+  engine_.queue().watch({engine_.world()});
+  leave(group_);
+  round_ = -1;
+}
+
+// Whether the job is split must come out alike on all ranks, also on those that pause: all take part in a split.
+void NcclSession::make_communicator() {
+  if (case_.collective->pairwise) return;
+  Group world(static_cast<std::size_t>(engine_.ranks()));
+  std::iota(world.begin(), world.end(), 0);
+  if (case_.ranks == engine_.ranks() && (!place_ || place_->group == world)) return;
+  ncclComm_t group = nullptr;
+  check(ncclCommSplit(engine_.world(), place_ ? place_->group.front() : NCCL_SPLIT_NOCOLOR,
+                      place_ ? place_->member.rank : 0, &group, nullptr),
+        "ncclCommSplit");
+  group_.reset(group);
+  if (group) engine_.queue().watch({engine_.world(), group});
+}
+
+// ---- operations
+
+void NcclSession::operate(int slot) {
+  enqueue_({.of = case_,
+            .place = *place_,
+            .input = buffers_.input(slot, *place_),
+            .output = buffers_.output(slot),
+            .communicator = communicator(),
+            .stream = stream()});
+}
+
+void NcclSession::operate_logged(int slot) {
+  const bool first = place_->member.rank == 0 && !case_.collective->pairwise && !selection_;
+  if (first) engine_.log().start();
+  operate(slot);
+  if (first) selection_ = engine_.log().stop();
+}
+
+void NcclSession::warm_up(int round, int operations) {
+  enter(round);
+  if (place_) {
+    for (int i = 0; i < std::max(operations, 1); ++i) {
+      i == 0 ? operate_logged(0) : operate(i % slots());
+      engine_.queue().mark(1);
+    }
+  }
+  engine_.queue().finish();
+  // The first kernel of a kind is loaded when it is launched, which may wait for the device: never behind the gate.
+  latency();
+}
+
+// ---- time
+
+void NcclSession::start_clock() { check(cudaEventRecord(start_.get(), stream()), "cudaEventRecord"); }
+void NcclSession::stop_clock() { check(cudaEventRecord(stop_.get(), stream()), "cudaEventRecord"); }
+
+double NcclSession::elapsed_s() const {
+  float elapsed_ms = 0;
+  check(cudaEventElapsedTime(&elapsed_ms, start_.get(), stop_.get()), "cudaEventElapsedTime");
+  return elapsed_ms / 1e3;
+}
+
+// Begins on an idle stream, so that the launch of the first operation counts, as it does in nccl-tests.
+double NcclSession::burst(int operations) {
+  engine_.align();
+  engine_.queue().finish(Waiting::alert);
+  if (!place_) return std::numeric_limits<double>::quiet_NaN();
+  start_clock();
+  for (int i = 0; i < operations; ++i) operate((cursor_ + i) % slots());
+  stop_clock();
+  engine_.queue().mark(operations);
+  engine_.queue().finish();
+  return elapsed_s() / operations;
+}
+
+// Everything is queued before any of it runs, so that no launch is in the time, and ranks begin together.
+double NcclSession::latency() {
+  engine_.close_gate();
+  try {
+    engine_.align();
+    start_clock();
+    if (place_) operate(cursor_);
+    stop_clock();
+    engine_.queue().mark(place_ ? 1 : 0);
+  } catch (...) {
+    engine_.open_gate();
+    throw;
+  }
+  engine_.open_gate();
+  engine_.queue().finish();
+  engine_.check_gate();
+  return place_ ? elapsed_s() : std::numeric_limits<double>::quiet_NaN();
+}
+
+double NcclSession::seconds_per_operation(const SampleRequest& request) {
+  const double seconds = request.quantity == Quantity::latency ? latency() : burst(request.operations);
+  return case_.pattern == "ping_pong" ? seconds / 2 : seconds;  // a round trip is two messages
+}
+
+Times NcclSession::sample(const SampleRequest& request) {
+  enter(request.round);
+  const int operations = request.quantity == Quantity::latency ? 1 : request.operations;
+  if (operations < 1 || operations > slots())
+    throw CaseError(fmt::format("a sample of {} operations in {} slots", operations, slots()));
+  std::vector<double> times;
+  for (int s = 0; s < request.samples; ++s) {
+    const bool last = s + 1 == request.samples;
+    if (request.poison_last && last && place_ && !case_.in_place) buffers_.poison(cursor_, operations);
+    times.push_back(seconds_per_operation(request));
+    last_slot_ = cursor_;
+    last_count_ = operations;
+    cursor_ = (cursor_ + operations) % slots();
+  }
+  return {times};
+}
+
+Verification NcclSession::verify(int round) {
+  enter(round);
+  const bool again = case_.in_place || last_count_ == 0;
+  if (again) fill_checked_ = ++fills_;
+  if (!place_) return {};
+  if (again) {
+    buffers_.fill(*place_, round, fills_, 1);
+    operate(0);
+    engine_.queue().mark(1);
+    last_slot_ = 0;
+    last_count_ = 1;
+  }
+  return buffers_.check(*place_, round, fill_checked_, last_slot_, last_count_);
+}
+
+}  // namespace p5::nccl

@@ -1,0 +1,60 @@
+// One case on NCCL: its communicator, buffers and operations in the round at hand, and timing them with CUDA events.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bench/backend.hpp"
+#include "bench/backends/nccl/buffers.hpp"
+#include "bench/backends/nccl/engine.hpp"
+#include "bench/backends/nccl/operations.hpp"
+
+namespace p5::nccl {
+
+class NcclSession final : public Session {
+ public:
+  // The rounds of `c` hold this rank's own group each, or none. `usable_memory` is the same on all ranks.
+  NcclSession(Case c, Engine& engine, std::uint64_t usable_memory);
+
+  int slots() const override { return buffers_.slots(); }
+  void warm_up(int round, int operations) override;
+  Times sample(const SampleRequest& request) override;
+  Verification verify(int round) override;
+  // Of the group's first rank: only there NCCL tells.
+  std::optional<Selection> selection() override { return selection_; }
+  // Leaves the round's communicator together with its other members. Without it, it is aborted.
+  void close() { leave_round(); }
+  void abort() { group_.reset(); }
+
+ private:
+  void enter(int round);
+  void leave_round();
+  void make_communicator();
+  ncclComm_t communicator() const { return group_ ? group_.get() : engine_.world(); }
+  cudaStream_t stream() const { return engine_.stream(); }
+
+  void operate(int slot);
+  void operate_logged(int slot);
+  void start_clock();
+  void stop_clock();
+  double elapsed_s() const;
+  double burst(int operations);
+  double latency();
+  double seconds_per_operation(const SampleRequest& request);
+
+  Case case_;
+  Engine& engine_;
+  Enqueue enqueue_;
+  Buffers buffers_;
+  Event start_, stop_;
+
+  int round_ = -1;
+  std::optional<Place> place_;
+  Communicator group_;  // none where the whole job is the group
+  std::uint64_t fills_ = 0, fill_checked_ = 0;
+  int cursor_ = 0, last_slot_ = 0, last_count_ = 0;
+  std::optional<Selection> selection_;
+};
+
+}  // namespace p5::nccl

@@ -1,0 +1,52 @@
+# p5bench-worker-nccl: the program that p5bench starts for each GPU. Without CUDA or NCCL it is left out, with a line that
+# says what is missing. CUDA's runtime is shared and found by RUNPATH, so that LD_LIBRARY_PATH can put another in its
+# place, and lies in lib/ beside the program. Included, not a subdirectory: a language is enabled at the top.
+include(CheckLanguage)
+find_program(P5BENCH_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+if(P5BENCH_NVCC AND NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  set(CMAKE_CUDA_COMPILER ${P5BENCH_NVCC})
+endif()
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  message(STATUS "No CUDA compiler (nvcc; CUDA_HOME says where): p5bench-worker-nccl is left out")
+  return()
+endif()
+find_package(CUDAToolkit QUIET)
+find_package(NCCL 2.21 QUIET)
+if(NOT CUDAToolkit_FOUND OR NOT NCCL_FOUND)
+  message(STATUS "No NCCL 2.21 or later (nccl.h and libnccl.so; NCCL_HOME says where) or no CUDA runtime: "
+                 "p5bench-worker-nccl is left out")
+  return()
+endif()
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80 90)
+  if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
+    list(APPEND CMAKE_CUDA_ARCHITECTURES 100)
+  endif()
+endif()
+enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 does not know that nvcc has C++20
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+message(STATUS "p5bench-worker-nccl: CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}")
+
+file(GLOB worker_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp ${CMAKE_CURRENT_LIST_DIR}/*.cu)
+get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)
+add_executable(p5bench-worker-nccl ${worker_sources})
+set_target_properties(p5bench-worker-nccl PROPERTIES
+  CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Shared CUDA_RESOLVE_DEVICE_SYMBOLS OFF
+  LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+  BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/lib;$ORIGIN/../lib/p5bench;${nccl_folder}")
+# 445: a template argument that a lambda's parameters do not name, as with_type() uses them.
+target_compile_options(p5bench-worker-nccl PRIVATE
+  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --diag-suppress=445>)
+target_link_options(p5bench-worker-nccl PRIVATE LINKER:--enable-new-dtags)
+target_link_libraries(p5bench-worker-nccl PRIVATE p5bench_core CUDA::cudart NCCL::NCCL Threads::Threads ${CMAKE_DL_LIBS})
+
+# Under its SONAME, which is what the loader asks for.
+file(REAL_PATH ${CUDA_cudart_LIBRARY} cudart_file)
+set(cudart_name libcudart.so.${CUDAToolkit_VERSION_MAJOR})
+configure_file(${cudart_file} ${CMAKE_BINARY_DIR}/lib/${cudart_name} COPYONLY)
+install(TARGETS p5bench-worker-nccl RUNTIME DESTINATION bin)
+install(FILES ${CMAKE_BINARY_DIR}/lib/${cudart_name} DESTINATION lib/p5bench)

@@ -1,0 +1,44 @@
+// Device and pinned memory of the fake: host memory with an account for each device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace p5::fake_cuda {
+
+struct Allocation {
+  enum class Kind { device, pinned };
+  std::uintptr_t address = 0;
+  std::size_t bytes = 0;
+  int device = 0;
+  Kind kind = Kind::device;
+};
+
+class Memory {
+ public:
+  Memory(int devices, std::size_t bytes_per_device) : total_(bytes_per_device), used_(devices, 0) {}
+
+  // Null when the device's memory does not suffice. Contents are not zero, so that nobody counts on it.
+  void* allocate(Allocation::Kind kind, int device, std::size_t bytes);
+  // False when the address is not the start of an allocation of this kind.
+  bool release(Allocation::Kind kind, const void* address);
+  // The allocation in which the address lies.
+  std::optional<Allocation> find(const void* address) const;
+  bool holds(const void* address, std::size_t bytes) const;
+  std::size_t free_bytes(int device) const;
+  std::size_t total_bytes() const { return total_; }
+  void exhaust();
+
+ private:
+  mutable std::mutex mutex_;
+  std::size_t total_;
+  std::vector<std::size_t> used_;
+  std::map<std::uintptr_t, Allocation> allocations_;  // by address
+  bool exhausted_ = false;
+};
+
+}  // namespace p5::fake_cuda

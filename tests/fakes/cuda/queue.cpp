@@ -1,0 +1,99 @@
+// Completions and the threads of queues. Threads are detached: one that hangs must not keep a process from ending.
+#include "tests/fakes/cuda/queue.hpp"
+
+#include <thread>
+#include <utility>
+
+namespace p5::fake_cuda {
+
+void Completion::complete() {
+  const std::scoped_lock lock(mutex_);
+  time_ = std::chrono::steady_clock::now();
+  done_ = true;
+  changed_.notify_all();
+}
+
+void Completion::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return done_; });
+}
+
+bool Completion::done() {
+  const std::scoped_lock lock(mutex_);
+  return done_;
+}
+
+std::chrono::steady_clock::time_point Completion::time() {
+  const std::scoped_lock lock(mutex_);
+  return time_;
+}
+
+namespace {
+
+struct Entry {
+  Task task;
+  std::shared_ptr<Completion> completion;
+};
+
+bool& this_thread_is_a_queue() {
+  thread_local bool is = false;
+  return is;
+}
+
+}  // namespace
+
+struct Queue::Inner {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Entry> entries;
+  std::shared_ptr<Completion> tail;
+  bool started = false;
+  bool closed = false;
+
+  void run() {
+    this_thread_is_a_queue() = true;
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [this] { return closed || !entries.empty(); });
+      if (entries.empty()) return;
+      {
+        const Entry entry = std::move(entries.front());
+        entries.pop_front();
+        lock.unlock();
+        entry.task();
+        entry.completion->complete();
+      }
+      lock.lock();
+    }
+  }
+};
+
+Queue::Queue() : inner_(std::make_shared<Inner>()) {}
+
+Queue::~Queue() {
+  const std::scoped_lock lock(inner_->mutex);
+  inner_->closed = true;
+  inner_->changed.notify_all();
+}
+
+std::shared_ptr<Completion> Queue::submit(Task task) {
+  auto completion = std::make_shared<Completion>();
+  const std::scoped_lock lock(inner_->mutex);
+  if (!inner_->started) {
+    std::thread([inner = inner_] { inner->run(); }).detach();
+    inner_->started = true;
+  }
+  inner_->tail = completion;
+  inner_->entries.push_back({std::move(task), completion});
+  inner_->changed.notify_all();
+  return completion;
+}
+
+std::shared_ptr<Completion> Queue::tail() {
+  const std::scoped_lock lock(inner_->mutex);
+  return inner_->tail;
+}
+
+bool on_queue_thread() { return this_thread_is_a_queue(); }
+
+}  // namespace p5::fake_cuda

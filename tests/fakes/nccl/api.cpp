@@ -1,0 +1,198 @@
+// NCCL's API: what has to do with communicators. Operations are in calls.cpp.
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "tests/fakes/nccl/handles.hpp"
+
+namespace {
+
+using namespace p5::fake_nccl;
+
+constexpr unsigned config_magic = 0xcafebeef;
+
+// Whether calls wait, or nothing when the configuration is none.
+std::optional<bool> blocking_by(const ncclConfig_t* config, bool inherited) {
+  if (config == nullptr) return inherited;
+  if (config->magic != config_magic || config->size > sizeof(ncclConfig_t)) return std::nullopt;
+  if (config->blocking == NCCL_CONFIG_UNDEF_INT) return inherited;
+  return config->blocking != 0;
+}
+
+ncclResult_t start_joining(ncclComm_t* handle, const std::shared_ptr<Communicator>& communicator,
+                           const std::string& name) {
+  *handle = add_handle(communicator);
+  if (communicator->blocking) {
+    const ncclResult_t result = communicator->join(name);
+    if (result == ncclSuccess) return result;
+    remove_handle(std::exchange(*handle, nullptr));
+    return refuse(result, "the communicator did not come together");
+  }
+  std::thread([communicator, name] { communicator->join(name); }).detach();
+  return ncclInProgress;
+}
+
+ncclResult_t init(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank, const ncclConfig_t* config) {
+  if (handle == nullptr) return refuse(ncclInvalidArgument, "there is no place for the communicator");
+  *handle = nullptr;
+  if (!faults().problem.empty()) return refuse(ncclInvalidUsage, faults().problem);
+  if (in_group()) return refuse(ncclInvalidUsage, "the fake makes no communicators inside a group");
+  if (ranks < 1 || rank < 0 || rank >= ranks) return refuse(ncclInvalidArgument, "the rank is not below the ranks");
+  if (id.internal[0] != '/' || id.internal[NCCL_UNIQUE_ID_BYTES - 1] != 0)
+    return refuse(ncclInvalidArgument, "the unique id does not come from the fake's ncclGetUniqueId");
+  const std::optional<bool> blocking = blocking_by(config, true);
+  if (!blocking) return refuse(ncclInvalidArgument, "the configuration was not initialized");
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return refuse(ncclUnhandledCudaError, "there is no device");
+  set_process_rank(rank);
+  return start_joining(handle, std::make_shared<Communicator>(rank, ranks, device, *blocking), id.internal);
+}
+
+// The ranks of `votes` that have the color of `own`, in the order of the new communicator.
+std::vector<int> members(const std::vector<Vote>& votes, int color) {
+  std::vector<int> ranks;
+  for (std::size_t i = 0; i < votes.size(); ++i)
+    if (votes[i].color == color) ranks.push_back(static_cast<int>(i));
+  std::stable_sort(ranks.begin(), ranks.end(), [&](int left, int right) {
+    return votes[static_cast<std::size_t>(left)].key < votes[static_cast<std::size_t>(right)].key;
+  });
+  return ranks;
+}
+
+}  // namespace
+
+ncclResult_t ncclGetVersion(int* version) {
+  if (version == nullptr) return refuse(ncclInvalidArgument, "there is no place for the version");
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  switch (result) {
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error (fake)";
+    case ncclSystemError:
+      return "unhandled system error (fake)";
+    case ncclInternalError:
+      return "internal error (fake)";
+    case ncclInvalidArgument:
+      return "invalid argument (fake)";
+    case ncclInvalidUsage:
+      return "invalid usage (fake)";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error (fake)";
+    case ncclInProgress:
+      return "in progress";
+    default:
+      return "unknown result code";
+  }
+}
+
+const char* ncclGetLastError(ncclComm_t handle) {
+  const auto communicator = find_handle(handle);
+  return communicator && *communicator->words() != 0 ? communicator->words() : last_words().c_str();
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  if (id == nullptr) return refuse(ncclInvalidArgument, "there is no place for the unique id");
+  *id = {};
+  std::snprintf(id->internal, sizeof id->internal, "%s", new_segment_name().c_str());
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t* handle, int ranks, ncclUniqueId id, int rank) {
+  return init(handle, ranks, id, rank, nullptr);
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  return init(handle, ranks, id, rank, config);
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t parent_handle, int color, int key, ncclComm_t* handle, ncclConfig_t* config) {
+  const auto parent = find_handle(parent_handle);
+  if (!parent || handle == nullptr) return refuse(ncclInvalidArgument, "no communicator, or no place for a new one");
+  *handle = nullptr;
+  if (in_group()) return refuse(ncclInvalidUsage, "the fake makes no communicators inside a group");
+  if (const ncclResult_t state = parent->state()) return refuse(usable(state), "the parent is not ready");
+  if (color < 0 && color != NCCL_SPLIT_NOCOLOR) return refuse(ncclInvalidArgument, "a color is not negative");
+  const std::optional<bool> blocking = blocking_by(config, parent->blocking);
+  if (!blocking) return refuse(ncclInvalidArgument, "the configuration was not initialized");
+  const auto votes = parent->vote({color, key});
+  if (!votes) return refuse(ncclInternalError, "the parent was aborted");
+  if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
+  const std::vector<int> ranks = members(*votes, color);
+  const auto rank = std::find(ranks.begin(), ranks.end(), parent->rank) - ranks.begin();
+  const std::string name = parent->name() + "-" + std::to_string(parent->splits()) + "." + std::to_string(color);
+  return start_joining(
+      handle,
+      std::make_shared<Communicator>(static_cast<int>(rank), static_cast<int>(ranks.size()), parent->device, *blocking),
+      name);
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t handle) {
+  const auto communicator = find_handle(handle);
+  if (!communicator) return refuse(ncclInvalidArgument, "no communicator");
+  communicator->finalize();
+  if (communicator->blocking) communicator->drain();
+  return communicator->state();
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t handle) {
+  if (handle == nullptr) return ncclSuccess;
+  const auto communicator = remove_handle(handle);
+  if (!communicator) return refuse(ncclInvalidArgument, "no communicator");
+  communicator->drain();
+  communicator->close();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t handle) {
+  if (handle == nullptr) return ncclSuccess;
+  const auto communicator = remove_handle(handle);
+  if (!communicator) return refuse(ncclInvalidArgument, "no communicator");
+  communicator->abort();
+  communicator->close();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
+  const auto communicator = find_handle(handle);
+  if (!communicator || error == nullptr) return refuse(ncclInvalidArgument, "no communicator, or no place");
+  *error = communicator->state();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommCount(const ncclComm_t handle, int* count) {
+  const auto communicator = find_handle(handle);
+  if (!communicator || count == nullptr) return refuse(ncclInvalidArgument, "no communicator, or no place");
+  *count = communicator->ranks;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommUserRank(const ncclComm_t handle, int* rank) {
+  const auto communicator = find_handle(handle);
+  if (!communicator || rank == nullptr) return refuse(ncclInvalidArgument, "no communicator, or no place");
+  *rank = communicator->rank;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommCuDevice(const ncclComm_t handle, int* device) {
+  const auto communicator = find_handle(handle);
+  if (!communicator || device == nullptr) return refuse(ncclInvalidArgument, "no communicator, or no place");
+  *device = communicator->device;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void** address, std::size_t bytes) {
+  return cudaMalloc(address, bytes) == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, "out of memory");
+}
+
+ncclResult_t ncclMemFree(void* address) {
+  return cudaFree(address) == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, "not an allocation");
+}

@@ -1,0 +1,101 @@
+// One rank's end of a communicator, and the operations that run on it.
+#pragma once
+
+#include <nccl.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/fakes/nccl/faults.hpp"
+#include "tests/fakes/nccl/segment.hpp"
+
+namespace p5::fake_nccl {
+
+struct Operation {
+  enum class Kind : std::uint32_t { all_reduce, all_gather, send, receive };
+  Kind kind = Kind::all_reduce;
+  const unsigned char* input = nullptr;
+  unsigned char* output = nullptr;
+  std::uint64_t count = 0;
+  ncclDataType_t type = ncclInt8;
+  ncclRedOp_t reduction = ncclSum;
+  int peer = 0;
+  std::uint64_t number = 0;  // among the process' operations, from 1; 0 for those that are not counted
+
+  bool pairwise() const { return kind == Kind::send || kind == Kind::receive; }
+};
+
+class Communicator {
+ public:
+  Communicator(int rank_, int ranks_, int device_, bool blocking_)
+      : rank(rank_), ranks(ranks_), device(device_), blocking(blocking_) {}
+
+  const int rank, ranks, device;
+  const bool blocking;
+
+  // Opens the segment and waits for the others. What comes out is also what state() says from now on.
+  ncclResult_t join(const std::string& name);
+  // ncclInProgress while joining or finalizing, an error, or ncclSuccess.
+  ncclResult_t state();
+  std::string name();
+  // All ranks' votes, in the order of ranks; nothing when aborted.
+  std::optional<std::vector<Vote>> vote(Vote own);
+  // The splits so far, this one included.
+  std::uint64_t splits() const { return splits_; }
+
+  // Puts operations, which run at the same time where they are pairwise, behind the stream's work and this
+  // communicator's earlier operations.
+  ncclResult_t enqueue(std::shared_ptr<Communicator> self, std::vector<Operation> operations, cudaStream_t stream);
+  void finalize();
+  // Waits until all that was enqueued has run; not when aborted.
+  void drain();
+  void abort();
+  // Gives back what only a thread may give back that is not a stream's; the last act before the handle goes.
+  void close();
+  bool aborted() const { return aborted_; }
+
+  // The first error stays, with words that live as long as this.
+  void fail(ncclResult_t error, const std::string& words);
+  const char* words();
+
+ private:
+  friend struct Launch;
+  struct Transfer;
+
+  void run(const std::vector<Operation>& operations);
+  // Faults that come before an operation. False: do nothing more.
+  bool survive_faults(const Operation& operation);
+  void wait_for_abort();
+  void run_collective(const Operation& operation);
+  void run_pairwise(const std::vector<Operation>& operations);
+  bool all_reduce(const Operation& operation);
+  bool all_gather(const Operation& operation);
+  bool move(std::vector<Transfer> transfers);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unique_ptr<Segment> segment_;
+  bool joined_ = false;
+  bool finalized_ = false;
+  int outstanding_ = 0;
+  ncclResult_t error_ = ncclSuccess;
+  std::string words_;
+  std::atomic<bool> aborted_ = false;
+  std::uint64_t splits_ = 0;
+  cudaEvent_t order_ = nullptr;                 // after the operations enqueued last
+  std::vector<unsigned char> previous_result_;  // what a stale result consists of
+  std::vector<unsigned char> previous_sent_;
+};
+
+// Sets what ncclGetLastError says in this thread, and prints it.
+ncclResult_t refuse(ncclResult_t result, const std::string& words);
+
+}  // namespace p5::fake_nccl

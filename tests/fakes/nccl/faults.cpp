@@ -1,0 +1,119 @@
+// Reads P5BENCH_FAKE and counts the operations that it speaks of.
+#include "tests/fakes/nccl/faults.hpp"
+
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <iterator>
+#include <sstream>
+#include <string_view>
+
+namespace p5::fake_nccl {
+
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+template <class Value>
+bool read_number(std::string_view text, Value& value) {
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return problem == std::errc() && end == text.data() + text.size() && !text.empty() && value >= Value{0};
+}
+
+template <class Choice, std::size_t count>
+bool read_name(std::string_view text, const std::string_view (&names)[count], Choice& choice) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (names[i] != text) continue;
+    choice = static_cast<Choice>(i);
+    return true;
+  }
+  return false;
+}
+
+constexpr std::string_view kinds[] = {"hang", "crash", "wrong", "async", "oom", "slow", "join-hang", "join-crash"};
+constexpr std::string_view whats[] = {"element", "bit", "stale", "nothing"};
+
+bool read_key(std::string_view key, std::string_view value, Fault& fault) {
+  if (key == "rank") return read_number(value, fault.rank);
+  if (key == "us") return read_number(value, fault.microseconds);
+  if (key == "what") return read_name(value, whats, fault.what);
+  if (key != "operation") return false;
+  fault.onwards = value.ends_with('+');
+  if (fault.onwards) value.remove_suffix(1);
+  return read_number(value, fault.operation) && fault.operation > 0;
+}
+
+bool needs_operation(Fault::Kind kind) {
+  return kind == Fault::Kind::hang || kind == Fault::Kind::crash || kind == Fault::Kind::wrong ||
+         kind == Fault::Kind::async;
+}
+
+std::optional<Fault> parse_fault(const std::string& text) {
+  Fault fault;
+  const std::vector<std::string> parts = split(text, ':');
+  if (parts.size() < 2 || !read_name(parts[0], kinds, fault.kind)) return std::nullopt;
+  bool has_rank = false;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::size_t equals = parts[i].find('=');
+    if (equals == std::string::npos) return std::nullopt;
+    const std::string key = parts[i].substr(0, equals);
+    if (!read_key(key, std::string_view(parts[i]).substr(equals + 1), fault)) return std::nullopt;
+    has_rank = has_rank || key == "rank";
+  }
+  if (!has_rank || needs_operation(fault.kind) != (fault.operation > 0)) return std::nullopt;
+  return fault;
+}
+
+std::atomic<int>& rank_of_process() {
+  static std::atomic<int> rank = -1;
+  return rank;
+}
+
+}  // namespace
+
+std::optional<Fault> Faults::find(Fault::Kind kind, int rank) const {
+  for (const Fault& fault : all)
+    if (fault.kind == kind && fault.rank == rank) return fault;
+  return std::nullopt;
+}
+
+std::optional<Fault> Faults::find(Fault::Kind kind, int rank, std::uint64_t operation) const {
+  for (const Fault& fault : all)
+    if (fault.kind == kind && fault.hits(rank, operation)) return fault;
+  return std::nullopt;
+}
+
+Faults parse_faults(const std::string& text) {
+  Faults faults;
+  for (const std::string& part : split(text, ',')) {
+    if (const auto fault = parse_fault(part))
+      faults.all.push_back(*fault);
+    else
+      faults.problem = "P5BENCH_FAKE: '" + part + "' is no fault such as hang:rank=1:operation=3";
+  }
+  return faults;
+}
+
+const Faults& faults() {
+  static const Faults& all = *new Faults(parse_faults(std::getenv("P5BENCH_FAKE") ? std::getenv("P5BENCH_FAKE") : ""));
+  return all;
+}
+
+int process_rank() { return rank_of_process().load(); }
+
+void set_process_rank(int rank) {
+  int none = -1;
+  rank_of_process().compare_exchange_strong(none, rank);
+}
+
+std::uint64_t next_operation() {
+  static std::atomic<std::uint64_t> operations = 0;
+  return ++operations;
+}
+
+}  // namespace p5::fake_nccl

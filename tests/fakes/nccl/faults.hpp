@@ -1,0 +1,44 @@
+// What the fake NCCL is told to do wrong: the variable P5BENCH_FAKE, as the README beside it describes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace p5::fake_nccl {
+
+struct Fault {
+  enum class Kind { hang, crash, wrong, async, oom, slow, join_hang, join_crash };
+  enum class What { element, bit, stale, nothing };
+  Kind kind = Kind::hang;
+  int rank = 0;
+  std::uint64_t operation = 0;  // counted from 1
+  bool onwards = false;         // that operation and all after it
+  What what = What::element;
+  std::uint64_t microseconds = 0;
+
+  bool hits(int at_rank, std::uint64_t at_operation) const {
+    return rank == at_rank && (onwards ? at_operation >= operation : at_operation == operation);
+  }
+};
+
+struct Faults {
+  std::vector<Fault> all;
+  std::string problem;  // why the text makes no sense; empty mostly
+
+  std::optional<Fault> find(Fault::Kind kind, int rank) const;
+  std::optional<Fault> find(Fault::Kind kind, int rank, std::uint64_t operation) const;
+};
+
+Faults parse_faults(const std::string& text);
+// Those of this process, read once.
+const Faults& faults();
+
+// A process stands for one rank: that of the first communicator which it joined. -1 before.
+int process_rank();
+void set_process_rank(int rank);
+// The number of the next operation of this process: 1, 2, ...
+std::uint64_t next_operation();
+
+}  // namespace p5::fake_nccl

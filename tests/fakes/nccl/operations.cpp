@@ -1,0 +1,234 @@
+// What operations do when a stream reaches them: bytes go through the pipes, all directions at once, and every wait
+// ends with an abort.
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "tests/fakes/nccl/communicator.hpp"
+#include "tests/fakes/nccl/reduce.hpp"
+
+namespace p5::fake_nccl {
+
+namespace {
+
+// Goes before the bytes of each transfer, so that ranks that do different things are found out.
+struct Label {
+  std::uint32_t kind = 0;
+  std::uint32_t type = 0;
+  std::uint32_t reduction = 0;
+  std::uint32_t nothing = 0;  // no bytes follow, and the receiver leaves its buffer alone
+  std::uint64_t bytes = 0;
+
+  bool matches(const Label& other) const {
+    return kind == other.kind && type == other.type && reduction == other.reduction && bytes == other.bytes;
+  }
+};
+
+std::uint64_t bytes_of(const Operation& operation) { return operation.count * size_of(operation.type); }
+
+Label label_of(const Operation& operation, std::uint64_t bytes) {
+  Label label;
+  // Ends of a pair may name different types, if only the bytes agree.
+  label.kind = static_cast<std::uint32_t>(operation.pairwise() ? Operation::Kind::send : operation.kind);
+  if (!operation.pairwise()) label.type = static_cast<std::uint32_t>(operation.type);
+  if (operation.kind == Operation::Kind::all_reduce) label.reduction = static_cast<std::uint32_t>(operation.reduction);
+  label.bytes = bytes;
+  return label;
+}
+
+void corrupt(unsigned char* data, const Operation& operation, std::uint64_t bytes, Fault::What what) {
+  if (bytes == 0) return;
+  const std::uint64_t element = size_of(operation.type);
+  unsigned char* middle = data + bytes / element / 2 * element;
+  if (what == Fault::What::bit) {
+    *middle ^= 1;
+  } else if (what == Fault::What::element) {
+    for (std::uint64_t i = 0; i < element; ++i) middle[i] ^= 0x55;
+  }
+}
+
+}  // namespace
+
+// One direction between two ranks. Label and bytes move as far as the pipe allows.
+struct Communicator::Transfer {
+  bool sends = false;
+  int peer = 0;
+  unsigned char* data = nullptr;  // only read when it sends
+  Label label;
+  Label received;
+  std::uint64_t moved = 0;  // of label and bytes together
+
+  std::uint64_t length() const {
+    const bool nothing = sends ? label.nothing : received.nothing;
+    return sizeof(Label) + (nothing ? 0 : label.bytes);
+  }
+  bool done() const { return moved >= sizeof(Label) && moved == length(); }
+  bool mismatched() const { return !sends && moved >= sizeof(Label) && !received.matches(label); }
+
+  // Whether anything moved.
+  bool advance(Pipe& pipe) {
+    const std::uint64_t before = moved;
+    if (moved < sizeof(Label)) {
+      unsigned char* at = reinterpret_cast<unsigned char*>(sends ? &label : &received) + moved;
+      moved += sends ? pipe.write(at, sizeof(Label) - moved) : pipe.read(at, sizeof(Label) - moved);
+    }
+    if (moved >= sizeof(Label) && !mismatched() && !done()) {
+      unsigned char* at = data + (moved - sizeof(Label));
+      moved += sends ? pipe.write(at, length() - moved) : pipe.read(at, length() - moved);
+    }
+    return moved != before;
+  }
+};
+
+bool Communicator::move(std::vector<Transfer> transfers) {
+  for (;;) {
+    const std::uint32_t seen = segment_->member(rank).doorbell.load();
+    if (aborted_) return false;
+    bool progress = false, pending = false;
+    std::vector<bool> taken(2 * static_cast<std::size_t>(ranks));  // a pipe serves its transfers in order
+    for (Transfer& transfer : transfers) {
+      const std::size_t direction = 2 * static_cast<std::size_t>(transfer.peer) + transfer.sends;
+      if (transfer.done() || taken[direction]) continue;
+      taken[direction] = pending = true;
+      const int from = transfer.sends ? rank : transfer.peer, to = transfer.sends ? transfer.peer : rank;
+      if (!transfer.advance(segment_->pipe(from, to))) continue;
+      progress = true;
+      if (transfer.peer != rank) segment_->ring(transfer.peer);
+      if (!transfer.mismatched()) continue;
+      fail(ncclInvalidUsage, "rank " + std::to_string(transfer.peer) + " performs another operation: it sends " +
+                                 std::to_string(transfer.received.bytes) + " bytes where " +
+                                 std::to_string(transfer.label.bytes) + " are expected, or differs in kind or type");
+      wait_for_abort();
+      return false;
+    }
+    if (!pending) return true;
+    if (!progress) segment_->wait(rank, seen);
+  }
+}
+
+bool Communicator::survive_faults(const Operation& operation) {
+  if (operation.number == 0) return true;
+  const int process = process_rank();
+  if (const auto slow = faults().find(Fault::Kind::slow, process)) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::microseconds(slow->microseconds), [this] { return aborted_.load(); });
+  }
+  if (faults().find(Fault::Kind::crash, process, operation.number)) raise(SIGSEGV);
+  const bool breaks = faults().find(Fault::Kind::async, process, operation.number).has_value();
+  if (breaks) {
+    segment_->header().broken = rank + 1;
+    fail(ncclSystemError, "the connection is broken, as P5BENCH_FAKE wants it");
+  }
+  if (breaks || faults().find(Fault::Kind::hang, process, operation.number)) wait_for_abort();
+  return !aborted_;
+}
+
+void Communicator::run(const std::vector<Operation>& operations) {
+  std::vector<Operation> pairs;
+  for (const Operation& operation : operations) {
+    if (!survive_faults(operation)) return;
+    if (operation.pairwise()) pairs.push_back(operation);
+  }
+  for (const Operation& operation : operations)
+    if (!operation.pairwise()) run_collective(operation);
+  if (!pairs.empty()) run_pairwise(pairs);
+}
+
+void Communicator::run_collective(const Operation& operation) {
+  std::uint64_t bytes = bytes_of(operation);
+  if (operation.kind == Operation::Kind::all_gather) bytes *= static_cast<std::uint64_t>(ranks);
+  const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number);
+  std::vector<unsigned char> before;
+  if (wrong) before.assign(operation.output, operation.output + bytes);
+  if (!(operation.kind == Operation::Kind::all_gather ? all_gather(operation) : all_reduce(operation))) return;
+  std::vector<unsigned char> result;
+  if (faults().find(Fault::Kind::wrong, process_rank())) result.assign(operation.output, operation.output + bytes);
+  if (wrong) {
+    const bool stale = wrong->what == Fault::What::stale && previous_result_.size() == bytes;
+    const bool unwritten = wrong->what == Fault::What::nothing || wrong->what == Fault::What::stale;
+    if (stale)
+      std::copy(previous_result_.begin(), previous_result_.end(), operation.output);
+    else if (unwritten)
+      std::copy(before.begin(), before.end(), operation.output);
+    corrupt(operation.output, operation, bytes, wrong->what);
+  }
+  previous_result_ = std::move(result);
+}
+
+bool Communicator::all_gather(const Operation& operation) {
+  const std::uint64_t bytes = bytes_of(operation);
+  if (bytes > 0) std::memmove(operation.output + rank * bytes, operation.input, bytes);
+  std::vector<Transfer> transfers;
+  for (int step = 1; step < ranks; ++step) {
+    const int peer = (rank + step) % ranks;
+    transfers.push_back({true, peer, const_cast<unsigned char*>(operation.input), label_of(operation, bytes), {}, 0});
+    transfers.push_back({false, peer, operation.output + peer * bytes, label_of(operation, bytes), {}, 0});
+  }
+  return move(std::move(transfers));
+}
+
+// Block by block: each rank reduces one part of the block and sends it to all.
+bool Communicator::all_reduce(const Operation& operation) {
+  const std::uint64_t element = size_of(operation.type), total = bytes_of(operation);
+  const std::uint64_t ranks_wide = static_cast<std::uint64_t>(ranks);
+  const std::uint64_t block = ranks_wide * (256 << 10);
+  std::vector<unsigned char> parts(ranks_wide * (256 << 10));
+  for (std::uint64_t begin = 0; begin == 0 || begin < total; begin += block) {
+    const std::uint64_t elements = std::min(block, total - begin) / element;
+    const auto offset = [&](int part) { return elements * static_cast<std::uint64_t>(part) / ranks_wide * element; };
+    const auto size = [&](int part) { return offset(part + 1) - offset(part); };
+    const std::uint64_t own = size(rank);
+    const auto part_of = [&](int from) { return parts.data() + static_cast<std::uint64_t>(from) * own; };
+    std::vector<Transfer> transfers;
+    for (int step = 0; step < ranks; ++step) {
+      const int peer = (rank + step) % ranks;
+      auto* data = const_cast<unsigned char*>(operation.input) + begin + offset(peer);
+      transfers.push_back({true, peer, data, label_of(operation, size(peer)), {}, 0});
+      transfers.push_back({false, peer, part_of(peer), label_of(operation, own), {}, 0});
+    }
+    if (!move(std::move(transfers))) return false;
+    const std::uint64_t count = own / element;
+    for (int from = 0; from < ranks; ++from) prepare(part_of(from), count, operation.type, operation.reduction, ranks);
+    unsigned char* sum = part_of(rank);
+    for (int step = 1; step < ranks; ++step)
+      accumulate(sum, part_of((rank + step) % ranks), count, operation.type, operation.reduction);
+    complete(sum, count, operation.type, operation.reduction, ranks);
+    transfers.clear();
+    for (int step = 0; step < ranks; ++step) {
+      const int peer = (rank + step) % ranks;
+      transfers.push_back({true, peer, sum, label_of(operation, own), {}, 0});
+      transfers.push_back(
+          {false, peer, operation.output + begin + offset(peer), label_of(operation, size(peer)), {}, 0});
+    }
+    if (!move(std::move(transfers))) return false;
+  }
+  return true;
+}
+
+void Communicator::run_pairwise(const std::vector<Operation>& operations) {
+  std::vector<Transfer> transfers;
+  std::vector<std::vector<unsigned char>> altered;  // what is sent instead
+  altered.reserve(operations.size());
+  for (const Operation& operation : operations) {
+    const std::uint64_t bytes = bytes_of(operation);
+    const bool sends = operation.kind == Operation::Kind::send;
+    Transfer transfer{sends, operation.peer, operation.output, label_of(operation, bytes), {}, 0};
+    if (sends) transfer.data = const_cast<unsigned char*>(operation.input);
+    if (sends && faults().find(Fault::Kind::wrong, process_rank())) {
+      std::vector<unsigned char> right(operation.input, operation.input + bytes);
+      if (const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number)) {
+        const bool stale = wrong->what == Fault::What::stale && previous_sent_.size() == bytes;
+        transfer.label.nothing = !stale && wrong->what >= Fault::What::stale;
+        altered.push_back(stale ? previous_sent_ : right);
+        corrupt(altered.back().data(), operation, bytes, wrong->what);
+        transfer.data = altered.back().data();
+      }
+      previous_sent_ = std::move(right);
+    }
+    transfers.push_back(transfer);
+  }
+  move(std::move(transfers));
+}
+
+}  // namespace p5::fake_nccl

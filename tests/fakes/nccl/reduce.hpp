@@ -1,0 +1,20 @@
+// Reductions of all types and operations, rounded to the type at every step as a GPU does.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+
+namespace p5::fake_nccl {
+
+// Bytes of an element; 0 for an unknown type.
+std::size_t size_of(ncclDataType_t type);
+// Whether the fake can reduce this: all built-in operations of all types but the 8-bit floats.
+bool reducible(ncclDataType_t type, ncclRedOp_t operation);
+
+// Averages of floats multiply each input by 1/ranks before summing, those of integers divide the sum.
+void prepare(void* data, std::size_t count, ncclDataType_t type, ncclRedOp_t operation, int ranks);
+void accumulate(void* total, const void* addend, std::size_t count, ncclDataType_t type, ncclRedOp_t operation);
+void complete(void* total, std::size_t count, ncclDataType_t type, ncclRedOp_t operation, int ranks);
+
+}  // namespace p5::fake_nccl

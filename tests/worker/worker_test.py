@@ -1,0 +1,241 @@
+"""The real worker for NCCL on fakes of CUDA and NCCL, several processes at a time, driven over its protocol."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from workers import BYTES, FAKES, OPERATIONS_TO_JOIN, PROGRAM, Worker, Workers, case, skip_unless_built
+
+OPS = ("sum", "prod", "min", "max", "avg")
+PATTERNS = ("one_way", "both_ways", "ping_pong")
+
+
+def wrong(verifications):
+    return [each["wrong_elements"] for each in verifications]
+
+
+def runs(process):
+    """Whether there is such a process, and not only its exit status that nobody has read."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Protocol(unittest.TestCase):
+    def test_says_what_its_device_is(self):
+        with Workers(2, join=False) as workers:
+            first, second = workers.identities
+            self.assertRegex(first["device_uuid"], r"^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+            self.assertNotEqual(first["device_uuid"], second["device_uuid"])
+            self.assertRegex(first["pci_address"], r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.0$")
+            self.assertRegex(first["library"], r"^NCCL 2\.\d+\.\d+$")
+            self.assertIn("libnccl", first["library_path"])
+            self.assertGreater(first["total_memory"], 0)
+            self.assertLessEqual(first["free_memory"], first["total_memory"])
+
+    def test_ranks_beyond_the_devices_start_again_at_the_first(self):
+        with Workers(2, join=False) as workers:
+            third = Worker({"P5BENCH_FAKE_GPUS": "2"})
+            try:
+                self.assertEqual(third.ask("identify", local_rank=2)["device_uuid"],
+                                 workers.identities[0]["device_uuid"])
+            finally:
+                third.end()
+
+    def test_tells_the_environment_that_the_library_saw_and_not_what_it_set_itself(self):
+        worker = Worker({"NCCL_ALGO": "Ring", "SECRET_TOKEN": "x"})
+        try:
+            worker.ask("identify", local_rank=0)
+            reply = worker.ask("join", id=worker.ask("unique_id")["id"], rank=0, ranks=1)
+            self.assertEqual(reply["environment"]["NCCL_ALGO"], "Ring")
+            self.assertNotIn("SECRET_TOKEN", reply["environment"])
+            self.assertFalse([name for name in reply["environment"] if name.startswith("NCCL_DEBUG")])
+        finally:
+            worker.end()
+
+    def test_answers_in_the_epoch_of_the_order_and_counts_orders(self):
+        worker = Worker()
+        try:
+            worker.send("identify", epoch=7, local_rank=0)
+            worker.receive()
+            self.assertEqual(worker.last_epoch, 7)
+            self.assertEqual(worker.orders(), 1)
+        finally:
+            worker.end()
+
+    def test_an_order_that_makes_no_sense_is_an_error_and_the_worker_lives_on(self):
+        with Workers(1) as workers:
+            self.assertIn("no order", workers.ask("dance")[0]["error"])
+            self.assertIn("before it", workers.ask("sample", round=0)[0]["error"])
+            self.assertIn("error", workers.ask("open")[0])
+            self.assertIn("CUDA graphs", workers.open(case("all_reduce", 4, 1, cuda_graph=True))[0]["error"])
+            self.assertEqual(wrong(workers.measure(case("all_reduce", 4, 1))[0]), [0])
+
+    def test_signals_that_reach_the_whole_group_do_not_end_it(self):
+        with Workers(1) as workers:
+            for each in (signal.SIGINT, signal.SIGTERM):
+                workers.all[0].process.send_signal(each)
+            self.assertEqual(wrong(workers.measure(case("all_reduce", 4, 1))[0]), [0])
+
+    def test_ends_on_quit_and_when_the_connection_closes(self):
+        with Workers(2) as workers:
+            workers.all[0].send("quit")
+            workers.all[1].socket.close()
+            self.assertEqual([each.process.wait(30) for each in workers.all], [0, 0])
+
+    def test_started_by_hand_it_says_that_p5bench_starts_it(self):
+        done = subprocess.run([PROGRAM], env={**os.environ, "LD_LIBRARY_PATH": str(FAKES)}, capture_output=True,
+                              text=True, timeout=30, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("start p5bench instead", done.stderr)
+
+
+class Slots(unittest.TestCase):
+    def test_as_many_as_fit_the_memory_at_least_one_at_most_twenty(self):
+        with Workers(1) as workers:
+            def slots(elements, memory, **more):
+                reply = workers.open(case("all_reduce", elements, 1, **more), memory=memory)[0]
+                workers.good("close")
+                return reply["slots"]
+            self.assertEqual(slots(2, 64 << 20), 20)
+            self.assertEqual(slots(1 << 20, 20 << 20), 2)  # 4 MiB in, 4 MiB out, guards
+            self.assertEqual(slots(1 << 20, 20 << 20, in_place=True), 4)
+            self.assertEqual(slots(1 << 20, 1), 1)
+
+    def test_more_operations_than_slots_is_an_error(self):
+        with Workers(1) as workers:
+            workers.open(case("all_reduce", 1 << 20, 1), memory=20 << 20)
+            reply = workers.ask("sample", round=0, latency=False, operations=3, samples=1, poison_last=False)[0]
+            self.assertIn("3 operations in 2 slots", reply["error"])
+
+
+class Results(unittest.TestCase):
+    """Right data is found to be right, in each collective, type and operation; odd sizes cross block borders."""
+
+    def all_right(self, workers, each, rounds=None):
+        verifications, seconds = workers.measure(each, rounds)
+        with self.subTest(case=each, ranks=workers.ranks):
+            self.assertEqual(wrong(verifications), [0] * len(verifications), verifications)
+        return seconds
+
+    def test_all_types_and_operations(self):
+        for ranks in (1, 2, 3, 4):
+            with Workers(ranks) as workers:
+                for type_name, op in itertools.product(BYTES, OPS):
+                    self.all_right(workers, case("all_reduce", 1025, ranks, type_name, op))
+                for type_name in BYTES:
+                    self.all_right(workers, case("all_gather", 515, ranks, type_name))
+
+    def test_in_place(self):
+        for ranks in (1, 2, 3):
+            with Workers(ranks) as workers:
+                for collective in ("all_reduce", "all_gather"):
+                    self.all_right(workers, case(collective, 1027, ranks, in_place=True))
+
+    def test_eight_ranks(self):
+        with Workers(8) as workers:
+            self.all_right(workers, case("all_reduce", 4099, 8, "bfloat16", "avg"))
+            self.all_right(workers, case("all_gather", 1, 8, "int8"))
+
+    def test_messages_between_pairs_while_others_pause(self):
+        rounds = [[[0, 1]], [[2, 0]], [[1, 2]]]
+        with Workers(3) as workers:
+            for pattern in PATTERNS:
+                seconds = self.all_right(workers, case("p2p", 77, 2, "float16", pattern=pattern), rounds)
+                self.assertEqual(seconds[0][2], [None, None])  # rank 2 in the first round
+                for each in seconds[0][:2]:
+                    self.assertTrue(all(value > 0 for value in each), each)
+
+    def test_groups_work_at_the_same_time_each_on_its_own(self):
+        with Workers(4) as workers:
+            for collective in ("all_reduce", "all_gather"):
+                self.all_right(workers, case(collective, 100, 2), [[[0, 1], [2, 3]], [[0, 2], [1, 3]]])
+
+    def test_a_group_may_leave_ranks_out_and_have_its_own_order(self):
+        with Workers(3) as workers:
+            self.all_right(workers, case("all_gather", 100, 2), [[[2, 0]]])
+            self.all_right(workers, case("all_gather", 100, 3), [[[2, 0, 1]]])
+
+
+class Faults(unittest.TestCase):
+    def test_wrong_data_is_counted_and_the_first_of_it_shown(self):
+        with Workers(2, f"wrong:rank=1:operation={OPERATIONS_TO_JOIN + 1}+:what=element") as workers:
+            verifications, _ = workers.measure(case("all_reduce", 1000, 2, "int32"))
+            self.assertEqual(verifications[0]["wrong_elements"], 0)
+            self.assertGreater(verifications[1]["wrong_elements"], 0)
+            first = verifications[1]["first"]
+            self.assertEqual(first["rank"], 1)
+            self.assertLess(first["offset"], 1000)
+            self.assertNotEqual(int(first["wanted"]), int(first["got"]))
+            self.assertFalse(first["guard"])
+
+    def test_a_single_bit_and_data_of_another_operation_are_wrong(self):
+        for what in ("bit", "stale", "nothing"):
+            with Workers(2, f"wrong:rank=0:operation={OPERATIONS_TO_JOIN + 1}+:what={what}") as workers:
+                for in_place in (False, True):
+                    verifications, _ = workers.measure(case("all_gather", 500, 2, "float32", in_place=in_place))
+                    with self.subTest(what=what, in_place=in_place):
+                        self.assertGreater(verifications[0]["wrong_elements"], 0)
+                        self.assertEqual(verifications[1]["wrong_elements"], 0)
+
+    def test_an_error_that_nccl_reports_meanwhile_ends_the_wait(self):
+        with Workers(2, f"async:rank=1:operation={OPERATIONS_TO_JOIN + 1}") as workers:
+            workers.open(case("all_reduce", 100, 2))
+            workers.all[1].send("warm_up", round=0, operations=1)
+            workers.all[0].send("warm_up", round=0, operations=1)
+            self.assertIn("NCCL, while an operation ran", workers.all[1].receive()["error"])
+            self.assertIn("start a new one", workers.all[1].ask("close")["error"])
+
+    def test_memory_that_is_not_there_is_an_error_and_a_smaller_case_works(self):
+        with Workers(1) as workers:
+            reply = workers.open(case("all_reduce", 1 << 30, 1), memory=8 << 30)[0]
+            self.assertIn("bytes", reply["error"])
+            self.assertEqual(wrong(workers.measure(case("all_reduce", 100, 1))[0]), [0])
+
+    def test_the_page_shows_how_far_the_device_came_when_the_worker_hangs(self):
+        with Workers(2, f"hang:rank=1:operation={OPERATIONS_TO_JOIN + 3}") as workers:
+            workers.open(case("all_reduce", 100, 2))
+            for worker in workers.all:
+                worker.send("warm_up", round=0, operations=5)
+            until = time.monotonic() + 30
+            while workers.all[1].completed() < 2 and time.monotonic() < until:
+                time.sleep(0.01)
+            self.assertEqual(workers.all[1].completed(), 2)
+
+    def test_memory_beside_the_buffers_that_was_overwritten_is_found(self):
+        with Workers(1) as workers:
+            # An output that is ten elements shorter than what the operation writes.
+            each = {**case("all_reduce", 110, 1, "int32"), "output_elements": 100}
+            found = workers.measure(each)[0][0]
+            self.assertTrue(found["first"]["guard"])
+            self.assertEqual((found["first"]["rank"], found["first"]["offset"]), (0, 400))
+            self.assertEqual(found["first"]["wanted"], "guard byte 0xdb")
+            self.assertGreater(found["wrong_elements"], 30)  # bytes, of which a few may be what they were by chance
+
+    def test_a_hanging_worker_ends_when_its_supervisor_is_killed(self):
+        script = ("from workers import Workers, case; import time\n"
+                  f"jobs = Workers(1, 'hang:rank=0:operation={OPERATIONS_TO_JOIN + 1}')\n"
+                  "jobs.open(case('all_reduce', 100, 1)); jobs.all[0].send('warm_up', round=0, operations=1)\n"
+                  "print(jobs.all[0].process.pid, flush=True); time.sleep(600)")
+        supervisor = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
+                                      cwd=os.path.dirname(os.path.abspath(__file__)))
+        with supervisor.stdout:
+            worker = int(supervisor.stdout.readline())
+        self.assertTrue(runs(worker))
+        supervisor.kill()
+        supervisor.wait()
+        until = time.monotonic() + 30
+        while runs(worker) and time.monotonic() < until:
+            time.sleep(0.01)
+        self.assertFalse(runs(worker))
+
+
+if __name__ == "__main__":
+    skip_unless_built()
+    unittest.main(verbosity=2)

@@ -1,0 +1,165 @@
+"""Drives worker programs as a supervisor does: one process for each rank, orders down a socket pair, replies up."""
+
+import fcntl
+import json
+import mmap
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+BUILD = pathlib.Path(os.environ["P5BENCH_BUILD"])
+PROGRAM = BUILD / "p5bench-worker-nccl"
+FAKES = BUILD / "tests" / "fakes"
+
+MAGIC, VERSION = 0x70356231, 1
+HEADER = struct.Struct("=4I")
+PATIENCE_S = 60
+# Operations that a worker performs while it joins: the all-reduce that connects all ranks.
+OPERATIONS_TO_JOIN = 1
+
+BYTES = {"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "float16": 2, "bfloat16": 2,
+         "float32": 4, "float64": 8}
+
+
+def skip_unless_built():
+    """Ends the test program as skipped where the worker or the fakes could not be built."""
+    missing = [str(each) for each in (PROGRAM, FAKES / "libcudart.so.13", FAKES / "libnccl.so.2") if not each.exists()]
+    if missing:
+        print("skipped: the NCCL worker needs CUDA 13 and NCCL to be built; missing: " + ", ".join(missing))
+        sys.exit(77)
+
+
+class Worker:
+    """One worker process and our end of its socket pair."""
+
+    def __init__(self, environment=(), epoch=0):
+        self.epoch = epoch
+        self.socket, theirs = socket.socketpair()
+        self.socket.settimeout(PATIENCE_S)
+        page = os.memfd_create("page")
+        os.ftruncate(page, mmap.PAGESIZE)
+        self.page = mmap.mmap(page, mmap.PAGESIZE)
+        # High numbers first, so that putting one in its place does not overwrite the other.
+        high = [fcntl.fcntl(each, fcntl.F_DUPFD, 20) for each in (theirs.fileno(), page)]
+
+        def place_descriptors():
+            os.dup2(high[0], 3)
+            os.dup2(high[1], 4)
+
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_", "P5BENCH_"))}
+        variables.update({"LD_LIBRARY_PATH": str(FAKES)}, **dict(environment))
+        self.process = subprocess.Popen([PROGRAM], env=variables, preexec_fn=place_descriptors, close_fds=False)
+        for each in (*high, page):
+            os.close(each)
+        theirs.close()
+
+    def send(self, name, epoch=None, **order):
+        text = json.dumps({"order": name, **order}).encode()
+        self.socket.sendall(HEADER.pack(MAGIC, VERSION, self.epoch if epoch is None else epoch, len(text)) + text)
+
+    def receive(self):
+        magic, version, epoch, length = HEADER.unpack(self._read(HEADER.size))
+        assert (magic, version) == (MAGIC, VERSION)
+        self.last_epoch = epoch
+        return json.loads(self._read(length))
+
+    def ask(self, name, **order):
+        self.send(name, **order)
+        return self.receive()
+
+    def _read(self, count):
+        data = b""
+        while len(data) < count:
+            part = self.socket.recv(count - len(data))
+            if not part:
+                raise ConnectionError("the worker closed the connection")
+            data += part
+        return data
+
+    def completed(self):
+        return struct.unpack_from("=Q", self.page, 0)[0]
+
+    def orders(self):
+        return struct.unpack_from("=Q", self.page, 16)[0]
+
+    def end(self):
+        self.socket.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.page.close()
+
+
+class Workers:
+    """All ranks of a job, joined."""
+
+    def __init__(self, ranks, fault="", join=True):
+        self.ranks = ranks
+        environment = {"P5BENCH_FAKE": fault} if fault else {}
+        self.all = [Worker(environment) for _ in range(ranks)]
+        self.identities = [self.all[rank].ask("identify", local_rank=rank) for rank in range(ranks)]
+        if join:
+            self.join_replies = self.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for worker in self.all:
+            worker.end()
+
+    def join(self):
+        unique_id = self.all[0].ask("unique_id")["id"]
+        for rank, worker in enumerate(self.all):
+            worker.send("join", id=unique_id, rank=rank, ranks=self.ranks)
+        return [worker.receive() for worker in self.all]
+
+    def ask(self, name, **order):
+        """The same order to all ranks; their replies."""
+        for worker in self.all:
+            worker.send(name, **order)
+        return [worker.receive() for worker in self.all]
+
+    def good(self, name, **order):
+        """The same, and none may have failed."""
+        replies = self.ask(name, **order)
+        for rank, reply in enumerate(replies):
+            assert reply.get("ok") is True, f"{name} at rank {rank}: {reply}"
+        return replies
+
+    def open(self, case, rounds=None, memory=64 << 20):
+        """`rounds`: the groups of each round; by default one round with all ranks as its group."""
+        rounds = [[list(range(self.ranks))]] if rounds is None else rounds
+        for rank, worker in enumerate(self.all):
+            groups = [next((group for group in each if rank in group), None) for each in rounds]
+            worker.send("open", case=case, groups=groups, memory=memory)
+        return [worker.receive() for worker in self.all]
+
+    def measure(self, case, rounds=None, operations=2, samples=2, **options):
+        """A whole case; the verifications of all ranks in all rounds, and the times."""
+        slots = [reply["slots"] for reply in self.open(case, rounds, **options)]
+        assert len(set(slots)) == 1, slots
+        operations = min(operations, slots[0])
+        verifications, seconds = [], []
+        for number in range(len(rounds) if rounds else 1):
+            self.good("warm_up", round=number, operations=1)
+            for latency in (True, False):
+                replies = self.good("sample", round=number, latency=latency, samples=samples, poison_last=True,
+                                    operations=1 if latency else operations)
+                seconds.append([reply["seconds"] for reply in replies])
+            verifications += self.good("verify", round=number)
+        self.good("close")
+        return verifications, seconds
+
+
+def case(collective, elements, ranks, type_name="float32", op=None, pattern="", in_place=False, **more):
+    """A case as the protocol writes it; `elements` are those of one rank's input."""
+    outputs = elements * ranks if collective == "all_gather" else elements
+    return {"collective": collective, "pattern": pattern, "bytes": outputs * BYTES[type_name], "type": type_name,
+            "op": op if op or collective != "all_reduce" else "sum", "root": None, "in_place": in_place,
+            "cuda_graph": False, "register": "none", "ranks": ranks, "input_elements": elements,
+            "output_elements": outputs, **more}
