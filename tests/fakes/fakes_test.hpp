@@ -58,8 +58,7 @@ struct Rank {
   }
 };
 
-inline std::vector<int> run_ranks(int ranks, const Environment& environment,
-                                  const std::function<void(Rank&)>& body) {
+inline std::vector<int> run_ranks(int ranks, const Environment& environment, const std::function<void(Rank&)>& body) {
   ncclUniqueId id;
   EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   return run_processes(ranks, environment, [&](int rank) {
