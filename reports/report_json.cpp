@@ -354,7 +354,8 @@ Report report_from_json(const json& j) {
 Report read_report(const std::string& path) {
   std::ifstream file(path);
   // A folder opens like a file and then throws on the first read.
-  if (!file || std::filesystem::is_directory(path)) throw UsageError(fmt::format("'{}' cannot be read; name a report.json", path));
+  if (!file || std::filesystem::is_directory(path))
+    throw UsageError(fmt::format("'{}' cannot be read; name a report.json", path));
   json j;
   try {
     j = json::parse(file);

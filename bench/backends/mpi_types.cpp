@@ -66,8 +66,8 @@ void combine(void* in, void* in_out, int* length, MPI_Datatype*) {
   for (int i = 0; i < *length; ++i) b[i] = combined<T, op>(a[i], b[i]);
 }
 
-// Whether MPI's own operation will not do: it knows no 16-bit floats, and Open MPI's vector instructions saturate sums of
-// 8-bit integers (op/avx; open-mpi/ompi issue 8045, which will not be fixed) where wider types and NCCL wrap.
+// Whether MPI's own operation will not do: it knows no 16-bit floats, and Open MPI's vector instructions saturate sums
+// of 8-bit integers (op/avx; open-mpi/ompi issue 8045, which will not be fixed) where wider types and NCCL wrap.
 bool needs_own_op(DataType type, ReduceOp op) {
   if (type == DataType::float16 || type == DataType::bfloat16) return true;
   return (type == DataType::int8 || type == DataType::uint8) && (op == ReduceOp::sum || op == ReduceOp::avg);

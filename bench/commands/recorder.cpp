@@ -29,8 +29,8 @@ void refuse_in_the_way(const fs::path& link) {
   std::error_code problem;
   const fs::file_status status = fs::symlink_status(link, problem);
   if (fs::exists(status) && !fs::is_symlink(status))
-    throw UsageError(fmt::format("'{}' is in the way of the link to the latest run; move it or name another --out",
-                                 link.string()));
+    throw UsageError(
+        fmt::format("'{}' is in the way of the link to the latest run; move it or name another --out", link.string()));
 }
 
 // A new folder named by the time; two runs within one second get different ones.
