@@ -58,7 +58,7 @@ std::optional<std::string> blame_for_stall(const std::vector<std::string>& parts
   for (const std::string& part : parts) {
     if (part.front() != stalled) continue;
     const Failure each = parse_failure(part);
-    if (behind && each.progress > behind->progress) continue;
+    if (behind && (each.progress > behind->progress || each.rank == behind->rank)) continue;
     several = behind && each.progress == behind->progress;
     if (!several) behind = each;
   }

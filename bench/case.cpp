@@ -33,7 +33,7 @@ std::string_view name_of(Phase phase) {
     case Phase::open:
       return "open";
     case Phase::warm_up:
-      return "warm-up";
+      return "warm_up";
     case Phase::sample:
       return "sample";
     case Phase::verify:

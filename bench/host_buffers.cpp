@@ -63,8 +63,9 @@ std::byte* HostBuffers::input(int slot, const Place& place) const {
 
 std::byte* HostBuffers::output(int slot) const { return outputs_[static_cast<std::size_t>(slot)].get() + guard_bytes; }
 
-void HostBuffers::fill(const Place& place, int round, std::uint64_t count) {
-  fills_ = count;
+void HostBuffers::fill(const Place& place, int round) {
+  // Counted anew in each round: a rank that pauses in one fills less often than its next partner.
+  fills_ = round == round_ ? fills_ + 1 : 1;
   round_ = round;
   poison_outputs();
   with_type(case_.type, [&]<class T>() {

@@ -31,9 +31,8 @@ class HostBuffers {
   std::byte* input(int slot, const Place& place) const;
   std::byte* output(int slot) const;
 
-  // New data for a round; guards are as they were made, outputs poisoned. `count` numbers the fills of a case and has to be
-  // the same in all ranks, so that those that pause count too.
-  void fill(const Place& place, int round, std::uint64_t count);
+  // New data for a round, different in each fill; outputs poisoned. All ranks of the group fill together.
+  void fill(const Place& place, int round);
   void poison_outputs();
   // The outputs of `count` slots from `first` on, wrapping round, and all guards.
   Verification check(const Place& place, int first, int count) const;

@@ -237,6 +237,9 @@ void check_together(const Options& o) {
         "--nodes {} is for --backend sim; real nodes are counted from the ranks that mpirun started", o.nodes));
   if (sim && o.platform.empty())
     throw UsageError("--backend sim needs --platform NAME, such as p5.48xlarge (see `p5bench list platforms`)");
+  const Options defaults;
+  if (!o.sizes.empty() && (o.max_given || o.min != defaults.min || o.factor != defaults.factor))
+    throw UsageError("--sizes stands instead of --min, --max and --factor; leave one or the other out");
   if (o.sizes.empty() && o.max_given && o.min > o.max)
     throw UsageError(fmt::format("--min {} is above --max {}", to_text(o.min), to_text(o.max)));
   const bool reduces =
@@ -251,12 +254,22 @@ void check_together(const Options& o) {
   }
 }
 
+// The option that is none, or else the first word too many; CLI11 hands them back last first. An unknown option's value
+// is a word too many as well, but not the mistake.
+std::string culprit_of(const std::vector<std::string>& extras) {
+  const auto option =
+      std::find_if(extras.rbegin(), extras.rend(), [](const std::string& word) { return word.starts_with("-"); });
+  const std::string& word = option == extras.rend() ? extras.back() : *option;
+  return word.substr(0, word.starts_with("-") ? word.find('=') : std::string::npos);
+}
+
 // Ours instead of CLI11's words where a nearest name helps.
 UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_name() != "ExtrasError")
-    return UsageError(fmt::format("{}. Run `p5bench --help` for the options", error.what()));
+  // Not by its name: that is the name of the program.
   const std::vector<std::string> extras = app.remaining(true);
-  const std::string& culprit = extras.empty() ? error.what() : extras.back();
+  if (!dynamic_cast<const CLI::ExtrasError*>(&error) || extras.empty())
+    return UsageError(fmt::format("{}. Run `p5bench --help` for the options", error.what()));
+  const std::string culprit = culprit_of(extras);
   std::vector<std::string> known;
   if (culprit.starts_with("-")) {
     for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());

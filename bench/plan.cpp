@@ -23,6 +23,17 @@ constexpr int most_pairs = 16384;
 
 double gibibytes(Bytes size) { return static_cast<double>(size.count) / (1 << 30); }
 
+// No machine holds more in one message (64 PiB), and beyond it sums of sizes would no longer fit 64 bits.
+constexpr Bytes largest_message{std::uint64_t{1} << 56};
+
+void refuse_beyond_reason(const std::vector<Bytes>& sizes, bool per_rank, int ranks) {
+  const std::uint64_t parts = per_rank ? static_cast<std::uint64_t>(ranks) : 1;
+  for (Bytes size : sizes)
+    if (size.count > largest_message.count / parts)
+      throw UsageError(fmt::format("a size of {}{} is beyond every machine; lower --max or --sizes", to_text(size),
+                                   per_rank ? fmt::format(" a rank for {} ranks", ranks) : ""));
+}
+
 std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
   std::vector<Bytes> sizes;
   const auto step = static_cast<std::uint64_t>(factor);
@@ -195,6 +206,8 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
     throw UsageError(fmt::format("--root {}: the job has ranks 0 to {}", options.root, maker.ranks() - 1));
   const Bytes wanted = options.max_given ? options.max : default_max(backend_name);
   std::vector<Bytes> sizes = requested_sizes(options, wanted);
+  refuse_beyond_reason(sizes, options.per_rank, maker.ranks());
+  make_groups(options.group, job.node_of_rank);  // refuses what is no group, also where no collective uses it
   maker.add_all(sizes);
   std::string misfit = maker.what_does_not_fit();
   const bool may_lower = options.sizes.empty() && !options.max_given;

@@ -152,7 +152,7 @@ class CaseRun {
     const int operations = choose_operations(round);
     // Each round and quantity gets its part of what is left, so that a quick one leaves more to the next.
     const auto rounds_left = static_cast<double>(case_.rounds->size()) - round;
-    const Seconds part{std::max(0.0, share_.count - since(started_).count) / rounds_left};
+    const Seconds part{std::max(0.0, share_.count - sampling_s_) / rounds_left};
     if (case_.bytes <= options_.latency_up_to) {
       RoundSamples samples(groups, world_.ranks());
       const std::string stopped = take(round, Quantity::latency, 1, {part.count * latency_share}, samples);
@@ -201,6 +201,7 @@ class CaseRun {
           });
       count = static_cast<int>(decode(answer).samples);
     }
+    sampling_s_ += since(start).count;
     return stopped;
   }
 
@@ -284,7 +285,7 @@ class CaseRun {
   const RunnerOptions& options_;
   const Seconds share_;
   Watchdog* watchdog_;
-  const Clock::time_point started_ = Clock::now();
+  double sampling_s_ = 0;  // spent of the share: connections that the first operations make are no fault of the case
   std::unique_ptr<Session> session_;
   Measurement result_;
 };

@@ -1,7 +1,9 @@
 // The report as JSON and back. Rates are decimal GB/s, times microseconds, bytes integers, absent is null.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -30,7 +32,15 @@ Enum parse(const std::array<Enum, count>& all, const std::string& name, std::str
 
 // Not a number has no place in JSON: null.
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
-json microseconds(double seconds) { return number(seconds * 1e6); }
+// To twelve digits: beyond what any clock tells, and a time that is read and written again stays what it was.
+double rounded(double value) {
+  std::array<char, 32> text{};
+  const auto written = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 12);
+  double back = value;
+  std::from_chars(text.data(), written.ptr, back);
+  return back;
+}
+json microseconds(double seconds) { return number(rounded(seconds * 1e6)); }
 template <class T>
 json optional(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
@@ -102,8 +112,9 @@ json series_json(const std::optional<Series>& series, const Case& c, bool rates,
          {"max_us", microseconds(s.max)},
          {"stopped_because", series->stopped_because}};
   if (rates) {
-    j["algbw_gb_per_s"] = number(algorithm_bandwidth(c, {s.median}).count);
-    j["busbw_gb_per_s"] = number(bus_bandwidth(c, {s.median}).count);
+    const Seconds shown{rounded(s.median * 1e6) * 1e-6};  // so that the rate is that of the time beside it
+    j["algbw_gb_per_s"] = number(algorithm_bandwidth(c, shown).count);
+    j["busbw_gb_per_s"] = number(bus_bandwidth(c, shown).count);
   }
   if (with_samples) {
     json& samples = j["samples_us"] = json::array();
@@ -342,7 +353,9 @@ Report report_from_json(const json& j) {
 
 Report read_report(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw UsageError(fmt::format("'{}' cannot be read; name a report.json", path));
+  // A folder opens like a file and then throws on the first read.
+  if (!file || std::filesystem::is_directory(path))
+    throw UsageError(fmt::format("'{}' cannot be read; name a report.json", path));
   json j;
   try {
     j = json::parse(file);

@@ -132,10 +132,9 @@ class MpiSession final : public Session {
 
   Verification verify(int round) override {
     enter(round);
-    if (case_.in_place) ++fills_;
     if (!place_) return {};
     if (!case_.in_place) return buffers_.check(*place_, last_slot_, last_count_);
-    buffers_.fill(*place_, round, fills_);
+    buffers_.fill(*place_, round);
     operations_->run(0, 1);
     return buffers_.check(*place_, 0, 1);
   }
@@ -151,9 +150,8 @@ class MpiSession final : public Session {
       const int color = place_ ? place_->group.front() : MPI_UNDEFINED;
       check(MPI_Comm_split(MPI_COMM_WORLD, color, place_ ? place_->member.rank : 0, &group_));
     }
-    ++fills_;
     if (!place_) return;
-    buffers_.fill(*place_, round, fills_);
+    buffers_.fill(*place_, round);
     operations_.emplace(case_, buffers_, *place_, group_);
   }
 
@@ -167,7 +165,6 @@ class MpiSession final : public Session {
   int rank_ = 0;
   HostBuffers buffers_;
   int round_ = -1;
-  std::uint64_t fills_ = 0;  // alike in all ranks, also in those that pause
   std::optional<Place> place_;
   MPI_Comm group_ = MPI_COMM_NULL;
   std::optional<Operations> operations_;

@@ -24,8 +24,19 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
+// `latest` is ours to move only where it is a link.
+void refuse_in_the_way(const fs::path& link) {
+  std::error_code problem;
+  const fs::file_status status = fs::symlink_status(link, problem);
+  if (fs::exists(status) && !fs::is_symlink(status))
+    throw UsageError(
+        fmt::format("'{}' is in the way of the link to the latest run; move it or name another --out", link.string()));
+}
+
 // A new folder named by the time; two runs within one second get different ones.
 fs::path new_folder(const fs::path& parent) {
+  refuse_in_the_way(parent / "latest");
+  refuse_in_the_way(parent.parent_path() / "latest");
   reports::make_folder(parent);
   std::string stamp = utc_now();
   std::erase_if(stamp, [](char c) { return c == '-' || c == ':'; });

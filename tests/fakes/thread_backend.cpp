@@ -1,0 +1,260 @@
+#include "tests/fakes/thread_backend.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include "bench/error.hpp"
+
+namespace p5::fakes {
+
+namespace {
+
+using Kind = Trouble::Kind;
+
+// How long a rank waits for another. Only a rank that stalls is ever waited for that long.
+constexpr std::chrono::milliseconds patience{1000};
+
+template <class T>
+T combined(ReduceOp op, T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);  // wraps
+    if (op == ReduceOp::prod) return static_cast<T>(x * y);
+    if (op == ReduceOp::min) return std::min(a, b);
+    if (op == ReduceOp::max) return std::max(a, b);
+    return static_cast<T>(x + y);
+  } else {
+    using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    const Wide x = static_cast<Wide>(a), y = static_cast<Wide>(b);
+    if (op == ReduceOp::prod) return T(x * y);
+    if (op == ReduceOp::min) return T(std::min(x, y));
+    if (op == ReduceOp::max) return T(std::max(x, y));
+    return T(x + y);
+  }
+}
+
+template <class T>
+T divided(T sum, int ranks) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(sum / static_cast<T>(ranks));
+  else if constexpr (std::is_same_v<T, double>)
+    return sum / ranks;
+  else
+    return T(static_cast<float>(sum) / static_cast<float>(ranks));
+}
+
+template <class T>
+T element(const std::byte* memory, std::uint64_t i) {
+  T value;
+  std::memcpy(&value, memory + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+class ThreadSession final : public Session {
+ public:
+  ThreadSession(Threads& threads, const Case& c, int rank, bool troubled)
+      : threads_(threads), case_(c), rank_(rank), troubled_(troubled), buffers_(c, threads.slots) {}
+
+  int slots() const override { return buffers_.slots(); }
+
+  void warm_up(int round, int operations) override {
+    enter(round);
+    misbehave(Phase::warm_up);
+    run(0, operations);
+  }
+
+  Times sample(const SampleRequest& request) override {
+    enter(request.round);
+    if (calls_++ > 0) misbehave(Phase::sample);  // the first are a trial that belongs to the warm-up
+    int most = threads_.most_operations;
+    while (request.operations > most && !threads_.most_operations.compare_exchange_weak(most, request.operations)) {
+    }
+    std::vector<double> times;
+    for (int s = 0; s < request.samples; ++s) {
+      if (request.poison_last && s + 1 == request.samples && place_ && !case_.in_place) buffers_.poison_outputs();
+      run(next_, request.operations);
+      last_ = next_;
+      last_count_ = request.operations;
+      next_ = (next_ + request.operations) % buffers_.slots();
+      times.push_back(place_ ? made_up_time() : std::numeric_limits<double>::quiet_NaN());
+    }
+    return {times};
+  }
+
+  Verification verify(int round) override {
+    enter(round);
+    misbehave(Phase::verify);
+    if (case_.in_place) {
+      if (place_) buffers_.fill(*place_, round);
+      run(0, 1);
+      return place_ ? buffers_.check(*place_, 0, 1) : Verification{};
+    }
+    return place_ ? buffers_.check(*place_, last_, last_count_) : Verification{};
+  }
+
+ private:
+  bool lies(Kind kind) const { return troubled_ && threads_.trouble.kind == kind; }
+
+  void misbehave(Phase phase) {
+    if (!troubled_ || threads_.trouble.phase != phase) return;
+    if (lies(Kind::stalls)) return threads_.exchange.stall(rank_);
+    if (!lies(Kind::throws)) return;
+    threads_.exchange.give_up(rank_, "told to throw");
+    throw CaseError("told to throw");
+  }
+
+  double made_up_time() {
+    const double factor = 1 + threads_.spread * static_cast<double>(pattern::hash(1, 0, ++samples_) >> 11) * 0x1p-53;
+    return threads_.operation_s * factor * (lies(Kind::slow) ? 2 : 1);
+  }
+
+  void enter(int round) {
+    if (round == round_) return;
+    round_ = round;
+    place_ = place_in((*case_.rounds)[static_cast<std::size_t>(round)], rank_, case_.root.value_or(0));
+    if (place_) buffers_.fill(*place_, round);
+    threads_.exchange.publish(rank_, &buffers_, place_);
+  }
+
+  // All ranks meet, also those that pause: before, between reading and writing, and after.
+  void run(int first, int count) {
+    for (int i = 0; i < count; ++i) {
+      const int slot = (first + i) % buffers_.slots();
+      threads_.exchange.meet(rank_);
+      std::vector<std::byte> result;
+      const int from = lies(Kind::stale) ? (slot + 1) % buffers_.slots() : slot;
+      if (place_) result = compute(from);
+      threads_.exchange.meet(rank_);
+      if (place_ && !lies(Kind::nothing_written)) std::memcpy(buffers_.output(slot), result.data(), result.size());
+      if (place_) falsify(buffers_.output(slot));
+      threads_.exchange.meet(rank_);
+    }
+  }
+
+  void falsify(std::byte* output) const {
+    const std::size_t size = size_of(case_.type), bytes = case_.shape.output_elements * size;
+    if (lies(Kind::one_element)) output[case_.shape.output_elements / 2 * size + size - 1] ^= std::byte{0x20};
+    if (lies(Kind::one_bit)) output[bytes - size] ^= std::byte{0x08};  // beyond the tolerance of an average
+    if (lies(Kind::guard)) output[bytes] ^= std::byte{1};
+  }
+
+  // Empty for a rank whose output the operation leaves alone.
+  std::vector<std::byte> compute(int slot) const {
+    const std::size_t size = size_of(case_.type), part = case_.shape.input_elements * size;
+    std::vector<const std::byte*> inputs;
+    for (int rank : place_->group) inputs.push_back(threads_.exchange.input(rank, slot));
+    std::vector<std::byte> result;
+    if (case_.collective->pairwise) {
+      if (case_.pattern != "one_way" || place_->member.rank == 1)
+        result.assign(inputs[static_cast<std::size_t>(1 - place_->member.rank)],
+                      inputs[static_cast<std::size_t>(1 - place_->member.rank)] + part);
+    } else if (!case_.collective->reduces) {
+      for (const std::byte* input : inputs) result.insert(result.end(), input, input + part);
+    } else {
+      result.resize(part);
+      with_type(case_.type, [&]<class T>() { reduce<T>(inputs, result); });
+    }
+    return result;
+  }
+
+  template <class T>
+  void reduce(const std::vector<const std::byte*>& inputs, std::vector<std::byte>& result) const {
+    for (std::uint64_t i = 0; i < case_.shape.input_elements; ++i) {
+      T value = element<T>(inputs.front(), i);
+      for (std::size_t k = 1; k < inputs.size(); ++k) value = combined(*case_.op, value, element<T>(inputs[k], i));
+      if (*case_.op == ReduceOp::avg) value = divided(value, static_cast<int>(inputs.size()));
+      std::memcpy(result.data() + i * sizeof(T), &value, sizeof(T));
+    }
+  }
+
+  Threads& threads_;
+  Case case_;
+  int rank_;
+  bool troubled_;
+  HostBuffers buffers_;
+  int round_ = -1, next_ = 0, last_ = 0, last_count_ = 0, calls_ = 0;
+  std::uint64_t samples_ = 0;
+  std::optional<Place> place_;
+};
+
+}  // namespace
+
+void Exchange::begin(int case_number) {
+  const std::lock_guard lock(mutex_);
+  if (case_number == case_) return;
+  case_ = case_number;
+  arrived_ = 0;
+  here_.assign(here_.size(), false);
+  culprit_.reset();
+  stalled_ = false;
+}
+
+void Exchange::refuse() const {
+  if (stalled_) throw StalledError(why_, *culprit_);
+  throw CaseError(why_, *culprit_);
+}
+
+void Exchange::meet(int rank) {
+  std::unique_lock lock(mutex_);
+  if (culprit_) refuse();
+  const std::uint64_t mine = generation_;
+  here_[static_cast<std::size_t>(rank)] = true;
+  if (++arrived_ == ranks_) {
+    arrived_ = 0;
+    here_.assign(here_.size(), false);
+    ++generation_;
+    changed_.notify_all();
+    return;
+  }
+  if (!changed_.wait_for(lock, patience, [&] { return generation_ != mine || culprit_; })) {
+    culprit_ = static_cast<int>(std::ranges::find(here_, false) - here_.begin());
+    why_ = "does not come";
+    stalled_ = true;
+    changed_.notify_all();
+  }
+  if (generation_ == mine) refuse();
+}
+
+void Exchange::give_up(int rank, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (culprit_) return;
+  culprit_ = rank;
+  why_ = why;
+  changed_.notify_all();
+}
+
+void Exchange::stall(int rank) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_for(lock, 2 * patience, [&] { return culprit_.has_value(); })) {
+    // Nobody needed this rank; its own supervisor would have noticed.
+    culprit_ = rank;
+    why_ = "does not come";
+    stalled_ = true;
+  }
+  refuse();
+}
+
+void Exchange::publish(int rank, const HostBuffers* buffers, const std::optional<Place>& place) {
+  const std::lock_guard lock(mutex_);
+  buffers_[static_cast<std::size_t>(rank)] = {buffers, place};
+}
+
+const std::byte* Exchange::input(int rank, int slot) const {
+  const std::lock_guard lock(mutex_);
+  const Published& published = buffers_[static_cast<std::size_t>(rank)];
+  return published.buffers->input(slot, *published.place);
+}
+
+std::unique_ptr<Session> ThreadBackend::open(const Case& c) {
+  const int number = opened_++;
+  threads_.exchange.begin(number);
+  const Trouble& trouble = threads_.trouble;
+  const bool troubled = trouble.rank == rank_ && trouble.only_case.value_or(number) == number;
+  if (troubled && trouble.phase == Phase::open && trouble.kind == Kind::throws) throw CaseError("told to throw");
+  if (troubled && trouble.phase == Phase::open && trouble.kind == Kind::stalls)
+    throw StalledError("does not come", rank_);
+  return std::make_unique<ThreadSession>(threads_, c, rank_, troubled);
+}
+
+}  // namespace p5::fakes

@@ -1,0 +1,85 @@
+// A backend for tests whose ranks are threads: it really moves data between their HostBuffers, its times are made up,
+// and it can be told to misbehave. Ranks come back when one of them fails, as from a real worker that is replaced.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/backend.hpp"
+#include "bench/host_buffers.hpp"
+#include "bench/measurement.hpp"
+
+namespace p5::fakes {
+
+struct Trouble {
+  enum class Kind { none, one_element, one_bit, stale, nothing_written, guard, throws, stalls, slow };
+  Kind kind = Kind::none;
+  int rank = 0;
+  Phase phase = Phase::open;       // throws, stalls
+  std::optional<int> only_case{};  // counted from 0 as they are opened; null: all
+};
+
+// Where threads meet; when one gives up, all that wait and all that come get its reason.
+class Exchange {
+ public:
+  explicit Exchange(int ranks) : ranks_(ranks), buffers_(static_cast<std::size_t>(ranks)) {}
+
+  // The first to come to a new case forgets what broke the last one.
+  void begin(int case_number);
+  // Throws CaseError with the rank that gave up, or StalledError with one that does not come.
+  void meet(int rank);
+  void give_up(int rank, const std::string& why);
+  // Does nothing until the others miss this rank, or somebody would have, and fails as they do.
+  [[noreturn]] void stall(int rank);
+
+  void publish(int rank, const HostBuffers* buffers, const std::optional<Place>& place);
+  const std::byte* input(int rank, int slot) const;
+
+ private:
+  struct Published {
+    const HostBuffers* buffers = nullptr;
+    std::optional<Place> place;
+  };
+  [[noreturn]] void refuse() const;
+
+  const int ranks_;
+  std::vector<Published> buffers_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<bool> here_ = std::vector<bool>(static_cast<std::size_t>(ranks_));
+  int arrived_ = 0, case_ = -1;
+  std::uint64_t generation_ = 0;
+  std::optional<int> culprit_;
+  bool stalled_ = false;
+  std::string why_;
+};
+
+// What all ranks' backends have in common, and what a test looks at afterwards.
+struct Threads {
+  explicit Threads(int ranks) : exchange(ranks) {}
+  Exchange exchange;
+  Trouble trouble;
+  int slots = 4;
+  double operation_s = 100e-6;
+  double spread = 0;  // relative, from sample to sample: 0 agrees at once
+  std::atomic<int> most_operations{0};
+};
+
+class ThreadBackend final : public Backend {
+ public:
+  ThreadBackend(Threads& threads, int rank) : threads_(threads), rank_(rank) {}
+  std::unique_ptr<Session> open(const Case& c) override;
+  Bytes memory_per_rank(const Case& c) const override { return host_memory(c, threads_.slots); }
+  CostModel cost() const override { return {.latency = {1e-6}, .bandwidth = {1.0}}; }
+  bool recovers() const override { return true; }
+
+ private:
+  Threads& threads_;
+  int rank_, opened_ = 0;
+};
+
+}  // namespace p5::fakes

@@ -1,0 +1,94 @@
+"""A rank that throws, dies, hangs or lies in one phase of one case of a real run: the outcome is one, it is clear, and it
+comes in bounded time."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import BUILD, Folder, main  # noqa: E402
+
+FAILING = BUILD / "tests" / "failing_run"
+OPTIONS = ["--collectives", "all_reduce", "--sizes", "8,1KiB,64KiB,1MiB", "--seed", "1", "--budget", "20s",
+           "--timeout", "3s", "--quiet", "--out", "out"]
+CASE = 1  # the second that runs
+LATER = ("warm_up", "sample", "verify")
+
+
+class FailingRank(Folder):
+    def misbehave(self, rank, phase, what):
+        for path in self.files("report.json") + self.files("measurements.jsonl"):
+            path.unlink()
+        # Far above the timeout of 3 s, far below the patience of a user.
+        done = self.run_it(rank, phase, what, CASE, *OPTIONS, ranks=3, program=(FAILING,), patience=60)
+        self.assert_none_left()
+        self.assertEqual([name for name in self.listing() if "lost-rank" in name], [])
+        return done, self.report()
+
+    def assert_the_others_measured(self, report, count):
+        outcomes = [measurement["outcome"] for measurement in report["measurements"]]
+        self.assertEqual(outcomes, ["measured"] + ["failed"] + ["measured"] * (count - 2))
+        return report["measurements"][CASE]
+
+    def assert_ended_early(self, done, report, *words):
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual((report["status"], report["exit_code"], report["grade"]), ("partial", 12, "failed"))
+        failed = self.assert_the_others_measured(report, 2)
+        for word in words:
+            self.assertIn(word, report["run"]["ended_by"])
+            self.assertIn(word, failed["because"])
+            self.assertIn(word, done.stderr)
+
+    def test_a_failure_to_open_fails_the_case_alone(self):
+        for rank in (0, 2):
+            for what, reason in (("throw", "thrown on purpose"), ("refuse", "refused on purpose")):
+                with self.subTest(rank=rank, what=what):
+                    done, report = self.misbehave(rank, "open", what)
+                    self.assertEqual(done.returncode, 12, done.stderr)
+                    self.assertEqual((report["status"], report["exit_code"]), ("complete", 12))
+                    failed = self.assert_the_others_measured(report, 4)
+                    self.assertEqual((failed["failed_in"], failed["failed_rank"]), ("open", rank))
+                    self.assertIn(f"rank {rank} in open: {reason}", failed["because"])
+
+    def test_a_failure_later_ends_the_run_with_the_reason(self):
+        for rank in (0, 2):
+            for phase in LATER:
+                with self.subTest(rank=rank, phase=phase):
+                    done, report = self.misbehave(rank, phase, "throw")
+                    self.assert_ended_early(done, report, f"rank {rank} failed in {phase}: thrown on purpose")
+                    self.assertEqual(done.returncode, 12)
+
+    def test_a_rank_that_dies_leaves_a_partial_report(self):
+        for phase in ("open", *LATER):
+            with self.subTest(phase=phase):
+                done, report = self.misbehave(2, phase, "die")
+                self.assert_ended_early(done, report, "SIGTERM")
+
+    def test_a_leader_that_dies_leaves_its_last_report(self):
+        for phase in ("open", *LATER):
+            with self.subTest(phase=phase):
+                done, report = self.misbehave(0, phase, "die")
+                self.assertNotEqual(done.returncode, 0)
+                self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
+                self.assertEqual(len(self.files("measurements.jsonl")), 1)
+
+    def test_a_rank_that_hangs_ends_the_run_after_the_timeout(self):
+        for rank, phase in ((0, "open"), (2, "warm_up"), (0, "sample"), (2, "sample"), (2, "verify")):
+            with self.subTest(rank=rank, phase=phase):
+                done, report = self.misbehave(rank, phase, "hang")
+                self.assert_ended_early(done, report, "no progress", phase)
+                self.assertEqual(done.returncode, 12)
+
+    def test_a_rank_that_lies_is_named(self):
+        for rank in (0, 2):
+            with self.subTest(rank=rank):
+                done, report = self.misbehave(rank, "verify", "lie")
+                self.assertEqual(done.returncode, 11)
+                self.assertEqual((report["status"], report["grade"]), ("complete", "wrong"))
+                wrong = report["measurements"][CASE]
+                self.assertEqual(wrong["first_wrong"],
+                                 {"rank": rank, "offset": 1, "wanted": "2", "got": "3", "guard": False})
+                self.assertEqual([m["wrong_elements"] for m in report["measurements"]], [0, 1, 0, 0])
+
+
+if __name__ == "__main__":
+    main()

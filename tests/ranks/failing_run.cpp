@@ -1,0 +1,100 @@
+// The acceptance run on the real mpi backend with one rank that misbehaves on purpose, for tests:
+// failing_run RANK open|warm_up|sample|verify throw|refuse|die|hang|lie CASE [p5bench's arguments]. CASE counts from 0.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/commands/acceptance.hpp"
+#include "bench/error.hpp"
+#include "bench/worlds/worlds.hpp"
+
+namespace {
+
+using namespace p5;
+
+struct Plot {
+  int rank = 0;
+  std::string phase, what;
+  int case_number = 0;
+};
+
+// Misbehaves where `plot` says so; to lie is verify's own business.
+void act(const Plot& plot, bool here, const std::string& phase) {
+  if (!here || phase != plot.phase) return;
+  if (plot.what == "throw") throw std::runtime_error("thrown on purpose");
+  if (plot.what == "refuse") throw CaseError("refused on purpose");
+  if (plot.what == "die") std::raise(SIGKILL);
+  while (plot.what == "hang") std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+class FailingSession final : public Session {
+ public:
+  FailingSession(std::unique_ptr<Session> inner, const Plot& plot, int rank, bool here)
+      : inner_(std::move(inner)), plot_(plot), rank_(rank), here_(here) {}
+
+  int slots() const override { return inner_->slots(); }
+  void warm_up(int round, int operations) override {
+    act(plot_, here_, "warm_up");
+    inner_->warm_up(round, operations);
+  }
+  Times sample(const SampleRequest& request) override {
+    if (calls_++ > 0) act(plot_, here_, "sample");  // the first are a trial that belongs to the warm-up
+    return inner_->sample(request);
+  }
+  Verification verify(int round) override {
+    act(plot_, here_, "verify");
+    Verification v = inner_->verify(round);
+    if (!here_ || plot_.what != "lie") return v;
+    return {.wrong_elements = v.wrong_elements + 1,
+            .first = WrongElement{.rank = rank_, .offset = 1, .wanted = "2", .got = "3"}};
+  }
+
+ private:
+  std::unique_ptr<Session> inner_;
+  const Plot& plot_;
+  int rank_;
+  bool here_;
+  int calls_ = 0;
+};
+
+class FailingBackend final : public Backend {
+ public:
+  FailingBackend(std::unique_ptr<Backend> inner, const Plot& plot, int rank)
+      : inner_(std::move(inner)), plot_(plot), rank_(rank) {}
+
+  std::unique_ptr<Session> open(const Case& c) override {
+    const bool here = rank_ == plot_.rank && opened_++ == plot_.case_number;
+    act(plot_, here, "open");
+    return std::make_unique<FailingSession>(inner_->open(c), plot_, rank_, here);
+  }
+  Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
+  CostModel cost() const override { return inner_->cost(); }
+  bool recovers() const override { return inner_->recovers(); }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  const Plot plot_;
+  int rank_, opened_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 5) return std::fputs("usage: failing_run RANK PHASE WHAT CASE [OPTIONS]\n", stderr), 2;
+  EndingSignals signals;
+  const Plot plot{.rank = std::atoi(argv[1]), .phase = argv[2], .what = argv[3], .case_number = std::atoi(argv[4])};
+  const std::vector<std::string> arguments(argv + 5, argv + argc);
+  const MpiJob job(/*control_plane_only=*/false);
+  World& world = job.world();
+  const Parsed parsed = parse_options(arguments);
+  const ExitCode code =
+      run_acceptance(world, {world, parsed.options, arguments, signals}, [&](std::unique_ptr<Backend> inner) {
+        return std::make_unique<FailingBackend>(std::move(inner), plot, world.participant());
+      });
+  return world.leads() ? static_cast<int>(code) : 0;
+}

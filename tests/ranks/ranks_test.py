@@ -1,0 +1,246 @@
+"""p5bench under mpirun on this host: every collective, type and reduction verified for several numbers of ranks, what
+is recorded, and what is left when something ends the run."""
+
+import json
+import os
+import pathlib
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import Folder, PATIENCE_S, PROGRAM, main, mpirun, wait_for  # noqa: E402
+
+# Long enough that it has to be ended from outside.
+ENDLESS = ["--budget", "10min", "--max", "1MiB", "--collectives", "all_reduce,all_gather", "--type", "all", "--op", "all",
+           "--factor", "2", "--quiet", "--out", "out"]
+
+
+class Verified(Folder):
+    def measure(self, ranks, *arguments):
+        done = self.run_it("--quiet", "--budget", "60s", "--out", "out", *arguments, ranks=ranks)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        report = self.report()
+        self.assertEqual((report["status"], report["exit_code"], report["run"]["ranks"]), ("complete", 0, ranks))
+        for measurement in report["measurements"]:
+            self.assertEqual((measurement["outcome"], measurement["wrong_elements"], measurement["because"]),
+                             ("measured", 0, ""), measurement["case"])
+        return report
+
+    def assert_all_types_and_ops_are_right(self, ranks, *arguments, sizes="8,1000,64KiB"):
+        report = self.measure(ranks, "--type", "all", "--op", "all", "--sizes", sizes, *arguments)
+        cases = {(m["case"]["collective"], m["case"]["type"], m["case"]["op"]) for m in report["measurements"]}
+        for collective, ops in (("all_reduce", 5), ("all_gather", 1)):
+            self.assertEqual(len([case for case in cases if case[0] == collective]), 10 * ops)
+
+    def test_one_rank(self):
+        self.assert_all_types_and_ops_are_right(1)
+        self.assertTrue(any("p2p: left out" in remark for remark in self.report()["run"]["remarks"]))
+
+    def test_two_ranks(self):
+        self.assert_all_types_and_ops_are_right(2)
+
+    def test_three_ranks(self):
+        self.assert_all_types_and_ops_are_right(3)
+
+    def test_four_ranks(self):
+        self.assert_all_types_and_ops_are_right(4, "--collectives", "all_reduce,all_gather", sizes="1000")
+
+    def test_seven_ranks(self):
+        self.assert_all_types_and_ops_are_right(7, "--collectives", "all_reduce,all_gather", sizes="1000")
+
+    def test_in_place(self):
+        self.assert_all_types_and_ops_are_right(3, "--in-place")
+        self.assertTrue(any("in-place" in remark for remark in self.report()["run"]["remarks"]))
+
+    def test_groups_of_a_node(self):
+        self.measure(4, "--group", "node", "--max", "64KiB", "--factor", "16")
+
+    def test_groups_by_stride(self):
+        report = self.measure(4, "--group", "stride:2", "--max", "64KiB", "--factor", "16")
+        for measurement in report["measurements"]:
+            self.assertEqual(measurement["case"]["ranks"], 2)
+
+    def test_groups_of_different_sizes(self):
+        self.measure(7, "--group", "stride:3", "--collectives", "all_reduce,all_gather", "--sizes", "8,999")
+
+    def test_pairs_of_all_ranks(self):
+        report = self.measure(4, "--collectives", "p2p", "--sizes", "8")
+        for measurement in report["measurements"]:
+            self.assertEqual(sorted(pair[:2] for pair in measurement["pairs"]),
+                             [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]])
+            slowest = max(measurement["pairs"], key=lambda pair: pair[2])
+            self.assertEqual(measurement["slowest_pair"], slowest[:2])
+            self.assertEqual(measurement["throughput"]["median_us"], slowest[2])
+
+    def test_sizes_are_rounded_up_to_an_element_per_rank(self):
+        report = self.measure(4, "--collectives", "all_gather", "--sizes", "8,12,16,17,1001")
+        self.assertEqual(sorted((m["case"]["bytes"], m["case"]["bytes_per_rank"]) for m in report["measurements"]),
+                         [(16, 4), (32, 8), (1008, 252)])
+
+    def test_odd_sizes(self):
+        report = self.measure(3, "--sizes", "1,7,4097,65535", "--type", "int8,float64")
+        sizes = {m["case"]["bytes"] for m in report["measurements"]
+                 if (m["case"]["collective"], m["case"]["type"]) == ("all_reduce", "int8")}
+        self.assertEqual(sizes, {1, 7, 4097, 65535})
+
+    def test_sizes_per_rank(self):
+        report = self.measure(3, "--per-rank", "--collectives", "all_gather,all_reduce", "--sizes", "1KiB")
+        self.assertEqual({(m["case"]["collective"], m["case"]["bytes"], m["case"]["bytes_per_rank"])
+                          for m in report["measurements"]},
+                         {("all_gather", 3072, 1024), ("all_reduce", 1024, 1024)})
+
+    def test_bandwidths_are_those_of_nccl_tests(self):
+        report = self.measure(3, "--sizes", "64KiB", "--type", "int8")
+        factors = {"p2p": 1, "all_reduce": 2 * 2 / 3, "all_gather": 2 / 3}
+        for measurement in report["measurements"]:
+            series, case = measurement["throughput"], measurement["case"]
+            self.assertAlmostEqual(series["algbw_gb_per_s"], case["bytes"] / series["median_us"] * 1e-3, 6)
+            self.assertAlmostEqual(series["busbw_gb_per_s"] / series["algbw_gb_per_s"],
+                                   factors[case["collective"]], 6)
+
+
+class Refused(Folder):
+    def test_rank_0_alone_speaks_of_bad_input(self):
+        for arguments in (["--sizes", "8KBx"], ["--collectives", "allreduce"], ["--group", "stride:9"],
+                          ["--fault", "nic:n0r0:0.5"], ["report", "missing"], ["--out", "/proc/p5bench"],
+                          ["--sizes", "1T"], ["--platform", "p5.48xlrge"]):
+            with self.subTest(arguments=arguments):
+                done = self.run_it(*arguments, ranks=3)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(done.stderr.count("p5bench: "), 1, done.stderr)
+                self.assertEqual(self.listing(), [])
+
+    def test_help_and_lists_are_printed_once(self):
+        for arguments in (["--help"], ["--version"], ["list", "collectives"]):
+            alone, together = self.run_it(*arguments), self.run_it(*arguments, ranks=3)
+            self.assertEqual((together.returncode, together.stdout), (0, alone.stdout))
+
+    def test_copies_of_a_job_of_one_rank_are_refused_by_the_first_alone(self):
+        for size, rank in (("PMI_SIZE", "PMI_RANK"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID")):
+            for number, speaks in ((0, True), (1, False)):
+                done = self.run_it("--out", "out", variables={size: "4", rank: str(number)})
+                self.assertEqual(done.returncode, 13 if speaks else 0, done.stderr)
+                if speaks:
+                    self.assertIn("started 4 processes, but MPI sees a job of 1", done.stderr)
+                self.assertEqual(done.stderr.count("p5bench: "), 1 if speaks else 0)
+                self.assertEqual(self.listing(), [])
+
+
+class Ended(Folder):
+    """Something ends a run: its report stays, valid and partial, and no process does."""
+
+    def begin(self, program=(PROGRAM,), arguments=ENDLESS):
+        run = self.start(*arguments, ranks=3, program=program)
+        begun = wait_for(lambda: self.files("measurements.jsonl") or run.poll() is not None)
+        self.assertTrue(begun and run.poll() is None, self.printed())
+        return run
+
+    def assert_partial(self, run, *words):
+        try:
+            self.assertNotEqual(run.wait(PATIENCE_S), 0, self.printed())
+        except subprocess.TimeoutExpired:
+            self.fail(f"the run does not end: {self.printed()}")
+        self.assert_none_left()
+        report = self.report()
+        self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
+        for word in words:
+            self.assertIn(word, report["run"]["ended_by"])
+        self.assertTrue(report["run"]["ended"])
+        outcomes = [measurement["outcome"] for measurement in report["measurements"]]
+        self.assertIn("measured", outcomes)
+        self.assertLessEqual(outcomes.count("failed"), 1)
+        journal = self.files("measurements.jsonl")[0].read_text().splitlines()
+        self.assertEqual([json.loads(line)["outcome"] for line in journal], outcomes)
+        self.assertEqual(len(self.files("report.html")), 1)
+        self.assertEqual([name for name in self.listing() if "lost-rank" in name], [])
+        return report
+
+    def rank(self, number):
+        for pid in self.processes():
+            if f"OMPI_COMM_WORLD_RANK={number}".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                return pid
+        self.fail(f"there is no rank {number}")
+
+    def test_by_sigterm_to_mpirun(self):
+        run = self.begin()
+        run.send_signal(signal.SIGTERM)
+        self.assert_partial(run, "SIGTERM")
+
+    def test_by_sigint_to_mpirun(self):
+        run = self.begin()
+        run.send_signal(signal.SIGINT)
+        self.assert_partial(run, "ended by SIG")
+
+    def test_by_sigterm_to_rank_0(self):
+        run = self.begin()
+        os.kill(self.rank(0), signal.SIGTERM)
+        self.assert_partial(run, "SIGTERM")
+
+    def test_by_sigterm_to_another_rank(self):
+        run = self.begin()
+        os.kill(self.rank(2), signal.SIGTERM)
+        self.assert_partial(run, "SIGTERM")
+
+    def test_by_a_rank_that_is_killed(self):
+        run = self.begin()
+        os.kill(self.rank(1), signal.SIGKILL)
+        self.assert_partial(run, "SIGTERM")
+
+    def test_by_rank_0_that_is_killed(self):
+        run = self.begin()
+        os.kill(self.rank(0), signal.SIGKILL)
+        run.wait(PATIENCE_S)
+        self.assert_none_left()
+        report = self.report()  # the last that it wrote
+        self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
+
+
+class Terminal(Folder):
+    QUICK = ["--budget", "20s", "--max", "64KiB", "--collectives", "all_reduce", "--out", "out"]
+
+    def printed_on_a_terminal(self, *command):
+        ours, theirs = pty.openpty()
+        try:
+            run = self.start(*command, stdin=theirs, stdout=theirs, stderr=theirs, program=())
+            os.close(theirs)
+            text, end = b"", time.monotonic() + PATIENCE_S
+            while time.monotonic() < end:
+                try:
+                    if select.select([ours], [], [], 0.2)[0]:
+                        text += os.read(ours, 65536)
+                except OSError:  # the last that held the terminal is gone
+                    break
+            self.assertEqual(run.wait(PATIENCE_S), 0, text)
+        finally:
+            os.close(ours)
+        return text.decode(errors="replace")
+
+    def test_progress_is_shown_on_a_terminal(self):
+        text = self.printed_on_a_terminal(PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", *self.QUICK)
+        self.assertIn("\r\033[K", text)
+        self.assertIn(" left", text)
+
+    def test_progress_is_shown_on_the_terminal_of_mpirun(self):
+        text = self.printed_on_a_terminal(*mpirun(2), PROGRAM, *self.QUICK)
+        self.assertIn("\r\033[K", text)
+
+    def test_no_progress_is_shown_when_quiet(self):
+        text = self.printed_on_a_terminal(*mpirun(2), PROGRAM, "--quiet", *self.QUICK)
+        self.assertNotIn("\033", text)
+        self.assertNotIn("busbw", text)
+        self.assertIn("Report: ", text)
+
+    def test_no_progress_is_shown_elsewhere(self):
+        done = self.run_it(*self.QUICK, ranks=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, "")
+        self.assertNotIn("\033", done.stdout)
+        self.assertIn("busbw", done.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""What the program makes of a machine that it knows exactly: simulated, whole and with one fault of each kind."""
+
+import json
+import pathlib
+import re
+import resource
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import Folder, main, read_report  # noqa: E402
+
+SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--seed", "1", "--quiet"]
+LARGE = ["--sizes", "8,4GiB"]
+
+
+class Simulation(Folder):
+    def simulate(self, *arguments, exits=0, name="out"):
+        """The report of a run in its own folder."""
+        done = self.run_it(*SIM, *arguments, "--out", name)
+        self.assertEqual(done.returncode, exits, done.stderr + done.stdout)
+        report = read_report(self.folder / name / "latest" / "report.json")
+        self.assertEqual((report["status"], report["exit_code"]), ("complete", exits))
+        return report
+
+    def fault(self, *faults, exits, arguments=("--nodes", "3", *LARGE)):
+        """The report with these faults."""
+        options = [word for fault in faults for word in ("--fault", fault)]
+        return self.simulate(*arguments, *options, exits=exits, name="-".join(faults).replace(":", "_"))
+
+
+def busbw(measurement):
+    return measurement["throughput"]["busbw_gb_per_s"]
+
+
+def largest(report, collective, pattern=None):
+    found = [m for m in report["measurements"]
+             if (m["case"]["collective"], m["case"]["pattern"]) == (collective, pattern)]
+    return max(found, key=lambda m: m["case"]["bytes"])
+
+
+def slow_pairs(report, healthy, pattern="one_way"):
+    """Pairs of the largest size that take 5 % longer than in a healthy report."""
+    times = {(a, b): us for a, b, us in largest(healthy, "p2p", pattern)["pairs"]}
+    return {(a, b) for a, b, us in largest(report, "p2p", pattern)["pairs"] if us > 1.05 * times[a, b]}
+
+
+def all_pairs_of(report):
+    return {(a, b) for a, b, _ in largest(report, "p2p", "one_way")["pairs"]}
+
+
+class Healthy(Simulation):
+    def assert_reaches_its_limits(self, report):
+        for collective, pattern in (("p2p", "one_way"), ("all_reduce", None), ("all_gather", None)):
+            top = largest(report, collective, pattern)
+            self.assertEqual(top["verdict"]["grade"], "ok", top)
+            self.assertGreaterEqual(top["verdict"]["fraction_of_limit"], 0.98, top)
+            self.assertLessEqual(top["verdict"]["fraction_of_limit"], 1.02, top)
+            limit = [each for each in report["limits"] if each["gb_per_s"] == top["verdict"]["limit_gb_per_s"]]
+            self.assertTrue(limit, report["limits"])
+
+    def test_bandwidth_converges_to_the_limit_within_a_node(self):
+        self.assert_reaches_its_limits(self.simulate(*LARGE))
+
+    def test_bandwidth_converges_to_the_limit_between_nodes(self):
+        self.assert_reaches_its_limits(self.simulate("--nodes", "3", *LARGE))
+
+    def test_latency_is_the_machines(self):
+        within = largest(self.simulate("--sizes", "8", name="one"), "p2p", "one_way")
+        between = largest(self.simulate("--sizes", "8", "--nodes", "2", name="two"), "p2p", "one_way")
+        self.assertLess(within["latency"]["median_us"], between["latency"]["median_us"])
+
+    def test_the_same_seed_gives_the_same_report_apart_from_times(self):
+        def without_times(report):
+            for key in ("started", "ended", "wall_s", "command"):
+                del report["run"][key]
+            for measurement in report["measurements"]:
+                del measurement["wall_s"]
+            return report
+        first, second = (without_times(self.simulate("--nodes", "2", name=name)) for name in ("first", "second"))
+        self.assertEqual(first, second)
+        other = without_times(self.simulate("--nodes", "2", "--seed", "2", name="third"))
+        self.assertNotEqual([m["case"] for m in first["measurements"]], [m["case"] for m in other["measurements"]])
+
+    def test_everything_is_marked_simulated(self):
+        done = self.run_it(*SIM[:-1], *LARGE, "--out", "out")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreaterEqual(done.stdout.count("SIMULATED"), 2, done.stdout)
+        latest = self.folder / "out" / "latest"
+        report = read_report(latest / "report.json")
+        self.assertEqual(report["provenance"], "simulated")
+        self.assertEqual(report["topology"]["provenance"], "synthetic")
+        self.assertTrue(report["run"]["cluster"].startswith("sim-"), report["run"]["cluster"])
+        self.assertIn('"provenance":"simulated"', (latest / "report.html").read_text())
+        again = self.run_it("report", latest / "report.json")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("SIMULATED", again.stdout)
+
+    def test_the_journal_has_a_line_for_each_measurement_with_its_samples(self):
+        report = self.simulate("--nodes", "2", *LARGE)
+        lines = (self.folder / "out" / "latest" / "measurements.jsonl").read_text().splitlines()
+        self.assertEqual([json.loads(line)["case"] for line in lines], [m["case"] for m in report["measurements"]])
+        for line in map(json.loads, lines):
+            self.assertEqual(len(line["throughput"]["samples_us"]), line["throughput"]["samples"])
+
+    def test_a_report_is_rendered_again_to_the_same_bytes(self):
+        self.simulate("--nodes", "2", *LARGE, "--collectives", "p2p,all_reduce")
+        report = self.folder / "out" / "latest" / "report.json"
+        done = self.run_it("report", report, "--format", "json,html", "--out", "again")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.folder / "again" / "report.json").read_bytes(), report.read_bytes())
+        self.assertEqual((self.folder / "again" / "report.html").read_bytes(), report.with_suffix(".html").read_bytes())
+
+    def test_a_spent_budget_skips_cases_and_says_so(self):
+        report = self.simulate("--nodes", "64", "--type", "all", "--op", "all", "--budget", "1s")
+        skipped = [m for m in report["measurements"] if m["outcome"] == "skipped"]
+        self.assertTrue(skipped)
+        for measurement in skipped:
+            self.assertEqual(measurement["because"], "budget")
+            self.assertEqual(measurement["verdict"]["grade"], "unknown")
+            self.assertIsNone(measurement["throughput"])
+
+    def test_a_large_cluster_fits_into_a_gibibyte(self):
+        report = self.simulate("--nodes", "512", "--collectives", "p2p,all_reduce,all_gather")
+        self.assertEqual((report["run"]["ranks"], report["run"]["nodes"]), (4096, 512))
+        self.assertEqual(len({m["case"]["bytes"] for m in report["measurements"]
+                              if m["case"]["collective"] == "all_reduce"}), 30)
+        self.assertTrue(any("drawn with the seed" in remark for remark in report["run"]["remarks"]))
+        peak_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        self.assertLess(peak_kib, 1 << 20)
+
+
+class Faulty(Simulation):
+    """Three nodes of eight GPUs with a NIC row each; rank 8 n + g is GPU g of node n, and has NICs 4 g to 4 g + 3."""
+
+    def setUp(self):
+        super().setUp()
+        self.healthy = self.simulate("--nodes", "3", *LARGE, name="healthy")
+
+    def assert_slow_where(self, report, expected):
+        wanted = {pair for pair in all_pairs_of(self.healthy) if expected(*pair)}
+        self.assertTrue(wanted)
+        self.assertEqual(slow_pairs(report, self.healthy), wanted)
+
+    def assert_all_reduce_has(self, report, share):
+        rate = busbw(largest(report, "all_reduce")) / busbw(largest(self.healthy, "all_reduce"))
+        self.assertAlmostEqual(rate, share, delta=0.03)
+
+    def test_a_slow_gpu_shows_in_its_pairs(self):
+        report = self.fault("gpu:n1g2:0.25", exits=10)
+        self.assertEqual(report["grade"], "slow")
+        self.assert_slow_where(report, lambda a, b: 10 in (a, b))
+        self.assertIn(10, largest(report, "p2p", "one_way")["slowest_rank"] and
+                      largest(report, "p2p", "one_way")["slowest_pair"])
+
+    def test_a_slow_nic_shows_in_the_pairs_of_its_gpu_between_nodes(self):
+        report = self.fault("nic:n1r9:0.5", exits=10)
+        self.assert_slow_where(report, lambda a, b: 10 in (a, b) and a // 8 != b // 8)
+        self.assert_all_reduce_has(report, 0.5)
+
+    def test_a_slow_node_shows_in_all_its_pairs(self):
+        report = self.fault("node:n2:0.5", exits=10)
+        self.assert_slow_where(report, lambda a, b: 2 in (a // 8, b // 8))
+        self.assert_all_reduce_has(report, 0.5)
+
+    def test_a_slow_link_shows_between_its_two_nodes(self):
+        report = self.fault("link:n0-n2:0.5", exits=10)
+        self.assert_slow_where(report, lambda a, b: {a // 8, b // 8} == {0, 2})
+
+    def test_a_fault_under_full_load_shows_only_there(self):
+        report = self.fault("nic:n1r9:0.5:all-rails", exits=10)
+        self.assert_all_reduce_has(report, 0.5)
+        alone = self.fault("nic:n1r9:0.5:all-rails", "nic:n1r10:1", exits=0,
+                           arguments=("--nodes", "3", *LARGE, "--group", "stride:2", "--collectives", "all_gather"))
+        self.assertEqual(alone["measurements"][0]["outcome"], "measured")
+
+    def test_a_fault_of_some_samples_shows_in_the_upper_quantiles_only(self):
+        report = self.fault("node:n1:0.5:10%", exits=0)
+        hit, whole = largest(report, "all_reduce")["throughput"], largest(self.healthy, "all_reduce")["throughput"]
+        self.assertAlmostEqual(hit["median_us"] / whole["median_us"], 1, delta=0.03)
+        self.assertGreater(hit["max_us"], 1.8 * whole["max_us"])
+        self.assertLess(whole["max_us"], 1.05 * whole["median_us"])
+
+    def test_a_silent_part_fails_its_cases_and_no_others(self):
+        report = self.fault("gpu:n1g2:0", exits=12)
+        self.assertEqual(report["grade"], "failed")
+        for measurement in report["measurements"]:
+            few = measurement["case"]["collective"] == "p2p" and measurement["case"]["bytes"] not in (8, 4 << 30)
+            self.assertEqual(measurement["outcome"], "measured" if few else "failed", measurement["case"])
+            if measurement["outcome"] == "failed":
+                self.assertIsNotNone(measurement["failed_rank"])
+                self.assertIn(f"rank {measurement['failed_rank']}", measurement["because"])
+                self.assertEqual(measurement["verdict"]["grade"], "failed")
+        self.assertEqual(largest(report, "p2p", "one_way")["failed_rank"] == 10 or
+                         largest(report, "p2p", "one_way")["failed_rank"] // 8 in (0, 1, 2), True)
+
+    def test_a_part_that_lies_is_caught_at_every_size_type_and_op(self):
+        arguments = ("--nodes", "2", "--collectives", "all_reduce,all_gather", "--type", "all", "--op", "all",
+                     "--factor", "64")
+        report = self.fault("gpu:n1g2:1:lies", exits=11, arguments=arguments)
+        self.assertEqual(report["grade"], "wrong")
+        types = self.run_it("list", "collectives")
+        self.assertEqual(types.returncode, 0)
+        cases = {(m["case"]["collective"], m["case"]["type"], m["case"]["op"]) for m in report["measurements"]}
+        self.assertEqual(len(cases), 10 * 5 + 10)
+        for measurement in report["measurements"]:
+            self.assert_caught(measurement)
+
+    def test_a_lie_is_caught_in_place_and_between_pairs(self):
+        for arguments in (("--in-place", "--collectives", "all_reduce,all_gather"), ("--collectives", "p2p")):
+            report = self.fault("nic:n1r9:1:lies", exits=11, arguments=("--nodes", "2", *LARGE, *arguments))
+            for measurement in report["measurements"]:
+                if measurement["case"]["collective"] != "p2p" or measurement["case"]["pattern"] != "one_way":
+                    self.assert_caught(measurement)
+
+    def assert_caught(self, measurement):
+        first = measurement["first_wrong"]
+        self.assertGreater(measurement["wrong_elements"], 0, measurement["case"])
+        self.assertEqual(measurement["verdict"]["grade"], "wrong")
+        self.assertEqual(first["rank"] // 8, 1, measurement["case"])
+        self.assertNotEqual(first["wanted"], first["got"])
+        self.assertFalse(first["guard"])
+        for word in (f"rank {first['rank']}", f"element {first['offset']}", first["wanted"], first["got"]):
+            self.assertIn(word, measurement["verdict"]["because"])
+
+    def test_the_worst_grade_decides(self):
+        slow, silent, lies = "gpu:n0g1:0.25", "nic:n1r9:0", "gpu:n0g3:1:lies"
+        self.assertEqual(self.fault(slow, lies, exits=11)["grade"], "wrong")
+        self.assertEqual(self.fault(slow, silent, exits=12)["grade"], "failed")
+        # What lies within a node is wrong before what is silent between nodes fails.
+        arguments = ("--nodes", "2", *LARGE, "--group", "node")
+        self.assertEqual(self.fault(silent, lies, exits=11, arguments=arguments)["grade"], "wrong")
+        text = self.run_it("report", self.folder / f"{slow}-{lies}".replace(":", "_") / "latest" / "report.json").stdout
+        self.assertRegex(text, re.compile(r"^Verdict: WRONG", re.MULTILINE))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Runs p5bench as a user does, alone or under mpirun, and reads what it leaves. Nothing here waits without a bound."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import uuid
+
+import jsonschema
+
+SOURCE = pathlib.Path(os.environ.get("P5BENCH_SOURCE") or pathlib.Path(__file__).resolve().parents[2])
+BUILD = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "dev")
+PROGRAM = BUILD / "p5bench"
+# Generous, for slow machines: nothing here judges time.
+PATIENCE_S = 120
+
+SCHEMA = jsonschema.Draft202012Validator(json.loads((SOURCE / "reports/schema/report.schema.json").read_text()))
+
+# What a launcher sets: a test that is itself started by one must not look like a rank of it.
+LAUNCHERS = ("OMPI_", "PMI_", "PMIX_", "SLURM_", "NCCL_")
+
+
+def environment(**more):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+    return {**clean, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
+
+
+def mpirun(ranks):
+    return ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
+
+
+def refuse_constant(name):
+    raise ValueError(f"{name} is no JSON")
+
+
+def read_report(path):
+    """A report that keeps to the schema."""
+    report = json.loads(pathlib.Path(path).read_text(), parse_constant=refuse_constant)
+    problems = [f"{error.json_path}: {error.message}" for error in SCHEMA.iter_errors(report)]
+    if problems:
+        raise AssertionError(f"{path} is not valid: {problems[:5]}")
+    return report
+
+
+def wait_for(condition, patience=PATIENCE_S):
+    """Whether the condition came true in time."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return bool(condition())
+
+
+class Folder(unittest.TestCase):
+    """A test in an empty folder of its own, from which the program is started. Its processes carry a mark, so that
+    none is left behind unnoticed and none of others is taken for one."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="p5bench-test-", ignore_cleanup_errors=True)
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.mark = uuid.uuid4().hex
+        self.addCleanup(self.end_what_is_left)
+
+    def environment(self, **more):
+        return environment(P5BENCH_TEST_MARK=self.mark, **more)
+
+    def run_it(self, *arguments, ranks=None, program=(PROGRAM,), variables=None, patience=PATIENCE_S):
+        """Runs to the end, alone or under mpirun."""
+        command = [*(mpirun(ranks) if ranks else []), *map(str, program), *map(str, arguments)]
+        try:
+            return subprocess.run(command, cwd=self.folder, env=self.environment(**(variables or {})), text=True,
+                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=patience, errors="replace")
+        except subprocess.TimeoutExpired as late:
+            self.fail(f"{' '.join(command)} does not end: {late.stdout} {late.stderr}")
+
+    def start(self, *arguments, ranks=None, program=(PROGRAM,), **how):
+        command = [*(mpirun(ranks) if ranks else []), *map(str, program), *map(str, arguments)]
+        with open(self.folder / "printed", "wb") as printed:
+            how = {"stdin": subprocess.DEVNULL, "stdout": printed, "stderr": subprocess.STDOUT, **how}
+            process = subprocess.Popen(command, cwd=self.folder, env=self.environment(), **how)
+        self.addCleanup(process.wait, PATIENCE_S)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        return process
+
+    def printed(self):
+        return (self.folder / "printed").read_text(errors="replace")[-4000:]
+
+    def files(self, name):
+        """The files of that name, without those behind the links to the latest run."""
+        return sorted(path for path in self.folder.rglob(name) if "latest" not in path.relative_to(self.folder).parts)
+
+    def report(self):
+        """Of the only run in the folder."""
+        found = self.files("report.json")
+        self.assertEqual(len(found), 1, found)
+        return read_report(found[0])
+
+    def listing(self):
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+
+    def processes(self, name="p5bench"):
+        """Process ids of this test's running processes called `name` (of all its processes: None)."""
+        mark = f"P5BENCH_TEST_MARK={self.mark}".encode()
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                if state not in "ZX" and mark in (entry / "environ").read_bytes().split(b"\0"):
+                    if name is None or (entry / "comm").read_text().strip() == name:
+                        found.append(int(entry.name))
+            except OSError:
+                pass  # ended while we looked
+        return found
+
+    def assert_none_left(self):
+        self.assertTrue(wait_for(lambda: not self.processes(None), 20), f"left: {self.processes(None)}")
+
+    def end_what_is_left(self):
+        for pid in self.processes(None):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+
+
+def main():
+    # A test that is ended from outside cleans up too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    unittest.main(verbosity=2)

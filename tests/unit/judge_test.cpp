@@ -1,0 +1,163 @@
+// From a measurement and limits to a grade, and from grades to an exit code.
+#include "reports/judge.hpp"
+
+#include <gtest/gtest.h>
+
+namespace p5::reports {
+namespace {
+
+constexpr double link_rate = 360, nic_rate = 50, nics_rate = 388, copy_one = 10, copy_all = 16;
+
+topo::Limits gpu_limits() {
+  return {{std::string(topo::gpu_link), topo::Level::achievable, {link_rate}, "nvlink", "made up"},
+          {std::string(topo::gpu_nics), topo::Level::achievable, {nic_rate}, "nic", "made up"},
+          {std::string(topo::node_nics), topo::Level::achievable, {nics_rate}, "nic", "made up"}};
+}
+
+topo::Limits host_limits() {
+  return {{std::string(topo::host_copy_one), topo::Level::wire, {copy_one}, "host memory", "made up"},
+          {std::string(topo::host_copy_all), topo::Level::wire, {copy_all}, "host memory", "made up"}};
+}
+
+topo::Topology one_host(int ranks) {
+  topo::Topology topology;
+  topology.hosts.resize(1);
+  topology.host_of_rank.assign(static_cast<std::size_t>(ranks), 0);
+  return topology;
+}
+
+// With this bus bandwidth.
+Measurement measured(const Collective& collective, Bytes bytes, double busbw, int ranks, int nodes,
+                     const std::string& backend) {
+  Measurement m;
+  Case& c = m.measured_case;
+  c.backend = backend;
+  c.collective = &collective;
+  if (collective.pairwise) c.pattern = "one_way";
+  c.bytes = bytes;
+  c.ranks = ranks;
+  c.nodes = nodes;
+  const double factor = collective.bus_factor(collective.pairwise ? 2 : ranks);
+  m.throughput = Series{.operations_per_sample = 1, .samples = {}, .summary = {}, .stopped_because = ""};
+  m.throughput->summary.median = static_cast<double>(bytes.count) * factor / (busbw * 1e9);
+  return m;
+}
+
+Grade grade_of(const Collective& collective, Bytes bytes, double busbw, int ranks = 8, int nodes = 1) {
+  return judge(measured(collective, bytes, busbw, ranks, nodes, "sim"), gpu_limits(), {}, {}).grade;
+}
+
+TEST(Judge, has_a_bar_for_each_share_of_a_rank_against_nvlink) {
+  EXPECT_EQ(grade_of(all_reduce, MiB(8 * 15), link_rate), Grade::unknown);
+  EXPECT_EQ(grade_of(all_reduce, MiB(8 * 16), 0.66 * link_rate), Grade::ok);
+  EXPECT_EQ(grade_of(all_reduce, MiB(8 * 16), 0.64 * link_rate), Grade::slow);
+  EXPECT_EQ(grade_of(all_gather, MiB(8 * 256), 0.84 * link_rate), Grade::ok);
+  EXPECT_EQ(grade_of(all_gather, MiB(8 * 256), 0.82 * link_rate), Grade::slow);
+}
+
+TEST(Judge, has_pairs_own_bars_against_nvlink) {
+  EXPECT_EQ(grade_of(p2p, MiB(256), 0.1 * link_rate, 2), Grade::unknown);
+  EXPECT_EQ(grade_of(p2p, MiB(512), 0.86 * link_rate, 2), Grade::ok);
+  EXPECT_EQ(grade_of(p2p, MiB(512), 0.84 * link_rate, 2), Grade::slow);
+}
+
+TEST(Judge, has_bars_against_the_nics_between_nodes) {
+  EXPECT_EQ(grade_of(p2p, MiB(31), nic_rate, 2, 2), Grade::unknown);
+  EXPECT_EQ(grade_of(p2p, MiB(32), 0.73 * nic_rate, 2, 2), Grade::ok);
+  EXPECT_EQ(grade_of(p2p, MiB(32), 0.71 * nic_rate, 2, 2), Grade::slow);
+  EXPECT_EQ(grade_of(p2p, MiB(64), 0.91 * nic_rate, 2, 2), Grade::ok);
+  EXPECT_EQ(grade_of(p2p, MiB(64), 0.89 * nic_rate, 2, 2), Grade::slow);
+}
+
+TEST(Judge, shares_host_memory_among_the_ranks_of_a_host) {
+  const auto verdict = [](double busbw) {
+    return judge(measured(all_reduce, MiB(64), busbw, 4, 1, "mpi"), host_limits(), one_host(4), {});
+  };
+  EXPECT_EQ(verdict(0.13 * copy_all / 4).grade, Grade::ok);
+  EXPECT_EQ(verdict(0.11 * copy_all / 4).grade, Grade::slow);
+  EXPECT_EQ(verdict(1).level, "wire");
+  EXPECT_EQ(verdict(1).binding, "host memory");
+  EXPECT_DOUBLE_EQ(verdict(1).limit->count, copy_all / 4);
+  EXPECT_NEAR(*verdict(1).fraction, 0.25, 1e-9);
+}
+
+TEST(Judge, is_unknown_without_a_limit) {
+  const Measurement m = measured(all_reduce, GiB(1), 1, 8, 1, "sim");
+  EXPECT_EQ(judge(m, {}, {}, {}).grade, Grade::unknown);
+  EXPECT_EQ(judge(m, {}, {}, {}).because, "the limit is not known");
+}
+
+TEST(Judge, is_unknown_for_one_rank_alone) { EXPECT_EQ(grade_of(all_reduce, GiB(1), 1, 1), Grade::unknown); }
+
+TEST(Judge, is_unknown_for_groups_other_than_the_world) {
+  Measurement m = measured(all_reduce, GiB(4), 1, 8, 1, "sim");
+  m.measured_case.group = "node";
+  EXPECT_EQ(judge(m, gpu_limits(), {}, {}).grade, Grade::unknown);
+}
+
+TEST(Judge, does_not_judge_speed_where_figures_are_unfit_but_does_judge_data) {
+  const Fitness unfit{.comparable = false, .why_not = "ranks share cores"};
+  Measurement m = measured(all_reduce, GiB(4), 1, 8, 1, "sim");
+  const Verdict speed = judge(m, gpu_limits(), {}, unfit);
+  EXPECT_EQ(speed.grade, Grade::unknown);
+  EXPECT_NE(speed.because.find("ranks share cores"), std::string::npos);
+  EXPECT_TRUE(speed.fraction.has_value());
+  m.wrong_elements = 1;
+  EXPECT_EQ(judge(m, gpu_limits(), {}, unfit).grade, Grade::wrong);
+}
+
+TEST(Judge, says_where_data_is_wrong) {
+  Measurement m = measured(all_reduce, {8}, 1, 8, 1, "sim");
+  m.wrong_elements = 3;
+  m.first_wrong = WrongElement{.rank = 5, .offset = 7, .wanted = "1.5", .got = "2"};
+  EXPECT_EQ(judge(m, gpu_limits(), {}, {}).because,
+            "3 wrong elements; the first at rank 5, element 7: wanted 1.5, got 2");
+}
+
+TEST(Judge, calls_failed_what_failed_and_unknown_what_was_skipped) {
+  Measurement m = measured(all_reduce, {8}, 1, 8, 1, "sim");
+  m.outcome = Outcome::failed;
+  m.because = "rank 3 in open: no memory";
+  EXPECT_EQ(judge(m, gpu_limits(), {}, {}).grade, Grade::failed);
+  EXPECT_EQ(judge(m, gpu_limits(), {}, {}).because, "rank 3 in open: no memory");
+  m.outcome = Outcome::skipped;
+  EXPECT_EQ(judge(m, gpu_limits(), {}, {}).grade, Grade::unknown);
+}
+
+Report with(std::initializer_list<Grade> grades) {
+  Report report;
+  for (Grade grade : grades) report.results.emplace_back().verdict.grade = grade;
+  return report;
+}
+
+TEST(Grades, the_worst_decides_over_the_run) {
+  using enum Grade;
+  EXPECT_EQ(overall(with({unknown, ok, slow, failed, wrong}).results), wrong);
+  EXPECT_EQ(overall(with({ok, failed, slow}).results), failed);
+  EXPECT_EQ(overall(with({ok, slow, unknown}).results), slow);
+  EXPECT_EQ(overall(with({unknown, ok}).results), ok);
+  EXPECT_EQ(overall(with({unknown}).results), unknown);
+  EXPECT_EQ(overall({}), unknown);
+}
+
+TEST(Grades, have_exit_codes_in_their_order) {
+  using enum Grade;
+  EXPECT_EQ(exit_code(with({ok, slow, failed, wrong})), ExitCode::wrong_data);
+  EXPECT_EQ(exit_code(with({slow, failed})), ExitCode::unfinished);
+  EXPECT_EQ(exit_code(with({slow, ok})), ExitCode::slow);
+  EXPECT_EQ(exit_code(with({unknown, ok})), ExitCode::ok);
+  EXPECT_EQ(exit_code(with({})), ExitCode::ok);
+}
+
+TEST(ExitCodes, are_worse_in_the_order_wrong_unfinished_environment_slow_inconclusive) {
+  using enum ExitCode;
+  const std::vector order{wrong_data, unfinished, environment, slow, inconclusive, ok};
+  for (std::size_t i = 0; i < order.size(); ++i)
+    for (std::size_t j = i; j < order.size(); ++j) {
+      EXPECT_EQ(worse(order[i], order[j]), order[i]);
+      EXPECT_EQ(worse(order[j], order[i]), order[i]);
+    }
+}
+
+}  // namespace
+}  // namespace p5::reports

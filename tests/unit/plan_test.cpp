@@ -1,0 +1,159 @@
+// From options to cases: sizes, what fits, what is left out, and the order.
+#include "bench/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "bench/error.hpp"
+#include "tests/fakes/thread_backend.hpp"
+
+namespace p5 {
+namespace {
+
+Plan plan_for(const Options& options, const JobFacts& job, const std::string& backend = "mpi") {
+  fakes::Threads threads(1);
+  threads.slots = 1;
+  return make_plan(options, job, fakes::ThreadBackend(threads, 0), backend);
+}
+
+JobFacts job_of(const NodeOfRank& node_of_rank, std::vector<Bytes> memory = {}) {
+  return {.node_of_rank = node_of_rank, .memory_of_node = std::move(memory)};
+}
+
+Options only(const std::string& collective) {
+  Options options;
+  options.collectives = {collective};
+  return options;
+}
+
+std::vector<std::uint64_t> sizes_of(const Plan& plan) {
+  std::vector<std::uint64_t> sizes;
+  for (const Case& c : plan.cases) sizes.push_back(c.bytes.count);
+  std::ranges::sort(sizes);
+  return sizes;
+}
+
+std::string refusal(const Options& options, const JobFacts& job) {
+  try {
+    plan_for(options, job);
+  } catch (const UsageError& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
+TEST(Plan, goes_from_8_bytes_to_64_mebibytes_over_mpi_and_4_gibibytes_elsewhere) {
+  const JobFacts job = job_of({0, 0});
+  const std::vector<std::uint64_t> over_mpi = sizes_of(plan_for(only("all_reduce"), job, "mpi"));
+  EXPECT_EQ(over_mpi.size(), 24u);
+  EXPECT_EQ(over_mpi.front(), 8u);
+  EXPECT_EQ(over_mpi.back(), MiB(64).count);
+  EXPECT_EQ(sizes_of(plan_for(only("all_reduce"), job, "sim")).size(), 30u);
+}
+
+TEST(Plan, rounds_up_to_an_element_a_rank_and_takes_each_size_once) {
+  Options options = only("all_gather");
+  options.sizes = {{8}, {12}, {16}, {17}};
+  EXPECT_EQ(sizes_of(plan_for(options, job_of({0, 0, 0, 0}))), (std::vector<std::uint64_t>{16, 32}));
+  options.per_rank = true;
+  EXPECT_EQ(sizes_of(plan_for(options, job_of({0, 0, 0, 0}))), (std::vector<std::uint64_t>{32, 48, 64, 80}));
+}
+
+TEST(Plan, lowers_a_defaulted_maximum_to_what_the_fullest_host_holds) {
+  // Three ranks with 2 buffers of the message each, on a host that may use 80 % of its memory.
+  const Plan plan = plan_for(only("all_reduce"), job_of({0, 0, 0, 1}, {MiB(100), MiB(1000)}));
+  EXPECT_EQ(plan.max, MiB(8));
+  ASSERT_EQ(plan.remarks.size(), 1u);
+  EXPECT_NE(plan.remarks[0].find("lowered from 64 MiB to 8 MiB"), std::string::npos) << plan.remarks[0];
+  EXPECT_EQ(plan_for(only("all_reduce"), job_of({0, 1, 2}, {MiB(200), MiB(200), MiB(200)})).max, MiB(64));
+}
+
+TEST(Plan, refuses_an_explicit_size_that_does_not_fit) {
+  const JobFacts job = job_of({0, 0}, {MiB(100)});
+  Options by_maximum = only("all_reduce");
+  by_maximum.max = MiB(64);
+  by_maximum.max_given = true;
+  EXPECT_NE(refusal(by_maximum, job).find("Lower --max"), std::string::npos);
+  Options by_list = only("all_reduce");
+  by_list.sizes = {{8}, MiB(64)};
+  EXPECT_NE(refusal(by_list, job).find("Lower --max or --sizes"), std::string::npos);
+  by_list.sizes = {{8}, MiB(16)};
+  EXPECT_EQ(refusal(by_list, job), "");
+}
+
+TEST(Plan, refuses_when_even_the_smallest_does_not_fit) {
+  EXPECT_NE(refusal(only("all_reduce"), job_of({0, 0}, {KiB(1)})).find("smallest size"), std::string::npos);
+}
+
+TEST(Plan, refuses_sizes_beyond_every_machine) {
+  for (std::uint64_t size : {~std::uint64_t{0} >> 1, (std::uint64_t{1} << 56) + 1}) {
+    Options options = only("all_gather");
+    options.sizes = {{size}};
+    EXPECT_NE(refusal(options, job_of({0, 0}, {GiB(1)})).find("beyond every machine"), std::string::npos);
+  }
+  Options per_rank = only("all_gather");
+  per_rank.per_rank = true;
+  per_rank.sizes = {{(std::uint64_t{1} << 55) + 1}};
+  EXPECT_NE(refusal(per_rank, job_of({0, 0})).find("for 2 ranks"), std::string::npos);
+}
+
+TEST(Plan, refuses_a_group_that_is_none_also_for_pairs_alone) {
+  Options options = only("p2p");
+  options.group = "nod";
+  EXPECT_NE(refusal(options, job_of({0, 0})).find("'node'"), std::string::npos);
+}
+
+TEST(Plan, leaves_pairs_out_for_one_rank_and_says_so) {
+  const Plan plan = plan_for(Options{}, job_of({0}));
+  EXPECT_TRUE(std::ranges::none_of(plan.cases, [](const Case& c) { return c.collective->pairwise; }));
+  ASSERT_EQ(plan.remarks.size(), 1u);
+  EXPECT_NE(plan.remarks[0].find("p2p: left out"), std::string::npos);
+  EXPECT_NE(refusal(only("p2p"), job_of({0})).find("nothing to measure"), std::string::npos);
+}
+
+TEST(Plan, leaves_out_in_place_what_has_no_such_form) {
+  Options options;
+  options.in_place = true;
+  for (const Case& c : plan_for(options, job_of({0, 0})).cases) EXPECT_FALSE(c.collective->pairwise);
+}
+
+TEST(Plan, measures_all_pairs_at_three_sizes_and_one_of_each_kind_elsewhere) {
+  std::vector<std::uint64_t> thorough;
+  for (const Case& c : plan_for(only("p2p"), job_of({0, 0, 1, 1})).cases) {
+    std::size_t pairs = 0;
+    for (const Round& round : *c.rounds) pairs += round.size();
+    EXPECT_TRUE(pairs == 6 || pairs == 2) << pairs;
+    if (pairs == 6 && c.pattern == "one_way") thorough.push_back(c.bytes.count);
+  }
+  std::ranges::sort(thorough);
+  EXPECT_EQ(thorough, (std::vector<std::uint64_t>{8, MiB(1).count, MiB(64).count}));
+}
+
+TEST(Plan, is_shuffled_by_the_seed) {
+  const auto order = [](std::uint64_t seed) {
+    JobFacts job = job_of({0, 0});
+    job.seed = seed;
+    std::vector<std::string> names;
+    for (const Case& c : plan_for(Options{}, job).cases) names.push_back(describe(c));
+    return names;
+  };
+  EXPECT_EQ(order(1), order(1));
+  EXPECT_NE(order(1), order(2));
+  std::vector<std::string> one = order(1), two = order(2);
+  std::ranges::sort(one);
+  std::ranges::sort(two);
+  EXPECT_EQ(one, two);
+}
+
+TEST(Plan, knows_the_nodes_that_a_case_spans) {
+  Options options = only("all_reduce");
+  options.sizes = {{8}};
+  EXPECT_EQ(plan_for(options, job_of({0, 0, 1, 1})).cases.front().nodes, 2);
+  options.group = "node";
+  EXPECT_EQ(plan_for(options, job_of({0, 0, 1, 1})).cases.front().nodes, 1);
+  EXPECT_EQ(plan_for(options, job_of({0, 0, 1, 1})).cases.front().ranks, 2);
+}
+
+}  // namespace
+}  // namespace p5

@@ -1,0 +1,179 @@
+// What a report is on disk: the same after it was read and written, whole or not there, and a journal that only grows.
+#include "reports/report.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "bench/watchdog.hpp"
+#include "reports/atomic_file.hpp"
+
+namespace p5::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Files : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "p5bench-unit-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder = name;
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  static std::string content(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+  }
+
+  fs::path folder;
+};
+
+using AtomicFile = Files;
+using Journal = Files;
+
+Report everything() {
+  Report report;
+  report.status = "complete";
+  report.grade = Grade::wrong;
+  report.exit_code = ExitCode::wrong_data;
+  report.run = {.version = "1.2.3",
+                .command = {"--sizes", "8"},
+                .started = "2026-11-20T12:00:00Z",
+                .ended = "2026-11-20T12:01:00Z",
+                .wall_s = 60.25,
+                .budget_s = 600,
+                .seed = ~std::uint64_t{0},
+                .cluster = "lab",
+                .ranks = 2,
+                .nodes = 1,
+                .backend = "mpi",
+                .remarks = {"one"},
+                .ended_by = "SIGTERM"};
+  report.context = {{"mpi", "x"}};
+  Result pair;
+  Measurement& m = pair.measurement;
+  m.measured_case.backend = "mpi";
+  m.measured_case.collective = &p2p;
+  m.measured_case.pattern = "one_way";
+  m.measured_case.bytes = {1};
+  m.measured_case.ranks = 2;
+  m.throughput = Series{
+      .operations_per_sample = 3, .samples = {1e-6 / 3, 2e-6 / 3}, .summary = {}, .stopped_because = "250 samples"};
+  m.throughput->summary = summarize({1e-6 / 3, 2e-6 / 3, 1e-6, 1.1e-6, 1.2e-6, 1.3e-6 / 7});
+  m.latency = m.throughput;
+  m.pairs = {{0, 1, {1e-6 / 3}}};
+  m.slowest_group = {0, 1};
+  m.slowest_rank = 1;
+  m.launches_s = {1e-6 / 3};
+  m.wrong_elements = 1;
+  m.first_wrong = WrongElement{.rank = 1, .offset = 5, .wanted = "1", .got = "\"<2>\"", .guard = true};
+  m.selection = Selection{"ring", "simple", 24, "log"};
+  pair.verdict = {.grade = Grade::wrong,
+                  .level = "wire",
+                  .limit = GBps{10.0 / 3},
+                  .fraction = 1.0 / 3,
+                  .binding = "nic",
+                  .because = "so"};
+  Result failed;
+  failed.measurement.measured_case.collective = &all_reduce;
+  failed.measurement.measured_case.op = ReduceOp::max;
+  failed.measurement.outcome = Outcome::failed;
+  failed.measurement.failed_in = Phase::warm_up;
+  failed.measurement.failed_rank = 3;
+  report.results = {pair, failed};
+  return report;
+}
+
+TEST(ReportJson, is_the_same_after_it_was_read) {
+  const nlohmann::json written = to_json(everything());
+  EXPECT_EQ(to_json(report_from_json(written)).dump(1), written.dump(1));
+}
+
+TEST(ReportJson, tells_rates_of_the_times_beside_them) {
+  const nlohmann::json series = to_json(everything()).at("measurements").at(0).at("throughput");
+  EXPECT_DOUBLE_EQ(series.at("algbw_gb_per_s").get<double>(), 1e-3 / series.at("median_us").get<double>());
+}
+
+TEST(ReportJson, has_samples_in_the_journal_only) {
+  const Report report = everything();
+  EXPECT_EQ(to_json(report.results[0], true).at("throughput").at("samples_us").size(), 2u);
+  EXPECT_FALSE(to_json(report.results[0], false).at("throughput").contains("samples_us"));
+}
+
+TEST(ReportJson, never_holds_what_is_no_number) {
+  Report report = everything();
+  report.results[0].measurement.throughput->summary.median = 0;  // a rate would be infinite
+  report.results[0].measurement.wall_s = std::numeric_limits<double>::quiet_NaN();
+  const nlohmann::json j = to_json(report).at("measurements").at(0);
+  EXPECT_TRUE(j.at("throughput").at("busbw_gb_per_s").is_null());
+  EXPECT_TRUE(j.at("wall_s").is_null());
+}
+
+TEST_F(AtomicFile, replaces_a_file_and_leaves_nothing_else) {
+  write_atomically(folder / "report.json", "old");
+  write_atomically(folder / "report.json", "new");
+  EXPECT_EQ(content(folder / "report.json"), "new");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFile, names_the_file_that_cannot_be_written) {
+  try {
+    write_atomically(folder / "missing" / "report.json", "text");
+    FAIL() << "it was written";
+  } catch (const EnvironmentError& problem) {
+    EXPECT_NE(std::string(problem.what()).find("missing"), std::string::npos);
+  }
+}
+
+TEST_F(AtomicFile, refuses_a_folder_where_a_file_is_in_the_way) {
+  write_atomically(folder / "file", "");
+  EXPECT_THROW(make_folder(folder / "file"), UsageError);
+  EXPECT_THROW(make_folder(folder / "file" / "below"), UsageError);
+  make_folder(folder / "a" / "b");
+  EXPECT_TRUE(fs::is_empty(folder / "a" / "b"));
+}
+
+TEST_F(AtomicFile, moves_a_link) {
+  point_link(folder / "latest", "one");
+  point_link(folder / "latest", "two");
+  EXPECT_EQ(fs::read_symlink(folder / "latest"), "two");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(Journal, grows_by_lines) {
+  append_line(folder / "journal", "{}");
+  append_line(folder / "journal", "[]");
+  EXPECT_EQ(content(folder / "journal"), "{}\n[]\n");
+}
+
+TEST(Watchdog, bites_once_with_the_step_that_does_not_end) {
+  std::promise<std::string> bitten;
+  Watchdog watchdog([&](const std::string& step) { bitten.set_value(step); });
+  watchdog.expect("the first", {1e6});
+  watchdog.expect("the second", {0});
+  EXPECT_EQ(bitten.get_future().get(), "the second");
+}
+
+TEST(Watchdog, does_not_bite_when_all_ends_or_rests) {
+  bool bitten = false;
+  {
+    Watchdog watchdog([&](const std::string&) { bitten = true; });
+    watchdog.expect("a step", {1e6});
+    watchdog.rest();
+  }
+  EXPECT_FALSE(bitten);
+}
+
+}  // namespace
+}  // namespace p5::reports

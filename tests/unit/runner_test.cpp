@@ -1,0 +1,243 @@
+// The runner with ranks as threads: what is honest is verified, what lies is found, what fails fails alone and alike.
+#include "bench/runner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "bench/plan.hpp"
+#include "bench/worlds/worlds.hpp"
+#include "tests/fakes/thread_backend.hpp"
+
+namespace p5 {
+namespace {
+
+using fakes::Trouble;
+using Kind = Trouble::Kind;
+
+class Recording final : public Observer {
+ public:
+  void case_started(const Case& c, int, int, Seconds) override { started.push_back(describe(c)); }
+  void case_finished(const Measurement& m) override { finished.push_back(m); }
+  std::vector<std::string> started;
+  std::vector<Measurement> finished;
+};
+
+struct Job {
+  int ranks = 2;
+  Options options{};
+  RunnerOptions runner{};
+  Trouble trouble{};
+  int slots = 4;
+  double operation_s = 100e-6, spread = 0;
+  // Afterwards
+  int most_operations = 0;
+  std::vector<std::string> started{};
+  std::vector<std::vector<Outcome>> outcomes_of_rank{};
+
+  Job() {
+    options.sizes = {{8}};
+    options.seed = 1;
+  }
+
+  std::vector<Measurement> run() {
+    fakes::Threads threads(ranks);
+    threads.trouble = trouble;
+    threads.slots = slots;
+    threads.operation_s = operation_s;
+    threads.spread = spread;
+    const JobFacts facts{.node_of_rank = NodeOfRank(static_cast<std::size_t>(ranks), 0), .memory_of_node = {}};
+    const Plan plan = make_plan(options, facts, fakes::ThreadBackend(threads, 0), "mpi");
+    Recording observer;
+    outcomes_of_rank.assign(static_cast<std::size_t>(ranks), {});
+    run_threads(ranks, [&](World& world) {
+      fakes::ThreadBackend backend(threads, world.participant());
+      for (const Measurement& m : run_cases(world, backend, plan.cases, runner, observer))
+        outcomes_of_rank[static_cast<std::size_t>(world.participant())].push_back(m.outcome);
+    });
+    most_operations = threads.most_operations;
+    started = observer.started;
+    return observer.finished;
+  }
+};
+
+Job all_types(int ranks) {
+  Job job;
+  job.ranks = ranks;
+  job.options.types.clear();
+  for (const std::string& name : data_type_names()) job.options.types.push_back(parse_data_type(name));
+  job.options.ops = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
+  return job;
+}
+
+class Honest : public testing::TestWithParam<int> {};
+
+TEST_P(Honest, is_verified_for_all_types_and_operations) {
+  for (bool in_place : {false, true}) {
+    Job job = all_types(GetParam());
+    job.options.in_place = in_place;
+    const std::vector<Measurement> measurements = job.run();
+    ASSERT_FALSE(measurements.empty());
+    for (const Measurement& m : measurements) {
+      EXPECT_EQ(m.outcome, Outcome::measured) << describe(m.measured_case) << ": " << m.because;
+      EXPECT_EQ(m.wrong_elements, 0u) << describe(m.measured_case);
+      EXPECT_DOUBLE_EQ(m.throughput->summary.median, job.operation_s);
+      EXPECT_TRUE(m.latency.has_value());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runner, Honest, testing::Values(1, 2, 3, 4, 7));
+
+struct Lie {
+  Kind kind;
+  bool in_place;
+};
+
+class Liar : public testing::TestWithParam<Lie> {};
+
+TEST_P(Liar, is_found_at_every_size_type_and_operation) {
+  const auto [kind, in_place] = GetParam();
+  Job job = all_types(3);
+  job.options.collectives = {"all_reduce", "all_gather"};
+  job.options.sizes = {{24}, {1000}, {4096}};
+  job.options.in_place = in_place;
+  job.trouble = {.kind = kind, .rank = 2};
+  for (const Measurement& m : job.run()) {
+    const std::string what = describe(m.measured_case);
+    ASSERT_GT(m.wrong_elements, 0u) << what;
+    ASSERT_TRUE(m.first_wrong) << what;
+    EXPECT_EQ(m.first_wrong->rank, 2) << what;
+    EXPECT_EQ(m.first_wrong->guard, kind == Kind::guard) << what;
+    EXPECT_NE(m.first_wrong->wanted, m.first_wrong->got) << what;
+    const std::uint64_t elements = m.measured_case.shape.output_elements;
+    if (kind == Kind::one_element) {
+      EXPECT_EQ(m.first_wrong->offset, elements / 2) << what;
+    } else if (kind == Kind::one_bit) {
+      EXPECT_EQ(m.first_wrong->offset, elements - 1) << what;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runner, Liar,
+                         testing::Values(Lie{Kind::one_element, false}, Lie{Kind::one_bit, false},
+                                         Lie{Kind::stale, false}, Lie{Kind::nothing_written, false},
+                                         Lie{Kind::guard, false}, Lie{Kind::one_element, true},
+                                         Lie{Kind::one_bit, true}, Lie{Kind::stale, true},
+                                         Lie{Kind::nothing_written, true}, Lie{Kind::guard, true}));
+
+TEST(Runner, finds_the_liar_among_pairs) {
+  for (Kind kind : {Kind::one_element, Kind::one_bit, Kind::stale, Kind::nothing_written, Kind::guard}) {
+    Job job;
+    job.ranks = 3;
+    job.options.collectives = {"p2p"};
+    job.trouble = {.kind = kind, .rank = 2};
+    for (const Measurement& m : job.run()) {
+      ASSERT_TRUE(m.first_wrong) << describe(m.measured_case);
+      EXPECT_EQ(m.first_wrong->rank, 2);
+    }
+  }
+}
+
+TEST(Runner, fails_one_case_alike_wherever_a_rank_throws_or_stalls) {
+  for (Kind kind : {Kind::throws, Kind::stalls})
+    for (Phase phase : {Phase::open, Phase::warm_up, Phase::sample, Phase::verify})
+      for (int rank : {0, 2}) {
+        Job job;
+        job.ranks = 3;
+        job.options.collectives = {"all_reduce"};
+        job.options.sizes = {{8}, {16}, {32}};
+        job.trouble = {.kind = kind, .rank = rank, .phase = phase, .only_case = 1};
+        const std::vector<Measurement> measurements = job.run();
+        ASSERT_EQ(measurements.size(), 3u);
+        for (const std::vector<Outcome>& outcomes : job.outcomes_of_rank)
+          EXPECT_EQ(outcomes, (std::vector{Outcome::measured, Outcome::failed, Outcome::measured}));
+        const Measurement& failed = measurements[1];
+        EXPECT_EQ(failed.failed_in, phase);
+        EXPECT_EQ(failed.failed_rank, rank) << name_of(phase);
+        EXPECT_NE(failed.because.find(kind == Kind::throws ? "told to throw" : "does not come"), std::string::npos)
+            << failed.because;
+        EXPECT_FALSE(failed.throughput);
+        EXPECT_EQ(measurements[2].wrong_elements, 0u);
+      }
+}
+
+TEST(Runner, names_the_slowest_rank) {
+  for (int rank : {0, 1, 3}) {
+    Job job;
+    job.ranks = 4;
+    job.options.collectives = {"all_gather"};
+    job.trouble = {.kind = Kind::slow, .rank = rank};
+    const Measurement m = job.run().front();
+    EXPECT_EQ(m.slowest_rank, rank);
+    EXPECT_DOUBLE_EQ(m.throughput->summary.median, 2 * job.operation_s);
+  }
+}
+
+TEST(Runner, gives_a_pairs_case_the_time_of_its_slowest_pair) {
+  Job job;
+  job.ranks = 4;
+  job.options.collectives = {"p2p"};
+  job.trouble = {.kind = Kind::slow, .rank = 3};
+  for (const Measurement& m : job.run()) {
+    EXPECT_EQ(m.pairs.size(), 6u);
+    EXPECT_TRUE(std::ranges::find(m.slowest_group, 3) != m.slowest_group.end());
+    for (const PairResult& pair : m.pairs)
+      EXPECT_DOUBLE_EQ(pair.median.count, (pair.destination == 3 ? 2 : 1) * job.operation_s);
+  }
+}
+
+TEST(Runner, skips_what_a_spent_budget_does_not_allow) {
+  Job job;
+  job.runner.budget = {0};
+  const std::vector<Measurement> measurements = job.run();
+  ASSERT_FALSE(measurements.empty());
+  for (const Measurement& m : measurements) {
+    EXPECT_EQ(m.outcome, Outcome::skipped);
+    EXPECT_EQ(m.because, "budget");
+    EXPECT_FALSE(m.throughput);
+  }
+}
+
+TEST(Runner, says_why_it_stopped_sampling) {
+  Job job;
+  job.options.collectives = {"all_reduce"};
+  job.options.sizes = {MiB(1)};
+  job.slots = 1;
+  job.operation_s = 1e-3;
+  EXPECT_EQ(job.run().front().throughput->stopped_because, "interval within 1 %");
+  job.options.sizes = {{8}};
+  const Measurement small = job.run().front();
+  EXPECT_EQ(small.throughput->stopped_because, "interval within 2 %");
+  EXPECT_EQ(small.throughput->summary.samples, 13) << "twice the least, and the one that is verified";
+  job.spread = 4;
+  EXPECT_EQ(job.run().front().throughput->stopped_because, "250 samples");
+  job.operation_s = 1e3;  // nothing but a first look fits any budget
+  EXPECT_EQ(job.run().front().throughput->stopped_because, "share of the budget spent");
+}
+
+TEST(Runner, never_times_more_operations_at_once_than_there_are_slots) {
+  for (int slots : {1, 3, 16}) {
+    Job job;
+    job.slots = slots;
+    job.operation_s = 1e-6;
+    for (const Measurement& m : job.run()) EXPECT_EQ(m.throughput->operations_per_sample, slots);
+    EXPECT_EQ(job.most_operations, slots);
+  }
+}
+
+TEST(Runner, times_one_operation_where_one_takes_long) {
+  Job job;
+  job.operation_s = 5e-3;
+  for (const Measurement& m : job.run()) EXPECT_EQ(m.throughput->operations_per_sample, 1);
+}
+
+TEST(Runner, measures_latency_up_to_a_mebibyte) {
+  Job job;
+  job.options.collectives = {"all_gather"};
+  job.options.sizes = {MiB(1), MiB(2)};
+  for (const Measurement& m : job.run()) EXPECT_EQ(m.latency.has_value(), m.measured_case.bytes <= MiB(1));
+}
+
+}  // namespace
+}  // namespace p5
