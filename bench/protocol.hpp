@@ -44,7 +44,8 @@ struct Received {
 };
 Received receive(int descriptor, int timeout_ms);
 
-// ---- orders: {"order": NAME, ...}; replies: {"ok": true, ...} or {"error": TEXT}
+// ---- orders: {"order": NAME, ...}; replies: {"ok": true, ...} or
+// {"error": TEXT, "elsewhere": bool}, elsewhere when the library says that the cause lies with another rank.
 
 // "identify" {"local_rank": int}
 //   The worker chooses and binds to its device, and says what it is.

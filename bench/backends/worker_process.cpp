@@ -177,7 +177,11 @@ json WorkerProcess::ask(const json& order, Seconds limit, const std::function<bo
 }
 
 json WorkerProcess::reply_of(protocol::Message message) const {
-  if (message.body.contains("error")) throw CaseError(message.body.at("error").get<std::string>());
+  if (message.body.contains("error")) {
+    const std::string what = message.body.at("error");
+    if (message.body.value("elsewhere", false)) throw StalledError(what, std::nullopt, progress());
+    throw CaseError(what);
+  }
   return std::move(message.body);
 }
 

@@ -19,6 +19,8 @@ void check(ncclResult_t result, std::string_view call) {
   std::string text = fmt::format("{}: {} ({})", call, ncclGetErrorString(result), static_cast<int>(result));
   if (const auto last_error = optional_calls().get_last_error)
     if (const char* noted = last_error(nullptr); noted && *noted) text += fmt::format(": {}", noted);
+  // The cause lies with another rank, which will say more.
+  if (result == ncclRemoteError) throw StalledError(text);
   throw CaseError(text);
 }
 

@@ -63,8 +63,10 @@ std::shared_ptr<const std::vector<Round>> rounds_from(const json& groups) {
 json Worker::answer(const json& order) noexcept {
   try {
     return act(order);
+  } catch (const StalledError& problem) {
+    return {{"error", problem.what()}, {"elsewhere", true}};
   } catch (const std::exception& problem) {
-    return {{"error", problem.what()}};
+    return {{"error", problem.what()}, {"elsewhere", false}};
   }
 }
 

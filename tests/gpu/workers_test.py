@@ -1,0 +1,204 @@
+"""p5bench with its workers for NCCL, on real GPUs, or on the fakes when P5BENCH_FAKES names their folder: right data, and
+workers that are killed, stopped or hung in any phase cost one case and nothing else. Standard library only, because GPU
+hosts may have no network. Nothing waits without a bound."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+SOURCE = pathlib.Path(os.environ.get("P5BENCH_SOURCE") or pathlib.Path(__file__).resolve().parents[2])
+BUILD = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "release")
+FAKES = os.environ.get("P5BENCH_FAKES", "")
+RANKS = int(os.environ.get("P5BENCH_RANKS", "2" if FAKES else "4"))
+WORKER = "p5bench-worker-"  # as far as /proc/PID/comm shows names
+# Beyond a deadline, for starting, replacing workers and ending.
+GRACE_S = 45
+SMALL, LARGE = ("64,4KiB,64KiB", "256KiB") if FAKES else ("8,64KiB,1MiB,64MiB", "256MiB")
+
+
+def environment(**more):
+    clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_", "PMIX_", "PMI_"))}
+    if FAKES:
+        clean |= {"LD_LIBRARY_PATH": FAKES, "P5BENCH_FAKE_MEMORY": str(1 << 30)}
+    return clean | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} | more
+
+
+def workers_of(marker):
+    """Processes of workers whose environment holds the marker, oldest first."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (folder / "comm").read_text().startswith(WORKER) and marker.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+class Job:
+    """One run of p5bench, to be ended whatever happens."""
+
+    def __init__(self, folder, *arguments, ranks=RANKS, **variables):
+        self.folder = pathlib.Path(folder)
+        self.marker = f"P5BENCH_TEST={os.getpid()}-{time.monotonic_ns()}"
+        name, _, value = self.marker.partition("=")
+        self.process = subprocess.Popen(
+            ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), "--backend", "nccl",
+             "--out", folder, "--quiet", *arguments],
+            env=environment(**{name: value}, **variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def until(self, condition, patience):
+        end = time.monotonic() + patience
+        while time.monotonic() < end and self.process.poll() is None:
+            found = condition()
+            if found:
+                return found
+            time.sleep(0.01)
+        return condition()
+
+    def finished_cases(self):
+        try:
+            return (self.folder / "latest" / "measurements.jsonl").read_text().count("\n")
+        except OSError:
+            return 0
+
+    def end(self, patience):
+        try:
+            output, _ = self.process.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            output, _ = self.process.communicate()
+            raise AssertionError(f"still running after {patience} s:\n{output}") from None
+        finally:
+            left = workers_of(self.marker)
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+        if left:
+            raise AssertionError(f"workers left: {left}")
+        return self.process.returncode, output
+
+    def report(self):
+        return json.loads((self.folder / "latest" / "report.json").read_text())
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="p5bench-workers-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.shared = set(pathlib.Path("/dev/shm").glob("nccl-*"))
+
+    def check_one_case_failed(self, job, output, says):
+        report = job.report()
+        failed = [m for m in report["measurements"] if m["outcome"] == "failed"]
+        measured = [m for m in report["measurements"] if m["outcome"] == "measured"]
+        self.assertEqual(len(failed), 1, [m["because"] for m in failed] or output)
+        self.assertEqual(report["status"], "complete", output)
+        self.assertGreater(len(measured), 2)
+        self.assertEqual(sum(m["wrong_elements"] for m in measured), 0)
+        self.assertRegex(failed[0]["because"], says)
+        self.assertIn(failed[0]["failed_in"], ("open", "warm_up", "sample", "verify"))
+        self.assertEqual(set(pathlib.Path("/dev/shm").glob("nccl-*")) - self.shared, set())
+        return failed[0]
+
+
+class Workers(Runs):
+    def test_all_collectives_types_and_operations_give_right_data(self):
+        for more in ([], ["--in-place", "--collectives", "all_reduce,all_gather"]):
+            job = Job(self.folder, "--sizes", "8,64KiB", "--type", "all", "--op", "all", "--budget", "200s", *more)
+            code, output = job.end(260)
+            self.assertEqual(code, 0, output)
+            report = job.report()
+            wrong = [(m["case"], m["first_wrong"], m["because"]) for m in report["measurements"]
+                     if m["wrong_elements"] or m["outcome"] != "measured"]
+            self.assertEqual(wrong, [])
+
+    def kill_a_worker(self, number, cases):
+        """Signals a worker once so many cases are done; at once when none is to be."""
+        job = Job(self.folder, "--sizes", SMALL, "--budget", "100s", "--timeout", "5s", "--seed", "7",
+                  "--collectives", "all_reduce,all_gather,p2p")
+        job.until(lambda: len(workers_of(job.marker)) == RANKS and job.finished_cases() >= cases, 60)
+        victim = workers_of(job.marker)[-1]
+        os.kill(victim, number)
+        code, output = job.end(5 + 100 + GRACE_S)
+        self.assertEqual(code, 12, output)
+        return job, output, victim
+
+    def test_a_killed_worker_costs_one_case(self):
+        for cases in (1, 3):
+            job, output, victim = self.kill_a_worker(signal.SIGKILL, cases)
+            failed = self.check_one_case_failed(job, output, rf"process {victim}\) was ended by signal 9")
+            self.assertIsNotNone(failed["failed_rank"])
+            self.assertIn("GPU-", failed["because"])
+
+    def test_a_stopped_worker_costs_one_case(self):
+        job, output, victim = self.kill_a_worker(signal.SIGSTOP, 2)
+        failed = self.check_one_case_failed(job, output, rf"process {victim}\) is stopped by a signal")
+        self.assertIsNotNone(failed["failed_rank"])
+
+    def test_two_ranks_on_one_gpu_are_refused(self):
+        job = Job(self.folder, "--sizes", "8", ranks=2, CUDA_VISIBLE_DEVICES="0", P5BENCH_FAKE_GPUS="1")
+        code, output = job.end(120)
+        self.assertEqual(code, 13, output)
+        self.assertRegex(output, r"ranks 0 and 1 on .* have the same GPU .*--allow-shared-gpu")
+
+    def test_a_message_beyond_the_device_is_refused(self):
+        code, output = Job(self.folder, "--sizes", "1024G", "--collectives", "all_reduce").end(120)
+        self.assertEqual(code, 2, output)
+        self.assertRegex(output, r"needs .* GiB of buffers a rank")
+
+
+@unittest.skipUnless(FAKES, "only the fakes fail on demand")
+class Faults(Runs):
+    def run_with(self, fault, *arguments, patience=120):
+        job = Job(self.folder, "--sizes", "64,4KiB,64KiB", "--collectives", "all_reduce,all_gather", "--budget", "60s",
+                  "--timeout", "3s", "--seed", "3", *arguments, P5BENCH_FAKE=fault)
+        code, output = job.end(patience)
+        return job, code, output
+
+    def test_wrong_data_is_found_with_rank_offset_wanted_and_got(self):
+        for what in ("element", "bit", "stale", "nothing"):
+            job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}")
+            self.assertEqual(code, 11, output)
+            for m in job.report()["measurements"]:
+                self.assertGreater(m["wrong_elements"], 0, (what, m["case"]))
+                self.assertEqual(m["first_wrong"]["rank"], 1)
+                self.assertNotEqual(m["first_wrong"]["wanted"], m["first_wrong"]["got"])
+
+    def test_a_hang_ends_with_failed_cases_and_no_process_left(self):
+        job, code, output = self.run_with("hang:rank=1:operation=40")
+        self.assertEqual(code, 12, output)
+        self.assertTrue(all(m["outcome"] in ("failed", "measured") for m in job.report()["measurements"]))
+
+    def test_a_crash_names_the_rank(self):
+        job, code, output = self.run_with("crash:rank=1:operation=40")
+        self.assertEqual(code, 12, output)
+        failed = [m for m in job.report()["measurements"] if m["outcome"] == "failed"]
+        self.assertTrue(failed)
+        self.assertTrue(all(m["failed_rank"] == 1 and "signal" in m["because"] for m in failed), failed)
+
+    def test_an_asynchronous_error_names_the_rank(self):
+        job, code, output = self.run_with("async:rank=1:operation=40")
+        self.assertEqual(code, 12, output)
+        failed = [m for m in job.report()["measurements"] if m["outcome"] == "failed"]
+        self.assertTrue(failed and all(m["failed_rank"] == 1 for m in failed), [m["because"] for m in failed])
+
+    def test_a_crash_while_joining_fails_every_case_and_ends(self):
+        job, code, output = self.run_with("join-crash:rank=1")
+        self.assertEqual(code, 12, output)
+        self.assertEqual({m["outcome"] for m in job.report()["measurements"]}, {"failed"})
+
+
+if __name__ == "__main__":
+    if FAKES and not pathlib.Path(FAKES, "libnccl.so.2").exists():
+        print(f"left out: no fake NCCL in {FAKES}; they need the headers of CUDA and NCCL")
+        raise SystemExit(77)
+    if not (BUILD / "p5bench-worker-nccl").exists():
+        print(f"left out: no p5bench-worker-nccl in {BUILD}; it needs CUDA and NCCL")
+        raise SystemExit(77)
+    unittest.main(verbosity=2)
