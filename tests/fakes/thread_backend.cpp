@@ -126,7 +126,7 @@ class ThreadSession final : public Session {
       const int from = lies(Kind::stale) ? (slot + 1) % buffers_.slots() : slot;
       if (place_) result = compute(from);
       threads_.exchange.meet(rank_);
-      if (place_ && !lies(Kind::nothing_written)) std::memcpy(buffers_.output(slot), result.data(), result.size());
+      if (place_ && !lies(Kind::nothing_written)) std::ranges::copy(result, buffers_.output(slot));
       if (place_) falsify(buffers_.output(slot));
       threads_.exchange.meet(rank_);
     }
