@@ -1,0 +1,59 @@
+"""p5bench and nccl-tests alternately on the GPUs of this host: python3 compare_nccl_tests.py FOLDER-OF-ITS-PROGRAMS [ROUNDS].
+Prints a table of the medians over the rounds. Measures; judges nothing."""
+
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(os.environ.get("P5BENCH_SOURCE") or pathlib.Path(__file__).resolve().parents[2])
+BUILD = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "release")
+RANKS = int(os.environ.get("P5BENCH_RANKS", "4"))
+COLLECTIVES = ("all_reduce", "all_gather")
+MPIRUN = ["mpirun", "--allow-run-as-root", "-np", str(RANKS), "--bind-to", "none"]
+
+
+def run(command):
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+
+
+def nccl_tests(folder, collective):
+    """Microseconds out of place by size, the slowest rank's (-a 3), 20 operations a burst."""
+    out = run(MPIRUN + [str(folder / f"{collective}_perf"), "-b", "8", "-e", "4G", "-f", "2", "-g", "1", "-a", "3", "-n", "20"])
+    rows = (line.split() for line in out.splitlines())
+    return {(collective, int(r[0])): float(r[5]) for r in rows if len(r) > 8 and r[0].isdigit() and int(r[0]) > 0}
+
+
+def p5bench():
+    with tempfile.TemporaryDirectory() as folder:
+        run(MPIRUN + [str(BUILD / "p5bench"), "--collectives", ",".join(COLLECTIVES), "--quiet", "--budget", "60s", "--out", folder])
+        report = json.loads((pathlib.Path(folder) / "latest" / "report.json").read_text())
+    return {(m["case"]["collective"], m["case"]["bytes"]): m["throughput"] for m in report["measurements"] if m["throughput"]}
+
+
+def main():
+    folder, rounds = pathlib.Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 5
+    theirs, ours, burst = {}, {}, {}
+    for _ in range(rounds):
+        for collective in COLLECTIVES:
+            for key, time in nccl_tests(folder, collective).items():
+                theirs.setdefault(key, []).append(time)
+        for key, throughput in p5bench().items():
+            ours.setdefault(key, []).append(throughput["median_us"])
+            burst[key] = throughput["operations_per_sample"]
+    print("| collective | bytes | burst | nccl-tests us | p5bench us | ratio | difference us |\n|---|---|---|---|---|---|---|")
+    small = {c: [] for c in COLLECTIVES}
+    for key in sorted(set(theirs) & set(ours)):
+        a, b = statistics.median(theirs[key]), statistics.median(ours[key])
+        print(f"| {key[0]} | {key[1]} | {burst[key]} | {a:.2f} | {b:.2f} | {b / a:.3f} | {b - a:+.2f} |")
+        if key[1] <= 65536:
+            small[key[0]].append(math.log(b / a))
+    for collective, logs in small.items():
+        print(f"{collective}, up to 64 KiB: geometric mean of the ratios {math.exp(statistics.mean(logs)):.4f}")
+
+
+main()
