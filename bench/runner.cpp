@@ -21,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 // Of a case's share of the budget: what latency may take where both quantities are measured.
 constexpr double latency_share = 0.3;
+// Beyond twice its share, what a case may take for connections that its first operations make.
+constexpr double patience_s = 2;
 // Samples that a case takes when nothing disturbs it: for predicting.
 constexpr int usual_samples = 24;
 
@@ -105,7 +107,8 @@ class CaseRun {
       come_together();
       step(
           Phase::open, [&] { return session_ = backend_.open(case_), ""; }, nothing);
-      for (std::size_t round = 0; round < case_.rounds->size(); ++round) run_round(static_cast<int>(round));
+      for (std::size_t round = 0; round < case_.rounds->size() && go_on(round, start); ++round)
+        run_round(static_cast<int>(round));
       step(
           Phase::verify, [&] { return result_.selection = session_->selection(), ""; }, nothing);
     } catch (const PhaseFailed& failed) {
@@ -125,6 +128,20 @@ class CaseRun {
   }
 
  private:
+  // Rounds of pairs beyond the case's share of the budget are left out: where connecting takes long, one case would
+  // otherwise spend what all others need. The first round is always measured.
+  bool go_on(std::size_t round, Clock::time_point start) {
+    if (round == 0) return true;
+    const std::string answer = step(
+        Phase::warm_up, [] { return std::string(); },
+        [&](const std::vector<std::string>&) {
+          return since(start).count > 2 * share_.count + patience_s ? "stop" : "go";
+        });
+    if (answer == "go") return true;
+    result_.measured_case.pairs_sampled = true;
+    return false;
+  }
+
   // Terms that all join on, where the backend's ranks are not together yet or no longer.
   void come_together() {
     if (backend_.joined()) return;
