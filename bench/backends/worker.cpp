@@ -21,6 +21,9 @@ using nlohmann::json;
 // A killed process that is still there after this long is held by the driver.
 constexpr Seconds reap_limit{10};
 
+// For leaving the library in order.
+constexpr Seconds dismiss_limit{5};
+
 // Of the device's free memory, what buffers may take: the library makes its own.
 constexpr double memory_share = 0.85;
 
@@ -90,7 +93,7 @@ class WorkerSession final : public Session {
 WorkerBackend::WorkerBackend(World& world, WorkerOptions options) : world_(world), options_(std::move(options)) {}
 
 WorkerBackend::~WorkerBackend() {
-  if (worker_) worker_->dismiss();
+  if (worker_) worker_->dismiss(dismiss_limit);
 }
 
 int WorkerBackend::rank() const { return world_.hosted().front(); }

@@ -204,31 +204,35 @@ std::string WorkerProcess::how_it_ended() {
   return fmt::format("its worker (process {}) ended with status {}", pid_, WEXITSTATUS(exit_status_));
 }
 
-void WorkerProcess::dismiss() {
+bool WorkerProcess::reap_within(Seconds limit) {
+  const auto start = Clock::now();
+  do {
+    reaped_ = ::waitpid(pid_, &exit_status_, WNOHANG) == pid_;
+    if (!reaped_) std::this_thread::sleep_for(milliseconds(1));
+  } while (!reaped_ && since(start).count < limit.count);
+  if (reaped_)
+    for (const std::string& path : shared_memory_) ::unlink(path.c_str());
+  return reaped_;
+}
+
+void WorkerProcess::dismiss(Seconds limit) {
+  if (reaped_) return;
+  shared_memory_ = shared_memory_of(pid_);
   try {
     protocol::send(socket_, {epoch_, {{"order", "quit"}}});
   } catch (const CaseError&) {
     // It has ended already, which is what was wanted.
   }
+  reap_within(limit);
 }
 
 bool WorkerProcess::kill_and_reap(Seconds limit) {
   if (reaped_) return true;
   // Ended by itself: then its own status is worth knowing, and a kill would not change it.
-  const auto start = Clock::now();
-  if (::waitpid(pid_, &exit_status_, WNOHANG) == pid_) {
-    reaped_ = true;
-  } else {
-    shared_memory_ = shared_memory_of(pid_);
-    ::kill(pid_, SIGKILL);
-  }
-  while (!reaped_ && since(start).count < limit.count) {
-    reaped_ = ::waitpid(pid_, &exit_status_, WNOHANG) == pid_;
-    if (!reaped_) std::this_thread::sleep_for(milliseconds(1));
-  }
-  if (reaped_)
-    for (const std::string& path : shared_memory_) ::unlink(path.c_str());
-  return reaped_;
+  if (reap_within({0})) return true;
+  if (shared_memory_.empty()) shared_memory_ = shared_memory_of(pid_);
+  ::kill(pid_, SIGKILL);
+  return reap_within(limit);
 }
 
 }  // namespace p5

@@ -34,13 +34,14 @@ class WorkerProcess {
   // a CaseError that says how.
   nlohmann::json ask(const nlohmann::json& order, Seconds limit, const std::function<bool()>& interrupted);
 
-  // Tells it to end by itself; no waiting.
-  void dismiss();
+  // Tells it to end by itself and waits for that; one that takes longer than `limit` is killed.
+  void dismiss(Seconds limit);
 
   // SIGKILL, then waits for it to be gone. False when it is not within `limit`: the driver holds it.
   bool kill_and_reap(Seconds limit);
 
  private:
+  bool reap_within(Seconds limit);
   nlohmann::json reply_of(protocol::Message message) const;
   std::string how_it_ended();
   std::string progress_text(Seconds waited) const;

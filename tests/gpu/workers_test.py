@@ -22,7 +22,7 @@ SMALL, LARGE = ("64,4KiB,64KiB", "256KiB") if FAKES else ("8,64KiB,1MiB,64MiB", 
 
 
 def environment(**more):
-    clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_", "PMIX_", "PMI_"))}
+    clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_"))}
     if FAKES:
         clean |= {"LD_LIBRARY_PATH": FAKES, "P5BENCH_FAKE_MEMORY": str(1 << 30)}
     return clean | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} | more
