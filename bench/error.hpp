@@ -24,6 +24,11 @@ struct CaseError : std::runtime_error {
   std::optional<int> rank;  // where it failed, when that is not the participant that throws
 };
 
+// The process that did it is gone or stopped: what others then report is a consequence.
+struct LostError : CaseError {
+  using CaseError::CaseError;
+};
+
 // Nothing came back in time, here or, as others told us, elsewhere. That says nothing yet about whose fault it is.
 struct StalledError : CaseError {
   explicit StalledError(const std::string& what, std::optional<int> at_rank = std::nullopt, double done = 0)
