@@ -12,8 +12,8 @@ namespace p5 {
 
 namespace {
 
-// The first character of a message says what follows: a result, a failure, or that nothing came back.
-constexpr char good = '+', bad = '-', stalled = '~';
+// The first character of a message says what follows: a result, a lost process, a failure, or that nothing came back.
+constexpr char good = '+', lost = '!', bad = '-', stalled = '~';
 
 struct Part {
   std::string message;
@@ -32,6 +32,8 @@ Part do_part(World& world, const LocalPart& local) {
     throw;
   } catch (const StalledError& problem) {
     return {failure_text(stalled, problem.rank.value_or(me), problem.progress, problem.what()), true};
+  } catch (const LostError& problem) {
+    return {failure_text(lost, problem.rank.value_or(me), 0, problem.what()), true};
   } catch (const CaseError& problem) {
     return {failure_text(bad, problem.rank.value_or(me), 0, problem.what()), true};
   } catch (const std::exception& problem) {
@@ -67,11 +69,12 @@ std::optional<std::string> blame_for_stall(const std::vector<std::string>& parts
   return failure_text(bad, -1, 0, "all ranks stopped at the same point: " + behind->what);
 }
 
-// What failed, for all to know; nothing when all parts are good. A rank's own failure explains those that waited for
-// it.
+// What failed, for all to know; nothing when all parts are good. A lost process explains the errors that its peers then
+// see, and a rank's own failure explains those that waited for it.
 std::optional<std::string> failure_among(const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    if (part.front() == bad) return part;
+  for (const char kind : {lost, bad})
+    for (const std::string& part : parts)
+      if (part.front() == kind) return bad + part.substr(1);
   return blame_for_stall(parts);
 }
 

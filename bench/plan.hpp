@@ -14,8 +14,8 @@ namespace p5 {
 
 struct JobFacts {
   NodeOfRank node_of_rank;
-  std::vector<Bytes> memory_of_node;    // available to the job's ranks on it; empty: no limit known
-  std::uint64_t seed = 1;               // of the shuffle and the drawn pairs
+  std::vector<Bytes> memory_of_node;                   // available to the job's ranks on it; empty: no limit known
+  std::uint64_t seed = 1;                              // of the shuffle and the drawn pairs
   std::optional<Bytes> memory_of_rank = std::nullopt;  // that each rank has for itself, on its device
 };
 

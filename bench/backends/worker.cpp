@@ -106,6 +106,9 @@ json WorkerBackend::ask(const json& order, Seconds limit) {
   } catch (const StalledError& problem) {
     world_.raise_alarm(epoch_);
     throw StalledError(fmt::format("{} ({})", problem.what(), where()), std::nullopt, problem.progress);
+  } catch (const LostError& problem) {
+    world_.raise_alarm(epoch_);
+    throw LostError(fmt::format("{} ({})", problem.what(), where()));
   } catch (const CaseError& problem) {
     world_.raise_alarm(epoch_);
     throw CaseError(fmt::format("{} ({})", problem.what(), where()));

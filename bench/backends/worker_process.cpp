@@ -160,17 +160,17 @@ json WorkerProcess::ask(const json& order, Seconds limit, const std::function<bo
     protocol::send(socket_, {epoch_, order});
     ++orders_;
   } catch (const CaseError&) {
-    throw CaseError(how_it_ended());
+    throw LostError(how_it_ended());
   }
   // Most replies come within microseconds or as soon as the samples are done; an alarm is worth a look every few
   // milliseconds.
   constexpr int look_ms = 5;
   for (;;) {
     protocol::Received received = protocol::receive(socket_, look_ms);
-    if (received.closed) throw CaseError(how_it_ended());
+    if (received.closed) throw LostError(how_it_ended());
     if (received.message && received.message->epoch == epoch_) return reply_of(std::move(*received.message));
     if (state_of(pid_) == 'T' && since(start).count > 1)
-      throw CaseError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
+      throw LostError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
     if (since(start).count > limit.count || interrupted())
       throw StalledError(progress_text(since(start)), std::nullopt, progress());
   }
