@@ -44,12 +44,13 @@ class Job:
     """One run of p5bench, to be ended whatever happens."""
 
     def __init__(self, folder, *arguments, ranks=RANKS, **variables):
-        self.folder = pathlib.Path(folder)
         self.marker = f"P5BENCH_TEST={os.getpid()}-{time.monotonic_ns()}"
+        # Its own, so that another run's journal is never taken for this one's.
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
         name, _, value = self.marker.partition("=")
         self.process = subprocess.Popen(
             ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), "--backend", "nccl",
-             "--out", folder, "--quiet", *arguments],
+             "--out", str(self.folder), "--quiet", *arguments],
             env=environment(**{name: value}, **variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def until(self, condition, patience):
