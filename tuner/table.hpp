@@ -1,0 +1,48 @@
+// What libnccl-tuner-p5bench.so does for which call: the rows of nccl-tuner.csv. Standard library only, because the plugin
+// is loaded into other people's programs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace p5::tuner {
+
+// What NCCL asks a tuner about, in the order of its plugin interface (ncclFunc_t).
+enum class Function { broadcast, reduce, all_gather, reduce_scatter, all_reduce };
+// In the order of the cost table's rows and columns.
+enum class Algorithm { tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat };
+enum class Protocol { ll, ll128, simple };
+
+// One way to run a call. 0 channels, 0 bytes of chunk: NCCL's own choice.
+struct Setting {
+  Algorithm algorithm = Algorithm::ring;
+  Protocol protocol = Protocol::simple;
+  int channels = 0;
+  std::uint64_t chunk = 0;
+  bool operator==(const Setting&) const = default;
+};
+
+// "ring/ll128", "ring/ll128/16", "ring/ll128/16/524288": at the edges, in cases and in reports.
+std::string to_text(const Setting& setting);
+std::optional<Setting> parse_setting(std::string_view text);
+
+// Calls of a function whose bytes lie in [from, to]. Bytes as NCCL counts them for tuners: of all_gather the whole output,
+// of reduce_scatter the whole input, else one rank's buffer.
+struct Row {
+  Function function = Function::all_reduce;
+  std::uint64_t from = 0, to = 0;
+  Setting setting;
+  double microseconds = 0;  // measured, for a call in the middle of the range
+};
+
+// Valid for exactly this library version, number of ranks and number of nodes.
+struct Table {
+  int nccl_version = 0;  // as ncclGetVersion counts: 22803
+  int ranks = 0, nodes = 0;
+  std::vector<Row> rows;
+};
+
+}  // namespace p5::tuner
