@@ -2,7 +2,6 @@
 // is a program of its own (NCCL, libfabric), so that a hang, a crash or a setting that is read once costs one process.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,22 +10,11 @@
 
 #include "bench/backend.hpp"
 #include "bench/case.hpp"
+#include "bench/shared_page.hpp"
 
 namespace p5::protocol {
 
 inline constexpr std::uint32_t version = 1;
-
-// The worker finds its end of the socket pair and the shared page at these descriptors.
-inline constexpr int socket_descriptor = 3;
-inline constexpr int page_descriptor = 4;
-
-// Counters that the supervisor can read when the worker no longer answers. One page, shared; zero at the start.
-struct SharedPage {
-  std::atomic<std::uint64_t> completed;           // operations that the device has finished, over the worker's life
-  std::atomic<std::uint64_t> last_completion_ns;  // steady clock, of the latest of them
-  std::atomic<std::uint64_t> orders;              // taken from the socket
-};
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 // A message: a header of four 32-bit words in the machine's order (magic, version, epoch, length) and so many bytes of
 // JSON. The epoch counts the generations of workers: what belongs to another generation is dropped.
@@ -45,7 +33,8 @@ struct Received {
 Received receive(int descriptor, int timeout_ms);
 
 // ---- orders: {"order": NAME, ...}; replies: {"ok": true, ...} or
-// {"error": TEXT, "elsewhere": bool}, elsewhere when the library says that the cause lies with another rank.
+// {"error": TEXT, "elsewhere": bool}, elsewhere when the library says that the cause lies with another rank; told to
+// give up, {"gave_up": true, "at_rest": bool}: whether the device had nothing left to do once the library was aborted.
 
 // "identify" {"local_rank": int}
 //   The worker chooses and binds to its device, and says what it is.

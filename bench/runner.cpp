@@ -21,8 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 // Of a case's share of the budget: what latency may take where both quantities are measured.
 constexpr double latency_share = 0.3;
-// Beyond twice its share, what a case may take for connections that its first operations make.
-constexpr double patience_s = 2;
+// Beyond its share, what a case of several rounds may take for connections that its first operations make.
+constexpr double patience_s = 0.5, patience_share = 0.25;
 // Samples that a case takes when nothing disturbs it: for predicting.
 constexpr int usual_samples = 24;
 
@@ -135,7 +135,7 @@ class CaseRun {
     const std::string answer = step(
         Phase::warm_up, [] { return std::string(); },
         [&](const std::vector<std::string>&) {
-          return since(start).count > 2 * share_.count + patience_s ? "stop" : "go";
+          return since(start).count > (1 + patience_share) * share_.count + patience_s ? "stop" : "go";
         });
     if (answer == "go") return true;
     result_.measured_case.pairs_sampled = true;

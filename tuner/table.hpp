@@ -1,5 +1,5 @@
-// What libnccl-tuner-p5bench.so does for which call: the rows of nccl-tuner.csv. Standard library only, because the plugin
-// is loaded into other people's programs.
+// What libnccl-tuner-p5bench.so does for which call: the rows of nccl-tuner.csv. Standard library only, because the
+// plugin is loaded into other people's programs.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct Setting {
 std::string to_text(const Setting& setting);
 std::optional<Setting> parse_setting(std::string_view text);
 
-// Calls of a function whose bytes lie in [from, to]. Bytes as NCCL counts them for tuners: of all_gather the whole output,
-// of reduce_scatter the whole input, else one rank's buffer.
+// Calls of a function whose bytes lie in [from, to]. Bytes as NCCL counts them for tuners: of all_gather the whole
+// output, of reduce_scatter the whole input, else one rank's buffer.
 struct Row {
   Function function = Function::all_reduce;
   std::uint64_t from = 0, to = 0;

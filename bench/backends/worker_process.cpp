@@ -30,6 +30,13 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+// Most replies come within microseconds or as soon as the samples are done; an alarm is worth a look every few
+// milliseconds.
+constexpr int look_ms = 5;
+
+// For aborting the library and seeing whether the device comes to rest.
+constexpr Seconds give_up_limit{3};
+
 Seconds since(Clock::time_point start) { return {std::chrono::duration<double>(Clock::now() - start).count()}; }
 
 class Descriptor {
@@ -162,38 +169,51 @@ json WorkerProcess::ask(const json& order, Seconds limit, const std::function<bo
   } catch (const CaseError&) {
     throw LostError(how_it_ended());
   }
-  // Most replies come within microseconds or as soon as the samples are done; an alarm is worth a look every few
-  // milliseconds.
-  constexpr int look_ms = 5;
   for (;;) {
     protocol::Received received = protocol::receive(socket_, look_ms);
     if (received.closed) throw LostError(how_it_ended());
     if (received.message && received.message->epoch == epoch_) return reply_of(std::move(*received.message));
     if (state_of(pid_) == 'T' && since(start).count > 1)
       throw LostError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
-    if (since(start).count > limit.count || interrupted())
-      throw StalledError(progress_text(since(start)), std::nullopt, progress());
+    if (since(start).count > limit.count || interrupted()) throw stalled(since(start));
   }
 }
 
 json WorkerProcess::reply_of(protocol::Message message) const {
   if (message.body.contains("error")) {
     const std::string what = message.body.at("error");
-    if (message.body.value("elsewhere", false)) throw StalledError(what, std::nullopt, progress());
+    if (message.body.value("elsewhere", false)) throw StalledError(what, std::nullopt, progress(true));
     throw CaseError(what);
   }
   return std::move(message.body);
 }
 
-// Orders first: a worker that never took the last one is behind one whose device still works on it.
-double WorkerProcess::progress() const {
-  return static_cast<double>(page_->orders.load()) * 1e9 + static_cast<double>(page_->completed.load());
+// A worker that never took its order is behind one whose device still works on it. Then what the device has completed;
+// where that is alike, a device that comes to rest waited for one that does not.
+double WorkerProcess::progress(bool at_rest) const {
+  return (page_->orders.load() < orders_ ? 0 : 1e12) + static_cast<double>(page_->completed.load()) * 2 +
+         (at_rest ? 1 : 0);
 }
 
-std::string WorkerProcess::progress_text(Seconds waited) const {
-  if (page_->orders.load() < orders_) return fmt::format("its worker took no order for {}", to_text(waited));
-  return fmt::format("no answer for {}; its device had completed {} operations", to_text(waited),
-                     page_->completed.load());
+bool WorkerProcess::comes_to_rest() {
+  const auto start = Clock::now();
+  page_->give_up.store(1);
+  while (since(start).count < give_up_limit.count) {
+    const protocol::Received received = protocol::receive(socket_, look_ms);
+    if (received.closed) return false;
+    if (received.message && received.message->epoch == epoch_) return received.message->body.value("at_rest", true);
+  }
+  return false;
+}
+
+StalledError WorkerProcess::stalled(Seconds waited) {
+  if (page_->orders.load() < orders_)
+    return StalledError(fmt::format("its worker took no order for {}", to_text(waited)), std::nullopt, progress(false));
+  const bool at_rest = comes_to_rest();
+  return StalledError(
+      fmt::format("no answer for {}; its device had completed {} operations and {} once NCCL was aborted",
+                  to_text(waited), page_->completed.load(), at_rest ? "came to rest" : "did not come to rest"),
+      std::nullopt, progress(at_rest));
 }
 
 std::string WorkerProcess::how_it_ended() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/error.hpp"
 #include "bench/protocol.hpp"
 #include "bench/units.hpp"
 
@@ -30,8 +31,8 @@ class WorkerProcess {
   pid_t pid() const { return pid_; }
 
   // Sends an order and waits for its reply. `interrupted` is asked now and then; when it says so, or when `limit` has
-  // passed, StalledError is thrown with this worker's progress. A worker that ended, or that answers with an error, is
-  // a CaseError that says how.
+  // passed, the worker is told to give up and StalledError is thrown with its progress. A worker that ended, or that
+  // answers with an error, is a CaseError that says how.
   nlohmann::json ask(const nlohmann::json& order, Seconds limit, const std::function<bool()>& interrupted);
 
   // Tells it to end by itself and waits for that; one that takes longer than `limit` is killed.
@@ -44,8 +45,9 @@ class WorkerProcess {
   bool reap_within(Seconds limit);
   nlohmann::json reply_of(protocol::Message message) const;
   std::string how_it_ended();
-  std::string progress_text(Seconds waited) const;
-  double progress() const;
+  StalledError stalled(Seconds waited);
+  bool comes_to_rest();
+  double progress(bool at_rest) const;
 
   std::string program_;
   std::uint32_t epoch_ = 0;

@@ -21,11 +21,16 @@ def run(command):
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
 
 
-def nccl_tests(folder, collective):
-    """Microseconds out of place by size, the slowest rank's (-a 3), 20 operations a burst."""
-    out = run(MPIRUN + [str(folder / f"{collective}_perf"), "-b", "8", "-e", "4G", "-f", "2", "-g", "1", "-a", "3", "-n", "20"])
-    rows = (line.split() for line in out.splitlines())
-    return {(collective, int(r[0])): float(r[5]) for r in rows if len(r) > 8 and r[0].isdigit() and int(r[0]) > 0}
+def nccl_tests(folder, collective, first, last, cycles):
+    """Microseconds out of place by size, the slowest rank's (-a 3), 20 operations a burst; the median of so many bursts. One
+    burst of an operation that takes as long as its launch may be off by a tenth."""
+    out = run(MPIRUN + [str(folder / f"{collective}_perf"), "-b", first, "-e", last, "-f", "2", "-g", "1", "-a", "3", "-n", "20",
+                        "-N", str(cycles)])
+    times = {}
+    for row in (line.split() for line in out.splitlines()):
+        if len(row) > 8 and row[0].isdigit() and int(row[0]) > 0:
+            times.setdefault((collective, int(row[0])), []).append(float(row[5]))
+    return {key: statistics.median(each) for key, each in times.items()}
 
 
 def p5bench():
@@ -40,7 +45,8 @@ def main():
     theirs, ours, burst = {}, {}, {}
     for _ in range(rounds):
         for collective in COLLECTIVES:
-            for key, time in nccl_tests(folder, collective).items():
+            small, large = nccl_tests(folder, collective, "8", "64K", 15), nccl_tests(folder, collective, "128K", "4G", 1)
+            for key, time in (small | large).items():
                 theirs.setdefault(key, []).append(time)
         for key, throughput in p5bench().items():
             ours.setdefault(key, []).append(throughput["median_us"])

@@ -54,8 +54,12 @@ void obey(nccl::Worker& worker, protocol::SharedPage& page) {
     if (!received.message) return;
     page.orders.fetch_add(1);
     const auto& [epoch, order] = *received.message;
-    if (order.value("order", "") == "quit") return;
-    protocol::send(protocol::socket_descriptor, {epoch, worker.answer(order)});
+    const std::string name = order.value("order", "");
+    if (name == "quit") return;
+    page.order.store(protocol::order_number(name));
+    const nlohmann::json reply = worker.answer(order);
+    page.order.store(0);
+    protocol::send(protocol::socket_descriptor, {epoch, reply});
   }
 }
 

@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds before_sleep{2};
 constexpr std::chrono::microseconds sleep{50};
 }  // namespace
 
-Queue::Queue(int device, protocol::SharedPage& page) : stream_(make_stream()), progress_(device, page) {}
+Queue::Queue(int device, protocol::SharedPage& page) : page_(page), stream_(make_stream()), progress_(device, page) {}
 
 void Queue::finish(Waiting waiting) {
   const auto start = Clock::now();
@@ -25,6 +25,7 @@ void Queue::finish(Waiting waiting) {
     if (state != cudaErrorNotReady) check(state, "cudaStreamQuery");
     const auto now = Clock::now();
     if (now - checked > between_checks) {
+      if (page_.give_up.load()) throw GivenUp{};
       check_communicators();
       checked = now;
     }
@@ -34,6 +35,15 @@ void Queue::finish(Waiting waiting) {
       sched_yield();
   }
   progress_.look();
+}
+
+bool Queue::rests_within(Seconds limit) const {
+  const auto start = Clock::now();
+  while (cudaStreamQuery(stream()) != cudaSuccess) {
+    if (std::chrono::duration<double>(Clock::now() - start).count() > limit.count) return false;
+    std::this_thread::sleep_for(between_checks);
+  }
+  return true;
 }
 
 void Queue::check_communicators() const {

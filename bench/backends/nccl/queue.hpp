@@ -5,11 +5,15 @@
 
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/progress.hpp"
+#include "bench/units.hpp"
 
 namespace p5::nccl {
 
 // alert: never sleeps, so that all ranks go on within microseconds. relaxed: leaves the core to others after a while.
 enum class Waiting { alert, relaxed };
+
+// The supervisor said to give up; thrown out of the wait.
+struct GivenUp {};
 
 class Queue {
  public:
@@ -19,12 +23,16 @@ class Queue {
   // Communicators whose errors end a wait.
   void watch(std::vector<ncclComm_t> communicators) { watched_ = std::move(communicators); }
   void mark(int operations) { progress_.mark(stream(), operations); }
-  // Returns when all that is queued is done. Throws CaseError on an error of the device or of NCCL.
+  // Returns when all that is queued is done. Throws CaseError on an error of the device or of NCCL, GivenUp when told
+  // so.
   void finish(Waiting waiting = Waiting::relaxed);
+  // Whether all that is queued is done within that time, whatever NCCL says.
+  bool rests_within(Seconds limit) const;
 
  private:
   void check_communicators() const;
 
+  protocol::SharedPage& page_;
   Stream stream_;
   Progress progress_;
   std::vector<ncclComm_t> watched_;

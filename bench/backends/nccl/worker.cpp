@@ -63,11 +63,24 @@ std::shared_ptr<const std::vector<Round>> rounds_from(const json& groups) {
 json Worker::answer(const json& order) noexcept {
   try {
     return act(order);
+  } catch (const GivenUp&) {
+    return last_words();
   } catch (const StalledError& problem) {
     return {{"error", problem.what()}, {"elsewhere", true}};
   } catch (const std::exception& problem) {
     return {{"error", problem.what()}, {"elsewhere", false}};
   }
+}
+
+// NCCL's own kernels end once it is aborted; one that does not end is not NCCL's, and what its peers wait for.
+json Worker::last_words() noexcept {
+  constexpr Seconds patience{1};
+  // Given up while it joined: on the way here NCCL was aborted and memory freed, for which the device had to come to
+  // rest.
+  if (!engine_) return {{"gave_up", true}, {"at_rest", true}};
+  if (session_) session_->abort();
+  engine_->abort();
+  return {{"gave_up", true}, {"at_rest", engine_->queue().rests_within(patience)}};
 }
 
 template <class Action>

@@ -24,6 +24,7 @@ class Worker {
   using Json = nlohmann::json;
 
   Json act(const Json& order);
+  Json last_words() noexcept;
   Json identify(const Json& order);
   Json unique_id(const Json& order);
   Json join(const Json& order);
