@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -96,6 +97,11 @@ class Backend {
   virtual void join(const std::string& /*terms*/) {}
   // A phase failed somewhere: on all ranks, leave what cannot be gone on with. joined() is false from then on.
   virtual void abandon() {}
+
+  // The same thing under test in processes of their own, with variables over those of this backend (an empty value
+  // removes one). Null where there are no such processes.
+  using Variables = std::map<std::string, std::string>;
+  virtual std::unique_ptr<Backend> arm(const Variables& /*changes*/) const { return nullptr; }
 };
 
 // A row of the table of backends, for `list` and for choosing one.

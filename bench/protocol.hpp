@@ -41,6 +41,7 @@ Received receive(int descriptor, int timeout_ms);
 struct Identity {
   std::string device_uuid, device_name, pci_address;
   std::uint64_t free_memory = 0, total_memory = 0;  // bytes, of the device
+  int visible_devices = 0;                          // that the worker's process may use
   std::string library;                              // "NCCL 2.28.9"
   std::string library_path;
   std::string driver, runtime;  // "13.0"

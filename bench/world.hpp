@@ -28,9 +28,9 @@ class World {
   virtual std::string broadcast(const std::string& leaders) = 0;
 
   // Out of turn: tells all others that this participant has given up, for those that wait for something else than the
-  // world. epoch: of the work given up, never falling.
+  // world. epoch: of the work given up; no two generations of workers have the same.
   virtual void raise_alarm(std::uint32_t epoch) = 0;
-  // Whether another participant has given up work of this epoch or a later one. Cheap enough to poll.
+  // Whether another participant has given up work of this epoch. Cheap enough to poll.
   virtual bool alarmed(std::uint32_t epoch) = 0;
 
   void barrier() { gather(""), broadcast(""); }

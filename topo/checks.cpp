@@ -51,7 +51,7 @@ Finding finding_from_json(const json& j) {
 std::string_view name_of(Severity severity) { return severity_names[static_cast<std::size_t>(severity)].second; }
 
 std::span<const Check> checks() {
-  static const std::array<Check, 9> rows{{
+  static const std::array<Check, 10> rows{{
       {"host.oversubscribed", "more ranks than hardware threads on a host", oversubscribed_hosts},
       {"host.name_shared", "several machines under one host name", shared_host_names},
       {"host.pretended", "host names that NCCL_HOSTID made up", pretended_hosts},
@@ -59,6 +59,7 @@ std::span<const Check> checks() {
       {"gpu.nvml", "hosts whose GPUs could not be asked about", silent_nvml},
       {"gpu.links", "GPUs with fewer active NVLinks than the others", missing_links},
       {"gpu.busy", "GPUs on which other programs compute", busy_gpus},
+      {"gpu.hidden", "ranks that may not see the GPUs of their neighbours", hidden_gpus},
       {"nic.down", "physical NICs that are not up", nics_down},
       {"nic.count", "fewer or more EFA devices than the instance type has", wrong_nic_counts},
   }};

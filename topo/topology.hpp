@@ -52,6 +52,7 @@ struct Topology {
   std::string platform;                   // name of a platform file, "" when none matches
   std::vector<Host> hosts;
   std::vector<int> host_of_rank;
+  std::vector<int> gpus_seen_of_rank = {};  // GPUs that each rank's process may use; empty where no rank has been asked
 };
 
 // How this process names its node, and nothing else: cheap.

@@ -96,6 +96,7 @@ Topology read_topology(const json& j) {
   j.at("platform").get_to(topology.platform);
   for (const json& host : j.at("hosts")) topology.hosts.push_back(read_host(host));
   j.at("host_of_rank").get_to(topology.host_of_rank);
+  topology.gpus_seen_of_rank = j.value("gpus_seen_of_rank", std::vector<int>());
   const int hosts = static_cast<int>(topology.hosts.size());
   for (const int host : topology.host_of_rank)
     if (host < 0 || host >= hosts)
@@ -171,7 +172,8 @@ json to_json(const Topology& topology) {
   return {{"provenance", topology.provenance},
           {"platform", topology.platform},
           {"hosts", std::move(hosts)},
-          {"host_of_rank", topology.host_of_rank}};
+          {"host_of_rank", topology.host_of_rank},
+          {"gpus_seen_of_rank", topology.gpus_seen_of_rank}};
 }
 
 Topology topology_from_json(const json& j) try { return read_topology(j); } catch (const json::exception& problem) {

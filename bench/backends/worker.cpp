@@ -121,7 +121,7 @@ std::string WorkerBackend::where() const {
 
 const protocol::Identity& WorkerBackend::identify() {
   if (worker_) return identity_;
-  ++epoch_;
+  epoch_ = ++*generations_;
   if (stuck_)
     throw CaseError("its worker did not end after SIGKILL: the driver holds it; reboot or replace " + options_.host);
   worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, epoch_);
@@ -163,6 +163,15 @@ void WorkerBackend::abandon() {
 std::unique_ptr<Session> WorkerBackend::open(const Case& c) {
   const Seconds limit{std::max(options_.timeout.count, 10 * predict(c, cost()).count)};
   return std::make_unique<WorkerSession>(*this, c, limit);
+}
+
+std::unique_ptr<Backend> WorkerBackend::arm(const Variables& changes) const {
+  WorkerOptions options = options_;
+  for (const auto& [name, value] : changes) options.environment[name] = value;
+  auto other = std::make_unique<WorkerBackend>(world_, std::move(options));
+  other->ranks_on_device_ = ranks_on_device_;
+  other->generations_ = generations_;
+  return other;
 }
 
 Bytes WorkerBackend::memory_per_rank(const Case& c) const {

@@ -49,6 +49,9 @@ class WorkerBackend final : public Backend {
   // Of a device's free memory, what buffers may take.
   static Bytes usable(Bytes free_memory);
 
+  // Workers of their own with other variables, on the same devices.
+  std::unique_ptr<Backend> arm(const Variables& changes) const override;
+
   // For its sessions.
   int rank() const;
   Bytes agreed_memory() const { return agreed_memory_; }
@@ -64,7 +67,9 @@ class WorkerBackend final : public Backend {
   std::map<std::string, std::string> library_environment_;
   Bytes agreed_memory_;
   int ranks_on_device_ = 1;
-  std::uint32_t epoch_ = 0;  // alike on all ranks: each failure is agreed on by all
+  // Alike on all ranks: each failure is agreed on by all. Arms count on from each other, so that an alarm means one.
+  std::shared_ptr<std::uint32_t> generations_ = std::make_shared<std::uint32_t>(0);
+  std::uint32_t epoch_ = 0;
   bool joined_ = false, stuck_ = false;
 };
 

@@ -28,7 +28,8 @@ struct GpuBackend {
   std::optional<Bytes> memory_of_rank;
   std::string why_not_judged;
   std::map<std::string, std::string> software;
-  std::vector<std::string> gpu_of_rank;
+  std::vector<std::string> gpu_of_rank;  // UUIDs
+  std::vector<int> gpus_seen_of_rank;
 };
 
 // Starts a worker for each rank. Throws EnvironmentError naming the rank and host whose worker has no GPU, whose GPU

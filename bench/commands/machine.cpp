@@ -119,6 +119,7 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
   machine.why_not_judged = std::move(made.why_not_judged);
   machine.software = std::move(made.software);
   machine.gpu_of_rank = std::move(made.gpu_of_rank);
+  machine.topology.gpus_seen_of_rank = std::move(made.gpus_seen_of_rank);
   return machine;
 }
 

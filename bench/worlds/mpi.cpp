@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <deque>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -93,17 +94,17 @@ class MpiWorld final : public World {
       int there = 0;
       MPI_Status status{};
       check(MPI_Iprobe(MPI_ANY_SOURCE, 0, alarms_, &there, &status));
-      if (!there) return heard_ >= epoch;
+      if (!there) return heard_.contains(epoch);
       std::uint32_t said = 0;
       check(MPI_Recv(&said, 1, MPI_UINT32_T, status.MPI_SOURCE, 0, alarms_, MPI_STATUS_IGNORE));
-      heard_ = std::max(heard_, said);
+      heard_.insert(said);
     }
   }
 
  private:
   MPI_Comm alarms_ = MPI_COMM_NULL;
   std::deque<std::uint32_t> raised_;  // messages on their way refer to these
-  std::uint32_t heard_ = 0;
+  std::set<std::uint32_t> heard_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int size_ = 1;
   std::vector<int> hosted_;

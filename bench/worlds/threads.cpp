@@ -2,6 +2,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "bench/runner.hpp"
@@ -36,7 +37,7 @@ struct Meeting {
   std::exception_ptr first_problem;
   std::vector<std::string> blobs;
   std::string leaders;
-  std::uint32_t alarm = 0;
+  std::set<std::uint32_t> alarms;
 };
 
 class ThreadWorld final : public World {
@@ -69,11 +70,11 @@ class ThreadWorld final : public World {
 
   void raise_alarm(std::uint32_t epoch) override {
     const std::lock_guard lock(meeting_.mutex);
-    meeting_.alarm = std::max(meeting_.alarm, epoch);
+    meeting_.alarms.insert(epoch);
   }
   bool alarmed(std::uint32_t epoch) override {
     const std::lock_guard lock(meeting_.mutex);
-    return meeting_.alarm >= epoch;
+    return meeting_.alarms.contains(epoch);
   }
 
  private:

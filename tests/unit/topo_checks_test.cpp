@@ -36,6 +36,17 @@ TEST(TopoChecks, have_different_names_and_a_summary) {
   }
 }
 
+TEST(TopoChecks, ranks_that_see_one_gpu_each_cannot_reach_their_neighbours) {
+  Topology topology = healthy(2);
+  topology.gpus_seen_of_rank.assign(16, 8);
+  EXPECT_THAT(only(topology, "gpu.hidden"), IsEmpty());
+  for (int rank = 9; rank < 16; ++rank) topology.gpus_seen_of_rank[static_cast<std::size_t>(rank)] = 1;
+  const std::vector<Finding> found = only(topology, "gpu.hidden");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].subject.host, "n1");
+  EXPECT_THAT(found[0].evidence, HasSubstr("rank 9 sees 1 of the 8 GPUs"));
+}
+
 TEST(TopoChecks, more_ranks_than_threads_are_time_sliced) {
   Topology topology = healthy(1);
   topology.hosts[0].threads = topology.hosts[0].allowed_threads = 2;

@@ -13,6 +13,7 @@ std::vector<Finding> pretended_hosts(const Topology& topology);
 std::vector<Finding> mixed_hosts(const Topology& topology);
 std::vector<Finding> missing_links(const Topology& topology);
 std::vector<Finding> busy_gpus(const Topology& topology);
+std::vector<Finding> hidden_gpus(const Topology& topology);
 std::vector<Finding> silent_nvml(const Topology& topology);
 std::vector<Finding> nics_down(const Topology& topology);
 std::vector<Finding> wrong_nic_counts(const Topology& topology);

@@ -1,4 +1,5 @@
-// gpu.nvml, gpu.links and gpu.busy: what NVML tells of GPUs that will be slower than they could be.
+// gpu.nvml, gpu.links, gpu.busy and gpu.hidden: GPUs that will be slower than they could be, as NVML and the ranks
+// tell.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,6 +58,29 @@ std::vector<Finding> busy_gpus(const Topology& topology) {
                   fmt::format("{} other {} on {} ({})", *gpu.processes,
                               *gpu.processes == 1 ? "program computes" : "programs compute", gpu.uuid, gpu.name),
                   "end them or wait: the figures are shared with them"));
+  return findings;
+}
+
+// One finding a host: its first rank that sees fewer GPUs than the ranks there use.
+std::vector<Finding> hidden_gpus(const Topology& topology) {
+  std::vector<Finding> findings;
+  for (std::size_t h = 0; h < topology.hosts.size(); ++h) {
+    std::vector<std::size_t> ranks;
+    for (std::size_t rank = 0; rank < topology.gpus_seen_of_rank.size(); ++rank)
+      if (topology.host_of_rank[rank] == static_cast<int>(h)) ranks.push_back(rank);
+    const int used = std::min(static_cast<int>(ranks.size()), topology.hosts[h].gpus);
+    const auto blind =
+        std::ranges::find_if(ranks, [&](std::size_t rank) { return topology.gpus_seen_of_rank[rank] < used; });
+    if (blind == ranks.end()) continue;
+    findings.push_back(
+        {"gpu.hidden",
+         Severity::error,
+         {topology.hosts[h].name, topology.hosts[h].instance, {}, {}},
+         fmt::format("rank {} sees {} of the {} GPUs that the ranks on {} use", *blind,
+                     topology.gpus_seen_of_rank[*blind], used, topology.hosts[h].name),
+         "let all ranks of a host see all its GPUs (Slurm: --gpus-per-node instead of --gpus-per-task, no "
+         "--gpu-bind; no CUDA_VISIBLE_DEVICES per rank): NCCL may otherwise go through host memory"});
+  }
   return findings;
 }
 

@@ -90,7 +90,8 @@ protocol::Identity identify_device(int device) {
   check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   std::size_t free_memory = 0, total_memory = 0;
   check(cudaMemGetInfo(&free_memory, &total_memory), "cudaMemGetInfo");
-  int driver = 0, runtime = 0;
+  int driver = 0, runtime = 0, visible = 0;
+  check(cudaGetDeviceCount(&visible), "cudaGetDeviceCount");
   check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   return {.device_uuid = uuid_text(properties.uuid),
@@ -98,6 +99,7 @@ protocol::Identity identify_device(int device) {
           .pci_address = pci_address_of(device),
           .free_memory = free_memory,
           .total_memory = total_memory,
+          .visible_devices = visible,
           .library = library_version(),
           .library_path = library_path(),
           .driver = version_text(driver),
