@@ -102,6 +102,9 @@ void check_row(const Row& row, const std::vector<Row>& before) {
   if (row.setting.channels < 0 || row.setting.channels > most_channels)
     throw Malformed("channels is " + std::to_string(row.setting.channels) + ", not 0 to " +
                     std::to_string(most_channels));
+  if (row.setting.chunk > 0 && row.setting.chunk < least_chunk)
+    throw Malformed("chunk is " + std::to_string(row.setting.chunk) + ", not 0 or at least " +
+                    std::to_string(least_chunk));
   // NCCL would take a time of 0 for better than anything that it knows.
   if (!std::isfinite(row.microseconds) || row.microseconds <= 0)
     throw Malformed("microseconds is " + shortest(row.microseconds) + ", not a positive finite number");
@@ -200,6 +203,7 @@ std::optional<Setting> parse_setting(std::string_view text) {
   const auto channels = parts.size() > 2 ? parse_number<int>(parts[2]) : 0;
   const auto chunk = parts.size() > 3 ? parse_number<std::uint64_t>(parts[3]) : 0;
   if (!algorithm || !protocol || !channels || *channels < 0 || *channels > most_channels || !chunk) return std::nullopt;
+  if (*chunk > 0 && *chunk < least_chunk) return std::nullopt;
   return Setting{*algorithm, *protocol, *channels, *chunk};
 }
 

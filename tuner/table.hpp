@@ -26,6 +26,8 @@ std::optional<Protocol> parse_protocol(std::string_view name);
 
 // More than this NCCL does not have.
 inline constexpr int most_channels = 64;
+// NCCL rounds chunks down to what a protocol moves at once (up to 1920 bytes), and with chunks of nothing it hangs.
+inline constexpr std::uint64_t least_chunk = 4096;
 
 // One way to run a call. 0 channels, 0 bytes of chunk: NCCL's own choice.
 struct Setting {

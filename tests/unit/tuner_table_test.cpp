@@ -90,6 +90,8 @@ TEST(TunerTable, a_row_of_anything_else_is_refused_and_named) {
   EXPECT_THAT(problem_of_row("all_reduce,0,8,ring,ll,-1,0,1"), HasSubstr("channels is -1"));
   EXPECT_THAT(problem_of_row("all_reduce,0,8,ring,ll,65,0,1"), HasSubstr("channels is 65"));
   EXPECT_THAT(problem_of_row("all_reduce,0,8,ring,ll,0,-1,1"), HasSubstr("chunk is '-1'"));
+  EXPECT_THAT(problem_of_row("all_reduce,0,8,ring,ll,0,4095,1"), HasSubstr("chunk is 4095"));
+  EXPECT_EQ(problem_of_row("all_reduce,0,8,ring,ll,0,4096,1"), "none");
   EXPECT_THAT(problem_of_row("all_reduce,0,8,ring,ll,0,0,0"), HasSubstr("microseconds is 0"));
   EXPECT_THAT(problem_of_row("all_reduce,0,8,ring,ll,0,0,-1"), HasSubstr("microseconds is -1"));
   EXPECT_THAT(problem_of_row("all_reduce,0,8,ring,ll,0,0,nan"), HasSubstr("microseconds is"));
@@ -131,8 +133,9 @@ TEST(TunerSetting, text_and_back) {
 }
 
 TEST(TunerSetting, anything_else_is_none) {
-  for (const std::string text : {"", "ring", "ring/", "/ll", "RING/LL", "ring/ll/", "ring/ll/x", "ring/ll/-1",
-                                 "ring/ll/65", "ring/ll/1/-1", "ring/ll/1/2/3", "ring/ll ", "ring/ll/ 1"})
+  for (const std::string text :
+       {"", "ring", "ring/", "/ll", "RING/LL", "ring/ll/", "ring/ll/x", "ring/ll/-1", "ring/ll/65", "ring/ll/1/-1",
+        "ring/ll/1/9", "ring/ll/1/4096/3", "ring/ll ", "ring/ll/ 1"})
     EXPECT_FALSE(parse_setting(text)) << text;
 }
 
