@@ -8,11 +8,8 @@ namespace p5::tuner {
 
 namespace {
 
-using Costs = std::array<float, abi::algorithms * abi::protocols>;
-
 Costs copy_of(const CostTable& table) {
-  Costs costs;
-  costs.fill(abi::unavailable);
+  Costs costs = no_costs();
   table.for_each([&](const Setting& setting, const float& cost) {
     costs[static_cast<std::size_t>(setting.algorithm) * abi::protocols + static_cast<std::size_t>(setting.protocol)] =
         cost;
@@ -23,8 +20,7 @@ Costs copy_of(const CostTable& table) {
 // What NCCL 2.21, which shows no costs, can certainly run. Not LL128: whether the machine can do that without
 // corrupting data is not told.
 Costs certain_costs(Function function, bool collnet, bool nvls, std::uint64_t nodes) {
-  Costs costs;
-  costs.fill(abi::unavailable);
+  Costs costs = no_costs();
   const CostTable table(costs.data(), abi::algorithms_without_pat, abi::protocols);
   const auto offer = [&](Algorithm algorithm, Protocol protocol) { *table.at(algorithm, protocol) = 1; };
   const bool all_reduce = function == Function::all_reduce;
@@ -74,7 +70,6 @@ void CommunicatorTuner::choose(const Call& call) {
 void CommunicatorTuner::choose_unseen(const UnseenCall& call) {
   const std::optional<Wish> wish = wish_for(call.function, call.bytes);
   Seen seen;
-  seen.costs.fill(abi::unavailable);
   if (wish && !constrained_) {  // NCCL 2.21 would not look at the operator's constraints any more
     Costs costs = certain_costs(static_cast<Function>(call.function), call.collnet_support > 0, call.nvls_support > 0,
                                 start_.nodes);

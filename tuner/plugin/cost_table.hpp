@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -10,6 +11,14 @@
 #include "tuner/table.hpp"
 
 namespace p5::tuner {
+
+// The entries of a whole table, row by row.
+using Costs = std::array<float, abi::algorithms * abi::protocols>;
+inline Costs no_costs() {
+  Costs costs;
+  costs.fill(abi::unavailable);
+  return costs;
+}
 
 class CostTable {
  public:

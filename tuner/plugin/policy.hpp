@@ -2,13 +2,11 @@
 // worker (worker.cpp); a program is linked with one of them.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 
-#include "tuner/plugin/abi.hpp"
+#include "tuner/plugin/cost_table.hpp"
 #include "tuner/plugin/log.hpp"
 #include "tuner/table.hpp"
 
@@ -26,9 +24,9 @@ struct Wish {
 
 // One call, for whoever watches.
 struct Seen {
-  std::array<float, abi::algorithms * abi::protocols> costs{};  // as NCCL offered them; negative: unavailable
-  std::optional<Setting> cheapest;                              // in the end
-  bool granted = false;                                         // the wish was available
+  Costs costs = no_costs();         // as NCCL offered them
+  std::optional<Setting> cheapest;  // in the end
+  bool granted = false;             // the wish was available
 };
 
 class Policy {
