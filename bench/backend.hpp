@@ -27,6 +27,9 @@ struct SampleRequest {
   int samples = 1;
   // Fill outputs with poison before the last sample, whose results verify() then checks.
   bool poison_last = false;
+  // How the library is to run the operations, as a tuner writes it; empty: as the library chooses. The round's warm-up
+  // ran with the same.
+  std::string setting = {};
 };
 
 // Seconds per operation, [hosted rank][sample]; NaN for a hosted rank that is in no group of the round.
@@ -52,18 +55,29 @@ struct Selection {
   std::string source;
 };
 
+// A way to run a case's operations that its library offers.
+struct Offer {
+  std::string setting = {};
+  double microseconds = 0;  // as the library predicts; its own model, not a measurement
+  bool chosen = false;      // what the library takes when nobody asks for another
+};
+
 class Session {
  public:
   virtual ~Session() = default;
   // Distinct buffers that operations rotate through: a rule of the case's bytes alone, never of the sweep.
   virtual int slots() const = 0;
-  // Runs `operations` untimed, at least one.
-  virtual void warm_up(int round, int operations) = 0;
+  // Runs `operations` untimed, at least one, with a setting as in SampleRequest. Throws CaseError where the library
+  // does not offer that.
+  virtual void warm_up(int round, int operations, const std::string& setting) = 0;
   virtual Times sample(const SampleRequest& request) = 0;
   // Checks all elements of the outputs of the hosted ranks: of the last sample's operations out of place; of one more
   // operation on refilled buffers in place.
   virtual Verification verify(int round) = 0;
   virtual std::optional<Selection> selection() { return std::nullopt; }
+  // What the library offers for the case: runs one operation untimed, as the library chooses. Known at the first rank
+  // of the group, empty elsewhere and where the library tells nothing. Before the samples that are to be verified.
+  virtual std::vector<Offer> offers() { return {}; }
 };
 
 // What a case costs before anything is known: for dividing the budget and for plan.
@@ -103,6 +117,9 @@ class Backend {
   using Variables = std::map<std::string, std::string>;
   virtual std::unique_ptr<Backend> arm(const Variables& /*changes*/) const { return nullptr; }
 };
+
+// For backends whose library has no settings: throws CaseError on any.
+void refuse_setting(std::string_view backend, std::string_view setting);
 
 // A row of the table of backends, for `list` and for choosing one.
 struct BackendInfo {

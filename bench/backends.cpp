@@ -1,7 +1,11 @@
 // The table of backends.
 #include "bench/backend.hpp"
 
+#include <fmt/format.h>
+
 #include <vector>
+
+#include "bench/error.hpp"
 
 namespace p5 {
 
@@ -14,6 +18,10 @@ const std::vector<BackendInfo> table{
 };
 
 }  // namespace
+
+void refuse_setting(std::string_view backend, std::string_view setting) {
+  if (!setting.empty()) throw CaseError(fmt::format("the {} backend has no settings ({})", backend, setting));
+}
 
 std::span<const BackendInfo> backend_table() { return table; }
 

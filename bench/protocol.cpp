@@ -120,7 +120,8 @@ json to_json(const SampleRequest& request) {
           {"latency", request.quantity == Quantity::latency},
           {"operations", request.operations},
           {"samples", request.samples},
-          {"poison_last", request.poison_last}};
+          {"poison_last", request.poison_last},
+          {"setting", request.setting}};
 }
 
 SampleRequest request_from_json(const json& j) {
@@ -128,7 +129,8 @@ SampleRequest request_from_json(const json& j) {
           .quantity = j.at("latency").get<bool>() ? Quantity::latency : Quantity::throughput,
           .operations = j.at("operations"),
           .samples = j.at("samples"),
-          .poison_last = j.at("poison_last")};
+          .poison_last = j.at("poison_last"),
+          .setting = j.value("setting", "")};
 }
 
 json to_json(const Verification& v) {
@@ -165,6 +167,19 @@ json to_json(const std::optional<Selection>& selection) {
 std::optional<Selection> selection_from_json(const json& j) {
   if (j.is_null()) return std::nullopt;
   return Selection{j.at("algorithm"), j.at("protocol"), j.at("channels"), j.at("source")};
+}
+
+json to_json(const std::vector<Offer>& offers) {
+  json all = json::array();
+  for (const Offer& offer : offers)
+    all.push_back({{"setting", offer.setting}, {"microseconds", offer.microseconds}, {"chosen", offer.chosen}});
+  return all;
+}
+
+std::vector<Offer> offers_from_json(const json& j) {
+  std::vector<Offer> offers;
+  for (const json& each : j) offers.push_back({each.at("setting"), each.at("microseconds"), each.at("chosen")});
+  return offers;
 }
 
 json to_json(const Identity& identity) {

@@ -50,9 +50,10 @@ struct Identity {
 // "unique_id" {}: {"id": HEX}. Only asked of the worker of rank 0.
 // "join" {"id": HEX, "rank": int, "ranks": int}: {"environment": {NAME: VALUE}}, those variables after the library's
 // start. "open" {"case": ..., "groups": [[rank...] or null for each round]}: the group of this rank in each round.
-// Reply {"slots": int}. "warm_up" {"round", "operations"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a
-// sample of a rank that pauses. "verify" {"round"}: {Verification}; "selection" {}: {Selection or null}; "close" {};
-// "quit" {}: no reply.
+// Reply {"slots": int}. "warm_up" {"round", "operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null
+// for a sample of a rank that pauses. "verify" {"round"}: {Verification}; "selection" {}: {Selection or null}; "offers"
+// {}:
+// {"offers": [Offer]}; "close" {}; "quit" {}: no reply. A "setting" that is left out is none.
 
 // A case as a worker needs it: what moves, not where the figures go.
 nlohmann::json to_json(const Case& c);
@@ -63,6 +64,8 @@ nlohmann::json to_json(const Verification& v);
 Verification verification_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const std::optional<Selection>& selection);
 std::optional<Selection> selection_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const std::vector<Offer>& offers);
+std::vector<Offer> offers_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Identity& identity);
 Identity identity_from_json(const nlohmann::json& j);
 

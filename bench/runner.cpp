@@ -165,7 +165,7 @@ class CaseRun {
   void run_round(int round) {
     const Round& groups = (*case_.rounds)[static_cast<std::size_t>(round)];
     step(
-        Phase::warm_up, [&] { return session_->warm_up(round, 1), ""; }, nothing);
+        Phase::warm_up, [&] { return session_->warm_up(round, 1, ""), ""; }, nothing);
     const int operations = choose_operations(round);
     // Each round and quantity gets its part of what is left, so that a quick one leaves more to the next.
     const auto rounds_left = static_cast<double>(case_.rounds->size()) - round;

@@ -106,12 +106,14 @@ class MpiSession final : public Session {
 
   int slots() const override { return buffers_.slots(); }
 
-  void warm_up(int round, int operations) override {
+  void warm_up(int round, int operations, const std::string& setting) override {
+    refuse_setting("mpi", setting);
     enter(round);
     if (place_) operations_->run(0, operations);
   }
 
   Times sample(const SampleRequest& request) override {
+    refuse_setting("mpi", request.setting);
     enter(request.round);
     // A round trip is two messages: the time of one is half.
     const double messages = request.operations * (case_.pattern == "ping_pong" ? 2.0 : 1.0);

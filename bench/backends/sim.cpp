@@ -132,9 +132,10 @@ class SimSession final : public Session {
         noise_(pattern::hash(machine.seed, c.bytes.count, std::hash<std::string>{}(describe(c)))) {}
 
   int slots() const override { return 16; }
-  void warm_up(int, int) override {}
+  void warm_up(int, int, const std::string& setting) override { refuse_setting("sim", setting); }
 
   Times sample(const SampleRequest& request) override {
+    refuse_setting("sim", request.setting);
     const Round& round = (*case_.rounds)[static_cast<std::size_t>(request.round)];
     Times times(
         static_cast<std::size_t>(machine_.nodes * machine_.gpus),

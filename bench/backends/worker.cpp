@@ -59,8 +59,8 @@ class WorkerSession final : public Session {
 
   int slots() const override { return slots_; }
 
-  void warm_up(int round, int operations) override {
-    ask({{"order", "warm_up"}, {"round", round}, {"operations", operations}});
+  void warm_up(int round, int operations, const std::string& setting) override {
+    ask({{"order", "warm_up"}, {"round", round}, {"operations", operations}, {"setting", setting}});
   }
 
   Times sample(const SampleRequest& request) override {
@@ -80,6 +80,8 @@ class WorkerSession final : public Session {
   std::optional<Selection> selection() override {
     return protocol::selection_from_json(ask({{"order", "selection"}}).at("selection"));
   }
+
+  std::vector<Offer> offers() override { return protocol::offers_from_json(ask({{"order", "offers"}}).at("offers")); }
 
  private:
   json ask(const json& order) { return backend_.ask(order, limit_); }

@@ -58,7 +58,7 @@ class ThreadSession final : public Session {
 
   int slots() const override { return buffers_.slots(); }
 
-  void warm_up(int round, int operations) override {
+  void warm_up(int round, int operations, const std::string& /*setting*/) override {
     enter(round);
     misbehave(Phase::warm_up);
     run(0, operations);

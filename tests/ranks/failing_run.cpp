@@ -38,9 +38,9 @@ class FailingSession final : public Session {
       : inner_(std::move(inner)), plot_(plot), rank_(rank), here_(here) {}
 
   int slots() const override { return inner_->slots(); }
-  void warm_up(int round, int operations) override {
+  void warm_up(int round, int operations, const std::string& setting) override {
     act(plot_, here_, "warm_up");
-    inner_->warm_up(round, operations);
+    inner_->warm_up(round, operations, setting);
   }
   Times sample(const SampleRequest& request) override {
     if (calls_++ > 0) act(plot_, here_, "sample");  // the first are a trial that belongs to the warm-up

@@ -97,10 +97,12 @@ class Worker:
 class Workers:
     """All ranks of a job, joined."""
 
-    def __init__(self, ranks, fault="", join=True):
+    def __init__(self, ranks, fault="", join=True, environment=()):
+        """`environment`: variables of all ranks; or a function that says them for a rank."""
         self.ranks = ranks
-        environment = {"P5BENCH_FAKE": fault} if fault else {}
-        self.all = [Worker(environment) for _ in range(ranks)]
+        of_rank = environment if callable(environment) else lambda rank: environment
+        faults = {"P5BENCH_FAKE": fault} if fault else {}
+        self.all = [Worker({**faults, **dict(of_rank(rank))}) for rank in range(ranks)]
         self.identities = [self.all[rank].ask("identify", local_rank=rank) for rank in range(ranks)]
         if join:
             self.join_replies = self.join()
@@ -139,17 +141,17 @@ class Workers:
             worker.send("open", case=case, groups=groups, memory=memory)
         return [worker.receive() for worker in self.all]
 
-    def measure(self, case, rounds=None, operations=2, samples=2, **options):
+    def measure(self, case, rounds=None, operations=2, samples=2, setting="", **options):
         """A whole case; the verifications of all ranks in all rounds, and the times."""
         slots = [reply["slots"] for reply in self.open(case, rounds, **options)]
         assert len(set(slots)) == 1, slots
         operations = min(operations, slots[0])
         verifications, seconds = [], []
         for number in range(len(rounds) if rounds else 1):
-            self.good("warm_up", round=number, operations=1)
+            self.good("warm_up", round=number, operations=1, setting=setting)
             for latency in (True, False):
                 replies = self.good("sample", round=number, latency=latency, samples=samples, poison_last=True,
-                                    operations=1 if latency else operations)
+                                    operations=1 if latency else operations, setting=setting)
                 seconds.append([reply["seconds"] for reply in replies])
             verifications += self.good("verify", round=number)
         self.good("close")

@@ -7,7 +7,9 @@
 #include <limits>
 #include <numeric>
 
+#include "bench/backends/nccl/tuner_control.hpp"
 #include "bench/error.hpp"
+#include "bench/names.hpp"
 
 namespace p5::nccl {
 
@@ -25,6 +27,28 @@ Layout checked_layout(const Case& c, std::uint64_t usable_memory) {
   refuse_what_is_not_offered(c);
   return layout_of(c, usable_memory);
 }
+
+// Lets the tuner plugin force a setting on what is queued meanwhile. Not on anything else: what aligns the ranks is the
+// same for all settings.
+class Forcing {
+ public:
+  explicit Forcing(const std::string& setting) : forces_(!setting.empty()) {
+    if (!forces_) return;
+    if (!tuner_control().loaded())
+      throw CaseError(fmt::format(
+          "{} cannot be forced: NCCL has not loaded the worker's tuner plugin (NCCL_TUNER_PLUGIN=STATIC_PLUGIN)",
+          setting));
+    tuner_control().force(setting);
+  }
+  ~Forcing() {
+    if (forces_) tuner_control().release();
+  }
+  Forcing(const Forcing&) = delete;
+  Forcing& operator=(const Forcing&) = delete;
+
+ private:
+  bool forces_;
+};
 
 }  // namespace
 
@@ -86,18 +110,42 @@ void NcclSession::operate(int slot) {
             .stream = stream()});
 }
 
-void NcclSession::operate_logged(int slot) {
-  const bool first = place_->member.rank == 0 && !case_.collective->pairwise && !selection_;
-  if (first) engine_.log().start();
+void NcclSession::operate_as_set(int slot) {
+  const Forcing forcing(setting_);
   operate(slot);
-  if (first) selection_ = engine_.log().stop();
 }
 
-void NcclSession::warm_up(int round, int operations) {
+void NcclSession::operate_first() {
+  const bool known = selection_ && selected_with_ == setting_;
+  const bool logged = place_->member.rank == 0 && !case_.collective->pairwise && !known;
+  const std::uint64_t calls = tuner_control().last_call().number;
+  if (logged) engine_.log().start();
+  operate_as_set(0);
+  if (logged) {
+    selection_ = engine_.log().stop();
+    selected_with_ = setting_;
+  }
+  check_granted(calls);
+}
+
+// All ranks find the same, since NCCL's offers are alike on all of them.
+void NcclSession::check_granted(std::uint64_t calls_before) const {
+  if (setting_.empty()) return;
+  const TunerCall call = tuner_control().last_call();
+  if (call.number == calls_before)
+    throw CaseError(fmt::format("{} cannot be forced: NCCL asks no tuner about this case", setting_));
+  if (call.granted) return;
+  std::vector<std::string> offered;
+  for (const Offer& offer : call.offers) offered.push_back(offer.setting);
+  throw CaseError(fmt::format("{} cannot be forced: for this case NCCL offers only {}", setting_, join(offered)));
+}
+
+void NcclSession::warm_up(int round, int operations, const std::string& setting) {
   enter(round);
+  setting_ = setting;
   if (place_) {
     for (int i = 0; i < std::max(operations, 1); ++i) {
-      i == 0 ? operate_logged(0) : operate(i % slots());
+      i == 0 ? operate_first() : operate_as_set(i % slots());
       engine_.queue().mark(1);
     }
   }
@@ -123,6 +171,7 @@ double NcclSession::burst(int operations) {
   engine_.align();
   engine_.queue().finish(Waiting::alert);
   if (!place_) return std::numeric_limits<double>::quiet_NaN();
+  const Forcing forcing(setting_);
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < operations; ++i) operate((cursor_ + i) % slots());
   engine_.queue().finish(Waiting::alert);
@@ -137,7 +186,7 @@ double NcclSession::latency() {
   try {
     engine_.align();
     start_clock();
-    if (place_) operate(cursor_);
+    if (place_) operate_as_set(cursor_);
     stop_clock();
     engine_.queue().mark(place_ ? 1 : 0);
   } catch (...) {
@@ -157,6 +206,7 @@ double NcclSession::seconds_per_operation(const SampleRequest& request) {
 
 Times NcclSession::sample(const SampleRequest& request) {
   enter(request.round);
+  setting_ = request.setting;
   const int operations = request.quantity == Quantity::latency ? 1 : request.operations;
   if (operations < 1 || operations > slots())
     throw CaseError(fmt::format("a sample of {} operations in {} slots", operations, slots()));
@@ -172,6 +222,18 @@ Times NcclSession::sample(const SampleRequest& request) {
   return {times};
 }
 
+std::vector<Offer> NcclSession::offers() {
+  if (round_ < 0) enter(0);
+  if (!place_) return {};
+  const std::uint64_t calls = tuner_control().last_call().number;
+  operate(0);
+  engine_.queue().mark(1);
+  const TunerCall call = tuner_control().last_call();
+  engine_.queue().finish();
+  if (place_->member.rank != 0 || call.number == calls) return {};
+  return call.offers;
+}
+
 Verification NcclSession::verify(int round) {
   enter(round);
   const bool again = case_.in_place || last_count_ == 0;
@@ -179,7 +241,7 @@ Verification NcclSession::verify(int round) {
   if (!place_) return {};
   if (again) {
     buffers_.fill(*place_, round, fills_, 1);
-    operate(0);
+    operate_as_set(0);
     engine_.queue().mark(1);
     last_slot_ = 0;
     last_count_ = 1;

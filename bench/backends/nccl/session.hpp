@@ -1,8 +1,10 @@
 // One case on NCCL: its communicator, buffers and operations in the round at hand, and timing them with CUDA events.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bench/backend.hpp"
@@ -18,11 +20,12 @@ class NcclSession final : public Session {
   NcclSession(Case c, Engine& engine, std::uint64_t usable_memory);
 
   int slots() const override { return buffers_.slots(); }
-  void warm_up(int round, int operations) override;
+  void warm_up(int round, int operations, const std::string& setting) override;
   Times sample(const SampleRequest& request) override;
   Verification verify(int round) override;
   // Of the group's first rank: only there NCCL tells.
   std::optional<Selection> selection() override { return selection_; }
+  std::vector<Offer> offers() override;
   // Leaves the round's communicator together with its other members. Without it, it is aborted.
   void close() { leave_round(); }
   void abort() { group_.reset(); }
@@ -35,7 +38,10 @@ class NcclSession final : public Session {
   cudaStream_t stream() const { return engine_.stream(); }
 
   void operate(int slot);
-  void operate_logged(int slot);
+  // With the setting at hand.
+  void operate_as_set(int slot);
+  void operate_first();
+  void check_granted(std::uint64_t calls_before) const;
   void start_clock();
   void stop_clock();
   double elapsed_s() const;
@@ -54,7 +60,9 @@ class NcclSession final : public Session {
   Communicator group_;  // none where the whole job is the group
   std::uint64_t fills_ = 0, fill_checked_ = 0;
   int cursor_ = 0, last_slot_ = 0, last_count_ = 0;
+  std::string setting_;  // of the latest warm-up or samples
   std::optional<Selection> selection_;
+  std::string selected_with_;  // the setting that it tells of
 };
 
 }  // namespace p5::nccl

@@ -33,7 +33,12 @@ message(STATUS "p5bench-worker-nccl: CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VE
 
 file(GLOB worker_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp ${CMAKE_CURRENT_LIST_DIR}/*.cu)
 get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)
-add_executable(p5bench-worker-nccl ${worker_sources})
+# With NCCL's tuner plugin inside, whose symbols NCCL finds in the program where NCCL_TUNER_PLUGIN is STATIC_PLUGIN.
+add_executable(p5bench-worker-nccl ${worker_sources} ${tuner_plugin_sources}
+               ${CMAKE_SOURCE_DIR}/tuner/plugin/worker.cpp)
+foreach(version RANGE 2 6)
+  target_link_options(p5bench-worker-nccl PRIVATE LINKER:--export-dynamic-symbol=ncclTunerPlugin_v${version})
+endforeach()
 set_target_properties(p5bench-worker-nccl PROPERTIES
   CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Shared CUDA_RESOLVE_DEVICE_SYMBOLS OFF
   LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}

@@ -105,10 +105,11 @@ json Worker::act(const json& order) {
     std::string_view name;
     Json (Worker::*act)(const Json&);
   };
-  constexpr std::array table{
-      Row{"identify", &Worker::identify}, Row{"unique_id", &Worker::unique_id}, Row{"join", &Worker::join},
-      Row{"open", &Worker::open},         Row{"warm_up", &Worker::warm_up},     Row{"sample", &Worker::sample},
-      Row{"verify", &Worker::verify},     Row{"selection", &Worker::selection}, Row{"close", &Worker::close}};
+  constexpr std::array table{Row{"identify", &Worker::identify}, Row{"unique_id", &Worker::unique_id},
+                             Row{"join", &Worker::join},         Row{"open", &Worker::open},
+                             Row{"warm_up", &Worker::warm_up},   Row{"sample", &Worker::sample},
+                             Row{"verify", &Worker::verify},     Row{"selection", &Worker::selection},
+                             Row{"offers", &Worker::offers},     Row{"close", &Worker::close}};
   const auto name = order.at("order").get<std::string>();
   const auto* const row = std::ranges::find(table, name, &Row::name);
   if (row == table.end()) throw CaseError(fmt::format("the worker knows no order \"{}\"", name));
@@ -150,7 +151,8 @@ json Worker::open(const json& order) {
 json Worker::warm_up(const json& order) {
   NcclSession& at = session();
   const int round = order.at("round"), operations = order.at("operations");
-  risk([&] { at.warm_up(round, operations); });
+  const std::string setting = order.value("setting", "");
+  risk([&] { at.warm_up(round, operations, setting); });
   return json::object();
 }
 
@@ -170,6 +172,11 @@ json Worker::verify(const json& order) {
 }
 
 json Worker::selection(const json&) { return {{"selection", protocol::to_json(session().selection())}}; }
+
+json Worker::offers(const json&) {
+  NcclSession& at = session();
+  return {{"offers", protocol::to_json(risk([&] { return at.offers(); }))}};
+}
 
 json Worker::close(const json&) {
   NcclSession& at = session();

@@ -33,6 +33,7 @@ class Worker {
   Json sample(const Json& order);
   Json verify(const Json& order);
   Json selection(const Json& order);
+  Json offers(const Json& order);
   Json close(const Json& order);
 
   // Runs what may leave operations on the device, or other ranks waiting, when it fails.

@@ -1,12 +1,18 @@
 // How communicators come together, wait, and end.
 #include "tests/fakes/nccl/communicator.hpp"
 
+#include <cctype>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <functional>
+#include <set>
 #include <utility>
 
 #include "tests/fakes/cuda/fake.hpp"
+#include "tests/fakes/nccl/debug.hpp"
+#include "tests/fakes/nccl/reduce.hpp"
 
 namespace p5::fake_nccl {
 
@@ -24,6 +30,8 @@ ncclResult_t Communicator::join(const std::string& name) {
     fail(ncclSystemError, error.what());
     return ncclSystemError;
   }
+  const char* node = std::getenv("NCCL_HOSTID");
+  segment_->member(rank).node = std::hash<std::string>{}(node ? node : "");
   if (segment_->member(rank).joined.exchange(1) != 0) {
     fail(ncclInvalidUsage, "rank " + std::to_string(rank) + " joins twice");
     return ncclInvalidUsage;
@@ -42,9 +50,39 @@ ncclResult_t Communicator::join(const std::string& name) {
     segment_->wait(rank, seen);
   }
   if (faults().find(Fault::Kind::oom, process_rank())) p5bench_fake_exhaust_memory();
+  auto tuning = std::make_unique<Tuning>(ranks, nodes());
   const std::scoped_lock lock(mutex_);
+  tuning_ = std::move(tuning);
   joined_ = true;
   return ncclSuccess;
+}
+
+// All processes are of one host, but they may pretend.
+int Communicator::nodes() {
+  std::set<std::uint64_t> all;
+  for (int each = 0; each < ranks; ++each) all.insert(segment_->member(each).node);
+  return static_cast<int>(all.size());
+}
+
+void Communicator::tune(Operation& operation) {
+  const bool gathers = operation.kind == Operation::Kind::all_gather;
+  const std::uint64_t own = operation.count * size_of(operation.type);
+  const Choice choice = tuning_->choose(gathers ? all_gather_function : all_reduce_function,
+                                        gathers ? own * static_cast<std::uint64_t>(ranks) : own);
+  operation.setting = choice.setting();
+  const std::string all =
+      operation.setting + "/" + std::to_string(choice.channels) + "/" + std::to_string(choice.chunk);
+  operation.choice = std::hash<std::string>{}(all);
+  if (rank != 0) return;
+  const auto log = [](const char* format, auto... values) {
+    debug_log(static_cast<int>(Level::info), log_tuning, __FILE__, __LINE__, format, values...);
+  };
+  std::string algorithm = choice.algorithm, protocol = choice.protocol;
+  for (std::string* name : {&algorithm, &protocol})
+    for (char& c : *name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  log("fake: chunks of %zu bytes", choice.chunk);  // NCCL does not tell
+  log("%s: %ld Bytes -> Algo %s proto %s channel{Lo..Hi}={%d..%d}", gathers ? "AllGather" : "AllReduce",
+      static_cast<long>(own), algorithm.c_str(), protocol.c_str(), 0, choice.channels - 1);
 }
 
 ncclResult_t Communicator::state() {
@@ -96,6 +134,7 @@ void Communicator::abort() {
 }
 
 void Communicator::close() {
+  tuning_.reset();
   if (order_ != nullptr) cudaEventDestroy(order_);
   order_ = nullptr;
 }
@@ -139,6 +178,8 @@ ncclResult_t Communicator::enqueue(std::shared_ptr<Communicator> self, std::vect
     return refuse(ncclUnhandledCudaError, "no event can be made");
   if (cudaStreamWaitEvent(stream, order_, 0) != cudaSuccess)
     return refuse(ncclUnhandledCudaError, "the stream is no stream, or CUDA has failed before");
+  for (Operation& operation : operations)
+    if (!operation.pairwise()) tune(operation);
   auto launch = std::make_unique<Launch>(Launch{std::move(self), std::move(operations)});
   {
     const std::scoped_lock lock(mutex_);

@@ -16,6 +16,7 @@
 
 #include "tests/fakes/nccl/faults.hpp"
 #include "tests/fakes/nccl/segment.hpp"
+#include "tests/fakes/nccl/tuning.hpp"
 
 namespace p5::fake_nccl {
 
@@ -29,6 +30,8 @@ struct Operation {
   ncclRedOp_t reduction = ncclSum;
   int peer = 0;
   std::uint64_t number = 0;  // among the process' operations, from 1; 0 for those that are not counted
+  std::string setting = "";  // "ring/ll128", of collectives
+  std::uint64_t choice = 0;  // all of it as a number, to be compared between ranks
 
   bool pairwise() const { return kind == Kind::send || kind == Kind::receive; }
 };
@@ -70,6 +73,9 @@ class Communicator {
   friend struct Launch;
   struct Transfer;
 
+  int nodes();
+  // What a collective is to run with; tells it to the log.
+  void tune(Operation& operation);
   void run(const std::vector<Operation>& operations);
   // Faults that come before an operation. False: do nothing more.
   bool survive_faults(const Operation& operation);
@@ -83,6 +89,7 @@ class Communicator {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unique_ptr<Segment> segment_;
+  std::unique_ptr<Tuning> tuning_;
   bool joined_ = false;
   bool finalized_ = false;
   int outstanding_ = 0;

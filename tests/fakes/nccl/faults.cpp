@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "tuner/table.hpp"
+
 namespace p5::fake_nccl {
 
 namespace {
@@ -38,10 +40,18 @@ bool read_name(std::string_view text, const std::string_view (&names)[count], Ch
 constexpr std::string_view kinds[] = {"hang", "crash", "wrong", "async", "oom", "slow", "join-hang", "join-crash"};
 constexpr std::string_view whats[] = {"element", "bit", "stale", "nothing"};
 
+// "ring/ll128". A misspelt one would never hit.
+bool read_setting(std::string_view value, std::string& setting) {
+  const auto parsed = tuner::parse_setting(value);
+  setting = value;
+  return parsed && parsed->channels == 0 && parsed->chunk == 0;
+}
+
 bool read_key(std::string_view key, std::string_view value, Fault& fault) {
   if (key == "rank") return read_number(value, fault.rank);
   if (key == "us") return read_number(value, fault.microseconds);
   if (key == "what") return read_name(value, whats, fault.what);
+  if (key == "setting") return read_setting(value, fault.setting);
   if (key != "operation") return false;
   fault.onwards = value.ends_with('+');
   if (fault.onwards) value.remove_suffix(1);
@@ -82,9 +92,10 @@ std::optional<Fault> Faults::find(Fault::Kind kind, int rank) const {
   return std::nullopt;
 }
 
-std::optional<Fault> Faults::find(Fault::Kind kind, int rank, std::uint64_t operation) const {
+std::optional<Fault> Faults::find(Fault::Kind kind, int rank, std::uint64_t operation,
+                                  const std::string& setting) const {
   for (const Fault& fault : all)
-    if (fault.kind == kind && fault.hits(rank, operation)) return fault;
+    if (fault.kind == kind && fault.hits(rank, operation, setting)) return fault;
   return std::nullopt;
 }
 

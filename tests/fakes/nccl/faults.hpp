@@ -13,13 +13,15 @@ struct Fault {
   enum class What { element, bit, stale, nothing };
   Kind kind = Kind::hang;
   int rank = 0;
-  std::uint64_t operation = 0;  // counted from 1
+  std::uint64_t operation = 0;  // counted from 1; 0: any
   bool onwards = false;         // that operation and all after it
   What what = What::element;
   std::uint64_t microseconds = 0;
+  std::string setting;  // only operations with this algorithm and protocol; empty: any
 
-  bool hits(int at_rank, std::uint64_t at_operation) const {
-    return rank == at_rank && (onwards ? at_operation >= operation : at_operation == operation);
+  bool hits(int at_rank, std::uint64_t at_operation, const std::string& with) const {
+    const bool counted = operation == 0 || (onwards ? at_operation >= operation : at_operation == operation);
+    return rank == at_rank && counted && (setting.empty() || setting == with);
   }
 };
 
@@ -28,7 +30,7 @@ struct Faults {
   std::string problem;  // why the text makes no sense; empty mostly
 
   std::optional<Fault> find(Fault::Kind kind, int rank) const;
-  std::optional<Fault> find(Fault::Kind kind, int rank, std::uint64_t operation) const;
+  std::optional<Fault> find(Fault::Kind kind, int rank, std::uint64_t operation, const std::string& setting) const;
 };
 
 Faults parse_faults(const std::string& text);

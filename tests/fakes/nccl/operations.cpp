@@ -19,9 +19,11 @@ struct Label {
   std::uint32_t reduction = 0;
   std::uint32_t nothing = 0;  // no bytes follow, and the receiver leaves its buffer alone
   std::uint64_t bytes = 0;
+  std::uint64_t choice = 0;  // of algorithm, protocol and so on; ranks that choose differently would hang or worse
 
   bool matches(const Label& other) const {
-    return kind == other.kind && type == other.type && reduction == other.reduction && bytes == other.bytes;
+    return kind == other.kind && type == other.type && reduction == other.reduction && bytes == other.bytes &&
+           choice == other.choice;
   }
 };
 
@@ -34,6 +36,7 @@ Label label_of(const Operation& operation, std::uint64_t bytes) {
   if (!operation.pairwise()) label.type = static_cast<std::uint32_t>(operation.type);
   if (operation.kind == Operation::Kind::all_reduce) label.reduction = static_cast<std::uint32_t>(operation.reduction);
   label.bytes = bytes;
+  label.choice = operation.choice;
   return label;
 }
 
@@ -98,7 +101,8 @@ bool Communicator::move(std::vector<Transfer> transfers) {
       if (!transfer.mismatched()) continue;
       fail(ncclInvalidUsage, "rank " + std::to_string(transfer.peer) + " performs another operation: it sends " +
                                  std::to_string(transfer.received.bytes) + " bytes where " +
-                                 std::to_string(transfer.label.bytes) + " are expected, or differs in kind or type");
+                                 std::to_string(transfer.label.bytes) +
+                                 " are expected, or differs in kind, type or algorithm");
       wait_for_abort();
       return false;
     }
@@ -110,17 +114,18 @@ bool Communicator::move(std::vector<Transfer> transfers) {
 bool Communicator::survive_faults(const Operation& operation) {
   if (operation.number == 0) return true;
   const int process = process_rank();
-  if (const auto slow = faults().find(Fault::Kind::slow, process)) {
+  const auto hit = [&](Fault::Kind kind) { return faults().find(kind, process, operation.number, operation.setting); };
+  if (const auto slow = hit(Fault::Kind::slow)) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::microseconds(slow->microseconds), [this] { return aborted_.load(); });
   }
-  if (faults().find(Fault::Kind::crash, process, operation.number)) raise(SIGSEGV);
-  const bool breaks = faults().find(Fault::Kind::async, process, operation.number).has_value();
+  if (hit(Fault::Kind::crash)) raise(SIGSEGV);
+  const bool breaks = hit(Fault::Kind::async).has_value();
   if (breaks) {
     segment_->header().broken = rank + 1;
     fail(ncclSystemError, "the connection is broken, as P5BENCH_FAKE wants it");
   }
-  if (breaks || faults().find(Fault::Kind::hang, process, operation.number)) wait_for_abort();
+  if (breaks || hit(Fault::Kind::hang)) wait_for_abort();
   return !aborted_;
 }
 
@@ -138,7 +143,7 @@ void Communicator::run(const std::vector<Operation>& operations) {
 void Communicator::run_collective(const Operation& operation) {
   std::uint64_t bytes = bytes_of(operation);
   if (operation.kind == Operation::Kind::all_gather) bytes *= static_cast<std::uint64_t>(ranks);
-  const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number);
+  const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number, operation.setting);
   std::vector<unsigned char> before;
   if (wrong) before.assign(operation.output, operation.output + bytes);
   if (!(operation.kind == Operation::Kind::all_gather ? all_gather(operation) : all_reduce(operation))) return;
@@ -217,7 +222,7 @@ void Communicator::run_pairwise(const std::vector<Operation>& operations) {
     if (sends) transfer.data = const_cast<unsigned char*>(operation.input);
     if (sends && faults().find(Fault::Kind::wrong, process_rank())) {
       std::vector<unsigned char> right(operation.input, operation.input + bytes);
-      if (const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number)) {
+      if (const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number, "")) {
         const bool stale = wrong->what == Fault::What::stale && previous_sent_.size() == bytes;
         transfer.label.nothing = !stale && wrong->what >= Fault::What::stale;
         altered.push_back(stale ? previous_sent_ : right);

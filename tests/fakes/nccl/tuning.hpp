@@ -1,0 +1,37 @@
+// How the fake chooses algorithm and protocol: by a model of times, which a tuner plugin may change. The data move in
+// the same way whatever is chosen; faults and the log tell what was.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace p5::fake_nccl {
+
+struct Choice {
+  std::string algorithm, protocol;  // "ring", "ll128"
+  int channels = 1;
+  std::size_t chunk = 0;
+
+  std::string setting() const { return algorithm + "/" + protocol; }
+};
+
+// Of one communicator. The plugin that NCCL_TUNER_PLUGIN names is loaded with the first one, for the whole process.
+class Tuning {
+ public:
+  Tuning(int ranks, int nodes);
+  ~Tuning();
+  Tuning(const Tuning&) = delete;
+  Tuning& operator=(const Tuning&) = delete;
+
+  // `function` as ncclFunc_t counts; bytes as tuners count them.
+  Choice choose(int function, std::uint64_t bytes);
+
+ private:
+  int ranks_;
+  void* context_ = nullptr;
+};
+
+inline constexpr int all_gather_function = 2, all_reduce_function = 4;
+
+}  // namespace p5::fake_nccl

@@ -1,0 +1,37 @@
+// What a supervisor writes is what its worker reads, and the other way round.
+#include "bench/protocol.hpp"
+
+#include <gtest/gtest.h>
+
+namespace p5::protocol {
+namespace {
+
+TEST(Protocol, a_request_for_samples_arrives_with_its_setting) {
+  const SampleRequest request{.round = 3,
+                              .quantity = Quantity::latency,
+                              .operations = 7,
+                              .samples = 5,
+                              .poison_last = true,
+                              .setting = "ring/ll128/16"};
+  const SampleRequest read = request_from_json(to_json(request));
+  EXPECT_EQ(read.round, 3);
+  EXPECT_EQ(read.quantity, Quantity::latency);
+  EXPECT_EQ(read.operations, 7);
+  EXPECT_EQ(read.samples, 5);
+  EXPECT_TRUE(read.poison_last);
+  EXPECT_EQ(read.setting, "ring/ll128/16");
+}
+
+TEST(Protocol, offers_arrive_in_their_order) {
+  const std::vector<Offer> read =
+      offers_from_json(to_json(std::vector<Offer>{{"tree/ll", 12.5, false}, {"ring/ll", 8, true}}));
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[0].setting, "tree/ll");
+  EXPECT_EQ(read[0].microseconds, 12.5);
+  EXPECT_FALSE(read[0].chosen);
+  EXPECT_EQ(read[1].setting, "ring/ll");
+  EXPECT_TRUE(read[1].chosen);
+}
+
+}  // namespace
+}  // namespace p5::protocol

@@ -1,0 +1,87 @@
+// The binary interface between NCCL and tuner plugins, versions 2 to 6: what lies where in memory is fixed by NCCL
+// 2.21 to 2.31, so nothing here may change. Written down anew, since NCCL installs no header for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace p5::tuner::abi {
+
+// ncclResult_t
+using Result = int;
+inline constexpr Result success = 0;
+inline constexpr Result internal_error = 3;
+
+// ncclDebugLogger_t: level, subsystems, file, line, printf's format and arguments.
+using Logger = void (*)(int level, unsigned long subsystems, const char* file, int line, const char* format, ...);
+inline constexpr int warn = 2, info = 3;                   // levels
+inline constexpr unsigned long init = 0x1, tuning = 0x40;  // subsystems
+
+// ncclFunc_t: broadcast, reduce, all-gather, reduce-scatter, all-reduce, and some that tuners are not asked about.
+inline constexpr int functions = 5;
+// Rows and columns of the cost table since version 5. Up to NCCL 2.22 it has no row for PAT.
+inline constexpr int algorithms = 7, algorithms_without_pat = 6, protocols = 3;
+inline constexpr int undefined = -1;
+inline constexpr float unavailable = -1;  // in the cost table; else microseconds
+
+// The constants of NCCL's model, for plugins that correct them.
+struct Constants {
+  double base_latencies[algorithms][protocols];
+  double link_latencies[3][algorithms][protocols];
+  double bandwidths[5][4][3];  // of five kinds, by compute capability and number of nodes
+};
+struct NvlinkDomains {
+  int domains, least_ranks, most_ranks;
+};
+
+// Of all: `init` is called for each communicator, before its first call and again for splits. `choose` (getCollInfo)
+// may change the cost table, whose lowest entry that is not negative NCCL takes, and the number of channels, 0 before.
+// NCCL fails the user's call when one of these returns an error.
+struct TunerV2 {
+  const char* name;
+  Result (*init)(std::size_t ranks, std::size_t nodes, Logger logger, void** context);
+  Result (*choose)(void* context, int function, std::size_t bytes, int collnet_support, int nvls_support, int pipelined,
+                   int* algorithm, int* protocol, int* channels);
+  Result (*finalize)(void* context);
+};
+
+// costs: float[algorithms][protocols], in spite of its type.
+struct TunerV3 {
+  const char* name;
+  Result (*init)(std::size_t ranks, std::size_t nodes, Logger logger, void** context);
+  Result (*choose)(void* context, int function, std::size_t bytes, int pipelined, float** costs, int algorithms,
+                   int protocols, int* channels);
+  Result (*finalize)(void* context);
+};
+
+struct TunerV4 {
+  const char* name;
+  Result (*init)(std::size_t ranks, std::size_t nodes, Logger logger, void** context);
+  Result (*choose)(void* context, int function, std::size_t bytes, int pipelined, float** costs, int algorithms,
+                   int protocols, int registered, int* channels);
+  Result (*finalize)(void* context);
+};
+
+struct TunerV5 {
+  const char* name;
+  Result (*init)(void** context, std::uint64_t communicator, std::size_t ranks, std::size_t nodes, Logger logger,
+                 NvlinkDomains* domains, Constants* constants);
+  Result (*choose)(void* context, int function, std::size_t bytes, int pipelined, float** costs, int algorithms,
+                   int protocols, int registered, int* channels);
+  Result (*finalize)(void* context);
+};
+
+// `chunk` (getChunkSize) may be null. For rings and trees its `bytes` are those of one channel's part, and its channels
+// 1: they do not tell which call it belongs to (NCCL 2.30.7, scheduleCollTasksToPlan).
+struct TunerV6 {
+  const char* name;
+  Result (*init)(void** context, std::uint64_t communicator, std::size_t ranks, std::size_t nodes, Logger logger,
+                 NvlinkDomains* domains, Constants* constants);
+  Result (*choose)(void* context, int function, std::size_t bytes, int pipelined, float** costs, int algorithms,
+                   int protocols, int registered, int* channels);
+  Result (*finalize)(void* context);
+  Result (*chunk)(void* context, int function, std::size_t bytes, int algorithm, int protocol, int channels,
+                  std::size_t* chunk);
+};
+
+}  // namespace p5::tuner::abi
