@@ -1,11 +1,12 @@
-// What libnccl-tuner-p5bench.so does for which call: the rows of nccl-tuner.csv. Standard library only, because the plugin
-// is loaded into other people's programs.
+// What libnccl-tuner-p5bench.so does for which call: the rows of nccl-tuner.csv. Standard library only, because the
+// plugin is loaded into other people's programs.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace p5::tuner {
@@ -15,6 +16,16 @@ enum class Function { broadcast, reduce, all_gather, reduce_scatter, all_reduce 
 // In the order of the cost table's rows and columns.
 enum class Algorithm { tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat };
 enum class Protocol { ll, ll128, simple };
+
+std::string_view name_of(Function function);
+std::string_view name_of(Algorithm algorithm);
+std::string_view name_of(Protocol protocol);
+std::optional<Function> parse_function(std::string_view name);
+std::optional<Algorithm> parse_algorithm(std::string_view name);
+std::optional<Protocol> parse_protocol(std::string_view name);
+
+// More than this NCCL does not have.
+inline constexpr int most_channels = 64;
 
 // One way to run a call. 0 channels, 0 bytes of chunk: NCCL's own choice.
 struct Setting {
@@ -29,20 +40,32 @@ struct Setting {
 std::string to_text(const Setting& setting);
 std::optional<Setting> parse_setting(std::string_view text);
 
-// Calls of a function whose bytes lie in [from, to]. Bytes as NCCL counts them for tuners: of all_gather the whole output,
-// of reduce_scatter the whole input, else one rank's buffer.
+// Calls of a function whose bytes lie in [from, to]. Bytes as NCCL counts them for tuners: of all_gather the whole
+// output, of reduce_scatter the whole input, else one rank's buffer.
 struct Row {
   Function function = Function::all_reduce;
   std::uint64_t from = 0, to = 0;
   Setting setting;
   double microseconds = 0;  // measured, for a call in the middle of the range
+  bool operator==(const Row&) const = default;
 };
 
 // Valid for exactly this library version, number of ranks and number of nodes.
 struct Table {
   int nccl_version = 0;  // as ncclGetVersion counts: 22803
   int ranks = 0, nodes = 0;
-  std::vector<Row> rows;
+  std::vector<Row> rows;  // of one function they do not overlap; calls in no row are NCCL's own business
+  bool operator==(const Table&) const = default;
 };
+
+// The row for a call, or null.
+const Row* find_row(const Table& table, Function function, std::uint64_t bytes);
+
+// The file: comment lines (#), then "format,1", "nccl,22803", "ranks,32", "nodes,4", the names of the columns, and one
+// line for each row. Throws std::invalid_argument when parse_csv would refuse the result.
+std::string to_csv(const Table& table, std::string_view comment);
+// The table, or what is wrong with the text: "line 7: ...". Anything that is not exactly as to_csv writes it is
+// refused, but for comments and empty lines anywhere.
+std::variant<Table, std::string> parse_csv(std::string_view text);
 
 }  // namespace p5::tuner

@@ -1,0 +1,241 @@
+// Names of settings, and nccl-tuner.csv: written, and read with all that could be wrong with it.
+#include "tuner/table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <locale>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+namespace p5::tuner {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> functions{"broadcast", "reduce", "all_gather", "reduce_scatter",
+                                                    "all_reduce"};
+constexpr std::array<std::string_view, 7> algorithms{"tree",      "ring", "collnet_direct", "collnet_chain", "nvls",
+                                                     "nvls_tree", "pat"};
+constexpr std::array<std::string_view, 3> protocols{"ll", "ll128", "simple"};
+
+constexpr int format = 1;
+constexpr std::string_view columns = "function,from,to,algorithm,protocol,channels,chunk,microseconds";
+
+template <class Name, std::size_t count>
+std::optional<Name> parse_name(const std::array<std::string_view, count>& names, std::string_view text) {
+  const auto found = std::ranges::find(names, text);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Name>(found - names.begin());
+}
+
+// All of the text, decimal, nothing before or behind it.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number number{};
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string shortest(double number) {
+  std::array<char, 32> text{};
+  const auto written = std::to_chars(text.data(), text.data() + text.size(), number);
+  return {text.data(), written.ptr};
+}
+
+std::string quoted(std::string_view text) {
+  constexpr std::size_t longest = 40;  // the file may be anything
+  std::string shown = "'";
+  for (const char c : text.substr(0, longest)) shown += c >= ' ' && c <= '~' ? c : '?';
+  return shown + (text.size() > longest ? "...'" : "'");
+}
+
+struct Malformed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+template <class Value>
+Value required(std::optional<Value> value, std::string_view column, std::string_view text, std::string_view wanted) {
+  if (!value) throw Malformed(std::string(column) + " is " + quoted(text) + ", not " + std::string(wanted));
+  return *value;
+}
+
+Row parse_row(std::string_view line) {
+  const std::vector<std::string_view> fields = split(line, ',');
+  const std::vector<std::string_view> names = split(columns, ',');
+  if (fields.size() != names.size())
+    throw Malformed(std::to_string(fields.size()) + " fields, not " + std::to_string(names.size()));
+  const auto name = [&](auto parse, std::size_t i) {
+    return required(parse(fields[i]), names[i], fields[i], "a known name");
+  };
+  const auto number = [&]<class Number>(Number, std::size_t i) {
+    return required(parse_number<Number>(fields[i]), names[i], fields[i], "a number in its range");
+  };
+  Row row;
+  row.function = name(parse_function, 0);
+  row.from = number(std::uint64_t{}, 1);
+  row.to = number(std::uint64_t{}, 2);
+  row.setting.algorithm = name(parse_algorithm, 3);
+  row.setting.protocol = name(parse_protocol, 4);
+  row.setting.channels = number(int{}, 5);
+  row.setting.chunk = number(std::uint64_t{}, 6);
+  row.microseconds = number(double{}, 7);
+  return row;
+}
+
+// What is wrong with the row itself, or with it beside those before it.
+void check_row(const Row& row, const std::vector<Row>& before) {
+  if (row.from > row.to)
+    throw Malformed("from " + std::to_string(row.from) + " is beyond to " + std::to_string(row.to));
+  if (row.setting.channels < 0 || row.setting.channels > most_channels)
+    throw Malformed("channels is " + std::to_string(row.setting.channels) + ", not 0 to " +
+                    std::to_string(most_channels));
+  // NCCL would take a time of 0 for better than anything that it knows.
+  if (!std::isfinite(row.microseconds) || row.microseconds <= 0)
+    throw Malformed("microseconds is " + shortest(row.microseconds) + ", not a positive finite number");
+  for (const Row& other : before)
+    if (other.function == row.function && row.from <= other.to && other.from <= row.to)
+      throw Malformed("overlaps " + std::string(name_of(other.function)) + " from " + std::to_string(other.from) +
+                      " to " + std::to_string(other.to));
+}
+
+void check_validity(const Table& table) {
+  if (table.nccl_version < 1) throw Malformed("nccl is not a version as ncclGetVersion counts it");
+  if (table.ranks < 1) throw Malformed("ranks is not a number of ranks");
+  if (table.nodes < 1 || table.nodes > table.ranks) throw Malformed("nodes is not a number of nodes for these ranks");
+}
+
+// The lines of the file that say something, one after the other.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : rest_(text) {}
+
+  // False at the end.
+  bool next() {
+    while (!rest_.empty()) {
+      const std::size_t end = rest_.find('\n');
+      line = rest_.substr(0, end);
+      rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+      ++number;
+      if (!line.empty() && line.front() != '#') return true;
+    }
+    ++number;
+    return false;
+  }
+
+  std::string_view line;
+  int number = 0;
+
+ private:
+  std::string_view rest_;
+};
+
+int parse_head(Lines& lines, std::string_view name) {
+  if (!lines.next()) throw Malformed("the file ends where '" + std::string(name) + ",NUMBER' has to be");
+  const std::string start = std::string(name) + ",";
+  if (!lines.line.starts_with(start)) throw Malformed(quoted(lines.line) + ", not '" + start + "NUMBER'");
+  const std::string_view value = lines.line.substr(start.size());
+  return required(parse_number<int>(value), name, value, "a number");
+}
+
+Table parse_lines(Lines& lines) {
+  if (const int found = parse_head(lines, "format"); found != format)
+    throw Malformed("format " + std::to_string(found) + " is not known here, only " + std::to_string(format));
+  Table table;
+  table.nccl_version = parse_head(lines, "nccl");
+  table.ranks = parse_head(lines, "ranks");
+  table.nodes = parse_head(lines, "nodes");
+  check_validity(table);
+  if (!lines.next() || lines.line != columns) throw Malformed("not the columns '" + std::string(columns) + "'");
+  while (lines.next()) {
+    const Row row = parse_row(lines.line);
+    check_row(row, table.rows);
+    table.rows.push_back(row);
+  }
+  return table;
+}
+
+void check_table(const Table& table) {
+  check_validity(table);
+  std::vector<Row> before;
+  for (const Row& row : table.rows) {
+    check_row(row, before);
+    before.push_back(row);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Function function) { return functions.at(static_cast<std::size_t>(function)); }
+std::string_view name_of(Algorithm algorithm) { return algorithms.at(static_cast<std::size_t>(algorithm)); }
+std::string_view name_of(Protocol protocol) { return protocols.at(static_cast<std::size_t>(protocol)); }
+std::optional<Function> parse_function(std::string_view name) { return parse_name<Function>(functions, name); }
+std::optional<Algorithm> parse_algorithm(std::string_view name) { return parse_name<Algorithm>(algorithms, name); }
+std::optional<Protocol> parse_protocol(std::string_view name) { return parse_name<Protocol>(protocols, name); }
+
+std::string to_text(const Setting& setting) {
+  std::string text = std::string(name_of(setting.algorithm)) + "/" + std::string(name_of(setting.protocol));
+  if (setting.channels > 0 || setting.chunk > 0) text += "/" + std::to_string(setting.channels);
+  if (setting.chunk > 0) text += "/" + std::to_string(setting.chunk);
+  return text;
+}
+
+std::optional<Setting> parse_setting(std::string_view text) {
+  const std::vector<std::string_view> parts = split(text, '/');
+  if (parts.size() < 2 || parts.size() > 4) return std::nullopt;
+  const auto algorithm = parse_algorithm(parts[0]);
+  const auto protocol = parse_protocol(parts[1]);
+  const auto channels = parts.size() > 2 ? parse_number<int>(parts[2]) : 0;
+  const auto chunk = parts.size() > 3 ? parse_number<std::uint64_t>(parts[3]) : 0;
+  if (!algorithm || !protocol || !channels || *channels < 0 || *channels > most_channels || !chunk) return std::nullopt;
+  return Setting{*algorithm, *protocol, *channels, *chunk};
+}
+
+const Row* find_row(const Table& table, Function function, std::uint64_t bytes) {
+  for (const Row& row : table.rows)
+    if (row.function == function && row.from <= bytes && bytes <= row.to) return &row;
+  return nullptr;
+}
+
+std::string to_csv(const Table& table, std::string_view comment) {
+  try {
+    check_table(table);
+  } catch (const Malformed& problem) {
+    throw std::invalid_argument(problem.what());
+  }
+  std::ostringstream text;
+  text.imbue(std::locale::classic());  // no separators within numbers, whatever the program's locale is
+  if (!comment.empty())
+    for (const std::string_view line : split(comment, '\n')) text << "#" << (line.empty() ? "" : " ") << line << "\n";
+  text << "format," << format << "\nnccl," << table.nccl_version << "\nranks," << table.ranks << "\nnodes,"
+       << table.nodes << "\n"
+       << columns << "\n";
+  for (const Row& row : table.rows)
+    text << name_of(row.function) << "," << row.from << "," << row.to << "," << name_of(row.setting.algorithm) << ","
+         << name_of(row.setting.protocol) << "," << row.setting.channels << "," << row.setting.chunk << ","
+         << shortest(row.microseconds) << "\n";
+  return text.str();
+}
+
+std::variant<Table, std::string> parse_csv(std::string_view text) {
+  Lines lines(text);
+  try {
+    return parse_lines(lines);
+  } catch (const Malformed& problem) {
+    return "line " + std::to_string(lines.number) + ": " + problem.what();
+  }
+}
+
+}  // namespace p5::tuner
