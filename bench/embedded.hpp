@@ -13,5 +13,6 @@ struct File {
 
 std::span<const File> platform_files();  // topo/platforms/*.json
 std::span<const File> report_files();    // reports/bars.json and the page
+std::span<const File> knob_files();      // tuner/knobs/*.json
 
 }  // namespace p5::embedded

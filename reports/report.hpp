@@ -9,6 +9,7 @@
 
 #include "bench/error.hpp"
 #include "bench/measurement.hpp"
+#include "reports/tuning.hpp"
 #include "topo/finding.hpp"
 #include "topo/limits.hpp"
 #include "topo/topology.hpp"
@@ -68,6 +69,7 @@ struct Report {
   std::vector<Result> results;  // "measurements" in JSON
   std::vector<topo::Finding> findings;
   std::vector<Suspect> suspects;
+  std::optional<Tuning> tuning;  // null: nothing was tuned
 };
 
 inline constexpr std::string_view schema_name = "p5bench.report/1";

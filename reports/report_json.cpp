@@ -325,7 +325,7 @@ json to_json(const Report& report) {
           {"measurements", measurements},
           {"findings", topo::to_json(report.findings)},
           {"suspects", suspects_json(report.suspects)},
-          {"tuning", nullptr}};
+          {"tuning", report.tuning ? to_json(*report.tuning) : json(nullptr)}};
 }
 
 Report report_from_json(const json& j) {
@@ -345,6 +345,7 @@ Report report_from_json(const json& j) {
     for (const json& each : j.at("measurements")) report.results.push_back(result_from(each));
     report.findings = topo::findings_from_json(j.at("findings"));
     for (const json& each : j.at("suspects")) report.suspects.push_back(suspect_from(each));
+    if (!j.at("tuning").is_null()) report.tuning = tuning_from_json(j.at("tuning"));
     return report;
   } catch (const json::exception& problem) {
     throw UsageError(fmt::format("not a whole report: {}", problem.what()));

@@ -3,9 +3,11 @@
 
 #include "bench/collective.hpp"
 #include "bench/commands/commands.hpp"
+#include "bench/names.hpp"
 #include "reports/writer.hpp"
 #include "topo/finding.hpp"
 #include "topo/platform.hpp"
+#include "tuner/knobs.hpp"
 
 namespace p5 {
 
@@ -31,7 +33,11 @@ ExitCode list_command(const Request& request) {
     print(reports::writers());
   } else if (what == "findings") {
     for (const topo::Check& check : topo::checks()) fmt::print("{:<18} {}\n", check.id, check.summary);
-  }  // knobs: there are none before there is a tuner
+  } else if (what == "knobs") {
+    for (const tuner::Knob& knob : tuner::knobs())
+      fmt::print("{:<29} {}; {} (default {})\n", knob.name, knob.summary, join(knob.values),
+                 knob.standard.empty() ? "depends" : knob.standard);
+  }
   return ExitCode::ok;
 }
 

@@ -75,6 +75,20 @@ class Schema(unittest.TestCase):
         self.assert_refused(lambda report: report["measurements"][0]["verdict"].update(grade="fine"))
         self.assert_refused(lambda report: report["measurements"][0]["case"].update(pattern="sideways"))
 
+    def test_tuning_is_null_or_whole(self):
+        self.report["tuning"] = make_examples.tuning()
+        self.assertEqual([error.message for error in self.validator.iter_errors(self.report)], [])
+        for key in self.report["tuning"]:
+            self.assert_refused(lambda report: report["tuning"].pop(key))
+        for part in ("cells", "failures", "arms", "rows", "confirmations"):
+            for key in self.report["tuning"][part][0]:
+                self.assert_refused(lambda report: report["tuning"][part][0].pop(key))
+            self.assert_refused(lambda report: report["tuning"][part][0].update(surprise=1))
+        for setting in ("ring", "ring/ll/", "ring/ll/-1", "ring/ll/1/2/3", "square/ll", 7):
+            self.assert_refused(lambda report: report["tuning"]["rows"][0].update(setting=setting))
+        for outcome in ("good", None):
+            self.assert_refused(lambda report: report["tuning"].update(outcome=outcome))
+
     def test_a_pair_is_two_ranks_and_a_time(self):
         for pair in ([0, 1], [0, 1, 2.0, 3], [0, 1, None], [-1, 0, 2.0], [0.5, 1, 2.0]):
             self.assert_refused(lambda report: report["measurements"][0]["pairs"].append(pair))

@@ -1,0 +1,107 @@
+#include "bench/commands/tuning_report.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace p5 {
+
+namespace {
+
+std::optional<reports::TuningGain> gain_of(const std::optional<tuner::Gain>& gain) {
+  if (!gain) return std::nullopt;
+  return reports::TuningGain{gain->standard_s, gain->tuned_s, gain->share, gain->interval};
+}
+
+std::optional<std::string> text_of(const std::optional<tuner::Setting>& setting) {
+  return setting ? std::optional(to_text(*setting)) : std::nullopt;
+}
+
+reports::TuningCell cell_of(const tuner::Record& record, const tuner::CellVerdict* verdict) {
+  reports::TuningCell cell;
+  cell.collective = record.cell.collective;
+  cell.bytes = record.cell.bytes;
+  cell.tuner_bytes = record.cell.tuner_bytes;
+  std::set<std::string> tried;
+  for (const tuner::Block& block : record.blocks)
+    for (std::size_t i = 0; i < block.trials.size(); ++i) {
+      if (block.trials[i].outcome == tuner::Trial::Outcome::skipped) continue;
+      ++cell.samples;
+      if (!block.candidates[i].is_default()) tried.insert(to_text(block.candidates[i]));
+    }
+  cell.candidates = static_cast<int>(tried.size());
+  cell.winner = text_of(record.winner);
+  cell.because = record.remark;
+  if (!verdict) return cell;
+  cell.believed = verdict->believed;
+  cell.noise = verdict->noise;
+  cell.gain = gain_of(verdict->gain);
+  cell.because = verdict->because;
+  return cell;
+}
+
+void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
+  const bool sets = !result.table.rows.empty() || !result.environment.empty();
+  tuning.outcome = sets ? "settings" : course.drift.refused ? "refused" : "nothing";
+  tuning.because = course.drift.sentence;
+  if (!sets && !result.nothing_because.empty()) tuning.because = result.nothing_because;
+}
+
+void add_arms(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
+  for (const tuner::JudgedArm& judged : course.arms) {
+    reports::TuningArm arm;
+    arm.name = judged.arm.name;
+    arm.environment = judged.arm.environment;
+    if (judged.objective) {
+      arm.speedup = judged.objective->speedup;
+      arm.interval = judged.objective->interval;
+    }
+    arm.adopted = !arm.environment.empty() && arm.environment == result.environment;
+    tuning.arms.push_back(arm);
+  }
+}
+
+}  // namespace
+
+reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningResult& result,
+                              const std::vector<tuner::NamedFile>& files) {
+  reports::Tuning tuning;
+  tuning.mode = course.mode;
+  tuning.seed = course.seed;
+  tuning.wall_s = course.wall_s;
+  tuning.nccl_version = result.table.nccl_version;
+  tuning.ranks = result.table.ranks;
+  tuning.nodes = result.table.nodes;
+  if (!course.drift.sentence.empty()) tuning.drift = course.drift.share;
+  add_outcome(tuning, course, result);
+  for (std::size_t i = 0; i < course.search.records.size(); ++i)
+    tuning.cells.push_back(
+        cell_of(course.search.records[i], i < course.verdicts.size() ? &course.verdicts[i] : nullptr));
+  for (const tuner::Failure& failure : course.search.failures)
+    tuning.failures.push_back({failure.cell.collective, failure.cell.bytes, to_text(failure.candidate),
+                               failure.outcome == tuner::Trial::Outcome::wrong_data, failure.because});
+  add_arms(tuning, course, result);
+  tuning.environment = result.environment;
+  for (const tuner::Row& row : result.table.rows)
+    tuning.rows.push_back(
+        {std::string(name_of(row.function)), row.from, row.to, to_text(row.setting), row.microseconds});
+  for (const tuner::ConfirmedCell& cell : course.confirmed.cells)
+    tuning.confirmations.push_back({std::string(name_of(cell.function)), cell.tuner_bytes, text_of(cell.setting),
+                                    gain_of(cell.gain), cell.verdict});
+  tuning.refusals = course.confirmed.dropped;
+  tuning.refusals.insert(tuning.refusals.end(), course.remarks.begin(), course.remarks.end());
+  for (const tuner::NamedFile& file : files) tuning.files.push_back(file.name);
+  return tuning;
+}
+
+std::vector<tuner::GainLine> gain_lines(const tuner::Confirmed& confirmed) {
+  std::vector<tuner::GainLine> lines;
+  for (const tuner::ConfirmedCell& cell : confirmed.cells)
+    if (cell.setting && cell.gain && cell.gain->interval && cell.gain->interval->low > 0)
+      lines.push_back({std::string(name_of(cell.function)), cell.tuner_bytes, to_text(*cell.setting), *cell.gain});
+  std::ranges::stable_sort(lines, {},
+                           [](const tuner::GainLine& line) { return std::tie(line.collective, line.bytes); });
+  return lines;
+}
+
+}  // namespace p5

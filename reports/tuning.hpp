@@ -1,0 +1,92 @@
+// What the tuner tried, believed and left behind, as a value of the report: "tuning" in report.json. Settings are texts
+// here
+// ("ring/ll128/16"); a gain is the share of the default's time that is saved.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/statistics.hpp"
+
+namespace p5::reports {
+
+struct TuningGain {
+  double default_s = 0, tuned_s = 0;  // medians
+  double share = 0;                   // 1 - tuned / default
+  std::optional<Interval> interval;   // of the share, 95 % or wider; null with fewer than 6 samples
+};
+
+// One size in the search.
+struct TuningCell {
+  std::string collective;
+  std::uint64_t bytes = 0, tuner_bytes = 0;  // of the case, and as NCCL counts for tuners
+  int candidates = 0, samples = 0;           // settings tried, and samples of them and the default
+  std::optional<std::string> winner;         // of the race, believed or not
+  bool believed = false;
+  std::optional<double> noise;     // of the default's median between visits, relative
+  std::optional<TuningGain> gain;  // in the repetition
+  std::string because;
+};
+
+struct TuningFailure {
+  std::string collective;
+  std::uint64_t bytes = 0;
+  std::string setting;  // or "default"
+  bool wrong_data = false;
+  std::string because;
+};
+
+// An environment that was tried in fresh processes.
+struct TuningArm {
+  std::string name;
+  std::map<std::string, std::string> environment;
+  std::optional<double> speedup;     // null: it failed
+  std::optional<Interval> interval;  // of the speed-up
+  bool adopted = false;
+};
+
+struct TuningRow {
+  std::string collective;
+  std::uint64_t from = 0, to = 0;  // as NCCL counts for tuners
+  std::string setting;
+  double microseconds = 0;
+};
+
+// One size with the files alone against the default, in fresh processes.
+struct TuningConfirmation {
+  std::string collective;
+  std::uint64_t tuner_bytes = 0;
+  std::optional<std::string> setting;  // of the final table; null: the default
+  std::optional<TuningGain> gain;
+  std::string verdict;
+};
+
+struct Tuning {
+  std::string mode;     // quick, full
+  std::string outcome;  // settings: files set something; nothing: the default stays; refused: nobody can tell
+  std::string because;  // one sentence
+  std::uint64_t seed = 0;
+  double wall_s = 0;
+  int nccl_version = 0;  // as ncclGetVersion counts
+  int ranks = 0, nodes = 0;
+  std::optional<double> drift;  // of the default between first and last visit, relative
+  std::vector<TuningCell> cells;
+  std::vector<TuningFailure> failures;
+  std::vector<TuningArm> arms;
+  std::map<std::string, std::string> environment;  // of the files
+  std::vector<TuningRow> rows;                     // of the files
+  std::vector<TuningConfirmation> confirmations;
+  std::vector<std::string>
+      refusals;                    // rows dropped, variables not understood, what did not fit the time: a sentence each
+  std::vector<std::string> files;  // names
+};
+
+nlohmann::json to_json(const Tuning& tuning);
+// Throws nlohmann's exceptions or UsageError when something is missing or wrong.
+Tuning tuning_from_json(const nlohmann::json& j);
+
+}  // namespace p5::reports

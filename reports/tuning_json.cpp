@@ -1,0 +1,198 @@
+// "tuning" of report.json, both ways. Times microseconds, absent is null.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/error.hpp"
+#include "reports/tuning.hpp"
+
+namespace p5::reports {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::array modes{"quick", "full"};
+constexpr std::array outcomes{"settings", "nothing", "refused"};
+
+template <std::size_t count>
+std::string one_of(const std::array<const char*, count>& all, const json& j, std::string_view what) {
+  const std::string name = j.get<std::string>();
+  if (std::ranges::find(all, name) == all.end()) throw UsageError(fmt::format("unknown {} of tuning '{}'", what, name));
+  return name;
+}
+
+// Not a number has no place in JSON: null.
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+template <class T>
+json optional(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+template <class T>
+std::optional<T> optional_from(const json& j) {
+  return j.is_null() ? std::nullopt : std::optional<T>(j.get<T>());
+}
+
+json interval_json(const std::optional<Interval>& interval) {
+  if (!interval || !std::isfinite(interval->low) || !std::isfinite(interval->high)) return nullptr;
+  return {interval->low, interval->high};
+}
+std::optional<Interval> interval_from(const json& j) {
+  if (j.is_null()) return std::nullopt;
+  return Interval{j.at(0), j.at(1)};
+}
+
+json gain_json(const std::optional<TuningGain>& gain) {
+  if (!gain) return nullptr;
+  return {{"default_us", number(1e6 * gain->default_s)},
+          {"tuned_us", number(1e6 * gain->tuned_s)},
+          {"share", number(gain->share)},
+          {"ci95_share", interval_json(gain->interval)}};
+}
+std::optional<TuningGain> gain_from(const json& j) {
+  if (j.is_null()) return std::nullopt;
+  return TuningGain{.default_s = j.at("default_us").get<double>() * 1e-6,
+                    .tuned_s = j.at("tuned_us").get<double>() * 1e-6,
+                    .share = j.at("share"),
+                    .interval = interval_from(j.at("ci95_share"))};
+}
+
+template <class Item, class Write>
+json list(const std::vector<Item>& items, Write write) {
+  json all = json::array();
+  for (const Item& item : items) all.push_back(write(item));
+  return all;
+}
+template <class Read>
+auto list_from(const json& j, Read read) {
+  std::vector<decltype(read(j))> all;
+  for (const json& item : j) all.push_back(read(item));
+  return all;
+}
+
+json cell_json(const TuningCell& c) {
+  return {{"collective", c.collective}, {"bytes", c.bytes},           {"tuner_bytes", c.tuner_bytes},
+          {"candidates", c.candidates}, {"samples", c.samples},       {"winner", optional(c.winner)},
+          {"believed", c.believed},     {"noise", optional(c.noise)}, {"gain", gain_json(c.gain)},
+          {"because", c.because}};
+}
+TuningCell cell_from(const json& j) {
+  return {.collective = j.at("collective"),
+          .bytes = j.at("bytes"),
+          .tuner_bytes = j.at("tuner_bytes"),
+          .candidates = j.at("candidates"),
+          .samples = j.at("samples"),
+          .winner = optional_from<std::string>(j.at("winner")),
+          .believed = j.at("believed"),
+          .noise = optional_from<double>(j.at("noise")),
+          .gain = gain_from(j.at("gain")),
+          .because = j.at("because")};
+}
+
+json failure_json(const TuningFailure& f) {
+  return {{"collective", f.collective},
+          {"bytes", f.bytes},
+          {"setting", f.setting},
+          {"wrong_data", f.wrong_data},
+          {"because", f.because}};
+}
+TuningFailure failure_from(const json& j) {
+  return {.collective = j.at("collective"),
+          .bytes = j.at("bytes"),
+          .setting = j.at("setting"),
+          .wrong_data = j.at("wrong_data"),
+          .because = j.at("because")};
+}
+
+json arm_json(const TuningArm& a) {
+  return {{"name", a.name},
+          {"environment", a.environment},
+          {"speedup", optional(a.speedup)},
+          {"ci95_speedup", interval_json(a.interval)},
+          {"adopted", a.adopted}};
+}
+TuningArm arm_from(const json& j) {
+  return {.name = j.at("name"),
+          .environment = j.at("environment").get<std::map<std::string, std::string>>(),
+          .speedup = optional_from<double>(j.at("speedup")),
+          .interval = interval_from(j.at("ci95_speedup")),
+          .adopted = j.at("adopted")};
+}
+
+json row_json(const TuningRow& r) {
+  return {{"collective", r.collective},
+          {"from", r.from},
+          {"to", r.to},
+          {"setting", r.setting},
+          {"us", number(r.microseconds)}};
+}
+TuningRow row_from(const json& j) {
+  return {.collective = j.at("collective"),
+          .from = j.at("from"),
+          .to = j.at("to"),
+          .setting = j.at("setting"),
+          .microseconds = j.at("us")};
+}
+
+json confirmation_json(const TuningConfirmation& c) {
+  return {{"collective", c.collective},
+          {"tuner_bytes", c.tuner_bytes},
+          {"setting", optional(c.setting)},
+          {"gain", gain_json(c.gain)},
+          {"verdict", c.verdict}};
+}
+TuningConfirmation confirmation_from(const json& j) {
+  return {.collective = j.at("collective"),
+          .tuner_bytes = j.at("tuner_bytes"),
+          .setting = optional_from<std::string>(j.at("setting")),
+          .gain = gain_from(j.at("gain")),
+          .verdict = j.at("verdict")};
+}
+
+}  // namespace
+
+json to_json(const Tuning& t) {
+  return {{"mode", t.mode},
+          {"outcome", t.outcome},
+          {"because", t.because},
+          {"seed", t.seed},
+          {"wall_s", number(t.wall_s)},
+          {"nccl_version", t.nccl_version},
+          {"ranks", t.ranks},
+          {"nodes", t.nodes},
+          {"drift", optional(t.drift)},
+          {"cells", list(t.cells, cell_json)},
+          {"failures", list(t.failures, failure_json)},
+          {"arms", list(t.arms, arm_json)},
+          {"environment", t.environment},
+          {"rows", list(t.rows, row_json)},
+          {"confirmations", list(t.confirmations, confirmation_json)},
+          {"refusals", t.refusals},
+          {"files", t.files}};
+}
+
+Tuning tuning_from_json(const json& j) {
+  return {.mode = one_of(modes, j.at("mode"), "mode"),
+          .outcome = one_of(outcomes, j.at("outcome"), "outcome"),
+          .because = j.at("because"),
+          .seed = j.at("seed"),
+          .wall_s = j.at("wall_s"),
+          .nccl_version = j.at("nccl_version"),
+          .ranks = j.at("ranks"),
+          .nodes = j.at("nodes"),
+          .drift = optional_from<double>(j.at("drift")),
+          .cells = list_from(j.at("cells"), cell_from),
+          .failures = list_from(j.at("failures"), failure_from),
+          .arms = list_from(j.at("arms"), arm_from),
+          .environment = j.at("environment").get<std::map<std::string, std::string>>(),
+          .rows = list_from(j.at("rows"), row_from),
+          .confirmations = list_from(j.at("confirmations"), confirmation_from),
+          .refusals = j.at("refusals").get<std::vector<std::string>>(),
+          .files = j.at("files").get<std::vector<std::string>>()};
+}
+
+}  // namespace p5::reports

@@ -1,0 +1,161 @@
+// How a landscape is made.
+//
+// Time of a setting: alpha * (1 + per_channel * channels) + bytes / (rate * share(channels)), times a roughness of 0.3
+// %. share grows as channels / enough up to 1 and falls by 0.3 % for each channel beyond, so there is one best channel
+// count. The constants of one node are fits by eye to sweeps on 4 H200 (ring: LL 8.4 us and 130 GB/s, LL128 10 us and
+// 175 GB/s, Simple 26 us and 231 GB/s of an all-reduce; 6.9, 8, 25 us and 184, 303, 422 GB/s of an all-gather); two
+// nodes are after the same host with two pretended nodes over sockets, where tree beats ring by 1.1 to 1.8 up to 512
+// KiB; many nodes are guessed. All are moved by a lognormal factor of 10 % per landscape.
+//
+// NCCL's prediction is the true time with its own choice of channels, off by a lognormal factor for each algorithm and
+// protocol (10 % on one node, 25 % on several). The default is the setting with the smallest prediction. So the default
+// is wrong where two settings are near each other, which is what the sweeps show: nothing to gain at most sizes, 3 to
+// 25 % at a few; on two nodes 10 to 80 % at many.
+//
+// A sample: the true time, times
+//   lognormal noise of 2.5 % up to 64 KiB, 1 % up to 4 MiB, 0.4 % above, all scaled by 0.5 to 1.5 per landscape;
+//   an outlier in 1.5 % of the samples, 1.1 to 2 times as long;
+//   offsets that last for one launch: 0.8 % for each size, 0.4 % for each setting at each size;
+//   drift: up to 2 % in 5000 samples, either way, and a wave of up to 0.5 % with a period of 700 samples.
+// On flat landscapes all settings take as long as the default; where the default is best they take up to 10 % longer.
+#include "tests/fakes/landscape.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numbers>
+
+namespace p5::fakes {
+
+using tuner::Algorithm;
+using tuner::Candidate;
+using tuner::Cell;
+using tuner::Offer;
+using tuner::Protocol;
+using tuner::Setting;
+
+namespace {
+
+constexpr double roughness = 0.003;
+
+double uniform(std::mt19937_64& random) { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; }
+
+double normal_of(std::mt19937_64& random) {
+  return std::sqrt(-2 * std::log(uniform(random))) * std::cos(2 * std::numbers::pi * uniform(random));
+}
+
+double base_noise(std::uint64_t bytes) {
+  if (bytes <= 64 << 10) return 0.025;
+  return bytes <= 4 << 20 ? 0.01 : 0.004;
+}
+
+}  // namespace
+
+Landscape::Landscape(Terrain terrain, std::uint64_t seed) : terrain_(terrain), seed_(seed), random_(seed) {
+  const auto set = [](Algorithm a, Protocol p) { return Setting{a, p, 0, 0}; };
+  const Setting ring_ll = set(Algorithm::ring, Protocol::ll), ring_ll128 = set(Algorithm::ring, Protocol::ll128),
+                ring = set(Algorithm::ring, Protocol::simple), tree_ll = set(Algorithm::tree, Protocol::ll),
+                tree_ll128 = set(Algorithm::tree, Protocol::ll128), tree = set(Algorithm::tree, Protocol::simple),
+                nvls = set(Algorithm::nvls, Protocol::simple), nvls_tree = set(Algorithm::nvls_tree, Protocol::simple),
+                pat = set(Algorithm::pat, Protocol::simple);
+  double mistaken = 0.25;
+  if (terrain == Terrain::two_nodes) {
+    all_reduce_ = {{ring_ll, 36, 3.2},    {ring_ll128, 44, 4.5}, {ring, 60, 5.4},   {tree_ll, 21, 2.6},
+                   {tree_ll128, 30, 3.9}, {tree, 52, 4.6},       {nvls_tree, 70, 5}};
+    others_ = {{ring_ll, 24, 5}, {ring_ll128, 30, 8}, {ring, 45, 10}};
+  } else if (terrain == Terrain::many_nodes) {
+    all_reduce_ = {{ring_ll, 400, 30},     {ring_ll128, 450, 150}, {ring, 700, 185},     {tree_ll, 90, 25},
+                   {tree_ll128, 110, 120}, {tree, 160, 140},       {nvls_tree, 170, 160}};
+    others_ = {{ring_ll, 200, 60}, {ring_ll128, 220, 280}, {ring, 350, 360}, {pat, 120, 200}};
+  } else {
+    mistaken = 0.1;
+    all_reduce_ = {{ring_ll, 8.4, 130},   {ring_ll128, 10, 175}, {ring, 26, 231}, {tree_ll, 9.5, 90},
+                   {tree_ll128, 13, 150}, {tree, 30, 170},       {nvls, 24, 290}};
+    others_ = {{ring_ll, 6.9, 184}, {ring_ll128, 8, 303}, {ring, 25, 422}, {nvls, 26, 350}};
+  }
+  for (std::vector<Kind>* list : {&all_reduce_, &others_})
+    for (Kind& kind : *list) {
+      kind.alpha_us *= std::exp(normal(0.1));
+      kind.gb_per_s *= std::exp(normal(0.1));
+      kind.enough = 12 + 16 * uniform(random_);
+      kind.per_channel = 0.001 + 0.003 * uniform(random_);
+      kind.bias = normal(mistaken);
+    }
+  noise_ = 0.5 + uniform(random_);
+  drift_ = 0.04 * (uniform(random_) - 0.5);
+  wave_ = 0.005 * uniform(random_);
+  bytes_per_channel_ = 32768 * std::exp2(2 * uniform(random_));
+  launch();
+}
+
+void Landscape::launch() { launch_ = random_(); }
+
+const std::vector<Landscape::Kind>& Landscape::kinds(const Cell& cell) const {
+  return cell.collective == "all_reduce" ? all_reduce_ : others_;
+}
+
+double Landscape::true_us(const Cell& cell, const Kind& kind, int channels) const {
+  const double beyond = std::max(0.0, channels - kind.enough);
+  const double share = std::min(1.0, channels / kind.enough) * (1 - 0.003 * beyond);
+  return kind.alpha_us * (1 + kind.per_channel * channels) +
+         static_cast<double>(cell.tuner_bytes) / (kind.gb_per_s * share * 1e3);
+}
+
+int Landscape::channels_of_nccl(const Cell& cell) const {
+  return static_cast<int>(std::clamp(static_cast<double>(cell.tuner_bytes) / bytes_per_channel_, 1.0, 24.0));
+}
+
+double Landscape::predicted_us(const Cell& cell, const Kind& kind) const {
+  return true_us(cell, kind, channels_of_nccl(cell)) * std::exp(kind.bias);
+}
+
+const Landscape::Kind& Landscape::chosen_by_nccl(const Cell& cell) const {
+  return *std::ranges::min_element(kinds(cell), {}, [&](const Kind& kind) { return predicted_us(cell, kind); });
+}
+
+std::vector<Offer> Landscape::offers(const Cell& cell) const {
+  std::vector<Offer> result;
+  for (const Kind& kind : kinds(cell)) result.push_back({kind.setting, predicted_us(cell, kind)});
+  return result;
+}
+
+double Landscape::time(const Cell& cell, const Candidate& candidate) const {
+  const Kind* kind = &chosen_by_nccl(cell);
+  int channels = channels_of_nccl(cell);
+  if (candidate.setting && terrain_ != Terrain::flat && terrain_ != Terrain::default_best) {
+    kind = &*std::ranges::find_if(kinds(cell), [&](const Kind& each) {
+      return each.setting.algorithm == candidate.setting->algorithm &&
+             each.setting.protocol == candidate.setting->protocol;
+    });
+    if (candidate.setting->channels > 0) channels = candidate.setting->channels;
+  }
+  // The default is one of the settings, with its roughness.
+  Setting same = kind->setting;
+  same.channels = channels;
+  const double normal = fixed_normal(cell, {same}, 1);
+  double rough = roughness * normal;
+  if (terrain_ == Terrain::flat) rough = 0;
+  if (terrain_ == Terrain::default_best) rough = candidate.is_default() ? 0 : std::min(0.1, 0.05 * std::abs(normal));
+  return 1e-6 * true_us(cell, *kind, channels) * std::exp(rough);
+}
+
+double Landscape::sample(const Cell& cell, const Candidate& candidate) {
+  const double when = samples_++;
+  double factor = normal(noise_ * base_noise(cell.tuner_bytes));
+  factor += 0.008 * fixed_normal(cell, {}, launch_) + drift_ * when / 5000;
+  factor += wave_ * std::sin(2 * std::numbers::pi * when / 700);
+  // The default is not a setting here: loading a table changes nothing else.
+  factor += 0.004 * fixed_normal(cell, candidate, launch_ + 1);
+  if (uniform(random_) < 0.015) factor += std::log(1.1 + 0.9 * uniform(random_));
+  return time(cell, candidate) * std::exp(factor);
+}
+
+double Landscape::normal(double deviation) { return deviation * normal_of(random_); }
+
+double Landscape::fixed_normal(const Cell& cell, const Candidate& candidate, std::uint64_t salt) const {
+  const std::string name = cell.collective + " " + std::to_string(cell.tuner_bytes) + " " + tuner::to_text(candidate);
+  std::mt19937_64 random(std::hash<std::string>()(name) ^ seed_ * 0x9e3779b97f4a7c15 ^ salt);
+  return normal_of(random);
+}
+
+}  // namespace p5::fakes

@@ -1,0 +1,54 @@
+// Simulated machines for the tuner: how long each setting takes at each size, what NCCL believes about it, and the
+// noise of measuring it. Nothing here was measured; how the shapes and the noise are made stands in landscape.cpp.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "tuner/search.hpp"
+
+namespace p5::fakes {
+
+enum class Terrain { one_node, two_nodes, many_nodes, flat, default_best };
+
+class Landscape {
+ public:
+  Landscape(Terrain terrain, std::uint64_t seed);
+
+  // What NCCL would offer for a cell, with its predictions.
+  std::vector<tuner::Offer> offers(const tuner::Cell& cell) const;
+  // Seconds without any noise.
+  double time(const tuner::Cell& cell, const tuner::Candidate& candidate) const;
+
+  // A fresh process: the offsets that last as long as it does are drawn anew.
+  void launch();
+  double sample(const tuner::Cell& cell, const tuner::Candidate& candidate);
+  int samples() const { return samples_; }
+
+ private:
+  struct Kind {
+    tuner::Setting setting;
+    double alpha_us = 0;     // per operation
+    double gb_per_s = 0;     // of large messages with enough channels
+    double enough = 24;      // channels that reach it
+    double per_channel = 0;  // of alpha, for each channel
+    double bias = 0;         // log of predicted over true
+  };
+  const std::vector<Kind>& kinds(const tuner::Cell& cell) const;
+  double true_us(const tuner::Cell& cell, const Kind& kind, int channels) const;
+  double predicted_us(const tuner::Cell& cell, const Kind& kind) const;
+  const Kind& chosen_by_nccl(const tuner::Cell& cell) const;
+  int channels_of_nccl(const tuner::Cell& cell) const;
+  double normal(double deviation);
+  double fixed_normal(const tuner::Cell& cell, const tuner::Candidate& candidate, std::uint64_t salt) const;
+
+  Terrain terrain_;
+  std::uint64_t seed_ = 0, launch_ = 0;
+  std::mt19937_64 random_;
+  std::vector<Kind> all_reduce_, others_;
+  double noise_ = 1, drift_ = 0, wave_ = 0, bytes_per_channel_ = 0;
+  int samples_ = 0;
+};
+
+}  // namespace p5::fakes

@@ -1,0 +1,242 @@
+// Knobs as data, and the descent over environments.
+#include "tuner/arms.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "bench/error.hpp"
+
+namespace p5::tuner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+template <class Act>
+std::string refusal(Act act) {
+  try {
+    act();
+  } catch (const UsageError& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
+constexpr const char* good =
+    R"([{"name": "NCCL_X", "since": "2.17", "step": 3, "values": ["1", "2"], "default": "1", "summary": "s",
+  "platforms": [], "least_nodes": 1, "transport": "any", "collectives": [], "risk": "r", "source": "s"}])";
+
+std::string with(const std::string& what, const std::string& instead) {
+  std::string text = good;
+  text.replace(text.find(what), what.size(), instead);
+  return text;
+}
+
+TEST(Knobs, of_the_program_are_readable) {
+  ASSERT_GE(knobs().size(), 10u);
+  std::set<std::string> names;
+  for (const Knob& knob : knobs()) {
+    EXPECT_TRUE(names.insert(knob.name).second) << knob.name << " is there twice";
+    EXPECT_TRUE(concerns_tuning(knob.name)) << knob.name;
+  }
+}
+
+TEST(Knobs, are_refused_by_file_name_and_field) {
+  EXPECT_EQ(parse_knobs("a.json", good).size(), 1u);
+  const auto refused = [](const std::string& text) { return refusal([&] { parse_knobs("a.json", text); }); };
+  EXPECT_THAT(refused("{"), HasSubstr("a.json"));
+  EXPECT_THAT(refused("{}"), HasSubstr("list"));
+  EXPECT_THAT(refused(with("\"risk\"", "\"risks\"")), HasSubstr("NCCL_X: 'risks'"));
+  EXPECT_THAT(refused(with("\"risk\": \"r\", ", "")), HasSubstr("'risk' is missing"));
+  EXPECT_THAT(refused(with("2.17", "two")), HasSubstr("'since'"));
+  EXPECT_THAT(refused(with("NCCL_X", "NCCL X")), HasSubstr("'name'"));
+  EXPECT_THAT(refused(with("\"any\"", "\"nvl\"")), HasSubstr("nvls"));
+  EXPECT_THAT(refused(with("[\"1\", \"2\"]", "[\"1\"]")), HasSubstr("'values'"));
+  EXPECT_THAT(refused(with("[\"1\", \"2\"]", "[1, 2]")), HasSubstr("'values'"));
+  EXPECT_THAT(refused(with("\"step\": 3", "\"step\": 7")), HasSubstr("'step'"));
+}
+
+TEST(Knobs, apply_by_version_nodes_platform_and_transport) {
+  Knob knob = parse_knobs("a.json", good)[0];
+  Place place;
+  place.platform = "p5.48xlarge";
+  place.nodes = 2;
+  place.nccl_version = 22803;
+  EXPECT_TRUE(applies(knob, place));
+  knob.since = "2.28.7";
+  EXPECT_FALSE(applies(knob, place));
+  knob.since = "";
+  place.nccl_version = 0;
+  EXPECT_TRUE(applies(knob, place));
+  knob.least_nodes = 3;
+  EXPECT_FALSE(applies(knob, place));
+  knob.least_nodes = 1;
+  knob.platforms = {"p5en", "p6"};
+  EXPECT_FALSE(applies(knob, place));
+  knob.platforms = {"p5"};
+  EXPECT_TRUE(applies(knob, place));
+  knob.transport = Transport::nvls;
+  EXPECT_FALSE(applies(knob, place));
+  place.nvls = true;
+  EXPECT_TRUE(applies(knob, place));
+  knob.collectives = {"p2p"};
+  EXPECT_TRUE(applies(knob, place));
+  place.collectives = {"all_reduce"};
+  EXPECT_FALSE(applies(knob, place));
+}
+
+TEST(Knobs, are_not_tried_at_the_value_that_they_have) {
+  Knob knob = parse_knobs("a.json", good)[0];
+  EXPECT_THAT(values_to_try(knob, {}), ElementsAre("2"));
+  Place place;
+  place.injected = {{"NCCL_X", "2"}};
+  EXPECT_THAT(values_to_try(knob, place), ElementsAre("1"));
+}
+
+TEST(Knobs, know_versions_as_nccl_counts_them) {
+  EXPECT_EQ(nccl_version_of("2.28.3"), 22803);
+  EXPECT_EQ(nccl_version_of("2.17"), 21700);
+  EXPECT_EQ(nccl_version_of("2.8.4"), 2804);
+  for (const char* text : {"", "2", "2.x", "2.28.3.1", "2.100", "-2.1", "2.28 "})
+    EXPECT_EQ(nccl_version_of(text), 0) << text;
+}
+
+TEST(Weights, are_read_line_by_line) {
+  const std::vector<Weight> weights =
+      parse_weights("w", "# histogram\n\nall_reduce 64MiB 3.5\nall_gather 8 1 # small\r\n");
+  ASSERT_EQ(weights.size(), 2u);
+  EXPECT_EQ(weights[0].bytes, 64u << 20);
+  EXPECT_DOUBLE_EQ(weights[0].share, 3.5);
+}
+
+TEST(Weights, are_refused_by_line) {
+  const auto refused = [](const char* line) {
+    return refusal([&] { parse_weights("w.txt", std::string("all_reduce 8 1\n") + line); });
+  };
+  for (const char* line : {"all_reduce 8", "all_reduce 8 1 1", "all_redcue 8 1", "all_reduce 8x 1", "all_reduce 8 0",
+                           "all_reduce 8 -1", "all_reduce 8 nan", "all_reduce 8 1e999", "all_reduce 8 1x"})
+    EXPECT_THAT(refused(line), HasSubstr("w.txt line 2: ")) << line;
+  EXPECT_THAT(refused("all_redcue 8 1"), HasSubstr("all_reduce"));
+  EXPECT_THAT(refusal([] { parse_weights("w.txt", "# nothing\n"); }), HasSubstr("w.txt"));
+}
+
+TEST(Weights, go_to_the_nearest_measured_size) {
+  const std::vector<Cell> cells{{"all_reduce", 1024, 1024}, {"all_reduce", 4096, 4096}, {"all_gather", 64, 64}};
+  const std::vector<Weight> weights{
+      {"all_reduce", 1, 1}, {"all_reduce", 3000, 2}, {"all_reduce", 1 << 30, 4}, {"reduce", 8, 9}};
+  std::vector<Weight> unused;
+  EXPECT_THAT(weights_for(cells, weights, &unused), ElementsAre(1, 6, 0));
+  ASSERT_EQ(unused.size(), 1u);
+  EXPECT_EQ(unused[0].collective, "reduce");
+  EXPECT_THAT(weights_for(cells, {}), ElementsAre(1, 1, 1));
+}
+
+TEST(Objective, is_the_weighted_geometric_mean_of_speed_ups) {
+  const auto cell = [](double factor) {
+    ArmCell result{{"all_reduce", 8, 8}, {}, {}};
+    for (int i = 0; i < 8; ++i) {
+      result.standard.push_back(1 + 0.001 * (i % 4));
+      result.tuned.push_back((1 + 0.001 * (i % 4)) / factor);
+    }
+    return result;
+  };
+  const std::vector<ArmCell> cells{cell(2), cell(0.5), cell(4)};
+  EXPECT_NEAR(objective_of(cells, std::vector<double>{1, 1, 0})->speedup, 1, 1e-9);
+  EXPECT_NEAR(objective_of(cells, std::vector<double>{3, 1, 0})->speedup, std::sqrt(2), 1e-9);
+  const Objective objective = *objective_of(cells, std::vector<double>{1, 1, 1});
+  ASSERT_TRUE(objective.interval);
+  EXPECT_LT(objective.interval->low, objective.speedup);
+  EXPECT_GT(objective.interval->low, objective.speedup * 0.99);
+  EXPECT_FALSE(objective_of(cells, std::vector<double>{0, 0, 0}));
+}
+
+// Runs the descent against a machine on which each assignment speeds things up by a factor.
+struct Descended {
+  std::vector<std::string> tried;
+  Arm best;
+};
+Descended descend(const std::vector<Knob>& some,
+                  const std::function<std::optional<Objective>(const Environment&)>& judge,
+                  const Environment& operators = {}, const ArmRules& rules = {}) {
+  Place place;
+  place.platform = "p5.48xlarge";
+  place.nodes = 4;
+  place.nccl_version = 23000;
+  place.efa = place.nvls = true;
+  const Constraints constraints = constraints_of(operators);
+  std::vector<JudgedArm> judged;
+  Descended result;
+  while (const std::optional<Arm> arm = next_arm(some, place, constraints, judged, rules)) {
+    result.tried.push_back(arm->name);
+    judged.push_back({*arm, judge(arm->environment)});
+    if (judged.size() > 100) ADD_FAILURE() << "it does not end";
+    if (judged.size() > 100) break;
+  }
+  result.best = best_arm(some, place, constraints, judged, rules);
+  return result;
+}
+
+Knob knob(const std::string& name, std::vector<std::string> values, int step = 3) {
+  Knob result;
+  result.name = name;
+  result.values = std::move(values);
+  result.step = step;
+  result.standard = "0";
+  return result;
+}
+
+Objective sure(double speedup) { return {speedup, Interval{speedup * 0.995, speedup * 1.005}}; }
+
+TEST(Arms, adopt_one_variable_after_the_other) {
+  const Descended result = descend({knob("NCCL_A", {"0", "1", "2"}), knob("NCCL_B", {"1"})}, [](const Environment& e) {
+    double speedup = 1;
+    if (e.contains("NCCL_A")) speedup *= e.at("NCCL_A") == "2" ? 1.2 : 1.1;
+    if (e.contains("NCCL_B")) speedup *= 1.05;
+    return std::optional(sure(speedup));
+  });
+  EXPECT_THAT(result.tried, ElementsAre("NCCL_A=1", "NCCL_A=2", "NCCL_A=2,NCCL_B=1"));
+  EXPECT_EQ(result.best.name, "NCCL_A=2,NCCL_B=1");
+}
+
+TEST(Arms, stay_with_the_default_where_nothing_gains_surely) {
+  const std::vector<Knob> one{knob("NCCL_A", {"1"})};
+  EXPECT_EQ(descend(one, [](const Environment&) { return std::optional(sure(1.015)); }).best.name, "default");
+  EXPECT_EQ(descend(one,
+                    [](const Environment&) {
+                      return std::optional(Objective{1.1, Interval{0.99, 1.2}});
+                    })
+                .best.name,
+            "default");
+  EXPECT_EQ(descend(one, [](const Environment&) { return std::optional<Objective>(); }).best.name, "default");
+}
+
+TEST(Arms, never_touch_what_the_operator_set) {
+  const Descended result = descend({knob("NCCL_A", {"1"}), knob("NCCL_B", {"1"})},
+                                   [](const Environment&) { return std::optional(sure(2)); }, {{"NCCL_A", "7"}});
+  EXPECT_THAT(result.tried, ElementsAre("NCCL_B=1"));
+  EXPECT_EQ(result.best.environment.count("NCCL_A"), 0u);
+}
+
+TEST(Arms, are_twelve_at_most) {
+  const Descended result = descend(
+      {knob("NCCL_A", {"1", "2", "3", "4", "5", "6", "7"}), knob("NCCL_B", {"1", "2", "3", "4", "5", "6", "7"})},
+      [](const Environment& e) { return std::optional(sure(e.contains("NCCL_B") ? 1.5 : 1)); });
+  EXPECT_EQ(result.tried.size(), 12u);
+  EXPECT_EQ(result.best.environment.count("NCCL_B"), 1u) << "what was found before the end counts";
+}
+
+TEST(Arms, leave_the_deepest_knobs_unless_asked) {
+  const std::vector<Knob> some{knob("OFI_NCCL_A", {"1"}, 4)};
+  const auto any = [](const Environment&) { return std::optional(sure(1)); };
+  EXPECT_TRUE(descend(some, any).tried.empty());
+  ArmRules rules;
+  rules.deepest_step = 4;
+  EXPECT_EQ(descend(some, any, {}, rules).tried.size(), 1u);
+}
+
+}  // namespace
+}  // namespace p5::tuner

@@ -1,0 +1,350 @@
+// When a winner is believed, how believed cells become rows, and what breaks a row afterwards.
+#include "tuner/belief.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tuner/confirm.hpp"
+
+namespace p5::tuner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Setting setting(std::string_view text) { return *parse_setting(text); }
+
+// Alternately a little more and a little less, so that medians are what they are said to be.
+double wobble(int i) { return 1 + (i % 2 == 0 ? 1 : -1) * 0.001 * (1 + i % 5); }
+
+void add_blocks(Record& record, Visit visit, int count, double standard,
+                const std::vector<std::pair<std::string, double>>& settings) {
+  for (int i = 0; i < count; ++i) {
+    Block block{visit, visit == Visit::repeat ? 3 : 0, {{}}, {{Trial::Outcome::measured, standard * wobble(i), {}}}};
+    for (const auto& [text, seconds] : settings) {
+      block.candidates.push_back({setting(text)});
+      block.trials.push_back({Trial::Outcome::measured, seconds * wobble(i + 1), {}});
+    }
+    record.blocks.push_back(block);
+  }
+}
+
+// A cell in which `text` took `raced` and `repeated` times what the default did.
+Record record(std::uint64_t bytes, const std::string& text, double raced, double repeated, int repeats = 16) {
+  Record result{{"all_reduce", bytes, bytes}, {}, setting(text), {}};
+  add_blocks(result, Visit::baseline, 6, 1e-5, {});
+  add_blocks(result, Visit::race, 5, 1e-5, {{text, 1e-5 * raced}});
+  add_blocks(result, Visit::repeat, repeats, 1e-5, {{text, 1e-5 * repeated}});
+  return result;
+}
+
+CellVerdict verdict_of(const Record& cell) {
+  SearchResult result;
+  result.records = {cell};
+  return judge(result, {})[0];
+}
+
+TEST(Belief, holds_what_gained_twice) {
+  const CellVerdict verdict = verdict_of(record(8, "ring/ll", 0.8, 0.9));
+  EXPECT_TRUE(verdict.believed) << verdict.because;
+  ASSERT_TRUE(verdict.gain);
+  EXPECT_NEAR(verdict.gain->share, 0.1, 0.005);
+  ASSERT_TRUE(verdict.gain->interval);
+  EXPECT_LT(verdict.gain->interval->low, 0.1);
+  EXPECT_GT(verdict.gain->interval->high, 0.1);
+}
+
+TEST(Belief, needs_three_percent_both_times) {
+  EXPECT_FALSE(verdict_of(record(8, "ring/ll", 0.975, 0.8)).believed);
+  const CellVerdict verdict = verdict_of(record(8, "ring/ll", 0.8, 0.975));
+  EXPECT_FALSE(verdict.believed);
+  EXPECT_THAT(verdict.because, HasSubstr("when repeated"));
+}
+
+TEST(Belief, needs_three_times_the_noise_of_the_default) {
+  Record cell = record(8, "ring/ll", 0.93, 0.93);
+  EXPECT_TRUE(verdict_of(cell).believed);
+  add_blocks(cell, Visit::baseline, 20, 1.1e-5, {});  // now its visits differ by 5 %
+  const CellVerdict verdict = verdict_of(cell);
+  EXPECT_FALSE(verdict.believed);
+  EXPECT_THAT(verdict.because, HasSubstr("noise"));
+}
+
+TEST(Belief, needs_intervals_apart) {
+  Record cell{{"all_reduce", 8, 8}, {}, setting("ring/ll"), {}};
+  add_blocks(cell, Visit::race, 5, 1e-5, {{"ring/ll", 0.9e-5}});
+  for (int i = 0; i < 16; ++i) {  // always 5 % faster, but the default itself varies by 30 % from block to block
+    const double standard = 1e-5 * (0.85 + 0.1 * (i % 4));
+    cell.blocks.push_back(
+        {Visit::repeat,
+         3,
+         {{}, {setting("ring/ll")}},
+         {{Trial::Outcome::measured, standard, {}}, {Trial::Outcome::measured, 0.95 * standard, {}}}});
+  }
+  const CellVerdict verdict = verdict_of(cell);
+  EXPECT_FALSE(verdict.believed);
+  EXPECT_THAT(verdict.because, HasSubstr("overlap"));
+}
+
+TEST(Belief, refuses_a_worse_tail) {
+  Record cell = record(8, "ring/ll", 0.8, 0.8, 20);
+  EXPECT_TRUE(verdict_of(cell).believed);
+  for (std::size_t i = cell.blocks.size() - 5; i < cell.blocks.size(); ++i) cell.blocks[i].trials[1].seconds = 2e-5;
+  const CellVerdict verdict = verdict_of(cell);
+  EXPECT_FALSE(verdict.believed);
+  EXPECT_THAT(verdict.because, HasSubstr("quantile"));
+}
+
+TEST(Belief, asks_more_of_one_among_many) {
+  // Won 11 of 14 blocks: 2.9 % by chance. Alone that is rare enough, among ten it is not.
+  Record weak = record(8, "ring/ll", 0.9, 0.9, 14);
+  int changed = 0;
+  for (Block& block : weak.blocks)
+    if (block.visit == Visit::repeat && changed++ < 3) block.trials[1].seconds = 1.02e-5;
+  EXPECT_TRUE(verdict_of(weak).believed) << verdict_of(weak).because;
+  SearchResult many;
+  many.records.assign(10, weak);
+  for (const CellVerdict& verdict : judge(many, {})) {
+    EXPECT_FALSE(verdict.believed);
+    EXPECT_THAT(verdict.because, HasSubstr("chance among 10"));
+  }
+}
+
+TEST(Belief, is_for_nothing_that_failed_anywhere) {
+  SearchResult result;
+  result.records = {record(8, "ring/ll", 0.8, 0.8)};
+  result.failures = {{{"all_gather", 64, 64}, {setting("ring/ll")}, Trial::Outcome::wrong_data, "3 elements"}};
+  EXPECT_FALSE(judge(result, {})[0].believed);
+}
+
+TEST(Belief, is_for_nothing_without_a_repetition) {
+  Record cell = record(8, "ring/ll", 0.8, 0.8, 0);
+  EXPECT_FALSE(verdict_of(cell).believed);
+  cell = record(8, "ring/ll", 0.8, 0.8);
+  cell.remark = "no time left to repeat";
+  EXPECT_FALSE(verdict_of(cell).believed);
+}
+
+TEST(SignTest, is_the_tail_of_fair_tosses) {
+  EXPECT_DOUBLE_EQ(sign_test(0, 10), 1);
+  EXPECT_DOUBLE_EQ(sign_test(3, 3), 0.125);
+  EXPECT_DOUBLE_EQ(sign_test(2, 3), 0.5);
+}
+
+TEST(Holm, stops_at_the_first_that_fails) {
+  EXPECT_THAT(holm({0.01, 0.04, 0.03}, 0.05), ElementsAre(true, false, false));
+  EXPECT_THAT(holm({0.01, 0.02, 0.04}, 0.05), ElementsAre(true, true, true));
+  EXPECT_THAT(holm({}, 0.05), IsEmpty());
+}
+
+SearchResult drifted(double factor) {
+  SearchResult result;
+  for (int i = 0; i < 5; ++i) {
+    Record cell{{"all_reduce", 8u << i, 8u << i}, {}, {}, {}};
+    add_blocks(cell, Visit::baseline, 6, 1e-5, {});
+    add_blocks(cell, Visit::repeat, 6, 1e-5 * (i == 0 ? 2 : factor), {});  // one odd cell is no drift
+    result.records.push_back(cell);
+  }
+  return result;
+}
+
+TEST(Drift, of_more_than_five_percent_refuses_everything) {
+  EXPECT_FALSE(drift_of(drifted(1.04), {}).refused);
+  EXPECT_FALSE(drift_of(drifted(0.96), {}).refused);
+  const Drift drift = drift_of(drifted(1.07), {});
+  EXPECT_TRUE(drift.refused);
+  EXPECT_NEAR(drift.share, 0.07, 1e-3);
+  EXPECT_THAT(drift.sentence, HasSubstr("7.0 % slower"));
+  EXPECT_TRUE(drift_of(drifted(0.93), {}).refused);
+}
+
+TEST(Drift, unknown_is_refused) {
+  SearchResult result = drifted(1);
+  for (Record& cell : result.records) cell.blocks.resize(6);
+  EXPECT_TRUE(drift_of(result, {}).refused);
+}
+
+// ---- rows
+
+struct Rows : testing::Test {
+  SearchResult result;
+  std::vector<CellVerdict> verdicts;
+
+  void add(std::uint64_t bytes, const std::vector<std::pair<std::string, double>>& factors, std::string_view winner) {
+    Record cell{{"all_reduce", bytes, bytes}, {}, {}, {}};
+    std::vector<std::pair<std::string, double>> times;
+    for (const auto& [text, factor] : factors) times.emplace_back(text, factor * 1e-5);
+    add_blocks(cell, Visit::race, 6, 1e-5, times);
+    if (!winner.empty()) cell.winner = setting(winner);
+    result.records.push_back(cell);
+    CellVerdict verdict;
+    verdict.cell = cell.cell;
+    verdict.winner = cell.winner;
+    verdict.believed = !winner.empty();
+    verdicts.push_back(verdict);
+  }
+  std::vector<std::string> rows(const RowRules& rules = {}) const {
+    std::vector<std::string> texts;
+    for (const Row& row : rows_of(result, verdicts, rules))
+      texts.push_back(std::to_string(row.from) + "-" + std::to_string(row.to) + " " + to_text(row.setting));
+    return texts;
+  }
+};
+
+TEST_F(Rows, span_sizes_that_agree_and_end_at_measured_ones) {
+  add(8, {{"ring/ll", 1.1}}, "");
+  add(16, {{"ring/ll", 0.8}}, "ring/ll");
+  add(32, {{"ring/ll", 0.8}}, "ring/ll");
+  add(64, {{"tree/ll", 0.8}}, "tree/ll");
+  EXPECT_THAT(rows(), ElementsAre("16-32 ring/ll", "64-64 tree/ll"));
+}
+
+TEST_F(Rows, keep_the_incumbent_within_two_percent) {
+  add(8, {{"ring/ll", 0.8}}, "ring/ll");
+  add(16, {{"ring/ll", 0.81}, {"tree/ll", 0.8}}, "tree/ll");
+  add(32, {{"ring/ll", 0.84}, {"tree/ll", 0.8}}, "tree/ll");
+  EXPECT_THAT(rows(), ElementsAre("8-16 ring/ll", "32-32 tree/ll"));
+}
+
+TEST_F(Rows, join_a_lonely_size_to_the_next) {
+  add(8, {{"ring/ll", 0.8}, {"tree/ll", 0.81}}, "ring/ll");
+  add(16, {{"tree/ll", 0.8}}, "tree/ll");
+  EXPECT_THAT(rows(), ElementsAre("8-16 tree/ll"));
+}
+
+TEST_F(Rows, bridge_a_size_only_where_it_was_measured_and_not_slower) {
+  add(8, {{"ring/ll", 0.8}}, "ring/ll");
+  add(16, {{"ring/ll", 0.98}}, "");
+  add(32, {{"ring/ll", 0.8}}, "ring/ll");
+  EXPECT_THAT(rows(), ElementsAre("8-32 ring/ll"));
+  result.records[1].blocks.clear();
+  EXPECT_THAT(rows(), ElementsAre("8-8 ring/ll", "32-32 ring/ll"));
+  result.records.clear(), verdicts.clear();
+  add(8, {{"ring/ll", 0.8}}, "ring/ll");
+  add(16, {{"ring/ll", 1.01}}, "");
+  add(32, {{"ring/ll", 0.8}}, "ring/ll");
+  EXPECT_THAT(rows(), ElementsAre("8-8 ring/ll", "32-32 ring/ll"));
+}
+
+TEST_F(Rows, of_which_there_are_too_many_keep_those_that_save_most) {
+  for (int i = 0; i < 4; ++i) {
+    const std::string text = i % 2 == 0 ? "ring/ll" : "tree/ll";
+    add(8u << i, {{text, 0.9 - 0.1 * i}}, text);
+  }
+  RowRules rules;
+  rules.most_rows = 2;
+  EXPECT_THAT(rows(rules), ElementsAre("32-32 ring/ll", "64-64 tree/ll"));
+}
+
+TEST_F(Rows, know_the_time_in_their_middle) {
+  add(8, {{"ring/ll", 0.8}}, "ring/ll");
+  EXPECT_NEAR(rows_of(result, verdicts, {})[0].microseconds, 8, 0.1);
+}
+
+TEST(HeldOutSizes, lie_inside_the_row_and_were_not_searched) {
+  const Row row{Function::all_reduce, 1 << 10, 1 << 20, setting("ring/ll"), 1};
+  const std::vector<HeldOut> sizes = held_out({row}, 4, 4);
+  ASSERT_EQ(sizes.size(), 3u);
+  EXPECT_EQ(sizes[0].tuner_bytes, 3u << 9);
+  EXPECT_EQ(sizes[1].tuner_bytes, 3u << 18);
+  EXPECT_EQ(sizes[2].tuner_bytes / 4 % 2, 1u) << "an odd count";
+  for (const HeldOut& size : held_out({row}, 4, 4 * 7)) EXPECT_EQ(size.tuner_bytes % 28, 0u);
+  const Row point{Function::all_reduce, 1 << 10, 1 << 10, setting("ring/ll"), 1};
+  EXPECT_THAT(held_out({point}, 4, 4), IsEmpty());
+}
+
+// ---- confirmation
+
+Confirmation size(std::uint64_t bytes, double first, double second, double standard = 100e-6) {
+  const auto samples = [](double seconds) {
+    std::vector<double> all;
+    for (int i = 0; i < 8; ++i) all.push_back(seconds * wobble(i));
+    return all;
+  };
+  return {Function::all_reduce,
+          bytes,
+          {samples(standard), samples(standard)},
+          {samples(first * standard), samples(second * standard)},
+          {}};
+}
+
+Table table(std::uint64_t from, std::uint64_t to) {
+  return {22803, 8, 1, {{Function::all_reduce, from, to, setting("ring/ll"), 1}}};
+}
+
+std::vector<std::string> ranges(const Confirmed& confirmed) {
+  std::vector<std::string> texts;
+  for (const Row& row : confirmed.table.rows) texts.push_back(std::to_string(row.from) + "-" + std::to_string(row.to));
+  return texts;
+}
+
+TEST(Confirmation, keeps_what_is_faster_again) {
+  const Confirmed confirmed = confirm(table(8, 32), {size(8, 0.9, 0.9), size(16, 0.9, 0.9), size(32, 0.9, 0.9)}, {});
+  EXPECT_THAT(ranges(confirmed), ElementsAre("8-32"));
+  EXPECT_THAT(confirmed.dropped, IsEmpty());
+  EXPECT_EQ(confirmed.table.nccl_version, 22803);
+  EXPECT_NEAR(confirmed.table.rows[0].microseconds, 90, 1);
+  ASSERT_EQ(confirmed.cells.size(), 3u);
+  EXPECT_EQ(confirmed.cells[0].verdict, "faster");
+  EXPECT_NEAR(confirmed.cells[0].gain->share, 0.1, 0.01);
+}
+
+TEST(Confirmation, splits_a_row_where_it_loses) {
+  const Confirmed confirmed = confirm(
+      table(8, 64),
+      {size(8, 0.9, 0.9), size(16, 0.9, 0.9), size(24, 1.02, 1.02), size(32, 0.9, 0.9), size(64, 0.9, 0.9)}, {});
+  EXPECT_THAT(ranges(confirmed), ElementsAre("8-16", "32-64"));
+  ASSERT_EQ(confirmed.dropped.size(), 1u);
+  EXPECT_THAT(confirmed.dropped[0], HasSubstr("lost 2.0 % at 24 B"));
+  EXPECT_EQ(confirmed.cells[2].verdict, "the default: ring/ll did not hold up");
+}
+
+TEST(Confirmation, tolerates_a_fifth_of_a_microsecond) {
+  const auto with = [](double standard) {
+    return ranges(confirm(table(8, 32), {size(8, 0.9, 0.9), size(16, 1.015, 1.015, standard), size(32, 0.9, 0.9)}, {}));
+  };
+  EXPECT_THAT(with(10e-6), ElementsAre("8-32"));
+  EXPECT_THAT(with(100e-6), ElementsAre("8-8", "32-32"));
+}
+
+TEST(Confirmation, drops_a_row_that_was_faster_only_once) {
+  EXPECT_THAT(ranges(confirm(table(8, 8), {size(8, 0.9, 1.01)}, {})), IsEmpty());
+}
+
+TEST(Confirmation, drops_a_row_that_saves_nothing_any_more) {
+  const Confirmed confirmed = confirm(table(8, 8), {size(8, 0.99, 0.99)}, {});
+  EXPECT_THAT(ranges(confirmed), IsEmpty());
+  EXPECT_THAT(confirmed.dropped[0], HasSubstr("saved nothing"));
+}
+
+TEST(Confirmation, drops_what_failed_or_was_not_measured) {
+  Confirmation failed = size(16, 0.9, 0.9);
+  failed.failure = "hung";
+  const Confirmed confirmed =
+      confirm(table(8, 32), {size(8, 0.9, 0.9), failed, {Function::all_reduce, 32, {}, {}, {}}}, {});
+  EXPECT_THAT(ranges(confirmed), ElementsAre("8-8"));
+  EXPECT_THAT(confirmed.dropped[0], HasSubstr("hung"));
+  EXPECT_THAT(ranges(confirm(table(8, 32), {}, {})), IsEmpty());
+}
+
+TEST(Confirmation, refuses_files_that_harm_what_they_do_not_name) {
+  EXPECT_THAT(ranges(confirm(table(8, 8), {size(8, 0.9, 0.9), size(64, 1.01, 1.01)}, {})), ElementsAre("8-8"));
+  const Confirmed harmed = confirm(table(8, 8), {size(8, 0.9, 0.9), size(64, 1.1, 1.1)}, {});
+  EXPECT_THAT(ranges(harmed), IsEmpty());
+  EXPECT_THAT(harmed.dropped[0], HasSubstr("leave alone"));
+  Confirmation failed = size(64, 1, 1);
+  failed.failure = "hung";
+  EXPECT_THAT(ranges(confirm(table(8, 8), {size(8, 0.9, 0.9), failed}, {})), IsEmpty());
+}
+
+TEST(Confirmation, reaches_with_its_interval_over_all_repetitions) {
+  const Gain gain = *confirm(table(8, 8), {size(8, 0.8, 0.9)}, {}).cells[0].gain;
+  EXPECT_LE(gain.interval->low, 0.1 + 1e-9);
+  EXPECT_GE(gain.interval->high, 0.2 - 1e-9);
+}
+
+}  // namespace
+}  // namespace p5::tuner

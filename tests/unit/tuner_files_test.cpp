@@ -1,0 +1,336 @@
+// The files of a tuning result, read by those that they are for: a shell, YAML, our own plugin's parser.
+#include "tuner/files.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tuner/quoting.hpp"
+
+namespace p5::tuner {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+Setting setting(std::string_view text) { return *parse_setting(text); }
+
+TuningResult tuned() {
+  TuningResult result;
+  result.cluster = "lab";
+  result.date = "2026-11-20T12:00:00Z";
+  result.version = "0.1.0";
+  result.valid_for = {{"NCCL", "2.28.3"}, {"driver", "580.95"}};
+  result.environment = {{"NCCL_BUFFSIZE", "8388608"}};
+  result.table = {22803, 8, 1, {{Function::all_gather, 1 << 20, 1 << 23, setting("ring/ll128/32"), 35.7}}};
+  Gain gain;
+  gain.standard_s = 44.6e-6;
+  gain.tuned_s = 35.7e-6;
+  gain.share = 0.2;
+  gain.interval = Interval{0.19, 0.21};
+  result.gains = {{"all_gather", 1 << 23, "ring/ll128/32", gain}};
+  result.cells = 60;
+  result.candidates_tried = 400;
+  result.folder = "/shared/out";
+  result.plugin = "/opt/lib/libnccl-tuner-p5bench.so";
+  return result;
+}
+
+std::string file(const TuningResult& result, const std::string& name) {
+  for (const NamedFile& each : tuning_files(result))
+    if (each.name == name) return each.text;
+  ADD_FAILURE() << "no " << name;
+  return "";
+}
+
+// Lines that are neither comments nor empty.
+std::string content(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line, result;
+  while (std::getline(lines, line))
+    if (!line.empty() && line[0] != '#') result += line + "\n";
+  return result;
+}
+
+// What a user or a machine could be called.
+const std::vector<std::string> hostile{"it's",
+                                       "\"",
+                                       "a\nb",
+                                       "a\rb",
+                                       "$(touch gone)",
+                                       "`touch gone`",
+                                       "; touch gone",
+                                       "# no comment",
+                                       "a\ttab",
+                                       "\x1b[31m",
+                                       "\x7f",
+                                       "a b",
+                                       "\\",
+                                       "*",
+                                       "' ; touch gone ; '",
+                                       "a\n  evil: 1",
+                                       "\xc2\x85x",
+                                       "\xe2\x80\xa8x",
+                                       "\xff",
+                                       "| touch gone",
+                                       "${HOME}",
+                                       "!event",
+                                       "\ntouch gone\n",
+                                       "- a",
+                                       "~",
+                                       "a: b",
+                                       "%41"};
+
+class TuningFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "p5bench-unit-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder = name;
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder / name, std::ios::binary) << text;
+  }
+
+  struct Ran {
+    int status = -1;
+    std::string output;
+  };
+  // `script` in a bash of its own, in the folder.
+  Ran bash(const std::string& script) const {
+    write("script", "cd " + shell_word(folder.string()) + "\n" + script);
+    FILE* pipe = popen(("bash " + shell_word((folder / "script").string()) + " 2>&1").c_str(), "r");
+    if (!pipe) return {};
+    Ran ran;
+    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) ran.output += static_cast<char>(c);
+    ran.status = WEXITSTATUS(pclose(pipe));
+    return ran;
+  }
+  bool touched() const { return fs::exists(folder / "gone"); }
+
+  fs::path folder;
+};
+
+TEST_F(TuningFiles, set_the_variables_and_load_the_plugin) {
+  const TuningResult result = tuned();
+  EXPECT_EQ(content(file(result, "nccl.env")),
+            "NCCL_BUFFSIZE=8388608\nNCCL_TUNER_CONFIG_FILE=/shared/out/nccl-tuner.csv\nNCCL_TUNER_PLUGIN=/opt/lib/"
+            "libnccl-tuner-p5bench.so\n");
+  EXPECT_EQ(content(file(result, "nccl.conf")), content(file(result, "nccl.env")));
+  EXPECT_THAT(content(file(result, "nccl.env.sh")), HasSubstr("export NCCL_BUFFSIZE='8388608'\n"));
+  const auto table = parse_csv(file(result, "nccl-tuner.csv"));
+  ASSERT_TRUE(std::holds_alternative<Table>(table)) << std::get<std::string>(table);
+  EXPECT_EQ(std::get<Table>(table), result.table);
+}
+
+TEST_F(TuningFiles, say_what_they_are_valid_for_and_what_they_gain) {
+  for (const NamedFile& each : tuning_files(tuned()))
+    for (const char* text : {"2.28.3", "580.95", "8 ranks on 1 nodes", "20.0 %", "19.0 to 21.0 %", "44.60 -> 35.70 us",
+                             "400 candidates", "Measure again", "cluster lab"})
+      EXPECT_THAT(each.text, HasSubstr(text)) << each.name;
+}
+
+TEST_F(TuningFiles, set_nothing_where_nothing_beats_the_default) {
+  TuningResult result = tuned();
+  result.environment.clear();
+  result.table.rows.clear();
+  result.nothing_because = "The default changed by 7 %.";
+  for (const NamedFile& each : tuning_files(result)) {
+    EXPECT_THAT(each.text, HasSubstr("sets nothing")) << each.name;
+    EXPECT_THAT(each.text, HasSubstr("changed by 7 %")) << each.name;
+    if (each.name == "nccl-tuner.csv") continue;
+    EXPECT_EQ(content(each.text), "") << each.name;
+  }
+  const auto table = parse_csv(file(result, "nccl-tuner.csv"));
+  ASSERT_TRUE(std::holds_alternative<Table>(table)) << std::get<std::string>(table);
+  EXPECT_TRUE(std::get<Table>(table).rows.empty());
+  EXPECT_THAT(config_map(result), HasSubstr("data: {}"));
+  write("nccl.env.sh", file(result, "nccl.env.sh"));
+  EXPECT_EQ(bash("before=$(export -p); . ./nccl.env.sh; [ \"$before\" = \"$(export -p)\" ]").status, 0);
+  EXPECT_TRUE(std::holds_alternative<std::string>(example_plugin_csv(result, {})));
+}
+
+TEST_F(TuningFiles, leave_the_plugin_out_without_rows_or_without_a_place) {
+  TuningResult result = tuned();
+  result.plugin = "";
+  EXPECT_EQ(content(file(result, "nccl.env")), "NCCL_BUFFSIZE=8388608\n");
+  result = tuned();
+  result.table.rows.clear();
+  EXPECT_EQ(content(file(result, "nccl.env")), "NCCL_BUFFSIZE=8388608\n");
+}
+
+TEST_F(TuningFiles, give_a_shell_every_value_as_it_is) {
+  for (const std::string& value : hostile) {
+    TuningResult result = tuned();
+    result.environment = {{"X", value}};
+    result.folder = folder.string() + "/" + value;
+    result.cluster = value;
+    result.valid_for = {{value, value}};
+    result.gains[0].setting = value;
+    write("nccl.env.sh", file(result, "nccl.env.sh"));
+    const Ran ran = bash("bash -n nccl.env.sh && . ./nccl.env.sh; printf '%s|%s|' \"$X\" \"$NCCL_TUNER_CONFIG_FILE\"");
+    EXPECT_EQ(ran.output, value + "|" + result.folder + "/nccl-tuner.csv|");
+    EXPECT_FALSE(touched()) << value;
+  }
+}
+
+TEST_F(TuningFiles, of_plain_lines_do_no_harm_to_a_shell_either) {
+  for (const std::string& value : hostile) {
+    TuningResult result = tuned();
+    result.environment = {{"X", value}};
+    result.cluster = value;
+    const std::string text = file(result, "nccl.env");
+    write("nccl.env", text);
+    EXPECT_EQ(bash(". ./nccl.env").output, "") << value;
+    EXPECT_FALSE(touched()) << value;
+    const bool holds = content(text).find("X=" + value + "\n") != std::string::npos;
+    const bool says = text.find("# X is in nccl.env.sh only") != std::string::npos;
+    EXPECT_TRUE(holds || says) << text;
+  }
+}
+
+TEST_F(TuningFiles, of_NCCL_have_one_line_a_variable) {
+  for (const std::string& value : hostile) {
+    TuningResult result = tuned();
+    result.environment = {{"X", value}};
+    result.table.rows.clear();
+    result.cluster = value;
+    const std::string lines = content(file(result, "nccl.conf"));
+    EXPECT_TRUE(lines.empty() || lines == "X=" + value + "\n") << lines;
+  }
+  TuningResult result = tuned();
+  result.environment = {{"NCCL_ALGO", "allreduce:tree;allgather:ring"}};
+  EXPECT_THAT(file(result, "nccl.conf"), HasSubstr("\nNCCL_ALGO=allreduce:tree;allgather:ring\n"));
+  EXPECT_THAT(content(file(result, "nccl.env")), Not(HasSubstr("NCCL_ALGO"))) << "a shell would end the value at ;";
+}
+
+TEST_F(TuningFiles, have_comments_of_printable_ASCII_on_one_line) {
+  for (const std::string& value : hostile) {
+    TuningResult result = tuned();
+    result.cluster = result.version = result.date = value;
+    result.valid_for = {{value, value}};
+    for (const NamedFile& each : tuning_files(result)) {
+      EXPECT_EQ(content(each.text), content(file(tuned(), each.name))) << each.name << ": " << value;
+      for (const char c : each.text) EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << each.name;
+    }
+  }
+}
+
+TEST_F(TuningFiles, have_loading_lines_that_a_shell_takes) {
+  for (const std::string& value : hostile) {
+    TuningResult result = tuned();
+    result.environment = {{"X", value}};
+    result.folder = folder.string() + "/" + value.substr(0, value.find('/'));
+    std::string lines;
+    for (const LoadingLine& loading : loading_lines(result))
+      lines += loading.line.substr(0, loading.line.find("   (")) + " || true\n";
+    write("lines", lines);
+    // The launchers do nothing here.
+    EXPECT_THAT(bash("bash -n lines && { mpirun() { :; }; srun() { :; }; torchrun() { :; }; docker() { :; }; . "
+                     "./lines; echo whole; }")
+                    .output,
+                EndsWith("whole\n"))
+        << lines;
+    EXPECT_FALSE(touched()) << lines;
+  }
+  EXPECT_THAT(loading_lines(tuned())[0].line,
+              HasSubstr("mpirun -x NCCL_BUFFSIZE -x NCCL_TUNER_CONFIG_FILE -x NCCL_TUNER_PLUGIN"));
+  EXPECT_THAT(loading_lines(tuned())[1].line, HasSubstr("srun --export=ALL"));
+}
+
+TEST_F(TuningFiles, for_Kubernetes_hold_every_value_as_it_is) {
+  if (std::system("python3 -c 'import yaml' 2>/dev/null") != 0) GTEST_SKIP() << "Python's yaml is not there";
+  for (std::size_t i = 0; i < hostile.size(); ++i) {
+    TuningResult result = tuned();
+    result.environment = {{"X", hostile[i]}};
+    result.cluster = hostile[i];
+    write("map" + std::to_string(i), config_map(result));
+    write("value" + std::to_string(i), hostile[i]);
+  }
+  const Ran ran = bash("python3 - " + std::to_string(hostile.size()) + R"py( << 'END'
+import sys, yaml
+for i in range(int(sys.argv[1])):
+    data = yaml.safe_load(open(f"map{i}"))["data"]
+    wanted = open(f"value{i}", "rb").read()
+    try:
+        wanted.decode()
+    except UnicodeDecodeError:
+        assert "X" not in data
+    else:
+        assert data["X"].encode() == wanted, (data["X"], wanted)
+    assert sorted(set(data) - {"X"}) == ["NCCL_TUNER_CONFIG_FILE", "NCCL_TUNER_PLUGIN"], data
+    assert data["NCCL_TUNER_PLUGIN"] == "/opt/lib/libnccl-tuner-p5bench.so"
+END)py");
+  EXPECT_EQ(ran.status, 0) << ran.output;
+}
+
+TEST_F(TuningFiles, refuse_names_that_are_none) {
+  for (const char* name : {"", "A B", "A=B", "1A", "A;touch gone", "A\n"}) {
+    TuningResult result = tuned();
+    result.environment = {{name, "1"}};
+    EXPECT_THROW(tuning_files(result), std::invalid_argument) << name;
+  }
+}
+
+TEST(Quoting, escapes_YAML_to_ASCII) {
+  EXPECT_EQ(yaml_text("a\"\\\n"), "\"a\\\"\\\\\\U0000000a\"");
+  EXPECT_EQ(yaml_text("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "\"\\U000000e9\\U000020ac\\U0001f600\"");
+  for (const char* text : {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x80\x80", "\x80"})
+    EXPECT_FALSE(yaml_text(text)) << text;
+}
+
+// ---- the example plugin of NCCL's sources
+
+std::vector<Row> all_defaults() {
+  std::vector<Row> rows;
+  for (int i = 0; i <= static_cast<int>(Function::all_reduce); ++i) {
+    rows.push_back({static_cast<Function>(i), 8, 1024, setting("ring/ll/4"), 1});
+    rows.push_back({static_cast<Function>(i), 4096, 8192, setting("ring/simple/24"), 1});
+  }
+  return rows;
+}
+
+TEST(ExamplePluginCsv, covers_every_call_with_channels) {
+  const auto made = example_plugin_csv(tuned(), all_defaults());
+  ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
+  const std::string text = std::get<NamedFile>(made).text;
+  EXPECT_THAT(content(text), StartsWith("allgather,1048576,8388608,ring,ll128,32,1,8,-1,-1\n"))
+      << "the first that matches wins";
+  for (const char* name : {"broadcast", "reduce", "allgather", "reducescatter", "allreduce"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("\n") + name + ",0,4095,ring,ll,4,1,8,-1,-1\n"));
+    EXPECT_THAT(text, HasSubstr(std::string("\n") + name + ",4096,18446744073709551615,ring,simple,24,1,8,-1,-1\n"));
+  }
+  EXPECT_THAT(text, HasSubstr("ONE channel"));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LT(line.size(), 250u);
+}
+
+TEST(ExamplePluginCsv, is_refused_where_something_is_not_known) {
+  const auto refusal = [](const TuningResult& result, const std::vector<Row>& standard) {
+    const auto made = example_plugin_csv(result, standard);
+    return std::holds_alternative<std::string>(made) ? std::get<std::string>(made) : "";
+  };
+  std::vector<Row> some = all_defaults();
+  std::erase_if(some, [](const Row& row) { return row.function == Function::reduce; });
+  EXPECT_THAT(refusal(tuned(), some), HasSubstr("every reduce with one channel"));
+  TuningResult open = tuned();
+  open.table.rows[0].setting.channels = 0;
+  EXPECT_THAT(refusal(open, all_defaults()), HasSubstr("one channel"));
+  std::vector<Row> unknown = all_defaults();
+  unknown[3].setting.channels = 0;
+  EXPECT_THAT(refusal(tuned(), unknown), HasSubstr("one channel"));
+}
+
+}  // namespace
+}  // namespace p5::tuner

@@ -1,0 +1,171 @@
+// The whole way from search to confirmed table on simulated machines (fakes/landscape.cpp says how they are made): how
+// much is lost against knowing everything, what it costs, and that nothing is found where there is nothing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "tests/fakes/landscape.hpp"
+#include "tuner/confirm.hpp"
+
+namespace p5::tuner {
+namespace {
+
+using fakes::Landscape;
+using fakes::Terrain;
+
+// An exhaustive search would give each point of the grid the samples of all three rungs, 5 + 15 + 40.
+constexpr int exhaustive_samples = 60;
+constexpr int confirming_samples = 8;  // of a launch
+
+std::vector<Task> tasks_on(const Landscape& land) {
+  std::vector<Task> tasks;
+  for (const char* collective : {"all_reduce", "all_gather"})
+    for (int power = 3; power <= 32; ++power) {
+      const std::uint64_t bytes = std::uint64_t{1} << power;
+      const Cell cell{collective, bytes, bytes};
+      tasks.push_back({cell, land.offers(cell)});
+    }
+  return tasks;
+}
+
+struct Outcome {
+  Table table;
+  Drift drift;
+  int samples = 0, exhaustive = 0;
+  double regret = 0, regret_of_default = 0;  // means over cells
+  int believed = 0;
+};
+
+// A B A B, each in a fresh launch, at the sizes of the search and at sizes between.
+std::vector<Confirmation> alternate(Landscape& land, const Table& table, const std::vector<Task>& tasks) {
+  std::vector<Confirmation> sizes;
+  for (const Task& task : tasks)
+    sizes.push_back({*parse_function(task.cell.collective), task.cell.tuner_bytes, {}, {}, {}});
+  for (const HeldOut& size : held_out(table.rows, 4, 32))
+    sizes.push_back({size.function, size.tuner_bytes, {}, {}, {}});
+  for (const bool with_files : {false, true, false, true}) {
+    land.launch();
+    for (Confirmation& size : sizes) {
+      const Row* row = with_files ? find_row(table, size.function, size.tuner_bytes) : nullptr;
+      const Cell cell{std::string(name_of(size.function)), size.tuner_bytes, size.tuner_bytes};
+      std::vector<double> samples;
+      for (int i = 0; i < confirming_samples; ++i)
+        samples.push_back(land.sample(cell, row ? Candidate{row->setting} : Candidate{}));
+      (with_files ? size.tuned : size.standard).push_back(samples);
+    }
+  }
+  return sizes;
+}
+
+// Against the noise-free best of everything that an exhaustive search could have measured.
+void compare_with_everything(const Landscape& land, const std::vector<Task>& tasks, Outcome& outcome) {
+  const CandidateRules rules;
+  for (const Task& task : tasks) {
+    const std::vector<Setting> grid = full_grid(task.cell, task.offers, rules, {});
+    outcome.exhaustive += exhaustive_samples * (1 + static_cast<int>(grid.size()));
+    double best = land.time(task.cell, {});
+    for (const Setting& setting : grid) best = std::min(best, land.time(task.cell, {setting}));
+    const Row* row = find_row(outcome.table, *parse_function(task.cell.collective), task.cell.tuner_bytes);
+    outcome.regret_of_default += land.time(task.cell, {}) / best - 1;
+    outcome.regret += land.time(task.cell, row ? Candidate{row->setting} : Candidate{}) / best - 1;
+  }
+  outcome.regret /= static_cast<double>(tasks.size());
+  outcome.regret_of_default /= static_cast<double>(tasks.size());
+}
+
+Outcome tune(Terrain terrain, std::uint64_t seed) {
+  Landscape land(terrain, seed);
+  const std::vector<Task> tasks = tasks_on(land);
+  SearchRules rules;
+  rules.seed = seed;
+  const MeasureBlock measure = [&](const Cell& cell, const std::vector<Candidate>& candidates, int) {
+    std::vector<Trial> trials;
+    for (const Candidate& each : candidates) trials.push_back({Trial::Outcome::measured, land.sample(cell, each), {}});
+    return trials;
+  };
+  const SearchResult found = search(tasks, rules, {}, measure, [] { return 1e9; });
+  const std::vector<CellVerdict> verdicts = judge(found, {});
+  Outcome outcome;
+  outcome.samples = found.samples;
+  outcome.drift = drift_of(found, {});
+  for (const CellVerdict& verdict : verdicts) outcome.believed += verdict.believed ? 1 : 0;
+  Table table{22803, 8, 1, rows_of(found, verdicts, {})};
+  outcome.table = confirm(table, alternate(land, table, tasks), {}).table;
+  compare_with_everything(land, tasks, outcome);
+  return outcome;
+}
+
+struct Totals {
+  std::vector<double> regrets, regrets_of_default;
+  std::vector<double> shares;  // of the exhaustive search's samples
+  int empty = 0, refused = 0;
+};
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+Totals tune_many(Terrain terrain, int count, std::uint64_t first_seed) {
+  Totals totals;
+  for (int i = 0; i < count; ++i) {
+    const Outcome outcome = tune(terrain, first_seed + static_cast<std::uint64_t>(i));
+    totals.regrets.push_back(outcome.regret);
+    totals.regrets_of_default.push_back(outcome.regret_of_default);
+    totals.shares.push_back(static_cast<double>(outcome.samples) / outcome.exhaustive);
+    totals.empty += outcome.table.rows.empty() ? 1 : 0;
+    totals.refused += outcome.drift.refused ? 1 : 0;
+  }
+  return totals;
+}
+
+void print(const char* name, const Totals& totals) {
+  std::printf(
+      "%-11s %3zu landscapes: regret mean %.2f %%, worst %.2f %% (default: %.2f %%); samples %.1f %% of the exhaustive "
+      "search, most %.1f %%; "
+      "nothing set in %d; refused for drift %d\n",
+      name, totals.regrets.size(), 100 * mean(totals.regrets), 100 * std::ranges::max(totals.regrets),
+      100 * mean(totals.regrets_of_default), 100 * mean(totals.shares), 100 * std::ranges::max(totals.shares),
+      totals.empty, totals.refused);
+}
+
+class Landscapes : public testing::TestWithParam<std::pair<const char*, Terrain>> {};
+
+TEST_P(Landscapes, lose_one_percent_for_a_tenth_of_the_samples) {
+  const auto& [name, terrain] = GetParam();
+  const Totals totals = tune_many(terrain, 70, 1000);
+  print(name, totals);
+  ASSERT_GT(mean(totals.regrets_of_default), 0.02) << "there is nothing to find";
+  EXPECT_LE(mean(totals.regrets), 0.01);
+  EXPECT_LE(mean(totals.shares), 0.1);
+  EXPECT_EQ(totals.refused, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tuner, Landscapes,
+                         testing::Values(std::pair("one node", Terrain::one_node),
+                                         std::pair("two nodes", Terrain::two_nodes),
+                                         std::pair("many nodes", Terrain::many_nodes)),
+                         [](const auto& each) {
+                           std::string name = each.param.first;
+                           std::ranges::replace(name, ' ', '_');
+                           return name;
+                         });
+
+TEST(FlatLandscapes, are_left_alone) {
+  const Totals totals = tune_many(Terrain::flat, 100, 5000);
+  print("flat", totals);
+  EXPECT_GE(totals.empty, 95);
+}
+
+TEST(FlatLandscapes, whose_default_is_best_keep_it) {
+  const Totals totals = tune_many(Terrain::default_best, 100, 6000);
+  print("best", totals);
+  EXPECT_GE(totals.empty, 95);
+}
+
+}  // namespace
+}  // namespace p5::tuner

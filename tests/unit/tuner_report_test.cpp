@@ -1,0 +1,179 @@
+// A tuning in report.json: the same after it was read, filled from what the tuner found, and valid by the schema.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/commands/tuning_report.hpp"
+#include "bench/error.hpp"
+#include "reports/report.hpp"
+
+namespace p5 {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+
+reports::Tuning everything() {
+  reports::TuningGain gain{44.6e-6, 35.7e-6, 0.2, Interval{0.19, 0.21}};
+  reports::Tuning tuning;
+  tuning.mode = "full";
+  tuning.outcome = "settings";
+  tuning.because = "the default was 0.1 % slower at the end";
+  tuning.seed = ~std::uint64_t{0};
+  tuning.wall_s = 12.5;
+  tuning.nccl_version = 22803;
+  tuning.ranks = 8;
+  tuning.nodes = 2;
+  tuning.drift = 0.001;
+  tuning.cells = {{"all_gather", 8388608, 8388608, 7, 150, "ring/ll128/32", true, 0.004, gain, "saves 20 %"},
+                  {"p2p", 8, 8, 0, 6, {}, false, {}, {}, "nothing to choose"}};
+  tuning.failures = {{"all_reduce", 64, "tree/ll128", true, "3 wrong elements"},
+                     {"all_reduce", 64, "default", false, "hung"}};
+  tuning.arms = {{"NCCL_BUFFSIZE=8388608", {{"NCCL_BUFFSIZE", "8388608"}}, 1.05, Interval{1.04, 1.06}, true},
+                 {"NCCL_X=1", {{"NCCL_X", "1"}}, {}, {}, false}};
+  tuning.environment = {{"NCCL_BUFFSIZE", "8388608"}};
+  tuning.rows = {{"all_gather", 1 << 20, ~std::uint64_t{0}, "ring/ll128/32/524288", 35.7}};
+  tuning.confirmations = {{"all_gather", 8388608, "ring/ll128", gain, "faster"},
+                          {"all_gather", 8, {}, {}, "not measured"}};
+  tuning.refusals = {"one"};
+  tuning.files = {"nccl.env"};
+  return tuning;
+}
+
+reports::Report report_with(const reports::Tuning& tuning) {
+  reports::Report report;
+  report.tuning = tuning;
+  return report;
+}
+
+TEST(TuningJson, is_the_same_after_it_was_read) {
+  const json written = reports::to_json(everything());
+  EXPECT_EQ(reports::to_json(reports::tuning_from_json(written)), written);
+  const json whole = reports::to_json(report_with(everything()));
+  EXPECT_EQ(whole.at("tuning"), written);
+  EXPECT_EQ(reports::to_json(reports::report_from_json(whole)), whole);
+}
+
+TEST(TuningJson, is_null_where_nothing_was_tuned) {
+  const json whole = reports::to_json(reports::Report{});
+  EXPECT_TRUE(whole.at("tuning").is_null());
+  EXPECT_FALSE(reports::report_from_json(whole).tuning);
+}
+
+TEST(TuningJson, has_no_field_that_may_be_missing) {
+  const json whole = reports::to_json(report_with(everything()));
+  const auto refused = [&](const json::json_pointer& object, const std::string& field) {
+    json broken = whole;
+    broken.at(object).erase(field);
+    EXPECT_THROW(reports::report_from_json(broken), UsageError) << object << " " << field;
+  };
+  for (const char* path : {"/tuning", "/tuning/cells/0", "/tuning/cells/0/gain", "/tuning/failures/0", "/tuning/arms/0",
+                           "/tuning/rows/0", "/tuning/confirmations/0"})
+    for (const auto& [field, value] : whole.at(json::json_pointer(path)).items())
+      refused(json::json_pointer(path), field);
+}
+
+TEST(TuningJson, refuses_outcomes_that_are_none) {
+  json j = reports::to_json(everything());
+  j["outcome"] = "splendid";
+  EXPECT_THROW(reports::tuning_from_json(j), UsageError);
+}
+
+TEST(TuningJson, is_valid_by_the_schema) {
+  if (std::system("python3 -c 'import jsonschema' 2>/dev/null") != 0)
+    GTEST_SKIP() << "Python's jsonschema is not there";
+  const auto source = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+  std::string folder = (std::filesystem::temp_directory_path() / "p5bench-unit-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  json tuning = reports::to_json(everything());
+  const auto valid = [&] {
+    std::ofstream(folder + "/tuning.json") << tuning;
+    const std::string command =
+        "python3 -c 'import json, jsonschema, sys; schema = json.load(open(sys.argv[1]));"
+        "schema = {\"$defs\": schema[\"$defs\"], \"$ref\": \"#/$defs/tuning\"};"
+        "jsonschema.Draft202012Validator(schema).validate(json.load(open(sys.argv[2])))' '" +
+        (source / "reports/schema/report.schema.json").string() + "' '" + folder + "/tuning.json' 2>" + folder +
+        "/problem";
+    return std::system(command.c_str()) == 0;
+  };
+  EXPECT_TRUE(valid()) << std::ifstream(folder + "/problem").rdbuf();
+  tuning["cells"][0]["noise"] = "little";
+  EXPECT_FALSE(valid());
+  tuning = reports::to_json(everything());
+  tuning["rows"][0]["setting"] = "ring";
+  EXPECT_FALSE(valid());
+  tuning = reports::to_json(everything());
+  tuning["surprise"] = 1;
+  EXPECT_FALSE(valid());
+  std::filesystem::remove_all(folder);
+}
+
+// ---- filled from the tuner's values
+
+TuningCourse course() {
+  const auto measured = [](double seconds) { return tuner::Trial{tuner::Trial::Outcome::measured, seconds, {}}; };
+  const tuner::Setting ring = *tuner::parse_setting("ring/ll");
+  TuningCourse course;
+  course.seed = 3;
+  tuner::Record record{{"all_reduce", 8, 8}, {}, ring, {}};
+  record.blocks.push_back({tuner::Visit::race,
+                           0,
+                           {{}, {ring}, {*tuner::parse_setting("tree/ll")}},
+                           {measured(1e-5), measured(0.9e-5), {tuner::Trial::Outcome::skipped, 0, {}}}});
+  course.search.records = {record};
+  course.search.failures = {{{"all_reduce", 8, 8}, {ring}, tuner::Trial::Outcome::wrong_data, "so"}};
+  tuner::CellVerdict verdict;
+  verdict.cell = record.cell;
+  verdict.winner = ring;
+  verdict.because = "why";
+  course.verdicts = {verdict};
+  course.drift.sentence = "still";
+  course.drift.share = 0.01;
+  course.remarks = {"a remark"};
+  course.confirmed.dropped = {"a row"};
+  tuner::Gain gain;
+  gain.standard_s = 1e-5;
+  gain.tuned_s = 0.9e-5;
+  gain.share = 0.1;
+  gain.interval = Interval{0.05, 0.15};
+  course.confirmed.cells = {{tuner::Function::all_reduce, 16, ring, gain, "faster"},
+                            {tuner::Function::all_reduce, 8, {}, gain, "the default"}};
+  return course;
+}
+
+TEST(TuningReport, tells_what_was_tried) {
+  const reports::Tuning tuning = tuning_report(course(), {}, {{"nccl.env", ""}});
+  ASSERT_EQ(tuning.cells.size(), 1u);
+  EXPECT_EQ(tuning.cells[0].candidates, 1) << "what was skipped was not tried";
+  EXPECT_EQ(tuning.cells[0].samples, 2);
+  EXPECT_EQ(tuning.cells[0].because, "why");
+  ASSERT_EQ(tuning.failures.size(), 1u);
+  EXPECT_TRUE(tuning.failures[0].wrong_data);
+  EXPECT_THAT(tuning.refusals, ElementsAre("a row", "a remark"));
+  EXPECT_THAT(tuning.files, ElementsAre("nccl.env"));
+  EXPECT_EQ(tuning.confirmations.size(), 2u);
+}
+
+TEST(TuningReport, tells_apart_settings_nothing_and_refusal) {
+  TuningCourse some = course();
+  tuner::TuningResult result;
+  EXPECT_EQ(tuning_report(some, result, {}).outcome, "nothing");
+  some.drift.refused = true;
+  EXPECT_EQ(tuning_report(some, result, {}).outcome, "refused");
+  result.environment = {{"NCCL_X", "1"}};
+  EXPECT_EQ(tuning_report(some, result, {}).outcome, "settings");
+}
+
+TEST(TuningReport, has_a_gain_table_of_what_was_faster) {
+  const std::vector<tuner::GainLine> lines = gain_lines(course().confirmed);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].bytes, 16u);
+  EXPECT_EQ(lines[0].setting, "ring/ll");
+}
+
+}  // namespace
+}  // namespace p5

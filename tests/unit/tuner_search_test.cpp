@@ -1,0 +1,330 @@
+// What the search measures, and what it never measures: candidates within what NCCL and the operator allow, failures,
+// time.
+#include "tuner/search.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "tuner/race.hpp"
+
+namespace p5::tuner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Setting setting(std::string_view text) { return *parse_setting(text); }
+Cell cell(std::uint64_t bytes, std::string collective = "all_reduce") { return {std::move(collective), bytes, bytes}; }
+
+std::vector<std::string> texts(const std::vector<Setting>& settings) {
+  std::vector<std::string> result;
+  for (const Setting& each : settings) result.push_back(to_text(each));
+  return result;
+}
+std::vector<std::string> texts(const std::vector<Offer>& offers) {
+  std::vector<std::string> result;
+  for (const Offer& each : offers) result.push_back(to_text(each.setting));
+  return result;
+}
+
+const std::vector<Offer> three{{setting("ring/simple"), 30}, {setting("ring/ll"), 10}, {setting("tree/ll128"), 20}};
+
+TEST(Candidates, are_those_that_nccl_predicts_within_eight_times_the_fastest) {
+  const std::vector<Offer> offers{{setting("ring/simple"), 80}, {setting("ring/ll"), 10}, {setting("tree/ll"), 81}};
+  EXPECT_THAT(texts(worthwhile(cell(8), offers, {}, {})), ElementsAre("ring/ll", "ring/simple"));
+}
+
+TEST(Candidates, never_are_what_nccl_marks_impossible) {
+  const std::vector<Offer> offers{{setting("ring/ll128"), -1}, {setting("ring/ll"), 10}};
+  EXPECT_THAT(texts(worthwhile(cell(8), offers, {}, {})), ElementsAre("ring/ll"));
+}
+
+TEST(Candidates, have_channels_where_each_has_32_KiB) {
+  EXPECT_THAT(channel_ladder(cell((128 << 10) - 1), {}, {}), IsEmpty());
+  EXPECT_THAT(channel_ladder(cell(128 << 10), {}, {}), ElementsAre(4));
+  EXPECT_THAT(channel_ladder(cell(1 << 20), {}, {}), ElementsAre(4, 8, 16, 24, 32));
+}
+
+TEST(Candidates, differ_in_chunks_only_where_the_interface_sets_them) {
+  const std::vector<Offer> offers{{setting("ring/simple/0/1024"), 10}};
+  EXPECT_THAT(texts(full_grid(cell(8), offers, {}, {})), ElementsAre("ring/simple"));
+  EXPECT_THAT(texts(full_grid(cell(8), offers, {.chunks = true}, {})),
+              ElementsAre("ring/simple", "ring/simple/0/512", "ring/simple/0/2048"));
+}
+
+TEST(Candidates, are_bound_by_the_operators_variables) {
+  EXPECT_THAT(texts(worthwhile(cell(8), three, {}, constraints_of({{"NCCL_ALGO", "^tree"}}))),
+              ElementsAre("ring/ll", "ring/simple"));
+  EXPECT_THAT(texts(worthwhile(cell(8), three, {}, constraints_of({{"NCCL_PROTO", "LL128,Simple"}}))),
+              ElementsAre("tree/ll128", "ring/simple"));
+  EXPECT_THAT(channel_ladder(cell(1 << 20), {}, constraints_of({{"NCCL_MAX_NCHANNELS", "16"}, {"NCCL_MIN_CTAS", "8"}})),
+              ElementsAre(8, 16));
+}
+
+TEST(Constraints, read_masks_of_single_functions) {
+  const Constraints c = constraints_of({{"NCCL_ALGO", "ring;allreduce:^tree,nvls"}});
+  EXPECT_FALSE(c.allows(Function::all_reduce, setting("tree/ll")));
+  EXPECT_FALSE(c.allows(Function::all_reduce, setting("nvls/simple")));
+  EXPECT_TRUE(c.allows(Function::all_reduce, setting("nvls_tree/simple")));
+  EXPECT_TRUE(c.allows(Function::all_reduce, setting("ring/ll")));
+  EXPECT_FALSE(c.allows(Function::all_gather, setting("pat/simple")));
+  const Constraints one = constraints_of({{"NCCL_PROTO", "allreduce:ll"}});
+  EXPECT_FALSE(one.allows(Function::all_reduce, setting("ring/simple")));
+  EXPECT_TRUE(one.allows(Function::all_gather, setting("ring/simple"))) << "no entry names it";
+}
+
+TEST(Constraints, forbid_everything_where_the_mask_is_not_understood) {
+  for (const char* text : {"rings", "allreduce:ring;tree", "sum:ring", "", "ring,", "ring tree"}) {
+    const Constraints c = constraints_of({{"NCCL_ALGO", text}});
+    EXPECT_FALSE(c.allows(Function::all_reduce, setting("ring/ll"))) << text;
+    ASSERT_EQ(c.remarks.size(), 1u) << text;
+    EXPECT_THAT(c.remarks[0], HasSubstr("NCCL_ALGO"));
+  }
+}
+
+TEST(Constraints, leave_channels_to_nccl_where_the_limit_is_not_understood) {
+  const Constraints c = constraints_of({{"NCCL_MAX_CTAS", "many"}, {"NCCL_MAX_NCHANNELS", "16"}});
+  EXPECT_THAT(channel_ladder(cell(1 << 20), {}, c), IsEmpty());
+  EXPECT_TRUE(c.allows(Function::all_reduce, setting("ring/ll")));
+  EXPECT_FALSE(c.allows(Function::all_reduce, setting("ring/ll/4")));
+}
+
+TEST(Constraints, know_NVLS_switched_off) {
+  const Constraints c = constraints_of({{"NCCL_NVLS_ENABLE", "0"}});
+  EXPECT_FALSE(c.allows(Function::all_reduce, setting("nvls/simple")));
+  EXPECT_FALSE(c.allows(Function::all_reduce, setting("nvls_tree/simple")));
+  EXPECT_TRUE(constraints_of({{"NCCL_NVLS_ENABLE", "2"}}).allows(Function::all_reduce, setting("nvls/simple")));
+}
+
+TEST(Constraints, are_the_variables_that_change_figures) {
+  const Constraints c = constraints_of({{"NCCL_BUFFSIZE", "1"},
+                                        {"FI_PROVIDER", "efa"},
+                                        {"OFI_NCCL_PROTOCOL", "RDMA"},
+                                        {"NCCL_DEBUG", "INFO"},
+                                        {"NCCL_DEBUG_FILE", "/x"},
+                                        {"PATH", "/bin"}});
+  EXPECT_THAT(c.taken, ElementsAre("FI_PROVIDER", "NCCL_BUFFSIZE", "OFI_NCCL_PROTOCOL"));
+}
+
+// A machine on which a setting takes a fixed multiple of the default, with a little noise, and that can fail.
+struct Machine {
+  std::map<std::string, double> factor{};  // 1 where absent
+  std::map<std::string, Trial> bad{};
+  double seconds = 1e-5, spent = 0, budget = 1e9;
+  std::vector<std::vector<Candidate>> blocks{};
+  std::vector<Cell> cells{};
+  std::mt19937_64 random{7};
+
+  double noise() { return 1 + 0.004 * (static_cast<double>(random() >> 11) * 0x1p-53 - 0.5); }
+
+  Trial trial(const Candidate& candidate) {
+    const std::string text = to_text(candidate);
+    if (bad.contains(text)) return bad.at(text);
+    const double time = seconds * (factor.contains(text) ? factor.at(text) : 1) * noise();
+    spent += time;
+    return {Trial::Outcome::measured, time, {}};
+  }
+
+  MeasureBlock measure() {
+    return [this](const Cell& where, const std::vector<Candidate>& candidates, int) {
+      blocks.push_back(candidates);
+      cells.push_back(where);
+      std::vector<Trial> trials;
+      for (const Candidate& each : candidates) trials.push_back(trial(each));
+      return trials;
+    };
+  }
+  TimeLeft left() {
+    return [this] { return budget - spent; };
+  }
+  int times_measured(const std::string& text) const {
+    int count = 0;
+    for (const auto& block : blocks)
+      count += static_cast<int>(std::ranges::count(block, text, [](const Candidate& c) { return to_text(c); }));
+    return count;
+  }
+};
+
+SearchResult run(Machine& machine, const std::vector<Task>& tasks, const SearchRules& rules = {}) {
+  return search(tasks, rules, {}, machine.measure(), machine.left());
+}
+
+TEST(Search, measures_the_default_in_every_block_and_each_candidate_once) {
+  Machine machine{.factor = {{"tree/ll128", 0.8}}};
+  run(machine, {{cell(1 << 20), three}});
+  ASSERT_GT(machine.blocks.size(), 10u);
+  for (const auto& block : machine.blocks) {
+    EXPECT_EQ(std::ranges::count(block, Candidate{}), 1);
+    for (const Candidate& each : block) EXPECT_EQ(std::ranges::count(block, each), 1);
+  }
+}
+
+TEST(Search, orders_blocks_at_random_and_alike_for_one_seed) {
+  Machine first, second, third;
+  run(first, {{cell(8), three}});
+  run(second, {{cell(8), three}});
+  SearchRules other;
+  other.seed = 2;
+  run(third, {{cell(8), three}}, other);
+  EXPECT_EQ(first.blocks, second.blocks);
+  EXPECT_NE(first.blocks, third.blocks);
+  std::vector<std::size_t> places;  // of the default
+  for (const auto& block : first.blocks)
+    if (block.size() == 4)
+      places.push_back(static_cast<std::size_t>(std::ranges::find(block, Candidate{}) - block.begin()));
+  ASSERT_GE(places.size(), 5u);
+  EXPECT_NE(std::ranges::count(places, places[0]), static_cast<std::ptrdiff_t>(places.size()));
+}
+
+TEST(Search, finds_the_fastest_and_repeats_it_after_all_races) {
+  Machine machine{.factor = {{"tree/ll128", 0.8}, {"ring/simple", 0.9}}};
+  const SearchResult result = run(machine, {{cell(8), three}, {cell(16), three}});
+  for (const Record& record : result.records) {
+    ASSERT_TRUE(record.winner);
+    EXPECT_EQ(to_text(*record.winner), "tree/ll128");
+    EXPECT_GE(samples_of(record, {*record.winner}, Visit::repeat).size(), 12u);
+  }
+  // The last race of any cell comes before the first repetition of any.
+  const Block& last = result.records[0].blocks.back();
+  EXPECT_EQ(last.visit, Visit::repeat);
+  EXPECT_EQ(last.candidates.size(), 2u);
+}
+
+TEST(Search, moves_along_the_channels_to_their_minimum) {
+  Machine machine{.factor = {{"ring/ll/32", 0.9}, {"ring/ll/24", 0.7}, {"ring/ll/16", 0.8}}};
+  const SearchResult result = run(machine, {{cell(1 << 20), {{setting("ring/ll"), 10}}}});
+  ASSERT_TRUE(result.records[0].winner);
+  EXPECT_EQ(to_text(*result.records[0].winner), "ring/ll/24");
+  EXPECT_EQ(machine.times_measured("ring/ll/4"), 0) << "the minimum lies elsewhere";
+}
+
+TEST(Search, starts_with_the_winner_of_the_smaller_size) {
+  Machine machine{.factor = {{"ring/ll/16", 0.7}, {"ring/ll/24", 0.8}}};
+  run(machine, {{cell(1 << 20), {{setting("ring/ll"), 10}}}, {cell(2 << 20), {{setting("ring/ll"), 10}}}});
+  const auto race = std::ranges::find_if(machine.blocks, [](const auto& block) { return block.size() > 1; });
+  EXPECT_EQ(std::ranges::count(*race, Candidate{setting("ring/ll/16")}), 0);
+  for (std::size_t i = 0; i < machine.blocks.size(); ++i)
+    if (machine.cells[i].bytes == 2 << 20 && machine.blocks[i].size() > 1) {
+      EXPECT_EQ(std::ranges::count(machine.blocks[i], Candidate{setting("ring/ll/16")}), 1);
+      break;
+    }
+}
+
+TEST(Search, tries_chunks_of_the_best) {
+  Machine machine{.factor = {{"ring/simple/0/2048", 0.7}}};
+  SearchRules rules;
+  rules.candidates.chunks = true;
+  const SearchResult result = run(machine, {{cell(8), {{setting("ring/simple/0/1024"), 10}}}}, rules);
+  ASSERT_TRUE(result.records[0].winner);
+  EXPECT_EQ(to_text(*result.records[0].winner), "ring/simple/0/2048");
+}
+
+TEST(Search, never_tries_again_what_failed_or_gave_wrong_data) {
+  for (const auto outcome : {Trial::Outcome::failed, Trial::Outcome::wrong_data}) {
+    Machine machine{.factor = {{"tree/ll128", 0.5}}, .bad = {{"ring/ll", {outcome, 0, "so"}}}};
+    const SearchResult result = run(machine, {{cell(8), three}, {cell(16), three}, {cell(8, "all_gather"), three}});
+    EXPECT_EQ(machine.times_measured("ring/ll"), 1);
+    ASSERT_EQ(result.failures.size(), 1u);
+    EXPECT_EQ(result.failures[0].because, "so");
+    EXPECT_EQ(result.failures[0].outcome, outcome);
+    EXPECT_EQ(to_text(*result.records[0].winner), "tree/ll128") << "the others go on";
+  }
+}
+
+TEST(Search, can_rule_out_all_settings_of_a_failed_kind) {
+  Machine machine{.factor = {{"ring/ll/16", 0.7}}, .bad = {{"ring/ll/32", {Trial::Outcome::failed, 0, "so"}}}};
+  const std::vector<Task> tasks{{cell(1 << 20), {{setting("ring/ll"), 10}}}};
+  EXPECT_TRUE(run(machine, tasks).records[0].winner);
+  SearchRules rules;
+  rules.failures_spread = true;
+  EXPECT_FALSE(run(machine, tasks, rules).records[0].winner);
+}
+
+TEST(Search, knows_failures_of_an_earlier_run) {
+  Machine machine;
+  const SearchResult result = search({{cell(8), three}}, {}, {}, machine.measure(), machine.left(),
+                                     {{cell(64), {setting("ring/ll")}, Trial::Outcome::failed, "hung"}});
+  EXPECT_EQ(machine.times_measured("ring/ll"), 0);
+  EXPECT_EQ(result.failures.size(), 1u);
+}
+
+TEST(Search, leaves_a_cell_whose_default_fails) {
+  Machine machine{.bad = {{"default", {Trial::Outcome::failed, 0, "broken"}}}};
+  const SearchResult result = run(machine, {{cell(8), three}});
+  EXPECT_EQ(machine.blocks.size(), 1u);
+  EXPECT_THAT(result.records[0].remark, HasSubstr("broken"));
+}
+
+TEST(Search, takes_no_time_that_is_not_positive) {
+  Machine machine{.bad = {{"ring/ll", {Trial::Outcome::measured, 0, ""}},
+                          {"tree/ll128", {Trial::Outcome::measured, std::nan(""), ""}}}};
+  EXPECT_EQ(run(machine, {{cell(8), three}}).failures.size(), 2u);
+}
+
+TEST(Search, survives_blocks_that_end_early) {
+  int calls = 0;
+  const MeasureBlock cut = [&](const Cell&, const std::vector<Candidate>& candidates, int) {
+    ++calls;
+    std::vector<Trial> trials;
+    if (candidates.size() == 1) trials.push_back({Trial::Outcome::measured, 1e-5, {}});
+    return trials;
+  };
+  const SearchResult result = search({{cell(8), three}}, {}, {}, cut, [] { return 1e9; });
+  EXPECT_FALSE(result.records[0].winner);
+  EXPECT_LT(calls, 100);
+}
+
+TEST(Search, divides_the_time_and_says_what_did_not_fit) {
+  Machine machine{.factor = {{"tree/ll128", 0.5}}, .budget = 300 * 1e-5};
+  std::vector<Task> tasks;
+  for (int power = 3; power < 23; ++power) tasks.push_back({cell(std::uint64_t{1} << power), three});
+  const SearchResult result = run(machine, tasks);
+  EXPECT_LT(machine.spent, 1.1 * machine.budget);
+  const auto said = std::ranges::count_if(result.records, [](const Record& record) { return !record.remark.empty(); });
+  EXPECT_GT(said, 0);
+  for (const Record& record : result.records)
+    EXPECT_TRUE(!record.blocks.empty() || record.remark.find("no time left") == 0) << record.remark;
+  Machine rich{.factor = {{"tree/ll128", 0.5}}};
+  for (const Record& record : run(rich, tasks).records) EXPECT_EQ(record.remark, "");
+}
+
+TEST(Search, measures_nothing_without_time) {
+  Machine machine{.budget = 0};
+  const SearchResult result = run(machine, {{cell(8), three}});
+  EXPECT_THAT(machine.blocks, IsEmpty());
+  EXPECT_THAT(result.records[0].remark, HasSubstr("no time left"));
+}
+
+TEST(Search, leaves_collectives_alone_that_have_no_tuner) {
+  Machine machine;
+  EXPECT_FALSE(run(machine, {{cell(8, "p2p"), three}}).records[0].winner);
+  for (const auto& block : machine.blocks) EXPECT_EQ(block.size(), 1u);
+}
+
+TEST(Race, keeps_the_better_half_of_those_that_can_gain_enough) {
+  const std::vector<Standing> four{{setting("ring/ll"), 0.2, 0.01},
+                                   {setting("ring/ll128"), 0.1, 0.01},
+                                   {setting("tree/ll"), 0.05, 0.01},
+                                   {setting("ring/simple"), -0.1, 0.01}};
+  EXPECT_THAT(texts(survivors(four, 0.03)), ElementsAre("ring/ll", "ring/ll128"));
+  EXPECT_THAT(survivors({{setting("ring/ll"), 0.005, 0.01}}, 0.03), IsEmpty());
+}
+
+TEST(Race, prefers_a_neighbours_winner_and_fewer_channels_among_equals) {
+  const std::vector<Standing> equal{{setting("ring/ll/32"), 0.2, 0.001},
+                                    {setting("ring/ll/16"), 0.195, 0.001},
+                                    {setting("ring/ll/4"), 0.15, 0.001},
+                                    {setting("tree/ll"), 0.194, 0.001}};
+  EXPECT_EQ(to_text(choose(equal, {}, 0.01)), "ring/ll/16");
+  EXPECT_EQ(to_text(choose(equal, {setting("tree/ll")}, 0.01)), "tree/ll");
+  EXPECT_EQ(to_text(choose(equal, {setting("ring/ll/4")}, 0.01)), "ring/ll/16") << "that one is slower";
+}
+
+}  // namespace
+}  // namespace p5::tuner

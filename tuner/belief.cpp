@@ -1,0 +1,200 @@
+#include "tuner/belief.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+namespace p5::tuner {
+
+namespace {
+
+double square(double value) { return value * value; }
+
+// One median of the default for each visit: a baseline, each rung of the race, the repetition.
+std::vector<double> visits_of_default(const Record& record) {
+  std::map<std::pair<Visit, int>, std::vector<double>> visits;
+  for (const Block& block : record.blocks)
+    for (std::size_t i = 0; i < block.trials.size(); ++i)
+      if (block.candidates[i].is_default() && block.trials[i].outcome == Trial::Outcome::measured)
+        visits[{block.visit, block.rung}].push_back(block.trials[i].seconds);
+  std::vector<double> medians;
+  for (const auto& [visit, samples] : visits) medians.push_back(median(samples));
+  return medians;
+}
+
+std::optional<double> noise_of(const Record& record) {
+  const std::vector<double> visits = visits_of_default(record);
+  if (visits.size() < 2) return std::nullopt;
+  const double mean = std::accumulate(visits.begin(), visits.end(), 0.0) / static_cast<double>(visits.size());
+  double sum = 0;
+  for (const double each : visits) sum += square(each - mean);
+  return std::sqrt(sum / static_cast<double>(visits.size() - 1)) / mean;
+}
+
+bool overlap(const Interval& a, const Interval& b) { return a.low <= b.high && b.low <= a.high; }
+
+// The largest quantile that both have enough samples for.
+struct Tail {
+  double quantile = 0, standard = 0, tuned = 0;
+};
+std::optional<Tail> tail_of(const std::vector<double>& standard, const std::vector<double>& tuned) {
+  for (const double q : {0.99, 0.95, 0.9}) {
+    const std::optional<double> a = quantile(standard, q), b = quantile(tuned, q);
+    if (a && b) return Tail{q, *a, *b};
+  }
+  return std::nullopt;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+// Why the winner is not believed, "" when only the test over all cells is still to pass.
+std::string objection(const Record& record, const CellVerdict& verdict, const BeliefRules& rules) {
+  const Setting& winner = *record.winner;
+  const std::vector<double> raced = log_ratios(record, winner, Visit::race);
+  const double needed = std::max(rules.least_gain, rules.sigmas * verdict.noise.value_or(0));
+  const std::string reason = needed > rules.least_gain ? "3 times the noise of the default" : "what is worth a setting";
+  const double race_gain = raced.empty() ? 0 : 1 - std::exp(median(raced));
+  if (race_gain < needed)
+    return fmt::format("{} saved {}, less than {} ({})", to_text(winner), percent(race_gain), percent(needed), reason);
+  if (verdict.gain->share < needed)
+    return fmt::format("{} saved {} when repeated, less than {} ({})", to_text(winner), percent(verdict.gain->share),
+                       percent(needed), reason);
+  const std::vector<double> standard = samples_of(record, {}, Visit::repeat);
+  const std::vector<double> tuned = samples_of(record, {winner}, Visit::repeat);
+  const std::optional<Interval> a = median_interval(standard), b = median_interval(tuned);
+  if (!a || !b || overlap(*a, *b))
+    return fmt::format("the intervals of {} and of the default overlap", to_text(winner));
+  if (const std::optional<Tail> tail = tail_of(samples_of(record, {}), samples_of(record, {winner}));
+      tail && tail->tuned > tail->standard * (1 + rules.worst_tail))
+    return fmt::format("the {:.0f} % quantile of {} is {} above the default's", 100 * tail->quantile, to_text(winner),
+                       percent(tail->tuned / tail->standard - 1));
+  return "";
+}
+
+bool failed(const SearchResult& result, const Setting& setting) {
+  return std::ranges::any_of(result.failures,
+                             [&](const Failure& failure) { return failure.candidate.setting == setting; });
+}
+
+CellVerdict judge_cell(const SearchResult& result, const Record& record, const BeliefRules& rules) {
+  CellVerdict verdict{.cell = record.cell,
+                      .winner = record.winner,
+                      .noise = noise_of(record),
+                      .gain = std::nullopt,
+                      .because = record.remark};
+  if (!record.winner) {
+    if (record.remark.empty()) verdict.because = "nothing gains enough";
+    return verdict;
+  }
+  const std::vector<double> standard = samples_of(record, {}, Visit::repeat);
+  const std::vector<double> tuned = samples_of(record, {*record.winner}, Visit::repeat);
+  if (!standard.empty() && !tuned.empty()) verdict.gain = gain_of(standard, tuned);
+  if (!record.remark.empty()) return verdict;
+  if (failed(result, *record.winner))
+    verdict.because = fmt::format("{} failed or gave wrong data", to_text(*record.winner));
+  else if (!verdict.gain)
+    verdict.because = fmt::format("{} was not measured again", to_text(*record.winner));
+  else
+    verdict.because = objection(record, verdict, rules);
+  return verdict;
+}
+
+}  // namespace
+
+Gain gain_of(const std::vector<double>& standard, const std::vector<double>& tuned) {
+  Gain gain;
+  gain.standard_s = median(standard);
+  gain.tuned_s = median(tuned);
+  gain.share = 1 - gain.tuned_s / gain.standard_s;
+  const std::optional<Interval> a = median_interval(standard), b = median_interval(tuned);
+  if (a && b) gain.interval = Interval{1 - b->high / a->low, 1 - b->low / a->high};
+  return gain;
+}
+
+double sign_test(int wins, int blocks) {
+  // The terms of a binomial with one half, each from its neighbour.
+  double term = std::pow(0.5, blocks), sum = 0;
+  for (int k = 0; k <= blocks; ++k) {
+    if (k >= wins) sum += term;
+    term *= static_cast<double>(blocks - k) / (k + 1);
+  }
+  return std::min(1.0, sum);
+}
+
+std::vector<bool> holm(const std::vector<double>& probabilities, double chance) {
+  std::vector<std::size_t> order(probabilities.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return probabilities[i]; });
+  std::vector<bool> holds(probabilities.size(), false);
+  for (std::size_t at = 0; at < order.size(); ++at) {
+    if (probabilities[order[at]] > chance / static_cast<double>(order.size() - at)) break;
+    holds[order[at]] = true;
+  }
+  return holds;
+}
+
+std::vector<CellVerdict> judge(const SearchResult& result, const BeliefRules& rules) {
+  std::vector<CellVerdict> verdicts;
+  std::vector<double> probabilities;
+  std::vector<std::size_t> repeated;
+  for (const Record& record : result.records) {
+    verdicts.push_back(judge_cell(result, record, rules));
+    if (!verdicts.back().gain) continue;
+    const std::vector<double> ratios = log_ratios(record, *record.winner, Visit::repeat);
+    const auto wins = std::ranges::count_if(ratios, [](double ratio) { return ratio < 0; });
+    probabilities.push_back(sign_test(static_cast<int>(wins), static_cast<int>(ratios.size())));
+    repeated.push_back(verdicts.size() - 1);
+  }
+  const std::vector<bool> holds = holm(probabilities, rules.chance);
+  for (std::size_t i = 0; i < repeated.size(); ++i) {
+    CellVerdict& verdict = verdicts[repeated[i]];
+    if (!verdict.because.empty()) continue;
+    verdict.believed = holds[i];
+    verdict.because =
+        holds[i]
+            ? fmt::format("{} saves {}, seen twice", to_text(*verdict.winner), percent(verdict.gain->share))
+            : fmt::format("that {} is faster may be chance among {} cells", to_text(*verdict.winner), repeated.size());
+  }
+  return verdicts;
+}
+
+Drift drift_of(const SearchResult& result, const BeliefRules& rules) {
+  std::map<std::string, std::vector<double>> changes;
+  for (const Record& record : result.records) {
+    const std::vector<double> first = samples_of(record, {}, Visit::baseline);
+    const std::vector<double> last = samples_of(record, {}, Visit::repeat);
+    if (!first.empty() && !last.empty())
+      changes[record.cell.collective].push_back(std::log(median(last) / median(first)));
+  }
+  Drift drift;
+  std::string worst;
+  std::size_t cells = 0;
+  for (const auto& [collective, logs] : changes) {
+    const double share = std::exp(median(logs)) - 1;
+    if (!worst.empty() && std::abs(share) <= std::abs(drift.share)) continue;
+    drift.share = share;
+    worst = collective;
+    cells = logs.size();
+  }
+  if (worst.empty()) {
+    drift.refused = true;
+    drift.sentence =
+        "Nothing is set: the default was not measured again at the end, so nobody knows whether the machine kept "
+        "still.";
+    return drift;
+  }
+  drift.refused = std::abs(drift.share) > rules.most_drift;
+  drift.sentence =
+      fmt::format("{}the default of {} was {} {} at the end than at the beginning (median of {} sizes){}",
+                  drift.refused ? "Nothing is set: " : "", worst, percent(std::abs(drift.share)),
+                  drift.share > 0 ? "slower" : "faster", cells,
+                  drift.refused ? "; a machine that changes so much cannot be tuned. Find out what else runs "
+                                  "on it, then tune again."
+                                : ".");
+  return drift;
+}
+
+}  // namespace p5::tuner

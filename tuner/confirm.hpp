@@ -1,0 +1,41 @@
+// The last word on a table: the files that would be handed over, alone in fresh processes, against the untouched
+// default.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tuner/rows.hpp"
+
+namespace p5::tuner {
+
+// Default against files at one size: one list of samples for each process that measured it, in the order A B A B.
+struct Confirmation {
+  Function function = Function::all_reduce;
+  std::uint64_t tuner_bytes = 0;
+  std::vector<std::vector<double>> standard, tuned;  // seconds
+  std::string failure;                               // with the files it failed or gave wrong data: why. "" if not
+};
+
+struct ConfirmedCell {
+  Function function = Function::all_reduce;
+  std::uint64_t tuner_bytes = 0;
+  std::optional<Setting> setting;  // of the final table; null: the default
+  std::optional<Gain> gain;        // null when nothing was measured
+  std::string verdict;             // one sentence
+};
+
+struct Confirmed {
+  Table table;  // what is left of it
+  std::vector<ConfirmedCell> cells;
+  std::vector<std::string> dropped;  // one sentence for each row or part of one
+};
+
+// Drops what did not hold up with the files alone in fresh processes. At each size inside a row the files must not lose
+// (more than tolerated) in any repetition; else the row is split around it, and sizes between there and the next good
+// one go too. What is left of a row must still save something at the sizes measured: 2 % in the median, faster in every
+// repetition at half of the sizes. Sizes outside all rows are judged too: files that slow down what they do not name
+// are refused altogether.
+Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured, const RowRules& rules);
+
+}  // namespace p5::tuner

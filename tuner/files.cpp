@@ -1,0 +1,204 @@
+#include "tuner/files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "bench/names.hpp"
+#include "bench/units.hpp"
+#include "tuner/quoting.hpp"
+
+namespace p5::tuner {
+
+namespace {
+
+constexpr const char* sets_nothing = "Nothing here beats the default: this file sets nothing.";
+
+bool with_plugin(const TuningResult& result) {
+  return !result.table.rows.empty() && !result.folder.empty() && !result.plugin.empty();
+}
+
+bool sets_anything(const TuningResult& result) { return !variables_of(result).empty(); }
+
+std::string path_in(const std::string& folder, const std::string& name) {
+  return folder.empty() || folder.ends_with('/') ? folder + name : folder + "/" + name;
+}
+
+std::string interval_text(const Gain& gain) {
+  if (!gain.interval) return "no interval";
+  return fmt::format("{:.1f} to {:.1f} %", 100 * gain.interval->low, 100 * gain.interval->high);
+}
+
+void add_gains(std::vector<std::string>& lines, const TuningResult& result) {
+  if (result.gains.empty()) return;
+  lines.push_back("");
+  lines.push_back("Time saved against the default, confirmed in fresh processes (95 % interval):");
+  for (const GainLine& line : result.gains)
+    lines.push_back(fmt::format("  {:<14} {:>10}  {:<24} {:.2f} -> {:.2f} us  {:.1f} % ({})", line.collective,
+                                to_text(Bytes{line.bytes}), line.setting, 1e6 * line.gain.standard_s,
+                                1e6 * line.gain.tuned_s, 100 * line.gain.share, interval_text(line.gain)));
+  lines.push_back(
+      fmt::format("Found among {} candidates in {} cells; each was measured again later, and once more with these "
+                  "files alone.",
+                  result.candidates_tried, result.cells));
+}
+
+// What every file says first.
+std::vector<std::string> header(const TuningResult& result, const std::string& name) {
+  std::vector<std::string> lines{
+      fmt::format("{} by p5bench {}, {}, cluster {}", name, result.version, result.date, result.cluster)};
+  if (!sets_anything(result)) {
+    lines.push_back(sets_nothing);
+    if (!result.nothing_because.empty()) lines.push_back(result.nothing_because);
+  }
+  lines.push_back("");
+  lines.push_back("Valid for:");
+  if (result.table.ranks > 0)
+    lines.push_back(fmt::format("  communicators of {} ranks on {} nodes", result.table.ranks, result.table.nodes));
+  for (const auto& [what, value] : result.valid_for) lines.push_back(fmt::format("  {} {}", what, value));
+  lines.push_back("Measure again (p5bench tune) when any of these changes.");
+  if (sets_anything(result)) add_gains(lines, result);
+  for (std::string& line : lines) line = comment_text(line);
+  return lines;
+}
+
+std::string commented(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line.empty() ? "#\n" : "# " + line + "\n";
+  return text + "\n";
+}
+
+// KEY=VALUE lines of those values that the format can hold.
+template <class Fits>
+std::string plain_lines(const TuningResult& result, Fits fits) {
+  std::string text;
+  for (const auto& [name, value] : variables_of(result))
+    text += fits(value) ? fmt::format("{}={}\n", name, value)
+                        : fmt::format("# {} is in nccl.env.sh only: its value needs quotes\n", name);
+  return text;
+}
+
+std::string shell_file(const TuningResult& result) {
+  std::vector<std::string> lines = header(result, "nccl.env.sh");
+  if (sets_anything(result)) {
+    lines.push_back("");
+    lines.push_back("To load it:");
+    for (const LoadingLine& loading : loading_lines(result))
+      lines.push_back(fmt::format("  {:<10} {}", loading.launcher, comment_text(loading.line)));
+  }
+  std::string text = commented(lines);
+  for (const auto& [name, value] : variables_of(result)) text += fmt::format("export {}={}\n", name, shell_word(value));
+  return text;
+}
+
+std::string table_file(const TuningResult& result) {
+  Table table = result.table;
+  // Without ranks nothing was tuned; the format wants a communicator all the same.
+  if (table.rows.empty())
+    table = {std::max(1, table.nccl_version), std::max(1, table.ranks), std::max(1, table.nodes), {}};
+  return to_csv(table, join(header(result, "nccl-tuner.csv"), "\n"));
+}
+
+// ---- the example plugin's table
+
+std::string example_name(Function function) {
+  std::string name(name_of(function));
+  std::erase(name, '_');
+  return name;
+}
+
+std::string example_line(const Row& row, const Table& table) {
+  return fmt::format("{},{},{},{},{},{},{},{},-1,-1\n", example_name(row.function), row.from, row.to,
+                     name_of(row.setting.algorithm), name_of(row.setting.protocol), row.setting.channels, table.nodes,
+                     table.ranks);
+}
+
+// The rows of one function stretched until they touch each other and both ends.
+std::vector<Row> covering(Function function, const std::vector<Row>& standard) {
+  std::vector<Row> rows;
+  for (const Row& row : standard)
+    if (row.function == function) rows.push_back(row);
+  std::ranges::sort(rows, {}, &Row::from);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].from = i == 0 ? 0 : rows[i - 1].to + 1;
+    rows[i].to = i + 1 == rows.size() ? ~std::uint64_t{0} : rows[i + 1].from - 1;
+  }
+  return rows;
+}
+
+}  // namespace
+
+Environment variables_of(const TuningResult& result) {
+  Environment variables = result.environment;
+  if (with_plugin(result)) {
+    variables["NCCL_TUNER_PLUGIN"] = result.plugin;
+    variables["NCCL_TUNER_CONFIG_FILE"] = path_in(result.folder, "nccl-tuner.csv");
+  }
+  for (const auto& [name, value] : variables) {
+    if (!is_variable_name(name)) throw std::invalid_argument("'" + comment_text(name) + "' is no name of a variable");
+    if (value.find('\0') != std::string::npos) throw std::invalid_argument("the value of " + name + " holds a NUL");
+  }
+  return variables;
+}
+
+std::vector<NamedFile> tuning_files(const TuningResult& result) {
+  return {{"nccl.env", commented(header(result, "nccl.env")) + plain_lines(result, plain)},
+          {"nccl.env.sh", shell_file(result)},
+          {"nccl.conf", commented(header(result, "nccl.conf")) + plain_lines(result, fits_nccl_conf)},
+          {"nccl-tuner.csv", table_file(result)}};
+}
+
+std::vector<LoadingLine> loading_lines(const TuningResult& result) {
+  const std::string source = ". " + shell_word(path_in(result.folder, "nccl.env.sh"));
+  std::string names;
+  for (const auto& [name, value] : variables_of(result)) names += " -x " + name;
+  return {{"mpirun", source + " && mpirun" + names + " ..."},
+          // Not --export=NAME=VALUE: srun would end a value at its first comma.
+          {"srun", source + " && srun --export=ALL ..."},
+          {"torchrun", source + " && torchrun ...   (on every node)"},
+          {"docker", "docker run --env-file " + shell_word(path_in(result.folder, "nccl.env")) + " ..."}};
+}
+
+std::string config_map(const TuningResult& result) {
+  std::string text = commented(header(result, "nccl-configmap.yaml"));
+  text += "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: p5bench-nccl\n";
+  const Environment variables = variables_of(result);
+  text += variables.empty() ? "data: {}\n" : "data:\n";
+  for (const auto& [name, value] : variables) {
+    const std::optional<std::string> quoted = yaml_text(value);
+    text += quoted ? fmt::format("  {}: {}\n", name, *quoted)
+                   : fmt::format("  # {} is in nccl.env.sh only: its value is not UTF-8\n", name);
+  }
+  return text;
+}
+
+std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& result, const std::vector<Row>& standard) {
+  const auto same_channels = [](const Row& row) { return row.setting.channels > 0; };
+  if (result.table.rows.empty()) return "There is nothing to hand to NCCL's example plugin: nothing beats the default.";
+  if (!std::ranges::all_of(result.table.rows, same_channels) || !std::ranges::all_of(standard, same_channels))
+    return "NCCL's example plugin takes one channel where a row leaves the number open, and for some rows it is not "
+           "known.";
+  std::vector<std::string> lines = header(result, "nccl-tuner-example.conf");
+  lines.push_back("");
+  lines.push_back(
+      "For plugins/tuner/example of NCCL's sources. It gives ONE channel to every call that has no row here:");
+  lines.push_back(fmt::format("use it only where all communicators have {} ranks on {} nodes.", result.table.ranks,
+                              result.table.nodes));
+  lines.push_back("Prefer libnccl-tuner-p5bench.so with nccl-tuner.csv, which leaves such calls alone.");
+  // The plugin reads lines of 256 bytes and takes the rest of a longer one for a line of its own.
+  for (std::string& line : lines) line.resize(std::min<std::size_t>(line.size(), 200));
+  std::string text = commented(lines);
+  for (const Row& row : result.table.rows) text += example_line(row, result.table);  // the first that matches wins
+  for (int i = 0; i <= static_cast<int>(Function::all_reduce); ++i) {
+    const std::vector<Row> rows = covering(static_cast<Function>(i), standard);
+    if (rows.empty())
+      return fmt::format(
+          "NCCL's example plugin would run every {} with one channel: what NCCL chooses for it was not measured.",
+          name_of(static_cast<Function>(i)));
+    for (const Row& row : rows) text += example_line(row, result.table);
+  }
+  return NamedFile{"nccl-tuner-example.conf", text};
+}
+
+}  // namespace p5::tuner

@@ -1,0 +1,66 @@
+// The files that carry a tuning result to jobs: nccl.env, nccl.env.sh, nccl.conf, nccl-tuner.csv, and what loads them.
+// One value in, texts out; nothing here touches a disk.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tuner/belief.hpp"
+#include "tuner/constraints.hpp"
+#include "tuner/table.hpp"
+
+namespace p5::tuner {
+
+// One line of the gain table.
+struct GainLine {
+  std::string collective;
+  std::uint64_t bytes = 0;
+  std::string setting;  // "ring/ll128/16", or the variables
+  Gain gain;
+};
+
+struct TuningResult {
+  std::string cluster, date, version;  // of p5bench
+  // What it is valid for, in the order in which it is to be shown: {"NCCL", "2.28.3"}, {"driver", "580.95"}, ...
+  std::vector<std::pair<std::string, std::string>> valid_for;
+  Environment environment;  // of the arm that won
+  Table table;              // confirmed
+  std::vector<GainLine> gains;
+  int cells = 0;  // judged, and what was tried in them: for the warning about chance
+  int candidates_tried = 0;
+  std::string nothing_because;  // why nothing is set; "" where something is, or where nothing beat the default
+  // Where the files will lie for the jobs, absolute. The plugin is used only where the table has rows and both are
+  // given.
+  std::string folder, plugin;
+};
+
+struct NamedFile {
+  std::string name, text;
+};
+
+// The variables of nccl.env: of the environment, and those that load the plugin with its table.
+Environment variables_of(const TuningResult& result);
+
+// nccl.env, nccl.env.sh, nccl.conf, nccl-tuner.csv. If nothing beats the default they set nothing and say so. What a
+// format cannot hold safely is left out there, and the file says where it is. Throws std::invalid_argument when a
+// variable's name is none or the table is wrong.
+std::vector<NamedFile> tuning_files(const TuningResult& result);
+
+// Lines to copy, for jobs that are to run with the settings. No value stands in any of them but the quoted folder.
+struct LoadingLine {
+  std::string launcher, line;
+};
+std::vector<LoadingLine> loading_lines(const TuningResult& result);
+
+// A Kubernetes ConfigMap with the variables, for envFrom. YAML.
+std::string config_map(const TuningResult& result);
+
+// The table for the example plugin of NCCL's sources (plugins/tuner/example), which runs every call that it finds no
+// row for with one channel. So all calls need a row with a channel count: `standard` says what NCCL chooses by itself
+// at the sizes measured, of all five functions. Null result with a sentence where that is not known.
+std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& result, const std::vector<Row>& standard);
+
+}  // namespace p5::tuner

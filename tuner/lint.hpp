@@ -1,0 +1,26 @@
+// Settings that are stale or harmful on today's software, as findings. The table in lint.cpp says which and why.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "topo/finding.hpp"
+#include "tuner/constraints.hpp"
+
+namespace p5::tuner {
+
+struct LintPlace {
+  std::string host;      // whose environment it is, "" for the job's
+  std::string platform;  // "" where not known: what concerns certain platforms only is not said
+  std::function<bool(const std::string& path)> exists;  // null: files are not looked for
+};
+
+// What the operator set.
+std::vector<topo::Finding> lint(const Environment& environment, const LintPlace& place);
+
+// What NCCL or its plugins added by themselves and what that tells: the environment before the first communicator and
+// after.
+std::vector<topo::Finding> lint_injected(const Environment& before, const Environment& after, const LintPlace& place);
+
+}  // namespace p5::tuner

@@ -1,0 +1,272 @@
+#include "tuner/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "tuner/race.hpp"
+
+namespace p5::tuner {
+
+namespace {
+
+constexpr double indifferent = 0.01;  // settings closer than this are as good as each other
+constexpr int most_channel_steps = 3;
+
+class Searcher {
+ public:
+  Searcher(const std::vector<Task>& tasks, const SearchRules& rules, const Constraints& constraints,
+           const MeasureBlock& measure, const TimeLeft& time_left, std::vector<Failure> failures)
+      : tasks_(tasks),
+        rules_(rules),
+        constraints_(constraints),
+        measure_(measure),
+        time_left_(time_left),
+        random_(rules.seed),
+        cost_(tasks.size(), 0) {
+    result_.failures = std::move(failures);
+    for (const Task& task : tasks) result_.records.push_back({task.cell, {}, {}, {}});
+  }
+
+  SearchResult run() {
+    const std::vector<std::size_t> order = by_size();
+    for (const std::size_t i : order) baseline(i);
+    reserve_ = rules_.repeat_share * std::max(0.0, time_left_());
+    for (std::size_t at = 0; at < order.size(); ++at) race_within_share(order, at);
+    for (const std::size_t i : best_first()) repeat(i);
+    return std::move(result_);
+  }
+
+ private:
+  // Each collective's sizes ascending, so that a size finds its neighbour's winner.
+  std::vector<std::size_t> by_size() const {
+    std::vector<std::size_t> order(tasks_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, {}, [&](std::size_t i) { return tasks_[i].cell; });
+    return order;
+  }
+
+  // The default has first gone wrong here, so nothing can be compared with it.
+  static bool lost(const Record& record) { return !record.remark.empty(); }
+
+  void baseline(std::size_t i) {
+    Record& record = result_.records[i];
+    if (time_left_() <= 0) {
+      record.remark = "no time left to measure it";
+      return;
+    }
+    const double before = time_left_();
+    for (int sample = 0; sample < rules_.baseline_samples && !lost(record); ++sample)
+      measure_block(record, Visit::baseline, 0, {});
+    cost_[i] = std::max(0.0, before - time_left_()) / rules_.baseline_samples;
+  }
+
+  // The time that is left divides over the cells by what a block of each costs, so small messages do not wait for large
+  // ones and no cell takes what the others need.
+  void race_within_share(const std::vector<std::size_t>& order, std::size_t at) {
+    const std::size_t i = order[at];
+    Record& record = result_.records[i];
+    if (lost(record)) return;
+    double weights = 0;
+    for (std::size_t later = at; later < order.size(); ++later) weights += weight(order[later]);
+    const double available = time_left_() - reserve_;
+    if (available <= 0) {
+      record.remark = "no time left to search it: the default stays";
+      return;
+    }
+    stop_at_ = time_left_() - (weights > 0 ? available * weight(i) / weights : available);
+    race(i, at > 0 ? &result_.records[order[at - 1]] : nullptr);
+  }
+
+  double weight(std::size_t i) const {
+    const std::size_t candidates = 1 + tasks_[i].offers.size() + rules_.candidates.channels.size() / 2;
+    return cost_[i] * static_cast<double>(candidates);
+  }
+
+  bool in_time() const { return time_left_() > stop_at_; }
+
+  void race(std::size_t i, const Record* neighbour) {
+    Record& record = result_.records[i];
+    const std::vector<Offer> offers = worthwhile(record.cell, tasks_[i].offers, rules_.candidates, constraints_);
+    const std::vector<int> ladder = channel_ladder(record.cell, rules_.candidates, constraints_);
+    std::vector<Setting> preferred;
+    if (neighbour && neighbour->cell.collective == record.cell.collective && neighbour->winner &&
+        offered(offers, ladder, *neighbour->winner))
+      preferred.push_back(*neighbour->winner);
+    std::vector<Setting> contenders = preferred;
+    for (const Offer& offer : offers) {
+      Setting setting = offer.setting;
+      setting.channels = 0;
+      setting.chunk = 0;
+      if (std::ranges::find(contenders, setting) == contenders.end()) contenders.push_back(setting);
+    }
+    remove_ruled_out(contenders);
+    if (contenders.empty()) {
+      record.remark = "NCCL and the operator leave nothing to choose";
+      return;
+    }
+    measure_rung(record, 0, contenders);
+    probe_channels(record, ladder, contenders);
+    if (rules_.candidates.chunks) probe_chunks(record, offers, contenders);
+    halve(record, contenders, preferred);
+  }
+
+  static bool offered(const std::vector<Offer>& offers, const std::vector<int>& ladder, const Setting& setting) {
+    if (setting.channels != 0 && std::ranges::find(ladder, setting.channels) == ladder.end()) return false;
+    return std::ranges::any_of(offers, [&](const Offer& offer) {
+      const bool chunk_known =
+          setting.chunk == 0 || setting.chunk == offer.setting.chunk / 2 || setting.chunk == offer.setting.chunk * 2;
+      return chunk_known && offer.setting.algorithm == setting.algorithm && offer.setting.protocol == setting.protocol;
+    });
+  }
+
+  // One coordinate after the other: the neighbours of the best setting so far, until none is better.
+  void probe_channels(Record& record, const std::vector<int>& ladder, std::vector<Setting>& contenders) {
+    for (int step = 0; step < most_channel_steps; ++step)
+      if (!probe(record, contenders, [&](const Setting& best) { return channel_neighbours(best, ladder, contenders); }))
+        return;
+  }
+
+  void probe_chunks(Record& record, const std::vector<Offer>& offers, std::vector<Setting>& contenders) {
+    probe(record, contenders, [&](const Setting& best) { return chunk_neighbours(best, offers, contenders); });
+  }
+
+  // Measures neighbours of the best contender; whether one of them is the best now.
+  template <class Neighbours>
+  bool probe(Record& record, std::vector<Setting>& contenders, const Neighbours& neighbours) {
+    const std::vector<Standing> before = standings(record, contenders);
+    if (before.empty() || lost(record) || !in_time()) return false;
+    const Setting best = before.front().setting;
+    std::vector<Setting> probes = neighbours(best);
+    remove_ruled_out(probes);
+    if (probes.empty()) return false;
+    contenders.insert(contenders.end(), probes.begin(), probes.end());
+    probes.push_back(best);
+    measure_rung(record, 0, probes);
+    const std::vector<Standing> after = standings(record, probes);
+    remove_ruled_out(contenders);
+    return !after.empty() && after.front().setting != best;
+  }
+
+  void halve(Record& record, std::vector<Setting> contenders, const std::vector<Setting>& preferred) {
+    for (int rung = 1; !lost(record); ++rung) {
+      const std::vector<Standing> now = standings(record, contenders);
+      contenders = survivors(now, rules_.least_gain);
+      if (contenders.empty()) return;  // the default stays
+      if (decided(now, rules_.least_gain, indifferent) || rung >= rules_.rungs || !in_time()) {
+        if (now.front().gain + now.front().error >= rules_.least_gain)
+          record.winner = choose(now, preferred, indifferent);
+        return;
+      }
+      measure_rung(record, rung, contenders);
+      remove_ruled_out(contenders);
+    }
+  }
+
+  std::vector<std::size_t> best_first() const {
+    std::vector<std::size_t> order = by_size();
+    const auto gain = [&](std::size_t i) {
+      const Record& record = result_.records[i];
+      if (!record.winner) return -1.0;
+      const std::vector<Standing> one = standings(record, {*record.winner});
+      return one.empty() ? -1.0 : one.front().gain;
+    };
+    std::ranges::stable_sort(order, std::greater<>(), gain);
+    return order;
+  }
+
+  void repeat(std::size_t i) {
+    Record& record = result_.records[i];
+    if (lost(record)) return;
+    std::vector<Setting> winner;
+    if (record.winner) winner = {*record.winner};
+    remove_ruled_out(winner);
+    const int blocks = winner.empty() ? rules_.baseline_samples : repeats(record);
+    for (int block = 0; block < blocks && !lost(record); ++block) {
+      if (time_left_() <= 0) {
+        if (record.winner) record.remark = "no time left to repeat what looked good: the default stays";
+        return;
+      }
+      measure_block(record, Visit::repeat, rules_.rungs, winner);
+      remove_ruled_out(winner);
+    }
+  }
+
+  // So many that a gain as large as in the race is seen in nearly all blocks of a sign test.
+  int repeats(const Record& record) const {
+    const std::vector<double> ratios = log_ratios(record, *record.winner);
+    const double gain = std::max(rules_.least_gain, standings(record, {*record.winner}).front().gain);
+    constexpr double clear = 2.5;  // standard deviations: then 99 of 100 blocks are won
+    const double needed = rules_.least_repeats * std::pow(clear * spread_of(ratios) / gain, 2);
+    return static_cast<int>(std::clamp<double>(std::ceil(needed), rules_.least_repeats, rules_.most_repeats));
+  }
+
+  void measure_rung(Record& record, int rung, const std::vector<Setting>& settings) {
+    std::vector<Setting> alive = settings;
+    const int blocks = rules_.first_blocks << rung;
+    for (int block = 0; block < blocks && !lost(record) && !alive.empty(); ++block) {
+      if (block > 0 && !in_time()) return;
+      measure_block(record, Visit::race, rung, alive);
+      remove_ruled_out(alive);
+    }
+  }
+
+  void measure_block(Record& record, Visit visit, int rung, const std::vector<Setting>& settings) {
+    Block block{.visit = visit, .rung = rung, .candidates = {{}}, .trials = {}};
+    for (const Setting& setting : settings) block.candidates.push_back({setting});
+    for (std::size_t i = block.candidates.size(); i > 1; --i)
+      std::swap(block.candidates[i - 1], block.candidates[random_() % i]);
+    block.trials = measure_(record.cell, block.candidates, rung);
+    block.trials.resize(block.candidates.size(), Trial{Trial::Outcome::skipped, 0, {}});
+    for (std::size_t i = 0; i < block.trials.size(); ++i) note(record, block.candidates[i], block.trials[i]);
+    record.blocks.push_back(std::move(block));
+  }
+
+  void note(Record& record, const Candidate& candidate, Trial& trial) {
+    if (trial.outcome == Trial::Outcome::skipped) return;
+    if (trial.outcome == Trial::Outcome::measured && !(std::isfinite(trial.seconds) && trial.seconds > 0)) {
+      trial.outcome = Trial::Outcome::failed;
+      trial.because = "its time is not a positive number";
+    }
+    ++result_.samples;
+    if (trial.outcome == Trial::Outcome::measured) return;
+    result_.failures.push_back({record.cell, candidate, trial.outcome, trial.because});
+    if (candidate.is_default()) record.remark = fmt::format("the default failed: {}", trial.because);
+  }
+
+  void remove_ruled_out(std::vector<Setting>& settings) const {
+    std::erase_if(settings, [&](const Setting& setting) { return ruled_out(setting); });
+  }
+
+  bool ruled_out(const Setting& setting) const {
+    return std::ranges::any_of(result_.failures, [&](const Failure& failure) {
+      if (!failure.candidate.setting) return false;
+      const Setting& bad = *failure.candidate.setting;
+      if (rules_.failures_spread) return bad.algorithm == setting.algorithm && bad.protocol == setting.protocol;
+      return bad == setting;
+    });
+  }
+
+  const std::vector<Task>& tasks_;
+  const SearchRules& rules_;
+  const Constraints& constraints_;
+  const MeasureBlock& measure_;
+  const TimeLeft& time_left_;
+  std::mt19937_64 random_;
+  std::vector<double> cost_;  // seconds of one sample of the default, by task
+  double reserve_ = 0;        // seconds kept for the repetition
+  double stop_at_ = 0;        // the time left at which the present race ends
+  SearchResult result_;
+};
+
+}  // namespace
+
+SearchResult search(const std::vector<Task>& tasks, const SearchRules& rules, const Constraints& constraints,
+                    const MeasureBlock& measure, const TimeLeft& time_left, std::vector<Failure> failures) {
+  return Searcher(tasks, rules, constraints, measure, time_left, std::move(failures)).run();
+}
+
+}  // namespace p5::tuner

@@ -1,0 +1,107 @@
+// The search per call: which settings to measure next, from what was measured so far. It has no clock, no ranks and no
+// GPU: the caller measures blocks and says how much time is left, and since all decisions follow from that and a seed,
+// a leader can take them for everybody.
+//
+// Three sweeps over the cells:
+//   baseline  the default alone, everywhere: the first of the visits that tell noise and drift
+//   race      the default against candidates, in blocks. A block is one sample of each in random order, so what drifts
+//   or
+//             disturbs hits all alike; candidates are compared by the median over blocks of the ratio to the default of
+//             the same block. Successive halving: after a rung of blocks the better half goes on, then the neighbouring
+//             channel counts of the leader. Neighbouring sizes start with each other's winners. A cell that cannot gain
+//             enough any more is left.
+//   repeat    later: default and winner again. Only these samples decide (belief.hpp), because a winner was chosen for
+//   how it
+//             looked in the race. Cells without a winner get the default once more, for the drift.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tuner/candidates.hpp"
+
+namespace p5::tuner {
+
+// One sample of one candidate: seconds per operation, the slowest rank's; or why there is none.
+struct Trial {
+  enum class Outcome { measured, failed, wrong_data, skipped };  // skipped: nothing known, the block ended before
+  Outcome outcome = Outcome::measured;
+  double seconds = 0;
+  std::string because;  // unless measured
+};
+
+// Measures the candidates once each in the given order, and returns as many trials in the same order. Higher rungs may
+// take longer samples. The first block of a cell has to warm up whatever connects lazily.
+using MeasureBlock =
+    std::function<std::vector<Trial>(const Cell& cell, const std::vector<Candidate>& in_this_order, int rung)>;
+
+// Seconds of measuring that are left for the search.
+using TimeLeft = std::function<double()>;
+
+// What NCCL offers for a cell.
+struct Task {
+  Cell cell;
+  std::vector<Offer> offers;
+};
+
+enum class Visit { baseline, race, repeat };
+
+// What came of one block, in the order in which it was measured.
+struct Block {
+  Visit visit = Visit::race;
+  int rung = 0;
+  std::vector<Candidate> candidates;
+  std::vector<Trial> trials;
+};
+
+// A candidate that failed or gave wrong data, and where. It is not tried again.
+struct Failure {
+  Cell cell;
+  Candidate candidate;
+  Trial::Outcome outcome = Trial::Outcome::failed;
+  std::string because;
+};
+
+// Everything measured in a cell.
+struct Record {
+  Cell cell;
+  std::vector<Block> blocks;
+  std::optional<Setting> winner;  // of the race; still to be believed
+  std::string remark;             // why there is none, or what cut the race short
+};
+
+struct SearchRules {
+  CandidateRules candidates;
+  std::uint64_t seed = 1;
+  double least_gain = 0.03;  // a smaller one is not worth a setting
+  int baseline_samples = 6;  // medians have an interval from six on
+  int first_blocks = 5;      // of the first rung, doubled on each further one
+  int rungs = 3;
+  int least_repeats = 12, most_repeats = 24;  // blocks; as many as the noise demands
+  double repeat_share = 0.35;                 // of the time: kept for the repetition
+  bool failures_spread = false;  // a failure rules out its algorithm and protocol altogether, not the one setting alone
+};
+
+struct SearchResult {
+  std::vector<Record> records;  // as the tasks
+  std::vector<Failure> failures;
+  int samples = 0;  // of all candidates together
+};
+
+// `failures`: known beforehand, from an earlier run that they ended.
+SearchResult search(const std::vector<Task>& tasks, const SearchRules& rules, const Constraints& constraints,
+                    const MeasureBlock& measure, const TimeLeft& time_left, std::vector<Failure> failures = {});
+
+// ---- reading records
+
+// The samples of a candidate in the order of their blocks; of one kind of visit, or of all.
+std::vector<double> samples_of(const Record& record, const Candidate& candidate, std::optional<Visit> visit = {});
+
+// log(setting / default) of each block that measured both.
+std::vector<double> log_ratios(const Record& record, const Setting& setting, std::optional<Visit> visit = {});
+
+// The robust standard deviation: 1.4826 times the median distance from the median. 0 below two values.
+double spread_of(const std::vector<double>& values);
+
+}  // namespace p5::tuner
