@@ -78,7 +78,9 @@ class Offers(unittest.TestCase):
             self.assertEqual(offers, [ALL_REDUCE, [], [], ALL_REDUCE])
 
     def test_without_the_variable_the_plugin_is_not_there(self):
-        for environment in ({}, {"NCCL_TUNER_PLUGIN": "none"}, {"NCCL_TUNER_PLUGIN": ""}):
+        # A library without a tuner: the program's symbols must not be taken for its own.
+        for name in (None, "none", "", "libm.so.6"):
+            environment = {} if name is None else {"NCCL_TUNER_PLUGIN": name}
             with self.subTest(environment=environment), Workers(2, environment=environment) as workers:
                 workers.open(case("all_reduce", 10, 2))
                 self.assertEqual([reply["offers"] for reply in workers.good("offers")], [[], []])

@@ -14,7 +14,8 @@ unset(CMAKE_REQUIRED_LINK_OPTIONS)
 set(tuner_plugin_map ${CMAKE_CURRENT_LIST_DIR}/libnccl-tuner-p5bench.map)
 add_library(nccl-tuner-p5bench MODULE ${tuner_plugin_sources} ${CMAKE_CURRENT_LIST_DIR}/library.cpp)
 target_link_libraries(nccl-tuner-p5bench PRIVATE p5bench_settings ${CMAKE_DL_LIBS})
-target_link_options(nccl-tuner-p5bench PRIVATE LINKER:--version-script=${tuner_plugin_map}
+# -Bsymbolic: where p5bench's worker loads it, the worker's symbols of the same names are not taken for its own.
+target_link_options(nccl-tuner-p5bench PRIVATE LINKER:--version-script=${tuner_plugin_map} LINKER:-Bsymbolic
   $<$<BOOL:${P5BENCH_STATIC_LIBSTDCXX}>:-static-libstdc++> $<$<BOOL:${P5BENCH_STATIC_LIBSTDCXX}>:-static-libgcc>)
 set_target_properties(nccl-tuner-p5bench PROPERTIES
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${tuner_plugin_map}
