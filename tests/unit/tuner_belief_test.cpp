@@ -320,6 +320,23 @@ TEST(Confirmation, drops_a_row_that_saves_nothing_any_more) {
   EXPECT_THAT(confirmed.dropped[0], HasSubstr("saved nothing"));
 }
 
+TEST(Confirmation, asks_for_more_than_processes_differ_by) {
+  Confirmation one = size(8, 0.95, 0.95);
+  EXPECT_THAT(ranges(confirm(table(8, 8), {one}, {})), ElementsAre("8-8"));
+  for (double& seconds : one.standard[1]) seconds *= 1.06;  // the default itself differs by 6 % from process to process
+  for (double& seconds : one.tuned[1]) seconds *= 1.06;
+  const Confirmed confirmed = confirm(table(8, 8), {one}, {});
+  EXPECT_THAT(ranges(confirmed), IsEmpty());
+  EXPECT_THAT(confirmed.dropped[0], HasSubstr("among themselves"));
+}
+
+TEST(Confirmation, needs_two_processes_of_the_default) {
+  Confirmation one = size(8, 0.8, 0.8);
+  one.standard.resize(1);
+  one.tuned.resize(1);
+  EXPECT_THAT(ranges(confirm(table(8, 8), {one}, {})), IsEmpty());
+}
+
 TEST(Confirmation, drops_what_failed_or_was_not_measured) {
   Confirmation failed = size(16, 0.9, 0.9);
   failed.failure = "hung";
