@@ -124,7 +124,12 @@ void tune_if_wanted(World& world, const Options& options, const Machine& machine
     if (recorder) recorder->add_tuning(std::move(refused));
     return;
   }
-  Tuned tuned = tune(world, options, machine, mode, seed, runner, recorder ? recorder->folder().string() : "");
+  TuningJob job{.mode = mode, .seed = seed, .runner = runner, .cluster = {}, .folder = {}};
+  if (recorder) {
+    job.cluster = cluster_name(options, machine);
+    job.folder = std::filesystem::absolute(recorder->folder()).string();
+  }
+  Tuned tuned = tune(world, options, machine, job);
   if (!recorder) return;
   for (const tuner::NamedFile& file : tuned.files) recorder->add_file(file.name, file.text);
   recorder->add_tuning(std::move(tuned.report));

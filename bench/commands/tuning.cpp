@@ -33,6 +33,7 @@ using Clock = std::chrono::steady_clock;
 
 // What the two ways of tuning differ in.
 struct Extent {
+  std::vector<Bytes> small;  // sizes below `min`, where one behaves like the next
   Bytes min, max;
   Seconds search;    // wall time of measuring
   Seconds burst;     // of one sample
@@ -41,8 +42,8 @@ struct Extent {
 };
 
 Extent extent_of(const std::string& mode) {
-  if (mode == "full") return {Bytes{8}, GiB(1), {75}, {1e-3}, 12, 3};
-  return {KiB(4), MiB(64), {7}, {0.5e-3}, 8, 2};
+  if (mode == "full") return {{}, Bytes{8}, GiB(1), {90}, {1e-3}, 12, 4};
+  return {{Bytes{8}, Bytes{128}, KiB(1)}, KiB(4), MiB(64), {8}, {0.5e-3}, 8, 2};
 }
 
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
@@ -92,7 +93,10 @@ std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, cons
   if (machine.memory_of_rank) most = std::min(most, Bytes{machine.memory_of_rank->count / 4});
   if (options.sizes.empty()) {
     most = options.max_given ? std::min(most, options.max) : most;
-    return sizes_between(std::max(extent.min, options.min), most);
+    std::vector<Bytes> sizes = extent.small;
+    std::ranges::move(sizes_between(extent.min, most), std::back_inserter(sizes));
+    std::erase_if(sizes, [&](Bytes size) { return size < options.min || size > most; });
+    return sizes;
   }
   std::vector<Bytes> sizes;
   for (const Bytes size : options.sizes)
@@ -152,7 +156,8 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
   return tuner::search(tasks, rules, constraints, measure, [&] { return extent.search.count - seconds_since(start); });
 }
 
-// A B A B: the default, then the files, each in fresh processes.
+// A B A B: the default, then the files, each in processes of its own. Those of the first launch are fresh, but for the
+// default's where it has been measured before.
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent) {
   constexpr std::size_t standard = 0, files = 1;
   std::vector<tuner::Confirmation> measured;
@@ -161,7 +166,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
   const std::vector<std::string> samples(static_cast<std::size_t>(extent.samples));
   for (int launch = 0; launch < extent.launches; ++launch)
     for (const std::size_t arm : {standard, files}) {
-      trials.restart(arm);
+      if (launch > 0) trials.restart(arm);
       for (std::size_t at = 0; at < measured.size(); ++at) {
         auto& launches = (arm == files ? measured[at].tuned : measured[at].standard).emplace_back();
         for (const Trial& trial : trials.block({arm, at}, samples, extent.burst)) {
@@ -257,21 +262,20 @@ std::string first_line(const std::string& text) {
 
 class Tuning {
  public:
-  Tuning(World& world, const Options& options, const Machine& machine, const std::string& mode, std::uint64_t seed,
-         const RunnerOptions& runner, const std::string& folder)
+  Tuning(World& world, const Options& options, const Machine& machine, const TuningJob& job)
       : world_(world),
         options_(options),
         machine_(machine),
-        extent_(extent_of(mode)),
-        seed_(seed),
-        runner_(runner),
+        extent_(extent_of(job.mode)),
+        seed_(job.seed),
+        runner_(job.runner),
         constraints_(tuner::constraints_of(own_environment())) {
-    course_.mode = mode;
-    course_.seed = seed;
-    result_.cluster = options.cluster;
+    course_.mode = job.mode;
+    course_.seed = job.seed;
+    result_.cluster = job.cluster;
     result_.date = utc_now();
     result_.version = version();
-    result_.folder = folder;
+    result_.folder = job.folder;
     result_.plugin = plugin();
     result_.table.nccl_version = nccl_version();
     result_.table.ranks = world.ranks();
@@ -420,9 +424,8 @@ void refuse_differing_tuning_files(World& world) {
   });
 }
 
-Tuned tune(World& world, const Options& options, const Machine& machine, const std::string& mode, std::uint64_t seed,
-           const RunnerOptions& runner, const std::string& folder) {
-  return Tuning(world, options, machine, mode, seed, runner, folder).run();
+Tuned tune(World& world, const Options& options, const Machine& machine, const TuningJob& job) {
+  return Tuning(world, options, machine, job).run();
 }
 
 }  // namespace p5

@@ -19,11 +19,15 @@ struct Tuned {
   std::vector<tuner::LoadingLine> lines;
 };
 
-// On all ranks together, with the same arguments but for `folder`: where the files will lie, at the leader. `mode`:
-// quick or full. The result is complete at the leader only. The machine's backend has fresh workers afterwards, or
-// none.
-Tuned tune(World& world, const Options& options, const Machine& machine, const std::string& mode, std::uint64_t seed,
-           const RunnerOptions& runner, const std::string& folder);
+struct TuningJob {
+  std::string mode;  // quick, full
+  std::uint64_t seed = 0;
+  RunnerOptions runner;
+  std::string cluster, folder;  // at the leader: for the files, and where they will lie
+};
+
+// On all ranks together. The result is complete at the leader only. The machine's backend has no workers afterwards.
+Tuned tune(World& world, const Options& options, const Machine& machine, const TuningJob& job);
 
 // Throws EnvironmentError on all ranks when the files that NCCL's variables name for its tuner differ between ranks:
 // then they would decide differently, and hang.

@@ -85,7 +85,7 @@ Landscape::Landscape(Terrain terrain, std::uint64_t seed, double restless)
   noise_ = 0.5 + uniform(random_);
   drift_ = 0.04 * (uniform(random_) - 0.5);
   wave_ = 0.005 * uniform(random_);
-  bytes_per_channel_ = 32768 * std::exp2(2 * uniform(random_));
+  bytes_per_channel_ = 8192 * std::exp2(uniform(random_));
   launch();
 }
 

@@ -64,10 +64,18 @@ TEST(Belief, needs_three_percent_both_times) {
   EXPECT_THAT(verdict.because, HasSubstr("when repeated"));
 }
 
-TEST(Belief, needs_three_times_the_noise_of_the_default) {
+TEST(Belief, does_not_mind_what_slows_the_default_and_the_winner_alike) {
   Record cell = record(8, "ring/ll", 0.93, 0.93);
+  add_blocks(cell, Visit::baseline, 20, 1.1e-5, {});
   EXPECT_TRUE(verdict_of(cell).believed);
-  add_blocks(cell, Visit::baseline, 20, 1.1e-5, {});  // now its visits differ by 5 %
+}
+
+TEST(Belief, needs_three_standard_errors_of_the_gain) {
+  Record cell{{"all_reduce", 8, 8}, {}, setting("ring/ll"), {}};
+  add_blocks(cell, Visit::race, 5, 1e-5, {{"ring/ll", 0.93e-5}});
+  add_blocks(cell, Visit::repeat, 8, 1e-5, {{"ring/ll", 0.83e-5}});
+  EXPECT_TRUE(verdict_of(cell).believed) << verdict_of(cell).because;
+  add_blocks(cell, Visit::repeat, 8, 1e-5, {{"ring/ll", 1.03e-5}});  // half of the time it loses
   const CellVerdict verdict = verdict_of(cell);
   EXPECT_FALSE(verdict.believed);
   EXPECT_THAT(verdict.because, HasSubstr("noise"));
