@@ -43,7 +43,7 @@ struct Extent {
 
 Extent extent_of(const std::string& mode) {
   if (mode == "full") return {{}, Bytes{8}, GiB(1), {90}, {1e-3}, 12, 4};
-  return {{Bytes{8}, Bytes{128}, KiB(1)}, KiB(4), MiB(64), {8}, {0.5e-3}, 8, 2};
+  return {{Bytes{8}, Bytes{128}, KiB(1)}, KiB(4), MiB(64), {6.5}, {0.5e-3}, 8, 2};
 }
 
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
