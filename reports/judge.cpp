@@ -169,6 +169,11 @@ ExitCode exit_code(const Report& report) {
     if (result.verdict.grade == Grade::wrong) code = worse(code, ExitCode::wrong_data);
     if (result.verdict.grade == Grade::failed) code = worse(code, ExitCode::unfinished);
   }
+  // What fails with a setting that was only tried is that setting's fault; what fails with none is the machine's.
+  if (report.tuning)
+    for (const TuningFailure& failure : report.tuning->failures)
+      if (failure.setting == "default")
+        code = worse(code, failure.wrong_data ? ExitCode::wrong_data : ExitCode::unfinished);
   return code;
 }
 

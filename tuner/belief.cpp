@@ -7,6 +7,8 @@
 #include <map>
 #include <numeric>
 
+#include "bench/names.hpp"
+
 namespace p5::tuner {
 
 namespace {
@@ -54,6 +56,12 @@ std::optional<Tail> tail_of(const std::vector<double>& standard, const std::vect
   return std::nullopt;
 }
 
+// As the report's bands: what bounds a call changes from one to the next.
+std::string band_of(std::uint64_t bytes) {
+  if (bytes <= 64u << 10) return "up to 64 KiB";
+  return bytes < 64u << 20 ? "below 64 MiB" : "from 64 MiB on";
+}
+
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 // Why the winner is not believed, "" when only the test over all cells is still to pass.
@@ -84,6 +92,32 @@ std::string objection(const Record& record, const CellVerdict& verdict, const Be
 bool failed(const SearchResult& result, const Setting& setting) {
   return std::ranges::any_of(result.failures,
                              [&](const Failure& failure) { return failure.candidate.setting == setting; });
+}
+
+// How the default changed from its first visit to its last: logs of the cells of a collective and a band.
+std::map<std::pair<std::string, std::string>, std::vector<double>> changes_of(const SearchResult& result) {
+  std::map<std::pair<std::string, std::string>, std::vector<double>> changes;
+  for (const Record& record : result.records) {
+    const std::vector<double> first = samples_of(record, {}, Visit::baseline);
+    const std::vector<double> last = samples_of(record, {}, Visit::repeat);
+    if (!first.empty() && !last.empty())
+      changes[{record.cell.collective, band_of(record.cell.bytes)}].push_back(std::log(median(last) / median(first)));
+  }
+  return changes;
+}
+
+// Where nothing is known drift_of() has refused already.
+bool kept_still(const Drift& drift, const Cell& cell) {
+  const auto found = std::ranges::find_if(drift.parts, [&](const Drift::Part& part) {
+    return part.collective == cell.collective && part.band == band_of(cell.bytes);
+  });
+  return found == drift.parts.end() || !found->refused;
+}
+
+std::string text_of(const Drift::Part& part) {
+  return fmt::format("the default of {} {} was {} {} at the end than at the beginning (median of {} {})",
+                     part.collective, part.band, percent(std::abs(part.share)), part.share > 0 ? "slower" : "faster",
+                     part.cells, part.cells == 1 ? "size" : "sizes");
 }
 
 CellVerdict judge_cell(const SearchResult& result, const Record& record, const BeliefRules& rules) {
@@ -156,9 +190,14 @@ std::vector<CellVerdict> judge(const SearchResult& result, const BeliefRules& ru
     repeated.push_back(verdicts.size() - 1);
   }
   const std::vector<bool> holds = holm(probabilities, rules.chance);
+  const Drift drift = drift_of(result, rules);
   for (std::size_t i = 0; i < repeated.size(); ++i) {
     CellVerdict& verdict = verdicts[repeated[i]];
     if (!verdict.because.empty()) continue;
+    if (!kept_still(drift, verdict.cell)) {
+      verdict.because = "the default changed too much between beginning and end";
+      continue;
+    }
     verdict.believed = holds[i];
     verdict.because =
         holds[i]
@@ -169,38 +208,30 @@ std::vector<CellVerdict> judge(const SearchResult& result, const BeliefRules& ru
 }
 
 Drift drift_of(const SearchResult& result, const BeliefRules& rules) {
-  std::map<std::string, std::vector<double>> changes;
-  for (const Record& record : result.records) {
-    const std::vector<double> first = samples_of(record, {}, Visit::baseline);
-    const std::vector<double> last = samples_of(record, {}, Visit::repeat);
-    if (!first.empty() && !last.empty())
-      changes[record.cell.collective].push_back(std::log(median(last) / median(first)));
-  }
   Drift drift;
-  std::string worst;
-  std::size_t cells = 0;
-  for (const auto& [collective, logs] : changes) {
-    const double share = std::exp(median(logs)) - 1;
-    if (!worst.empty() && std::abs(share) <= std::abs(drift.share)) continue;
-    drift.share = share;
-    worst = collective;
-    cells = logs.size();
+  for (const auto& [part, logs] : changes_of(result)) {
+    Drift::Part each{part.first, part.second, std::exp(median(logs)) - 1, static_cast<int>(logs.size()), false};
+    each.refused = std::abs(each.share) > rules.most_drift;
+    if (std::abs(each.share) > std::abs(drift.share) || drift.parts.empty()) drift.share = each.share;
+    drift.parts.push_back(std::move(each));
   }
-  if (worst.empty()) {
-    drift.refused = true;
+  drift.refused = std::ranges::all_of(drift.parts, &Drift::Part::refused);
+  if (drift.parts.empty()) {
     drift.sentence =
         "Nothing is set: the default was not measured again at the end, so nobody knows whether the machine kept "
         "still.";
     return drift;
   }
-  drift.refused = std::abs(drift.share) > rules.most_drift;
-  drift.sentence =
-      fmt::format("{}the default of {} was {} {} at the end than at the beginning (median of {} sizes){}",
-                  drift.refused ? "Nothing is set: " : "", worst, percent(std::abs(drift.share)),
-                  drift.share > 0 ? "slower" : "faster", cells,
-                  drift.refused ? "; a machine that changes so much cannot be tuned. Find out what else runs "
-                                  "on it, then tune again."
-                                : ".");
+  std::vector<std::string> restless;
+  for (const Drift::Part& each : drift.parts)
+    if (each.refused) restless.push_back(text_of(each));
+  if (restless.empty())
+    drift.sentence =
+        fmt::format("The default changed by {} at most between beginning and end.", percent(std::abs(drift.share)));
+  else
+    drift.sentence =
+        fmt::format("{}: {}; what changes so much cannot be tuned. Find out what else runs there, then tune again.",
+                    drift.refused ? "Nothing is set" : "Left at the default", join(restless, "; "));
   return drift;
 }
 

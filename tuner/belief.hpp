@@ -56,9 +56,17 @@ double sign_test(int wins, int blocks);
 // 1979.
 std::vector<bool> holm(const std::vector<double>& probabilities, double chance);
 
-// What the default did between its first and its last visit.
+// What the default did between its first and its last visit, for each collective and band of sizes (up to 64 KiB, below
+// 64 MiB, above): what drifts by more than 5 % is not tuned, and where everything does, nothing is.
 struct Drift {
-  double share = 0;  // median over the cells of the collective that changed most; positive: slower
+  struct Part {
+    std::string collective, band;
+    double share = 0;  // median over the cells; positive: slower
+    int cells = 0;
+    bool refused = false;
+  };
+  std::vector<Part> parts;
+  double share = 0;  // of the part that changed most
   bool refused = false;
   std::string sentence;
 };

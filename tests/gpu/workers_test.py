@@ -62,7 +62,7 @@ class Job:
         name, _, value = self.marker.partition("=")
         self.process = subprocess.Popen(
             ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *(["-x", f"LD_PRELOAD={preload}"] if preload else []),
-             str(BUILD / "p5bench"), "--backend", "nccl", "--out", str(self.folder), "--quiet", *arguments],
+             str(BUILD / "p5bench"), "--backend", "nccl", "--tune=off", "--out", str(self.folder), "--quiet", *arguments],
             env=environment(**{name: value}, **variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def until(self, condition, patience):

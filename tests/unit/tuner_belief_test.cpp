@@ -66,8 +66,8 @@ TEST(Belief, needs_three_percent_both_times) {
 
 TEST(Belief, does_not_mind_what_slows_the_default_and_the_winner_alike) {
   Record cell = record(8, "ring/ll", 0.93, 0.93);
-  add_blocks(cell, Visit::baseline, 20, 1.1e-5, {});
-  EXPECT_TRUE(verdict_of(cell).believed);
+  add_blocks(cell, Visit::race, 5, 1.4e-5, {{"ring/ll", 1.4 * 0.93e-5}});
+  EXPECT_TRUE(verdict_of(cell).believed) << verdict_of(cell).because;
 }
 
 TEST(Belief, needs_three_standard_errors_of_the_gain) {
@@ -167,6 +167,19 @@ TEST(Drift, of_more_than_five_percent_refuses_everything) {
   EXPECT_NEAR(drift.share, 0.07, 1e-3);
   EXPECT_THAT(drift.sentence, HasSubstr("7.0 % slower"));
   EXPECT_TRUE(drift_of(drifted(0.93), {}).refused);
+}
+
+TEST(Drift, of_small_messages_leaves_the_large_ones) {
+  SearchResult result = drifted(1.2);
+  result.records.push_back(record(8 << 20, "ring/ll", 0.8, 0.8));
+  result.records.push_back(record(16, "ring/ll", 0.8, 0.8));
+  const Drift drift = drift_of(result, {});
+  EXPECT_FALSE(drift.refused);
+  EXPECT_THAT(drift.sentence, HasSubstr("all_reduce up to 64 KiB was 20.0 % slower"));
+  const std::vector<CellVerdict> verdicts = judge(result, {});
+  EXPECT_TRUE(verdicts[5].believed) << verdicts[5].because;
+  EXPECT_FALSE(verdicts[6].believed);
+  EXPECT_THAT(verdicts[6].because, HasSubstr("changed too much"));
 }
 
 TEST(Drift, unknown_is_refused) {

@@ -1,0 +1,105 @@
+"""p5bench's tuner with real workers on the fakes: bad settings never win and cost nothing but themselves, the operator's
+variables bind it, and what it writes can be loaded. Times on the fakes mean nothing, so no test asks what wins."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from workers import BUILD, FAKES, skip_unless_built
+
+SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "report.schema.json"
+PER_RANK = "#!/bin/sh\nexport NCCL_TUNER_CONFIG_FILE={}/$OMPI_COMM_WORLD_RANK.csv\nexec \"$@\"\n"
+
+
+class Tuning(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="p5bench-tuning-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_it(self, *arguments, before=(), **variables):
+        clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
+        clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES),
+                  "TMPDIR": str(self.folder)}
+        done = subprocess.run(
+            ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", *before, str(BUILD / "p5bench"), *arguments, "--backend", "nccl",
+             "--sizes", "64KiB,1MiB", "--timeout", "5s", "--seed", "4", "--out", str(self.folder / "out")],
+            env=clean | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
+        return done.returncode, done.stdout
+
+    def tuning(self, **variables):
+        code, output = self.run_it("tune", "--tune=quick", **variables)
+        self.assertEqual(code, 0, output)
+        latest = self.folder / "out" / "latest"
+        report = json.loads((latest / "report.json").read_text())
+        self.check_schema(report)
+        self.assertEqual(list(self.folder.glob("p5bench-tuner-*")), [], "the table that was being confirmed is left")
+        tuning = report["tuning"]
+        self.assertIn(tuning["outcome"], ("settings", "nothing", "refused"))
+        for name in tuning["files"]:
+            self.assertTrue((latest / name).exists(), name)
+        subprocess.run(["bash", "-euc", '. "$0"', str(latest / "nccl.env.sh")], check=True)
+        return tuning
+
+    def check_schema(self, report):
+        try:
+            import jsonschema
+        except ImportError:
+            return
+        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(report)
+
+    def settings_of(self, tuning):
+        return {row["setting"] for row in tuning["rows"]} | {c["winner"] for c in tuning["cells"] if c["believed"]}
+
+    def test_every_size_is_searched_and_judged(self):
+        tuning = self.tuning()
+        self.assertEqual({(c["collective"], c["bytes"]) for c in tuning["cells"]},
+                         {(name, size) for name in ("all_reduce", "all_gather") for size in (65536, 1 << 20)})
+        self.assertTrue(all(c["samples"] > 0 and c["because"] for c in tuning["cells"]))
+        self.assertEqual(tuning["failures"], [])
+
+    def test_a_setting_that_gives_wrong_data_is_written_down_and_never_wins(self):
+        tuning = self.tuning(P5BENCH_FAKE="wrong:rank=1:operation=1+:what=bit:setting=tree/ll")
+        self.assertTrue(tuning["failures"])
+        self.assertTrue(all(f["wrong_data"] and f["setting"].split("/")[:2] == ["tree", "ll"] for f in tuning["failures"]), tuning["failures"])
+        self.assertFalse([s for s in self.settings_of(tuning) if s.split("/")[:2] == ["tree", "ll"]])
+
+    def test_wrong_data_without_any_setting_is_the_machines_fault(self):
+        code, output = self.run_it("tune", "--tune=quick", P5BENCH_FAKE="wrong:rank=1:operation=1+:what=bit")
+        self.assertEqual(code, 11, output)
+        tuning = json.loads((self.folder / "out" / "latest" / "report.json").read_text())["tuning"]
+        self.assertIn("default", {f["setting"] for f in tuning["failures"] if f["wrong_data"]})
+        self.assertEqual(tuning["rows"], [])
+
+    def test_a_setting_that_crashes_or_hangs_costs_new_workers_and_the_search_goes_on(self):
+        for fault in ("crash", "hang"):
+            tuning = self.tuning(P5BENCH_FAKE=f"{fault}:rank=1:operation=1+:setting=tree/ll")
+            self.assertTrue(tuning["failures"])
+            self.assertTrue(all(f["setting"].startswith("tree/ll") and not f["wrong_data"] for f in tuning["failures"]), tuning["failures"])
+            self.assertEqual(len(tuning["cells"]), 4)
+            self.assertFalse([s for s in self.settings_of(tuning) if s in ("tree/ll",) or s.startswith("tree/ll/")])
+
+    def test_what_the_operator_set_is_never_contradicted(self):
+        tuning = self.tuning(NCCL_ALGO="ring")
+        tried = {c["winner"] for c in tuning["cells"] if c["winner"]}
+        self.assertFalse([s for s in tried if not s.startswith("ring/")])
+        self.assertFalse([f for f in tuning["failures"] if not f["setting"].startswith("ring/")])
+
+    def test_ranks_with_different_files_are_refused_before_anything_runs(self):
+        for rank in (0, 1):
+            (self.folder / f"{rank}.csv").write_text(f"format,1\nnccl,{rank}\n")
+        wrapper = self.folder / "per-rank"
+        wrapper.write_text(PER_RANK.format(self.folder))
+        wrapper.chmod(0o755)
+        code, output = self.run_it("run", "--tune=off", before=[str(wrapper)])
+        self.assertEqual(code, 13, output)
+        self.assertRegex(output, r"rank 1 has other tuning files than rank 0")
+        self.assertFalse((self.folder / "out").exists())
+
+
+if __name__ == "__main__":
+    skip_unless_built()
+    unittest.main(verbosity=2)
