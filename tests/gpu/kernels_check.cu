@@ -100,10 +100,11 @@ void check_guarded(cudaStream_t stream) {
   const DeviceMemory memory = make_device_memory(3 * 4096), found = make_device_memory(sizeof(Found));
   GuardedBuffers buffers = layout;
   buffers.memory = static_cast<std::byte*>(memory.get());
-  check(cudaMemset(memory.get(), 0, 3 * 4096), "cudaMemset");
+  check(cudaMemsetAsync(memory.get(), 0, 3 * 4096, stream), "cudaMemsetAsync");
   fill_guards(stream, buffers);
   for (const bool spoilt : {false, true}) {
     const Found none;
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     check(cudaMemcpy(found.get(), &none, sizeof none, cudaMemcpyHostToDevice), "cudaMemcpy");
     if (spoilt) check(cudaMemsetAsync(buffers.memory + 4096 + 511, 1, 1, stream), "cudaMemsetAsync");
     check_guards(stream, buffers, static_cast<Found*>(found.get()));

@@ -1,0 +1,55 @@
+// What tuning found: the settings, what they bring with the files alone, and what was tried.
+
+function gain_text(gain) {
+  if (!gain) return NOT_AVAILABLE;
+  const interval = gain.ci95_share ? ` (${share(gain.ci95_share[0])} to ${share(gain.ci95_share[1])})` : "";
+  return `${share(gain.share)}${interval}`;
+}
+
+function confirmation_table(tuning) {
+  return simple_table("Confirmed in fresh processes", [
+    ["Operation", (c) => c.collective], ["Size", (c) => size(c.tuner_bytes), "number"],
+    ["Setting", (c) => c.setting ?? "default"],
+    ["Default \u00b5s", (c) => digits(c.gain?.default_us), "number"],
+    ["With the files \u00b5s", (c) => digits(c.gain?.tuned_us), "number"],
+    ["Time saved (95 %)", (c) => gain_text(c.gain), "number"], ["Verdict", (c) => c.verdict, "sentence"],
+  ], tuning.confirmations);
+}
+
+function search_table(tuning) {
+  return simple_table("The search", [
+    ["Operation", (c) => c.collective], ["Size", (c) => size(c.bytes), "number"],
+    ["Settings tried", (c) => String(c.candidates), "number"], ["Samples", (c) => String(c.samples), "number"],
+    ["Fastest", (c) => c.winner ?? "default"], ["Time saved", (c) => gain_text(c.gain), "number"],
+    ["Why", (c) => c.because, "sentence"],
+  ], tuning.cells);
+}
+
+function failure_card(failure) {
+  return card("warning", failure.wrong_data ? "wrong data" : "failed",
+    `${failure.collective} ${size(failure.bytes)} with ${failure.setting}`, [["", failure.because]]);
+}
+
+function draw_tuning(report, section) {
+  const tuning = report.tuning;
+  section.hidden = !tuning;
+  if (!tuning) return;
+  section.append(element("p", {}, tuning.because));
+  if (tuning.rows.length > 0) {
+    section.append(simple_table("Settings", [
+      ["Operation", (r) => r.collective], ["From", (r) => size(r.from), "number"], ["To", (r) => size(r.to), "number"],
+      ["Setting", (r) => r.setting],
+    ], tuning.rows));
+  }
+  if (tuning.confirmations.length > 0) {
+    section.append(element("h3", {}, "With the files alone, in fresh processes"), confirmation_table(tuning));
+  }
+  for (const refusal of tuning.refusals) section.append(element("p", {class: "quiet"}, refusal));
+  if (tuning.failures.length > 0) {
+    section.append(element("ul", {class: "cards"}, ...tuning.failures.map(failure_card)));
+  }
+  if (tuning.cells.length > 0) {
+    section.append(element("details", {}, element("summary", {}, `The search, ${plural(tuning.cells.length, "size")}`),
+      search_table(tuning)));
+  }
+}
