@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, PATIENCE_S, PROGRAM, main, mpirun, wait_for  # noqa: E402
+from program import Folder, PATIENCE_S, PROGRAM, main, mpirun, read_report, wait_for  # noqa: E402
 
 # Long enough that it has to be ended from outside.
 ENDLESS = ["--budget", "10min", "--max", "1MiB", "--collectives", "all_reduce,all_gather", "--type", "all", "--op", "all",
@@ -27,7 +27,7 @@ class Verified(Folder):
     def measure(self, ranks, *arguments):
         done = self.run_it("--quiet", "--budget", "150s", "--out", "out", *arguments, ranks=ranks)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
-        report = self.report()
+        report = read_report(self.folder / "out" / "latest" / "report.json")
         self.assertEqual((report["status"], report["exit_code"], report["run"]["ranks"]), ("complete", 0, ranks))
         for measurement in report["measurements"]:
             self.assertEqual((measurement["outcome"], measurement["wrong_elements"], measurement["because"]),

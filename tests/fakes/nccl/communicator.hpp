@@ -40,7 +40,7 @@ struct Operation {
 struct Form {
   int function = -1;      // as ncclFunc_t counts; -1: no tuner is asked
   const char* name = "";  // in the log
-  bool reduces = false, rooted = false;
+  bool reduces = false;
   bool wide_input = false, wide_output = false;  // as many times the count as there are ranks
 };
 const Form& form_of(Operation::Kind kind);

@@ -17,14 +17,13 @@ struct Label {
   std::uint32_t kind = 0;
   std::uint32_t type = 0;
   std::uint32_t reduction = 0;
-  std::uint32_t root = 0;
   std::uint32_t nothing = 0;  // no bytes follow, and the receiver leaves its buffer alone
   std::uint64_t bytes = 0;
   std::uint64_t choice = 0;  // of algorithm, protocol and so on; ranks that choose differently would hang or worse
 
   bool matches(const Label& other) const {
-    return kind == other.kind && type == other.type && reduction == other.reduction && root == other.root &&
-           bytes == other.bytes && choice == other.choice;
+    return kind == other.kind && type == other.type && reduction == other.reduction && bytes == other.bytes &&
+           choice == other.choice;
   }
 };
 
@@ -36,7 +35,6 @@ Label label_of(const Operation& operation, std::uint64_t bytes) {
   label.kind = static_cast<std::uint32_t>(operation.pairwise() ? Operation::Kind::send : operation.kind);
   if (!operation.pairwise()) label.type = static_cast<std::uint32_t>(operation.type);
   if (form_of(operation.kind).reduces) label.reduction = static_cast<std::uint32_t>(operation.reduction);
-  if (form_of(operation.kind).rooted) label.root = static_cast<std::uint32_t>(operation.peer);
   label.bytes = bytes;
   label.choice = operation.choice;
   return label;
@@ -63,8 +61,8 @@ const Form& form_of(Operation::Kind kind) {
       {.function = all_reduce_function, .name = "AllReduce", .reduces = true},
       {.function = all_gather_function, .name = "AllGather", .wide_output = true},
       {.function = reduce_scatter_function, .name = "ReduceScatter", .reduces = true, .wide_input = true},
-      {.function = broadcast_function, .name = "Broadcast", .rooted = true},
-      {.function = reduce_function, .name = "Reduce", .reduces = true, .rooted = true},
+      {.function = broadcast_function, .name = "Broadcast"},
+      {.function = reduce_function, .name = "Reduce", .reduces = true},
       {},
       {},
   };
