@@ -163,11 +163,12 @@ void add_how(CLI::App& app, Texts& texts, Options& o) {
            [&](const std::string& t) { o.seed = whole_number<std::uint64_t>(t, 0, ~std::uint64_t{0}); })
       ->group(group);
   texts
-      .add(app, "--tune", "search for better NCCL settings after the run: off; default off", "WHAT",
+      .add(app, "--tune",
+           "search for faster NCCL settings after the run: off, quick (some 20 s) or full (some 3 min); default quick, "
+           "on GPUs only",
+           "WHAT",
            [&](const std::string& t) {
-             one_of("tuning", t, {"off", "quick", "full"});
-             if (t != "off")
-               throw UsageError(fmt::format("'{}' needs the tuner, which this version does not have yet; use off", t));
+             o.tune = one_of("tuning", t, {"off", "quick", "full"});
            })
       ->group(group);
 }
@@ -229,8 +230,14 @@ void add_output(CLI::App& app, Texts& texts, Options& o) {
   app.add_flag("--quiet", o.quiet, "print no progress and no table, only the verdict")->group(group);
 }
 
+// Commands that take the options of a run.
+bool measures(const std::string& command) { return command == "run" || command == "tune" || command == "plan"; }
+
 void check_together(const Options& o) {
   const bool sim = o.backend == "sim";
+  if (o.command == "tune" && (sim || o.backend == "mpi"))
+    throw UsageError(fmt::format("tune finds settings for NCCL: --backend {} has none", o.backend));
+  if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tune off does nothing; leave one out");
   if (!o.faults.empty() && !sim) throw UsageError("--fault simulates: it needs --backend sim");
   if (o.nodes != 1 && !sim)
     throw UsageError(fmt::format(
@@ -304,6 +311,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   add_where(app, texts, o);
   add_output(app, texts, o);
   app.add_subcommand("run", "measure, judge and report (the default)")->fallthrough();
+  app.add_subcommand("tune", "search for faster NCCL settings, with proof; measures nothing else")->fallthrough();
   app.add_subcommand("plan", "what a run would do: cases, memory, time; measures nothing")->fallthrough();
   CLI::App* list = app.add_subcommand("list", "what there is: " + join(list_kinds));
   texts
@@ -318,8 +326,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    // run and plan take the options of the program itself.
-    const bool own = !chosen.empty() && chosen.front()->get_name() != "run" && chosen.front()->get_name() != "plan";
+    const bool own = !chosen.empty() && !measures(chosen.front()->get_name());
     parsed.early = EarlyText{own ? chosen.front()->help() : app.help()};
     return parsed;
   } catch (const CLI::CallForVersion&) {
@@ -330,7 +337,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   }
   for (const CLI::App* chosen : app.get_subcommands()) o.command = chosen->get_name();
   texts.take_all();
-  if (o.command == "run" || o.command == "plan") check_together(o);
+  if (measures(o.command)) check_together(o);
   return parsed;
 }
 

@@ -12,7 +12,7 @@
 namespace p5 {
 
 struct Options {
-  std::string command = "run";  // run, plan, list, report
+  std::string command = "run";  // run, tune, plan, list, report
 
   // The measuring commands
   std::string backend = "auto";
@@ -40,6 +40,7 @@ struct Options {
   bool quiet = false;
   bool environment_of_rank0 = true;  // --env rank0: workers get rank 0's NCCL variables; local: each its own
   bool allow_shared_gpu = false;
+  std::string tune;  // off, quick, full; "": quick in a run, full in tune. Without effect where nothing can be tuned
 
   std::string list_what;    // list
   std::string report_file;  // report

@@ -117,6 +117,26 @@ std::string verdict_line(const Report& report) {
   return line + "\n";
 }
 
+// What tuning found: the sizes that gain and what brings it, the whole table stands in the report.
+std::string tuning_lines(const Report& report) {
+  if (!report.tuning) return "";
+  const Tuning& tuning = *report.tuning;
+  std::string text = fmt::format("Tuning ({}, {:.0f} s): {}\n", tuning.mode, tuning.wall_s, tuning.because);
+  for (const TuningRow& row : tuning.rows)
+    text += fmt::format("  {} {} to {}: {}\n", row.collective, to_text(Bytes{row.from}), to_text(Bytes{row.to}),
+                        row.setting);
+  for (const TuningConfirmation& cell : tuning.confirmations)
+    if (cell.setting && cell.gain)
+      text += fmt::format(
+          "  {} {}: {:.2f} -> {:.2f} us, {:.1f} % faster{}\n", cell.collective, to_text(Bytes{cell.tuner_bytes}),
+          1e6 * cell.gain->default_s, 1e6 * cell.gain->tuned_s, 100 * cell.gain->share,
+          cell.gain->interval
+              ? fmt::format(" ({:.1f} to {:.1f})", 100 * cell.gain->interval->low, 100 * cell.gain->interval->high)
+              : "");
+  for (const std::string& refusal : tuning.refusals) text += fmt::format("  {}\n", refusal);
+  return text;
+}
+
 }  // namespace
 
 std::string render_console(const Report& report) {
@@ -133,7 +153,7 @@ std::string render_console(const Report& report) {
   for (const topo::Limit& limit : report.limits)
     text += fmt::format("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                         limit.because);
-  return text + verdict_line(report) + reasons(report);
+  return text + tuning_lines(report) + verdict_line(report) + reasons(report);
 }
 
 }  // namespace p5::reports

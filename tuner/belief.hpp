@@ -3,7 +3,7 @@
 //
 // A winner of the race was chosen among many for how it looked there, so the race proves nothing: it is judged on the
 // blocks that repeat it later. It has to
-//   - gain at least 3 %, and at least 3 times the noise of the cell, in the race and again in the repetition;
+//   - gain at least 3 %, and at least 3 standard errors of the gain, in the race and again in the repetition;
 //   - have a 95 % interval of the median that does not touch the default's, in the repetition;
 //   - not have a tail (the largest quantile that the samples allow) more than 5 % above the default's;
 //   - win against the default of the same block in so many blocks of the repetition that chance would bring that about

@@ -66,7 +66,7 @@ std::vector<Setting> full_grid(const Cell& cell, std::span<const Offer> offers, 
       if (!rules.chunks || offer.setting.chunk == 0) continue;
       for (const std::uint64_t chunk : {offer.setting.chunk / 2, offer.setting.chunk * 2}) {
         setting.chunk = chunk;
-        grid.push_back(setting);
+        if (chunk >= least_chunk) grid.push_back(setting);
       }
     }
   return grid;
@@ -100,7 +100,7 @@ std::vector<Setting> chunk_neighbours(const Setting& setting, std::span<const Of
   for (const std::uint64_t chunk : {base / 2, base * 2}) {
     Setting next = setting;
     next.chunk = chunk;
-    add_new(found, next, tried);
+    if (chunk >= least_chunk) add_new(found, next, tried);
   }
   return found;
 }

@@ -92,14 +92,55 @@ std::vector<Row> good_parts(const Row& row, const std::vector<Confirmation>& all
   return parts;
 }
 
-bool saves(const Row& row, const std::vector<Confirmation>& all) {
+double log_distance(double a, double b) { return std::abs(std::log2(a) - std::log2(b)); }
+double middle_of(const Row& row) { return std::sqrt(static_cast<double>(row.from) * static_cast<double>(row.to)); }
+
+// How much the default's median differs from one fresh process to the next, relative, as a standard deviation: over the
+// sizes of the function nearest to `bytes`, inside rows or not, since the default knows no rows. What all sizes of a
+// process have in common counts too, so differences are taken from 0. Null where the default was measured in one
+// process only.
+std::optional<double> launch_noise(const std::vector<Confirmation>& all, Function function, double bytes) {
+  constexpr std::size_t neighbours = 10;
+  std::vector<const Confirmation*> sizes;
+  for (const Confirmation& size : all)
+    if (size.function == function && size.tuner_bytes > 0) sizes.push_back(&size);
+  std::ranges::stable_sort(
+      sizes, {}, [&](const Confirmation* size) { return log_distance(static_cast<double>(size->tuner_bytes), bytes); });
+  sizes.resize(std::min(sizes.size(), neighbours));
+  std::vector<double> differences;
+  for (const Confirmation* size : sizes)
+    for (std::size_t i = 0; i + 1 < size->standard.size(); ++i)
+      if (!size->standard[i].empty() && !size->standard[i + 1].empty())
+        differences.push_back(std::abs(std::log(median(size->standard[i + 1]) / median(size->standard[i]))));
+  if (differences.empty()) return std::nullopt;
+  return 1.4826 * median(differences) / std::sqrt(2);
+}
+
+// What the mean of `sizes` sizes may differ by for no reason but launches: 3.5 standard errors of a difference
+// between processes, repeated as often as it was.
+double by_chance(double noise, std::size_t repeated, std::size_t sizes) {
+  return 3.5 * noise * std::sqrt(2.0 / static_cast<double>(std::max<std::size_t>(1, repeated))) /
+         std::sqrt(static_cast<double>(std::max<std::size_t>(1, sizes)));
+}
+
+// Why the row is not kept, "" if it is.
+std::string objection(const Row& row, const std::vector<Confirmation>& all) {
   std::vector<double> shares;
-  int always = 0;
+  std::size_t always = 0, repeated = 0;
   for (const Confirmation* size : within(all, row)) {
     shares.push_back(gain_of(*size)->share);
+    repeated = repetitions(*size).size();
     always += std::ranges::all_of(repetitions(*size), [](double share) { return share > 0; }) ? 1 : 0;
   }
-  return !shares.empty() && median(shares) >= least_saving && 2 * always >= static_cast<int>(shares.size());
+  const std::optional<double> noise = launch_noise(all, row.function, middle_of(row));
+  if (!noise) return "was compared with a single process of the default";
+  const double saved = median(shares), needed = by_chance(*noise, repeated, shares.size());
+  if (saved < least_saving || 2 * always < shares.size())
+    return fmt::format("saved nothing in fresh processes ({:.1f} %)", 100 * saved);
+  if (saved < needed)
+    return fmt::format("saved {:.1f} % in fresh processes, which differ by up to {:.1f} % among themselves",
+                       100 * saved, 100 * needed);
+  return "";
 }
 
 // The time of the size nearest the middle, measured with the files.
@@ -136,18 +177,24 @@ ConfirmedCell cell_of(const Confirmation& size, const Table& tried, const Table&
   return cell;
 }
 
-// Where the table says nothing the files must change nothing, at least not by more than launches differ among
+// Where the table says nothing the files must change nothing, at least not by more than processes differ among
 // themselves: judged over all such sizes, because one alone may be unlucky.
 std::optional<std::string> harm_outside(const Table& table, const std::vector<Confirmation>& all,
                                         const RowRules& rules) {
-  std::vector<double> shares;
-  for (const Confirmation& size : all)
-    if (!find_row(table, size.function, size.tuner_bytes) && size.failure.empty() && measured(size)) {
-      const double floor = rules.tolerated_s / median(together(size.standard));
-      const double share = gain_of(size)->share;
-      shares.push_back(share < 0 && -share <= floor ? 0 : share);
-    }
-  if (shares.empty() || median(shares) >= -2 * rules.tolerated_loss) return std::nullopt;
+  std::vector<double> shares, noises;
+  std::size_t repeated = 0;
+  for (const Confirmation& size : all) {
+    if (find_row(table, size.function, size.tuner_bytes) || !size.failure.empty() || !measured(size)) continue;
+    const double floor = rules.tolerated_s / median(together(size.standard));
+    const double share = gain_of(size)->share;
+    shares.push_back(share < 0 && -share <= floor ? 0 : share);
+    repeated = repetitions(size).size();
+    if (const auto noise = launch_noise(all, size.function, static_cast<double>(size.tuner_bytes)))
+      noises.push_back(*noise);
+  }
+  if (shares.empty()) return std::nullopt;
+  const double chance = noises.empty() ? 0 : by_chance(median(noises), repeated, shares.size());
+  if (median(shares) >= -2 * rules.tolerated_loss - chance) return std::nullopt;
   return fmt::format(
       "all rows: with the files loaded the sizes that they leave alone take {:.1f} % longer (median of {})",
       -100 * median(shares), shares.size());
@@ -173,12 +220,12 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, cons
       const std::vector<Row> parts = good_parts(row, all, rules, result.dropped);
       if (within(all, row).empty()) result.dropped.push_back(name_of_row(row) + " was not measured");
       for (Row part : parts) {
-        if (saves(part, all)) {
-          part.microseconds = microseconds_of(part, all);
-          result.table.rows.push_back(part);
-        } else {
-          result.dropped.push_back(name_of_row(part) + " saved nothing in fresh processes");
+        if (const std::string why = objection(part, all); !why.empty()) {
+          result.dropped.push_back(name_of_row(part) + " " + why);
+          continue;
         }
+        part.microseconds = microseconds_of(part, all);
+        result.table.rows.push_back(part);
       }
     }
   }

@@ -33,9 +33,11 @@ struct Confirmed {
 
 // Drops what did not hold up with the files alone in fresh processes. At each size inside a row the files must not lose
 // (more than tolerated) in any repetition; else the row is split around it, and sizes between there and the next good
-// one go too. What is left of a row must still save something at the sizes measured: 2 % in the median, faster in every
-// repetition at half of the sizes. Sizes outside all rows are judged too: files that slow down what they do not name
-// are refused altogether.
+// one go too. What is left of a row must still save something at the sizes measured: 2 % in the median, in every
+// repetition at half of the sizes, and more than 3.5 standard errors of what the default alone differs by between its
+// processes (3.5 and not 2, because rows were chosen for looking good in one process, and there are several). So the
+// default has to be measured in two processes at least. Sizes outside all rows are judged too: files that slow down
+// what they do not name are refused.
 Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured, const RowRules& rules);
 
 }  // namespace p5::tuner

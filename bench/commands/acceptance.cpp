@@ -12,6 +12,7 @@
 
 #include "bench/commands/leader.hpp"
 #include "bench/commands/recorder.hpp"
+#include "bench/commands/tuning.hpp"
 #include "topo/finding.hpp"
 
 namespace p5 {
@@ -104,6 +105,36 @@ class Silent final : public Observer {
   void case_finished(const Measurement&) override {}
 };
 
+std::string tuning_mode(const Options& options) {
+  if (!options.tune.empty()) return options.tune;
+  return options.command == "tune" ? "full" : "quick";
+}
+
+// Only where there is something to tune, and only what is sound.
+void tune_if_wanted(World& world, const Options& options, const Machine& machine, std::uint64_t seed,
+                    const RunnerOptions& runner, Recorder* recorder) {
+  const std::string mode = tuning_mode(options);
+  if (mode == "off" || machine.backend_name != "nccl") return;
+  const std::string reason = from_leader(world, [&] { return recorder->reason_not_to_tune(); });
+  if (!reason.empty()) {
+    reports::Tuning refused;
+    refused.mode = mode;
+    refused.outcome = "refused";
+    refused.because = reason;
+    if (recorder) recorder->add_tuning(std::move(refused));
+    return;
+  }
+  TuningJob job{.mode = mode, .seed = seed, .runner = runner, .cluster = {}, .folder = {}};
+  if (recorder) {
+    job.cluster = cluster_name(options, machine);
+    job.folder = std::filesystem::absolute(recorder->folder()).string();
+  }
+  Tuned tuned = tune(world, options, machine, job);
+  if (!recorder) return;
+  for (const tuner::NamedFile& file : tuned.files) recorder->add_file(file.name, file.text);
+  recorder->add_tuning(std::move(tuned.report));
+}
+
 }  // namespace
 
 ExitCode run_acceptance(World& world, const Request& request, const WrapBackend& wrap) {
@@ -114,6 +145,7 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   if (wrap) machine.backend = wrap(std::move(machine.backend));
   const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
 
+  refuse_differing_tuning_files(world);
   std::optional<Recorder> recorder;
   const std::filesystem::path folder = from_leader(world, [&] {
     recorder.emplace(options, new_report(request, machine, plan, seed));
@@ -135,7 +167,9 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   runner.budget = {options.budget.count * (1 - finishing_share) - spent};
   Silent silent;
   try {
-    run_cases(world, *machine.backend, plan.cases, runner, recorder ? static_cast<Observer&>(*recorder) : silent);
+    if (options.command != "tune")
+      run_cases(world, *machine.backend, plan.cases, runner, recorder ? static_cast<Observer&>(*recorder) : silent);
+    tune_if_wanted(world, options, machine, seed, runner, recorder ? &*recorder : nullptr);
   } catch (const JobLost& lost) {
     leave_job(folder, world.participant(), lost.what(), recorder ? &*recorder : nullptr);
   }

@@ -13,8 +13,9 @@ namespace p5 {
 
 namespace {
 
-const std::array<Command, 4> table{{
+const std::array<Command, 5> table{{
     {"run", run_command},
+    {"tune", run_command},
     {"plan", plan_command},
     {"list", list_command},
     {"report", report_command},
@@ -30,7 +31,9 @@ namespace {
 std::optional<Options> real_run(const std::vector<std::string>& arguments) {
   try {
     const Parsed parsed = parse_options(arguments);
-    if (!parsed.early && parsed.options.command == "run" && parsed.options.backend != "sim") return parsed.options;
+    if (!parsed.early && (parsed.options.command == "run" || parsed.options.command == "tune") &&
+        parsed.options.backend != "sim")
+      return parsed.options;
   } catch (const UsageError&) {
   }
   return std::nullopt;

@@ -120,6 +120,22 @@ void Recorder::case_finished(const Measurement& m) {
   if (seconds_since(written_) > 2) write_reports(false);
 }
 
+std::string Recorder::reason_not_to_tune() {
+  const std::lock_guard lock(mutex_);
+  for (const reports::Result& result : report_.results) {
+    const Measurement& m = result.measurement;
+    if (m.outcome == Outcome::failed || m.wrong_elements > 0)
+      return fmt::format("{} {}: nobody tunes around a fault", describe(m.measured_case),
+                         m.wrong_elements > 0 ? "gave wrong data" : "failed");
+  }
+  return "";
+}
+
+void Recorder::add_tuning(reports::Tuning tuning) {
+  const std::lock_guard lock(mutex_);
+  report_.tuning = std::move(tuning);
+}
+
 ExitCode Recorder::finish() {
   const std::lock_guard lock(mutex_);
   if (ended_) return report_.exit_code;

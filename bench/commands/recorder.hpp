@@ -33,6 +33,10 @@ class Recorder final : public Observer {
   void case_started(const Case& c, int index, int count, Seconds left) override;
   void case_finished(const Measurement& m) override;
 
+  // Why nothing should be tuned after what was measured: "" when all is well.
+  std::string reason_not_to_tune();
+  void add_tuning(reports::Tuning tuning);
+
   // The plan was run to its end. Returns the exit code.
   ExitCode finish();
   // Something ends the run now; the case that was running failed of it. Safe from any thread, and after finish()

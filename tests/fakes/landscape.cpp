@@ -15,7 +15,7 @@
 // A sample: the true time, times
 //   lognormal noise of 2.5 % up to 64 KiB, 1 % up to 4 MiB, 0.4 % above, all scaled by 0.5 to 1.5 per landscape;
 //   an outlier in 1.5 % of the samples, 1.1 to 2 times as long;
-//   offsets that last for one launch: 0.8 % for each size, 0.4 % for each setting at each size;
+//   offsets that last for one launch: 0.8 % for each size, 0.4 % for each setting at each size (times `restless`);
 //   drift: up to 2 % in 5000 samples, either way, and a wave of up to 0.5 % with a period of 700 samples.
 // On flat landscapes all settings take as long as the default; where the default is best they take up to 10 % longer.
 #include "tests/fakes/landscape.hpp"
@@ -51,7 +51,8 @@ double base_noise(std::uint64_t bytes) {
 
 }  // namespace
 
-Landscape::Landscape(Terrain terrain, std::uint64_t seed) : terrain_(terrain), seed_(seed), random_(seed) {
+Landscape::Landscape(Terrain terrain, std::uint64_t seed, double restless)
+    : terrain_(terrain), seed_(seed), random_(seed), restless_(restless) {
   const auto set = [](Algorithm a, Protocol p) { return Setting{a, p, 0, 0}; };
   const Setting ring_ll = set(Algorithm::ring, Protocol::ll), ring_ll128 = set(Algorithm::ring, Protocol::ll128),
                 ring = set(Algorithm::ring, Protocol::simple), tree_ll = set(Algorithm::tree, Protocol::ll),
@@ -84,7 +85,7 @@ Landscape::Landscape(Terrain terrain, std::uint64_t seed) : terrain_(terrain), s
   noise_ = 0.5 + uniform(random_);
   drift_ = 0.04 * (uniform(random_) - 0.5);
   wave_ = 0.005 * uniform(random_);
-  bytes_per_channel_ = 32768 * std::exp2(2 * uniform(random_));
+  bytes_per_channel_ = 8192 * std::exp2(uniform(random_));
   launch();
 }
 
@@ -142,10 +143,10 @@ double Landscape::time(const Cell& cell, const Candidate& candidate) const {
 double Landscape::sample(const Cell& cell, const Candidate& candidate) {
   const double when = samples_++;
   double factor = normal(noise_ * base_noise(cell.tuner_bytes));
-  factor += 0.008 * fixed_normal(cell, {}, launch_) + drift_ * when / 5000;
+  factor += restless_ * 0.008 * fixed_normal(cell, {}, launch_) + drift_ * when / 5000;
   factor += wave_ * std::sin(2 * std::numbers::pi * when / 700);
   // The default is not a setting here: loading a table changes nothing else.
-  factor += 0.004 * fixed_normal(cell, candidate, launch_ + 1);
+  factor += restless_ * 0.004 * fixed_normal(cell, candidate, launch_ + 1);
   if (uniform(random_) < 0.015) factor += std::log(1.1 + 0.9 * uniform(random_));
   return time(cell, candidate) * std::exp(factor);
 }

@@ -14,7 +14,8 @@ enum class Terrain { one_node, two_nodes, many_nodes, flat, default_best };
 
 class Landscape {
  public:
-  Landscape(Terrain terrain, std::uint64_t seed);
+  // `restless`: how much more launches differ than usual.
+  Landscape(Terrain terrain, std::uint64_t seed, double restless = 1);
 
   // What NCCL would offer for a cell, with its predictions.
   std::vector<tuner::Offer> offers(const tuner::Cell& cell) const;
@@ -47,7 +48,7 @@ class Landscape {
   std::uint64_t seed_ = 0, launch_ = 0;
   std::mt19937_64 random_;
   std::vector<Kind> all_reduce_, others_;
-  double noise_ = 1, drift_ = 0, wave_ = 0, bytes_per_channel_ = 0;
+  double restless_ = 1, noise_ = 1, drift_ = 0, wave_ = 0, bytes_per_channel_ = 0;
   int samples_ = 0;
 };
 

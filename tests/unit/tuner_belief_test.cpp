@@ -64,10 +64,18 @@ TEST(Belief, needs_three_percent_both_times) {
   EXPECT_THAT(verdict.because, HasSubstr("when repeated"));
 }
 
-TEST(Belief, needs_three_times_the_noise_of_the_default) {
+TEST(Belief, does_not_mind_what_slows_the_default_and_the_winner_alike) {
   Record cell = record(8, "ring/ll", 0.93, 0.93);
+  add_blocks(cell, Visit::baseline, 20, 1.1e-5, {});
   EXPECT_TRUE(verdict_of(cell).believed);
-  add_blocks(cell, Visit::baseline, 20, 1.1e-5, {});  // now its visits differ by 5 %
+}
+
+TEST(Belief, needs_three_standard_errors_of_the_gain) {
+  Record cell{{"all_reduce", 8, 8}, {}, setting("ring/ll"), {}};
+  add_blocks(cell, Visit::race, 5, 1e-5, {{"ring/ll", 0.93e-5}});
+  add_blocks(cell, Visit::repeat, 8, 1e-5, {{"ring/ll", 0.83e-5}});
+  EXPECT_TRUE(verdict_of(cell).believed) << verdict_of(cell).because;
+  add_blocks(cell, Visit::repeat, 8, 1e-5, {{"ring/ll", 1.03e-5}});  // half of the time it loses
   const CellVerdict verdict = verdict_of(cell);
   EXPECT_FALSE(verdict.believed);
   EXPECT_THAT(verdict.because, HasSubstr("noise"));
@@ -318,6 +326,23 @@ TEST(Confirmation, drops_a_row_that_saves_nothing_any_more) {
   const Confirmed confirmed = confirm(table(8, 8), {size(8, 0.99, 0.99)}, {});
   EXPECT_THAT(ranges(confirmed), IsEmpty());
   EXPECT_THAT(confirmed.dropped[0], HasSubstr("saved nothing"));
+}
+
+TEST(Confirmation, asks_for_more_than_processes_differ_by) {
+  Confirmation one = size(8, 0.95, 0.95);
+  EXPECT_THAT(ranges(confirm(table(8, 8), {one}, {})), ElementsAre("8-8"));
+  for (double& seconds : one.standard[1]) seconds *= 1.06;  // the default itself differs by 6 % from process to process
+  for (double& seconds : one.tuned[1]) seconds *= 1.06;
+  const Confirmed confirmed = confirm(table(8, 8), {one}, {});
+  EXPECT_THAT(ranges(confirmed), IsEmpty());
+  EXPECT_THAT(confirmed.dropped[0], HasSubstr("among themselves"));
+}
+
+TEST(Confirmation, needs_two_processes_of_the_default) {
+  Confirmation one = size(8, 0.8, 0.8);
+  one.standard.resize(1);
+  one.tuned.resize(1);
+  EXPECT_THAT(ranges(confirm(table(8, 8), {one}, {})), IsEmpty());
 }
 
 TEST(Confirmation, drops_what_failed_or_was_not_measured) {

@@ -76,8 +76,8 @@ void compare_with_everything(const Landscape& land, const std::vector<Task>& tas
   outcome.regret_of_default /= static_cast<double>(tasks.size());
 }
 
-Outcome tune(Terrain terrain, std::uint64_t seed) {
-  Landscape land(terrain, seed);
+Outcome tune(Terrain terrain, std::uint64_t seed, double restless) {
+  Landscape land(terrain, seed, restless);
   const std::vector<Task> tasks = tasks_on(land);
   SearchRules rules;
   rules.seed = seed;
@@ -110,10 +110,10 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-Totals tune_many(Terrain terrain, int count, std::uint64_t first_seed) {
+Totals tune_many(Terrain terrain, int count, std::uint64_t first_seed, double restless = 1) {
   Totals totals;
   for (int i = 0; i < count; ++i) {
-    const Outcome outcome = tune(terrain, first_seed + static_cast<std::uint64_t>(i));
+    const Outcome outcome = tune(terrain, first_seed + static_cast<std::uint64_t>(i), restless);
     totals.regrets.push_back(outcome.regret);
     totals.regrets_of_default.push_back(outcome.regret_of_default);
     totals.shares.push_back(static_cast<double>(outcome.samples) / outcome.exhaustive);
@@ -158,6 +158,13 @@ INSTANTIATE_TEST_SUITE_P(Tuner, Landscapes,
 TEST(FlatLandscapes, are_left_alone) {
   const Totals totals = tune_many(Terrain::flat, 100, 5000);
   print("flat", totals);
+  EXPECT_GE(totals.empty, 95);
+}
+
+// Settings differ by 1.2 % from launch to launch, so in one launch the best of forty is really faster by more than 3 %.
+TEST(FlatLandscapes, whose_launches_differ_much_are_left_alone) {
+  const Totals totals = tune_many(Terrain::flat, 100, 7000, 3);
+  print("restless", totals);
   EXPECT_GE(totals.empty, 95);
 }
 

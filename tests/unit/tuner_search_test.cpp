@@ -45,17 +45,17 @@ TEST(Candidates, never_are_what_nccl_marks_impossible) {
   EXPECT_THAT(texts(worthwhile(cell(8), offers, {}, {})), ElementsAre("ring/ll"));
 }
 
-TEST(Candidates, have_channels_where_each_has_32_KiB) {
-  EXPECT_THAT(channel_ladder(cell((128 << 10) - 1), {}, {}), IsEmpty());
-  EXPECT_THAT(channel_ladder(cell(128 << 10), {}, {}), ElementsAre(4));
-  EXPECT_THAT(channel_ladder(cell(1 << 20), {}, {}), ElementsAre(4, 8, 16, 24, 32));
+TEST(Candidates, have_channels_where_each_has_8_KiB) {
+  EXPECT_THAT(channel_ladder(cell((32 << 10) - 1), {}, {}), IsEmpty());
+  EXPECT_THAT(channel_ladder(cell(32 << 10), {}, {}), ElementsAre(4));
+  EXPECT_THAT(channel_ladder(cell(256 << 10), {}, {}), ElementsAre(4, 8, 16, 24, 32));
 }
 
 TEST(Candidates, differ_in_chunks_only_where_the_interface_sets_them) {
-  const std::vector<Offer> offers{{setting("ring/simple/0/1024"), 10}};
+  const std::vector<Offer> offers{{setting("ring/simple/0/8192"), 10}};
   EXPECT_THAT(texts(full_grid(cell(8), offers, {}, {})), ElementsAre("ring/simple"));
   EXPECT_THAT(texts(full_grid(cell(8), offers, {.chunks = true}, {})),
-              ElementsAre("ring/simple", "ring/simple/0/512", "ring/simple/0/2048"));
+              ElementsAre("ring/simple", "ring/simple/0/4096", "ring/simple/0/16384"));
 }
 
 TEST(Candidates, are_bound_by_the_operators_variables) {
@@ -217,12 +217,12 @@ TEST(Search, starts_with_the_winner_of_the_smaller_size) {
 }
 
 TEST(Search, tries_chunks_of_the_best) {
-  Machine machine{.factor = {{"ring/simple/0/2048", 0.7}}};
+  Machine machine{.factor = {{"ring/simple/0/16384", 0.7}}};
   SearchRules rules;
   rules.candidates.chunks = true;
-  const SearchResult result = run(machine, {{cell(8), {{setting("ring/simple/0/1024"), 10}}}}, rules);
+  const SearchResult result = run(machine, {{cell(8), {{setting("ring/simple/0/8192"), 10}}}}, rules);
   ASSERT_TRUE(result.records[0].winner);
-  EXPECT_EQ(to_text(*result.records[0].winner), "ring/simple/0/2048");
+  EXPECT_EQ(to_text(*result.records[0].winner), "ring/simple/0/16384");
 }
 
 TEST(Search, never_tries_again_what_failed_or_gave_wrong_data) {

@@ -1,0 +1,431 @@
+#include "bench/commands/tuning.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "bench/commands/gpus.hpp"
+#include "bench/commands/leader.hpp"
+#include "bench/commands/recorder.hpp"
+#include "bench/commands/tuning_report.hpp"
+#include "bench/error.hpp"
+#include "bench/trials.hpp"
+#include "tuner/knobs.hpp"
+
+extern char** environ;
+
+namespace p5 {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// What the two ways of tuning differ in.
+struct Extent {
+  std::vector<Bytes> small;  // sizes below `min`, where one behaves like the next
+  Bytes min, max;
+  Seconds search;    // wall time of measuring
+  Seconds burst;     // of one sample
+  int samples = 8;   // of one launch in the confirmation
+  int launches = 2;  // of each side in the confirmation
+};
+
+Extent extent_of(const std::string& mode) {
+  if (mode == "full") return {{}, Bytes{8}, GiB(1), {90}, {1e-3}, 12, 4};
+  return {{Bytes{8}, Bytes{128}, KiB(1)}, KiB(4), MiB(64), {6.5}, {0.5e-3}, 8, 2};
+}
+
+double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
+
+tuner::Environment own_environment() {
+  tuner::Environment variables;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    if (const std::size_t equals = text.find('='); equals != std::string::npos)
+      variables[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return variables;
+}
+
+// Of the job's collectives those that NCCL asks tuners about.
+std::vector<std::string> tunable(const Options& options) {
+  std::vector<std::string> names;
+  for (const std::string& name : options.collectives)
+    if (tuner::parse_function(name)) names.push_back(name);
+  return names;
+}
+
+// Cases of one round with the whole job, ordered by collective and size. All ranks make the same.
+std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed,
+                             const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes) {
+  Options what;
+  what.collectives = collectives;
+  what.sizes = sizes;
+  what.allow_shared_gpu = options.allow_shared_gpu;
+  std::vector<Case> cases = make_plan(what, job_facts(machine, seed), *machine.backend, machine.backend_name).cases;
+  std::ranges::sort(cases, [](const Case& a, const Case& b) {
+    return std::tuple(a.collective->name, a.bytes.count) < std::tuple(b.collective->name, b.bytes.count);
+  });
+  return cases;
+}
+
+std::vector<Bytes> sizes_between(Bytes min, Bytes max) {
+  std::vector<Bytes> sizes;
+  for (std::uint64_t size = min.count; size <= max.count; size *= 2) sizes.push_back({size});
+  return sizes;
+}
+
+// The sizes that this job measures within the extent.
+std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, const Extent& extent) {
+  Bytes most = extent.max;
+  // A rank keeps at least one input and one output; the library has its own buffers beside them.
+  if (machine.memory_of_rank) most = std::min(most, Bytes{machine.memory_of_rank->count / 4});
+  if (options.sizes.empty()) {
+    most = options.max_given ? std::min(most, options.max) : most;
+    std::vector<Bytes> sizes = extent.small;
+    std::ranges::move(sizes_between(extent.min, most), std::back_inserter(sizes));
+    std::erase_if(sizes, [&](Bytes size) { return size < options.min || size > most; });
+    return sizes;
+  }
+  std::vector<Bytes> sizes;
+  for (const Bytes size : options.sizes)
+    if (size >= extent.min && size <= most) sizes.push_back(size);
+  return sizes;
+}
+
+// NCCL counts for its tuners the whole message of the collectives that are measured here.
+tuner::Cell cell_of(const Case& c) {
+  return {.collective = std::string(c.collective->name), .bytes = c.bytes.count, .tuner_bytes = c.bytes.count};
+}
+
+tuner::Trial trial_of(const Trial& trial) {
+  constexpr std::array outcomes{tuner::Trial::Outcome::measured, tuner::Trial::Outcome::failed,
+                                tuner::Trial::Outcome::wrong_data, tuner::Trial::Outcome::skipped};
+  return {outcomes.at(static_cast<std::size_t>(trial.outcome)), trial.time.count, trial.because};
+}
+
+// ---- the leader's side of each stage, with the measuring given
+
+// What NCCL offers in each case; what failed or offered nothing is remarked.
+std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks) {
+  std::vector<tuner::Task> tasks;
+  for (std::size_t at = 0; at < trials.cases().size(); ++at) {
+    std::string problem;
+    tuner::Task task{cell_of(trials.cases()[at]), {}};
+    for (const Offer& offer : trials.offers({0, at}, problem))
+      if (const auto setting = tuner::parse_setting(offer.setting))
+        task.offers.push_back({*setting, offer.microseconds});
+    if (!problem.empty())
+      remarks.push_back(fmt::format("{} was left out: {}", describe(trials.cases()[at]), problem));
+    else if (!task.offers.empty())
+      tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks, const Extent& extent,
+                                const tuner::Constraints& constraints, std::uint64_t seed) {
+  const auto at_of = [&](const tuner::Cell& cell) {
+    const auto found = std::ranges::find_if(trials.cases(), [&](const Case& c) { return cell_of(c) == cell; });
+    return static_cast<std::size_t>(found - trials.cases().begin());
+  };
+  const tuner::MeasureBlock measure = [&](const tuner::Cell& cell, const std::vector<tuner::Candidate>& candidates,
+                                          int) {
+    std::vector<std::string> settings;
+    for (const tuner::Candidate& candidate : candidates)
+      settings.push_back(candidate.is_default() ? "" : tuner::to_text(*candidate.setting));
+    std::vector<tuner::Trial> outcomes;
+    for (const Trial& trial : trials.block({0, at_of(cell)}, settings, extent.burst))
+      outcomes.push_back(trial_of(trial));
+    return outcomes;
+  };
+  const auto start = Clock::now();
+  tuner::SearchRules rules;
+  rules.seed = seed;
+  return tuner::search(tasks, rules, constraints, measure, [&] { return extent.search.count - seconds_since(start); });
+}
+
+// A B A B: the default, then the files, each in processes of its own. Those of the first launch are fresh, but for the
+// default's where it has been measured before.
+std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent) {
+  constexpr std::size_t standard = 0, files = 1;
+  std::vector<tuner::Confirmation> measured;
+  for (const Case& c : trials.cases())
+    measured.push_back({*tuner::parse_function(c.collective->name), c.bytes.count, {}, {}, {}});
+  const std::vector<std::string> samples(static_cast<std::size_t>(extent.samples));
+  for (int launch = 0; launch < extent.launches; ++launch)
+    for (const std::size_t arm : {standard, files}) {
+      if (launch > 0) trials.restart(arm);
+      for (std::size_t at = 0; at < measured.size(); ++at) {
+        auto& launches = (arm == files ? measured[at].tuned : measured[at].standard).emplace_back();
+        for (const Trial& trial : trials.block({arm, at}, samples, extent.burst)) {
+          if (trial.outcome == Trial::Outcome::measured) launches.push_back(trial.time.count);
+          if (trial.outcome != Trial::Outcome::measured && arm == files) measured[at].failure = trial.because;
+        }
+      }
+    }
+  return measured;
+}
+
+// Different settings, in all cells together.
+int candidates_in(const tuner::SearchResult& found) {
+  int candidates = 0;
+  for (const tuner::Record& record : found.records) {
+    std::set<std::string> tried;
+    for (const tuner::Block& block : record.blocks)
+      for (const tuner::Candidate& candidate : block.candidates)
+        if (!candidate.is_default()) tried.insert(tuner::to_text(candidate));
+    candidates += static_cast<int>(tried.size());
+  }
+  return candidates;
+}
+
+// Runs `lead` at the leader with all others measuring; they are let go whatever happens.
+template <class Lead>
+void together(World& world, Trials& trials, Lead&& lead) {
+  if (!world.leads()) return trials.follow();
+  try {
+    lead();
+  } catch (...) {
+    trials.finish();
+    throw;
+  }
+  trials.finish();
+}
+
+// ---- the table on every host, for as long as it is being confirmed
+
+class TableOnHosts {
+ public:
+  TableOnHosts(World& world, const Machine& machine, const std::string& text) : world_(world) {
+    folder_ = world.broadcast(
+        world.leads()
+            ? (fs::temp_directory_path() / fmt::format("p5bench-tuner-{}-{}", ::getuid(), ::getpid())).string()
+            : "");
+    const auto& host_of_rank = machine.topology.host_of_rank;
+    const int me = world.participant();
+    const auto first = [&](int rank) {
+      return host_of_rank[static_cast<std::size_t>(rank)] == host_of_rank[static_cast<std::size_t>(me)];
+    };
+    int rank = 0;
+    while (!first(rank)) ++rank;
+    mine_ = rank == me;
+    std::string problem;
+    if (mine_) {
+      std::error_code error;
+      fs::create_directories(folder_, error);
+      std::ofstream(file()) << text;
+      if (!fs::exists(file(), error)) problem = fmt::format("'{}' cannot be written", file());
+    }
+    for (const std::string& each : split_gather(problem))
+      if (!each.empty()) throw EnvironmentError(each + "; set TMPDIR to a folder that every host has");
+  }
+  ~TableOnHosts() {
+    std::error_code error;
+    if (mine_) fs::remove_all(folder_, error);
+  }
+  TableOnHosts(const TableOnHosts&) = delete;
+  TableOnHosts& operator=(const TableOnHosts&) = delete;
+
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string file() const { return folder_ + "/nccl-tuner.csv"; }
+  // All ranks' words, on all ranks.
+  std::vector<std::string> split_gather(const std::string& mine) {
+    const std::vector<std::string> all = world_.gather(mine);
+    return nlohmann::json::parse(world_.broadcast(world_.leads() ? nlohmann::json(all).dump() : ""));
+  }
+
+  World& world_;
+  std::string folder_;
+  bool mine_ = false;
+};
+
+// What a message may show of a file.
+std::string first_line(const std::string& text) {
+  return text.empty() ? "none" : text.substr(0, std::min<std::size_t>(text.find('\n'), 120));
+}
+
+// ---- the phase
+
+class Tuning {
+ public:
+  Tuning(World& world, const Options& options, const Machine& machine, const TuningJob& job)
+      : world_(world),
+        options_(options),
+        machine_(machine),
+        extent_(extent_of(job.mode)),
+        seed_(job.seed),
+        runner_(job.runner),
+        constraints_(tuner::constraints_of(own_environment())) {
+    course_.mode = job.mode;
+    course_.seed = job.seed;
+    result_.cluster = job.cluster;
+    result_.date = utc_now();
+    result_.version = version();
+    result_.folder = job.folder;
+    result_.plugin = plugin();
+    result_.table.nccl_version = nccl_version();
+    result_.table.ranks = world.ranks();
+    result_.table.nodes = static_cast<int>(machine.topology.hosts.size());
+    for (const auto& [name, value] : machine.software)
+      if (name != "nccl.path") result_.valid_for.emplace_back(name, value);
+  }
+
+  Tuned run() {
+    const auto start = Clock::now();
+    search();
+    if (world_.broadcast(world_.leads() && !result_.table.rows.empty() ? "y" : "n") == "y") confirm();
+    course_.wall_s = seconds_since(start);
+    Tuned tuned;
+    if (!world_.leads()) return tuned;
+    tuned.files = tuner::tuning_files(result_);
+    tuned.lines = tuner::loading_lines(result_);
+    tuned.report = tuning_report(course_, result_, tuned.files);
+    return tuned;
+  }
+
+ private:
+  static std::string plugin() { return program_beside_this("libnccl-tuner-p5bench.so"); }
+  int nccl_version() const {
+    const auto found = machine_.software.find("nccl");
+    if (found == machine_.software.end()) return 0;
+    return tuner::nccl_version_of(found->second.substr(found->second.find(' ') + 1));
+  }
+
+  void search() {
+    const std::vector<std::string> collectives = tunable(options_);
+    const std::vector<Bytes> sizes = sizes_of(options_, machine_, extent_);
+    if (collectives.empty() || sizes.empty()) {
+      result_.nothing_because = "None of the measured collectives and sizes is one that a tuner is asked about.";
+      return;
+    }
+    const std::unique_ptr<Backend> workers = machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}});
+    Trials trials(world_, {workers.get()}, make_cases(options_, machine_, seed_, collectives, sizes), runner_);
+    together(world_, trials, [&] {
+      course_.remarks = constraints_.remarks;
+      const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
+      course_.search = search_with(trials, tasks, extent_, constraints_, seed_);
+      if (tasks.empty())
+        result_.nothing_because = "The library offers nothing to a tuner.";
+      else
+        believe();
+    });
+    workers->abandon();
+  }
+
+  void believe() {
+    course_.verdicts = tuner::judge(course_.search, {});
+    course_.drift = tuner::drift_of(course_.search, {});
+    result_.cells = static_cast<int>(course_.search.records.size());
+    result_.candidates_tried = candidates_in(course_.search);
+    if (course_.drift.refused)
+      result_.nothing_because = course_.drift.sentence;
+    else
+      result_.table.rows = tuner::rows_of(course_.search, course_.verdicts, {});
+  }
+
+  // All ranks need the sizes to make the same cases.
+  std::vector<std::pair<std::string, Bytes>> sizes_to_confirm() const {
+    std::set<std::pair<std::string, std::uint64_t>> sizes;
+    for (const tuner::Row& row : result_.table.rows)
+      for (const tuner::Record& record : course_.search.records)
+        if (record.cell.collective == tuner::name_of(row.function))
+          sizes.emplace(record.cell.collective, record.cell.tuner_bytes);
+    const auto element = static_cast<std::uint64_t>(size_of(DataType::float32));
+    for (const tuner::HeldOut& held :
+         tuner::held_out(result_.table.rows, element, element * static_cast<std::uint64_t>(world_.ranks())))
+      sizes.emplace(tuner::name_of(held.function), held.tuner_bytes);
+    std::vector<std::pair<std::string, Bytes>> all;
+    for (const auto& [collective, bytes] : sizes) all.emplace_back(collective, Bytes{bytes});
+    return all;
+  }
+
+  std::vector<Case> cases_to_confirm() {
+    nlohmann::json said = nlohmann::json::object();
+    if (world_.leads())
+      for (const auto& [collective, bytes] : sizes_to_confirm()) said[collective].push_back(bytes.count);
+    said = nlohmann::json::parse(world_.broadcast(said.dump()));
+    std::vector<Case> cases;
+    for (const auto& [collective, counts] : said.items()) {
+      std::vector<Bytes> sizes;
+      for (const std::uint64_t count : counts) sizes.push_back({count});
+      std::ranges::move(make_cases(options_, machine_, seed_, {collective}, sizes), std::back_inserter(cases));
+    }
+    return cases;
+  }
+
+  // Fresh workers that load nothing but the files, against the default in fresh workers too.
+  void confirm() {
+    const std::string csv = world_.broadcast(world_.leads() ? tuner::to_csv(result_.table, "being confirmed") : "");
+    const TableOnHosts table(world_, machine_, csv);
+    tuner::TuningResult trial = result_;
+    trial.folder = table.folder();
+    const tuner::Environment loading = nlohmann::json::parse(
+        world_.broadcast(world_.leads() ? nlohmann::json(tuner::variables_of(trial)).dump() : "{}"));
+    const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
+    Trials trials(world_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);
+    together(world_, trials, [&] {
+      course_.confirmed = tuner::confirm(result_.table, confirm_with(trials, extent_), {});
+      result_.table = course_.confirmed.table;
+      result_.gains = gain_lines(course_.confirmed);
+      if (result_.table.rows.empty())
+        result_.nothing_because = "No setting held up with the files alone in fresh processes.";
+    });
+    machine_.backend->abandon();
+    files->abandon();
+  }
+
+  World& world_;
+  const Options& options_;
+  const Machine& machine_;
+  Extent extent_;
+  std::uint64_t seed_;
+  RunnerOptions runner_;
+  tuner::Constraints constraints_;
+  tuner::TuningResult result_;
+  TuningCourse course_;
+};
+
+}  // namespace
+
+void refuse_differing_tuning_files(World& world) {
+  // Each rank's view: the names and the contents of the files that decide how it runs a call.
+  std::string mine;
+  for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"}) {
+    const char* const path = std::getenv(name);
+    if (!path || !*path) continue;
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    mine += fmt::format("{}={}: {}\n", name, path, text ? text.str() : "not readable");
+  }
+  const std::vector<std::string> all = world.gather(mine);
+  from_leader(world, [&]() -> std::string {
+    for (std::size_t rank = 1; rank < all.size(); ++rank)
+      if (all[rank] != all[0])
+        throw EnvironmentError(
+            fmt::format("rank {} has other tuning files than rank 0 ({}, against {}): ranks would decide differently, "
+                        "and hang. Put "
+                        "the same file on all nodes, or unset the variable",
+                        rank, first_line(all[rank]), first_line(all[0])));
+    return "";
+  });
+}
+
+Tuned tune(World& world, const Options& options, const Machine& machine, const TuningJob& job) {
+  return Tuning(world, options, machine, job).run();
+}
+
+}  // namespace p5

@@ -1,0 +1,36 @@
+// The tuning phase of a run: the tuner's decisions at the leader, measured on all ranks, and what comes of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/commands/machine.hpp"
+#include "bench/options.hpp"
+#include "bench/runner.hpp"
+#include "bench/world.hpp"
+#include "reports/tuning.hpp"
+#include "tuner/files.hpp"
+
+namespace p5 {
+
+struct Tuned {
+  reports::Tuning report;
+  std::vector<tuner::NamedFile> files;
+  std::vector<tuner::LoadingLine> lines;
+};
+
+struct TuningJob {
+  std::string mode;  // quick, full
+  std::uint64_t seed = 0;
+  RunnerOptions runner;
+  std::string cluster, folder;  // at the leader: for the files, and where they will lie
+};
+
+// On all ranks together. The result is complete at the leader only. The machine's backend has no workers afterwards.
+Tuned tune(World& world, const Options& options, const Machine& machine, const TuningJob& job);
+
+// Throws EnvironmentError on all ranks when the files that NCCL's variables name for its tuner differ between ranks:
+// then they would decide differently, and hang.
+void refuse_differing_tuning_files(World& world);
+
+}  // namespace p5
