@@ -11,6 +11,7 @@ std::string describe(const Case& c) {
   if (!c.pattern.empty()) text += " " + c.pattern;
   text += fmt::format(" {} {}", to_text(c.bytes), name_of(c.type));
   if (c.op) text += fmt::format(" {}", name_of(*c.op));
+  if (c.root) text += fmt::format(" root {}", *c.root);
   if (c.in_place) text += " in place";
   if (c.group != "world") text += " group " + c.group;
   return text;

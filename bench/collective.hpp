@@ -17,16 +17,22 @@ namespace p5 {
 struct Shape {
   std::uint64_t input_elements = 0;
   std::uint64_t output_elements = 0;
-  Bytes bytes;           // the message: what the algorithm bandwidth divides by time
-  Bytes bytes_per_rank;  // what one rank brings
+  // The message: what the algorithm bandwidth divides by time. Also what NCCL counts for tuners, of the collectives
+  // that it asks them about: the larger of one rank's input and output.
+  Bytes bytes;
+  Bytes bytes_per_rank;  // one rank's share where ranks share the message, else all of it
 };
 
 // The place of a rank in the group that performs the operation together.
 struct Member {
   int rank = 0;   // 0 .. ranks-1, within the group
   int ranks = 1;  // group size
-  int root = 0;
+  int root = 0;   // within the group
 };
+
+// The members before and behind a member in the ring of its group; one alone is both.
+constexpr int previous_in_ring(Member member) { return (member.rank + member.ranks - 1) % member.ranks; }
+constexpr int next_in_ring(Member member) { return (member.rank + 1) % member.ranks; }
 
 // A run of output elements that are copies of a rank's input, or the reduction over all ranks' inputs.
 struct Segment {
@@ -37,12 +43,25 @@ struct Segment {
   static constexpr int reduced = -1;
 };
 
+// In place, input and output lie in one buffer, as long as the longer of them, and begin at these elements of it.
+struct InPlaceOffset {
+  std::uint64_t input = 0, output = 0;
+};
+
+// How the message goes from rank to rank: what decides which part of a machine limits it, and how.
+enum class Route {
+  rings,       // through all ranks, over all NICs of a node: a node's traffic with others is about the message once
+  exchange,    // each rank with all others at once, each over its own NICs
+  neighbours,  // whole from one rank to one other, over that rank's own NICs
+};
+
 struct Collective {
   std::string_view name;
   std::string_view summary;
-  bool reduces = false;               // takes a reduction operation
-  bool rooted = false;                // takes a root
-  bool pairwise = false;              // performed by pairs of ranks, in rounds; the others by the whole group
+  bool reduces = false;   // takes a reduction operation
+  bool rooted = false;    // takes a root
+  bool pairwise = false;  // performed by pairs of ranks, in rounds; the others by the whole group
+  Route route = Route::rings;
   std::vector<std::string> patterns;  // kinds of traffic that are separate cases; empty: only one
 
   // Shape for a message of `size` bytes (all ranks' bytes; one rank's with per_rank) of `element` bytes each. Where
@@ -58,9 +77,21 @@ struct Collective {
   // Where the output of a member comes from; no segment where a member receives nothing.
   std::vector<Segment> (*result)(const Shape& shape, Member member, std::string_view pattern) = nullptr;
 
-  // In place, the input lies in the output buffer at this element. Null: the collective has no in-place form.
-  std::uint64_t (*in_place_offset)(const Shape& shape, Member member) = nullptr;
+  // Null: the collective has no in-place form. Those that have one have nccl-tests' (NCCL's documentation of each
+  // call).
+  InPlaceOffset (*in_place_offset)(const Shape& shape, Member member) = nullptr;
 };
+
+// all_to_all: the elements that a member sends to each. A group that is smaller than the case's largest divides the
+// same input among fewer.
+constexpr std::uint64_t block_elements(const Shape& shape, Member member) {
+  return shape.input_elements / static_cast<std::uint64_t>(member.ranks);
+}
+
+// Of the one buffer in place.
+constexpr std::uint64_t in_place_elements(const Shape& shape) {
+  return shape.input_elements > shape.output_elements ? shape.input_elements : shape.output_elements;
+}
 
 // All collectives, in the order in which they are listed.
 std::span<const Collective* const> collectives();
@@ -72,5 +103,10 @@ const Collective& find_collective(std::string_view name);
 extern const Collective p2p;
 extern const Collective all_reduce;
 extern const Collective all_gather;
+extern const Collective reduce_scatter;
+extern const Collective broadcast;
+extern const Collective reduce;
+extern const Collective all_to_all;
+extern const Collective send_recv;
 
 }  // namespace p5

@@ -10,7 +10,8 @@
 namespace p5 {
 
 namespace {
-constexpr std::array table{&p2p, &all_reduce, &all_gather};
+constexpr std::array table{&p2p,       &all_reduce, &all_gather, &reduce_scatter,
+                           &broadcast, &reduce,     &all_to_all, &send_recv};
 }
 
 std::span<const Collective* const> collectives() { return table; }

@@ -25,6 +25,11 @@ void fill_input(std::byte* memory, std::uint64_t elements, const Pattern& patter
   for (std::uint64_t i = 0; i < elements; ++i) data[i] = input_element<T>(pattern, rank, i);
 }
 
+// Of a buffer for outputs, where in place the input lies too.
+std::uint64_t output_elements(const Case& c) {
+  return c.in_place ? in_place_elements(c.shape) : c.shape.output_elements;
+}
+
 }  // namespace
 
 int slots_for(const Case& c, Bytes pool, int most) {
@@ -35,7 +40,7 @@ int slots_for(const Case& c, Bytes pool, int most) {
 
 Bytes host_memory(const Case& c, int slots) {
   const std::size_t input = rounded_up(c.shape.input_elements * size_of(c.type)) + 2 * guard_bytes;
-  const std::size_t output = rounded_up(c.shape.output_elements * size_of(c.type)) + 2 * guard_bytes;
+  const std::size_t output = rounded_up(output_elements(c) * size_of(c.type)) + 2 * guard_bytes;
   return {static_cast<std::uint64_t>(slots) * (c.in_place ? output : input + output)};
 }
 
@@ -43,7 +48,7 @@ HostBuffers::HostBuffers(const Case& c, int slots)
     : case_(c),
       slots_(slots),
       input_bytes_(c.shape.input_elements * size_of(c.type)),
-      output_bytes_(c.shape.output_elements * size_of(c.type)) {
+      output_bytes_(output_elements(c) * size_of(c.type)) {
   const auto allocate = [](std::size_t bytes) {
     Block block(static_cast<std::byte*>(std::aligned_alloc(guard_bytes, rounded_up(bytes) + 2 * guard_bytes)));
     if (!block) throw CaseError(fmt::format("out of memory for a buffer of {}", to_text(Bytes{bytes})));
@@ -58,10 +63,18 @@ HostBuffers::HostBuffers(const Case& c, int slots)
 
 std::byte* HostBuffers::input(int slot, const Place& place) const {
   if (!case_.in_place) return inputs_[static_cast<std::size_t>(slot)].get() + guard_bytes;
-  return output(slot) + case_.collective->in_place_offset(case_.shape, place.member) * size_of(case_.type);
+  return output_memory(slot) + case_.collective->in_place_offset(case_.shape, place.member).input * size_of(case_.type);
 }
 
-std::byte* HostBuffers::output(int slot) const { return outputs_[static_cast<std::size_t>(slot)].get() + guard_bytes; }
+std::byte* HostBuffers::output(int slot, const Place& place) const {
+  if (!case_.in_place) return output_memory(slot);
+  return output_memory(slot) +
+         case_.collective->in_place_offset(case_.shape, place.member).output * size_of(case_.type);
+}
+
+std::byte* HostBuffers::output_memory(int slot) const {
+  return outputs_[static_cast<std::size_t>(slot)].get() + guard_bytes;
+}
 
 void HostBuffers::fill(const Place& place, int round) {
   // Counted anew in each round: a rank that pauses in one fills less often than its next partner.
@@ -77,7 +90,7 @@ void HostBuffers::fill(const Place& place, int round) {
 
 void HostBuffers::poison_outputs() {
   for (int slot = 0; slot < slots_; ++slot)
-    std::memset(output(slot), std::to_integer<int>(poison_value), output_bytes_);
+    std::memset(output_memory(slot), std::to_integer<int>(poison_value), output_bytes_);
 }
 
 Verification HostBuffers::check(const Place& place, int first, int count) const {
@@ -85,7 +98,7 @@ Verification HostBuffers::check(const Place& place, int first, int count) const 
   const int rank_in_job = place.group[static_cast<std::size_t>(place.member.rank)];
   for (int i = 0; i < count; ++i) {
     const int slot = (first + i) % slots_;
-    check_output(case_, place, pattern_for(case_, place, round_, slot, fills_), output(slot), 0,
+    check_output(case_, place, pattern_for(case_, place, round_, slot, fills_), output(slot, place), 0,
                  case_.shape.output_elements, v);
   }
   for (const Block& block : inputs_) check_guards(block, input_bytes_, rank_in_job, v);

@@ -24,12 +24,12 @@ Bytes host_memory(const Case& c, int slots);
 
 class HostBuffers {
  public:
-  // In place, a slot has one buffer and the input lies in the output.
+  // In place, a slot has one buffer with both input and output in it.
   HostBuffers(const Case& c, int slots);
 
   int slots() const { return slots_; }
   std::byte* input(int slot, const Place& place) const;
-  std::byte* output(int slot) const;
+  std::byte* output(int slot, const Place& place) const;
 
   // New data for a round, different in each fill; outputs poisoned. All ranks of the group fill together.
   void fill(const Place& place, int round);
@@ -43,6 +43,7 @@ class HostBuffers {
   };
   using Block = std::unique_ptr<std::byte, Free>;
 
+  std::byte* output_memory(int slot) const;
   void check_guards(const Block& block, std::size_t bytes, int rank, Verification& v) const;
 
   Case case_;

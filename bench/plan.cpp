@@ -44,6 +44,15 @@ std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
   return sizes;
 }
 
+// The root counts within each group. The groups are looked at also where no collective uses them.
+void refuse_root_beyond_groups(const Options& options, const Round& groups) {
+  const std::size_t smallest = std::ranges::min_element(groups, {}, &Group::size)->size();
+  for (const std::string& name : options.collectives)
+    if (find_collective(name).rooted && static_cast<std::size_t>(options.root) >= smallest)
+      throw UsageError(fmt::format("--root {}: the smallest group of --group {} has ranks 0 to {}", options.root,
+                                   options.group, smallest - 1));
+}
+
 struct Maker {
   const Options& options;
   const JobFacts& job;
@@ -207,7 +216,7 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   const Bytes wanted = options.max_given ? options.max : default_max(backend_name);
   std::vector<Bytes> sizes = requested_sizes(options, wanted);
   refuse_beyond_reason(sizes, options.per_rank, maker.ranks());
-  make_groups(options.group, job.node_of_rank);  // refuses what is no group, also where no collective uses it
+  refuse_root_beyond_groups(options, make_groups(options.group, job.node_of_rank));
   maker.add_all(sizes);
   std::string misfit = maker.what_does_not_fit();
   const bool may_lower = options.sizes.empty() && !options.max_given;

@@ -13,7 +13,8 @@ namespace p5::reports {
 namespace {
 
 struct Bar {
-  std::string binding, collective, level, because;
+  std::string binding, level, because;
+  std::vector<std::string> collectives;
   Bytes from;
   double ok_from = 0;
 };
@@ -25,9 +26,9 @@ std::vector<Bar> read_bars() {
     const nlohmann::json bars_file = nlohmann::json::parse(file.text);
     for (const nlohmann::json& row : bars_file.at("bars"))
       bars.push_back({.binding = row.at("binding"),
-                      .collective = row.value("collective", ""),
                       .level = row.at("level"),
                       .because = row.at("because"),
+                      .collectives = row.at("collectives"),
                       .from = parse_bytes(row.at("from").get<std::string>()),
                       .ok_from = row.at("ok_from")});
   }
@@ -36,18 +37,16 @@ std::vector<Bar> read_bars() {
 
 // Of a message, what one rank has to move.
 Bytes part_of_rank(const Case& c) {
-  return c.collective->pairwise ? c.bytes : Bytes{c.bytes.count / static_cast<std::uint64_t>(c.ranks)};
+  return c.collective->route == Route::neighbours ? c.bytes
+                                                  : Bytes{c.bytes.count / static_cast<std::uint64_t>(c.ranks)};
 }
 
 const Bar* bar_for(const Case& c, const topo::Limit& limit) {
   static const std::vector<Bar> bars = read_bars();
   const Bar* best = nullptr;
   for (const Bar& bar : bars) {
-    // A bar for one collective stands instead of those for all.
-    const bool own = std::ranges::any_of(
-        bars, [&](const Bar& b) { return b.binding == bar.binding && b.collective == c.collective->name; });
     if (bar.binding != limit.binding || bar.level != topo::name_of(limit.level)) continue;
-    if (bar.collective != (own ? std::string(c.collective->name) : "")) continue;
+    if (std::ranges::find(bar.collectives, c.collective->name) == bar.collectives.end()) continue;
     if (part_of_rank(c) < bar.from || (best && bar.from < best->from)) continue;
     best = &bar;
   }
@@ -78,20 +77,34 @@ std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits,
   return share.rate < one->rate ? share : *one;
 }
 
+int ranks_on_node(const Case& c) { return (c.ranks + c.nodes - 1) / c.nodes; }
+
+// By the NICs of one rank. Of the n - 1 blocks that bus bandwidth counts, those for the own node pass none.
+topo::Limit exchange_limit(const Case& c, const topo::Limit& nics) {
+  const int on_node = ranks_on_node(c);
+  return scaled(nics, static_cast<double>(c.ranks - 1) / (c.ranks - on_node),
+                fmt::format("; {} of {} blocks leave the node", c.ranks - on_node, c.ranks - 1));
+}
+
 // A GPU's link into its node, and across nodes its NICs too: the slower binds.
 std::optional<topo::Limit> gpu_limit(const Case& c, const topo::Limits& limits) {
   const auto* link = find(limits, topo::gpu_link, topo::Level::achievable);
   if (c.nodes < 2) return link ? std::optional(*link) : std::nullopt;
-  const auto* nics = find(limits, c.collective->pairwise ? topo::gpu_nics : topo::node_nics, topo::Level::achievable);
+  const bool together = c.collective->route == Route::rings;
+  const auto* nics = find(limits, together ? topo::node_nics : topo::gpu_nics, topo::Level::achievable);
   if (!link || !nics) return std::nullopt;
-  return nics->rate < link->rate ? *nics : *link;
+  const topo::Limit between = c.collective->route == Route::exchange ? exchange_limit(c, *nics) : *nics;
+  return between.rate < link->rate ? between : *link;
 }
 
 std::optional<topo::Limit> limit_for(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
   if (c.backend != "mpi") return gpu_limit(c, limits);
   if (c.nodes < 2) return host_limit(c, limits, topology);
   const auto* nics = find(limits, topo::node_nics, topo::Level::wire);
-  return nics ? std::optional(*nics) : std::nullopt;
+  if (!nics) return std::nullopt;
+  if (c.collective->route != Route::exchange) return *nics;
+  const int sharing = ranks_on_node(c);
+  return exchange_limit(c, scaled(*nics, 1.0 / sharing, fmt::format("; shared by {} ranks", sharing)));
 }
 
 Verdict unknown(std::string because) {
@@ -115,13 +128,14 @@ Verdict measure_against(const Measurement& m, const topo::Limit& limit) {
   v.limit = limit.rate;
   v.binding = limit.binding;
   v.fraction = bus_bandwidth(c, {m.throughput->summary.median}).count / limit.rate.count;
-  if (c.collective->rooted || c.group != "world") {
-    v.because = "no bar for this collective and group";
+  if (c.group != "world") {
+    v.because = "no bar for this group";
     return v;
   }
   const Bar* bar = bar_for(c, limit);
   if (!bar) {
-    v.because = fmt::format("not judged: no bar for {} a rank against {}", to_text(part_of_rank(c)), limit.binding);
+    v.because = fmt::format("not judged: no bar for {} of {} a rank against {}", c.collective->name,
+                            to_text(part_of_rank(c)), limit.binding);
     return v;
   }
   v.grade = *v.fraction >= bar->ok_from ? Grade::ok : Grade::slow;

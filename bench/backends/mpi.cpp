@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "bench/backends/backends.hpp"
-#include "bench/backends/mpi_types.hpp"
+#include "bench/backends/mpi_operations.hpp"
 #include "bench/error.hpp"
 #include "bench/host_buffers.hpp"
 #include "bench/worlds/mpi_check.hpp"
@@ -29,77 +29,10 @@ int world_rank() {
   return rank;
 }
 
-// The operations of one case in one round, by pattern or collective.
-class Operations {
- public:
-  Operations(const Case& c, const HostBuffers& buffers, const Place& place, MPI_Comm group)
-      : case_(c), buffers_(buffers), place_(place), group_(group) {}
-
-  // `count` operations on consecutive slots from `first`, finished on this rank on return.
-  void run(int first, int count) {
-    if (case_.pattern == "ping_pong") return ping_pong(first, count);
-    if (case_.collective->pairwise) return messages(first, count);
-    for (int i = 0; i < count; ++i) collective((first + i) % buffers_.slots());
-  }
-
- private:
-  int peer() const { return place_.group[static_cast<std::size_t>(1 - place_.member.rank)]; }
-  bool source() const { return place_.member.rank == 0; }
-
-  // A window of messages, all posted before the first is waited for.
-  void messages(int first, int count) {
-    const mpi::Count elements(case_.shape.input_elements, case_.type);
-    std::vector<MPI_Request> requests;
-    const bool both = case_.pattern == "both_ways";
-    for (int i = 0; i < count; ++i) {
-      const int slot = (first + i) % buffers_.slots();
-      if (both || !source())
-        check(MPI_Irecv(buffers_.output(slot), elements.count(), elements.type(), peer(), slot, MPI_COMM_WORLD,
-                        &requests.emplace_back()));
-      if (both || source())
-        check(MPI_Isend(buffers_.input(slot, place_), elements.count(), elements.type(), peer(), slot, MPI_COMM_WORLD,
-                        &requests.emplace_back()));
-    }
-    check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
-  }
-
-  void ping_pong(int first, int count) {
-    const mpi::Count elements(case_.shape.input_elements, case_.type);
-    for (int i = 0; i < count; ++i) {
-      const int slot = (first + i) % buffers_.slots();
-      const auto send = [&] {
-        check(MPI_Send(buffers_.input(slot, place_), elements.count(), elements.type(), peer(), slot, MPI_COMM_WORLD));
-      };
-      const auto receive = [&] {
-        check(MPI_Recv(buffers_.output(slot), elements.count(), elements.type(), peer(), slot, MPI_COMM_WORLD,
-                       MPI_STATUS_IGNORE));
-      };
-      source() ? (send(), receive()) : (receive(), send());
-    }
-  }
-
-  void collective(int slot) {
-    if (case_.collective == &all_reduce) {
-      mpi::all_reduce(case_.in_place ? nullptr : buffers_.input(slot, place_), buffers_.output(slot),
-                      case_.shape.input_elements, case_.type, *case_.op, group_);
-    } else if (case_.collective == &all_gather) {
-      const mpi::Count elements(case_.shape.input_elements, case_.type);
-      check(MPI_Allgather(case_.in_place ? MPI_IN_PLACE : buffers_.input(slot, place_), elements.count(),
-                          elements.type(), buffers_.output(slot), elements.count(), elements.type(), group_));
-    } else {
-      throw CaseError("the mpi backend has no " + std::string(case_.collective->name));
-    }
-  }
-
-  const Case& case_;
-  const HostBuffers& buffers_;
-  const Place& place_;
-  MPI_Comm group_;
-};
-
 class MpiSession final : public Session {
  public:
-  explicit MpiSession(const Case& c) : case_(c), rank_(world_rank()), buffers_(c, slots_of(c)) {}
+  explicit MpiSession(const Case& c)
+      : case_(c), perform_(mpi::perform_for(c)), rank_(world_rank()), buffers_(c, slots_of(c)) {}
   ~MpiSession() override { leave(); }
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
@@ -109,7 +42,7 @@ class MpiSession final : public Session {
   void warm_up(int round, int operations, const std::string& setting) override {
     refuse_setting("mpi", setting);
     enter(round);
-    if (place_) operations_->run(0, operations);
+    if (place_) operate(0, operations);
   }
 
   Times sample(const SampleRequest& request) override {
@@ -122,7 +55,7 @@ class MpiSession final : public Session {
       if (request.poison_last && s + 1 == request.samples && place_ && !case_.in_place) buffers_.poison_outputs();
       check(MPI_Barrier(MPI_COMM_WORLD));
       const auto start = std::chrono::steady_clock::now();
-      if (place_) operations_->run(next_slot_, request.operations);
+      if (place_) operate(next_slot_, request.operations);
       const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       times.push_back(place_ ? elapsed / messages : std::numeric_limits<double>::quiet_NaN());
       last_slot_ = next_slot_;
@@ -137,7 +70,7 @@ class MpiSession final : public Session {
     if (!place_) return {};
     if (!case_.in_place) return buffers_.check(*place_, last_slot_, last_count_);
     buffers_.fill(*place_, round);
-    operations_->run(0, 1);
+    operate(0, 1);
     return buffers_.check(*place_, 0, 1);
   }
 
@@ -152,24 +85,23 @@ class MpiSession final : public Session {
       const int color = place_ ? place_->group.front() : MPI_UNDEFINED;
       check(MPI_Comm_split(MPI_COMM_WORLD, color, place_ ? place_->member.rank : 0, &group_));
     }
-    if (!place_) return;
-    buffers_.fill(*place_, round);
-    operations_.emplace(case_, buffers_, *place_, group_);
+    if (place_) buffers_.fill(*place_, round);
   }
 
   void leave() {
-    operations_.reset();
     if (group_ != MPI_COMM_NULL) MPI_Comm_free(&group_);
     round_ = -1;
   }
 
+  void operate(int first, int count) { perform_({case_, buffers_, *place_, group_}, first, count); }
+
   Case case_;
+  mpi::Perform perform_;
   int rank_ = 0;
   HostBuffers buffers_;
   int round_ = -1;
   std::optional<Place> place_;
   MPI_Comm group_ = MPI_COMM_NULL;
-  std::optional<Operations> operations_;
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
 };
 

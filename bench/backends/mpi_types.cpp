@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstring>
 #include <type_traits>
 
 #include "bench/worlds/mpi_check.hpp"
@@ -73,37 +75,26 @@ bool needs_own_op(DataType type, ReduceOp op) {
   return (type == DataType::int8 || type == DataType::uint8) && (op == ReduceOp::sum || op == ReduceOp::avg);
 }
 
-// Our operation where MPI's will not do, made once per call: cheap beside a collective, and nothing to free at the end.
-class OwnOp {
- public:
-  OwnOp(DataType type, ReduceOp op) { check(MPI_Op_create(function(type, op), /*commute=*/1, &op_)); }
-  ~OwnOp() { MPI_Op_free(&op_); }
-  OwnOp(const OwnOp&) = delete;
-  OwnOp& operator=(const OwnOp&) = delete;
-  MPI_Op get() const { return op_; }
+template <class T>
+MPI_User_function* own_function_for(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::prod:
+      return combine<T, ReduceOp::prod>;
+    case ReduceOp::min:
+      return combine<T, ReduceOp::min>;
+    case ReduceOp::max:
+      return combine<T, ReduceOp::max>;
+    case ReduceOp::sum:
+    case ReduceOp::avg:
+      break;
+  }
+  return combine<T, ReduceOp::sum>;
+}
 
- private:
-  template <class T>
-  static MPI_User_function* function_for(ReduceOp op) {
-    switch (op) {
-      case ReduceOp::prod:
-        return combine<T, ReduceOp::prod>;
-      case ReduceOp::min:
-        return combine<T, ReduceOp::min>;
-      case ReduceOp::max:
-        return combine<T, ReduceOp::max>;
-      case ReduceOp::sum:
-      case ReduceOp::avg:
-        break;
-    }
-    return combine<T, ReduceOp::sum>;
-  }
-  static MPI_User_function* function(DataType type, ReduceOp op) {
-    if (type == DataType::int8 || type == DataType::uint8) return combine<std::uint8_t, ReduceOp::sum>;
-    return type == DataType::float16 ? function_for<Float16>(op) : function_for<Bfloat16>(op);
-  }
-  MPI_Op op_ = MPI_OP_NULL;
-};
+MPI_User_function* own_function(DataType type, ReduceOp op) {
+  if (type == DataType::int8 || type == DataType::uint8) return combine<std::uint8_t, ReduceOp::sum>;
+  return type == DataType::float16 ? own_function_for<Float16>(op) : own_function_for<Bfloat16>(op);
+}
 
 MPI_Op built_in(ReduceOp op) {
   switch (op) {
@@ -135,21 +126,81 @@ void divide(void* memory, std::uint64_t elements, int ranks) {
   }
 }
 
-void reduce_pieces(const void* input, void* output, std::uint64_t elements, DataType type, MPI_Datatype base, MPI_Op op,
-                   MPI_Comm comm) {
-  constexpr std::uint64_t piece = std::uint64_t{1} << 30;
-  const std::size_t size = size_of(type);
-  for (std::uint64_t done = 0; done < elements; done += piece) {
-    const int count = static_cast<int>(std::min(piece, elements - done));
-    const void* const from = input ? static_cast<const std::byte*>(input) + done * size : MPI_IN_PLACE;
-    check(MPI_Allreduce(from, static_cast<std::byte*>(output) + done * size, count, base, op, comm));
+// MPI reduces no derived types, so that many elements are several calls.
+constexpr std::uint64_t largest_piece = std::uint64_t{1} << 30;
+
+// Calls perform(first, count) for consecutive pieces.
+template <class Perform>
+void each_piece(std::uint64_t elements, Perform&& perform) {
+  for (std::uint64_t first = 0; first < elements; first += largest_piece)
+    perform(first, static_cast<int>(std::min(largest_piece, elements - first)));
+}
+
+const std::byte* at(const void* memory, std::uint64_t element, DataType type) {
+  return static_cast<const std::byte*>(memory) + element * size_of(type);
+}
+std::byte* at(void* memory, std::uint64_t element, DataType type) {
+  return static_cast<std::byte*>(memory) + element * size_of(type);
+}
+
+int size_of_group(MPI_Comm comm) {
+  int ranks = 1;
+  check(MPI_Comm_size(comm, &ranks));
+  return ranks;
+}
+
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  check(MPI_Comm_rank(comm, &rank));
+  return rank;
+}
+
+// What MPI is told to reduce with. An operation of ours is made once per call: cheap beside a collective, and nothing
+// to free at the end.
+class Reduction {
+ public:
+  Reduction(DataType type, ReduceOp op)
+      : data_type_(type),
+        averages_(op == ReduceOp::avg),
+        type_(base_type(type, op == ReduceOp::sum || op == ReduceOp::prod)),
+        op_(built_in(op)),
+        own_(needs_own_op(type, op)) {
+    if (own_) check(MPI_Op_create(own_function(type, op), /*commute=*/1, &op_));
   }
+  ~Reduction() {
+    if (own_) MPI_Op_free(&op_);
+  }
+  Reduction(const Reduction&) = delete;
+  Reduction& operator=(const Reduction&) = delete;
+
+  MPI_Datatype type() const { return type_; }
+  MPI_Op op() const { return op_; }
+  // Sums to averages, where that is asked for.
+  void finish(void* output, std::uint64_t elements, int ranks) const {
+    if (averages_) with_type(data_type_, [&]<class T>() { divide<T>(output, elements, ranks); });
+  }
+
+ private:
+  DataType data_type_;
+  bool averages_;
+  MPI_Datatype type_;
+  MPI_Op op_;
+  bool own_;
+};
+
+// Null input: in place, at the root. Without finish().
+void reduce_pieces(const void* input, void* output, std::uint64_t elements, DataType type, const Reduction& reduction,
+                   int root, MPI_Comm comm) {
+  each_piece(elements, [&](std::uint64_t first, int count) {
+    check(MPI_Reduce(input ? at(input, first, type) : MPI_IN_PLACE, output ? at(output, first, type) : nullptr, count,
+                     reduction.type(), reduction.op(), root, comm));
+  });
 }
 
 }  // namespace
 
 Count::Count(std::uint64_t elements, DataType type) {
-  constexpr std::uint64_t piece = std::uint64_t{1} << 30;
+  constexpr std::uint64_t piece = largest_piece;
   const MPI_Datatype base = base_type(type, false);
   if (elements <= piece) {
     count_ = static_cast<int>(elements);
@@ -177,17 +228,43 @@ Count::~Count() {
 }
 
 void all_reduce(const void* input, void* output, std::uint64_t elements, DataType type, ReduceOp op, MPI_Comm comm) {
-  const bool wraps = op == ReduceOp::sum || op == ReduceOp::prod;
-  if (needs_own_op(type, op)) {
-    const OwnOp own(type, op);
-    reduce_pieces(input, output, elements, type, base_type(type, wraps), own.get(), comm);
+  const Reduction reduction(type, op);
+  each_piece(elements, [&](std::uint64_t first, int count) {
+    check(MPI_Allreduce(input ? at(input, first, type) : MPI_IN_PLACE, at(output, first, type), count, reduction.type(),
+                        reduction.op(), comm));
+  });
+  reduction.finish(output, elements, size_of_group(comm));
+}
+
+void reduce(const void* input, void* output, std::uint64_t elements, DataType type, ReduceOp op, int root,
+            MPI_Comm comm) {
+  const Reduction reduction(type, op);
+  const bool at_root = rank_in(comm) == root;
+  reduce_pieces(at_root && input == output ? nullptr : input, at_root ? output : nullptr, elements, type, reduction,
+                root, comm);
+  if (at_root) reduction.finish(output, elements, size_of_group(comm));
+}
+
+void reduce_scatter(void* input, void* output, std::uint64_t share, DataType type, ReduceOp op, MPI_Comm comm) {
+  const Reduction reduction(type, op);
+  const int ranks = size_of_group(comm), rank = rank_in(comm);
+  const bool in_place = output == at(input, share * static_cast<std::uint64_t>(rank), type);
+  // Libraries add up the shares in an int, and shares cannot be cut into pieces: then each is reduced to its own rank.
+  if (share > largest_piece / static_cast<std::uint64_t>(ranks)) {
+    for (int root = 0; root < ranks; ++root) {
+      const std::byte* const part = at(input, share * static_cast<std::uint64_t>(root), type);
+      reduce_pieces(in_place && root == rank ? nullptr : part, root == rank ? output : nullptr, share, type, reduction,
+                    root, comm);
+    }
+  } else if (in_place) {
+    // MPI leaves the share at the beginning.
+    check(
+        MPI_Reduce_scatter_block(MPI_IN_PLACE, input, static_cast<int>(share), reduction.type(), reduction.op(), comm));
+    std::memmove(output, input, share * size_of(type));
   } else {
-    reduce_pieces(input, output, elements, type, base_type(type, wraps), built_in(op), comm);
+    check(MPI_Reduce_scatter_block(input, output, static_cast<int>(share), reduction.type(), reduction.op(), comm));
   }
-  if (op != ReduceOp::avg) return;
-  int ranks = 1;
-  check(MPI_Comm_size(comm, &ranks));
-  with_type(type, [&]<class T>() { divide<T>(output, elements, ranks); });
+  reduction.finish(output, share, ranks);
 }
 
 }  // namespace p5::mpi

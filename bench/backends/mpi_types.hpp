@@ -28,4 +28,12 @@ class Count {
 // MPI_Allreduce of any length, type and operation. input null: in place.
 void all_reduce(const void* input, void* output, std::uint64_t elements, DataType type, ReduceOp op, MPI_Comm comm);
 
+// MPI_Reduce, likewise. The output is the root's alone; in place it is the input.
+void reduce(const void* input, void* output, std::uint64_t elements, DataType type, ReduceOp op, int root,
+            MPI_Comm comm);
+
+// MPI_Reduce_scatter_block, likewise: `share` elements for each rank. In place, the output is the rank's own share of
+// the input, as NCCL has it; the rest of the input may then change.
+void reduce_scatter(void* input, void* output, std::uint64_t share, DataType type, ReduceOp op, MPI_Comm comm);
+
 }  // namespace p5::mpi

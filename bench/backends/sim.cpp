@@ -59,8 +59,22 @@ class Moment {
     return std::min(machine_.link.count, nics) * ends * left_of_link(a.node, b.node);
   }
 
-  // Bus bandwidth of a group: the ring through all its members is as fast as its slowest part.
-  double of_group(const std::vector<Port>& members) const {
+  // Bus bandwidth of a group, by the way that its message goes.
+  double of_group(const std::vector<Port>& members, Route route) const {
+    switch (route) {
+      case Route::exchange:
+        return of_exchange(members);
+      case Route::neighbours:
+        return of_neighbours(members);
+      case Route::rings:
+        break;
+    }
+    return of_rings(members);
+  }
+
+ private:
+  // The ring through all its members is as fast as its slowest part.
+  double of_rings(const std::vector<Port>& members) const {
     double rate = std::numeric_limits<double>::infinity();
     std::map<int, std::vector<int>> gpus_of_node;
     for (Port p : members) {
@@ -77,7 +91,38 @@ class Moment {
     return rate;
   }
 
- private:
+  // Each member sends the next one the whole message, over its own NICs where that is on another node.
+  double of_neighbours(const std::vector<Port>& members) const {
+    const auto next = [&](std::size_t i) { return members[(i + 1) % members.size()]; };
+    std::map<int, int> leaving;
+    for (std::size_t i = 0; i < members.size(); ++i)
+      if (next(i).node != members[i].node) ++leaving[members[i].node];
+    double rate = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < members.size(); ++i)
+      rate = std::min(rate, between(members[i], next(i), std::max(leaving[members[i].node], 1)));
+    return rate;
+  }
+
+  // Each member sends a block to each other one, within its node and beyond it at the same time; all wait for the
+  // slowest block.
+  double of_exchange(const std::vector<Port>& members) const {
+    std::map<int, int> on_node;
+    for (Port p : members) ++on_node[p.node];
+    double worst_link = 1;
+    for (const Fault* fault : acting_)
+      if (fault->kind == Fault::Kind::link && on_node.contains(fault->node) && on_node.contains(fault->part))
+        worst_link = std::min(worst_link, left_of_link(fault->node, fault->part));
+    double rate = std::numeric_limits<double>::infinity();
+    for (Port p : members) {
+      const double own = left(Fault::Kind::gpu, p.node, p.gpu) * left(Fault::Kind::node, p.node);
+      rate = std::min(rate, machine_.link.count * own);
+      const double others = static_cast<double>(members.size()) - 1;
+      const double elsewhere = static_cast<double>(members.size()) - on_node[p.node];
+      if (elsewhere > 0) rate = std::min(rate, nics_of(p, on_node[p.node]) * own * worst_link * others / elsewhere);
+    }
+    return rate;
+  }
+
   double left(Fault::Kind kind, int node, int part = 0) const {
     double share = 1;
     for (const Fault* fault : acting_)
@@ -173,7 +218,7 @@ class SimSession final : public Session {
     const bool many_nodes = std::ranges::any_of(members, [&](Port p) { return p.node != members.front().node; });
     const double rate = case_.collective->pairwise
                             ? moment.between(members[0], members[1], full_load ? machine_.gpus : 1)
-                            : moment.of_group(members);
+                            : moment.of_group(members, case_.collective->route);
     if (!(rate > 0))
       throw StalledError(fmt::format("no progress in {}: a part on the way is silent", describe(case_)), group.front());
     const int ranks = static_cast<int>(group.size());
@@ -187,7 +232,7 @@ class SimSession final : public Session {
   }
 
   // The member of a group whose output a fault falsifies, if any.
-  std::optional<int> victim(const Fault& fault, const Group& group) const {
+  std::optional<std::size_t> victim(const Fault& fault, const Group& group) const {
     for (std::size_t i = 0; i < group.size(); ++i) {
       const Port p = port(group[i]);
       const bool touched = fault.kind == Fault::Kind::gpu   ? p.node == fault.node && p.gpu == fault.part
@@ -196,10 +241,21 @@ class SimSession final : public Session {
                            : fault.kind == Fault::Kind::node ? p.node == fault.node
                                                              : p.node == fault.node && reaches(group, fault.part);
       if (!touched) continue;
-      // One way, the source receives nothing: its partner gets what it falsified.
-      return case_.pattern == "one_way" ? 1 : static_cast<int>(i);
+      return gets_something(group, i) ? i : receiver(group);
     }
     return std::nullopt;
+  }
+  // Of a fault at a rank that gets nothing: who gets what it falsified.
+  std::size_t receiver(const Group& group) const {
+    std::size_t i = 0;
+    while (!gets_something(group, i)) ++i;
+    return i;
+  }
+  bool gets_something(const Group& group, std::size_t i) const {
+    return !case_.collective->result(case_.shape, member(group, i), case_.pattern).empty();
+  }
+  Member member(const Group& group, std::size_t i) const {
+    return {static_cast<int>(i), static_cast<int>(group.size()), case_.root.value_or(0)};
   }
   bool crosses_nodes(const Group& group) const {
     return std::ranges::any_of(group, [&](int rank) { return port(rank).node != port(group.front()).node; });
@@ -209,9 +265,9 @@ class SimSession final : public Session {
   }
 
   void plant(const Fault& fault, const Group& group, int round, Verification& v) {
-    const std::optional<int> member = victim(fault, group);
-    if (!member) return;
-    const Place place{group, {*member, static_cast<int>(group.size()), case_.root.value_or(0)}};
+    const std::optional<std::size_t> hit = victim(fault, group);
+    if (!hit) return;
+    const Place place{group, member(group, *hit)};
     const Pattern pattern = pattern_for(case_, place, round, 0, 1);
     const std::uint64_t window = std::min<std::uint64_t>(case_.shape.output_elements, 256);
     const std::uint64_t first =

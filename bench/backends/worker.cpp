@@ -178,7 +178,7 @@ std::unique_ptr<Backend> WorkerBackend::arm(const Variables& changes) const {
 
 Bytes WorkerBackend::memory_per_rank(const Case& c) const {
   const std::uint64_t elements =
-      c.in_place ? c.shape.output_elements : c.shape.input_elements + c.shape.output_elements;
+      c.in_place ? in_place_elements(c.shape) : c.shape.input_elements + c.shape.output_elements;
   return {elements * size_of(c.type)};
 }
 

@@ -24,8 +24,8 @@ std::vector<Segment> result(const Shape& shape, Member member, std::string_view)
   return segments;
 }
 
-std::uint64_t in_place_offset(const Shape& shape, Member member) {
-  return static_cast<std::uint64_t>(member.rank) * shape.input_elements;
+InPlaceOffset in_place_offset(const Shape& shape, Member member) {
+  return {.input = static_cast<std::uint64_t>(member.rank) * shape.input_elements, .output = 0};
 }
 
 }  // namespace

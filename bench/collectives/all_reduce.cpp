@@ -19,7 +19,7 @@ std::vector<Segment> result(const Shape& shape, Member, std::string_view) {
   return {{0, shape.output_elements, Segment::reduced, 0}};
 }
 
-std::uint64_t in_place_offset(const Shape&, Member) { return 0; }
+InPlaceOffset in_place_offset(const Shape&, Member) { return {}; }
 
 }  // namespace
 

@@ -24,6 +24,7 @@ std::vector<Segment> result(const Shape& shape, Member member, std::string_view 
 const Collective p2p{.name = "p2p",
                      .summary = "pairs of ranks: one_way, both_ways, ping_pong (half a round trip)",
                      .pairwise = true,
+                     .route = Route::neighbours,
                      .patterns = {"one_way", "both_ways", "ping_pong"},
                      .shape = shape,
                      .bus_factor = bus_factor,

@@ -145,6 +145,48 @@ TEST(FakeNccl, gathers_out_of_place_and_in_place) {
   }
 }
 
+TEST(FakeNccl, scatters_a_reduction_out_of_place_and_in_place) {
+  expect_all_well(3, {}, [](Rank& self) {
+    constexpr std::uint64_t share = 100'003;  // of more than passes at once
+    for (const bool in_place : {false, true}) {
+      std::int32_t* input = device_array<std::int32_t>(3 * share);
+      std::int32_t* output = in_place ? input + self.rank * share : device_array<std::int32_t>(share, -1);
+      for (std::uint64_t i = 0; i < 3 * share; ++i) input[i] = input_of(self.rank, i);
+      EXPECT_EQ(ncclReduceScatter(input, output, share, ncclInt32, ncclMax, self.communicator, self.stream),
+                ncclSuccess);
+      EXPECT_EQ(cudaStreamSynchronize(self.stream), cudaSuccess);
+      std::uint64_t wrong = 0;
+      for (std::uint64_t i = 0; i < share; ++i)
+        wrong += output[i] != expected(ncclMax, 3, static_cast<std::uint64_t>(self.rank) * share + i);
+      EXPECT_EQ(wrong, 0u);
+    }
+  });
+}
+
+TEST(FakeNccl, broadcasts_from_and_reduces_to_every_root) {
+  expect_all_well(3, {}, [](Rank& self) {
+    constexpr std::uint64_t count = 100'003;
+    for (int root = 0; root < 3; ++root) {
+      const bool at_root = self.rank == root;
+      std::int32_t* input = device_array<std::int32_t>(count);
+      std::int32_t* output = device_array<std::int32_t>(count, -1);
+      for (std::uint64_t i = 0; i < count; ++i) input[i] = input_of(self.rank, i);
+      std::uint64_t wrong = 0;
+      EXPECT_EQ(ncclReduce(input, at_root ? output : nullptr, count, ncclInt32, ncclSum, root, self.communicator,
+                           self.stream),
+                ncclSuccess);
+      EXPECT_EQ(cudaStreamSynchronize(self.stream), cudaSuccess);
+      for (std::uint64_t i = 0; i < count; ++i) wrong += output[i] != (at_root ? expected(ncclSum, 3, i) : -1);
+      EXPECT_EQ(
+          ncclBroadcast(at_root ? input : nullptr, output, count, ncclInt32, root, self.communicator, self.stream),
+          ncclSuccess);
+      EXPECT_EQ(cudaStreamSynchronize(self.stream), cudaSuccess);
+      for (std::uint64_t i = 0; i < count; ++i) wrong += output[i] != input_of(root, i);
+      EXPECT_EQ(wrong, 0u) << "root " << root;
+    }
+  });
+}
+
 TEST(FakeNccl, sends_and_receives_of_a_group_run_at_the_same_time) {
   expect_all_well(4, {}, [](Rank& self) {
     constexpr std::uint64_t count = 200'000;  // more than a pipe holds: one after another, all would wait for ever

@@ -126,8 +126,8 @@ class ThreadSession final : public Session {
       const int from = lies(Kind::stale) ? (slot + 1) % buffers_.slots() : slot;
       if (place_) result = compute(from);
       threads_.exchange.meet(rank_);
-      if (place_ && !lies(Kind::nothing_written)) std::ranges::copy(result, buffers_.output(slot));
-      if (place_) falsify(buffers_.output(slot));
+      if (place_ && !lies(Kind::nothing_written)) std::ranges::copy(result, buffers_.output(slot, *place_));
+      if (place_) falsify(buffers_.output(slot, *place_));
       threads_.exchange.meet(rank_);
     }
   }
@@ -136,24 +136,48 @@ class ThreadSession final : public Session {
     const std::size_t size = size_of(case_.type), bytes = case_.shape.output_elements * size;
     if (lies(Kind::one_element)) output[case_.shape.output_elements / 2 * size + size - 1] ^= std::byte{0x20};
     if (lies(Kind::one_bit)) output[bytes - size] ^= std::byte{0x08};  // beyond the tolerance of an average
-    if (lies(Kind::guard)) output[bytes] ^= std::byte{1};
+    if (lies(Kind::guard)) *guard_behind(output) ^= std::byte{1};
+  }
+
+  std::byte* guard_behind(std::byte* output) const {
+    const std::size_t size = size_of(case_.type);
+    if (!case_.in_place) return output + case_.shape.output_elements * size;
+    const InPlaceOffset offset = case_.collective->in_place_offset(case_.shape, place_->member);
+    return output + (in_place_elements(case_.shape) - offset.output) * size;
   }
 
   // Empty for a rank whose output the operation leaves alone.
   std::vector<std::byte> compute(int slot) const {
-    const std::size_t size = size_of(case_.type), part = case_.shape.input_elements * size;
+    const std::size_t size = size_of(case_.type), whole = case_.shape.input_elements * size;
+    const Member self = place_->member;
     std::vector<const std::byte*> inputs;
     for (int rank : place_->group) inputs.push_back(threads_.exchange.input(rank, slot));
+    const auto from = [&](int member) { return inputs[static_cast<std::size_t>(member)]; };
+    const std::string_view name = case_.collective->name;
     std::vector<std::byte> result;
-    if (case_.collective->pairwise) {
-      if (case_.pattern != "one_way" || place_->member.rank == 1)
-        result.assign(inputs[static_cast<std::size_t>(1 - place_->member.rank)],
-                      inputs[static_cast<std::size_t>(1 - place_->member.rank)] + part);
-    } else if (!case_.collective->reduces) {
-      for (const std::byte* input : inputs) result.insert(result.end(), input, input + part);
-    } else {
-      result.resize(part);
+    if (name == "p2p") {
+      if (case_.pattern != "one_way" || self.rank == 1) result.assign(from(1 - self.rank), from(1 - self.rank) + whole);
+    } else if (name == "all_gather") {
+      for (const std::byte* input : inputs) result.insert(result.end(), input, input + whole);
+    } else if (name == "broadcast") {
+      result.assign(from(self.root), from(self.root) + whole);
+    } else if (name == "send_recv") {
+      const int left = self.rank == 0 ? self.ranks - 1 : self.rank - 1;
+      result.assign(from(left), from(left) + whole);
+    } else if (name == "all_to_all") {
+      const std::size_t block = case_.shape.input_elements / inputs.size() * size;
+      for (const std::byte* input : inputs) {
+        const std::byte* const mine = input + static_cast<std::size_t>(self.rank) * block;
+        result.insert(result.end(), mine, mine + block);
+      }
+    } else if (name != "reduce" || self.rank == self.root) {
+      result.resize(whole);
       with_type(case_.type, [&]<class T>() { reduce<T>(inputs, result); });
+      if (name == "reduce_scatter") {
+        const std::size_t share = case_.shape.output_elements * size;
+        const std::byte* const mine = result.data() + static_cast<std::size_t>(self.rank) * share;
+        result = {mine, mine + share};
+      }
     }
     return result;
   }

@@ -12,49 +12,79 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, PATIENCE_S, PROGRAM, main, mpirun, wait_for  # noqa: E402
+from program import Folder, PATIENCE_S, PROGRAM, main, mpirun, read_report, wait_for  # noqa: E402
 
 # Long enough that it has to be ended from outside.
 ENDLESS = ["--budget", "10min", "--max", "1MiB", "--collectives", "all_reduce,all_gather", "--type", "all", "--op", "all",
            "--factor", "2", "--quiet", "--out", "out"]
 
 
+ALL = ("p2p", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv")
+IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
+
+
 class Verified(Folder):
     def measure(self, ranks, *arguments):
         done = self.run_it("--quiet", "--budget", "150s", "--out", "out", *arguments, ranks=ranks)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
-        report = self.report()
+        report = read_report(self.folder / "out" / "latest" / "report.json")
         self.assertEqual((report["status"], report["exit_code"], report["run"]["ranks"]), ("complete", 0, ranks))
         for measurement in report["measurements"]:
             self.assertEqual((measurement["outcome"], measurement["wrong_elements"], measurement["because"]),
                              ("measured", 0, ""), measurement["case"])
         return report
 
-    def assert_all_types_and_ops_are_right(self, ranks, *arguments, sizes="1000,64KiB"):
-        report = self.measure(ranks, "--type", "all", "--op", "all", "--sizes", sizes, *arguments)
+    def assert_all_types_and_ops_are_right(self, ranks, *arguments, sizes="1000", collectives=None):
+        """With the last rank as root."""
+        report = self.measure(ranks, "--type", "all", "--op", "all", "--sizes", sizes, "--root", ranks - 1,
+                              "--collectives", ",".join(collectives or ALL), *arguments)
         cases = {(m["case"]["collective"], m["case"]["type"], m["case"]["op"]) for m in report["measurements"]}
-        for collective, ops in (("all_reduce", 5), ("all_gather", 1)):
-            self.assertEqual(len([case for case in cases if case[0] == collective]), 10 * ops)
+        wanted = {"p2p": 1, "all_reduce": 5, "reduce_scatter": 5, "reduce": 5}
+        in_place = {m["case"]["in_place"] for m in report["measurements"]}
+        for collective in ALL:
+            left_out = collective == "p2p" and ranks < 2 or in_place == {True} and collective not in IN_PLACE
+            self.assertEqual(len([case for case in cases if case[0] == collective]),
+                             0 if left_out else 10 * wanted.get(collective, 1), collective)
+        return report
 
     def test_one_rank(self):
         self.assert_all_types_and_ops_are_right(1)
         self.assertTrue(any("p2p: left out" in remark for remark in self.report()["run"]["remarks"]))
 
     def test_two_ranks(self):
-        self.assert_all_types_and_ops_are_right(2)
+        self.assert_all_types_and_ops_are_right(2, sizes="64KiB")
 
     def test_three_ranks(self):
         self.assert_all_types_and_ops_are_right(3)
 
     def test_four_ranks(self):
-        self.assert_all_types_and_ops_are_right(4, "--collectives", "all_reduce,all_gather", sizes="1000")
+        self.assert_all_types_and_ops_are_right(4)
 
     def test_seven_ranks(self):
-        self.assert_all_types_and_ops_are_right(7, "--collectives", "all_reduce,all_gather", sizes="1000")
+        self.assert_all_types_and_ops_are_right(7)
+
+    def test_five_and_six_ranks(self):
+        for ranks in (5, 6):
+            self.measure(ranks, "--collectives", ",".join(ALL), "--sizes", "1000", "--root", 3)
 
     def test_in_place(self):
-        self.assert_all_types_and_ops_are_right(3, "--in-place", sizes="1000")
-        self.assertTrue(any("in-place" in remark for remark in self.report()["run"]["remarks"]))
+        report = self.assert_all_types_and_ops_are_right(3, "--in-place", collectives=IN_PLACE)
+        self.assertEqual({m["case"]["in_place"] for m in report["measurements"]}, {True})
+
+    def test_in_place_leaves_out_of_the_default_what_has_no_such_form(self):
+        report = self.measure(2, "--in-place", "--sizes", "8")
+        self.assertTrue(any("p2p: left out, it has no in-place form" in each for each in report["run"]["remarks"]))
+
+    def test_every_root(self):
+        for root in range(4):
+            for more in ([], ["--in-place"]):
+                report = self.measure(4, "--collectives", "broadcast,reduce", "--sizes", "40000", "--root", root, *more)
+                self.assertEqual({m["case"]["root"] for m in report["measurements"]}, {root})
+
+    def test_large_messages_take_other_ways(self):
+        collectives = ",".join(ALL)
+        self.measure(3, "--collectives", collectives, "--sizes", "8MiB", "--root", 1)
+        self.measure(3, "--collectives", ",".join(IN_PLACE), "--sizes", "8MiB", "--root", 1, "--in-place")
 
     def test_groups_of_a_node(self):
         self.measure(4, "--group", "node", "--max", "64KiB", "--factor", "16")
@@ -65,7 +95,7 @@ class Verified(Folder):
             self.assertEqual(measurement["case"]["ranks"], 2)
 
     def test_groups_of_different_sizes(self):
-        self.measure(7, "--group", "stride:3", "--collectives", "all_reduce,all_gather", "--sizes", "8,999")
+        self.measure(7, "--group", "stride:3", "--collectives", ",".join(ALL), "--sizes", "8,999", "--root", 1)
 
     def test_pairs_of_all_ranks(self):
         report = self.measure(4, "--collectives", "p2p", "--sizes", "8")
@@ -88,14 +118,18 @@ class Verified(Folder):
         self.assertEqual(sizes, {1, 7, 4097, 65535})
 
     def test_sizes_per_rank(self):
-        report = self.measure(3, "--per-rank", "--collectives", "all_gather,all_reduce", "--sizes", "1KiB")
+        report = self.measure(3, "--per-rank", "--collectives", "all_gather,all_reduce,reduce_scatter,all_to_all,broadcast",
+                              "--sizes", "1KiB")
         self.assertEqual({(m["case"]["collective"], m["case"]["bytes"], m["case"]["bytes_per_rank"])
                           for m in report["measurements"]},
-                         {("all_gather", 3072, 1024), ("all_reduce", 1024, 1024)})
+                         {("all_gather", 3072, 1024), ("all_reduce", 1024, 1024), ("reduce_scatter", 3072, 1024),
+                          ("all_to_all", 3072, 1024), ("broadcast", 1024, 1024)})
 
     def test_bandwidths_are_those_of_nccl_tests(self):
-        report = self.measure(3, "--sizes", "64KiB", "--type", "int8")
-        factors = {"p2p": 1, "all_reduce": 2 * 2 / 3, "all_gather": 2 / 3}
+        report = self.measure(3, "--sizes", "64KiB", "--type", "int8", "--collectives", ",".join(ALL))
+        factors = {"p2p": 1, "all_reduce": 2 * 2 / 3, "all_gather": 2 / 3, "reduce_scatter": 2 / 3, "all_to_all": 2 / 3,
+                   "broadcast": 1, "reduce": 1, "send_recv": 1}
+        self.assertEqual({m["case"]["collective"] for m in report["measurements"]}, set(factors))
         for measurement in report["measurements"]:
             series, case = measurement["throughput"], measurement["case"]
             self.assertAlmostEqual(series["algbw_gb_per_s"], case["bytes"] / series["median_us"] * 1e-3, 6)

@@ -11,6 +11,7 @@ from program import Folder, main, read_report  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--seed", "1", "--quiet"]
 LARGE = ["--sizes", "8,4GiB"]
+GROUPS = "all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,send_recv"
 
 
 class Simulation(Folder):
@@ -63,6 +64,26 @@ class Healthy(Simulation):
 
     def test_bandwidth_converges_to_the_limit_between_nodes(self):
         self.assert_reaches_its_limits(self.simulate("--nodes", "3", *LARGE))
+
+    def test_other_collectives_reach_what_binds_them(self):
+        for nodes, bound in (("1", {}), ("3", {"all_to_all": "nic", "send_recv": "nic"})):
+            report = self.simulate("--nodes", nodes, "--sizes", "64GiB", "--collectives", GROUPS, name=f"bound-{nodes}")
+            for measurement in report["measurements"]:
+                name, verdict = measurement["case"]["collective"], measurement["verdict"]
+                with self.subTest(nodes=nodes, collective=name):
+                    self.assertAlmostEqual(verdict["fraction_of_limit"], 1, delta=0.02)
+                    judged = name in ("all_reduce", "all_gather", "all_to_all") or nodes == "1" and name != "reduce"
+                    if verdict["binding"] == "nvlink":
+                        judged = name != "reduce"
+                    self.assertEqual(verdict["grade"], "ok" if judged else "unknown", verdict)
+                    if name in bound:
+                        self.assertEqual(verdict["binding"], bound[name])
+
+    def test_the_root_may_be_any_rank(self):
+        for root in (0, 5, 15):
+            report = self.simulate("--nodes", "2", "--sizes", "8", "--collectives", "broadcast,reduce", "--root", root,
+                                   name=f"root-{root}")
+            self.assertEqual({m["case"]["root"] for m in report["measurements"]}, {root})
 
     def test_latency_is_the_machines(self):
         within = largest(self.simulate("--sizes", "8", name="one"), "p2p", "one_way")
@@ -194,23 +215,43 @@ class Faulty(Simulation):
                          largest(report, "p2p", "one_way")["failed_rank"] // 8 in (0, 1, 2), True)
 
     def test_a_part_that_lies_is_caught_at_every_size_type_and_op(self):
-        arguments = ("--nodes", "2", "--collectives", "all_reduce,all_gather", "--type", "all", "--op", "all",
-                     "--factor", "64")
+        arguments = ("--nodes", "2", "--collectives", GROUPS, "--type", "all", "--op", "all", "--factor", "64",
+                     "--root", "10")  # what lies, since a reduction comes to the root alone
         report = self.fault("gpu:n1g2:1:lies", exits=11, arguments=arguments)
         self.assertEqual(report["grade"], "wrong")
-        types = self.run_it("list", "collectives")
-        self.assertEqual(types.returncode, 0)
         cases = {(m["case"]["collective"], m["case"]["type"], m["case"]["op"]) for m in report["measurements"]}
-        self.assertEqual(len(cases), 10 * 5 + 10)
+        self.assertEqual(len(cases), 3 * 10 * 5 + 4 * 10)
         for measurement in report["measurements"]:
             self.assert_caught(measurement)
 
     def test_a_lie_is_caught_in_place_and_between_pairs(self):
-        for arguments in (("--in-place", "--collectives", "all_reduce,all_gather"), ("--collectives", "p2p")):
+        for arguments in (("--in-place", "--root", "10", "--collectives", "all_reduce,all_gather,reduce_scatter,broadcast,reduce"),
+                          ("--collectives", "p2p")):
             report = self.fault("nic:n1r9:1:lies", exits=11, arguments=("--nodes", "2", *LARGE, *arguments))
             for measurement in report["measurements"]:
                 if measurement["case"]["collective"] != "p2p" or measurement["case"]["pattern"] != "one_way":
                     self.assert_caught(measurement)
+
+    def test_a_lie_of_a_rank_that_gets_nothing_shows_at_the_root(self):
+        report = self.fault("gpu:n1g2:1:lies", exits=11,
+                            arguments=("--nodes", "2", *LARGE, "--collectives", "reduce", "--root", "3"))
+        for measurement in report["measurements"]:
+            self.assertEqual(measurement["first_wrong"]["rank"], 3)
+
+    def test_faults_slow_down_the_collectives_that_use_the_part(self):
+        arguments = ("--nodes", "3", "--sizes", "4GiB", "--collectives", GROUPS)
+        healthy = self.simulate(*arguments, name="healthy-groups")
+        # Rank 10 is GPU 2 of node 1. Only ranks 7, 15 and 23 of the ring send to another node: a NIC of GPU 2 is idle there.
+        for fault, untouched in (("gpu:n1g2:0.1", ()), ("node:n1:0.1", ()), ("nic:n1r9:0.1", ("send_recv",)),
+                                 ("link:n0-n2:0.1", ())):
+            report = self.fault(fault, exits=10, arguments=arguments)
+            for name in GROUPS.split(","):
+                share = busbw(largest(report, name)) / busbw(largest(healthy, name))
+                with self.subTest(fault=fault, collective=name):
+                    if name in untouched:
+                        self.assertAlmostEqual(share, 1, delta=0.03)
+                    else:
+                        self.assertLess(share, 0.9)
 
     def assert_caught(self, measurement):
         first = measurement["first_wrong"]

@@ -61,6 +61,60 @@ TEST(Judge, has_pairs_own_bars_against_nvlink) {
   EXPECT_EQ(grade_of(p2p, MiB(512), 0.84 * link_rate, 2), Grade::slow);
 }
 
+TEST(Judge, judges_other_collectives_within_a_node_by_what_was_measured_of_them) {
+  for (const Collective* each : {&reduce_scatter, &all_to_all, &broadcast}) {
+    EXPECT_EQ(grade_of(*each, MiB(8 * 15), link_rate), Grade::unknown) << each->name;
+    EXPECT_EQ(grade_of(*each, MiB(8 * 16), 0.66 * link_rate), Grade::ok) << each->name;
+    EXPECT_EQ(grade_of(*each, MiB(8 * 16), 0.64 * link_rate), Grade::slow) << each->name;
+    EXPECT_EQ(grade_of(*each, MiB(8 * 256), 0.82 * link_rate), Grade::slow) << each->name;
+  }
+  EXPECT_EQ(grade_of(send_recv, MiB(256), 0.1 * link_rate), Grade::unknown);
+  EXPECT_EQ(grade_of(send_recv, MiB(512), 0.86 * link_rate), Grade::ok);
+  EXPECT_EQ(grade_of(send_recv, MiB(512), 0.84 * link_rate), Grade::slow);
+}
+
+TEST(Judge, is_unknown_and_never_ok_where_a_collective_has_no_bar) {
+  topo::Limits limits = gpu_limits();
+  limits[2].rate = {200};  // of a node's NICs: less than a GPU's link
+  const auto at_full_speed = [&](const Collective& each, int nodes) {
+    return judge(measured(each, GiB(64), nodes > 1 ? 200 : link_rate, 16, nodes, "sim"), limits, {}, {});
+  };
+  EXPECT_EQ(at_full_speed(reduce, 1).grade, Grade::unknown);
+  for (const Collective* each : {&reduce_scatter, &broadcast, &reduce, &send_recv})
+    EXPECT_EQ(at_full_speed(*each, 2).grade, Grade::unknown) << each->name;
+  for (const Collective* each : {&reduce_scatter, &broadcast, &reduce, &all_to_all, &send_recv}) {
+    const Verdict v = judge(measured(*each, GiB(1), copy_all, 4, 1, "mpi"), host_limits(), one_host(4), {});
+    EXPECT_EQ(v.grade, Grade::unknown) << each->name;
+    EXPECT_NE(v.because.find("no bar for " + std::string(each->name)), std::string::npos) << v.because;
+    EXPECT_TRUE(v.fraction.has_value());
+  }
+}
+
+// Two nodes of eight: a GPU's own NICs carry 8 of its 15 blocks, the other seven stay within the node.
+TEST(Judge, binds_an_exchange_between_nodes_by_the_blocks_that_leave_them) {
+  const auto verdict = [](double busbw) {
+    return judge(measured(all_to_all, MiB(16 * 32), busbw, 16, 2, "sim"), gpu_limits(), {}, {});
+  };
+  EXPECT_DOUBLE_EQ(verdict(1).limit->count, nic_rate * 15 / 8);
+  EXPECT_EQ(verdict(1).binding, "nic");
+  EXPECT_EQ(verdict(0.83 * nic_rate * 15 / 8).grade, Grade::ok);
+  EXPECT_EQ(verdict(0.81 * nic_rate * 15 / 8).grade, Grade::slow);
+  EXPECT_EQ(
+      judge(measured(all_to_all, MiB(16 * 8), 0.75 * nic_rate * 15 / 8, 16, 2, "sim"), gpu_limits(), {}, {}).grade,
+      Grade::ok);
+}
+
+TEST(Judge, binds_a_ring_of_messages_by_one_ranks_nics_and_other_rings_by_all_of_a_node) {
+  const auto limit = [](const Collective& each, const topo::Limits& limits) {
+    return judge(measured(each, GiB(4), 1, 16, 2, "sim"), limits, {}, {}).limit->count;
+  };
+  EXPECT_DOUBLE_EQ(limit(send_recv, gpu_limits()), nic_rate);
+  topo::Limits narrow = gpu_limits();
+  narrow[2].rate = {200};  // less than a GPU's link
+  for (const Collective* each : {&all_reduce, &all_gather, &reduce_scatter, &broadcast, &reduce})
+    EXPECT_DOUBLE_EQ(limit(*each, narrow), 200) << each->name;
+}
+
 TEST(Judge, has_bars_against_the_nics_between_nodes) {
   EXPECT_EQ(grade_of(p2p, MiB(31), nic_rate, 2, 2), Grade::unknown);
   EXPECT_EQ(grade_of(p2p, MiB(32), 0.73 * nic_rate, 2, 2), Grade::ok);

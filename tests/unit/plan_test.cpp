@@ -112,6 +112,19 @@ TEST(Plan, leaves_pairs_out_for_one_rank_and_says_so) {
   EXPECT_NE(refusal(only("p2p"), job_of({0})).find("nothing to measure"), std::string::npos);
 }
 
+TEST(Plan, refuses_a_root_that_a_group_does_not_have_where_a_collective_has_a_root) {
+  Options options = only("broadcast");
+  options.group = "stride:3";  // groups of 3, 2 and 2
+  const JobFacts job = job_of(NodeOfRank(7, 0));
+  options.root = 2;
+  EXPECT_EQ(refusal(options, job), "--root 2: the smallest group of --group stride:3 has ranks 0 to 1");
+  options.root = 1;
+  EXPECT_EQ(plan_for(options, job).cases.front().root, 1);
+  options.collectives = {"all_reduce"};
+  options.root = 2;
+  EXPECT_FALSE(plan_for(options, job).cases.front().root.has_value());
+}
+
 TEST(Plan, leaves_out_in_place_what_has_no_such_form) {
   Options options;
   options.in_place = true;

@@ -75,6 +75,8 @@ class Honest : public testing::TestWithParam<int> {};
 TEST_P(Honest, is_verified_for_all_types_and_operations) {
   for (bool in_place : {false, true}) {
     Job job = all_types(GetParam());
+    job.options.collectives = collective_names();
+    job.options.root = GetParam() - 1;
     job.options.in_place = in_place;
     const std::vector<Measurement> measurements = job.run();
     ASSERT_FALSE(measurements.empty());
@@ -99,11 +101,18 @@ class Liar : public testing::TestWithParam<Lie> {};
 TEST_P(Liar, is_found_at_every_size_type_and_operation) {
   const auto [kind, in_place] = GetParam();
   Job job = all_types(3);
-  job.options.collectives = {"all_reduce", "all_gather"};
-  job.options.sizes = {{24}, {1000}, {4096}};
+  // Three elements for each rank at least: in place, a rank's own input may be the minimum of one.
+  job.options.sizes = {{72}, {1000}, {4096}};
   job.options.in_place = in_place;
   job.trouble = {.kind = kind, .rank = 2};
-  for (const Measurement& m : job.run()) {
+  // What lies is what gets something: the root of reduce, any other rank of a broadcast.
+  job.options.collectives = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv"};
+  job.options.root = 1;
+  std::vector<Measurement> measurements = job.run();
+  job.options.collectives = {"reduce"};
+  job.options.root = 2;
+  for (Measurement& m : job.run()) measurements.push_back(std::move(m));
+  for (const Measurement& m : measurements) {
     const std::string what = describe(m.measured_case);
     ASSERT_GT(m.wrong_elements, 0u) << what;
     ASSERT_TRUE(m.first_wrong) << what;

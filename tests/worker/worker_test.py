@@ -8,7 +8,8 @@ import sys
 import time
 import unittest
 
-from workers import BYTES, FAKES, OPERATIONS_TO_JOIN, PROGRAM, Worker, Workers, case, skip_unless_built
+from workers import (BYTES, COPYING, FAKES, IN_PLACE, OPERATIONS_TO_JOIN, PROGRAM, REDUCING, ROOTED, Worker, Workers,
+                     case, skip_unless_built)
 
 OPS = ("sum", "prod", "min", "max", "avg")
 PATTERNS = ("one_way", "both_ways", "ping_pong")
@@ -128,15 +129,28 @@ class Results(unittest.TestCase):
         for ranks in (1, 2, 3, 4):
             with Workers(ranks) as workers:
                 for type_name, op in itertools.product(BYTES, OPS):
-                    self.all_right(workers, case("all_reduce", 1025, ranks, type_name, op))
-                for type_name in BYTES:
-                    self.all_right(workers, case("all_gather", 515, ranks, type_name))
+                    for collective in REDUCING:
+                        self.all_right(workers, case(collective, 515, ranks, type_name, op, root=ranks - 1))
+                for type_name, collective in itertools.product(BYTES, COPYING):
+                    self.all_right(workers, case(collective, 515, ranks, type_name, root=ranks - 1))
 
     def test_in_place(self):
         for ranks in (1, 2, 3):
             with Workers(ranks) as workers:
-                for collective in ("all_reduce", "all_gather"):
-                    self.all_right(workers, case(collective, 1027, ranks, in_place=True))
+                for collective, root in itertools.product(IN_PLACE, range(ranks)):
+                    if root == 0 or collective in ROOTED:
+                        self.all_right(workers, case(collective, 1027, ranks, in_place=True, root=root))
+
+    def test_what_has_no_in_place_form_is_refused(self):
+        with Workers(2) as workers:
+            for collective in ("all_to_all", "send_recv"):
+                self.assertIn("no in-place form", workers.open(case(collective, 8, 2, in_place=True))[0]["error"])
+
+    def test_five_six_and_seven_ranks(self):
+        for ranks in (5, 6, 7):
+            with Workers(ranks) as workers:
+                for collective in (*REDUCING, *COPYING):
+                    self.all_right(workers, case(collective, 131, ranks, root=ranks // 2))
 
     def test_eight_ranks(self):
         with Workers(8) as workers:
@@ -154,13 +168,19 @@ class Results(unittest.TestCase):
 
     def test_groups_work_at_the_same_time_each_on_its_own(self):
         with Workers(4) as workers:
-            for collective in ("all_reduce", "all_gather"):
-                self.all_right(workers, case(collective, 100, 2), [[[0, 1], [2, 3]], [[0, 2], [1, 3]]])
+            for collective in (*REDUCING, *COPYING):
+                self.all_right(workers, case(collective, 100, 2, root=1), [[[0, 1], [2, 3]], [[0, 2], [1, 3]]])
+
+    def test_groups_of_different_sizes(self):
+        with Workers(5) as workers:
+            for collective in (*REDUCING, *COPYING):
+                self.all_right(workers, case(collective, 100, 3, root=1), [[[0, 1, 2], [3, 4]]])
 
     def test_a_group_may_leave_ranks_out_and_have_its_own_order(self):
         with Workers(3) as workers:
             self.all_right(workers, case("all_gather", 100, 2), [[[2, 0]]])
-            self.all_right(workers, case("all_gather", 100, 3), [[[2, 0, 1]]])
+            for collective in ("all_gather", "all_to_all", "send_recv", "broadcast", "reduce"):
+                self.all_right(workers, case(collective, 100, 3, root=1), [[[2, 0, 1]]])
 
 
 class Faults(unittest.TestCase):
@@ -174,6 +194,21 @@ class Faults(unittest.TestCase):
             self.assertLess(first["offset"], 1000)
             self.assertNotEqual(int(first["wanted"]), int(first["got"]))
             self.assertFalse(first["guard"])
+
+    def test_wrong_data_is_found_in_each_collective_at_the_rank_that_gets_it(self):
+        for what in ("element", "bit", "nothing"):
+            with Workers(3, f"wrong:rank=1:operation={OPERATIONS_TO_JOIN + 1}+:what={what}") as workers:
+                for collective, in_place in itertools.product((*REDUCING, *COPYING), (False, True)):
+                    if in_place and collective not in IN_PLACE:
+                        continue
+                    # A broadcast comes to all but the root, a reduction to the root alone.
+                    root = 1 if collective == "reduce" else 2
+                    found = wrong(workers.measure(case(collective, 500, 3, in_place=in_place, root=root))[0])
+                    # Of sends, what was sent is wrong: all blocks but nobody's own, or what the next rank gets.
+                    wanted = {"all_to_all": [True] * 3, "send_recv": [False, False, True]}.get(
+                        collective, [False, True, False])
+                    with self.subTest(what=what, collective=collective, in_place=in_place):
+                        self.assertEqual([count > 0 for count in found], wanted)
 
     def test_a_single_bit_and_data_of_another_operation_are_wrong(self):
         for what in ("bit", "stale", "nothing"):

@@ -20,7 +20,7 @@ std::uint64_t stride_of(std::uint64_t bytes) { return (bytes + guard - 1) / guar
 Layout layout_of(const Case& c, std::uint64_t usable_memory) {
   Layout layout;
   layout.input_bytes = c.shape.input_elements * size_of(c.type);
-  layout.output_bytes = c.shape.output_elements * size_of(c.type);
+  layout.output_bytes = (c.in_place ? in_place_elements(c.shape) : c.shape.output_elements) * size_of(c.type);
   layout.input_stride = c.in_place ? 0 : stride_of(layout.input_bytes);
   layout.output_stride = stride_of(layout.output_bytes);
   // The pool counts what moves, so that guards do not cost a slot where sizes are powers of two.
@@ -52,13 +52,19 @@ GuardedBuffers Buffers::outputs() const {
   return {memory_ + slots * layout_.input_stride, slots, layout_.output_stride, guard, layout_.output_bytes};
 }
 
-std::byte* Buffers::output(int slot) const {
+std::byte* Buffers::output_memory(int slot) const {
   return outputs().memory + static_cast<std::uint64_t>(slot) * layout_.output_stride + guard;
 }
 
 std::byte* Buffers::input(int slot, const Place& place) const {
   if (!case_.in_place) return memory_ + static_cast<std::uint64_t>(slot) * layout_.input_stride + guard;
-  return output(slot) + case_.collective->in_place_offset(case_.shape, place.member) * size_of(case_.type);
+  return output_memory(slot) + case_.collective->in_place_offset(case_.shape, place.member).input * size_of(case_.type);
+}
+
+std::byte* Buffers::output(int slot, const Place& place) const {
+  if (!case_.in_place) return output_memory(slot);
+  return output_memory(slot) +
+         case_.collective->in_place_offset(case_.shape, place.member).output * size_of(case_.type);
 }
 
 void Buffers::fill(const Place& place, int round, std::uint64_t fill, int count) {
@@ -72,8 +78,9 @@ void Buffers::fill(const Place& place, int round, std::uint64_t fill, int count)
 
 void Buffers::poison(int first, int count) {
   for (int i = 0; i < count; ++i)
-    nccl::check(cudaMemsetAsync(output((first + i) % slots()), poison_value, layout_.output_bytes, queue_.stream()),
-                "cudaMemsetAsync");
+    nccl::check(
+        cudaMemsetAsync(output_memory((first + i) % slots()), poison_value, layout_.output_bytes, queue_.stream()),
+        "cudaMemsetAsync");
 }
 
 Verification Buffers::check(const Place& place, int round, std::uint64_t fill, int first, int count) {
@@ -87,7 +94,7 @@ Verification Buffers::check(const Place& place, int round, std::uint64_t fill, i
   const auto pattern = [&](int i) { return pattern_for(case_, place, round, (first + i) % slots(), fill); };
   for (int i = 0; i < count; ++i)
     for (const Segment& segment : case_.collective->result(case_.shape, place.member, case_.pattern))
-      compare(queue_.stream(), case_.type, output((first + i) % slots()), segment, pattern(i), found + 2 + i);
+      compare(queue_.stream(), case_.type, output((first + i) % slots(), place), segment, pattern(i), found + 2 + i);
   nccl::check(
       cudaMemcpyAsync(staging().found, found_.get(), sizeof staging().found, cudaMemcpyDeviceToHost, queue_.stream()),
       "cudaMemcpyAsync");
@@ -110,7 +117,7 @@ void Buffers::add_elements(Verification& v, const Place& place, const Pattern& p
   v.wrong_elements += found.wrong;
   if (found.wrong == 0 || v.first) return;
   const std::size_t size = size_of(case_.type);
-  const std::byte* got = fetch(output(slot) + found.lowest * size, size);
+  const std::byte* got = fetch(output(slot, place) + found.lowest * size, size);
   Verification one;
   check_output(case_, place, pattern, got, found.lowest, 1, one);
   if (!one.first)  // right on the host, wrong on the device: the memory changed in between, or the device miscounts

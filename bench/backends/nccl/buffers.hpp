@@ -14,8 +14,8 @@
 
 namespace p5::nccl {
 
-// Where the buffers lie: all inputs, then all outputs. In place there are only outputs. A rule of the case and of what
-// all ranks agree on, so that all have the same number of slots.
+// Where the buffers lie: all inputs, then all outputs. In place there are only outputs, with the inputs in them. A rule
+// of the case and of what all ranks agree on, so that all have the same number of slots.
 struct Layout {
   std::uint64_t input_bytes = 0, output_bytes = 0;    // of one buffer
   std::uint64_t input_stride = 0, output_stride = 0;  // with guards; input_stride is 0 in place
@@ -31,7 +31,7 @@ class Buffers {
 
   int slots() const { return layout_.slots; }
   std::byte* input(int slot, const Place& place) const;
-  std::byte* output(int slot) const;
+  std::byte* output(int slot, const Place& place) const;
 
   // New inputs in slots [0, count), different for each number of the fill, outputs poisoned out of place, all guards
   // renewed.
@@ -42,6 +42,7 @@ class Buffers {
   Verification check(const Place& place, int round, std::uint64_t fill, int first, int count);
 
  private:
+  std::byte* output_memory(int slot) const;
   // What the last check of one slot, or of all guards, found; where its first wrong byte or element can be read.
   struct Staging {
     static constexpr std::size_t most_slots = 64;

@@ -105,7 +105,7 @@ void NcclSession::operate(int slot) {
   enqueue_({.of = case_,
             .place = *place_,
             .input = buffers_.input(slot, *place_),
-            .output = buffers_.output(slot),
+            .output = buffers_.output(slot, *place_),
             .communicator = communicator(),
             .stream = stream()});
 }

@@ -72,18 +72,22 @@ ncclResult_t add(const std::shared_ptr<Communicator>& communicator, const Operat
 }
 
 // Why an operation is refused; empty when it is not.
-std::string objection(const Operation& operation, int ranks) {
+std::string objection(const Operation& operation, int rank, int ranks) {
   const std::uint64_t element = size_of(operation.type);
   if (element == 0) return "there is no such type";
-  if (operation.kind == Operation::Kind::all_reduce && !reducible(operation.type, operation.reduction))
-    return "the fake has no such reduction";
-  if (operation.pairwise() && (operation.peer < 0 || operation.peer >= ranks)) return "there is no such peer";
-  const auto parts = operation.kind == Operation::Kind::all_gather ? static_cast<std::uint64_t>(ranks) : 1;
-  if (operation.count > SIZE_MAX / element / parts) return "the count is too large";
+  const Form& form = form_of(operation.kind);
+  const auto all = static_cast<std::uint64_t>(ranks);
+  if (form.reduces && !reducible(operation.type, operation.reduction)) return "the fake has no such reduction";
+  if (operation.peer < 0 || operation.peer >= ranks) return "there is no such peer or root";
+  if (operation.count > SIZE_MAX / element / all) return "the count is too large";
   const std::uint64_t bytes = operation.count * element;
-  if (operation.kind != Operation::Kind::receive && !p5bench_fake_accessible(operation.input, bytes))
+  const bool has_input = operation.kind != Operation::Kind::receive &&
+                         (operation.kind != Operation::Kind::broadcast || operation.peer == rank);
+  const bool has_output =
+      operation.kind != Operation::Kind::send && (operation.kind != Operation::Kind::reduce || operation.peer == rank);
+  if (has_input && !p5bench_fake_accessible(operation.input, bytes * (form.wide_input ? all : 1)))
     return "the device cannot reach all of the input";
-  if (operation.kind != Operation::Kind::send && !p5bench_fake_accessible(operation.output, bytes * parts))
+  if (has_output && !p5bench_fake_accessible(operation.output, bytes * (form.wide_output ? all : 1)))
     return "the device cannot reach all of the output";
   return "";
 }
@@ -94,7 +98,7 @@ ncclResult_t perform(Operation operation, ncclComm_t handle, cudaStream_t stream
     if (!communicator) return refuse(ncclInvalidArgument, "no communicator");
     if (const ncclResult_t state = communicator->state())
       return refuse(usable(state), "the communicator is not usable");
-    const std::string against = objection(operation, communicator->ranks);
+    const std::string against = objection(operation, communicator->rank, communicator->ranks);
     if (!against.empty()) return refuse(ncclInvalidArgument, against);
     if (operation.kind != Operation::Kind::receive) operation.number = next_operation();
     return add(communicator, operation, stream);
@@ -135,6 +139,27 @@ ncclResult_t ncclAllReduce(const void* input, void* output, std::size_t count, n
 ncclResult_t ncclAllGather(const void* input, void* output, std::size_t count, ncclDataType_t type,
                            ncclComm_t communicator, cudaStream_t stream) {
   const Operation operation{Operation::Kind::all_gather, bytes_at(input), bytes_at(output), count, type, ncclSum, 0, 0};
+  return perform(operation, communicator, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void* input, void* output, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t reduction, ncclComm_t communicator, cudaStream_t stream) {
+  const Operation operation{
+      Operation::Kind::reduce_scatter, bytes_at(input), bytes_at(output), count, type, reduction, 0, 0};
+  return perform(operation, communicator, stream);
+}
+
+ncclResult_t ncclBroadcast(const void* input, void* output, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  const Operation operation{
+      Operation::Kind::broadcast, bytes_at(input), bytes_at(output), count, type, ncclSum, root, 0};
+  return perform(operation, communicator, stream);
+}
+
+ncclResult_t ncclReduce(const void* input, void* output, std::size_t count, ncclDataType_t type, ncclRedOp_t reduction,
+                        int root, ncclComm_t communicator, cudaStream_t stream) {
+  const Operation operation{
+      Operation::Kind::reduce, bytes_at(input), bytes_at(output), count, type, reduction, root, 0};
   return perform(operation, communicator, stream);
 }
 

@@ -65,10 +65,10 @@ int Communicator::nodes() {
 }
 
 void Communicator::tune(Operation& operation) {
-  const bool gathers = operation.kind == Operation::Kind::all_gather;
+  const Form& form = form_of(operation.kind);
   const std::uint64_t own = operation.count * size_of(operation.type);
-  const Choice choice = tuning_->choose(gathers ? all_gather_function : all_reduce_function,
-                                        gathers ? own * static_cast<std::uint64_t>(ranks) : own);
+  const bool wide = form.wide_input || form.wide_output;
+  const Choice choice = tuning_->choose(form.function, wide ? own * static_cast<std::uint64_t>(ranks) : own);
   operation.setting = choice.setting();
   const std::string all =
       operation.setting + "/" + std::to_string(choice.channels) + "/" + std::to_string(choice.chunk);
@@ -81,8 +81,8 @@ void Communicator::tune(Operation& operation) {
   for (std::string* name : {&algorithm, &protocol})
     for (char& c : *name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   log("fake: chunks of %zu bytes", choice.chunk);  // NCCL does not tell
-  log("%s: %ld Bytes -> Algo %s proto %s channel{Lo..Hi}={%d..%d}", gathers ? "AllGather" : "AllReduce",
-      static_cast<long>(own), algorithm.c_str(), protocol.c_str(), 0, choice.channels - 1);
+  log("%s: %ld Bytes -> Algo %s proto %s channel{Lo..Hi}={%d..%d}", form.name, static_cast<long>(own),
+      algorithm.c_str(), protocol.c_str(), 0, choice.channels - 1);
 }
 
 ncclResult_t Communicator::state() {

@@ -21,20 +21,29 @@
 namespace p5::fake_nccl {
 
 struct Operation {
-  enum class Kind : std::uint32_t { all_reduce, all_gather, send, receive };
+  enum class Kind : std::uint32_t { all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, receive };
   Kind kind = Kind::all_reduce;
   const unsigned char* input = nullptr;
   unsigned char* output = nullptr;
   std::uint64_t count = 0;
   ncclDataType_t type = ncclInt8;
   ncclRedOp_t reduction = ncclSum;
-  int peer = 0;
+  int peer = 0;              // or the root
   std::uint64_t number = 0;  // among the process' operations, from 1; 0 for those that are not counted
   std::string setting = "";  // "ring/ll128", of collectives
   std::uint64_t choice = 0;  // all of it as a number, to be compared between ranks
 
   bool pairwise() const { return kind == Kind::send || kind == Kind::receive; }
 };
+
+// What a call is, as far as calls differ.
+struct Form {
+  int function = -1;      // as ncclFunc_t counts; -1: no tuner is asked
+  const char* name = "";  // in the log
+  bool reduces = false;
+  bool wide_input = false, wide_output = false;  // as many times the count as there are ranks
+};
+const Form& form_of(Operation::Kind kind);
 
 class Communicator {
  public:
@@ -82,8 +91,14 @@ class Communicator {
   void wait_for_abort();
   void run_collective(const Operation& operation);
   void run_pairwise(const std::vector<Operation>& operations);
+  bool perform(const Operation& operation);
   bool all_reduce(const Operation& operation);
   bool all_gather(const Operation& operation);
+  bool reduce_scatter(const Operation& operation);
+  bool broadcast(const Operation& operation);
+  bool reduce(const Operation& operation);
+  // Elements that lie one after the other, one run for each rank, to their reduction in this rank's run.
+  void combine(unsigned char* runs, std::uint64_t count, const Operation& operation) const;
   bool move(std::vector<Transfer> transfers);
 
   std::mutex mutex_;

@@ -34,11 +34,14 @@ Label label_of(const Operation& operation, std::uint64_t bytes) {
   // Ends of a pair may name different types, if only the bytes agree.
   label.kind = static_cast<std::uint32_t>(operation.pairwise() ? Operation::Kind::send : operation.kind);
   if (!operation.pairwise()) label.type = static_cast<std::uint32_t>(operation.type);
-  if (operation.kind == Operation::Kind::all_reduce) label.reduction = static_cast<std::uint32_t>(operation.reduction);
+  if (form_of(operation.kind).reduces) label.reduction = static_cast<std::uint32_t>(operation.reduction);
   label.bytes = bytes;
   label.choice = operation.choice;
   return label;
 }
+
+// Of a reduction, bytes that one rank holds from another.
+constexpr std::uint64_t most_at_once = 256 << 10;
 
 void corrupt(unsigned char* data, const Operation& operation, std::uint64_t bytes, Fault::What what) {
   if (bytes == 0) return;
@@ -52,6 +55,19 @@ void corrupt(unsigned char* data, const Operation& operation, std::uint64_t byte
 }
 
 }  // namespace
+
+const Form& form_of(Operation::Kind kind) {
+  static constexpr Form forms[] = {
+      {.function = all_reduce_function, .name = "AllReduce", .reduces = true},
+      {.function = all_gather_function, .name = "AllGather", .wide_output = true},
+      {.function = reduce_scatter_function, .name = "ReduceScatter", .reduces = true, .wide_input = true},
+      {.function = broadcast_function, .name = "Broadcast"},
+      {.function = reduce_function, .name = "Reduce", .reduces = true},
+      {},
+      {},
+  };
+  return forms[static_cast<std::size_t>(kind)];
+}
 
 // One direction between two ranks. Label and bytes move as far as the pipe allows.
 struct Communicator::Transfer {
@@ -141,12 +157,13 @@ void Communicator::run(const std::vector<Operation>& operations) {
 }
 
 void Communicator::run_collective(const Operation& operation) {
-  std::uint64_t bytes = bytes_of(operation);
-  if (operation.kind == Operation::Kind::all_gather) bytes *= static_cast<std::uint64_t>(ranks);
+  std::uint64_t bytes = bytes_of(operation);  // that come out here
+  if (form_of(operation.kind).wide_output) bytes *= static_cast<std::uint64_t>(ranks);
+  if (operation.kind == Operation::Kind::reduce && operation.peer != rank) bytes = 0;
   const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number, operation.setting);
   std::vector<unsigned char> before;
   if (wrong) before.assign(operation.output, operation.output + bytes);
-  if (!(operation.kind == Operation::Kind::all_gather ? all_gather(operation) : all_reduce(operation))) return;
+  if (!perform(operation)) return;
   std::vector<unsigned char> result;
   if (faults().find(Fault::Kind::wrong, process_rank())) result.assign(operation.output, operation.output + bytes);
   if (wrong) {
@@ -159,6 +176,31 @@ void Communicator::run_collective(const Operation& operation) {
     corrupt(operation.output, operation, bytes, wrong->what);
   }
   previous_result_ = std::move(result);
+}
+
+bool Communicator::perform(const Operation& operation) {
+  switch (operation.kind) {
+    case Operation::Kind::all_gather:
+      return all_gather(operation);
+    case Operation::Kind::reduce_scatter:
+      return reduce_scatter(operation);
+    case Operation::Kind::broadcast:
+      return broadcast(operation);
+    case Operation::Kind::reduce:
+      return reduce(operation);
+    default:
+      return all_reduce(operation);
+  }
+}
+
+void Communicator::combine(unsigned char* runs, std::uint64_t count, const Operation& operation) const {
+  const auto run_of = [&](int from) {
+    return runs + static_cast<std::uint64_t>(from) * count * size_of(operation.type);
+  };
+  for (int from = 0; from < ranks; ++from) prepare(run_of(from), count, operation.type, operation.reduction, ranks);
+  for (int step = 1; step < ranks; ++step)
+    accumulate(run_of(rank), run_of((rank + step) % ranks), count, operation.type, operation.reduction);
+  complete(run_of(rank), count, operation.type, operation.reduction, ranks);
 }
 
 bool Communicator::all_gather(const Operation& operation) {
@@ -177,8 +219,8 @@ bool Communicator::all_gather(const Operation& operation) {
 bool Communicator::all_reduce(const Operation& operation) {
   const std::uint64_t element = size_of(operation.type), total = bytes_of(operation);
   const std::uint64_t ranks_wide = static_cast<std::uint64_t>(ranks);
-  const std::uint64_t block = ranks_wide * (256 << 10);
-  std::vector<unsigned char> parts(ranks_wide * (256 << 10));
+  const std::uint64_t block = ranks_wide * most_at_once;
+  std::vector<unsigned char> parts(block);
   for (std::uint64_t begin = 0; begin == 0 || begin < total; begin += block) {
     const std::uint64_t elements = std::min(block, total - begin) / element;
     const auto offset = [&](int part) { return elements * static_cast<std::uint64_t>(part) / ranks_wide * element; };
@@ -194,11 +236,8 @@ bool Communicator::all_reduce(const Operation& operation) {
     }
     if (!move(std::move(transfers))) return false;
     const std::uint64_t count = own / element;
-    for (int from = 0; from < ranks; ++from) prepare(part_of(from), count, operation.type, operation.reduction, ranks);
+    combine(parts.data(), count, operation);
     unsigned char* sum = part_of(rank);
-    for (int step = 1; step < ranks; ++step)
-      accumulate(sum, part_of((rank + step) % ranks), count, operation.type, operation.reduction);
-    complete(sum, count, operation.type, operation.reduction, ranks);
     transfers.clear();
     for (int step = 0; step < ranks; ++step) {
       const int peer = (rank + step) % ranks;
@@ -207,6 +246,62 @@ bool Communicator::all_reduce(const Operation& operation) {
           {false, peer, operation.output + begin + offset(peer), label_of(operation, size(peer)), {}, 0});
     }
     if (!move(std::move(transfers))) return false;
+  }
+  return true;
+}
+
+// Each rank gets its share of all inputs, block by block.
+bool Communicator::reduce_scatter(const Operation& operation) {
+  const std::uint64_t share = bytes_of(operation);
+  std::vector<unsigned char> runs(static_cast<std::uint64_t>(ranks) * most_at_once);
+  for (std::uint64_t begin = 0; begin == 0 || begin < share; begin += most_at_once) {
+    const std::uint64_t bytes = std::min(most_at_once, share - begin);
+    std::vector<Transfer> transfers;
+    for (int step = 0; step < ranks; ++step) {
+      const int peer = (rank + step) % ranks;
+      const auto number = static_cast<std::uint64_t>(peer);
+      auto* data = const_cast<unsigned char*>(operation.input) + number * share + begin;
+      transfers.push_back({true, peer, data, label_of(operation, bytes), {}, 0});
+      transfers.push_back({false, peer, runs.data() + number * bytes, label_of(operation, bytes), {}, 0});
+    }
+    if (!move(std::move(transfers))) return false;
+    combine(runs.data(), bytes / size_of(operation.type), operation);
+    if (bytes > 0) std::memcpy(operation.output + begin, runs.data() + static_cast<std::uint64_t>(rank) * bytes, bytes);
+  }
+  return true;
+}
+
+bool Communicator::broadcast(const Operation& operation) {
+  const std::uint64_t bytes = bytes_of(operation);
+  std::vector<Transfer> transfers;
+  if (rank != operation.peer) {
+    transfers.push_back({false, operation.peer, operation.output, label_of(operation, bytes), {}, 0});
+    return move(std::move(transfers));
+  }
+  for (int step = 1; step < ranks; ++step)
+    transfers.push_back(
+        {true, (rank + step) % ranks, const_cast<unsigned char*>(operation.input), label_of(operation, bytes), {}, 0});
+  if (!move(std::move(transfers))) return false;
+  if (bytes > 0) std::memmove(operation.output, operation.input, bytes);
+  return true;
+}
+
+// All send the root their input, block by block.
+bool Communicator::reduce(const Operation& operation) {
+  const std::uint64_t total = bytes_of(operation);
+  const bool gets = rank == operation.peer;
+  std::vector<unsigned char> runs(gets ? static_cast<std::uint64_t>(ranks) * most_at_once : 0);
+  for (std::uint64_t begin = 0; begin == 0 || begin < total; begin += most_at_once) {
+    const std::uint64_t bytes = std::min(most_at_once, total - begin);
+    auto* data = const_cast<unsigned char*>(operation.input) + begin;
+    std::vector<Transfer> transfers{{true, operation.peer, data, label_of(operation, bytes), {}, 0}};
+    for (int peer = 0; gets && peer < ranks; ++peer)
+      transfers.push_back(
+          {false, peer, runs.data() + static_cast<std::uint64_t>(peer) * bytes, label_of(operation, bytes), {}, 0});
+    if (!move(std::move(transfers))) return false;
+    if (!gets) continue;
+    combine(runs.data(), bytes / size_of(operation.type), operation);
+    if (bytes > 0) std::memcpy(operation.output + begin, runs.data() + static_cast<std::uint64_t>(rank) * bytes, bytes);
   }
   return true;
 }

@@ -37,11 +37,12 @@ Costs model(int function, double bytes, int ranks) {
     return costs;
   }
   const bool all_reduce = function == all_reduce_function;
-  if (!all_reduce && function != all_gather_function && function != all_gather_function + 1) return costs;
+  const bool whole = function == broadcast_function || function == reduce_function;  // passes each rank
   const double depth = std::bit_width(static_cast<unsigned>(ranks - 1));
   for (std::size_t p = 0; p < abi::protocols; ++p) {
     const double steps = (all_reduce ? 2.0 : 1.0) * (ranks - 1);
-    ring[p] = static_cast<float>(5 + steps * step_us[p] + bytes * steps / ranks / bytes_per_us[p]);
+    const double passed = whole ? bytes : bytes * steps / ranks;
+    ring[p] = static_cast<float>(5 + steps * step_us[p] + passed / bytes_per_us[p]);
     if (all_reduce) tree[p] = static_cast<float>(5 + 2 * depth * step_us[p] + 2.5 * bytes / bytes_per_us[p]);
   }
   return costs;

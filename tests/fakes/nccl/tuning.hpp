@@ -32,6 +32,7 @@ class Tuning {
   void* context_ = nullptr;
 };
 
-inline constexpr int all_gather_function = 2, all_reduce_function = 4;
+inline constexpr int broadcast_function = 0, reduce_function = 1, all_gather_function = 2, reduce_scatter_function = 3,
+                     all_reduce_function = 4;
 
 }  // namespace p5::fake_nccl

@@ -1,0 +1,182 @@
+// The description of each collective against its definition, carried out element by element on labels that say where an
+// element comes from.
+#include "bench/collective.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "tuner/table.hpp"
+
+namespace p5 {
+namespace {
+
+// An element of a rank's input, or of the reduction over all ranks' inputs.
+struct Label {
+  int source = 0;
+  std::uint64_t index = 0;
+  bool operator==(const Label&) const = default;
+};
+using Elements = std::vector<std::optional<Label>>;  // none: nothing is written there
+
+constexpr std::array group_collectives{&all_reduce, &all_gather, &reduce_scatter, &broadcast,
+                                       &reduce,     &all_to_all, &send_recv};
+
+// What all ranks bring, one after the other.
+std::vector<Elements> inputs_of(int ranks, std::uint64_t elements) {
+  std::vector<Elements> inputs(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank)
+    for (std::uint64_t i = 0; i < elements; ++i) inputs[static_cast<std::size_t>(rank)].push_back(Label{rank, i});
+  return inputs;
+}
+
+Elements reduction_of(std::uint64_t elements) {
+  Elements all;
+  for (std::uint64_t i = 0; i < elements; ++i) all.push_back(Label{Segment::reduced, i});
+  return all;
+}
+
+// The definitions: from all inputs to one rank's output. `share`: elements of one rank's part.
+Elements defined(const Collective& collective, const std::vector<Elements>& inputs, const Member& member,
+                 std::uint64_t share) {
+  const auto rank = static_cast<std::size_t>(member.rank), ranks = inputs.size();
+  const auto root = static_cast<std::size_t>(member.root);
+  const Elements sum = reduction_of(inputs.front().size());
+  const auto part = [&](const Elements& of, std::size_t number) {
+    const auto begin = of.begin() + static_cast<std::ptrdiff_t>(number * share);
+    return Elements(begin, begin + static_cast<std::ptrdiff_t>(share));
+  };
+  Elements output;
+  const auto append = [&](const Elements& more) { output.insert(output.end(), more.begin(), more.end()); };
+  if (&collective == &all_reduce) append(sum);
+  if (&collective == &reduce && rank == root) append(sum);
+  if (&collective == &reduce_scatter) append(part(sum, rank));
+  if (&collective == &broadcast) append(inputs[root]);
+  if (&collective == &send_recv) append(inputs[(rank + ranks - 1) % ranks]);
+  for (const Elements& input : inputs) {
+    if (&collective == &all_gather) append(input);
+    if (&collective == &all_to_all) append(part(input, rank));
+  }
+  return output;
+}
+
+// The output that the segments say; fails where two write the same element or one reads beyond the input.
+Elements described(const Collective& collective, const Shape& shape, const Member& member) {
+  Elements output(shape.output_elements);
+  for (const Segment& segment : collective.result(shape, member, "")) {
+    EXPECT_LE(segment.output_offset + segment.elements, shape.output_elements);
+    EXPECT_LE(segment.source_offset + segment.elements, shape.input_elements);
+    for (std::uint64_t i = 0; i < segment.elements; ++i) {
+      auto& element = output.at(segment.output_offset + i);
+      EXPECT_FALSE(element.has_value());
+      element = Label{segment.source, segment.source_offset + i};
+    }
+  }
+  return output;
+}
+
+void expect_defined(const Collective& collective, const Shape& shape, const Member& member) {
+  const bool divides = &collective == &all_to_all;
+  const std::uint64_t share =
+      divides ? shape.input_elements / static_cast<std::uint64_t>(member.ranks) : shape.output_elements;
+  Elements wanted = defined(collective, inputs_of(member.ranks, shape.input_elements), member, share);
+  ASSERT_LE(wanted.size(), shape.output_elements);
+  wanted.resize(shape.output_elements);
+  EXPECT_EQ(described(collective, shape, member), wanted)
+      << collective.name << ": rank " << member.rank << " of " << member.ranks << ", root " << member.root;
+}
+
+TEST(Collectives, bring_what_their_definitions_say_to_every_rank_for_every_root) {
+  for (const Collective* collective : group_collectives)
+    for (int ranks = 1; ranks <= 7; ++ranks)
+      for (const std::uint64_t size : {1, 13, 64})
+        for (int root = 0; root < (collective->rooted ? ranks : 1); ++root)
+          for (int rank = 0; rank < ranks; ++rank)
+            expect_defined(*collective, collective->shape({size}, false, 2, ranks), {rank, ranks, root});
+}
+
+TEST(Collectives, bring_it_to_groups_that_are_smaller_than_the_largest_too) {
+  for (const Collective* collective : group_collectives)
+    for (int ranks = 1; ranks <= 3; ++ranks)
+      for (int rank = 0; rank < ranks; ++rank)
+        expect_defined(*collective, collective->shape({50}, false, 1, 4), {rank, ranks, ranks - 1});
+}
+
+TEST(Collectives, are_those_that_are_listed_each_once) {
+  std::set<std::string_view> names{p2p.name};
+  for (const Collective* collective : group_collectives) names.insert(collective->name);
+  EXPECT_EQ(names.size(), group_collectives.size() + 1);
+  std::set<std::string_view> listed;
+  for (const Collective* collective : collectives()) EXPECT_TRUE(listed.insert(collective->name).second);
+  EXPECT_EQ(listed, names);
+}
+
+TEST(Collectives, round_a_message_up_to_the_same_number_of_elements_for_each_rank) {
+  const std::set<const Collective*> shared{&all_gather, &reduce_scatter, &all_to_all};
+  for (const Collective* collective : group_collectives) {
+    for (int ranks = 1; ranks <= 7; ++ranks) {
+      const auto parts = shared.contains(collective) ? static_cast<std::uint64_t>(ranks) : 1;
+      for (std::uint64_t size = 1; size <= 100; ++size) {
+        const Shape shape = collective->shape({size}, false, 4, ranks);
+        EXPECT_GE(shape.bytes.count, size);
+        EXPECT_LT(shape.bytes.count, size + 4 * parts) << collective->name;
+        EXPECT_EQ(shape.bytes.count, shape.bytes_per_rank.count * parts) << collective->name;
+        EXPECT_EQ(shape.bytes_per_rank.count % 4, 0u);
+        const Shape per_rank = collective->shape({size}, true, 4, ranks);
+        EXPECT_EQ(per_rank.bytes_per_rank.count, (size + 3) / 4 * 4) << collective->name;
+        EXPECT_EQ(per_rank.bytes.count, per_rank.bytes_per_rank.count * parts) << collective->name;
+      }
+    }
+  }
+}
+
+// NCCL: element size * max(what a rank sends, what it receives), of the calls that it asks tuners about.
+TEST(Collectives, count_bytes_as_nccl_does_for_tuners) {
+  int asked = 0;
+  for (const Collective* collective : group_collectives) {
+    if (!tuner::parse_function(collective->name)) continue;
+    ++asked;
+    for (int ranks = 1; ranks <= 7; ++ranks) {
+      for (const bool per_rank : {false, true}) {
+        const Shape shape = collective->shape({1001}, per_rank, 8, ranks);
+        EXPECT_EQ(shape.bytes.count, 8 * std::max(shape.input_elements, shape.output_elements)) << collective->name;
+      }
+    }
+  }
+  EXPECT_EQ(asked, 5);
+}
+
+TEST(Collectives, have_the_bus_factors_of_nccl_tests) {
+  for (int ranks = 2; ranks <= 9; ++ranks) {
+    const double n = ranks;
+    EXPECT_DOUBLE_EQ(all_reduce.bus_factor(ranks), 2 * (n - 1) / n);
+    for (const Collective* each : {&all_gather, &reduce_scatter, &all_to_all})
+      EXPECT_DOUBLE_EQ(each->bus_factor(ranks), (n - 1) / n) << each->name;
+    for (const Collective* each : {&broadcast, &reduce, &send_recv, &p2p})
+      EXPECT_DOUBLE_EQ(each->bus_factor(ranks), 1) << each->name;
+  }
+}
+
+// As NCCL's documentation of each call says when it is in place; nccl-tests has no valid form of the others.
+TEST(Collectives, lie_in_place_where_nccl_wants_them) {
+  const std::map<const Collective*, std::pair<std::uint64_t, std::uint64_t>> wanted{
+      {&all_reduce, {0, 0}}, {&all_gather, {3 * 5, 0}}, {&reduce_scatter, {0, 3 * 5}},
+      {&broadcast, {0, 0}},  {&reduce, {0, 0}},
+  };
+  for (const Collective* collective : collectives()) {
+    const auto found = wanted.find(collective);
+    ASSERT_EQ(collective->in_place_offset != nullptr, found != wanted.end()) << collective->name;
+    if (found == wanted.end()) continue;
+    const Shape shape = collective->shape({5}, true, 1, 4);
+    const InPlaceOffset offset = collective->in_place_offset(shape, {.rank = 3, .ranks = 4});
+    EXPECT_EQ(std::pair(offset.input, offset.output), found->second) << collective->name;
+    EXPECT_LE(offset.input + shape.input_elements, in_place_elements(shape)) << collective->name;
+    EXPECT_LE(offset.output + shape.output_elements, in_place_elements(shape)) << collective->name;
+  }
+}
+
+}  // namespace
+}  // namespace p5
