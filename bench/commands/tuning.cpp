@@ -58,10 +58,12 @@ tuner::Environment own_environment() {
   return variables;
 }
 
-// Of the job's collectives those that NCCL asks tuners about.
-std::vector<std::string> tunable(const Options& options) {
+// Of the job's collectives those that NCCL asks tuners about; all that it asks about in a full tuning of a job that
+// named none.
+std::vector<std::string> tunable(const Options& options, const std::string& mode) {
+  const bool all = mode == "full" && options.collectives == Options{}.collectives;
   std::vector<std::string> names;
-  for (const std::string& name : options.collectives)
+  for (const std::string& name : all ? collective_names() : options.collectives)
     if (tuner::parse_function(name)) names.push_back(name);
   return names;
 }
@@ -318,7 +320,7 @@ class Tuning {
   }
 
   void search() {
-    const std::vector<std::string> collectives = tunable(options_);
+    const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, extent_);
     if (collectives.empty() || sizes.empty()) {
       result_.nothing_because = "None of the measured collectives and sizes is one that a tuner is asked about.";
