@@ -128,7 +128,7 @@ std::string tuning_lines(const Report& report) {
   for (const TuningConfirmation& cell : tuning.confirmations)
     if (cell.setting && cell.gain)
       text += fmt::format(
-          "  {} {}: {:.2f} -> {:.2f} us, {:.1f} % faster{}\n", cell.collective, to_text(Bytes{cell.tuner_bytes}),
+          "  {} {}: {:.2f} -> {:.2f} us, {:.1f} % less{}\n", cell.collective, to_text(Bytes{cell.tuner_bytes}),
           1e6 * cell.gain->default_s, 1e6 * cell.gain->tuned_s, 100 * cell.gain->share,
           cell.gain->interval
               ? fmt::format(" ({:.1f} to {:.1f})", 100 * cell.gain->interval->low, 100 * cell.gain->interval->high)
