@@ -1,13 +1,10 @@
 #include "bench/commands/tuning.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,7 +14,9 @@
 #include "bench/commands/gpus.hpp"
 #include "bench/commands/leader.hpp"
 #include "bench/commands/recorder.hpp"
+#include "bench/commands/table_on_hosts.hpp"
 #include "bench/commands/tuning_report.hpp"
+#include "bench/commands/tuning_stages.hpp"
 #include "bench/error.hpp"
 #include "bench/trials.hpp"
 #include "tuner/knobs.hpp"
@@ -28,23 +27,7 @@ namespace p5 {
 
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-// What the two ways of tuning differ in.
-struct Extent {
-  std::vector<Bytes> small;  // sizes below `min`, where one behaves like the next
-  Bytes min, max;
-  Seconds burn_in, search;  // wall time of measuring
-  Seconds burst;            // of one sample
-  int samples = 8;          // of one launch in the confirmation
-  int launches = 2;         // of each side in the confirmation
-};
-
-Extent extent_of(const std::string& mode) {
-  if (mode == "full") return {{}, Bytes{8}, GiB(1), {3}, {90}, {1e-3}, 12, 4};
-  return {{Bytes{8}, Bytes{128}, KiB(1)}, KiB(4), MiB(64), {0.7}, {6}, {0.5e-3}, 8, 2};
-}
 
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
@@ -106,92 +89,6 @@ std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, cons
   return sizes;
 }
 
-// NCCL counts for its tuners the whole message of the collectives that are measured here.
-tuner::Cell cell_of(const Case& c) {
-  return {.collective = std::string(c.collective->name), .bytes = c.bytes.count, .tuner_bytes = c.bytes.count};
-}
-
-tuner::Trial trial_of(const Trial& trial) {
-  constexpr std::array outcomes{tuner::Trial::Outcome::measured, tuner::Trial::Outcome::failed,
-                                tuner::Trial::Outcome::wrong_data, tuner::Trial::Outcome::skipped};
-  return {outcomes.at(static_cast<std::size_t>(trial.outcome)), trial.time.count, trial.because};
-}
-
-// ---- the leader's side of each stage, with the measuring given
-
-// What NCCL offers in each case; what failed or offered nothing is remarked.
-std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks) {
-  std::vector<tuner::Task> tasks;
-  for (std::size_t at = 0; at < trials.cases().size(); ++at) {
-    std::string problem;
-    tuner::Task task{cell_of(trials.cases()[at]), {}};
-    for (const Offer& offer : trials.offers({0, at}, problem))
-      if (const auto setting = tuner::parse_setting(offer.setting))
-        task.offers.push_back({*setting, offer.microseconds});
-    if (!problem.empty())
-      remarks.push_back(fmt::format("{} was left out: {}", describe(trials.cases()[at]), problem));
-    else if (!task.offers.empty())
-      tasks.push_back(std::move(task));
-  }
-  return tasks;
-}
-
-// Clocks rise and connections warm up under load: the first visits of a fresh worker would look like drift.
-void burn_in(Trials& trials, const Extent& extent) {
-  const auto start = Clock::now();
-  do {
-    for (std::size_t at = 0; at < trials.cases().size(); ++at) trials.block({0, at}, {"", ""}, extent.burst);
-  } while (seconds_since(start) < extent.burn_in.count);
-}
-
-tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks, const Extent& extent,
-                                const tuner::Constraints& constraints, std::uint64_t seed) {
-  const auto at_of = [&](const tuner::Cell& cell) {
-    const auto found = std::ranges::find_if(trials.cases(), [&](const Case& c) { return cell_of(c) == cell; });
-    return static_cast<std::size_t>(found - trials.cases().begin());
-  };
-  const tuner::MeasureBlock measure = [&](const tuner::Cell& cell, const std::vector<tuner::Candidate>& candidates,
-                                          int) {
-    std::vector<std::string> settings;
-    for (const tuner::Candidate& candidate : candidates)
-      settings.push_back(candidate.is_default() ? "" : tuner::to_text(*candidate.setting));
-    std::vector<tuner::Trial> outcomes;
-    for (const Trial& trial : trials.block({0, at_of(cell)}, settings, extent.burst))
-      outcomes.push_back(trial_of(trial));
-    return outcomes;
-  };
-  const auto start = Clock::now();
-  tuner::SearchRules rules;
-  rules.seed = seed;
-  // Inside a node more channels pay off with less: 4 x H200 (18 NVLinks, NVLS off, NCCL 2.28.3) gathered 32 KiB 8 %
-  // faster with 8 channels.
-  if (std::ranges::all_of(trials.cases(), [](const Case& c) { return c.nodes == 1; }))
-    rules.candidates.bytes_per_channel = 4 << 10;
-  return tuner::search(tasks, rules, constraints, measure, [&] { return extent.search.count - seconds_since(start); });
-}
-
-// A B A B: the default, then the files, each in processes of its own. Those of the first launch are fresh, but for the
-// default's where it has been measured before.
-std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent) {
-  constexpr std::size_t standard = 0, files = 1;
-  std::vector<tuner::Confirmation> measured;
-  for (const Case& c : trials.cases())
-    measured.push_back({*tuner::parse_function(c.collective->name), c.bytes.count, {}, {}, {}});
-  const std::vector<std::string> samples(static_cast<std::size_t>(extent.samples));
-  for (int launch = 0; launch < extent.launches; ++launch)
-    for (const std::size_t arm : {standard, files}) {
-      if (launch > 0) trials.restart(arm);
-      for (std::size_t at = 0; at < measured.size(); ++at) {
-        auto& launches = (arm == files ? measured[at].tuned : measured[at].standard).emplace_back();
-        for (const Trial& trial : trials.block({arm, at}, samples, extent.burst)) {
-          if (trial.outcome == Trial::Outcome::measured) launches.push_back(trial.time.count);
-          if (trial.outcome != Trial::Outcome::measured && arm == files) measured[at].failure = trial.because;
-        }
-      }
-    }
-  return measured;
-}
-
 // Different settings, in all cells together.
 int candidates_in(const tuner::SearchResult& found) {
   int candidates = 0;
@@ -217,55 +114,6 @@ void together(World& world, Trials& trials, Lead&& lead) {
   }
   trials.finish();
 }
-
-// ---- the table on every host, for as long as it is being confirmed
-
-class TableOnHosts {
- public:
-  TableOnHosts(World& world, const Machine& machine, const std::string& text) : world_(world) {
-    folder_ = world.broadcast(
-        world.leads()
-            ? (fs::temp_directory_path() / fmt::format("p5bench-tuner-{}-{}", ::getuid(), ::getpid())).string()
-            : "");
-    const auto& host_of_rank = machine.topology.host_of_rank;
-    const int me = world.participant();
-    const auto first = [&](int rank) {
-      return host_of_rank[static_cast<std::size_t>(rank)] == host_of_rank[static_cast<std::size_t>(me)];
-    };
-    int rank = 0;
-    while (!first(rank)) ++rank;
-    mine_ = rank == me;
-    std::string problem;
-    if (mine_) {
-      std::error_code error;
-      fs::create_directories(folder_, error);
-      std::ofstream(file()) << text;
-      if (!fs::exists(file(), error)) problem = fmt::format("'{}' cannot be written", file());
-    }
-    for (const std::string& each : split_gather(problem))
-      if (!each.empty()) throw EnvironmentError(each + "; set TMPDIR to a folder that every host has");
-  }
-  ~TableOnHosts() {
-    std::error_code error;
-    if (mine_) fs::remove_all(folder_, error);
-  }
-  TableOnHosts(const TableOnHosts&) = delete;
-  TableOnHosts& operator=(const TableOnHosts&) = delete;
-
-  const std::string& folder() const { return folder_; }
-
- private:
-  std::string file() const { return folder_ + "/nccl-tuner.csv"; }
-  // All ranks' words, on all ranks.
-  std::vector<std::string> split_gather(const std::string& mine) {
-    const std::vector<std::string> all = world_.gather(mine);
-    return nlohmann::json::parse(world_.broadcast(world_.leads() ? nlohmann::json(all).dump() : ""));
-  }
-
-  World& world_;
-  std::string folder_;
-  bool mine_ = false;
-};
 
 // What a message may show of a file.
 std::string first_line(const std::string& text) {
@@ -319,9 +167,22 @@ class Tuning {
     return tuner::nccl_version_of(found->second.substr(found->second.find(' ') + 1));
   }
 
+  // NCCL has room for one tuner, and the operator has chosen it.
+  std::string tuner_taken() const {
+    for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"})
+      if (!constraints_.allows_variable(name))
+        return fmt::format("{} is set, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name);
+    return "";
+  }
+
   void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, extent_);
+    const std::string taken = from_leader(world_, [&] { return tuner_taken(); });
+    if (!taken.empty()) {
+      result_.nothing_because = taken;
+      return;
+    }
     if (collectives.empty() || sizes.empty()) {
       result_.nothing_because = "None of the measured collectives and sizes is one that a tuner is asked about.";
       return;
