@@ -1,5 +1,7 @@
 #include "bench/commands/tuning_report.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -44,6 +46,11 @@ void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tune
   const bool sets = !result.table.rows.empty() || !result.environment.empty();
   tuning.outcome = sets ? "settings" : course.drift.refused ? "refused" : "nothing";
   tuning.because = course.drift.sentence;
+  if (sets)
+    tuning.because =
+        fmt::format("{} of sizes with a setting of its own. {}",
+                    result.table.rows.size() == 1 ? "One range" : fmt::format("{} ranges", result.table.rows.size()),
+                    course.drift.sentence);
   if (!sets && !result.nothing_because.empty()) tuning.because = result.nothing_because;
 }
 
