@@ -123,7 +123,8 @@ class Runs(unittest.TestCase):
 class Workers(Runs):
     def test_all_collectives_types_and_operations_give_right_data(self):
         for more in ([], ["--in-place", "--collectives", "all_reduce,all_gather"]):
-            job = Job(self.folder, "--sizes", "8,64KiB", "--type", "all", "--op", "all", "--budget", "200s", *more)
+            sizes = "1000" if FAKES else "8,64KiB"
+            job = Job(self.folder, "--sizes", sizes, "--type", "all", "--op", "all", "--budget", "60s" if FAKES else "200s", *more)
             code, output = job.end(260)
             self.assertEqual(code, 0, output)
             report = job.report()
@@ -132,7 +133,7 @@ class Workers(Runs):
             self.assertEqual(wrong, [])
 
     def test_a_worker_killed_from_outside_costs_one_case(self):
-        job = Job(self.folder, "--sizes", SMALL, "--budget", "100s", "--timeout", "5s", "--seed", "7",
+        job = Job(self.folder, "--sizes", SMALL, "--budget", "25s" if FAKES else "100s", "--timeout", "5s", "--seed", "7",
                   "--collectives", "all_reduce,all_gather,p2p")
         job.until(lambda: len(workers_of(job.marker)) == RANKS and job.finished_cases() >= 3, 60)
         victim = workers_of(job.marker)[-1]
@@ -148,7 +149,7 @@ class Workers(Runs):
         notes = tempfile.mkdtemp(dir=self.folder)
         text = ",".join(f"{kind}@{rank}:{order}#{number}" for kind, rank, order, number, _ in steps)
         memory = used_gpu_memory()
-        job = Job(self.folder, "--min", "64", "--max", SMALL.rpartition(",")[2], "--factor", "2", "--budget", "400s", "--seed", "5", "--timeout", TIMEOUT,
+        job = Job(self.folder, "--min", "64", "--max", SMALL.rpartition(",")[2], "--factor", "2", "--budget", "60s" if FAKES else "400s", "--seed", "5", "--timeout", TIMEOUT,
                   "--collectives", "all_reduce,all_gather", preload=BUILD / "tests" / "gpu" / "misbehave.so",
                   P5BENCH_MISBEHAVE=text, P5BENCH_MISBEHAVE_NOTES=notes)
         code, output = job.end(patience)
@@ -195,15 +196,15 @@ class Workers(Runs):
 
 @unittest.skipUnless(FAKES, "only the fakes fail on demand")
 class Faults(Runs):
-    def run_with(self, fault, *arguments, sizes="64,4KiB,64KiB", patience=120):
-        job = Job(self.folder, "--sizes", sizes, "--collectives", "all_reduce,all_gather", "--budget", "60s",
+    def run_with(self, fault, *arguments, sizes="64,64KiB", budget="60s", patience=120):
+        job = Job(self.folder, "--sizes", sizes, "--collectives", "all_reduce,all_gather", "--budget", budget,
                   "--timeout", "3s", "--seed", "3", *arguments, P5BENCH_FAKE=fault)
         code, output = job.end(patience)
         return job, code, output
 
     def test_wrong_data_is_found_with_rank_offset_wanted_and_got(self):
         for what, place in itertools.product(("element", "bit", "stale", "nothing"), ([], ["--in-place"])):
-            job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}", *place, sizes="8,1000,64KiB,1MiB,4MiB")
+            job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}", *place, sizes="8,1000,1MiB", budget="6s")
             self.assertEqual(code, 11, output)
             for m in job.report()["measurements"]:
                 self.assertGreater(m["wrong_elements"], 0, (what, m["case"]))
