@@ -29,6 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
+
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
 tuner::Environment own_environment() {
@@ -134,6 +136,10 @@ class Tuning {
         constraints_(tuner::constraints_of(own_environment())) {
     course_.mode = job.mode;
     course_.seed = job.seed;
+    chain_ = from_leader(world, [] {
+      const char* const chain = std::getenv(chain_variable);
+      return std::string(chain ? chain : "");
+    });
     result_.cluster = job.cluster;
     result_.date = utc_now();
     result_.version = version();
@@ -153,6 +159,7 @@ class Tuning {
     course_.wall_s = seconds_since(start);
     Tuned tuned;
     if (!world_.leads()) return tuned;
+    if (!chain_.empty() && !result_.table.rows.empty()) result_.environment[chain_variable] = chain_;
     tuned.files = tuner::tuning_files(result_);
     tuned.lines = tuner::loading_lines(result_);
     tuned.report = tuning_report(course_, result_, tuned.files);
@@ -172,6 +179,13 @@ class Tuning {
     for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"})
       if (!constraints_.allows_variable(name))
         return fmt::format("{} is set, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name);
+    const auto on_efa = [](const topo::Host& host) {
+      return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
+    };
+    if (chain_.empty() && std::ranges::any_of(machine_.topology.hosts, on_efa))
+      return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace: set "
+             "P5BENCH_TUNER_CHAIN=libnccl-net-ofi.so to keep it for all other calls. That has not been tried on EFA "
+             "yet.";
     return "";
   }
 
@@ -187,7 +201,8 @@ class Tuning {
       result_.nothing_because = "None of the measured collectives and sizes is one that a tuner is asked about.";
       return;
     }
-    const std::unique_ptr<Backend> workers = machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}});
+    const std::unique_ptr<Backend> workers =
+        machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {chain_variable, chain_}});
     Trials trials(world_, {workers.get()}, make_cases(options_, machine_, seed_, collectives, sizes), runner_);
     together(world_, trials, [&] {
       course_.remarks = constraints_.remarks;
@@ -249,6 +264,7 @@ class Tuning {
     const TableOnHosts table(world_, machine_, csv);
     tuner::TuningResult trial = result_;
     trial.folder = table.folder();
+    if (!chain_.empty()) trial.environment[chain_variable] = chain_;
     const tuner::Environment loading = nlohmann::json::parse(
         world_.broadcast(world_.leads() ? nlohmann::json(tuner::variables_of(trial)).dump() : "{}"));
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
@@ -273,6 +289,7 @@ class Tuning {
   tuner::Constraints constraints_;
   tuner::TuningResult result_;
   TuningCourse course_;
+  std::string chain_;  // the tuner that ours displaces and that keeps the calls without a row; rank 0's, "" for none
 };
 
 }  // namespace
