@@ -1,8 +1,10 @@
 #include "bench/commands/acceptance.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <random>
 #include <thread>
@@ -158,6 +160,7 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   topo::Limits limits = find_limits(world, machine);
   if (recorder) {
     std::vector<topo::Finding> findings = topo::look(machine.topology);
+    if (machine.backend_name == "nccl") std::ranges::move(lint_environment(machine), std::back_inserter(findings));
     const reports::Fitness fitness = fitness_of(machine, findings);
     recorder->begin(std::move(limits), std::move(findings), fitness);
     recorder->add_file("topology.json", to_json(machine.topology).dump(2) + "\n");

@@ -88,6 +88,13 @@ class Tuning(unittest.TestCase):
         self.assertFalse([s for s in tried if not s.startswith("ring/")])
         self.assertFalse([f for f in tuning["failures"] if not f["setting"].startswith("ring/")])
 
+    def test_stale_settings_are_findings(self):
+        code, output = self.run_it("run", "--tune=off", NCCL_PROTO="simple")
+        self.assertEqual(code, 0, output)
+        report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
+        self.check_schema(report)
+        self.assertTrue([f for f in report["findings"] if f["id"].startswith("settings.") and "NCCL_PROTO" in f["evidence"]], report["findings"])
+
     def test_ranks_with_different_files_are_refused_before_anything_runs(self):
         for rank in (0, 1):
             (self.folder / f"{rank}.csv").write_text(f"format,1\nnccl,{rank}\n")
