@@ -18,12 +18,16 @@
 namespace p5 {
 
 // latency: ranks aligned, one operation. throughput: a burst of operations back to back, divided by their number.
-enum class Quantity { latency, throughput };
+// device: as throughput, but of few operations, all queued before the first one runs, so that what the host needs to
+// launch them is not in the time; where nothing is queued the same as throughput.
+enum class Quantity { latency, throughput, device };
+// What a device's burst has at most: libraries have room for so many operations that wait.
+inline constexpr int most_queued = 8;
 
 struct SampleRequest {
   int round = 0;  // index into Case::rounds
   Quantity quantity = Quantity::throughput;
-  int operations = 1;  // per sample; latency: 1. Never more than slots()
+  int operations = 1;  // per sample; latency: 1, device: most_queued. Never more than slots()
   int samples = 1;
   // Fill outputs with poison before the last sample, whose results verify() then checks.
   bool poison_last = false;

@@ -164,12 +164,26 @@ void add_how(CLI::App& app, Texts& texts, Options& o) {
       ->group(group);
   texts
       .add(app, "--tune",
-           "search for faster NCCL settings after the run: off, quick (some 20 s) or full (some 3 min); default quick, "
-           "on GPUs only",
+           "search for faster NCCL settings after the run: off, quick (some 20 s), full (some 3 min) or exhaustive "
+           "(everything that NCCL offers, to judge the search by); default quick, on GPUs only",
            "WHAT",
            [&](const std::string& t) {
-             o.tune = one_of("tuning", t, {"off", "quick", "full"});
+             o.tune = one_of("tuning", t, {"off", "quick", "full", "exhaustive"});
            })
+      ->group(group);
+  texts
+      .add(app, "--delivery",
+           "what the settings may need: plugin (NCCL's tuner plugin, a setting for each size) or env (variables alone, "
+           "which no band of sizes may lose by); default plugin",
+           "HOW",
+           [&](const std::string& t) {
+             o.delivery = one_of("delivery", t, {"plugin", "env"});
+           })
+      ->group(group);
+  texts
+      .add(app, "--weights",
+           "file with what a job's traffic is made of, for choosing variables: lines of collective, bytes, share",
+           "FILE", [&](const std::string& t) { o.weights = t; })
       ->group(group);
 }
 

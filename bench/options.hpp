@@ -42,8 +42,10 @@ struct Options {
   bool allow_shared_gpu = false;
   std::string tune;  // off, quick, full; "": quick in a run, full in tune. Without effect where nothing can be tuned
 
-  std::string list_what;    // list
-  std::string report_file;  // report
+  std::string delivery = "plugin";  // what tuning may use: plugin (and variables), or env: variables alone
+  std::string weights;              // "", or a file: lines "collective bytes share", what tuning counts
+  std::string list_what;            // list
+  std::string report_file;          // report
 };
 
 // A parse that ends the program without running a command: help and version.

@@ -116,17 +116,13 @@ Case case_from_json(const json& j) {
 }
 
 json to_json(const SampleRequest& request) {
-  return {{"round", request.round},
-          {"latency", request.quantity == Quantity::latency},
-          {"operations", request.operations},
-          {"samples", request.samples},
-          {"poison_last", request.poison_last},
-          {"setting", request.setting}};
+  return {{"round", request.round},     {"quantity", request.quantity},       {"operations", request.operations},
+          {"samples", request.samples}, {"poison_last", request.poison_last}, {"setting", request.setting}};
 }
 
 SampleRequest request_from_json(const json& j) {
   return {.round = j.at("round"),
-          .quantity = j.at("latency").get<bool>() ? Quantity::latency : Quantity::throughput,
+          .quantity = j.at("quantity"),
           .operations = j.at("operations"),
           .samples = j.at("samples"),
           .poison_last = j.at("poison_last"),

@@ -56,7 +56,7 @@ struct Trials::Order {
   std::string what;  // offers, block, restart, finish
   TrialPlace place;
   std::vector<std::string> settings;
-  Seconds burst;
+  Burst burst;
 };
 
 Trials::Trials(World& world, std::vector<Backend*> arms, std::vector<Case> cases, RunnerOptions options)
@@ -69,14 +69,18 @@ void Trials::announce(const Order& order) {
                         {"arm", order.place.arm},
                         {"at", order.place.at},
                         {"settings", order.settings},
-                        {"burst", order.burst.count}}
+                        {"burst", order.burst.lasts.count},
+                        {"quantity", order.burst.quantity}}
                        .dump());
 }
 
 void Trials::follow() {
   for (;;) {
     const json said = json::parse(world_.broadcast(""));
-    const Order order{said.at("what"), {said.at("arm"), said.at("at")}, said.at("settings"), {said.at("burst")}};
+    const Order order{said.at("what"),
+                      {said.at("arm"), said.at("at")},
+                      said.at("settings"),
+                      {{said.at("burst")}, said.at("quantity")}};
     if (order.what == "finish") return leave();
     obey(order);
   }
@@ -117,7 +121,7 @@ std::vector<Offer> Trials::offers(TrialPlace place, std::string& problem) {
   }
 }
 
-std::vector<Trial> Trials::block(TrialPlace place, const std::vector<std::string>& settings, Seconds burst) {
+std::vector<Trial> Trials::block(TrialPlace place, const std::vector<std::string>& settings, Burst burst) {
   const Order order{"block", place, settings, burst};
   announce(order);
   return run_block(order);
@@ -171,14 +175,14 @@ std::vector<Offer> Trials::ask_offers(TrialPlace place) try {
 }
 
 // Warms the setting up, finds how many operations make a burst, and checks what comes out. Returns what is wrong.
-std::string Trials::prepare(const std::string& setting, Seconds burst) {
+std::string Trials::prepare(const std::string& setting, Burst burst) {
   step(
       Phase::warm_up, [&] { return session_->warm_up(0, 1, setting), ""; }, nothing);
   const SampleRequest one{.operations = 1, .samples = 2, .setting = setting};
   const std::string fitting = step(
       Phase::warm_up, [&] { return packed(session_->sample(one)); },
       [&](const std::vector<std::string>& parts) {
-        const double operations = std::ceil(burst.count / std::max(slowest(parts), 1e-9));
+        const double operations = std::ceil(burst.lasts.count / std::max(slowest(parts), 1e-9));
         return pack({std::clamp(operations, 1.0, static_cast<double>(session_->slots()))});
       });
   const int operations = static_cast<int>(unpack(fitting).at(0));
@@ -195,10 +199,15 @@ std::string Trials::prepare(const std::string& setting, Seconds burst) {
   return wrong;
 }
 
-Seconds Trials::sample(const std::string& setting, Seconds burst) {
+Seconds Trials::sample(const std::string& setting, Burst burst) {
   if (!operations_.contains(setting))
     if (const std::string wrong = prepare(setting, burst); !wrong.empty()) throw WrongData{wrong};
-  const SampleRequest request{.operations = operations_.at(setting), .samples = 1, .setting = setting};
+  const int fitting = operations_.at(setting);
+  const SampleRequest request{
+      .quantity = burst.quantity,
+      .operations = burst.quantity == Quantity::device ? std::min(fitting, most_queued) : fitting,
+      .samples = 1,
+      .setting = setting};
   const std::string time = step(
       Phase::sample, [&] { return packed(session_->sample(request)); },
       [](const std::vector<std::string>& parts) { return pack({slowest(parts)}); });

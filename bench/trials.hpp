@@ -25,6 +25,11 @@ struct Trial {
   std::string because;  // unless measured
 };
 
+struct Burst {
+  Seconds lasts;
+  Quantity quantity = Quantity::throughput;  // or device
+};
+
 // A case of one round, in one arm: the index of a backend of its own.
 struct TrialPlace {
   std::size_t arm = 0, at = 0;
@@ -43,7 +48,7 @@ class Trials {
   std::vector<Offer> offers(TrialPlace place, std::string& problem);
   // One sample of each setting, in this order, of as many operations as last for `burst`. In each visit of a case a
   // setting is first warmed up, and its results are checked.
-  std::vector<Trial> block(TrialPlace place, const std::vector<std::string>& settings, Seconds burst);
+  std::vector<Trial> block(TrialPlace place, const std::vector<std::string>& settings, Burst burst);
   // Ends an arm's workers: its next use is a fresh launch.
   void restart(std::size_t arm);
   // Ends follow() on the others.
@@ -62,8 +67,8 @@ class Trials {
   void give_up(std::size_t arm);
   std::vector<Offer> ask_offers(TrialPlace place);
   std::vector<Trial> run_block(const Order& order);
-  Seconds sample(const std::string& setting, Seconds burst);
-  std::string prepare(const std::string& setting, Seconds burst);
+  Seconds sample(const std::string& setting, Burst burst);
+  std::string prepare(const std::string& setting, Burst burst);
   std::string step(Phase phase, const std::function<std::string()>& local,
                    const std::function<std::string(const std::vector<std::string>&)>& decide);
 

@@ -133,7 +133,12 @@ std::string tuning_lines(const Report& report) {
           cell.gain->interval
               ? fmt::format(" ({:.1f} to {:.1f})", 100 * cell.gain->interval->low, 100 * cell.gain->interval->high)
               : "");
+  for (const TuningArm& arm : tuning.arms)
+    text += fmt::format("  {}: {}{}\n", arm.name,
+                        arm.speedup ? fmt::format("{:.3f} times as fast", *arm.speedup) : std::string("failed"),
+                        arm.adopted ? ", adopted" : "");
   for (const std::string& refusal : tuning.refusals) text += fmt::format("  {}\n", refusal);
+  for (const auto& [launcher, line] : tuning.loading) text += fmt::format("  with {}: {}\n", launcher, line);
   return text;
 }
 

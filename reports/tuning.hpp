@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/statistics.hpp"
@@ -20,6 +21,15 @@ struct TuningGain {
   std::optional<Interval> interval;   // of the share, 95 % or wider; null with fewer than 6 samples
 };
 
+// What NCCL offered or the search tried for a size.
+struct TuningSetting {
+  std::string setting;  // or "default"
+  std::optional<double> median_us;
+  int samples = 0;
+  std::optional<double> predicted_us;  // by NCCL, whose choice follows from it
+  bool chosen = false;                 // by NCCL: what the default runs with
+};
+
 // One size in the search.
 struct TuningCell {
   std::string collective;
@@ -30,6 +40,7 @@ struct TuningCell {
   std::optional<double> noise;     // of the default's median between visits, relative
   std::optional<TuningGain> gain;  // in the repetition
   std::string because;
+  std::vector<TuningSetting> settings;  // the default first
 };
 
 struct TuningFailure {
@@ -66,7 +77,7 @@ struct TuningConfirmation {
 };
 
 struct Tuning {
-  std::string mode;     // quick, full
+  std::string mode;     // quick, full, exhaustive
   std::string outcome;  // settings: files set something; nothing: the default stays; refused: nobody can tell
   std::string because;  // one sentence
   std::uint64_t seed = 0;
@@ -83,6 +94,8 @@ struct Tuning {
   std::vector<std::string>
       refusals;                    // rows dropped, variables not understood, what did not fit the time: a sentence each
   std::vector<std::string> files;  // names
+  // What loads the settings into a job: a launcher's name and a line to copy.
+  std::vector<std::pair<std::string, std::string>> loading;
 };
 
 nlohmann::json to_json(const Tuning& tuning);

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array modes{"quick", "full"};
+constexpr std::array modes{"quick", "full", "exhaustive"};
 constexpr std::array outcomes{"settings", "nothing", "refused"};
 
 template <std::size_t count>
@@ -74,11 +74,33 @@ auto list_from(const json& j, Read read) {
   return all;
 }
 
+json setting_json(const TuningSetting& s) {
+  return {{"setting", s.setting},
+          {"median_us", optional(s.median_us)},
+          {"samples", s.samples},
+          {"predicted_us", optional(s.predicted_us)},
+          {"chosen", s.chosen}};
+}
+TuningSetting setting_from(const json& j) {
+  return {.setting = j.at("setting"),
+          .median_us = optional_from<double>(j.at("median_us")),
+          .samples = j.at("samples"),
+          .predicted_us = optional_from<double>(j.at("predicted_us")),
+          .chosen = j.at("chosen")};
+}
+
 json cell_json(const TuningCell& c) {
-  return {{"collective", c.collective}, {"bytes", c.bytes},           {"tuner_bytes", c.tuner_bytes},
-          {"candidates", c.candidates}, {"samples", c.samples},       {"winner", optional(c.winner)},
-          {"believed", c.believed},     {"noise", optional(c.noise)}, {"gain", gain_json(c.gain)},
-          {"because", c.because}};
+  return {{"collective", c.collective},
+          {"bytes", c.bytes},
+          {"tuner_bytes", c.tuner_bytes},
+          {"candidates", c.candidates},
+          {"samples", c.samples},
+          {"winner", optional(c.winner)},
+          {"believed", c.believed},
+          {"noise", optional(c.noise)},
+          {"gain", gain_json(c.gain)},
+          {"because", c.because},
+          {"settings", list(c.settings, setting_json)}};
 }
 TuningCell cell_from(const json& j) {
   return {.collective = j.at("collective"),
@@ -90,7 +112,8 @@ TuningCell cell_from(const json& j) {
           .believed = j.at("believed"),
           .noise = optional_from<double>(j.at("noise")),
           .gain = gain_from(j.at("gain")),
-          .because = j.at("because")};
+          .because = j.at("because"),
+          .settings = list_from(j.at("settings"), setting_from)};
 }
 
 json failure_json(const TuningFailure& f) {
@@ -172,7 +195,8 @@ json to_json(const Tuning& t) {
           {"rows", list(t.rows, row_json)},
           {"confirmations", list(t.confirmations, confirmation_json)},
           {"refusals", t.refusals},
-          {"files", t.files}};
+          {"files", t.files},
+          {"loading", t.loading}};
 }
 
 Tuning tuning_from_json(const json& j) {
@@ -192,7 +216,8 @@ Tuning tuning_from_json(const json& j) {
           .rows = list_from(j.at("rows"), row_from),
           .confirmations = list_from(j.at("confirmations"), confirmation_from),
           .refusals = j.at("refusals").get<std::vector<std::string>>(),
-          .files = j.at("files").get<std::vector<std::string>>()};
+          .files = j.at("files").get<std::vector<std::string>>(),
+          .loading = j.at("loading").get<std::vector<std::pair<std::string, std::string>>>()};
 }
 
 }  // namespace p5::reports

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <numeric>
 #include <sstream>
 
 #include "bench/collective.hpp"
@@ -14,13 +16,13 @@
 
 namespace p5::tuner {
 
-namespace {
-
 Arm arm_of(const Environment& environment) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : environment) parts.push_back(name + "=" + value);
   return {parts.empty() ? "default" : join(parts, ","), environment};
 }
+
+namespace {
 
 const JudgedArm* find(std::span<const JudgedArm> judged, const Environment& environment) {
   const auto found =
@@ -151,6 +153,20 @@ std::optional<Objective> objective_of(std::span<const ArmCell> cells, std::span<
   Objective objective{.speedup = std::exp(mean), .interval = std::nullopt};
   if (intervals) objective.interval = Interval{std::exp(mean - error), std::exp(mean + error)};
   return objective;
+}
+
+std::string band_that_loses(std::span<const ArmCell> cells) {
+  constexpr double tolerated = 0.01;
+  std::map<std::pair<std::string, std::string>, std::vector<double>> logs;
+  for (const ArmCell& cell : cells)
+    if (!cell.standard.empty() && !cell.tuned.empty())
+      logs[{cell.cell.collective, band_of(cell.cell.bytes)}].push_back(
+          std::log(median(cell.tuned) / median(cell.standard)));
+  for (const auto& [part, all] : logs) {
+    const double longer = std::exp(std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size())) - 1;
+    if (longer > tolerated) return fmt::format("makes {} {} {:.1f} % slower", part.first, part.second, 100 * longer);
+  }
+  return "";
 }
 
 Arm best_arm(std::span<const Knob> knobs, const Place& place, const Constraints& constraints,

@@ -42,10 +42,17 @@ struct Objective {
 // `weights`: one for each cell; cells that weigh nothing or lack samples do not count. Null when none counts.
 std::optional<Objective> objective_of(std::span<const ArmCell> cells, std::span<const double> weights);
 
+// A sentence on the first collective and band of sizes (up to 64 KiB, below 64 MiB, above) in which the arm takes more
+// than 1 % longer (geometric mean over its cells); "" where none does.
+std::string band_that_loses(std::span<const ArmCell> cells);
+
 struct Arm {
   std::string name;         // "NCCL_BUFFSIZE=8388608", several joined by a comma; "default"
   Environment environment;  // what it sets
 };
+
+// Named by its variables.
+Arm arm_of(const Environment& environment);
 
 struct JudgedArm {
   Arm arm;

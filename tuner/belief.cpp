@@ -56,12 +56,6 @@ std::optional<Tail> tail_of(const std::vector<double>& standard, const std::vect
   return std::nullopt;
 }
 
-// As the report's bands: what bounds a call changes from one to the next.
-std::string band_of(std::uint64_t bytes) {
-  if (bytes <= 64u << 10) return "up to 64 KiB";
-  return bytes < 64u << 20 ? "below 64 MiB" : "from 64 MiB on";
-}
-
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 // Why the winner is not believed, "" when only the test over all cells is still to pass.
@@ -144,6 +138,11 @@ CellVerdict judge_cell(const SearchResult& result, const Record& record, const B
 }
 
 }  // namespace
+
+std::string band_of(std::uint64_t bytes) {
+  if (bytes <= 64u << 10) return "up to 64 KiB";
+  return bytes < 64u << 20 ? "below 64 MiB" : "from 64 MiB on";
+}
 
 Gain gain_of(const std::vector<double>& standard, const std::vector<double>& tuned) {
   Gain gain;

@@ -37,6 +37,10 @@ struct Gain {
 // Of non-empty samples.
 Gain gain_of(const std::vector<double>& standard, const std::vector<double>& tuned);
 
+// "up to 64 KiB", "below 64 MiB", "from 64 MiB on", as the report's bands: what bounds a call changes from one to the
+// next.
+std::string band_of(std::uint64_t bytes);
+
 struct CellVerdict {
   Cell cell;
   std::optional<Setting> winner;  // of the race, believed or not

@@ -26,6 +26,7 @@ struct Cell {
 struct Offer {
   Setting setting;
   double microseconds = 0;  // predicted by NCCL: good for ranking only
+  bool chosen = false;      // what NCCL takes by itself
 };
 
 // Null: what NCCL does by itself, with no tuner of ours.

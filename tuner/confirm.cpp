@@ -95,11 +95,13 @@ std::vector<Row> good_parts(const Row& row, const std::vector<Confirmation>& all
 double log_distance(double a, double b) { return std::abs(std::log2(a) - std::log2(b)); }
 double middle_of(const Row& row) { return std::sqrt(static_cast<double>(row.from) * static_cast<double>(row.to)); }
 
-// How much the default's median differs from one fresh process to the next, relative, as a standard deviation: over the
-// sizes of the function nearest to `bytes`, inside rows or not, since the default knows no rows. What all sizes of a
-// process have in common counts too, so differences are taken from 0. Null where the default was measured in one
-// process only.
-std::optional<double> launch_noise(const std::vector<Confirmation>& all, Function function, double bytes) {
+using Processes = std::vector<std::vector<double>> Confirmation::*;
+
+// How much a median differs from one fresh process to the next, relative, as a standard deviation: over the sizes of
+// the function nearest to `bytes`, inside rows or not. What all sizes of a process have in common counts too, so
+// differences are taken from 0. Null where there was one process only.
+std::optional<double> launch_noise(const std::vector<Confirmation>& all, Function function, double bytes,
+                                   Processes processes) {
   constexpr std::size_t neighbours = 10;
   std::vector<const Confirmation*> sizes;
   for (const Confirmation& size : all)
@@ -109,9 +111,10 @@ std::optional<double> launch_noise(const std::vector<Confirmation>& all, Functio
   sizes.resize(std::min(sizes.size(), neighbours));
   std::vector<double> differences;
   for (const Confirmation* size : sizes)
-    for (std::size_t i = 0; i + 1 < size->standard.size(); ++i)
-      if (!size->standard[i].empty() && !size->standard[i + 1].empty())
-        differences.push_back(std::abs(std::log(median(size->standard[i + 1]) / median(size->standard[i]))));
+    for (std::size_t i = 0; i + 1 < (size->*processes).size(); ++i) {
+      const auto &one = (size->*processes)[i], &next = (size->*processes)[i + 1];
+      if (!one.empty() && !next.empty()) differences.push_back(std::abs(std::log(median(next) / median(one))));
+    }
   if (differences.empty()) return std::nullopt;
   return 1.4826 * median(differences) / std::sqrt(2);
 }
@@ -132,7 +135,7 @@ std::string objection(const Row& row, const std::vector<Confirmation>& all) {
     repeated = repetitions(*size).size();
     always += std::ranges::all_of(repetitions(*size), [](double share) { return share > 0; }) ? 1 : 0;
   }
-  const std::optional<double> noise = launch_noise(all, row.function, middle_of(row));
+  const std::optional<double> noise = launch_noise(all, row.function, middle_of(row), &Confirmation::standard);
   if (!noise) return "was compared with a single process of the default";
   const double saved = median(shares), needed = by_chance(*noise, repeated, shares.size());
   if (saved < least_saving || 2 * always < shares.size())
@@ -177,30 +180,64 @@ ConfirmedCell cell_of(const Confirmation& size, const Table& tried, const Table&
   return cell;
 }
 
-// Where the table says nothing the files must change nothing, at least not by more than processes differ among
-// themselves: judged over all such sizes, because one alone may be unlucky.
-std::optional<std::string> harm_outside(const Table& table, const std::vector<Confirmation>& all,
-                                        const RowRules& rules) {
+// The same sizes with the time that launching takes, where that was measured.
+std::vector<Confirmation> launched(std::vector<Confirmation> all) {
+  for (Confirmation& size : all) {
+    if (size.launched_standard.empty() || size.launched_tuned.empty()) continue;
+    size.standard = size.launched_standard;
+    size.tuned = size.launched_tuned;
+  }
+  return all;
+}
+
+// By how much longer the sizes take with the files, beyond what processes differ by among themselves: judged over all
+// that `counts` names, because one size alone may be unlucky. Null where they do not.
+template <class Counts>
+std::optional<double> harm(const std::vector<Confirmation>& all, const RowRules& rules, const Counts& counts) {
   std::vector<double> shares, noises;
   std::size_t repeated = 0;
   for (const Confirmation& size : all) {
-    if (find_row(table, size.function, size.tuner_bytes) || !size.failure.empty() || !measured(size)) continue;
+    if (!counts(size) || !size.failure.empty() || !measured(size)) continue;
     const double floor = rules.tolerated_s / median(together(size.standard));
     const double share = gain_of(size)->share;
     shares.push_back(share < 0 && -share <= floor ? 0 : share);
     repeated = repetitions(size).size();
-    if (const auto noise = launch_noise(all, size.function, static_cast<double>(size.tuner_bytes)))
-      noises.push_back(*noise);
+    // Where the files let the device be faster than the host launches, processes differ with them alone.
+    const auto noise_of = [&](Processes processes) {
+      return launch_noise(all, size.function, static_cast<double>(size.tuner_bytes), processes).value_or(0);
+    };
+    noises.push_back(std::max(noise_of(&Confirmation::standard), noise_of(&Confirmation::tuned)));
   }
   if (shares.empty()) return std::nullopt;
   const double chance = noises.empty() ? 0 : by_chance(median(noises), repeated, shares.size());
   if (median(shares) >= -2 * rules.tolerated_loss - chance) return std::nullopt;
-  return fmt::format(
-      "all rows: with the files loaded the sizes that they leave alone take {:.1f} % longer (median of {})",
-      -100 * median(shares), shares.size());
+  return -median(shares);
 }
 
 }  // namespace
+
+void share_time(std::vector<Measuring>& sizes, double seconds, int most) {
+  constexpr int least = 4;
+  const auto total = [&] {
+    double sum = 0;
+    for (const Measuring& size : sizes) sum += size.samples * size.seconds;
+    return sum;
+  };
+  std::vector<Measuring*> longest_first;
+  for (Measuring& size : sizes) {
+    size.samples = most;
+    longest_first.push_back(&size);
+  }
+  std::ranges::stable_sort(longest_first, std::greater<>(), [](const Measuring* size) { return size->seconds; });
+  for (Measuring* size : longest_first) {
+    const double over = total() - seconds;
+    if (over <= 0) return;
+    const double fewer = std::ceil(over / std::max(size->seconds, 1e-9));
+    size->samples = fewer >= most - least ? std::min(least, most) : most - static_cast<int>(fewer);
+  }
+  for (Measuring* size : longest_first)
+    if (total() > seconds && !size->in_row) size->samples = 0;
+}
 
 Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, const RowRules& rules) {
   Confirmed result;
@@ -209,7 +246,13 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, cons
   const auto failed = std::ranges::find_if(all, [&](const Confirmation& size) {
     return !size.failure.empty() && !find_row(table, size.function, size.tuner_bytes);
   });
-  std::optional<std::string> refused = harm_outside(table, all, rules);
+  const std::vector<Confirmation> with_launches = launched(all);
+  std::optional<std::string> refused;
+  if (const auto longer = harm(with_launches, rules, [&](const Confirmation& size) {
+        return !find_row(table, size.function, size.tuner_bytes);
+      }))
+    refused = fmt::format("all rows: with the files loaded the sizes that they leave alone take {:.1f} % longer",
+                          100 * *longer);
   if (failed != all.end())
     refused = fmt::format("all rows: {} of {}, which no row names, failed with the files: {}",
                           name_of(failed->function), to_text(Bytes{failed->tuner_bytes}), failed->failure);
@@ -222,6 +265,13 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, cons
       for (Row part : parts) {
         if (const std::string why = objection(part, all); !why.empty()) {
           result.dropped.push_back(name_of_row(part) + " " + why);
+          continue;
+        }
+        if (const auto longer = harm(with_launches, rules, [&](const Confirmation& size) {
+              return size.function == part.function && part.from <= size.tuner_bytes && size.tuner_bytes <= part.to;
+            })) {
+          result.dropped.push_back(
+              fmt::format("{} takes {:.1f} % longer with the time to launch it", name_of_row(part), 100 * *longer));
           continue;
         }
         part.microseconds = microseconds_of(part, all);

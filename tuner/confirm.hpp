@@ -13,9 +13,23 @@ namespace p5::tuner {
 struct Confirmation {
   Function function = Function::all_reduce;
   std::uint64_t tuner_bytes = 0;
-  std::vector<std::vector<double>> standard, tuned;  // seconds
+  std::vector<std::vector<double>> standard, tuned;  // seconds, of the device: operations queued beforehand
   std::string failure;                               // with the files it failed or gave wrong data: why. "" if not
+  // The same with the time to launch them, as an application has it; empty where not measured.
+  std::vector<std::vector<double>> launched_standard = {}, launched_tuned = {};
 };
+
+// A size to be measured, and what it costs.
+struct Measuring {
+  Function function = Function::all_reduce;
+  std::uint64_t tuner_bytes = 0;
+  bool in_row = false;
+  double seconds = 0;  // of one sample
+  int samples = 0;     // in each process; 0: left out
+};
+// How often each size is measured in a process so that all together take `seconds`: `most` times, or less often where
+// that is too long, 4 times at least. If that is still too long, sizes outside of rows are left out, the longest first.
+void share_time(std::vector<Measuring>& sizes, double seconds, int most);
 
 struct ConfirmedCell {
   Function function = Function::all_reduce;
@@ -36,8 +50,10 @@ struct Confirmed {
 // one go too. What is left of a row must still save something at the sizes measured: 2 % in the median, in every
 // repetition at half of the sizes, and more than 3.5 standard errors of what the default alone differs by between its
 // processes (3.5 and not 2, because rows were chosen for looking good in one process, and there are several). So the
-// default has to be measured in two processes at least. Sizes outside all rows are judged too: files that slow down
-// what they do not name are refused.
+// default has to be measured in two processes at least.
+// Gains are the device's, because processes differ by several per cent in how fast they launch small operations, which
+// no setting changes. What the files cost at a launch is judged apart, over many sizes together: a row that takes
+// longer with launches is dropped, and so are all rows when the sizes outside of them do.
 Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured, const RowRules& rules);
 
 }  // namespace p5::tuner

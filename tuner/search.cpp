@@ -15,6 +15,8 @@ namespace {
 
 constexpr double indifferent = 0.01;  // settings closer than this are as good as each other
 constexpr int most_channel_steps = 3;
+constexpr int blocks_to_despair = 2;
+constexpr double despair = 0.1;  // so much slower than the default
 
 class Searcher {
  public:
@@ -28,7 +30,7 @@ class Searcher {
         random_(rules.seed),
         cost_(tasks.size(), 0) {
     result_.failures = std::move(failures);
-    for (const Task& task : tasks) result_.records.push_back({task.cell, {}, {}, {}});
+    for (const Task& task : tasks) result_.records.push_back({task.cell, {}, {}, {}, task.offers});
   }
 
   SearchResult run() {
@@ -108,10 +110,24 @@ class Searcher {
       record.remark = "NCCL and the operator leave nothing to choose";
       return;
     }
+    if (rules_.exhaustive) {
+      measure_everything(record, tasks_[i].offers);
+      return;
+    }
     measure_rung(record, 0, contenders);
     probe_channels(record, ladder, contenders);
     if (rules_.candidates.chunks) probe_chunks(record, offers, contenders);
     halve(record, contenders, preferred);
+  }
+
+  void measure_everything(Record& record, const std::vector<Offer>& offers) {
+    std::vector<Setting> all = full_grid(record.cell, offers, rules_.candidates, constraints_);
+    remove_ruled_out(all);
+    measure_rung(record, rules_.rungs - 1, all);
+    remove_ruled_out(all);
+    const std::vector<Standing> now = standings(record, all);
+    if (!lost(record) && !now.empty() && now.front().gain >= rules_.least_gain)
+      record.winner = choose(now, {}, indifferent);
   }
 
   static bool offered(const std::vector<Offer>& offers, const std::vector<int>& ladder, const Setting& setting) {
@@ -211,7 +227,15 @@ class Searcher {
       if (block > 0 && !in_time()) return;
       measure_block(record, Visit::race, rung, alive);
       remove_ruled_out(alive);
+      if (rung == 0 && block + 1 == blocks_to_despair)
+        std::erase_if(alive, [&](const Setting& setting) { return hopeless(record, setting); });
     }
+  }
+
+  // Not once near the default: no further block will make a winner of it.
+  static bool hopeless(const Record& record, const Setting& setting) {
+    const std::vector<double> ratios = log_ratios(record, setting, Visit::race);
+    return !ratios.empty() && std::ranges::all_of(ratios, [](double ratio) { return ratio > std::log(1 + despair); });
   }
 
   void measure_block(Record& record, Visit visit, int rung, const std::vector<Setting>& settings) {

@@ -69,6 +69,7 @@ struct Record {
   std::vector<Block> blocks;
   std::optional<Setting> winner;  // of the race; still to be believed
   std::string remark;             // why there is none, or what cut the race short
+  std::vector<Offer> offers = {};
 };
 
 struct SearchRules {
@@ -80,6 +81,7 @@ struct SearchRules {
   int rungs = 3;
   int least_repeats = 12, most_repeats = 24;  // blocks; as many as the noise demands
   double repeat_share = 0.35;                 // of the time: kept for the repetition
+  bool exhaustive = false;  // no race: everything that NCCL offers, as often as the last rung. The search's own oracle
   bool failures_spread = false;  // a failure rules out its algorithm and protocol altogether, not the one setting alone
 };
 

@@ -114,7 +114,7 @@ std::string tuning_mode(const Options& options) {
 
 // Only where there is something to tune, and only what is sound.
 void tune_if_wanted(World& world, const Options& options, const Machine& machine, std::uint64_t seed,
-                    const RunnerOptions& runner, Recorder* recorder) {
+                    const RunnerOptions& runner, const std::vector<tuner::Weight>& weights, Recorder* recorder) {
   const std::string mode = tuning_mode(options);
   if (mode == "off" || machine.backend_name != "nccl") return;
   const std::string reason = from_leader(world, [&] { return recorder->reason_not_to_tune(); });
@@ -126,7 +126,7 @@ void tune_if_wanted(World& world, const Options& options, const Machine& machine
     if (recorder) recorder->add_tuning(std::move(refused));
     return;
   }
-  TuningJob job{.mode = mode, .seed = seed, .runner = runner, .cluster = {}, .folder = {}};
+  TuningJob job{.mode = mode, .seed = seed, .runner = runner, .weights = weights, .cluster = {}, .folder = {}};
   if (recorder) {
     job.cluster = cluster_name(options, machine);
     job.folder = std::filesystem::absolute(recorder->folder()).string();
@@ -148,6 +148,7 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
 
   refuse_differing_tuning_files(world);
+  const std::vector<tuner::Weight> weights = read_weights(world, options);
   std::optional<Recorder> recorder;
   const std::filesystem::path folder = from_leader(world, [&] {
     recorder.emplace(options, new_report(request, machine, plan, seed));
@@ -172,7 +173,7 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   try {
     if (options.command != "tune")
       run_cases(world, *machine.backend, plan.cases, runner, recorder ? static_cast<Observer&>(*recorder) : silent);
-    tune_if_wanted(world, options, machine, seed, runner, recorder ? &*recorder : nullptr);
+    tune_if_wanted(world, options, machine, seed, runner, weights, recorder ? &*recorder : nullptr);
   } catch (const JobLost& lost) {
     leave_job(folder, world.participant(), lost.what(), recorder ? &*recorder : nullptr);
   }

@@ -15,6 +15,7 @@
 #include "bench/commands/leader.hpp"
 #include "bench/commands/recorder.hpp"
 #include "bench/commands/table_on_hosts.hpp"
+#include "bench/commands/tuning_arms.hpp"
 #include "bench/commands/tuning_report.hpp"
 #include "bench/commands/tuning_stages.hpp"
 #include "bench/error.hpp"
@@ -105,19 +106,6 @@ int candidates_in(const tuner::SearchResult& found) {
   return candidates;
 }
 
-// Runs `lead` at the leader with all others measuring; they are let go whatever happens.
-template <class Lead>
-void together(World& world, Trials& trials, Lead&& lead) {
-  if (!world.leads()) return trials.follow();
-  try {
-    lead();
-  } catch (...) {
-    trials.finish();
-    throw;
-  }
-  trials.finish();
-}
-
 // What a message may show of a file.
 std::string first_line(const std::string& text) {
   return text.empty() ? "none" : text.substr(0, std::min<std::size_t>(text.find('\n'), 120));
@@ -134,7 +122,8 @@ class Tuning {
         extent_(extent_of(job.mode)),
         seed_(job.seed),
         runner_(job.runner),
-        constraints_(tuner::constraints_of(own_environment())) {
+        constraints_(tuner::constraints_of(own_environment())),
+        weights_(job.weights) {
     course_.mode = job.mode;
     course_.seed = job.seed;
     chain_ = from_leader(world, [] {
@@ -154,20 +143,29 @@ class Tuning {
   }
 
   Tuned run() {
-    const auto start = Clock::now();
-    search();
+    const std::string taken = from_leader(world_, [&] { return tuner_taken(); });
+    if (options_.delivery == "plugin") search(taken);
+    if (course_.mode != "quick" || options_.delivery == "env") try_environments();
     if (world_.broadcast(world_.leads() && !result_.table.rows.empty() ? "y" : "n") == "y") confirm();
-    course_.wall_s = seconds_since(start);
+    course_.wall_s = seconds_since(start_);
     Tuned tuned;
     if (!world_.leads()) return tuned;
     if (!chain_.empty() && !result_.table.rows.empty()) result_.environment[chain_variable] = chain_;
     tuned.files = tuner::tuning_files(result_);
-    tuned.lines = tuner::loading_lines(result_);
+    const bool sets = !result_.table.rows.empty() || !result_.environment.empty();
+    if (sets) tuned.files.push_back({"nccl-configmap.yaml", tuner::config_map(result_)});
     tuned.report = tuning_report(course_, result_, tuned.files);
+    if (sets)
+      for (const tuner::LoadingLine& line : tuner::loading_lines(result_))
+        tuned.report.loading.push_back({line.launcher, line.line});
     return tuned;
   }
 
  private:
+  tuner::TimeLeft until(Seconds end) const {
+    return [this, end] { return end.count - seconds_since(start_); };
+  }
+
   static std::string plugin() { return program_beside_this("libnccl-tuner-p5bench.so"); }
   int nccl_version() const {
     const auto found = machine_.software.find("nccl");
@@ -190,10 +188,9 @@ class Tuning {
     return "";
   }
 
-  void search() {
+  void search(const std::string& taken) {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, extent_);
-    const std::string taken = from_leader(world_, [&] { return tuner_taken(); });
     if (!taken.empty()) {
       result_.nothing_because = taken;
       return;
@@ -205,11 +202,11 @@ class Tuning {
     const std::unique_ptr<Backend> workers =
         machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {chain_variable, chain_}});
     Trials trials(world_, {workers.get()}, make_cases(options_, machine_, seed_, collectives, sizes), runner_);
-    together(world_, trials, [&] {
+    lead_together(world_, trials, [&] {
       course_.remarks = constraints_.remarks;
       const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
       if (!tasks.empty()) burn_in(trials, extent_);
-      course_.search = search_with(trials, tasks, extent_, constraints_, seed_);
+      course_.search = search_with(trials, tasks, extent_, constraints_, seed_, until(extent_.search_end));
       if (tasks.empty())
         result_.nothing_because = "The library offers nothing to a tuner.";
       else
@@ -227,6 +224,51 @@ class Tuning {
       result_.nothing_because = course_.drift.sentence;
     else
       result_.table.rows = tuner::rows_of(course_.search, course_.verdicts, {});
+  }
+
+  // What no tuner is asked about is among the judges: send_recv, all_to_all.
+  void try_environments() {
+    std::vector<std::string> collectives = options_.collectives;
+    if (options_.collectives == Options{}.collectives)
+      collectives = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"};
+    std::erase(collectives, "p2p");  // several rounds; send_recv stands for it
+    if (collectives.empty()) return;
+    std::vector<Bytes> sizes;
+    for (const Bytes size : {KiB(64), MiB(1), MiB(16), MiB(256)})
+      if (size <= extent_.max && (!machine_.memory_of_rank || size.count <= machine_.memory_of_rank->count / 4))
+        sizes.push_back(size);
+    if (!options_.sizes.empty()) sizes = options_.sizes;
+    const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, collectives, sizes),
+                         .runner = runner_,
+                         .place = place(collectives),
+                         .constraints = constraints_,
+                         .weights = weights_,
+                         .burst = extent_.burst};
+    ArmsTried tried = try_arms(world_, machine_, trial, until(extent_.arms_end));
+    if (!world_.leads()) return;
+    course_.arms = std::move(tried.judged);
+    result_.environment = std::move(tried.best);
+    std::ranges::move(tried.remarks, std::back_inserter(course_.remarks));
+    if (!result_.environment.empty())
+      result_.nothing_because.clear();
+    else if (options_.delivery == "env")
+      result_.nothing_because = "No environment was faster in fresh processes without making a band of sizes slower.";
+  }
+
+  tuner::Place place(const std::vector<std::string>& collectives) const {
+    const auto on_efa = [](const topo::Host& host) {
+      return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
+    };
+    const auto nvls = [](const tuner::Offer& offer) { return offer.setting.algorithm == tuner::Algorithm::nvls; };
+    return {.platform = machine_.topology.platform,
+            .nodes = result_.table.nodes,
+            .nccl_version = result_.table.nccl_version,
+            .efa = std::ranges::any_of(machine_.topology.hosts, on_efa),
+            .nvls = std::ranges::any_of(
+                course_.search.records,
+                [&](const tuner::Record& record) { return std::ranges::any_of(record.offers, nvls); }),
+            .collectives = collectives,
+            .injected = {}};
   }
 
   // All ranks need the sizes to make the same cases.
@@ -270,8 +312,9 @@ class Tuning {
         world_.broadcast(world_.leads() ? nlohmann::json(tuner::variables_of(trial)).dump() : "{}"));
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
     Trials trials(world_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);
-    together(world_, trials, [&] {
-      course_.confirmed = tuner::confirm(result_.table, confirm_with(trials, extent_), {});
+    lead_together(world_, trials, [&] {
+      course_.confirmed = tuner::confirm(
+          result_.table, confirm_with(trials, extent_, result_.table, course_.search, until(extent_.end)), {});
       result_.table = course_.confirmed.table;
       result_.gains = gain_lines(course_.confirmed);
       if (result_.table.rows.empty())
@@ -284,10 +327,12 @@ class Tuning {
   World& world_;
   const Options& options_;
   const Machine& machine_;
+  const Clock::time_point start_ = Clock::now();
   Extent extent_;
   std::uint64_t seed_;
   RunnerOptions runner_;
   tuner::Constraints constraints_;
+  std::vector<tuner::Weight> weights_;
   tuner::TuningResult result_;
   TuningCourse course_;
   std::string chain_;  // the tuner that ours displaces and that keeps the calls without a row; rank 0's, "" for none
@@ -322,6 +367,18 @@ void refuse_differing_tuning_files(World& world) {
                         rank, first_line(all[rank]), first_line(all[0])));
     return "";
   });
+}
+
+std::vector<tuner::Weight> read_weights(World& world, const Options& options) {
+  if (options.weights.empty()) return {};
+  const std::string text = from_leader(world, [&] {
+    std::ostringstream all;
+    all << std::ifstream(options.weights).rdbuf();
+    if (!all) throw UsageError(fmt::format("--weights {}: cannot be read, or is empty", options.weights));
+    tuner::parse_weights(options.weights, all.str());
+    return all.str();
+  });
+  return tuner::parse_weights(options.weights, text);
 }
 
 Tuned tune(World& world, const Options& options, const Machine& machine, const TuningJob& job) {

@@ -10,6 +10,7 @@
 #include "bench/world.hpp"
 #include "reports/tuning.hpp"
 #include "topo/finding.hpp"
+#include "tuner/arms.hpp"
 #include "tuner/files.hpp"
 
 namespace p5 {
@@ -17,15 +18,18 @@ namespace p5 {
 struct Tuned {
   reports::Tuning report;
   std::vector<tuner::NamedFile> files;
-  std::vector<tuner::LoadingLine> lines;
 };
 
 struct TuningJob {
   std::string mode;  // quick, full
   std::uint64_t seed = 0;
   RunnerOptions runner;
+  std::vector<tuner::Weight> weights;
   std::string cluster, folder;  // at the leader: for the files, and where they will lie
 };
+
+// --weights, read by the leader. Throws UsageError on all ranks.
+std::vector<tuner::Weight> read_weights(World& world, const Options& options);
 
 // On all ranks together. The result is complete at the leader only. The machine's backend has no workers afterwards.
 Tuned tune(World& world, const Options& options, const Machine& machine, const TuningJob& job);

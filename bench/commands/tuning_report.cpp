@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <tuple>
 
 namespace p5 {
@@ -19,19 +18,40 @@ std::optional<std::string> text_of(const std::optional<tuner::Setting>& setting)
   return setting ? std::optional(to_text(*setting)) : std::nullopt;
 }
 
+reports::TuningSetting measured(const tuner::Record& record, const tuner::Candidate& candidate) {
+  const std::vector<double> samples = tuner::samples_of(record, candidate);
+  reports::TuningSetting setting;
+  setting.setting = to_text(candidate);
+  setting.samples = static_cast<int>(samples.size());
+  if (!samples.empty()) setting.median_us = 1e6 * median(samples);
+  return setting;
+}
+
+// The default, what NCCL offered, and what else was tried.
+std::vector<reports::TuningSetting> settings_of(const tuner::Record& record) {
+  std::vector<reports::TuningSetting> settings{measured(record, {})};
+  for (const tuner::Offer& offer : record.offers) {
+    settings.push_back(measured(record, {offer.setting}));
+    settings.back().predicted_us = offer.microseconds;
+    settings.back().chosen = offer.chosen;
+  }
+  for (const tuner::Block& block : record.blocks)
+    for (const tuner::Candidate& candidate : block.candidates)
+      if (std::ranges::find(settings, to_text(candidate), &reports::TuningSetting::setting) == settings.end())
+        settings.push_back(measured(record, candidate));
+  return settings;
+}
+
 reports::TuningCell cell_of(const tuner::Record& record, const tuner::CellVerdict* verdict) {
   reports::TuningCell cell;
   cell.collective = record.cell.collective;
   cell.bytes = record.cell.bytes;
   cell.tuner_bytes = record.cell.tuner_bytes;
-  std::set<std::string> tried;
-  for (const tuner::Block& block : record.blocks)
-    for (std::size_t i = 0; i < block.trials.size(); ++i) {
-      if (block.trials[i].outcome == tuner::Trial::Outcome::skipped) continue;
-      ++cell.samples;
-      if (!block.candidates[i].is_default()) tried.insert(to_text(block.candidates[i]));
-    }
-  cell.candidates = static_cast<int>(tried.size());
+  cell.settings = settings_of(record);
+  for (const reports::TuningSetting& setting : cell.settings) {
+    cell.samples += setting.samples;
+    cell.candidates += setting.samples > 0 && setting.setting != "default" ? 1 : 0;
+  }
   cell.winner = text_of(record.winner);
   cell.because = record.remark;
   if (!verdict) return cell;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 
 namespace p5 {
 
@@ -14,22 +15,54 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
-// NCCL counts for its tuners the whole message of the collectives that are measured here.
-tuner::Cell cell_of(const Case& c) {
-  return {.collective = std::string(c.collective->name), .bytes = c.bytes.count, .tuner_bytes = c.bytes.count};
-}
-
 tuner::Trial trial_of(const Trial& trial) {
   constexpr std::array outcomes{tuner::Trial::Outcome::measured, tuner::Trial::Outcome::failed,
                                 tuner::Trial::Outcome::wrong_data, tuner::Trial::Outcome::skipped};
   return {outcomes.at(static_cast<std::size_t>(trial.outcome)), trial.time.count, trial.because};
 }
 
+// Seconds of one operation of the default: of the nearest size that was searched, longer with more bytes.
+double expected_s(const tuner::SearchResult& search, const Case& c) {
+  double seconds = 0, nearest = 0;
+  for (const tuner::Record& record : search.records) {
+    const std::vector<double> samples = tuner::samples_of(record, {});
+    if (record.cell.collective != c.collective->name || samples.empty()) continue;
+    const double ratio =
+        static_cast<double>(c.bytes.count) / static_cast<double>(std::max<std::uint64_t>(record.cell.bytes, 1));
+    const double distance = std::abs(std::log(std::max(ratio, 1e-9)));
+    if (seconds > 0 && distance >= nearest) continue;
+    nearest = distance;
+    seconds = median(samples) * std::max(1.0, ratio);
+  }
+  return seconds;
+}
+
+// What the ranks need to agree on a sample, and its share of what a visit takes beforehand.
+constexpr double agreeing_s = 1e-3;
+
 }  // namespace
 
+tuner::Cell cell_of(const Case& c) {
+  return {.collective = std::string(c.collective->name), .bytes = c.bytes.count, .tuner_bytes = c.bytes.count};
+}
+
+void lead_together(World& world, Trials& trials, const std::function<void()>& lead) {
+  if (!world.leads()) return trials.follow();
+  try {
+    lead();
+  } catch (...) {
+    trials.finish();
+    throw;
+  }
+  trials.finish();
+}
+
 Extent extent_of(const std::string& mode) {
-  if (mode == "full") return {{}, Bytes{8}, GiB(1), {3}, {90}, {1e-3}, 12, 4};
-  return {{Bytes{8}, Bytes{128}, KiB(1)}, KiB(4), MiB(64), {0.7}, {6}, {0.5e-3}, 8, 2};
+  if (mode == "quick")
+    return {{Bytes{8}, Bytes{128}, KiB(1)}, KiB(4), MiB(64), {0.7}, {9}, {9}, {18}, {0.5e-3}, 8, 2, false};
+  const bool exhaustive = mode == "exhaustive";
+  const double most_s = exhaustive ? 1200 : 165;
+  return {{}, Bytes{8}, GiB(1), {3}, {0.5 * most_s}, {0.7 * most_s}, {most_s}, {1e-3}, 12, 4, exhaustive};
 }
 
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks) {
@@ -39,7 +72,7 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& re
     tuner::Task task{cell_of(trials.cases()[at]), {}};
     for (const Offer& offer : trials.offers({0, at}, problem))
       if (const auto setting = tuner::parse_setting(offer.setting))
-        task.offers.push_back({*setting, offer.microseconds});
+        task.offers.push_back({*setting, offer.microseconds, offer.chosen});
     if (!problem.empty())
       remarks.push_back(fmt::format("{} was left out: {}", describe(trials.cases()[at]), problem));
     else if (!task.offers.empty())
@@ -51,12 +84,14 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& re
 void burn_in(Trials& trials, const Extent& extent) {
   const auto start = Clock::now();
   do {
-    for (std::size_t at = 0; at < trials.cases().size(); ++at) trials.block({0, at}, {"", ""}, extent.burst);
+    for (std::size_t at = 0; at < trials.cases().size(); ++at)
+      trials.block({0, at}, {"", ""}, {extent.burst, Quantity::device});
   } while (seconds_since(start) < extent.burn_in.count);
 }
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks, const Extent& extent,
-                                const tuner::Constraints& constraints, std::uint64_t seed) {
+                                const tuner::Constraints& constraints, std::uint64_t seed,
+                                const tuner::TimeLeft& time_left) {
   const auto at_of = [&](const tuner::Cell& cell) {
     const auto found = std::ranges::find_if(trials.cases(), [&](const Case& c) { return cell_of(c) == cell; });
     return static_cast<std::size_t>(found - trials.cases().begin());
@@ -67,37 +102,64 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
     for (const tuner::Candidate& candidate : candidates)
       settings.push_back(candidate.is_default() ? "" : tuner::to_text(*candidate.setting));
     std::vector<tuner::Trial> outcomes;
-    for (const Trial& trial : trials.block({0, at_of(cell)}, settings, extent.burst))
+    for (const Trial& trial : trials.block({0, at_of(cell)}, settings, {extent.burst, Quantity::device}))
       outcomes.push_back(trial_of(trial));
     return outcomes;
   };
-  const auto start = Clock::now();
   tuner::SearchRules rules;
   rules.seed = seed;
+  rules.exhaustive = extent.exhaustive;
   // Inside a node more channels pay off with less: 4 x H200 (18 NVLinks, NVLS off, NCCL 2.28.3) gathered 32 KiB 8 %
   // faster with 8 channels.
   if (std::ranges::all_of(trials.cases(), [](const Case& c) { return c.nodes == 1; }))
     rules.candidates.bytes_per_channel = 4 << 10;
-  return tuner::search(tasks, rules, constraints, measure, [&] { return extent.search.count - seconds_since(start); });
+  return tuner::search(tasks, rules, constraints, measure, time_left);
 }
 
-std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent) {
+std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent, const tuner::Table& table,
+                                              const tuner::SearchResult& search, const tuner::TimeLeft& time_left) {
   constexpr std::size_t standard = 0, files = 1;
+  // Where an operation takes longer, its launch is no part of its time.
+  constexpr double launches_count_s = 1e-3;
   std::vector<tuner::Confirmation> measured;
-  for (const Case& c : trials.cases())
-    measured.push_back({*tuner::parse_function(c.collective->name), c.bytes.count, {}, {}, {}});
-  const std::vector<std::string> samples(static_cast<std::size_t>(extent.samples));
+  std::vector<tuner::Measuring> sizes;
+  std::vector<bool> launched;
+  for (const Case& c : trials.cases()) {
+    tuner::Confirmation& size = measured.emplace_back();
+    size.function = *tuner::parse_function(c.collective->name);
+    size.tuner_bytes = c.bytes.count;
+    const double operation_s = expected_s(search, c);
+    launched.push_back(operation_s < launches_count_s);
+    const double sample_s = std::max(operation_s, extent.burst.count) * (launched.back() ? 2 : 1) + agreeing_s;
+    sizes.push_back({size.function, size.tuner_bytes,
+                     tuner::find_row(table, size.function, size.tuner_bytes) != nullptr, sample_s, 0});
+  }
+  const auto before = time_left();
+  for (const std::size_t arm : {standard, files}) trials.block({arm, 0}, {""}, {extent.burst});
+  const double joining_s = (before - time_left()) / 2, processes = 2.0 * extent.launches;
+  tuner::share_time(sizes, (time_left() - (processes - 2) * joining_s) / processes, extent.samples);
+  const auto measure = [&](TrialPlace place, Quantity quantity, std::vector<std::vector<double>>& launches,
+                           std::string& failure) {
+    const std::vector<std::string> samples(static_cast<std::size_t>(sizes[place.at].samples));
+    std::vector<double>& times = launches.emplace_back();
+    for (const Trial& trial : trials.block(place, samples, {extent.burst, quantity})) {
+      if (trial.outcome == Trial::Outcome::measured) times.push_back(trial.time.count);
+      if (trial.outcome != Trial::Outcome::measured && place.arm == files) failure = trial.because;
+    }
+  };
   for (int launch = 0; launch < extent.launches; ++launch)
     for (const std::size_t arm : {standard, files}) {
       if (launch > 0) trials.restart(arm);
       for (std::size_t at = 0; at < measured.size(); ++at) {
-        auto& launches = (arm == files ? measured[at].tuned : measured[at].standard).emplace_back();
-        for (const Trial& trial : trials.block({arm, at}, samples, extent.burst)) {
-          if (trial.outcome == Trial::Outcome::measured) launches.push_back(trial.time.count);
-          if (trial.outcome != Trial::Outcome::measured && arm == files) measured[at].failure = trial.because;
-        }
+        if (sizes[at].samples == 0) continue;
+        tuner::Confirmation& size = measured[at];
+        measure({arm, at}, Quantity::device, arm == files ? size.tuned : size.standard, size.failure);
+        if (launched[at])
+          measure({arm, at}, Quantity::throughput, arm == files ? size.launched_tuned : size.launched_standard,
+                  size.failure);
       }
     }
+  std::erase_if(measured, [](const tuner::Confirmation& size) { return size.standard.empty(); });
   return measured;
 }
 

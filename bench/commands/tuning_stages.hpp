@@ -1,6 +1,7 @@
 // The stages of tuning at the leader, each measured with Trials while all others follow.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,14 +16,23 @@ namespace p5 {
 struct Extent {
   std::vector<Bytes> small;  // sizes below `min`, where one behaves like the next
   Bytes min, max;
-  Seconds burn_in, search;  // wall time of measuring
+  Seconds burn_in;
+  // Wall time since tuning began, at which the search, the arms and everything are to be over.
+  Seconds search_end, arms_end, end;
   Seconds burst;            // of one sample
-  int samples = 8;          // of one launch in the confirmation
+  int samples = 8;          // of one launch in the confirmation, at most
   int launches = 2;         // of each side in the confirmation
+  bool exhaustive = false;  // SearchRules
 };
 
-// mode: quick, full.
+// mode: quick, full, exhaustive.
 Extent extent_of(const std::string& mode);
+
+// NCCL counts for its tuners the whole message of the collectives that are measured here.
+tuner::Cell cell_of(const Case& c);
+
+// Runs `lead` at the leader while all others take part in the trials; they are let go whatever happens.
+void lead_together(World& world, Trials& trials, const std::function<void()>& lead);
 
 // What NCCL offers in each case; what failed or offered nothing is remarked.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks);
@@ -31,10 +41,13 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& re
 void burn_in(Trials& trials, const Extent& extent);
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks, const Extent& extent,
-                                const tuner::Constraints& constraints, std::uint64_t seed);
+                                const tuner::Constraints& constraints, std::uint64_t seed,
+                                const tuner::TimeLeft& time_left);
 
 // A B A B: the default in arm 0, then the files in arm 1, each in processes of its own. Those of the first launch are
 // fresh, but for the default's where it has been measured before.
-std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent);
+// Sizes for which there is no time are left out, but those in rows.
+std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent, const tuner::Table& table,
+                                              const tuner::SearchResult& search, const tuner::TimeLeft& time_left);
 
 }  // namespace p5

@@ -238,5 +238,18 @@ TEST(Arms, leave_the_deepest_knobs_unless_asked) {
   EXPECT_EQ(descend(some, any, {}, rules).tried.size(), 1u);
 }
 
+TEST(Arms, name_the_band_that_they_make_slower) {
+  const auto cell = [](const char* collective, std::uint64_t bytes, double factor) {
+    return ArmCell{{collective, bytes, bytes}, std::vector<double>(6, 1e-3), std::vector<double>(6, factor * 1e-3)};
+  };
+  const std::vector<ArmCell> gains{cell("all_reduce", 8, 0.5), cell("all_reduce", 1 << 20, 1.005)};
+  EXPECT_EQ(band_that_loses(gains), "");
+  std::vector<ArmCell> loses = gains;
+  loses.push_back(cell("send_recv", 256 << 20, 1.03));
+  EXPECT_EQ(band_that_loses(loses), "makes send_recv from 64 MiB on 3.0 % slower");
+  loses.push_back(cell("send_recv", 128 << 20, 0.9));
+  EXPECT_EQ(band_that_loses(loses), "") << "the band as a whole gains";
+}
+
 }  // namespace
 }  // namespace p5::tuner

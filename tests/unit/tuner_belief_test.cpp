@@ -378,6 +378,39 @@ TEST(Confirmation, refuses_files_that_harm_what_they_do_not_name) {
   EXPECT_THAT(ranges(confirm(table(8, 8), {size(8, 0.9, 0.9), failed}, {})), IsEmpty());
 }
 
+TEST(Confirmation, shares_its_time) {
+  const auto shared = [](double seconds) {
+    std::vector<Measuring> sizes{{Function::all_reduce, 8, true, 0.001, 0},
+                                 {Function::all_reduce, 16, false, 0.01, 0},
+                                 {Function::all_reduce, 32, false, 1, 0},
+                                 {Function::all_reduce, 64, true, 0.5, 0}};
+    share_time(sizes, seconds, 12);
+    std::vector<int> samples;
+    for (const Measuring& size : sizes) samples.push_back(size.samples);
+    return samples;
+  };
+  EXPECT_THAT(shared(100), ElementsAre(12, 12, 12, 12));
+  EXPECT_THAT(shared(12.2), ElementsAre(12, 12, 6, 12));
+  EXPECT_THAT(shared(7), ElementsAre(12, 12, 4, 5));
+  EXPECT_THAT(shared(6.0485), ElementsAre(8, 4, 4, 4));
+  EXPECT_THAT(shared(3), ElementsAre(4, 4, 0, 4)) << "outside of rows the longest is left out";
+  EXPECT_THAT(shared(0), ElementsAre(4, 0, 0, 4));
+}
+
+TEST(Confirmation, judges_what_a_launch_costs_apart) {
+  const auto launched = [](Confirmation one, double with_files) {
+    one.launched_standard = size(8, 1, 1).standard;
+    one.launched_tuned = size(8, with_files, with_files).tuned;
+    return one;
+  };
+  const auto kept = [&](double inside, double outside) {
+    return ranges(confirm(table(8, 8), {launched(size(8, 0.9, 0.9), inside), launched(size(64, 1, 1), outside)}, {}));
+  };
+  EXPECT_THAT(kept(1, 1), ElementsAre("8-8"));
+  EXPECT_THAT(kept(1.1, 1), IsEmpty());
+  EXPECT_THAT(kept(1, 1.1), IsEmpty());
+}
+
 TEST(Confirmation, reaches_with_its_interval_over_all_repetitions) {
   const Gain gain = *confirm(table(8, 8), {size(8, 0.8, 0.9)}, {}).cells[0].gain;
   EXPECT_LE(gain.interval->low, 0.1 + 1e-9);

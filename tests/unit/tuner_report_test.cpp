@@ -29,13 +29,24 @@ reports::Tuning everything() {
   tuning.ranks = 8;
   tuning.nodes = 2;
   tuning.drift = 0.001;
-  tuning.cells = {{"all_gather", 8388608, 8388608, 7, 150, "ring/ll128/32", true, 0.004, gain, "saves 20 %"},
-                  {"p2p", 8, 8, 0, 6, {}, false, {}, {}, "nothing to choose"}};
+  tuning.cells = {{"all_gather",
+                   8388608,
+                   8388608,
+                   7,
+                   150,
+                   "ring/ll128/32",
+                   true,
+                   0.004,
+                   gain,
+                   "saves 20 %",
+                   {{"default", 45.3, 30, {}, false}, {"ring/simple", {}, 0, 40.1, true}}},
+                  {"p2p", 8, 8, 0, 6, {}, false, {}, {}, "nothing to choose", {}}};
   tuning.failures = {{"all_reduce", 64, "tree/ll128", true, "3 wrong elements"},
                      {"all_reduce", 64, "default", false, "hung"}};
   tuning.arms = {{"NCCL_BUFFSIZE=8388608", {{"NCCL_BUFFSIZE", "8388608"}}, 1.05, Interval{1.04, 1.06}, true},
                  {"NCCL_X=1", {{"NCCL_X", "1"}}, {}, {}, false}};
   tuning.environment = {{"NCCL_BUFFSIZE", "8388608"}};
+  tuning.loading = {{"mpirun", ". '/x y/nccl.env.sh' && mpirun ..."}};
   tuning.rows = {{"all_gather", 1 << 20, ~std::uint64_t{0}, "ring/ll128/32/524288", 35.7}};
   tuning.confirmations = {{"all_gather", 8388608, "ring/ll128", gain, "faster"},
                           {"all_gather", 8, {}, {}, "not measured"}};
@@ -124,6 +135,7 @@ TuningCourse course() {
                            0,
                            {{}, {ring}, {*tuner::parse_setting("tree/ll")}},
                            {measured(1e-5), measured(0.9e-5), {tuner::Trial::Outcome::skipped, 0, {}}}});
+  record.offers = {{ring, 12, true}, {*tuner::parse_setting("ring/simple"), 40, false}};
   course.search.records = {record};
   course.search.failures = {{{"all_reduce", 8, 8}, {ring}, tuner::Trial::Outcome::wrong_data, "so"}};
   tuner::CellVerdict verdict;
@@ -151,6 +163,14 @@ TEST(TuningReport, tells_what_was_tried) {
   EXPECT_EQ(tuning.cells[0].candidates, 1) << "what was skipped was not tried";
   EXPECT_EQ(tuning.cells[0].samples, 2);
   EXPECT_EQ(tuning.cells[0].because, "why");
+  const auto& settings = tuning.cells[0].settings;
+  ASSERT_EQ(settings.size(), 4u) << "the default, two offers, and one that was skipped";
+  EXPECT_EQ(settings[0].setting, "default");
+  EXPECT_DOUBLE_EQ(settings[0].median_us.value(), 10);
+  EXPECT_TRUE(settings[1].chosen);
+  EXPECT_DOUBLE_EQ(settings[1].predicted_us.value(), 12);
+  EXPECT_EQ(settings[2].samples, 0);
+  EXPECT_FALSE(settings[3].predicted_us);
   ASSERT_EQ(tuning.failures.size(), 1u);
   EXPECT_TRUE(tuning.failures[0].wrong_data);
   EXPECT_THAT(tuning.refusals, ElementsAre("a row", "a remark"));

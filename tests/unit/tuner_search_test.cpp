@@ -301,6 +301,23 @@ TEST(Search, measures_nothing_without_time) {
   EXPECT_THAT(result.records[0].remark, HasSubstr("no time left"));
 }
 
+TEST(Search, leaves_what_is_hopeless_after_two_blocks) {
+  Machine machine{.factor = {{"ring/simple", 1.2}, {"ring/ll", 1.05}}};
+  run(machine, {{cell(8), three}});
+  EXPECT_EQ(machine.times_measured("ring/simple"), 2);
+  EXPECT_GE(machine.times_measured("ring/ll"), 5);
+}
+
+TEST(Search, can_measure_everything_alike) {
+  Machine machine{.factor = {{"ring/ll/16", 0.9}, {"ring/simple", 2}}};
+  SearchRules rules;
+  rules.exhaustive = true;
+  const SearchResult result = run(machine, {{cell(1 << 20), three}}, rules);
+  EXPECT_EQ(to_text(result.records[0].winner.value()), "ring/ll/16");
+  for (const char* text : {"ring/simple", "ring/ll", "ring/ll/4", "tree/ll128/32"})
+    EXPECT_EQ(machine.times_measured(text), 20) << text;
+}
+
 TEST(Search, leaves_collectives_alone_that_have_no_tuner) {
   Machine machine;
   EXPECT_FALSE(run(machine, {{cell(8, "p2p"), three}}).records[0].winner);

@@ -30,8 +30,8 @@ class Tuning(unittest.TestCase):
             env=clean | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
         return done.returncode, done.stdout
 
-    def tuning(self, **variables):
-        code, output = self.run_it("tune", "--tune=quick", **variables)
+    def tuning(self, *arguments, **variables):
+        code, output = self.run_it("tune", "--tune=quick", *arguments, **variables)
         self.assertEqual(code, 0, output)
         latest = self.folder / "out" / "latest"
         report = json.loads((latest / "report.json").read_text())
@@ -87,6 +87,34 @@ class Tuning(unittest.TestCase):
         tried = {c["winner"] for c in tuning["cells"] if c["winner"]}
         self.assertFalse([s for s in tried if not s.startswith("ring/")])
         self.assertFalse([f for f in tuning["failures"] if not f["setting"].startswith("ring/")])
+
+    def test_environments_are_tried_in_workers_of_their_own(self):
+        weights = self.folder / "weights"
+        weights.write_text("all_reduce 1MiB 3  # most of the traffic\n")
+        tuning = self.tuning("--delivery", "env", "--weights", str(weights))
+        self.assertEqual(tuning["cells"], [], "no tuner plugin, so no setting for a size")
+        self.assertIn("NCCL_BUFFSIZE", {name for arm in tuning["arms"] for name in arm["environment"]})
+        self.assertTrue(all(arm["speedup"] for arm in tuning["arms"]), tuning["arms"])
+        self.assertEqual(tuning["environment"], next((arm["environment"] for arm in tuning["arms"] if arm["adopted"]), {}))
+
+    def test_an_environment_that_the_operator_chose_is_not_tried(self):
+        tuning = self.tuning("--delivery", "env", NCCL_BUFFSIZE="1048576")
+        self.assertNotIn("NCCL_BUFFSIZE", {name for arm in tuning["arms"] for name in arm["environment"]})
+
+    def test_an_environment_with_which_workers_die_fails_alone(self):
+        tuning = self.tuning("--delivery", "env", P5BENCH_FAKE="crash:rank=1:operation=1+:variable=NCCL_MIN_CTAS")
+        self.assertTrue([arm for arm in tuning["arms"] if arm["speedup"]])
+        for arm in tuning["arms"]:
+            self.assertEqual(arm["speedup"] is None, "NCCL_MIN_CTAS" in arm["environment"], tuning["arms"])
+
+    def test_weights_that_cannot_be_read_are_refused_before_anything_runs(self):
+        weights = self.folder / "weights"
+        for text, says in (("all_reduce 1MiB\n", "weights line 1"), ("allreduce 8 1\n", "all_reduce"), ("", "cannot be read, or is empty")):
+            weights.write_text(text)
+            code, output = self.run_it("run", "--weights", str(weights))
+            self.assertEqual(code, 2, output)
+            self.assertIn(says, output)
+            self.assertFalse((self.folder / "out").exists())
 
     def test_stale_settings_are_findings(self):
         code, output = self.run_it("run", "--tune=off", NCCL_PROTO="simple")

@@ -42,7 +42,7 @@ void Engine::open_gate() { std::atomic_ref(gate().open).store(1); }
 
 void Engine::check_gate() const {
   if (std::atomic_ref(gate().gave_up).load())
-    throw CaseError("queueing one operation took longer than the device waits at the gate");
+    throw CaseError("queueing the operations took longer than the device waits at the gate");
 }
 
 }  // namespace p5::nccl

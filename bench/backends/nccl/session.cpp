@@ -28,6 +28,10 @@ Layout checked_layout(const Case& c, std::uint64_t usable_memory) {
   return layout_of(c, usable_memory);
 }
 
+int operations_of(const SampleRequest& request) {
+  return request.quantity == Quantity::latency ? 1 : request.operations;
+}
+
 // Lets the tuner plugin force a setting on what is queued meanwhile. Not on anything else: what aligns the ranks is the
 // same for all settings.
 class Forcing {
@@ -151,7 +155,7 @@ void NcclSession::warm_up(int round, int operations, const std::string& setting)
   }
   engine_.queue().finish();
   // The first kernel of a kind is loaded when it is launched, which may wait for the device: never behind the gate.
-  latency();
+  queued_ahead(1);
 }
 
 // ---- time
@@ -181,14 +185,17 @@ double NcclSession::burst(int operations) {
 }
 
 // Everything is queued before any of it runs, so that no launch is in the time, and ranks begin together.
-double NcclSession::latency() {
+double NcclSession::queued_ahead(int operations) {
   engine_.close_gate();
   try {
     engine_.align();
     start_clock();
-    if (place_) operate_as_set(cursor_);
+    if (place_) {
+      const Forcing forcing(setting_);
+      for (int i = 0; i < operations; ++i) operate((cursor_ + i) % slots());
+    }
     stop_clock();
-    engine_.queue().mark(place_ ? 1 : 0);
+    engine_.queue().mark(place_ ? operations : 0);
   } catch (...) {
     engine_.open_gate();
     throw;
@@ -196,20 +203,22 @@ double NcclSession::latency() {
   engine_.open_gate();
   engine_.queue().finish();
   engine_.check_gate();
-  return place_ ? elapsed_s() : std::numeric_limits<double>::quiet_NaN();
+  return place_ ? elapsed_s() / operations : std::numeric_limits<double>::quiet_NaN();
 }
 
 double NcclSession::seconds_per_operation(const SampleRequest& request) {
-  const double seconds = request.quantity == Quantity::latency ? latency() : burst(request.operations);
+  const double seconds =
+      request.quantity == Quantity::throughput ? burst(request.operations) : queued_ahead(operations_of(request));
   return case_.pattern == "ping_pong" ? seconds / 2 : seconds;  // a round trip is two messages
 }
 
 Times NcclSession::sample(const SampleRequest& request) {
   enter(request.round);
   setting_ = request.setting;
-  const int operations = request.quantity == Quantity::latency ? 1 : request.operations;
-  if (operations < 1 || operations > slots())
-    throw CaseError(fmt::format("a sample of {} operations in {} slots", operations, slots()));
+  const int operations = operations_of(request);
+  const int most = request.quantity == Quantity::device ? std::min(slots(), most_queued) : slots();
+  if (operations < 1 || operations > most)
+    throw CaseError(fmt::format("a sample of {} operations, at most {}", operations, most));
   std::vector<double> times;
   for (int s = 0; s < request.samples; ++s) {
     const bool last = s + 1 == request.samples;

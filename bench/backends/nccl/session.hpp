@@ -46,7 +46,7 @@ class NcclSession final : public Session {
   void stop_clock();
   double elapsed_s() const;
   double burst(int operations);
-  double latency();
+  double queued_ahead(int operations);
   double seconds_per_operation(const SampleRequest& request);
 
   Case case_;

@@ -52,6 +52,10 @@ bool read_key(std::string_view key, std::string_view value, Fault& fault) {
   if (key == "us") return read_number(value, fault.microseconds);
   if (key == "what") return read_name(value, whats, fault.what);
   if (key == "setting") return read_setting(value, fault.setting);
+  if (key == "variable") {
+    fault.here = std::getenv(std::string(value).c_str()) != nullptr;
+    return !value.empty();
+  }
   if (key != "operation") return false;
   fault.onwards = value.ends_with('+');
   if (fault.onwards) value.remove_suffix(1);
@@ -102,10 +106,9 @@ std::optional<Fault> Faults::find(Fault::Kind kind, int rank, std::uint64_t oper
 Faults parse_faults(const std::string& text) {
   Faults faults;
   for (const std::string& part : split(text, ',')) {
-    if (const auto fault = parse_fault(part))
-      faults.all.push_back(*fault);
-    else
-      faults.problem = "P5BENCH_FAKE: '" + part + "' is no fault such as hang:rank=1:operation=3";
+    const auto fault = parse_fault(part);
+    if (fault && fault->here) faults.all.push_back(*fault);
+    if (!fault) faults.problem = "P5BENCH_FAKE: '" + part + "' is no fault such as hang:rank=1:operation=3";
   }
   return faults;
 }

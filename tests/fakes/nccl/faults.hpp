@@ -18,6 +18,7 @@ struct Fault {
   What what = What::element;
   std::uint64_t microseconds = 0;
   std::string setting;  // only operations with this algorithm and protocol; empty: any
+  bool here = true;     // false: only of processes with a variable that this one has not
 
   bool hits(int at_rank, std::uint64_t at_operation, const std::string& with) const {
     const bool counted = operation == 0 || (onwards ? at_operation >= operation : at_operation == operation);
