@@ -123,6 +123,7 @@ class CaseRun {
       result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
     }
     if (result_.throughput) result_.launches_s = {result_.throughput->summary.median};
+    if (result_.latency) result_.latency_launches_s = {result_.latency->summary.median};
     result_.wall_s = since(start).count;
     return std::move(result_);
   }

@@ -137,6 +137,8 @@ std::optional<Series> series_from(const json& j) {
   s.max = seconds_from(j.at("max_us"));
   if (!j.at("p95_us").is_null()) s.p95 = seconds_from(j.at("p95_us"));
   if (!j.at("p99_us").is_null()) s.p99 = seconds_from(j.at("p99_us"));
+  if (j.contains("samples_us"))
+    for (const json& sample : j.at("samples_us")) series.samples.push_back(seconds_from(sample));
   return series;
 }
 
@@ -197,6 +199,10 @@ Result result_from(const json& j) {
   m.latency = series_from(j.at("latency"));
   m.throughput = series_from(j.at("throughput"));
   for (const json& launch : j.at("launches_us")) m.launches_s.push_back(seconds_from(launch));
+  // Reports before 2026-11-21 have neither.
+  if (j.contains("latency_launches_us"))
+    for (const json& launch : j.at("latency_launches_us")) m.latency_launches_s.push_back(seconds_from(launch));
+  if (j.contains("launch")) m.launch = optional_from<int>(j.at("launch"));
   m.slowest_rank = optional_from<int>(j.at("slowest_rank"));
   m.wrong_elements = j.at("wrong_elements");
   m.wall_s = j.at("wall_s");
@@ -287,9 +293,11 @@ std::string_view name_of(Grade grade) {
 json to_json(const Result& result, bool with_samples) {
   const Measurement& m = result.measurement;
   const Case& c = m.measured_case;
-  json launches = json::array();
+  json launches = json::array(), latency_launches = json::array();
   for (double launch : m.launches_s) launches.push_back(microseconds(launch));
+  for (double launch : m.latency_launches_s) latency_launches.push_back(microseconds(launch));
   json j{{"case", case_json(c)},
+         {"launch", optional(m.launch)},
          {"outcome", name_of(m.outcome)},
          {"because", m.because},
          {"failed_in", m.failed_in ? json(name_of(*m.failed_in)) : json(nullptr)},
@@ -297,6 +305,7 @@ json to_json(const Result& result, bool with_samples) {
          {"latency", series_json(m.latency, c, false, with_samples)},
          {"throughput", series_json(m.throughput, c, true, with_samples)},
          {"launches_us", launches},
+         {"latency_launches_us", latency_launches},
          {"slowest_rank", optional(m.slowest_rank)},
          {"wrong_elements", m.wrong_elements},
          {"first_wrong", first_wrong_json(m.first_wrong)},
