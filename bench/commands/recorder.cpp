@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/launches.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/writer.hpp"
 
@@ -104,12 +105,13 @@ void Recorder::add_file(const std::string& name, const std::string& text) const 
   reports::write_atomically(folder_ / name, text);
 }
 
-void Recorder::case_started(const Case& c, int index, int count, Seconds left) {
+void Recorder::case_started(const Case& c, const Standing& standing) {
   const std::lock_guard lock(mutex_);
   running_ = c;
+  standing_ = standing;
   if (terminal_ && seconds_since(shown_) > 0.2)
-    show_progress(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * index / count, index + 1, count,
-                              describe(c), to_text(left)));
+    show_progress(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * standing.index / standing.count,
+                              standing.index + 1, standing.count, describe(c), to_text(standing.left)));
 }
 
 void Recorder::case_finished(const Measurement& m) {
@@ -118,6 +120,30 @@ void Recorder::case_finished(const Measurement& m) {
   running_.reset();
   add(m);
   if (seconds_since(written_) > 2) write_reports(false);
+}
+
+reports::ArmInfo* Recorder::find_arm(const std::string& name) {
+  const auto found = std::ranges::find(report_.arms, name, &reports::ArmInfo::name);
+  return found == report_.arms.end() ? nullptr : &*found;
+}
+
+void Recorder::launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks) {
+  const std::lock_guard lock(mutex_);
+  reports::ArmInfo* const info = find_arm(arm.name);
+  if (!info) return;
+  ++info->launches;
+  info->context = of_ranks.front();
+  info->context.erase("gpu.uuid");
+}
+
+void Recorder::launch_failed(const Arm& arm, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (reports::ArmInfo* const info = find_arm(arm.name)) info->problem = why;
+}
+
+void Recorder::remark(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  report_.run.remarks.push_back(text);
 }
 
 std::string Recorder::reason_not_to_tune() {
@@ -162,6 +188,7 @@ void Recorder::end_early(const std::string& why) {
     m.measured_case = *running_;
     m.outcome = Outcome::failed;
     m.because = reason;
+    if (standing_.several) m.launch = standing_.launch;
     add(m);
   }
   report_.status = "partial";
@@ -182,14 +209,27 @@ void Recorder::close_run(const std::string& ended_by) {
 }
 
 void Recorder::add(const Measurement& m) {
-  reports::Result result{m, reports::judge(m, report_.limits, report_.topology, fitness_)};
+  const reports::Result line{m, judge(m)};
   reports::append_line(folder_ / "measurements.jsonl",
-                       to_json(result, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  // The journal keeps the samples; the report and its memory need only what they sum up to.
+                       to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  const auto [place, first] = launches_.try_emplace(standing_.number, Launches{report_.results.size(), {}});
+  if (first) report_.results.emplace_back();
+  reports::Result& result = report_.results[place->second.at];
+  if (m.launch) {
+    place->second.all.push_back(m);
+    result.measurement = combine(place->second.all, options_.launches);
+    result.verdict = judge(result.measurement);
+  } else {
+    result = line;
+  }
+  // The journal keeps the samples; the report needs only what they sum up to.
   for (std::optional<Series>* series : {&result.measurement.latency, &result.measurement.throughput})
     if (*series) std::vector<double>().swap((*series)->samples);
   if (!result.measurement.measured_case.collective->pairwise) result.measurement.slowest_group.clear();
-  report_.results.push_back(std::move(result));
+}
+
+reports::Verdict Recorder::judge(const Measurement& m) const {
+  return reports::judge(m, report_.limits, report_.topology, fitness_);
 }
 
 void Recorder::write_reports(bool pages) {
