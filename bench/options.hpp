@@ -12,7 +12,7 @@
 namespace p5 {
 
 struct Options {
-  std::string command = "run";  // run, tune, plan, list, report
+  std::string command = "run";  // run, tune, plan, list, report, compare
 
   // The measuring commands
   std::string backend = "auto";
@@ -44,6 +44,11 @@ struct Options {
 
   std::string list_what;    // list
   std::string report_file;  // report
+
+  // compare: reports or folders of them
+  std::vector<std::string> base_files, new_files;
+  std::string base_arm = "default", new_arm = "default";
+  bool across_hardware = false;
 };
 
 // A parse that ends the program without running a command: help and version.

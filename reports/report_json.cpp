@@ -290,6 +290,8 @@ std::string_view name_of(Grade grade) {
   return "unknown";
 }
 
+json to_json(const Case& c) { return case_json(c); }
+
 json to_json(const Result& result, bool with_samples) {
   const Measurement& m = result.measurement;
   const Case& c = m.measured_case;
@@ -336,6 +338,8 @@ json to_json(const Report& report) {
           {"suspects", suspects_json(report.suspects)},
           {"tuning", report.tuning ? to_json(*report.tuning) : json(nullptr)}};
 }
+
+Result result_from_json(const json& j) { return result_from(j); }
 
 Report report_from_json(const json& j) {
   if (!j.is_object() || !j.contains("schema")) throw UsageError("it has no \"schema\": not a report of p5bench");

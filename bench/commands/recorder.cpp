@@ -197,8 +197,8 @@ void Recorder::write_reports(bool pages) {
   for (const reports::Writer& writer : reports::writers()) {
     const bool wanted =
         writer.name == "json" || (pages && std::ranges::find(options_.formats, writer.name) != options_.formats.end());
-    if (wanted && !writer.file_name.empty())
-      reports::write_atomically(folder_ / writer.file_name, writer.render(report_));
+    if (wanted && writer.render && !writer.suffix.empty())
+      reports::write_atomically(folder_ / writer.file_name("report"), writer.render(report_));
   }
   written_ = Clock::now();
 }
