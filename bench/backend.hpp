@@ -53,6 +53,7 @@ struct Selection {
   std::string algorithm, protocol;
   int channels = 0;
   std::string source;
+  friend bool operator==(const Selection&, const Selection&) = default;
 };
 
 // A way to run a case's operations that its library offers.

@@ -237,6 +237,27 @@ void add_output(CLI::App& app, Texts& texts, Options& o) {
   app.add_flag("--quiet", o.quiet, "print no progress and no table, only the verdict")->group(group);
 }
 
+void add_compare(CLI::App& app, Texts& texts, Options& o, std::vector<std::string>& sides) {
+  CLI::App* compare = app.add_subcommand("compare", "two reports, or two sets of them: did anything get slower?");
+  compare->add_option("REPORTS", sides, "BASE NEW: a report.json or a folder of runs each")->type_name("");
+  compare->add_option("--base", o.base_files, "the reports or folders to compare with")->type_name("FILE...");
+  compare->add_option("--new", o.new_files, "the reports or folders in question")->type_name("FILE...");
+  texts.add(*compare, "--base-arm", "the arm of BASE, in reports that hold several; default default", "NAME",
+            [&](const std::string& t) { o.base_arm = t; });
+  texts.add(*compare, "--new-arm", "the arm of NEW", "NAME", [&](const std::string& t) { o.new_arm = t; });
+  compare->add_flag("--across-hardware", o.across_hardware, "compare although the hardware is not the same");
+  compare->fallthrough();
+}
+
+// "BASE NEW", or the two lists.
+void take_sides(Options& o, const std::vector<std::string>& sides) {
+  if (sides.empty() && !o.base_files.empty() && !o.new_files.empty()) return;
+  if (sides.size() != 2 || !o.base_files.empty() || !o.new_files.empty())
+    throw UsageError("compare needs two sides: compare BASE NEW, or compare --base FILE... --new FILE...");
+  o.base_files = {sides[0]};
+  o.new_files = {sides[1]};
+}
+
 // Commands that take the options of a run.
 bool measures(const std::string& command) {
   return command == "run" || command == "tune" || command == "ab" || command == "plan";
@@ -249,8 +270,7 @@ void check_ab(const Options& o) {
   if (o.backend == "mpi")
     throw UsageError(
         "ab needs worker processes for its arms: --backend mpi measures within the processes of this job, whose MPI "
-        "has "
-        "read its variables; make two runs and compare their reports");
+        "has read its variables; make two runs and compare their reports");
   if (!o.tune.empty()) throw UsageError("ab tunes nothing; leave --tune out");
 }
 
@@ -333,7 +353,8 @@ constexpr std::string_view about =
     "Start it with mpirun or srun, one rank per GPU:  mpirun -np 32 p5bench\n"
     "Without GPUs it measures host memory over MPI; --backend sim needs neither hardware nor mpirun.\n"
     "Sizes are total message bytes: 64K = 64KiB = 65536, 64kB = 64000. Rates are decimal GB/s.\n"
-    "Exit: 0 good or not judged, 2 usage, 10 slow, 11 wrong data, 12 unfinished, 13 environment, 14 inconclusive.";
+    "Exit: 0 good or not judged, 2 usage, 10 slow or a regression, 11 wrong data, 12 unfinished, 13 environment, "
+    "14 inconclusive.";
 
 }  // namespace
 
@@ -388,6 +409,8 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   CLI::App* report = app.add_subcommand("report", "render a report.json again");
   report->add_option("FILE", o.report_file, "the report.json")->required();
   report->fallthrough();
+  std::vector<std::string> sides;
+  add_compare(app, texts, o, sides);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);
@@ -406,6 +429,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   take_defaults(defaults_of(o.command), o);
   texts.take_all();
   if (measures(o.command)) check_together(o);
+  if (o.command == "compare") take_sides(o, sides);
   return parsed;
 }
 

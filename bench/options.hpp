@@ -13,7 +13,7 @@
 namespace p5 {
 
 struct Options {
-  std::string command = "run";  // run, tune, ab, plan, list, report
+  std::string command = "run";  // run, tune, ab, plan, list, report, compare
 
   // The measuring commands
   std::string backend = "auto";
@@ -50,6 +50,11 @@ struct Options {
 
   std::string list_what;    // list
   std::string report_file;  // report
+
+  // compare: reports or folders of them
+  std::vector<std::string> base_files, new_files;
+  std::string base_arm = "default", new_arm = "default";
+  bool across_hardware = false;
 };
 
 // What the options are when the command line does not say. ab: sizes by factor 4 in the two collectives that show a

@@ -12,12 +12,11 @@
 
 namespace p5::reports {
 
-// Latency and throughput are two quantities of a case and are never mixed.
-enum class Quantity { latency, throughput };
 std::string_view name_of(Quantity quantity);
 
 // One launch of one case: fresh processes and communicators, so the unit of replication.
 struct Launch {
+  int number = 0;  // over all runs of the side: the same number of two cases is the same launch
   double median_s = 0;
   std::vector<double> samples_s;     // in the order in which they were taken; empty where no journal holds them
   std::optional<Interval> interval;  // of the median, where the report has one and the samples are gone
@@ -43,6 +42,8 @@ struct Run {
 // A report.json or the folder that holds it, with the measurements.jsonl beside it, when there is one. Throws
 // UsageError.
 Run read_run(const std::string& path);
+// The runs of a report.json, of its folder, or of all folders below that hold one, in the order of their names.
+std::vector<std::string> find_runs(const std::string& path);
 
 struct Side {
   std::string name;                  // "base", "new", or an arm's
@@ -59,15 +60,17 @@ struct ComparisonOptions {
   bool across_hardware = false;  // compare although the hardware differs
 };
 
+// The worse, the higher.
 enum class Answer { no_regression, inconclusive, regression };
 std::string_view name_of(Answer answer);  // "no regression"
 
 // An effect with its uncertainty: NEW over BASE, so above 1 is slower (or wider, of spreads).
 struct Effect {
   double ratio = 1;
-  Interval interval;      // 95 %
-  double p = 1;           // two-sided
-  double p_adjusted = 1;  // Holm over bands, Benjamini-Hochberg over sizes
+  Interval interval;  // 95 %
+  // That chance alone did it. Of a row: that NEW is slower (one-sided), adjusted for all rows (Holm). Of a size: that
+  // it differs (two-sided), adjusted for all sizes (Benjamini and Hochberg).
+  double p = 1, p_adjusted = 1;
 };
 
 // Practical thresholds of a band (reports/thresholds.json), relative.
@@ -87,8 +90,8 @@ struct BandRow {
   int base_launches = 0, new_launches = 0;
   bool screening = false;  // too few launches for a test on launches: stands on an assumed variance
   Effect time;
-  std::optional<Effect> spread;            // of the samples within launches; null where there are no samples
-  double base_spread = 0, new_spread = 0;  // relative: 0.01 is 1 % of the median
+  std::optional<Effect> spread;  // of the samples within launches; null without samples, or with few launches
+  std::optional<double> base_spread, new_spread;  // relative: 0.01 is 1 % of the median
   Answer answer = Answer::inconclusive;
   bool spread_rose = false;
   std::optional<int> launches_needed;  // a side; when inconclusive
@@ -108,7 +111,7 @@ struct SizeRow {
 
 // Something of the sides that is not the same: stands beside the numbers.
 struct Difference {
-  std::string kind;  // hardware, software, environment, topology, run, selection
+  std::string kind;  // hardware, software, environment, topology, selection
   std::string name;
   std::string base, fresh;  // "" is absent; several values of one side are joined by " | "
 };

@@ -86,10 +86,13 @@ struct Report {
 inline constexpr std::string_view schema_name = "p5bench.report/1";
 
 nlohmann::json to_json(const Report& report);
+nlohmann::json to_json(const Case& c);
 // With the samples of each series, for the journal.
 nlohmann::json to_json(const Result& result, bool with_samples);
 // Throws UsageError naming what is missing or wrong.
 Report report_from_json(const nlohmann::json& j);
+// One measurement; of a line of the journal with its samples. Throws nlohmann::json::exception or UsageError.
+Result result_from_json(const nlohmann::json& j);
 Report read_report(const std::string& path);
 
 }  // namespace p5::reports

@@ -310,6 +310,8 @@ std::string_view name_of(Grade grade) {
   return "unknown";
 }
 
+json to_json(const Case& c) { return case_json(c); }
+
 json to_json(const Result& result, bool with_samples) {
   const Measurement& m = result.measurement;
   const Case& c = m.measured_case;
@@ -358,6 +360,8 @@ json to_json(const Report& report) {
   if (!report.arms.empty()) j["arms"] = arms_json(report.arms);
   return j;
 }
+
+Result result_from_json(const json& j) { return result_from(j); }
 
 Report report_from_json(const json& j) {
   if (!j.is_object() || !j.contains("schema")) throw UsageError("it has no \"schema\": not a report of p5bench");

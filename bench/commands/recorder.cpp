@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/commands/arm_comparison.hpp"
 #include "bench/launches.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/writer.hpp"
@@ -168,11 +169,14 @@ ExitCode Recorder::finish() {
   report_.status = "complete";
   close_run("");
   report_.exit_code = reports::exit_code(report_);
+  const std::string comparison = report_.arms.empty() ? "" : compare_and_write();
   write_reports(true);
   if (!options_.quiet && std::ranges::find(options_.formats, "console") != options_.formats.end())
-    fmt::print("{}", reports::render_console(report_));
-  else
+    fmt::print("{}{}", reports::render_console(report_), comparison);
+  else if (report_.arms.empty())
     fmt::print("{}\n", report_.grade == reports::Grade::unknown ? "NOT JUDGED" : reports::name_of(report_.grade));
+  else
+    fmt::print("{}", comparison.substr(comparison.rfind('\n', comparison.size() - 2) + 1));
   fmt::print("Report: {}\n", folder_.string());
   std::fflush(stdout);
   return report_.exit_code;
@@ -237,10 +241,33 @@ void Recorder::write_reports(bool pages) {
   for (const reports::Writer& writer : reports::writers()) {
     const bool wanted =
         writer.name == "json" || (pages && std::ranges::find(options_.formats, writer.name) != options_.formats.end());
-    if (wanted && !writer.file_name.empty())
-      reports::write_atomically(folder_ / writer.file_name, writer.render(report_));
+    if (wanted && writer.render && !writer.suffix.empty())
+      reports::write_atomically(folder_ / writer.file_name("report"), writer.render(report_));
   }
   written_ = Clock::now();
+}
+
+// The answer of an `ab`, in all wanted formats beside the report; its exit code becomes the run's. Returns the text for
+// the console.
+std::string Recorder::compare_and_write() {
+  std::vector<reports::Result> journal;
+  for (const auto& [number, launches] : launches_)
+    for (const Measurement& m : launches.all) journal.push_back({m, {}});
+  std::string why_not;
+  std::optional<reports::Comparison> comparison = compare_arms(report_, std::move(journal), why_not);
+  if (!comparison) {
+    report_.exit_code = worse(report_.exit_code, ExitCode::unfinished);
+    return fmt::format("The arms cannot be compared: {}\n", why_not);
+  }
+  comparison->made = report_.run.ended;
+  report_.exit_code = worse(report_.exit_code, comparison->exit_code);
+  for (const reports::Writer& writer : reports::writers()) {
+    const bool wanted =
+        writer.name == "json" || std::ranges::find(options_.formats, writer.name) != options_.formats.end();
+    if (wanted && writer.render_comparison && !writer.suffix.empty())
+      reports::write_atomically(folder_ / writer.file_name("comparison"), writer.render_comparison(*comparison));
+  }
+  return "\n" + reports::render_console(*comparison);
 }
 
 void Recorder::show_progress(const std::string& line) {
