@@ -154,9 +154,7 @@ std::string tuning_lines(const Report& report) {
   return text;
 }
 
-}  // namespace
-
-std::string render_console(const Report& report) {
+std::string heading(const Report& report) {
   const RunInfo& run = report.run;
   std::string text = fmt::format("# p5bench {} on {}: {} ranks on {} {}, backend {}{}, seed {}{}\n", run.version,
                                  run.cluster, run.ranks, run.nodes, run.nodes == 1 ? "node" : "nodes", run.backend,
@@ -164,11 +162,24 @@ std::string render_console(const Report& report) {
                                  run.launches == 1 ? "" : fmt::format(", {} launches", run.launches));
   text += arms_lines(report);
   for (const std::string& remark : run.remarks) text += "# " + remark + "\n";
-  text += table(report) + "\n";
+  return text;
+}
+
+std::string findings_lines(const Report& report) {
+  std::string text;
   for (const topo::Finding& finding : report.findings)
     text += fmt::format("{} {}{}: {}. {}\n", topo::name_of(finding.severity), finding.id,
                         finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.evidence,
                         finding.action);
+  return text;
+}
+
+}  // namespace
+
+std::string render_outline(const Report& report) { return heading(report) + findings_lines(report) + reasons(report); }
+
+std::string render_console(const Report& report) {
+  std::string text = heading(report) + table(report) + "\n" + findings_lines(report);
   for (const topo::Limit& limit : report.limits)
     text += fmt::format("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                         limit.because);

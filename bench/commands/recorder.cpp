@@ -171,12 +171,7 @@ ExitCode Recorder::finish() {
   report_.exit_code = reports::exit_code(report_);
   const std::string comparison = report_.arms.empty() ? "" : compare_and_write();
   write_reports(true);
-  if (!options_.quiet && std::ranges::find(options_.formats, "console") != options_.formats.end())
-    fmt::print("{}{}", reports::render_console(report_), comparison);
-  else if (report_.arms.empty())
-    fmt::print("{}\n", report_.grade == reports::Grade::unknown ? "NOT JUDGED" : reports::name_of(report_.grade));
-  else
-    fmt::print("{}", comparison.substr(comparison.rfind('\n', comparison.size() - 2) + 1));
+  fmt::print("{}", closing_text(comparison));
   fmt::print("Report: {}\n", folder_.string());
   std::fflush(stdout);
   return report_.exit_code;
@@ -203,7 +198,16 @@ void Recorder::end_early(const std::string& why) {
   std::fflush(stderr);
 }
 
-// With the lock held, as all below.
+// With the lock held, as all below. The whole on a console, or one line.
+std::string Recorder::closing_text(const std::string& comparison) const {
+  const bool whole = !options_.quiet && std::ranges::find(options_.formats, "console") != options_.formats.end();
+  if (!report_.arms.empty())
+    return whole ? reports::render_outline(report_) + "\n" + comparison
+                 : comparison.substr(comparison.rfind('\n', comparison.size() - 2) + 1);
+  if (whole) return reports::render_console(report_);
+  return fmt::format("{}\n", report_.grade == reports::Grade::unknown ? "NOT JUDGED" : reports::name_of(report_.grade));
+}
+
 void Recorder::close_run(const std::string& ended_by) {
   ended_ = true;
   report_.run.ended_by = ended_by;
@@ -267,7 +271,7 @@ std::string Recorder::compare_and_write() {
     if (wanted && writer.render_comparison && !writer.suffix.empty())
       reports::write_atomically(folder_ / writer.file_name("comparison"), writer.render_comparison(*comparison));
   }
-  return "\n" + reports::render_console(*comparison);
+  return reports::render_console(*comparison);
 }
 
 void Recorder::show_progress(const std::string& line) {

@@ -50,6 +50,7 @@ class Recorder final : public Observer {
  private:
   void write_reports(bool pages);
   std::string compare_and_write();
+  std::string closing_text(const std::string& comparison) const;
   void add(const Measurement& m);
   reports::Verdict judge(const Measurement& m) const;
   reports::ArmInfo* find_arm(const std::string& name);

@@ -145,6 +145,16 @@ class Arms(Launches):
         self.assertEqual([m["case"]["settings"] for m in self.report()["measurements"] if m["case"]["arm"] == "b"],
                          [{"NCCL_MAX_CTAS": "8"}])
 
+    def test_a_slower_arm_is_a_regression_beyond_all_noise(self):
+        code, output = self.ab(f"P5BENCH_FAKE={STEADY}", "P5BENCH_FAKE=slow:rank=1:us=4000", "--launches", "5", sizes="64")
+        self.assertEqual(code, 10, output)
+        comparison = json.loads((self.folder / "out" / "latest" / "comparison.json").read_text())
+        self.assertEqual(comparison["answer"], "regression")
+        row = next(row for row in comparison["bands"] if row["quantity"] == "throughput")
+        self.assertEqual((row["base_launches"], row["new_launches"]), (5, 5))
+        self.assertGreater(row["time"]["ratio"], 1.5)
+        self.assertIn({"kind": "environment", "name": "P5BENCH_FAKE", "base": STEADY, "new": "slow:rank=1:us=4000"}, comparison["differences"])
+
     def test_what_the_operator_set_reaches_both_arms_unless_one_names_it(self):
         code, output = self.ab("", "NCCL_PROTO=,NCCL_ALGO=ring,tree", "--launches", "1", sizes="64", NCCL_NVLS_ENABLE="0", NCCL_PROTO="LL")
         self.assertIn(code, (0, 10, 14), output)
@@ -167,6 +177,8 @@ class Arms(Launches):
         self.assertIn(str(other), b["libraries"])
         self.assertIn("libcudart", b["libraries"], "what the operator's path holds is still found")
         self.assertIn("NCCL 2.19.3", output)
+        comparison = json.loads((self.folder / "out" / "latest" / "comparison.json").read_text())
+        self.assertIn("NCCL 2.19.3", {each["new"] for each in comparison["differences"] if each["kind"] == "software"})
 
     def test_an_arm_that_does_not_start_fails_and_the_others_figures_stay(self):
         broken = self.folder / "broken"
