@@ -31,6 +31,8 @@ MPIRUN = shlex.split(os.environ.get("P5BENCH_MPIRUN", f"mpirun --allow-run-as-ro
 KEPT = "NCCL_NVLS_ENABLE"
 ANSWERS = {0: "no regression", 10: "regression", 14: "inconclusive"}
 # Two sizes of each band: what a comparison decides on are bands.
+# Further options for the first two checks, which otherwise run with ab's defaults.
+MORE = shlex.split(os.environ.get("P5BENCH_AB", ""))
 FEW_SIZES = os.environ.get("P5BENCH_SIZES", "64,4KiB,512KiB,8MiB,128MiB,512MiB")
 COMPARISONS, SIDE = 20, 7
 
@@ -85,7 +87,7 @@ def finish(out, name, good, text, result):
 
 
 def check_regression(out, _):
-    code, took, folder = ab(out / "regression", "", "NCCL_MAX_CTAS=8")
+    code, took, folder = ab(out / "regression", "", "NCCL_MAX_CTAS=8", *MORE)
     found = [row for row in rows(comparison_of(folder)) if row["answer"] == "regression" and row["band"] == "bandwidth"]
     launches = launches_of(report_of(folder))
     text = (f"default against NCCL_MAX_CTAS=8: {ANSWERS[code]}; bandwidth: {'; '.join(map(row_text, found)) or 'nothing found'}; "
@@ -96,7 +98,7 @@ def check_regression(out, _):
 
 def check_libraries(out, options):
     first, second = (str(pathlib.Path(each).resolve()) for each in options.libraries)
-    code, took, folder = ab(out / "libraries", f"LD_LIBRARY_PATH={first}", f"LD_LIBRARY_PATH={second}")
+    code, took, folder = ab(out / "libraries", f"LD_LIBRARY_PATH={first}", f"LD_LIBRARY_PATH={second}", *MORE)
     arms = {arm["name"]: arm["context"] for arm in report_of(folder)["arms"]}
     # NCCL's folder may be reached through links.
     right = all(os.path.realpath(arms[name]["nccl.path"]).startswith(os.path.realpath(wanted)) for name, wanted in (("a", first), ("b", second)))
