@@ -30,6 +30,9 @@ struct PairResult {
 
 struct Measurement {
   Case measured_case;
+  // The launch (fresh processes and communicators) that it is of, counted from 0: a line of the journal. Null: of all
+  // launches together, as in the report, or the only one.
+  std::optional<int> launch;
   Outcome outcome = Outcome::measured;
   std::string because;  // skipped or failed: why
   std::optional<Phase> failed_in;
@@ -39,7 +42,8 @@ struct Measurement {
   std::vector<PairResult> pairs;  // p2p: all rounds
   Group slowest_group;            // p2p: the slowest pair
   std::optional<int> slowest_rank;
-  std::vector<double> launches_s;  // median of each launch
+  std::vector<double> launches_s;          // throughput: median of each launch, in the order of the launches
+  std::vector<double> latency_launches_s;  // the same of latency; empty where that was not measured
   std::uint64_t wrong_elements = 0;
   std::optional<WrongElement> first_wrong;
   std::optional<Selection> selection;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +13,7 @@
 namespace p5 {
 
 struct Options {
-  std::string command = "run";  // run, tune, plan, list, report
+  std::string command = "run";  // run, tune, ab, plan, list, report, compare
 
   // The measuring commands
   std::string backend = "auto";
@@ -29,6 +30,7 @@ struct Options {
   bool in_place = false;
   std::string group = "world";
   Seconds budget{600};
+  int launches = 1;  // fresh processes and communicators, of each arm
   Seconds timeout{30};
   std::string platform;  // "" : detected
   int nodes = 1;         // sim only
@@ -44,9 +46,23 @@ struct Options {
 
   std::string delivery = "plugin";  // what tuning may use: plugin (and variables), or env: variables alone
   std::string weights;              // "", or a file: lines "collective bytes share", what tuning counts
-  std::string list_what;            // list
-  std::string report_file;          // report
+
+  // ab: variables of the arms' processes over the operator's, see parse_arm()
+  std::map<std::string, std::string> a, b;
+  bool b_given = false;
+
+  std::string list_what;    // list
+  std::string report_file;  // report
+
+  // compare: reports or folders of them
+  std::vector<std::string> base_files, new_files;
+  std::string base_arm = "default", new_arm = "default";
+  bool across_hardware = false;
 };
+
+// What the options are when the command line does not say. ab: sizes by factor 4 in the two collectives that show a
+// slower library or fabric, so that seven launches an arm take less than three minutes on one node.
+Options defaults_of(const std::string& command);
 
 // A parse that ends the program without running a command: help and version.
 struct EarlyText {

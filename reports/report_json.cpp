@@ -137,6 +137,8 @@ std::optional<Series> series_from(const json& j) {
   s.max = seconds_from(j.at("max_us"));
   if (!j.at("p95_us").is_null()) s.p95 = seconds_from(j.at("p95_us"));
   if (!j.at("p99_us").is_null()) s.p99 = seconds_from(j.at("p99_us"));
+  if (j.contains("samples_us"))
+    for (const json& sample : j.at("samples_us")) series.samples.push_back(seconds_from(sample));
   return series;
 }
 
@@ -197,6 +199,10 @@ Result result_from(const json& j) {
   m.latency = series_from(j.at("latency"));
   m.throughput = series_from(j.at("throughput"));
   for (const json& launch : j.at("launches_us")) m.launches_s.push_back(seconds_from(launch));
+  // Reports before 2026-11-21 have neither.
+  if (j.contains("latency_launches_us"))
+    for (const json& launch : j.at("latency_launches_us")) m.latency_launches_s.push_back(seconds_from(launch));
+  if (j.contains("launch")) m.launch = optional_from<int>(j.at("launch"));
   m.slowest_rank = optional_from<int>(j.at("slowest_rank"));
   m.wrong_elements = j.at("wrong_elements");
   m.wall_s = j.at("wall_s");
@@ -219,10 +225,10 @@ Result result_from(const json& j) {
 // ---- the rest
 
 json run_json(const RunInfo& run) {
-  return {{"version", run.version},  {"command", run.command},   {"started", run.started}, {"ended", run.ended},
-          {"wall_s", run.wall_s},    {"budget_s", run.budget_s}, {"seed", run.seed},       {"cluster", run.cluster},
-          {"ranks", run.ranks},      {"nodes", run.nodes},       {"backend", run.backend}, {"remarks", run.remarks},
-          {"ended_by", run.ended_by}};
+  return {{"version", run.version}, {"command", run.command},   {"started", run.started}, {"ended", run.ended},
+          {"wall_s", run.wall_s},   {"budget_s", run.budget_s}, {"seed", run.seed},       {"cluster", run.cluster},
+          {"ranks", run.ranks},     {"nodes", run.nodes},       {"backend", run.backend}, {"launches", run.launches},
+          {"remarks", run.remarks}, {"ended_by", run.ended_by}};
 }
 
 RunInfo run_from(const json& j) {
@@ -237,8 +243,28 @@ RunInfo run_from(const json& j) {
           .ranks = j.at("ranks"),
           .nodes = j.at("nodes"),
           .backend = j.at("backend"),
+          .launches = j.value("launches", 1),  // reports before 2026-11-21 have none
           .remarks = j.at("remarks"),
           .ended_by = j.at("ended_by")};
+}
+
+json arms_json(const std::vector<ArmInfo>& arms) {
+  json all = json::array();
+  for (const ArmInfo& arm : arms)
+    all.push_back({{"name", arm.name},
+                   {"settings", arm.settings},
+                   {"context", arm.context},
+                   {"launches", arm.launches},
+                   {"problem", arm.problem}});
+  return all;
+}
+
+ArmInfo arm_from(const json& j) {
+  return {.name = j.at("name"),
+          .settings = j.at("settings").get<std::map<std::string, std::string>>(),
+          .context = j.at("context").get<std::map<std::string, std::string>>(),
+          .launches = j.at("launches"),
+          .problem = j.at("problem")};
 }
 
 json suspects_json(const std::vector<Suspect>& suspects) {
@@ -284,12 +310,16 @@ std::string_view name_of(Grade grade) {
   return "unknown";
 }
 
+json to_json(const Case& c) { return case_json(c); }
+
 json to_json(const Result& result, bool with_samples) {
   const Measurement& m = result.measurement;
   const Case& c = m.measured_case;
-  json launches = json::array();
+  json launches = json::array(), latency_launches = json::array();
   for (double launch : m.launches_s) launches.push_back(microseconds(launch));
+  for (double launch : m.latency_launches_s) latency_launches.push_back(microseconds(launch));
   json j{{"case", case_json(c)},
+         {"launch", optional(m.launch)},
          {"outcome", name_of(m.outcome)},
          {"because", m.because},
          {"failed_in", m.failed_in ? json(name_of(*m.failed_in)) : json(nullptr)},
@@ -297,6 +327,7 @@ json to_json(const Result& result, bool with_samples) {
          {"latency", series_json(m.latency, c, false, with_samples)},
          {"throughput", series_json(m.throughput, c, true, with_samples)},
          {"launches_us", launches},
+         {"latency_launches_us", latency_launches},
          {"slowest_rank", optional(m.slowest_rank)},
          {"wrong_elements", m.wrong_elements},
          {"first_wrong", first_wrong_json(m.first_wrong)},
@@ -313,20 +344,24 @@ json to_json(const Result& result, bool with_samples) {
 json to_json(const Report& report) {
   json measurements = json::array();
   for (const Result& result : report.results) measurements.push_back(to_json(result, false));
-  return {{"schema", schema_name},
-          {"status", report.status},
-          {"provenance", report.provenance},
-          {"grade", name_of(report.grade)},
-          {"exit_code", static_cast<int>(report.exit_code)},
-          {"run", run_json(report.run)},
-          {"context", report.context},
-          {"topology", topo::to_json(report.topology)},
-          {"limits", topo::to_json(report.limits)},
-          {"measurements", measurements},
-          {"findings", topo::to_json(report.findings)},
-          {"suspects", suspects_json(report.suspects)},
-          {"tuning", report.tuning ? to_json(*report.tuning) : json(nullptr)}};
+  json j{{"schema", schema_name},
+         {"status", report.status},
+         {"provenance", report.provenance},
+         {"grade", name_of(report.grade)},
+         {"exit_code", static_cast<int>(report.exit_code)},
+         {"run", run_json(report.run)},
+         {"context", report.context},
+         {"topology", topo::to_json(report.topology)},
+         {"limits", topo::to_json(report.limits)},
+         {"measurements", measurements},
+         {"findings", topo::to_json(report.findings)},
+         {"suspects", suspects_json(report.suspects)},
+         {"tuning", report.tuning ? to_json(*report.tuning) : json(nullptr)}};
+  if (!report.arms.empty()) j["arms"] = arms_json(report.arms);
+  return j;
 }
+
+Result result_from_json(const json& j) { return result_from(j); }
 
 Report report_from_json(const json& j) {
   if (!j.is_object() || !j.contains("schema")) throw UsageError("it has no \"schema\": not a report of p5bench");
@@ -345,6 +380,8 @@ Report report_from_json(const json& j) {
     for (const json& each : j.at("measurements")) report.results.push_back(result_from(each));
     report.findings = topo::findings_from_json(j.at("findings"));
     for (const json& each : j.at("suspects")) report.suspects.push_back(suspect_from(each));
+    if (j.contains("arms"))
+      for (const json& each : j.at("arms")) report.arms.push_back(arm_from(each));
     if (!j.at("tuning").is_null()) report.tuning = tuning_from_json(j.at("tuning"));
     return report;
   } catch (const json::exception& problem) {

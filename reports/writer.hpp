@@ -1,10 +1,11 @@
-// Report formats: a pure function each, from a Report to text. A new one is one file and a row in writers.cpp.
+// Formats: pure functions from a Report, or from a Comparison, to text. A new one is one file and a row in writers.cpp.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
+#include "reports/comparison.hpp"
 #include "reports/report.hpp"
 
 namespace p5::reports {
@@ -12,8 +13,11 @@ namespace p5::reports {
 struct Writer {
   std::string name;  // as in --format
   std::string summary;
-  std::string file_name;  // in the run's folder; "" for the console's
+  // Of a run, and of a comparison; null: this format is not for it.
   std::string (*render)(const Report& report) = nullptr;
+  std::string (*render_comparison)(const Comparison& comparison) = nullptr;
+  std::string suffix;  // of its files, report.SUFFIX or comparison.SUFFIX; "" for the console's
+  std::string file_name(std::string_view stem) const { return suffix.empty() ? "" : std::string(stem) + suffix; }
 };
 
 std::span<const Writer> writers();
@@ -25,5 +29,9 @@ const Writer& find_writer(std::string_view name);
 std::string render_json(const Report& report);
 std::string render_html(const Report& report);
 std::string render_console(const Report& report);
+// The same without its table, limits and verdict: what stands above a comparison of its arms.
+std::string render_outline(const Report& report);
+std::string render_json(const Comparison& comparison);
+std::string render_console(const Comparison& comparison);
 
 }  // namespace p5::reports

@@ -13,9 +13,11 @@ namespace p5::reports {
 namespace {
 
 const std::array<Writer, 3> table{{
-    {"json", "everything, for programs (schema p5bench.report/1)", "report.json", render_json},
-    {"html", "a page in one file, for people", "report.html", render_html},
-    {"console", "a table in the columns of nccl-tests, with limits and verdicts", "", render_console},
+    {"json", "everything, for programs (schemas p5bench.report/1 and p5bench.compare/1)", render_json, render_json,
+     ".json"},
+    {"html", "a page in one file, for people", render_html, nullptr, ".html"},
+    {"console", "a table: of a run in the columns of nccl-tests, with limits and verdicts", render_console,
+     render_console, ""},
 }};
 
 }  // namespace
@@ -36,6 +38,10 @@ const Writer& find_writer(std::string_view name) {
 
 std::string render_json(const Report& report) {
   return to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string render_json(const Comparison& comparison) {
+  return to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace p5::reports

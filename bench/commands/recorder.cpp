@@ -12,6 +12,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/commands/arm_comparison.hpp"
+#include "bench/launches.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/writer.hpp"
 
@@ -104,12 +106,13 @@ void Recorder::add_file(const std::string& name, const std::string& text) const 
   reports::write_atomically(folder_ / name, text);
 }
 
-void Recorder::case_started(const Case& c, int index, int count, Seconds left) {
+void Recorder::case_started(const Case& c, const Standing& standing) {
   const std::lock_guard lock(mutex_);
   running_ = c;
+  standing_ = standing;
   if (terminal_ && seconds_since(shown_) > 0.2)
-    show_progress(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * index / count, index + 1, count,
-                              describe(c), to_text(left)));
+    show_progress(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * standing.index / standing.count,
+                              standing.index + 1, standing.count, describe(c), to_text(standing.left)));
 }
 
 void Recorder::case_finished(const Measurement& m) {
@@ -118,6 +121,30 @@ void Recorder::case_finished(const Measurement& m) {
   running_.reset();
   add(m);
   if (seconds_since(written_) > 2) write_reports(false);
+}
+
+reports::ArmInfo* Recorder::find_arm(const std::string& name) {
+  const auto found = std::ranges::find(report_.arms, name, &reports::ArmInfo::name);
+  return found == report_.arms.end() ? nullptr : &*found;
+}
+
+void Recorder::launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks) {
+  const std::lock_guard lock(mutex_);
+  reports::ArmInfo* const info = find_arm(arm.name);
+  if (!info) return;
+  ++info->launches;
+  info->context = of_ranks.front();
+  info->context.erase("gpu.uuid");
+}
+
+void Recorder::launch_failed(const Arm& arm, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (reports::ArmInfo* const info = find_arm(arm.name)) info->problem = why;
+}
+
+void Recorder::remark(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  report_.run.remarks.push_back(text);
 }
 
 std::string Recorder::reason_not_to_tune() {
@@ -142,11 +169,9 @@ ExitCode Recorder::finish() {
   report_.status = "complete";
   close_run("");
   report_.exit_code = reports::exit_code(report_);
+  const std::string comparison = report_.arms.empty() ? "" : compare_and_write();
   write_reports(true);
-  if (!options_.quiet && std::ranges::find(options_.formats, "console") != options_.formats.end())
-    fmt::print("{}", reports::render_console(report_));
-  else
-    fmt::print("{}\n", report_.grade == reports::Grade::unknown ? "NOT JUDGED" : reports::name_of(report_.grade));
+  fmt::print("{}", closing_text(comparison));
   fmt::print("Report: {}\n", folder_.string());
   std::fflush(stdout);
   return report_.exit_code;
@@ -162,6 +187,7 @@ void Recorder::end_early(const std::string& why) {
     m.measured_case = *running_;
     m.outcome = Outcome::failed;
     m.because = reason;
+    if (standing_.several) m.launch = standing_.launch;
     add(m);
   }
   report_.status = "partial";
@@ -172,7 +198,16 @@ void Recorder::end_early(const std::string& why) {
   std::fflush(stderr);
 }
 
-// With the lock held, as all below.
+// With the lock held, as all below. The whole on a console, or one line.
+std::string Recorder::closing_text(const std::string& comparison) const {
+  const bool whole = !options_.quiet && std::ranges::find(options_.formats, "console") != options_.formats.end();
+  if (!report_.arms.empty())
+    return whole ? reports::render_outline(report_) + "\n" + comparison
+                 : comparison.substr(comparison.rfind('\n', comparison.size() - 2) + 1);
+  if (whole) return reports::render_console(report_);
+  return fmt::format("{}\n", report_.grade == reports::Grade::unknown ? "NOT JUDGED" : reports::name_of(report_.grade));
+}
+
 void Recorder::close_run(const std::string& ended_by) {
   ended_ = true;
   report_.run.ended_by = ended_by;
@@ -182,14 +217,27 @@ void Recorder::close_run(const std::string& ended_by) {
 }
 
 void Recorder::add(const Measurement& m) {
-  reports::Result result{m, reports::judge(m, report_.limits, report_.topology, fitness_)};
+  const reports::Result line{m, judge(m)};
   reports::append_line(folder_ / "measurements.jsonl",
-                       to_json(result, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  // The journal keeps the samples; the report and its memory need only what they sum up to.
+                       to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  const auto [place, first] = launches_.try_emplace(standing_.number, Launches{report_.results.size(), {}});
+  if (first) report_.results.emplace_back();
+  reports::Result& result = report_.results[place->second.at];
+  if (m.launch) {
+    place->second.all.push_back(m);
+    result.measurement = combine(place->second.all, options_.launches);
+    result.verdict = judge(result.measurement);
+  } else {
+    result = line;
+  }
+  // The journal keeps the samples; the report needs only what they sum up to.
   for (std::optional<Series>* series : {&result.measurement.latency, &result.measurement.throughput})
     if (*series) std::vector<double>().swap((*series)->samples);
   if (!result.measurement.measured_case.collective->pairwise) result.measurement.slowest_group.clear();
-  report_.results.push_back(std::move(result));
+}
+
+reports::Verdict Recorder::judge(const Measurement& m) const {
+  return reports::judge(m, report_.limits, report_.topology, fitness_);
 }
 
 void Recorder::write_reports(bool pages) {
@@ -197,10 +245,33 @@ void Recorder::write_reports(bool pages) {
   for (const reports::Writer& writer : reports::writers()) {
     const bool wanted =
         writer.name == "json" || (pages && std::ranges::find(options_.formats, writer.name) != options_.formats.end());
-    if (wanted && !writer.file_name.empty())
-      reports::write_atomically(folder_ / writer.file_name, writer.render(report_));
+    if (wanted && writer.render && !writer.suffix.empty())
+      reports::write_atomically(folder_ / writer.file_name("report"), writer.render(report_));
   }
   written_ = Clock::now();
+}
+
+// The answer of an `ab`, in all wanted formats beside the report; its exit code becomes the run's. Returns the text for
+// the console.
+std::string Recorder::compare_and_write() {
+  std::vector<reports::Result> journal;
+  for (const auto& [number, launches] : launches_)
+    for (const Measurement& m : launches.all) journal.push_back({m, {}});
+  std::string why_not;
+  std::optional<reports::Comparison> comparison = compare_arms(report_, std::move(journal), why_not);
+  if (!comparison) {
+    report_.exit_code = worse(report_.exit_code, ExitCode::unfinished);
+    return fmt::format("The arms cannot be compared: {}\n", why_not);
+  }
+  comparison->made = report_.run.ended;
+  report_.exit_code = worse(report_.exit_code, comparison->exit_code);
+  for (const reports::Writer& writer : reports::writers()) {
+    const bool wanted =
+        writer.name == "json" || std::ranges::find(options_.formats, writer.name) != options_.formats.end();
+    if (wanted && writer.render_comparison && !writer.suffix.empty())
+      reports::write_atomically(folder_ / writer.file_name("comparison"), writer.render_comparison(*comparison));
+  }
+  return reports::render_console(*comparison);
 }
 
 void Recorder::show_progress(const std::string& line) {

@@ -17,11 +17,12 @@ ExitCode report_command(const Request& request) {
   // Without a choice: to the terminal, where nothing is overwritten.
   for (const std::string& format : chosen ? options.formats : std::vector<std::string>{"console"}) {
     const reports::Writer& writer = reports::find_writer(format);
-    if (writer.file_name.empty()) {
+    if (!writer.render) throw UsageError(fmt::format("--format {} is for comparisons, not for a report", format));
+    if (writer.suffix.empty()) {
       fmt::print("{}", writer.render(report));
       continue;
     }
-    const std::filesystem::path path = std::filesystem::path(options.out) / writer.file_name;
+    const std::filesystem::path path = std::filesystem::path(options.out) / writer.file_name("report");
     reports::make_folder(options.out);
     reports::write_atomically(path, writer.render(report));
     fmt::print("{}\n", path.string());

@@ -1,0 +1,151 @@
+// Did anything get slower? Two sides of reports become a Comparison: a value, with everything that its writers show.
+// Nothing here measures; nothing needs MPI or the machine. How it is decided: reports/README.md, "Comparing".
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reports/report.hpp"
+
+namespace p5::reports {
+
+std::string_view name_of(Quantity quantity);
+
+// One launch of one case: fresh processes and communicators, so the unit of replication.
+struct Launch {
+  int number = 0;  // over all runs of the side: the same number of two cases is the same launch
+  double median_s = 0;
+  std::vector<double> samples_s;     // in the order in which they were taken; empty where no journal holds them
+  std::optional<Interval> interval;  // of the median, where the report has one and the samples are gone
+};
+
+// A case as one side saw it, over all launches of all its runs.
+struct Observation {
+  Case measured_case;
+  std::vector<Launch> latency, throughput;
+  std::vector<Selection> selections;  // those seen, each once
+  std::string trouble;                // wrong data or a failure in any launch: one sentence; "" when all is well
+  bool wrong_data = false;            // of the two, which
+};
+
+// A report with the samples that its journal keeps.
+struct Run {
+  std::string name;  // as the user named it
+  Report report;
+  // The journal's lines; Measurement::launch counts the launches of the run from 0.
+  std::vector<Result> journal;
+};
+
+// A report.json or the folder that holds it, with the measurements.jsonl beside it, when there is one. Throws
+// UsageError.
+Run read_run(const std::string& path);
+// The runs of a report.json, of its folder, or of all folders below that hold one, in the order of their names.
+std::vector<std::string> find_runs(const std::string& path);
+
+struct Side {
+  std::string name;                  // "base", "new", or an arm's
+  std::vector<std::string> sources;  // names of the runs
+  std::vector<Report> reports;       // without their results: run, context, topology
+  std::vector<Observation> observations;
+};
+
+// What the runs saw of one arm; without one, of the arm "default". Throws UsageError when there is nothing of it.
+Side make_side(std::string name, std::span<const Run> runs, std::string_view arm = "default");
+
+struct ComparisonOptions {
+  std::uint64_t seed = 1;        // of the bootstrap
+  bool across_hardware = false;  // compare although the hardware differs
+};
+
+// The worse, the higher.
+enum class Answer { no_regression, inconclusive, regression };
+std::string_view name_of(Answer answer);  // "no regression"
+
+// An effect with its uncertainty: NEW over BASE, so above 1 is slower (or wider, of spreads).
+struct Effect {
+  double ratio = 1;
+  Interval interval;  // 95 %
+  // That chance alone did it. Of a row: that NEW is slower (one-sided), adjusted for all rows (Holm). Of a size: that
+  // it differs (two-sided), adjusted for all sizes (Benjamini and Hochberg).
+  double p = 1, p_adjusted = 1;
+};
+
+// Practical thresholds of a band (reports/thresholds.json), relative.
+struct Threshold {
+  std::string band;       // latency, mid, bandwidth
+  double matters = 0;     // so much has to be found
+  double negligible = 0;  // so little is nobody's concern
+  std::string because;
+};
+
+// A line of the verdict: the sizes of one band of one collective together.
+struct BandRow {
+  std::string collective;  // with what else tells it from others: "p2p one_way", "all_reduce in place"
+  Quantity quantity = Quantity::throughput;
+  Threshold threshold;  // of this row: at small sizes 2 us may be more than the percentage
+  int sizes = 0;
+  int base_launches = 0, new_launches = 0;
+  bool screening = false;  // too few launches for a test on launches: stands on an assumed variance
+  Effect time;
+  std::optional<Effect> spread;  // of the samples within launches; null without samples, or with few launches
+  std::optional<double> base_spread, new_spread;  // relative: 0.01 is 1 % of the median
+  Answer answer = Answer::inconclusive;
+  bool spread_rose = false;
+  std::optional<int> launches_needed;  // a side; when inconclusive
+  std::string because;
+};
+
+// A cell of the map: says where, decides nothing.
+struct SizeRow {
+  Case measured_case;  // NEW's
+  Quantity quantity = Quantity::throughput;
+  std::string band;
+  double base_s = 0, new_s = 0;
+  Effect time;
+  bool marked = false;  // the false discovery rate over all cells is 5 % among those marked, and it matters
+  std::string base_selection, new_selection;  // "ring/simple/24"; "" when not known
+};
+
+// Something of the sides that is not the same: stands beside the numbers.
+struct Difference {
+  std::string kind;  // hardware, software, environment, topology, selection
+  std::string name;
+  std::string base, fresh;  // "" is absent; several values of one side are joined by " | "
+};
+
+// Wrong data or a failure in NEW of something that was fine in BASE.
+struct Trouble {
+  Case measured_case;
+  bool wrong_data = false;
+  std::string what;
+};
+
+struct Comparison {
+  std::string version, made;  // of p5bench; UTC
+  std::string base_name, new_name;
+  std::vector<std::string> base_sources, new_sources;
+  std::string provenance;  // measured, simulated, imported, or "mixed"
+  std::uint64_t seed = 0;
+  Answer answer = Answer::inconclusive;
+  ExitCode exit_code = ExitCode::inconclusive;
+  bool screening = false;  // any row
+  std::string headline;    // the answer in a sentence
+  std::vector<BandRow> bands;
+  std::vector<SizeRow> sizes;
+  std::vector<Difference> differences;
+  std::vector<Trouble> troubles;
+  std::vector<std::string> only_in_base, only_in_new;  // cases, described
+  std::vector<std::string> remarks;
+};
+
+inline constexpr std::string_view comparison_schema_name = "p5bench.compare/1";
+
+// Throws UsageError when nothing can be compared, or when the hardware differs and that was not asked for.
+Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions& options = {});
+
+nlohmann::json to_json(const Comparison& comparison);
+
+}  // namespace p5::reports

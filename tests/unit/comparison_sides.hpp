@@ -1,0 +1,96 @@
+// Made-up sides of a comparison, for tests: times as clusters give them, with a fault planted where one is wanted.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/collective.hpp"
+#include "reports/comparison.hpp"
+
+namespace p5::reports {
+
+// How launches and samples scatter. What clusters do, see reports/thresholds.json for figures: launches of large
+// messages within 0.7 %, of the middle 1.2 %, of small ones 3 %, of which a third is each size's own; one launch in 33
+// is 5 % slower altogether; samples within a launch 2 %, neighbours alike (0.5), one in 33 half as long again.
+struct Noise {
+  double small = 0.03, mid = 0.01, large = 0.005;
+  double own = 0.5;  // of a size alone, in shares of what all sizes have
+  double slow_launches = 0.01, slow_by = 0.05;
+  double samples = 0.01, likeness = 0.3;
+  double outliers = 0.03;
+  double of(Bytes size) const { return size <= KiB(64) ? small : size < MiB(64) ? mid : large; }
+};
+
+struct SideRecipe {
+  int launches = 7;
+  int samples = 24;
+  std::vector<const Collective*> collectives{&all_reduce, &all_gather};
+  int factor = 2;
+  Bytes from{8}, to = GiB(4);
+  Noise noise;
+  std::function<double(const Case&, int launch)> slowdown = [](const Case&, int) { return 1.0; };
+  double wider = 1;  // the samples, than noise.samples
+};
+
+inline Case case_of(const Collective& collective, Bytes size) {
+  Case c;
+  c.backend = "nccl";
+  c.collective = &collective;
+  c.bytes = size;
+  if (collective.reduces) c.op = ReduceOp::sum;
+  c.ranks = 32;
+  c.nodes = 4;
+  return c;
+}
+
+// Eight microseconds and 200 GB/s.
+inline double ideal_time(Bytes size) { return 8e-6 + static_cast<double>(size.count) / 200e9; }
+
+inline Launch launch_of(int number, double time, const SideRecipe& recipe, std::mt19937_64& random) {
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  Launch launch;
+  launch.number = number;
+  const double likeness = recipe.noise.likeness, fresh = std::sqrt(1 - likeness * likeness);
+  double state = normal(random);
+  for (int i = 0; i < recipe.samples; ++i) {
+    state = likeness * state + fresh * normal(random);
+    const double longer = uniform(random) < recipe.noise.outliers ? 1.5 : 1;
+    launch.samples_s.push_back(time * std::exp(recipe.noise.samples * recipe.wider * state) * longer);
+  }
+  launch.median_s = median(launch.samples_s);
+  return launch;
+}
+
+inline Side make_up_side(const std::string& name, const SideRecipe& recipe, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  Side side;
+  side.name = name;
+  side.sources = {name + " (made up)"};
+  side.reports.emplace_back().status = "complete";
+  std::vector<double> common, slow;
+  for (int launch = 0; launch < recipe.launches; ++launch) {
+    common.push_back(normal(random));
+    slow.push_back(uniform(random) < recipe.noise.slow_launches ? recipe.noise.slow_by : 0);
+  }
+  for (const Collective* collective : recipe.collectives)
+    for (Bytes size = recipe.from; size <= recipe.to; size.count *= static_cast<unsigned>(recipe.factor)) {
+      Observation& observation = side.observations.emplace_back();
+      observation.measured_case = case_of(*collective, size);
+      for (int l = 0; l < recipe.launches; ++l) {
+        const auto at = static_cast<std::size_t>(l);
+        const double off = recipe.noise.of(size) * (common[at] + recipe.noise.own * normal(random)) + slow[at];
+        const double time = ideal_time(size) * std::exp(off) * recipe.slowdown(observation.measured_case, l);
+        observation.throughput.push_back(launch_of(l, time, recipe, random));
+        if (size <= MiB(1)) observation.latency.push_back(launch_of(l, 1.5 * time, recipe, random));
+      }
+    }
+  return side;
+}
+
+}  // namespace p5::reports

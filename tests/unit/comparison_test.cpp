@@ -1,0 +1,255 @@
+// What a comparison answers: slower, not slower, or that it takes more launches to tell; and what it refuses.
+#include "reports/comparison.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "bench/error.hpp"
+#include "comparison_sides.hpp"
+#include "reports/writer.hpp"
+
+namespace p5::reports {
+namespace {
+
+using testing::Contains;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const BandRow& row_of(const Comparison& c, const std::string& collective, const std::string& band,
+                      Quantity quantity = Quantity::throughput) {
+  return *std::ranges::find_if(c.bands, [&](const BandRow& row) {
+    return row.collective == collective && row.threshold.band == band && row.quantity == quantity;
+  });
+}
+
+SideRecipe slower_from(Bytes from, double factor) {
+  SideRecipe recipe;
+  recipe.slowdown = [=](const Case& c, int) { return c.bytes >= from ? factor : 1; };
+  return recipe;
+}
+
+// One size, for what does not depend on figures.
+SideRecipe small() {
+  SideRecipe recipe;
+  recipe.collectives = {&all_reduce};
+  recipe.from = MiB(64);
+  recipe.to = MiB(64);
+  return recipe;
+}
+
+TEST(Compare, names_the_band_that_got_slower_and_no_other) {
+  const Comparison c = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", slower_from(MiB(64), 1.1), 2));
+  EXPECT_EQ(c.answer, Answer::regression);
+  EXPECT_EQ(c.exit_code, ExitCode::slow);
+  for (const BandRow& row : c.bands)
+    EXPECT_EQ(row.answer, row.threshold.band == "bandwidth" ? Answer::regression : Answer::no_regression)
+        << row.because;
+  EXPECT_FALSE(c.screening);
+  EXPECT_NEAR(row_of(c, "all_reduce", "bandwidth").time.ratio, 1.1, 0.02);
+}
+
+TEST(Compare, calls_the_same_twice_no_regression) {
+  const Side side = make_up_side("BASE", {}, 1);
+  const Comparison c = compare(side, side);
+  EXPECT_EQ(c.answer, Answer::no_regression);
+  EXPECT_EQ(c.exit_code, ExitCode::ok);
+  for (const BandRow& row : c.bands) {
+    EXPECT_EQ(row.time.ratio, 1);
+    EXPECT_GT(row.time.p, 0.4);
+  }
+}
+
+TEST(Compare, calls_faster_no_regression) {
+  const Comparison c = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", slower_from({1}, 0.8), 2));
+  EXPECT_EQ(c.answer, Answer::no_regression);
+  EXPECT_THAT(row_of(c, "all_gather", "mid").because, HasSubstr("faster"));
+}
+
+TEST(Compare, gives_the_same_twice) {
+  const Side base = make_up_side("BASE", {}, 1), fresh = make_up_side("NEW", slower_from(MiB(64), 1.02), 2);
+  EXPECT_EQ(render_json(compare(base, fresh)), render_json(compare(base, fresh)));
+}
+
+TEST(Compare, says_how_many_launches_would_tell) {
+  SideRecipe noisy, noisy_and_slower = slower_from(MiB(64), 1.03);
+  noisy.noise.large = noisy_and_slower.noise.large = 0.03;
+  const Comparison c = compare(make_up_side("BASE", noisy, 1), make_up_side("NEW", noisy_and_slower, 2));
+  const BandRow& row = row_of(c, "all_reduce", "bandwidth");
+  EXPECT_EQ(row.answer, Answer::inconclusive);
+  EXPECT_EQ(c.exit_code, ExitCode::inconclusive);
+  ASSERT_TRUE(row.launches_needed);
+  EXPECT_GT(*row.launches_needed, 7);
+}
+
+TEST(Compare, screens_single_launches_and_says_so) {
+  SideRecipe once, slower = slower_from(MiB(64), 1.3);
+  once.launches = slower.launches = 1;
+  const Comparison c = compare(make_up_side("BASE", once, 1), make_up_side("NEW", slower, 2));
+  EXPECT_TRUE(c.screening);
+  EXPECT_THAT(c.headline, HasSubstr("screening"));
+  EXPECT_EQ(row_of(c, "all_reduce", "bandwidth").answer, Answer::regression);
+  EXPECT_FALSE(row_of(c, "all_reduce", "bandwidth").spread);
+}
+
+TEST(Compare, does_not_prove_three_percent_with_single_launches) {
+  SideRecipe once, slower = slower_from(MiB(64), 1.03);
+  once.launches = slower.launches = 1;
+  const Comparison c = compare(make_up_side("BASE", once, 1), make_up_side("NEW", slower, 2));
+  EXPECT_NE(row_of(c, "all_reduce", "bandwidth").answer, Answer::no_regression);
+}
+
+TEST(Compare, learns_of_one_new_launch_from_many_of_base) {
+  SideRecipe many, once = slower_from(MiB(64), 1.1);
+  many.launches = 10;
+  once.launches = 1;
+  const Comparison c = compare(make_up_side("BASE", many, 1), make_up_side("NEW", once, 2));
+  EXPECT_TRUE(row_of(c, "all_reduce", "bandwidth").screening);
+  EXPECT_EQ(row_of(c, "all_reduce", "bandwidth").answer, Answer::regression);
+  EXPECT_EQ(row_of(c, "all_reduce", "mid").answer, Answer::no_regression);
+}
+
+TEST(Compare, counts_a_rise_in_spread_although_the_medians_stand) {
+  SideRecipe wide;
+  wide.wider = 4;
+  const Comparison c = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", wide, 2));
+  EXPECT_EQ(c.exit_code, ExitCode::slow);
+  for (const BandRow& row : c.bands) {
+    EXPECT_TRUE(row.spread_rose) << row.because;
+    EXPECT_NEAR(row.spread->ratio, 4, 0.6);
+  }
+}
+
+TEST(Compare, does_not_mind_a_spread_that_nobody_notices) {
+  SideRecipe quiet, less_quiet;
+  quiet.noise.samples = less_quiet.noise.samples = 0.001;
+  less_quiet.wider = 4;
+  for (const BandRow& row : compare(make_up_side("BASE", quiet, 1), make_up_side("NEW", less_quiet, 2)).bands)
+    EXPECT_FALSE(row.spread_rose) << row.because;
+}
+
+TEST(Compare, allows_small_messages_two_microseconds) {
+  const Comparison c = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", {}, 2));
+  // 8 us and a little: 2 us of that.
+  EXPECT_NEAR(row_of(c, "all_reduce", "latency").threshold.matters, 0.25, 0.01);
+  EXPECT_DOUBLE_EQ(row_of(c, "all_reduce", "mid").threshold.matters, 0.05);
+}
+
+TEST(Compare, marks_where_a_single_size_got_slower) {
+  SideRecipe recipe;
+  recipe.launches = 10;
+  SideRecipe slower = recipe;
+  slower.slowdown = [](const Case& c, int) { return c.bytes == MiB(32) && c.collective == &all_reduce ? 1.2 : 1; };
+  const Comparison c = compare(make_up_side("BASE", recipe, 1), make_up_side("NEW", slower, 2));
+  for (const SizeRow& row : c.sizes)
+    EXPECT_EQ(row.marked, row.measured_case.bytes == MiB(32) && row.measured_case.collective == &all_reduce);
+  EXPECT_THAT(c.headline, HasSubstr("1 single size is slower"));
+}
+
+TEST(Compare, counts_wrong_data_and_failures_that_are_new) {
+  const Side base = make_up_side("BASE", small(), 1);
+  Side fresh = make_up_side("NEW", small(), 2);
+  fresh.observations[0].trouble = "the worker crashed";
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::unfinished);
+  fresh.observations[0].trouble = "3 wrong elements";
+  fresh.observations[0].wrong_data = true;
+  const Comparison c = compare(base, fresh);
+  EXPECT_EQ(c.exit_code, ExitCode::wrong_data);
+  EXPECT_THAT(c.headline, HasSubstr("1 case is wrong or failed that was fine before"));
+  EXPECT_EQ(compare(fresh, fresh).exit_code, ExitCode::ok);  // not new
+}
+
+TEST(Compare, refuses_other_hardware_unless_asked) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  base.reports[0].topology.platform = "p5.48xlarge";
+  fresh.reports[0].topology.platform = "p5en.48xlarge";
+  for (Observation& each : fresh.observations) each.measured_case.ranks = 16;
+  try {
+    compare(base, fresh);
+    FAIL() << "compared";
+  } catch (const UsageError& problem) {
+    EXPECT_THAT(problem.what(), HasSubstr("platform: p5.48xlarge and p5en.48xlarge"));
+    EXPECT_THAT(problem.what(), HasSubstr("--across-hardware"));
+  }
+  EXPECT_THAT(compare(base, fresh, {.across_hardware = true}).differences,
+              Contains(Field(&Difference::kind, "hardware")));
+}
+
+TEST(Compare, lists_what_differs_beside_the_times) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  base.reports[0].context = {{"nccl", "2.27.7"}, {"env.NCCL_PROTO", "Simple"}, {"env.SLURM_JOB_ID", "1"}};
+  fresh.reports[0].context = {{"nccl", "2.28.3"}, {"env.SLURM_JOB_ID", "2"}};
+  base.observations[0].selections = {{"ring", "simple", 24, "log"}};
+  fresh.observations[0].selections = {{"tree", "simple", 16, "log"}};
+  std::vector<std::string> told;
+  for (const Difference& each : compare(base, fresh).differences)
+    told.push_back(each.kind + " " + each.name + " " + each.base + " " + each.fresh);
+  EXPECT_THAT(told, testing::ElementsAre("software nccl 2.27.7 2.28.3", "environment NCCL_PROTO Simple ",
+                                         "selection all_reduce 64 MiB float32 sum ring/simple/24 tree/simple/16"));
+}
+
+TEST(Compare, says_what_only_one_side_has) {
+  SideRecipe more = small();
+  more.to = MiB(128);
+  const Comparison c = compare(make_up_side("BASE", small(), 1), make_up_side("NEW", more, 2));
+  EXPECT_THAT(c.only_in_base, IsEmpty());
+  EXPECT_THAT(c.only_in_new, testing::ElementsAre("all_reduce 128 MiB float32 sum"));
+}
+
+TEST(Compare, refuses_sides_without_a_case_in_common) {
+  SideRecipe other = small();
+  other.collectives = {&all_gather};
+  EXPECT_THROW(compare(make_up_side("BASE", small(), 1), make_up_side("NEW", other, 2)), UsageError);
+}
+
+// How often it errs. The counts of the whole are those that README.md states; every day a part of them has to do.
+class ComparisonRates : public testing::Test {
+ protected:
+  static int times(int all) { return std::getenv("P5BENCH_NIGHTLY") ? all : all / 20; }
+};
+
+TEST_F(ComparisonRates, of_false_alarms_at_most_35_in_500) {
+  int alarms = 0, undecided = 0;
+  for (int i = 0; i < times(500); ++i) {
+    const auto seed = static_cast<std::uint64_t>(2 * i);
+    const Comparison c = compare(make_up_side("BASE", {}, 1000 + seed), make_up_side("NEW", {}, 1001 + seed));
+    alarms += c.answer == Answer::regression;
+    undecided += c.answer == Answer::inconclusive;
+  }
+  RecordProperty("alarms", alarms);
+  RecordProperty("undecided", undecided);
+  EXPECT_LE(alarms, times(500) * 35 / 500);
+  EXPECT_LE(undecided, times(500) / 4) << "it never says that nothing happened";
+}
+
+int found(int times, const std::string& band, double factor) {
+  int found = 0;
+  for (int i = 0; i < times; ++i) {
+    SideRecipe slower;
+    slower.slowdown = [&](const Case& c, int) {
+      const bool here = band == "bandwidth" ? c.bytes >= MiB(64) : c.bytes > KiB(64) && c.bytes < MiB(64);
+      return c.collective == &all_reduce && here ? factor : 1;
+    };
+    const auto seed = static_cast<std::uint64_t>(2 * i);
+    const Comparison c = compare(make_up_side("BASE", {}, 5000 + seed), make_up_side("NEW", slower, 5001 + seed));
+    found += row_of(c, "all_reduce", band).answer == Answer::regression;
+  }
+  return found;
+}
+
+TEST_F(ComparisonRates, of_finding_3_percent_of_large_messages) {
+  const int count = found(times(100), "bandwidth", 1.03);
+  RecordProperty("found", count);
+  EXPECT_GE(count, times(100) * 9 / 10);
+}
+
+TEST_F(ComparisonRates, of_finding_5_percent_of_middle_messages) {
+  const int count = found(times(100), "mid", 1.05);
+  RecordProperty("found", count);
+  EXPECT_GE(count, times(100) * 9 / 10);
+}
+
+}  // namespace
+}  // namespace p5::reports
