@@ -29,7 +29,11 @@ const Writer& find_writer(std::string_view name);
 std::string render_json(const Report& report);
 std::string render_html(const Report& report);
 std::string render_console(const Report& report);
+std::string render_gbench(const Report& report);
 std::string render_json(const Comparison& comparison);
+std::string render_html(const Comparison& comparison);
+std::string render_markdown(const Comparison& comparison);
+std::string render_junit(const Comparison& comparison);
 std::string render_console(const Comparison& comparison);
 
 }  // namespace p5::reports

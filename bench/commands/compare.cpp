@@ -26,8 +26,7 @@ reports::Side read_side(const char* name, const std::vector<std::string>& paths,
 }
 
 void write(const Options& options, const reports::Comparison& comparison) {
-  const bool chosen = options.formats != Options{}.formats;
-  for (const std::string& format : chosen ? options.formats : std::vector<std::string>{"console"}) {
+  for (const std::string& format : options.formats_given ? options.formats : std::vector<std::string>{"console"}) {
     const reports::Writer& writer = reports::find_writer(format);
     const std::string text = writer.render_comparison(comparison);
     if (writer.suffix.empty()) {
@@ -47,7 +46,7 @@ ExitCode compare_command(const Request& request) {
   if (!request.world.leads()) return ExitCode::ok;
   const Options& options = request.options;
   for (const std::string& format : options.formats)
-    if (!reports::find_writer(format).render_comparison && options.formats != Options{}.formats)
+    if (!reports::find_writer(format).render_comparison && options.formats_given)
       throw UsageError(fmt::format("--format {} is for a report, not for a comparison", format));
   // Reading is most of the work.
   std::future<reports::Side> base =

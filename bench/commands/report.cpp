@@ -13,9 +13,8 @@ ExitCode report_command(const Request& request) {
   if (!request.world.leads()) return ExitCode::ok;
   const Options& options = request.options;
   const reports::Report report = reports::read_report(options.report_file);
-  const bool chosen = options.formats != Options{}.formats;
   // Without a choice: to the terminal, where nothing is overwritten.
-  for (const std::string& format : chosen ? options.formats : std::vector<std::string>{"console"}) {
+  for (const std::string& format : options.formats_given ? options.formats : std::vector<std::string>{"console"}) {
     const reports::Writer& writer = reports::find_writer(format);
     if (!writer.render) throw UsageError(fmt::format("--format {} is for comparisons, not for a report", format));
     if (writer.suffix.empty()) {
