@@ -19,7 +19,7 @@ namespace p5 {
 namespace {
 
 const std::vector<std::string> list_kinds{"collectives", "platforms", "knobs", "backends", "formats", "findings"};
-const std::vector<std::string> format_kinds{"json", "html", "console"};
+const std::vector<std::string> format_kinds{"json", "html", "console", "markdown", "junit", "gbench"};
 
 // An option whose text is turned into a value by `take`, which throws UsageError. CLI11 would wrap the error in its own
 // words; keeping the text and taking it after the parse leaves ours as they are.
@@ -221,8 +221,9 @@ void add_output(CLI::App& app, Texts& texts, Options& o) {
            })
       ->group(group);
   texts
-      .add(app, "--format", "what to write: a list of json,html,console; default all", "LIST",
+      .add(app, "--format", "what to write: a list (see `list formats`); default json,html,console", "LIST",
            [&](const std::string& t) {
+             o.formats_given = true;
              o.formats =
                  list_of<std::string>(t, [](const std::string& part) { return one_of("format", part, format_kinds); });
            })
@@ -242,6 +243,18 @@ void add_compare(CLI::App& app, Texts& texts, Options& o, std::vector<std::strin
   compare->fallthrough();
 }
 
+void add_import(CLI::App& app, Texts& texts, Options& o) {
+  CLI::App* import = app.add_subcommand("import", "turn what another benchmark printed into a report");
+  texts
+      .add(*import, "WHAT", "nccl-tests: its table (versions 2.0 to 2.20) or its JSON (-J)", "",
+           [&](const std::string& t) { o.import_what = one_of("benchmark", t, {"nccl-tests"}); })
+      ->required();
+  import->add_option("LOG", o.import_file, "the file")->required()->type_name("");
+  texts.add(*import, "--collective", "what was measured, where the file does not name the program", "NAME",
+            [&](const std::string& t) { o.import_collective = find_collective(t).name; });
+  import->fallthrough();
+}
+
 // "BASE NEW", or the two lists.
 void take_sides(Options& o, const std::vector<std::string>& sides) {
   if (sides.empty() && !o.base_files.empty() && !o.new_files.empty()) return;
@@ -256,6 +269,9 @@ bool measures(const std::string& command) { return command == "run" || command =
 
 void check_together(const Options& o) {
   const bool sim = o.backend == "sim";
+  for (const std::string& format : o.formats)
+    if ((format == "markdown" || format == "junit") && o.command != "ab")
+      throw UsageError(fmt::format("--format {} is for comparisons, not for a run", format));
   if (o.command == "tune" && (sim || o.backend == "mpi"))
     throw UsageError(fmt::format("tune finds settings for NCCL: --backend {} has none", o.backend));
   if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tune off does nothing; leave one out");
@@ -345,6 +361,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   report->fallthrough();
   std::vector<std::string> sides;
   add_compare(app, texts, o, sides);
+  add_import(app, texts, o);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);

@@ -12,7 +12,7 @@
 namespace p5 {
 
 struct Options {
-  std::string command = "run";  // run, tune, plan, list, report, compare
+  std::string command = "run";  // run, tune, plan, list, report, compare, import
 
   // The measuring commands
   std::string backend = "auto";
@@ -36,6 +36,7 @@ struct Options {
   std::string cluster;  // "" : the scheduler's, else platform and node count
   std::string out = "p5bench-out";
   std::vector<std::string> formats{"json", "html", "console"};
+  bool formats_given = false;
   std::optional<std::uint64_t> seed;
   bool quiet = false;
   bool environment_of_rank0 = true;  // --env rank0: workers get rank 0's NCCL variables; local: each its own
@@ -49,6 +50,8 @@ struct Options {
   std::vector<std::string> base_files, new_files;
   std::string base_arm = "default", new_arm = "default";
   bool across_hardware = false;
+
+  std::string import_what, import_file, import_collective;
 };
 
 // A parse that ends the program without running a command: help and version.

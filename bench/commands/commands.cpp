@@ -13,13 +13,14 @@ namespace p5 {
 
 namespace {
 
-const std::array<Command, 6> table{{
+const std::array<Command, 7> table{{
     {"run", run_command},
     {"tune", run_command},
     {"plan", plan_command},
     {"list", list_command},
     {"report", report_command},
     {"compare", compare_command},
+    {"import", import_command},
 }};
 
 }  // namespace
