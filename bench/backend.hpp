@@ -117,10 +117,18 @@ class Backend {
   // removes one). Null where there are no such processes.
   using Variables = std::map<std::string, std::string>;
   virtual std::unique_ptr<Backend> arm(const Variables& /*changes*/) const { return nullptr; }
+  // Whether what follows abandon() is a new launch: other processes and other communicators.
+  virtual bool relaunches() const { return false; }
+  // What this participant's processes really run on, once its ranks are together: library, plugins, device, variables
+  // after the library's start. Keys as in a report's context.
+  virtual Variables context() const { return {}; }
 };
 
 // For backends whose library has no settings: throws CaseError on any.
 void refuse_setting(std::string_view backend, std::string_view setting);
+
+// Why a backend that does not relaunch cannot be measured in several launches, and what to do instead.
+std::string no_launches(std::string_view backend, int launches);
 
 // A row of the table of backends, for `list` and for choosing one.
 struct BackendInfo {

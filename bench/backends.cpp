@@ -23,6 +23,14 @@ void refuse_setting(std::string_view backend, std::string_view setting) {
   if (!setting.empty()) throw CaseError(fmt::format("the {} backend has no settings ({})", backend, setting));
 }
 
+std::string no_launches(std::string_view backend, int launches) {
+  return fmt::format(
+      "--launches {}: the {} backend measures within the processes of this job, which cannot be started anew, and new "
+      "communicators in the same processes would pass for launches that they are not; start p5bench {} times instead, "
+      "compare takes all their reports",
+      launches, backend, launches);
+}
+
 std::span<const BackendInfo> backend_table() { return table; }
 
 std::vector<std::string> backend_names() {

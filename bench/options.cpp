@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/arm.hpp"
 #include "bench/backend.hpp"
 #include "bench/collective.hpp"
 #include "bench/error.hpp"
@@ -151,8 +152,14 @@ void add_what(CLI::App& app, Texts& texts, Options& o) {
 void add_how(CLI::App& app, Texts& texts, Options& o) {
   const std::string group = "How long and how";
   texts
-      .add(app, "--budget", "wall time for the run; default 10min", "TIME",
+      .add(app, "--budget", "wall time for the run; default 10min, in ab 3min", "TIME",
            [&](const std::string& t) { o.budget = parse_duration(t); })
+      ->group(group);
+  texts
+      .add(app, "--launches",
+           "fresh processes and communicators that each case is measured in, sharing the budget; default 1, in ab 7 an "
+           "arm",
+           "N", [&](const std::string& t) { o.launches = whole_number<int>(t, 1, 1000); })
       ->group(group);
   texts
       .add(app, "--timeout", "without progress before a case counts as hung; default 30s", "TIME",
@@ -221,6 +228,13 @@ void add_output(CLI::App& app, Texts& texts, Options& o) {
            })
       ->group(group);
   texts
+      .add(app, "--baseline", "a baseline, or a folder of runs, that run and report compare theirs with", "FILE|DIR",
+           [&](const std::string& t) {
+             if (t.empty()) throw UsageError("it is empty");
+             o.baseline = t;
+           })
+      ->group(group);
+  texts
       .add(app, "--format", "what to write: a list (see `list formats`); default json,html,console", "LIST",
            [&](const std::string& t) {
              o.formats_given = true;
@@ -239,8 +253,17 @@ void add_compare(CLI::App& app, Texts& texts, Options& o, std::vector<std::strin
   texts.add(*compare, "--base-arm", "the arm of BASE, in reports that hold several; default default", "NAME",
             [&](const std::string& t) { o.base_arm = t; });
   texts.add(*compare, "--new-arm", "the arm of NEW", "NAME", [&](const std::string& t) { o.new_arm = t; });
+  texts.add(*compare, "--history", "a folder of runs: how they went, and the newest against those before", "DIR",
+            [&](const std::string& t) { o.history = t; });
   compare->add_flag("--across-hardware", o.across_hardware, "compare although the hardware is not the same");
   compare->fallthrough();
+}
+
+void add_baseline(CLI::App& app, Options& o) {
+  CLI::App* baseline =
+      app.add_subcommand("baseline", "build a baseline from the reports of healthy runs of one machine");
+  baseline->add_option("REPORTS", o.baseline_files, "report.json files or folders of runs")->required()->type_name("");
+  baseline->fallthrough();
 }
 
 void add_import(CLI::App& app, Texts& texts, Options& o) {
@@ -257,21 +280,49 @@ void add_import(CLI::App& app, Texts& texts, Options& o) {
 
 // "BASE NEW", or the two lists.
 void take_sides(Options& o, const std::vector<std::string>& sides) {
+  if (!o.history.empty()) {
+    if (sides.empty() && o.base_files.empty() && o.new_files.empty()) return;
+    throw UsageError("--history finds both sides itself; leave the others out");
+  }
   if (sides.empty() && !o.base_files.empty() && !o.new_files.empty()) return;
   if (sides.size() != 2 || !o.base_files.empty() || !o.new_files.empty())
-    throw UsageError("compare needs two sides: compare BASE NEW, or compare --base FILE... --new FILE...");
+    throw UsageError(
+        "compare needs two sides: compare BASE NEW, or compare --base FILE... --new FILE..., or compare "
+        "--history DIR");
   o.base_files = {sides[0]};
   o.new_files = {sides[1]};
 }
 
 // Commands that take the options of a run.
-bool measures(const std::string& command) { return command == "run" || command == "tune" || command == "plan"; }
+bool measures(const std::string& command) {
+  return command == "run" || command == "tune" || command == "ab" || command == "plan";
+}
+
+void check_ab(const Options& o) {
+  if (!o.b_given)
+    throw UsageError(
+        "ab compares two arms: give the second as --b KEY=VALUE,... (and the first as --a, if not the default)");
+  if (o.backend == "mpi")
+    throw UsageError(
+        "ab needs worker processes for its arms: --backend mpi measures within the processes of this job, whose MPI "
+        "has read its variables; make two runs and compare their reports");
+  if (!o.tune.empty()) throw UsageError("ab tunes nothing; leave --tune out");
+}
+
+void check_launches(const Options& o) {
+  if (o.launches == 1) return;
+  if (o.command == "tune")
+    throw UsageError("--launches is for run and ab: tune chooses its own number of launches for its proof");
+  if (o.backend == "mpi") throw UsageError(no_launches("mpi", o.launches));
+}
 
 void check_together(const Options& o) {
   const bool sim = o.backend == "sim";
   for (const std::string& format : o.formats)
-    if ((format == "markdown" || format == "junit") && o.command != "ab")
+    if ((format == "markdown" || format == "junit") && o.command != "ab" && o.baseline.empty())
       throw UsageError(fmt::format("--format {} is for comparisons, not for a run", format));
+  if (o.command == "ab") check_ab(o);
+  check_launches(o);
   if (o.command == "tune" && (sim || o.backend == "mpi"))
     throw UsageError(fmt::format("tune finds settings for NCCL: --backend {} has none", o.backend));
   if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tune off does nothing; leave one out");
@@ -281,21 +332,31 @@ void check_together(const Options& o) {
         "--nodes {} is for --backend sim; real nodes are counted from the ranks that mpirun started", o.nodes));
   if (sim && o.platform.empty())
     throw UsageError("--backend sim needs --platform NAME, such as p5.48xlarge (see `p5bench list platforms`)");
-  const Options defaults;
+  const Options defaults = defaults_of(o.command);
   if (!o.sizes.empty() && (o.max_given || o.min != defaults.min || o.factor != defaults.factor))
     throw UsageError("--sizes stands instead of --min, --max and --factor; leave one or the other out");
   if (o.sizes.empty() && o.max_given && o.min > o.max)
     throw UsageError(fmt::format("--min {} is above --max {}", to_text(o.min), to_text(o.max)));
   const bool reduces =
       std::ranges::any_of(o.collectives, [](const std::string& name) { return find_collective(name).reduces; });
-  if (!reduces && o.ops != Options{}.ops)
+  if (!reduces && o.ops != defaults.ops)
     throw UsageError(fmt::format("--op has no meaning for {}: none of them reduces", join(o.collectives)));
   if (o.in_place) {
     for (const std::string& name : o.collectives)
-      if (!find_collective(name).in_place_offset && o.collectives != Options{}.collectives)
+      if (!find_collective(name).in_place_offset && o.collectives != defaults.collectives)
         throw UsageError(
             fmt::format("{} has no in-place form; leave it out of --collectives or drop --in-place", name));
   }
+}
+
+// Those that differ between commands.
+void take_defaults(const Options& defaults, Options& o) {
+  o.collectives = defaults.collectives;
+  o.min = defaults.min;
+  o.max = defaults.max;
+  o.factor = defaults.factor;
+  o.budget = defaults.budget;
+  o.launches = defaults.launches;
 }
 
 // The option that is none, or else the first word too many; CLI11 hands them back last first. An unknown option's value
@@ -335,6 +396,18 @@ constexpr std::string_view about =
 
 }  // namespace
 
+Options defaults_of(const std::string& command) {
+  Options o;
+  if (command != "ab") return o;
+  o.collectives = {"all_reduce", "all_gather"};
+  o.min = {16};
+  o.max = GiB(1);
+  o.factor = 4;
+  o.budget = {180};
+  o.launches = 7;
+  return o;
+}
+
 Parsed parse_options(const std::vector<std::string>& arguments) {
   Parsed parsed;
   Options& o = parsed.options;
@@ -350,6 +423,21 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   add_output(app, texts, o);
   app.add_subcommand("run", "measure, judge and report (the default)")->fallthrough();
   app.add_subcommand("tune", "search for faster NCCL settings, with proof; measures nothing else")->fallthrough();
+  CLI::App* ab = app.add_subcommand(
+      "ab",
+      "two arms, A and B, of variables and library paths, in turns of fresh processes: is B slower? By default "
+      "all_reduce and all_gather from 16 B to 1 GiB by factor 4, 7 launches an arm, within 3min. The options of a run "
+      "hold too");
+  ab->fallthrough();
+  const auto add_arm = [&](const std::string& name, const std::string& help,
+                           std::function<void(const std::string&)> take) {
+    texts.add(*ab, name, help, "KEY=VALUE,...", std::move(take));
+  };
+  add_arm("--a",
+          "variables of A's processes over yours; default none; LD_LIBRARY_PATH=DIR puts DIR first, an empty "
+          "value removes a variable",
+          [&](const std::string& t) { o.a = parse_arm(t); });
+  add_arm("--b", "the same of B", [&](const std::string& t) { o.b = parse_arm(t), o.b_given = true; });
   app.add_subcommand("plan", "what a run would do: cases, memory, time; measures nothing")->fallthrough();
   CLI::App* list = app.add_subcommand("list", "what there is: " + join(list_kinds));
   texts
@@ -361,13 +449,14 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   report->fallthrough();
   std::vector<std::string> sides;
   add_compare(app, texts, o, sides);
+  add_baseline(app, o);
   add_import(app, texts, o);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    const bool own = !chosen.empty() && !measures(chosen.front()->get_name());
+    const bool own = !chosen.empty() && (!measures(chosen.front()->get_name()) || chosen.front()->get_name() == "ab");
     parsed.early = EarlyText{own ? chosen.front()->help() : app.help()};
     return parsed;
   } catch (const CLI::CallForVersion&) {
@@ -377,8 +466,11 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
     throw explain(app, error);
   }
   for (const CLI::App* chosen : app.get_subcommands()) o.command = chosen->get_name();
+  take_defaults(defaults_of(o.command), o);
   texts.take_all();
   if (measures(o.command)) check_together(o);
+  if (!o.baseline.empty() && o.command != "run" && o.command != "report")
+    throw UsageError(fmt::format("--baseline is for run and report, not for {}", o.command));
   if (o.command == "compare") take_sides(o, sides);
   return parsed;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +13,7 @@
 namespace p5 {
 
 struct Options {
-  std::string command = "run";  // run, tune, plan, list, report, compare, import
+  std::string command = "run";  // run, tune, ab, plan, list, report, compare, baseline, import
 
   // The measuring commands
   std::string backend = "auto";
@@ -29,6 +30,7 @@ struct Options {
   bool in_place = false;
   std::string group = "world";
   Seconds budget{600};
+  int launches = 1;  // fresh processes and communicators, of each arm
   Seconds timeout{30};
   std::string platform;  // "" : detected
   int nodes = 1;         // sim only
@@ -43,6 +45,10 @@ struct Options {
   bool allow_shared_gpu = false;
   std::string tune;  // off, quick, full; "": quick in a run, full in tune. Without effect where nothing can be tuned
 
+  // ab: variables of the arms' processes over the operator's, see parse_arm()
+  std::map<std::string, std::string> a, b;
+  bool b_given = false;
+
   std::string list_what;    // list
   std::string report_file;  // report
 
@@ -50,9 +56,17 @@ struct Options {
   std::vector<std::string> base_files, new_files;
   std::string base_arm = "default", new_arm = "default";
   bool across_hardware = false;
+  std::string history;  // instead of both: the newest run of this folder against those before
+
+  std::vector<std::string> baseline_files;  // baseline: what it is built from
+  std::string baseline;                     // run, report: what it is compared with; "": nothing
 
   std::string import_what, import_file, import_collective;
 };
+
+// What the options are when the command line does not say. ab: sizes by factor 4 in the two collectives that show a
+// slower library or fabric, so that seven launches an arm take less than three minutes on one node.
+Options defaults_of(const std::string& command);
 
 // A parse that ends the program without running a command: help and version.
 struct EarlyText {

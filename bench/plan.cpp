@@ -187,7 +187,9 @@ struct Maker {
   }
 };
 
-Bytes default_max(const std::string& backend_name) { return backend_name == "mpi" ? MiB(64) : Options{}.max; }
+Bytes default_max(const Options& options, const std::string& backend_name) {
+  return backend_name == "mpi" ? std::min(options.max, MiB(64)) : options.max;
+}
 
 std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
   if (!options.sizes.empty()) {
@@ -213,7 +215,7 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   Maker maker{options, job, backend, backend_name};
   if (options.root >= maker.ranks())
     throw UsageError(fmt::format("--root {}: the job has ranks 0 to {}", options.root, maker.ranks() - 1));
-  const Bytes wanted = options.max_given ? options.max : default_max(backend_name);
+  const Bytes wanted = options.max_given ? options.max : default_max(options, backend_name);
   std::vector<Bytes> sizes = requested_sizes(options, wanted);
   refuse_beyond_reason(sizes, options.per_rank, maker.ranks());
   refuse_root_beyond_groups(options, make_groups(options.group, job.node_of_rank));

@@ -104,7 +104,7 @@ class CaseRun {
   Measurement run() {
     const auto start = Clock::now();
     try {
-      come_together();
+      bring_together(world_, backend_);
       step(
           Phase::open, [&] { return session_ = backend_.open(case_), ""; }, nothing);
       for (std::size_t round = 0; round < case_.rounds->size() && go_on(round, start); ++round)
@@ -141,16 +141,6 @@ class CaseRun {
     if (answer == "go") return true;
     result_.measured_case.pairs_sampled = true;
     return false;
-  }
-
-  // Terms that all join on, where the backend's ranks are not together yet or no longer.
-  void come_together() {
-    if (backend_.joined()) return;
-    const std::string terms = step(
-        Phase::open, [&] { return backend_.offer(); },
-        [&](const std::vector<std::string>& offers) { return backend_.settle(offers); });
-    step(
-        Phase::open, [&] { return backend_.join(terms), ""; }, nothing);
   }
 
   static std::string nothing(const std::vector<std::string>&) { return ""; }
@@ -313,38 +303,6 @@ double predicted_operation(const Case& c, const CostModel& cost) {
          static_cast<double>(c.bytes.count) * c.collective->bus_factor(c.ranks) / (cost.bandwidth.count * 1e9);
 }
 
-// What the leader says about a case before it starts.
-struct Start {
-  bool skip = false;
-  Seconds share;
-};
-
-Start decide_start(const std::vector<Case>& cases, std::size_t index, const CostModel& cost, Seconds left) {
-  double all = 0;
-  for (std::size_t i = index; i < cases.size(); ++i) all += predict(cases[i], cost).count;
-  const double mine = predict(cases[index], cost).count;
-  const StoppingRule rule;
-  if (left.count < mine * rule.least / usual_samples) return {.skip = true, .share = {}};
-  return {.skip = false, .share = {left.count * mine / all}};
-}
-
-// Time until all cases have run, from the pace so far: predictions are for dividing, not for believing.
-Seconds estimate_left(const std::vector<Case>& cases, std::size_t index, const CostModel& cost, Seconds elapsed,
-                      Seconds left) {
-  double done = 0, open = 0;
-  for (std::size_t i = 0; i < cases.size(); ++i) (i < index ? done : open) += predict(cases[i], cost).count;
-  if (done <= 0) return {std::min(open, left.count)};
-  return {std::min(open * elapsed.count / done, std::max(left.count, 0.0))};
-}
-
-Measurement skipped(const Case& c, std::string because) {
-  Measurement m;
-  m.measured_case = c;
-  m.outcome = Outcome::skipped;
-  m.because = std::move(because);
-  return m;
-}
-
 }  // namespace
 
 Seconds predict(const Case& c, const CostModel& cost) {
@@ -357,32 +315,23 @@ Seconds predict(const Case& c, const CostModel& cost) {
   return {overhead_s + round * static_cast<double>(c.rounds->size())};
 }
 
-std::vector<Measurement> run_cases(World& world, Backend& backend, const std::vector<Case>& cases,
-                                   const RunnerOptions& options, Observer& observer) {
-  std::optional<Watchdog> watchdog;
-  if (!backend.recovers() && options.on_hang) watchdog.emplace(options.on_hang);
-  const auto start = Clock::now();
-  std::vector<Measurement> measurements;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    std::string decision;
-    if (world.leads()) {
-      const Seconds left{options.budget.count - since(start).count};
-      const Start next = decide_start(cases, i, backend.cost(), left);
-      observer.case_started(cases[i], static_cast<int>(i), static_cast<int>(cases.size()),
-                            estimate_left(cases, i, backend.cost(), since(start), left));
-      decision = pack({next.skip ? 1.0 : 0.0, next.share.count});
-    }
-    if (watchdog) watchdog->expect("the start of " + describe(cases[i]), options.timeout);
-    const std::vector<double> agreed = unpack(world.broadcast(decision));
-    Measurement m =
-        agreed.at(0) != 0
-            ? skipped(cases[i], "budget")
-            : CaseRun(world, backend, cases[i], options, {agreed.at(1)}, watchdog ? &*watchdog : nullptr).run();
-    if (watchdog) watchdog->rest();
-    if (world.leads()) observer.case_finished(m);
-    measurements.push_back(std::move(m));
-  }
-  return measurements;
+Seconds predict_least(const Case& c, const CostModel& cost) {
+  return {predict(c, cost).count * StoppingRule{}.least / usual_samples};
+}
+
+void bring_together(World& world, Backend& backend) {
+  if (backend.joined()) return;
+  const std::string terms = agree(
+      world, Phase::open, backend.recovers(), [&] { return backend.offer(); },
+      [&](const std::vector<std::string>& offers) { return backend.settle(offers); });
+  agree(
+      world, Phase::open, backend.recovers(), [&] { return backend.join(terms), ""; },
+      [](const std::vector<std::string>&) { return ""; });
+}
+
+Measurement run_case(World& world, Backend& backend, const Case& c, const RunnerOptions& options, Seconds share,
+                     Watchdog* watchdog) {
+  return CaseRun(world, backend, c, options, share, watchdog).run();
 }
 
 }  // namespace p5

@@ -146,13 +146,7 @@ void Trials::visit(TrialPlace place) {
   leave();
   place_ = place;
   Backend& backend = *arms_[place.arm];
-  if (!backend.joined()) {
-    const std::string terms = step(
-        Phase::open, [&] { return backend.offer(); },
-        [&](const std::vector<std::string>& offers) { return backend.settle(offers); });
-    step(
-        Phase::open, [&] { return backend.join(terms), ""; }, nothing);
-  }
+  bring_together(world_, backend);
   step(
       Phase::open, [&] { return session_ = backend.open(cases_.at(place.at)), ""; }, nothing);
 }

@@ -1,5 +1,5 @@
-// Short samples on request, for what decides as it goes (a tuner, a comparison of arms). The leader asks, all others
-// follow, and each step is an agreement as in a case: a setting that hangs or crashes costs one trial and new workers.
+// Short samples on request, for what decides as it goes (a tuner). The leader asks, all others follow, and each step is
+// an agreement as in a case: a setting that hangs or crashes costs one trial and new workers.
 #pragma once
 
 #include <cstddef>

@@ -25,8 +25,8 @@ std::vector<const Result*> ordered(const Report& report) {
   const auto key = [](const Result* r) {
     const Case& c = r->measurement.measured_case;
     const auto all = collectives();
-    return std::tuple(std::ranges::find(all, c.collective) - all.begin(), c.pattern, c.group, c.type, c.op, c.in_place,
-                      c.bytes);
+    return std::tuple(std::ranges::find(all, c.collective) - all.begin(), c.pattern, c.group, c.arm, c.type, c.op,
+                      c.in_place, c.bytes);
   };
   std::ranges::stable_sort(rows, {}, key);
   return rows;
@@ -66,6 +66,7 @@ std::string heading(const Case& c) {
   std::string title{c.collective->name};
   if (!c.pattern.empty()) title += fmt::format(" {} (slowest pair)", c.pattern);
   if (c.group != "world") title += fmt::format(", group {}", c.group);
+  if (c.arm != "default") title += fmt::format(", arm {}", c.arm);
   return fmt::format(
       "\n# {}, {} ranks on {} {}\n#{:>11} {:>13} {:>9} {:>6} {:>5}  {:^32}  {:^32}\n"
       "#{:>11} {:>13} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>6}  {:>9} {:>7} {:>7} {:>6}  {:>8} {:>8} {:>8}\n"
@@ -81,11 +82,27 @@ std::string table(const Report& report) {
   const Case* previous = nullptr;
   for (const Result* result : ordered(report)) {
     const Case& c = result->measurement.measured_case;
-    if (!previous || std::tie(c.collective, c.pattern, c.group) !=
-                         std::tie(previous->collective, previous->pattern, previous->group))
+    if (!previous || std::tie(c.collective, c.pattern, c.group, c.arm) !=
+                         std::tie(previous->collective, previous->pattern, previous->group, previous->arm))
       text += heading(c);
     text += row(*result);
     previous = &c;
+  }
+  return text;
+}
+
+// What each arm was given, and what it really ran on.
+std::string arms_lines(const Report& report) {
+  std::string text;
+  for (const ArmInfo& arm : report.arms) {
+    std::vector<std::string> settings;
+    for (const auto& [name, value] : arm.settings) settings.push_back(name + "=" + value);
+    text += fmt::format("# arm {}: {}; {} {}", arm.name, settings.empty() ? "nothing set" : join(settings, ","),
+                        arm.launches, arm.launches == 1 ? "launch" : "launches");
+    for (const char* const key : {"nccl", "nccl.path", "model"})
+      if (const auto found = arm.context.find(key); found != arm.context.end()) text += "; " + found->second;
+    text += "\n";
+    if (!arm.problem.empty()) text += fmt::format("# arm {}: {}\n", arm.name, arm.problem);
   }
   return text;
 }
@@ -137,19 +154,32 @@ std::string tuning_lines(const Report& report) {
   return text;
 }
 
-}  // namespace
-
-std::string render_console(const Report& report) {
+std::string heading(const Report& report) {
   const RunInfo& run = report.run;
-  std::string text = fmt::format("# p5bench {} on {}: {} ranks on {} {}, backend {}{}, seed {}\n", run.version,
+  std::string text = fmt::format("# p5bench {} on {}: {} ranks on {} {}, backend {}{}, seed {}{}\n", run.version,
                                  run.cluster, run.ranks, run.nodes, run.nodes == 1 ? "node" : "nodes", run.backend,
-                                 report.provenance == "measured" ? "" : ", " + upper(report.provenance), run.seed);
+                                 report.provenance == "measured" ? "" : ", " + upper(report.provenance), run.seed,
+                                 run.launches == 1 ? "" : fmt::format(", {} launches", run.launches));
+  text += arms_lines(report);
   for (const std::string& remark : run.remarks) text += "# " + remark + "\n";
-  text += table(report) + "\n";
+  return text;
+}
+
+std::string findings_lines(const Report& report) {
+  std::string text;
   for (const topo::Finding& finding : report.findings)
     text += fmt::format("{} {}{}: {}. {}\n", topo::name_of(finding.severity), finding.id,
                         finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.evidence,
                         finding.action);
+  return text;
+}
+
+}  // namespace
+
+std::string render_outline(const Report& report) { return heading(report) + findings_lines(report) + reasons(report); }
+
+std::string render_console(const Report& report) {
+  std::string text = heading(report) + table(report) + "\n" + findings_lines(report);
   for (const topo::Limit& limit : report.limits)
     text += fmt::format("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                         limit.because);

@@ -163,7 +163,7 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   const std::optional<topo::Limit> limit = limit_for(m.measured_case, limits, topology);
   if (!limit) return unknown("the limit is not known");
   Verdict v = measure_against(m, *limit);
-  if (!fitness.comparable && v.grade != Grade::unknown) {
+  if (!fitness.comparable) {
     v.grade = Grade::unknown;
     v.because = "not judged: " + fitness.why_not;
   }

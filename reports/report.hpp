@@ -43,6 +43,15 @@ struct Suspect {
   std::string action;
 };
 
+// One of the arms of an `ab`; its measurements have its name as Case::arm.
+struct ArmInfo {
+  std::string name;
+  std::map<std::string, std::string> settings;  // as given
+  std::map<std::string, std::string> context;   // what rank 0 ran on: library, plugins, variables after its start
+  int launches = 0;                             // that came together
+  std::string problem;                          // why a launch did not come together; "" when all did
+};
+
 struct RunInfo {
   std::string version;
   std::vector<std::string> command;  // arguments as given
@@ -53,6 +62,7 @@ struct RunInfo {
   std::string cluster;
   int ranks = 0, nodes = 0;
   std::string backend;
+  int launches = 1;  // of each case, as planned
   std::vector<std::string> remarks;
   std::string ended_by;  // "" unless something ended the run before its plan: a signal, a lost rank
 };
@@ -69,6 +79,7 @@ struct Report {
   std::vector<Result> results;  // "measurements" in JSON
   std::vector<topo::Finding> findings;
   std::vector<Suspect> suspects;
+  std::vector<ArmInfo> arms;     // of an `ab`
   std::optional<Tuning> tuning;  // null: nothing was tuned
 };
 

@@ -223,10 +223,10 @@ Result result_from(const json& j) {
 // ---- the rest
 
 json run_json(const RunInfo& run) {
-  return {{"version", run.version},  {"command", run.command},   {"started", run.started}, {"ended", run.ended},
-          {"wall_s", run.wall_s},    {"budget_s", run.budget_s}, {"seed", run.seed},       {"cluster", run.cluster},
-          {"ranks", run.ranks},      {"nodes", run.nodes},       {"backend", run.backend}, {"remarks", run.remarks},
-          {"ended_by", run.ended_by}};
+  return {{"version", run.version}, {"command", run.command},   {"started", run.started}, {"ended", run.ended},
+          {"wall_s", run.wall_s},   {"budget_s", run.budget_s}, {"seed", run.seed},       {"cluster", run.cluster},
+          {"ranks", run.ranks},     {"nodes", run.nodes},       {"backend", run.backend}, {"launches", run.launches},
+          {"remarks", run.remarks}, {"ended_by", run.ended_by}};
 }
 
 RunInfo run_from(const json& j) {
@@ -241,8 +241,28 @@ RunInfo run_from(const json& j) {
           .ranks = j.at("ranks"),
           .nodes = j.at("nodes"),
           .backend = j.at("backend"),
+          .launches = j.value("launches", 1),  // reports before 2026-11-21 have none
           .remarks = j.at("remarks"),
           .ended_by = j.at("ended_by")};
+}
+
+json arms_json(const std::vector<ArmInfo>& arms) {
+  json all = json::array();
+  for (const ArmInfo& arm : arms)
+    all.push_back({{"name", arm.name},
+                   {"settings", arm.settings},
+                   {"context", arm.context},
+                   {"launches", arm.launches},
+                   {"problem", arm.problem}});
+  return all;
+}
+
+ArmInfo arm_from(const json& j) {
+  return {.name = j.at("name"),
+          .settings = j.at("settings").get<std::map<std::string, std::string>>(),
+          .context = j.at("context").get<std::map<std::string, std::string>>(),
+          .launches = j.at("launches"),
+          .problem = j.at("problem")};
 }
 
 json suspects_json(const std::vector<Suspect>& suspects) {
@@ -322,19 +342,21 @@ json to_json(const Result& result, bool with_samples) {
 json to_json(const Report& report) {
   json measurements = json::array();
   for (const Result& result : report.results) measurements.push_back(to_json(result, false));
-  return {{"schema", schema_name},
-          {"status", report.status},
-          {"provenance", report.provenance},
-          {"grade", name_of(report.grade)},
-          {"exit_code", static_cast<int>(report.exit_code)},
-          {"run", run_json(report.run)},
-          {"context", report.context},
-          {"topology", topo::to_json(report.topology)},
-          {"limits", topo::to_json(report.limits)},
-          {"measurements", measurements},
-          {"findings", topo::to_json(report.findings)},
-          {"suspects", suspects_json(report.suspects)},
-          {"tuning", report.tuning ? to_json(*report.tuning) : json(nullptr)}};
+  json j{{"schema", schema_name},
+         {"status", report.status},
+         {"provenance", report.provenance},
+         {"grade", name_of(report.grade)},
+         {"exit_code", static_cast<int>(report.exit_code)},
+         {"run", run_json(report.run)},
+         {"context", report.context},
+         {"topology", topo::to_json(report.topology)},
+         {"limits", topo::to_json(report.limits)},
+         {"measurements", measurements},
+         {"findings", topo::to_json(report.findings)},
+         {"suspects", suspects_json(report.suspects)},
+         {"tuning", report.tuning ? to_json(*report.tuning) : json(nullptr)}};
+  if (!report.arms.empty()) j["arms"] = arms_json(report.arms);
+  return j;
 }
 
 Case case_from_json(const json& j) { return case_from(j); }
@@ -356,6 +378,8 @@ Report report_from_json(const json& j) {
     for (const json& each : j.at("measurements")) report.results.push_back(result_from(each));
     report.findings = topo::findings_from_json(j.at("findings"));
     for (const json& each : j.at("suspects")) report.suspects.push_back(suspect_from(each));
+    if (j.contains("arms"))
+      for (const json& each : j.at("arms")) report.arms.push_back(arm_from(each));
     if (!j.at("tuning").is_null()) report.tuning = tuning_from_json(j.at("tuning"));
     return report;
   } catch (const json::exception& problem) {

@@ -50,10 +50,29 @@ struct Kind {
 constexpr std::array kinds{Kind{&Measurement::latency, &Measurement::latency_launches_s, &Observation::latency},
                            Kind{&Measurement::throughput, &Measurement::launches_s, &Observation::throughput}};
 
+// From the journal, which knows launches by their number: one in which the case was not measured leaves a gap. False
+// when it has none.
+bool add_lines(Observation& observation, const std::vector<const Measurement*>& lines, const Kind& kind,
+               int first_launch) {
+  bool found = false;
+  for (std::size_t launch = 0; launch < lines.size(); ++launch) {
+    if (!lines[launch] || !(lines[launch]->*kind.series)) continue;
+    const Series& series = *(lines[launch]->*kind.series);
+    (observation.*kind.launches)
+        .push_back({.number = first_launch + static_cast<int>(launch),
+                    .median_s = series.summary.median,
+                    .samples_s = series.samples,
+                    .interval = series.summary.interval});
+    found = true;
+  }
+  return found;
+}
+
 void add_launches(Observation& observation, const Measurement& m, const std::vector<const Measurement*>* lines,
                   const Kind& kind, int first_launch) {
   const std::optional<Series>& series = m.*kind.series;
   if (!series) return;
+  if (lines && add_lines(observation, *lines, kind, first_launch)) return;
   std::vector<double> medians = m.*kind.medians;
   // One launch, in a report from before launches of latency were kept.
   if (medians.empty()) medians = {series->summary.median};
@@ -64,11 +83,6 @@ void add_launches(Observation& observation, const Measurement& m, const std::vec
     if (medians.size() == 1) {
       launch.samples_s = series->samples;
       launch.interval = series->summary.interval;
-    }
-    const Measurement* line = lines && i < lines->size() ? (*lines)[i] : nullptr;
-    if (line && line->*kind.series) {
-      launch.samples_s = (line->*kind.series)->samples;
-      launch.interval = (line->*kind.series)->summary.interval;
     }
     (observation.*kind.launches).push_back(std::move(launch));
   }
@@ -84,7 +98,7 @@ void add_trouble(Observation& observation, const Measurement& m) {
 }
 
 int launches_of(const Run& run, std::string_view arm) {
-  std::size_t most = 1;
+  auto most = static_cast<std::size_t>(std::max(run.report.run.launches, 1));
   for (const Result& result : run.report.results)
     if (result.measurement.measured_case.arm == arm)
       most = std::max({most, result.measurement.launches_s.size(), result.measurement.latency_launches_s.size()});

@@ -32,6 +32,7 @@ struct SimMachine {
   GBps nic;                           // one NIC, one direction
   Seconds link_latency, nic_latency;  // of one hop
   double noise = 0.002;               // relative standard deviation of a time
+  double launch_noise = 0.003;        // the same of launches: one factor for all times of a launch
   std::uint64_t seed = 1;
   std::vector<Fault> faults;
 };
@@ -39,6 +40,9 @@ struct SimMachine {
 // Throws UsageError naming the text, also when it points outside the machine.
 Fault parse_fault(const std::string& text, int nodes, int gpus, int nics);
 
+// Launches differ by a factor of their own (launch_noise): each abandon() begins one, and arms count on from each
+// other. The only variable that an arm knows is P5BENCH_SIM_FAULT: a list of faults as parse_fault() takes them,
+// besides those of the machine. It throws UsageError on any other.
 std::unique_ptr<Backend> make_sim_backend(const SimMachine& machine);
 
 }  // namespace p5

@@ -12,6 +12,7 @@
 #include "bench/backends/backends.hpp"
 #include "bench/error.hpp"
 #include "bench/host_buffers.hpp"
+#include "bench/names.hpp"
 
 namespace p5 {
 
@@ -171,10 +172,11 @@ class Moment {
 
 class SimSession final : public Session {
  public:
-  SimSession(const SimMachine& machine, const Case& c)
+  SimSession(const SimMachine& machine, const Case& c, std::uint64_t launch)
       : machine_(machine),
         case_(c),
-        noise_(pattern::hash(machine.seed, c.bytes.count, std::hash<std::string>{}(describe(c)))) {}
+        noise_(pattern::hash(seed_of(machine, launch), c.bytes.count, std::hash<std::string>{}(describe(c)))),
+        launch_factor_(std::max(0.5, 1 + machine.launch_noise * Noise(seed_of(machine, launch)).normal())) {}
 
   int slots() const override { return 16; }
   void warm_up(int, int, const std::string& setting) override { refuse_setting("sim", setting); }
@@ -191,7 +193,8 @@ class SimSession final : public Session {
     for (int s = 0; s < request.samples; ++s) {
       const Moment moment(machine_, full_load, noise_);
       for (const Group& group : round) {
-        const double time = time_of(moment, group, full_load) * std::max(0.5, 1 + machine_.noise * noise_.normal());
+        const double time =
+            time_of(moment, group, full_load) * launch_factor_ * std::max(0.5, 1 + machine_.noise * noise_.normal());
         for (int rank : group)
           times[static_cast<std::size_t>(rank)][static_cast<std::size_t>(s)] = time * (1 - 0.001 * noise_.uniform());
       }
@@ -210,6 +213,10 @@ class SimSession final : public Session {
   }
 
  private:
+  static std::uint64_t seed_of(const SimMachine& machine, std::uint64_t launch) {
+    return launch == 0 ? machine.seed : pattern::hash(machine.seed, 1, launch);
+  }
+
   Port port(int rank) const { return {rank / machine_.gpus, rank % machine_.gpus}; }
 
   double time_of(const Moment& moment, const Group& group, bool full_load) const {
@@ -283,12 +290,15 @@ class SimSession final : public Session {
   const SimMachine& machine_;
   Case case_;
   Noise noise_;
+  double launch_factor_;
 };
+
+constexpr const char* fault_variable = "P5BENCH_SIM_FAULT";
 
 class SimBackend final : public Backend {
  public:
   explicit SimBackend(const SimMachine& machine) : machine_(machine) {}
-  std::unique_ptr<Session> open(const Case& c) override { return std::make_unique<SimSession>(machine_, c); }
+  std::unique_ptr<Session> open(const Case& c) override { return std::make_unique<SimSession>(machine_, c, launch_); }
   Bytes memory_per_rank(const Case& c) const override {
     return {(c.shape.input_elements + c.shape.output_elements) * size_of(c.type)};
   }
@@ -296,9 +306,41 @@ class SimBackend final : public Backend {
   CostModel cost() const override { return {.latency = {1e-9}, .bandwidth = {1e6}}; }
   bool recovers() const override { return true; }
   std::string_view provenance() const override { return "simulated"; }
+  bool relaunches() const override { return true; }
+  void abandon() override { launch_ = ++*launches_; }
+
+  std::unique_ptr<Backend> arm(const Variables& changes) const override {
+    auto other = std::make_unique<SimBackend>(machine_);
+    for (const auto& [name, value] : changes) {
+      if (name != fault_variable)
+        throw UsageError(
+            fmt::format("the sim backend has no library that reads {}; a simulated arm differs by {}=FAULT, "
+                        "such as {}=nic:n0r0:0.5",
+                        name, fault_variable, fault_variable));
+      for (const std::string& text : split(value)) other->add_fault(text);
+    }
+    other->launches_ = launches_;
+    other->launch_ = ++*launches_;
+    return other;
+  }
+
+  Variables context() const override {
+    return {{"model", fmt::format("times vary by {:.1f} %, launches by {:.1f} %", 100 * machine_.noise,
+                                  100 * machine_.launch_noise)}};
+  }
 
  private:
+  void add_fault(const std::string& text) {
+    try {
+      machine_.faults.push_back(parse_fault(text, machine_.nodes, machine_.gpus, machine_.nics));
+    } catch (const UsageError& problem) {
+      throw UsageError(fmt::format("{}, as {}", fault_variable, problem.what()));
+    }
+  }
+
   SimMachine machine_;
+  std::shared_ptr<std::uint64_t> launches_ = std::make_shared<std::uint64_t>(0);
+  std::uint64_t launch_ = 0;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "bench/error.hpp"
 #include "bench/expected.hpp"
+#include "bench/names.hpp"
 #include "bench/runner.hpp"
 
 namespace p5 {
@@ -123,8 +124,8 @@ std::string WorkerBackend::where() const {
 
 const protocol::Identity& WorkerBackend::identify() {
   if (worker_) return identity_;
-  epoch_ = ++*generations_;
-  if (stuck_)
+  epoch_ = ++shared_->generations;
+  if (shared_->stuck)
     throw CaseError("its worker did not end after SIGKILL: the driver holds it; reboot or replace " + options_.host);
   worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, epoch_);
   identity_ = protocol::identity_from_json(
@@ -158,7 +159,7 @@ void WorkerBackend::join(const std::string& terms) {
 
 void WorkerBackend::abandon() {
   joined_ = false;
-  if (worker_ && !worker_->kill_and_reap(reap_limit)) stuck_ = true;
+  if (worker_ && !worker_->kill_and_reap(reap_limit)) shared_->stuck = true;
   worker_.reset();
 }
 
@@ -172,8 +173,19 @@ std::unique_ptr<Backend> WorkerBackend::arm(const Variables& changes) const {
   for (const auto& [name, value] : changes) options.environment[name] = value;
   auto other = std::make_unique<WorkerBackend>(world_, std::move(options));
   other->ranks_on_device_ = ranks_on_device_;
-  other->generations_ = generations_;
+  other->shared_ = shared_;
   return other;
+}
+
+Backend::Variables WorkerBackend::context() const {
+  Variables found{{"gpu.uuid", identity_.device_uuid},
+                  {"nccl", identity_.library},
+                  {"nccl.path", identity_.library_path},
+                  {"cuda.driver", identity_.driver},
+                  {"cuda.runtime", identity_.runtime}};
+  if (worker_) found["libraries"] = p5::join(worker_->loaded_libraries(), ":");
+  for (const auto& [name, value] : library_environment_) found["env." + name] = value;
+  return found;
 }
 
 Bytes WorkerBackend::memory_per_rank(const Case& c) const {

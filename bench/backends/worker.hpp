@@ -51,6 +51,8 @@ class WorkerBackend final : public Backend {
 
   // Workers of their own with other variables, on the same devices.
   std::unique_ptr<Backend> arm(const Variables& changes) const override;
+  bool relaunches() const override { return true; }
+  Variables context() const override;
 
   // For its sessions.
   int rank() const;
@@ -67,10 +69,15 @@ class WorkerBackend final : public Backend {
   std::map<std::string, std::string> library_environment_;
   Bytes agreed_memory_;
   int ranks_on_device_ = 1;
-  // Alike on all ranks: each failure is agreed on by all. Arms count on from each other, so that an alarm means one.
-  std::shared_ptr<std::uint32_t> generations_ = std::make_shared<std::uint32_t>(0);
+  // Of all arms, because they follow each other on one device.
+  struct Shared {
+    // Alike on all ranks: each failure is agreed on by all. Arms count on from each other, so that an alarm means one.
+    std::uint32_t generations = 0;
+    bool stuck = false;  // the driver holds a worker
+  };
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::uint32_t epoch_ = 0;
-  bool joined_ = false, stuck_ = false;
+  bool joined_ = false;
 };
 
 }  // namespace p5

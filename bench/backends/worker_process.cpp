@@ -104,17 +104,23 @@ class SpawnSettings {
   posix_spawnattr_t attributes_{};
 };
 
-// NCCL's own segments that this process has mapped: a killed worker cannot remove them.
-std::vector<std::string> shared_memory_of(pid_t pid) {
+// What a process has mapped of files whose path `wanted` says yes to, each once.
+std::vector<std::string> mapped_files(pid_t pid, const std::function<bool(const std::string&)>& wanted) {
   std::vector<std::string> found;
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
   for (std::string line; std::getline(maps, line);) {
-    const std::size_t at = line.find("/dev/shm/nccl-");
+    const std::size_t at = line.find('/');
     if (at == std::string::npos) continue;
-    const std::string path = line.substr(at, line.find(' ', at) - at);
-    if (std::ranges::find(found, path) == found.end()) found.push_back(path);
+    std::string path = line.substr(at);
+    if (path.ends_with(" (deleted)")) path.erase(path.rfind(" ("));
+    if (wanted(path) && std::ranges::find(found, path) == found.end()) found.push_back(path);
   }
   return found;
+}
+
+// NCCL's own segments that this process has mapped: a killed worker cannot remove them.
+std::vector<std::string> shared_memory_of(pid_t pid) {
+  return mapped_files(pid, [](const std::string& path) { return path.starts_with("/dev/shm/nccl-"); });
 }
 
 // 'T' for a stopped process, 'Z' for one that has ended.
@@ -153,6 +159,14 @@ WorkerProcess::WorkerProcess(const std::string& program, const Environment& envi
     throw CaseError(fmt::format("the worker '{}' cannot be started: {}", program, std::strerror(result)));
   }
   socket_ = mine.release();
+}
+
+std::vector<std::string> WorkerProcess::loaded_libraries() const {
+  constexpr std::array names{"libnccl", "libcudart", "libfabric", "libibverbs", "libefa", "libmlx5"};
+  return mapped_files(pid_, [&](const std::string& path) {
+    const std::string file = path.substr(path.rfind('/') + 1);
+    return std::ranges::any_of(names, [&](const char* name) { return file.starts_with(name); });
+  });
 }
 
 WorkerProcess::~WorkerProcess() {

@@ -29,6 +29,8 @@ class WorkerProcess {
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   pid_t pid() const { return pid_; }
+  // Paths of the libraries that decide how fast it is: NCCL, its plugins and what those use, CUDA's runtime.
+  std::vector<std::string> loaded_libraries() const;
 
   // Sends an order and waits for its reply. `interrupted` is asked now and then; when it says so, or when `limit` has
   // passed, the worker is told to give up and StalledError is thrown with its progress. A worker that ended, or that

@@ -12,8 +12,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/commands/arms.hpp"
 #include "bench/commands/leader.hpp"
 #include "bench/commands/recorder.hpp"
+#include "bench/commands/sides.hpp"
 #include "bench/commands/tuning.hpp"
 #include "topo/finding.hpp"
 
@@ -57,12 +59,16 @@ reports::Report new_report(const Request& request, const Machine& machine, const
   report.run.ranks = static_cast<int>(machine.topology.host_of_rank.size());
   report.run.nodes = static_cast<int>(machine.topology.hosts.size());
   report.run.backend = machine.backend_name;
+  report.run.launches = request.options.launches;
   report.run.remarks = plan.remarks;
+  report.arms = describe_arms(request.options);
   return report;
 }
 
 // What makes figures unfit for judging.
-reports::Fitness fitness_of(const Machine& machine, const std::vector<topo::Finding>& findings) {
+reports::Fitness fitness_of(const Options& options, const Machine& machine,
+                            const std::vector<topo::Finding>& findings) {
+  if (options.command == "ab") return {false, "arms are compared with each other, not with what the hardware can do"};
   if (!machine.why_not_judged.empty()) return {false, machine.why_not_judged};
   for (const topo::Finding& finding : findings) {
     // Ranks on GPUs wait more than they work: sharing hardware threads is no good, but does not spoil their figures.
@@ -103,7 +109,7 @@ void prepare_for_the_worst(const Request& request, RunnerOptions& options, Recor
 
 class Silent final : public Observer {
  public:
-  void case_started(const Case&, int, int, Seconds) override {}
+  void case_started(const Case&, const Standing&) override {}
   void case_finished(const Measurement&) override {}
 };
 
@@ -116,7 +122,7 @@ std::string tuning_mode(const Options& options) {
 void tune_if_wanted(World& world, const Options& options, const Machine& machine, std::uint64_t seed,
                     const RunnerOptions& runner, Recorder* recorder) {
   const std::string mode = tuning_mode(options);
-  if (mode == "off" || machine.backend_name != "nccl") return;
+  if (mode == "off" || machine.backend_name != "nccl" || options.command == "ab") return;
   const std::string reason = from_leader(world, [&] { return recorder->reason_not_to_tune(); });
   if (!reason.empty()) {
     reports::Tuning refused;
@@ -148,20 +154,29 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
 
   refuse_differing_tuning_files(world);
+  const Arms arms = make_arms(world, options, machine);
   std::optional<Recorder> recorder;
   const std::filesystem::path folder = from_leader(world, [&] {
-    recorder.emplace(options, new_report(request, machine, plan, seed));
+    reports::Report report = new_report(request, machine, plan, seed);
+    std::optional<reports::Side> baseline;
+    if (!options.baseline.empty()) baseline = read_baseline(options.baseline, report);
+    recorder.emplace(options, std::move(report), std::move(baseline));
     return recorder->folder().string();
   });
   RunnerOptions runner;
   runner.timeout = options.timeout;
+  runner.launches = options.launches;
+  runner.seed = seed;
+  runner.objection = [&machine](const Arm&, const std::vector<Backend::Variables>& of_ranks) {
+    return objection_to(of_ranks, machine);
+  };
   prepare_for_the_worst(request, runner, recorder ? &*recorder : nullptr);
 
   topo::Limits limits = find_limits(world, machine);
   if (recorder) {
     std::vector<topo::Finding> findings = topo::look(machine.topology);
     if (machine.backend_name == "nccl") std::ranges::move(lint_environment(machine), std::back_inserter(findings));
-    const reports::Fitness fitness = fitness_of(machine, findings);
+    const reports::Fitness fitness = fitness_of(options, machine, findings);
     recorder->begin(std::move(limits), std::move(findings), fitness);
     recorder->add_file("topology.json", to_json(machine.topology).dump(2) + "\n");
     if (machine.backend_name != "sim") recorder->add_file("topology.xml", topo::hwloc_xml());
@@ -171,7 +186,7 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   Silent silent;
   try {
     if (options.command != "tune")
-      run_cases(world, *machine.backend, plan.cases, runner, recorder ? static_cast<Observer&>(*recorder) : silent);
+      run_launches(world, arms.all, plan.cases, runner, recorder ? static_cast<Observer&>(*recorder) : silent);
     tune_if_wanted(world, options, machine, seed, runner, recorder ? &*recorder : nullptr);
   } catch (const JobLost& lost) {
     leave_job(folder, world.participant(), lost.what(), recorder ? &*recorder : nullptr);

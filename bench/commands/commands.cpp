@@ -13,13 +13,15 @@ namespace p5 {
 
 namespace {
 
-const std::array<Command, 7> table{{
+const std::array<Command, 9> table{{
     {"run", run_command},
     {"tune", run_command},
+    {"ab", run_command},
     {"plan", plan_command},
     {"list", list_command},
     {"report", report_command},
     {"compare", compare_command},
+    {"baseline", baseline_command},
     {"import", import_command},
 }};
 
@@ -33,8 +35,8 @@ namespace {
 std::optional<Options> real_run(const std::vector<std::string>& arguments) {
   try {
     const Parsed parsed = parse_options(arguments);
-    if (!parsed.early && (parsed.options.command == "run" || parsed.options.command == "tune") &&
-        parsed.options.backend != "sim")
+    const std::string& command = parsed.options.command;
+    if (!parsed.early && (command == "run" || command == "tune" || command == "ab") && parsed.options.backend != "sim")
       return parsed.options;
   } catch (const UsageError&) {
   }

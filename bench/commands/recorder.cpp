@@ -12,6 +12,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/commands/arm_comparison.hpp"
+#include "bench/commands/sides.hpp"
+#include "bench/launches.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/writer.hpp"
 
@@ -82,8 +85,11 @@ std::string utc_now() {
 
 fs::path note_of_rank(const fs::path& folder, int rank) { return folder / fmt::format("lost-rank-{}", rank); }
 
-Recorder::Recorder(const Options& options, reports::Report report)
-    : options_(options), folder_(new_folder(fs::path(options.out) / report.run.cluster)), report_(std::move(report)) {
+Recorder::Recorder(const Options& options, reports::Report report, std::optional<reports::Side> baseline)
+    : options_(options),
+      baseline_(std::move(baseline)),
+      folder_(new_folder(fs::path(options.out) / report.run.cluster)),
+      report_(std::move(report)) {
   terminal_ = !options.quiet && stderr_is_terminal();
   report_.run.started = utc_now();
   reports::point_link(folder_.parent_path() / "latest", folder_.filename());
@@ -104,12 +110,13 @@ void Recorder::add_file(const std::string& name, const std::string& text) const 
   reports::write_atomically(folder_ / name, text);
 }
 
-void Recorder::case_started(const Case& c, int index, int count, Seconds left) {
+void Recorder::case_started(const Case& c, const Standing& standing) {
   const std::lock_guard lock(mutex_);
   running_ = c;
+  standing_ = standing;
   if (terminal_ && seconds_since(shown_) > 0.2)
-    show_progress(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * index / count, index + 1, count,
-                              describe(c), to_text(left)));
+    show_progress(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * standing.index / standing.count,
+                              standing.index + 1, standing.count, describe(c), to_text(standing.left)));
 }
 
 void Recorder::case_finished(const Measurement& m) {
@@ -118,6 +125,30 @@ void Recorder::case_finished(const Measurement& m) {
   running_.reset();
   add(m);
   if (seconds_since(written_) > 2) write_reports(false);
+}
+
+reports::ArmInfo* Recorder::find_arm(const std::string& name) {
+  const auto found = std::ranges::find(report_.arms, name, &reports::ArmInfo::name);
+  return found == report_.arms.end() ? nullptr : &*found;
+}
+
+void Recorder::launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks) {
+  const std::lock_guard lock(mutex_);
+  reports::ArmInfo* const info = find_arm(arm.name);
+  if (!info) return;
+  ++info->launches;
+  info->context = of_ranks.front();
+  info->context.erase("gpu.uuid");
+}
+
+void Recorder::launch_failed(const Arm& arm, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (reports::ArmInfo* const info = find_arm(arm.name)) info->problem = why;
+}
+
+void Recorder::remark(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  report_.run.remarks.push_back(text);
 }
 
 std::string Recorder::reason_not_to_tune() {
@@ -142,11 +173,10 @@ ExitCode Recorder::finish() {
   report_.status = "complete";
   close_run("");
   report_.exit_code = reports::exit_code(report_);
+  const std::string comparison = report_.arms.empty() ? "" : compare_and_write();
+  const std::string against_baseline = baseline_ ? compare_with_baseline() : "";
   write_reports(true);
-  if (!options_.quiet && std::ranges::find(options_.formats, "console") != options_.formats.end())
-    fmt::print("{}", reports::render_console(report_));
-  else
-    fmt::print("{}\n", report_.grade == reports::Grade::unknown ? "NOT JUDGED" : reports::name_of(report_.grade));
+  fmt::print("{}{}", closing_text(comparison), against_baseline);
   fmt::print("Report: {}\n", folder_.string());
   std::fflush(stdout);
   return report_.exit_code;
@@ -162,6 +192,7 @@ void Recorder::end_early(const std::string& why) {
     m.measured_case = *running_;
     m.outcome = Outcome::failed;
     m.because = reason;
+    if (standing_.several) m.launch = standing_.launch;
     add(m);
   }
   report_.status = "partial";
@@ -172,7 +203,16 @@ void Recorder::end_early(const std::string& why) {
   std::fflush(stderr);
 }
 
-// With the lock held, as all below.
+// With the lock held, as all below. The whole on a console, or one line.
+std::string Recorder::closing_text(const std::string& comparison) const {
+  const bool whole = !options_.quiet && std::ranges::find(options_.formats, "console") != options_.formats.end();
+  if (!report_.arms.empty())
+    return whole ? reports::render_outline(report_) + "\n" + comparison
+                 : comparison.substr(comparison.rfind('\n', comparison.size() - 2) + 1);
+  if (whole) return reports::render_console(report_);
+  return fmt::format("{}\n", report_.grade == reports::Grade::unknown ? "NOT JUDGED" : reports::name_of(report_.grade));
+}
+
 void Recorder::close_run(const std::string& ended_by) {
   ended_ = true;
   report_.run.ended_by = ended_by;
@@ -182,14 +222,27 @@ void Recorder::close_run(const std::string& ended_by) {
 }
 
 void Recorder::add(const Measurement& m) {
-  reports::Result result{m, reports::judge(m, report_.limits, report_.topology, fitness_)};
+  const reports::Result line{m, judge(m)};
   reports::append_line(folder_ / "measurements.jsonl",
-                       to_json(result, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  // The journal keeps the samples; the report and its memory need only what they sum up to.
+                       to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  const auto [place, first] = launches_.try_emplace(standing_.number, Launches{report_.results.size(), {}});
+  if (first) report_.results.emplace_back();
+  reports::Result& result = report_.results[place->second.at];
+  if (m.launch) {
+    place->second.all.push_back(m);
+    result.measurement = combine(place->second.all, options_.launches);
+    result.verdict = judge(result.measurement);
+  } else {
+    result = line;
+  }
+  // The journal keeps the samples; the report needs only what they sum up to.
   for (std::optional<Series>* series : {&result.measurement.latency, &result.measurement.throughput})
     if (*series) std::vector<double>().swap((*series)->samples);
   if (!result.measurement.measured_case.collective->pairwise) result.measurement.slowest_group.clear();
-  report_.results.push_back(std::move(result));
+}
+
+reports::Verdict Recorder::judge(const Measurement& m) const {
+  return reports::judge(m, report_.limits, report_.topology, fitness_);
 }
 
 void Recorder::write_reports(bool pages) {
@@ -201,6 +254,47 @@ void Recorder::write_reports(bool pages) {
       reports::write_atomically(folder_ / writer.file_name("report"), writer.render(report_));
   }
   written_ = Clock::now();
+}
+
+// The answer of an `ab`, in all wanted formats beside the report; its exit code becomes the run's. Returns the text for
+// the console.
+std::string Recorder::compare_and_write() {
+  std::vector<reports::Result> journal;
+  for (const auto& [number, launches] : launches_)
+    for (const Measurement& m : launches.all) journal.push_back({m, {}});
+  std::string why_not;
+  std::optional<reports::Comparison> comparison = compare_arms(report_, std::move(journal), why_not);
+  if (!comparison) {
+    report_.exit_code = worse(report_.exit_code, ExitCode::unfinished);
+    return fmt::format("The arms cannot be compared: {}\n", why_not);
+  }
+  comparison->made = report_.run.ended;
+  report_.exit_code = worse(report_.exit_code, comparison->exit_code);
+  write_beside(*comparison);
+  return reports::render_console(*comparison);
+}
+
+// What the baseline says of this run; the exit code becomes the run's. Returns the text for the console.
+std::string Recorder::compare_with_baseline() {
+  write_reports(false);  // the run is read like any other
+  try {
+    const std::vector<reports::Run> runs{reports::read_run(folder_.string())};
+    reports::Comparison comparison =
+        reports::compare(*baseline_, reports::make_side("NEW", runs), {.seed = report_.run.seed});
+    comparison.made = report_.run.ended;
+    report_.exit_code = worse(report_.exit_code, comparison.exit_code);
+    write_beside(comparison);
+    return options_.quiet ? comparison.headline + "\n" : "\n" + reports::render_console(comparison);
+  } catch (const UsageError& problem) {
+    report_.exit_code = worse(report_.exit_code, ExitCode::inconclusive);
+    return fmt::format("This run cannot be compared with the baseline: {}\n", problem.what());
+  }
+}
+
+void Recorder::write_beside(const reports::Comparison& comparison) const {
+  std::vector<std::string> formats = options_.formats;
+  if (std::ranges::find(formats, "json") == formats.end()) formats.push_back("json");
+  write_comparison(comparison, formats, folder_);
 }
 
 void Recorder::show_progress(const std::string& line) {

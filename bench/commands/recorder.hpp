@@ -4,12 +4,14 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "bench/options.hpp"
 #include "bench/runner.hpp"
+#include "reports/comparison.hpp"
 #include "reports/judge.hpp"
 #include "reports/report.hpp"
 
@@ -20,8 +22,9 @@ std::filesystem::path note_of_rank(const std::filesystem::path& folder, int rank
 
 class Recorder final : public Observer {
  public:
-  // Makes OUT/CLUSTER/STAMP. Throws UsageError when that cannot be written.
-  Recorder(const Options& options, reports::Report report);
+  // Makes OUT/CLUSTER/STAMP. Throws UsageError when that cannot be written. `baseline`: what the run is compared with
+  // in the end.
+  Recorder(const Options& options, reports::Report report, std::optional<reports::Side> baseline = {});
 
   const std::filesystem::path& folder() const { return folder_; }
 
@@ -30,8 +33,11 @@ class Recorder final : public Observer {
   void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness);
   void add_file(const std::string& name, const std::string& text) const;
 
-  void case_started(const Case& c, int index, int count, Seconds left) override;
+  void case_started(const Case& c, const Standing& standing) override;
   void case_finished(const Measurement& m) override;
+  void launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks) override;
+  void launch_failed(const Arm& arm, const std::string& why) override;
+  void remark(const std::string& text) override;
 
   // Why nothing should be tuned after what was measured: "" when all is well.
   std::string reason_not_to_tune();
@@ -45,16 +51,30 @@ class Recorder final : public Observer {
 
  private:
   void write_reports(bool pages);
+  std::string compare_and_write();
+  std::string compare_with_baseline();
+  void write_beside(const reports::Comparison& comparison) const;
+  std::string closing_text(const std::string& comparison) const;
   void add(const Measurement& m);
+  reports::Verdict judge(const Measurement& m) const;
+  reports::ArmInfo* find_arm(const std::string& name);
   void close_run(const std::string& ended_by);
   void show_progress(const std::string& line);
 
   Options options_;
+  std::optional<reports::Side> baseline_;
   std::filesystem::path folder_;
   std::mutex mutex_;  // the thread that notices a signal or a hang comes in while a case runs
   reports::Report report_;
   reports::Fitness fitness_;
   std::optional<Case> running_;
+  Standing standing_;  // of the case that runs or ran last
+  // Of each case by its number: where its result is, and, of several launches, what they measured.
+  struct Launches {
+    std::size_t at = 0;
+    std::vector<Measurement> all;
+  };
+  std::map<std::size_t, Launches> launches_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point written_{}, shown_{};
   bool terminal_ = false, ended_ = false;

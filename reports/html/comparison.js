@@ -180,6 +180,17 @@ function draw_differences(c, section) {
   ], c.differences));
 }
 
+function draw_history(c, section) {
+  section.hidden = c.trend === null;
+  if (c.trend === null) return;
+  const value = (index) => (point) => point.ratios[index] === null ? NOT_AVAILABLE : change(point.ratios[index]);
+  section.append(element("p", {}, "Each run against the median of all; the last one is NEW, the others are BASE."),
+    simple_table("History", [
+      ["Started", (point) => point.started ?? "not known"], ["Software", (point) => point.software],
+      ...c.trend.rows.map((row, index) => [row, value(index), "number"]), ["Run", (point) => point.source],
+    ], c.trend.points));
+}
+
 function list_of(texts) { return element("ul", {}, ...texts.map((text) => element("li", {}, text))); }
 
 function draw_sides(c, section) {
@@ -201,8 +212,8 @@ function complain(what) {
 
 function start() {
   const comparison = JSON.parse(document.getElementById("comparison-data").textContent);
-  const drawers = {verdict: draw_verdict, bands: draw_bands, map: draw_map, differences: draw_differences,
-    sides: draw_sides};
+  const drawers = {verdict: draw_verdict, bands: draw_bands, map: draw_map, history: draw_history,
+    differences: draw_differences, sides: draw_sides};
   for (const [id, draw] of Object.entries(drawers)) {
     try {
       draw(comparison, document.getElementById(id));
@@ -210,6 +221,7 @@ function start() {
       complain(`${id}: ${error.message}`);
     }
   }
+  for (const link of document.querySelectorAll("nav a")) link.hidden = document.querySelector(link.hash).hidden;
 }
 
 window.addEventListener("error", (event) => complain(event.message));

@@ -17,7 +17,7 @@ using Kind = Trouble::Kind;
 
 class Recording final : public Observer {
  public:
-  void case_started(const Case& c, int, int, Seconds) override { started.push_back(describe(c)); }
+  void case_started(const Case& c, const Standing&) override { started.push_back(describe(c)); }
   void case_finished(const Measurement& m) override { finished.push_back(m); }
   std::vector<std::string> started;
   std::vector<Measurement> finished;

@@ -1,0 +1,37 @@
+// A launch: fresh processes and fresh communicators, the unit of replication when things are compared, because samples
+// within one are not independent. In which order launches come, what each may take, and what those of a case come to
+// together. Plain values; run_launches() in runner.hpp runs them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "bench/measurement.hpp"
+#include "bench/units.hpp"
+
+namespace p5 {
+
+struct Turn {
+  std::size_t arm = 0;
+  int launch = 0;  // of this arm, from 0
+  friend bool operator==(const Turn&, const Turn&) = default;
+};
+
+// A B, B A, A B, ...: what drifts while they run hits all arms alike.
+std::vector<Turn> turns_of(std::size_t arms, int launches);
+
+// The order of `cases` in a launch: as planned in the first, shuffled anew in each other one. Arms share it, so that
+// what a case's predecessor does to it is alike in all.
+std::vector<std::size_t> order_of_cases(std::size_t cases, std::uint64_t seed, int launch);
+
+// What the cases of one launch may take, when `left` are for it and `others` after it. Each of those takes `start` to
+// come together first, and is worth it only if its cases get `least`; those that do not fit are not waited for.
+Seconds share_of_launch(Seconds left, Seconds start, Seconds least, int others);
+
+// What the launches of one case (in their order, at least one; `planned` of them) are together, with all samples. The
+// headline is the median of the launches' medians, and its interval stands on them, so that below 6 there is none.
+// Failed where any launch failed, with the figures of those that did not; p2p: each launch's slowest pair.
+Measurement combine(const std::vector<Measurement>& launches, int planned);
+
+}  // namespace p5

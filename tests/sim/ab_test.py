@@ -1,0 +1,142 @@
+"""Launches and arms on the simulator, which knows how slow an arm is: what comes of N launches, what ab says of arms that
+are alike and of one that is slower, and what it leaves behind."""
+
+import json
+import pathlib
+import statistics
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import Folder, main, read_report  # noqa: E402
+
+SIM = ["--backend", "sim", "--platform", "p5.48xlarge"]
+FEW = ["--sizes", "64,4MiB,1GiB"]
+
+
+class Arms(Folder):
+    def ab(self, a, b, *arguments, exits, name="out"):
+        done = self.run_it("ab", "--a", a, "--b", b, *SIM, *arguments, "--out", name)
+        self.assertEqual(done.returncode, exits, done.stderr + done.stdout)
+        folder = self.folder / name / "latest"
+        report = read_report(folder / "report.json")
+        self.assertEqual((report["status"], report["exit_code"], report["provenance"]), ("complete", exits, "simulated"))
+        return report, json.loads((folder / "comparison.json").read_text()), done.stdout
+
+    def test_the_defaults_are_seven_launches_of_two_collectives(self):
+        report, comparison, printed = self.ab("", "", "--seed", "1", exits=0)
+        self.assertEqual({m["case"]["collective"] for m in report["measurements"]}, {"all_reduce", "all_gather"})
+        self.assertEqual((min(m["case"]["bytes"] for m in report["measurements"]), max(m["case"]["bytes"] for m in report["measurements"])),
+                         (16, 1 << 30))
+        self.assertEqual({(m["case"]["arm"], len(m["launches_us"])) for m in report["measurements"]}, {("a", 7), ("b", 7)})
+        self.assertEqual({m["verdict"]["grade"] for m in report["measurements"]}, {"unknown"}, "arms are judged against each other alone")
+        self.assertEqual({(row["base_launches"], row["new_launches"], row["answer"]) for row in comparison["bands"]}, {(7, 7, "no regression")})
+        self.assertIn("SIMULATED", printed)
+        self.assertIn("arm b: nothing set; 7 launches", printed)
+        self.assertLess(report["run"]["budget_s"], 181)
+
+    def test_arms_that_are_alike_are_not_called_different(self):
+        for seed in range(10):
+            self.ab("", "", "--seed", seed, *FEW, exits=0, name=f"alike-{seed}")
+
+    def test_a_slower_arm_is_a_regression_of_its_size_and_bands(self):
+        report, comparison, printed = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:0.9", "--seed", "1", *FEW, exits=10)
+        self.assertEqual(comparison["answer"], "regression")
+        rows = {(row["collective"], row["quantity"], row["band"]): row for row in comparison["bands"]}
+        for collective in ("all_reduce", "all_gather"):
+            row = rows[collective, "throughput", "bandwidth"]
+            self.assertEqual(row["answer"], "regression")
+            # 1 GiB at nine tenths of the rate, and a latency that stays.
+            self.assertAlmostEqual(row["time"]["ratio"], 1 / 0.9, delta=0.02)
+            self.assertEqual(rows[collective, "throughput", "latency"]["answer"], "no regression")
+        self.assertIn("P5BENCH_SIM_FAULT", printed)
+        settings = {m["case"]["arm"]: m["case"]["settings"] for m in report["measurements"]}
+        self.assertEqual(settings, {"a": {}, "b": {"P5BENCH_SIM_FAULT": "gpu:n0g3:0.9"}})
+        # The other way round it is faster.
+        _, comparison, _ = self.ab("P5BENCH_SIM_FAULT=gpu:n0g3:0.9", "", "--seed", "1", *FEW, exits=0, name="faster")
+        self.assertEqual(comparison["answer"], "no regression")
+
+    def test_an_arm_may_have_several_faults(self):
+        report, _, _ = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:0.5,gpu:n0g4:0.25", "--seed", "1", *FEW, exits=10)
+        largest = {m["case"]["arm"]: m["throughput"]["busbw_gb_per_s"] for m in report["measurements"]
+                   if (m["case"]["collective"], m["case"]["bytes"]) == ("all_reduce", 1 << 30)}
+        self.assertAlmostEqual(largest["a"] / largest["b"], 4, delta=0.1)
+
+    def test_wrong_data_of_an_arm_is_wrong_data(self):
+        report, comparison, _ = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:1:lies", "--seed", "1", *FEW, exits=11)
+        self.assertTrue(all((m["wrong_elements"] > 0) == (m["case"]["arm"] == "b") for m in report["measurements"]))
+        self.assertTrue(comparison["troubles"])
+
+    def test_an_arm_whose_cases_all_fail_ends_unfinished_with_the_others_figures(self):
+        done = self.run_it("ab", "--b", "P5BENCH_SIM_FAULT=gpu:n0g3:0", *SIM, *FEW, "--out", "out")
+        self.assertEqual(done.returncode, 12, done.stdout)
+        report = self.report()
+        self.assertEqual({(m["case"]["arm"], m["outcome"]) for m in report["measurements"]}, {("a", "measured"), ("b", "failed")})
+        self.assertIn("in launches 1, 2 of 7", report["measurements"][-1]["because"] + report["measurements"][0]["because"])
+
+    def test_the_last_line_before_the_folder_is_the_answer_when_quiet(self):
+        done = self.run_it("ab", "--b", "P5BENCH_SIM_FAULT=gpu:n0g3:0.9", *SIM, *FEW, "--seed", "1", "--quiet")
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), 2, lines)
+        self.assertTrue(lines[0].startswith("REGRESSION"), lines)
+
+    def test_the_same_seed_gives_the_same_figures(self):
+        def figures(name):
+            report, _, _ = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:0.9", "--seed", "3", *FEW, exits=10, name=name)
+            return [(m["case"], m["launches_us"]) for m in report["measurements"]]
+        self.assertEqual(figures("first"), figures("second"))
+
+
+class Launches(Folder):
+    def launches(self, count, *arguments, name="out"):
+        done = self.run_it(*SIM, "--launches", count, "--seed", "1", "--quiet", *FEW, *arguments, "--out", name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        folder = self.folder / name / "latest"
+        return read_report(folder / "report.json"), [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+
+    def test_each_launch_is_in_the_journal_and_their_medians_in_the_report(self):
+        report, journal = self.launches(7)
+        self.assertEqual(report["run"]["launches"], 7)
+        for m in report["measurements"]:
+            lines = [line for line in journal if line["case"] == m["case"]]
+            self.assertEqual([line["launch"] for line in lines], list(range(7)))
+            self.assertEqual(m["launches_us"], [line["throughput"]["median_us"] for line in lines])
+            self.assertEqual(m["throughput"]["median_us"], statistics.median(m["launches_us"]))
+            low, high = m["throughput"]["ci95_us"]
+            self.assertTrue(min(m["launches_us"]) <= low < m["throughput"]["median_us"] < high <= max(m["launches_us"]))
+            self.assertEqual(m["throughput"]["samples"], sum(line["throughput"]["samples"] for line in lines))
+
+    def test_launches_differ_by_the_size_that_the_model_states(self):
+        report, _ = self.launches(200, "--collectives", "all_reduce")
+        for m in report["measurements"]:
+            times = m["launches_us"]
+            # 0.3 % of launches, and next to nothing of the medians of samples; 200 launches tell it to a tenth.
+            self.assertAlmostEqual(statistics.stdev(times) / statistics.mean(times), 0.003, delta=0.0008)
+
+    def test_the_order_of_cases_differs_from_launch_to_launch(self):
+        _, journal = self.launches(3, "--sizes", "8,64,512,4KiB,32KiB,256KiB,2MiB,16MiB")
+        orders = [[(line["case"]["collective"], line["case"]["pattern"], line["case"]["bytes"]) for line in journal if line["launch"] == launch]
+                  for launch in range(3)]
+        self.assertEqual(len({tuple(order) for order in orders}), 3)
+        self.assertEqual(len({tuple(sorted(map(str, order))) for order in orders}), 1)
+
+    def test_pairs_have_their_median_over_launches(self):
+        report, journal = self.launches(3, "--collectives", "p2p")
+        m = next(m for m in report["measurements"] if m["case"]["pattern"] == "one_way")
+        lines = [line for line in journal if line["case"] == m["case"]]
+        for index, (source, destination, median) in enumerate(m["pairs"]):
+            of_launches = [line["pairs"][index] for line in lines]
+            self.assertEqual({tuple(pair[:2]) for pair in of_launches}, {(source, destination)})
+            self.assertAlmostEqual(median, statistics.median(pair[2] for pair in of_launches), places=6)
+
+    def test_one_launch_has_no_number(self):
+        report, journal = self.launches(1)
+        self.assertEqual({line["launch"] for line in journal}, {None})
+        self.assertEqual({len(m["launches_us"]) for m in report["measurements"]}, {1})
+
+    def test_verdicts_are_given_on_the_launches_together(self):
+        report, _ = self.launches(3, "--sizes", "4GiB")
+        self.assertEqual({m["verdict"]["grade"] for m in report["measurements"]}, {"ok"})
+
+
+if __name__ == "__main__":
+    main()

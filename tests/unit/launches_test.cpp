@@ -1,0 +1,326 @@
+// Launches: whose turn it is, what each may take, what they are together, and that a bad one costs only itself.
+#include "bench/launches.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "bench/backends/backends.hpp"
+#include "bench/error.hpp"
+#include "bench/plan.hpp"
+#include "bench/runner.hpp"
+#include "bench/worlds/worlds.hpp"
+
+namespace p5 {
+namespace {
+
+TEST(Turns, alternate_so_that_drift_hits_both_arms) {
+  EXPECT_EQ(turns_of(2, 3), (std::vector<Turn>{{0, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {1, 2}}));
+  EXPECT_EQ(turns_of(1, 3), (std::vector<Turn>{{0, 0}, {0, 1}, {0, 2}}));
+  // Of a drift that grows by one from turn to turn, an even number of launches gives both arms the same.
+  double drift[2] = {};
+  const std::vector<Turn> turns = turns_of(2, 8);
+  for (std::size_t i = 0; i < turns.size(); ++i) drift[turns[i].arm] += static_cast<double>(i);
+  EXPECT_DOUBLE_EQ(drift[0], drift[1]);
+}
+
+TEST(OrderOfCases, is_the_plans_first_and_another_in_each_launch) {
+  std::set<std::vector<std::size_t>> orders;
+  for (int launch = 0; launch < 5; ++launch) {
+    std::vector<std::size_t> order = order_of_cases(20, 7, launch);
+    EXPECT_EQ(order, order_of_cases(20, 7, launch));
+    orders.insert(order);
+    EXPECT_EQ(std::ranges::is_sorted(order), launch == 0);
+    std::ranges::sort(order);
+    EXPECT_EQ(order, order_of_cases(20, 7, 0)) << "each case once";
+  }
+  EXPECT_EQ(orders.size(), 5u);
+  EXPECT_NE(order_of_cases(20, 7, 1), order_of_cases(20, 8, 1));
+}
+
+TEST(ShareOfLaunch, leaves_the_others_their_start_and_their_part) {
+  EXPECT_DOUBLE_EQ(share_of_launch({100}, {0}, {1}, 0).count, 100);
+  // 9 more launches of 2 s to start: 82 s for ten times cases.
+  EXPECT_DOUBLE_EQ(share_of_launch({100}, {2}, {1}, 9).count, 8.2);
+  // Only 3 more fit beside this one's least: (10 - 1) / 3.
+  EXPECT_DOUBLE_EQ(share_of_launch({10}, {2}, {1}, 9).count, (10 - 3 * 2.0) / 4);
+  // None does: all for this one.
+  EXPECT_DOUBLE_EQ(share_of_launch({2}, {2}, {1}, 9).count, 2);
+  EXPECT_LE(share_of_launch({-1}, {2}, {1}, 9).count, 0);
+}
+
+Series series_of(std::vector<double> samples) {
+  Series series;
+  series.summary = summarize(samples);
+  series.samples = std::move(samples);
+  series.stopped_because = "interval within 1 %";
+  return series;
+}
+
+Measurement launch_of(int launch, std::vector<double> samples) {
+  Measurement m;
+  m.measured_case.collective = &find_collective("all_reduce");
+  m.launch = launch;
+  m.throughput = series_of(std::move(samples));
+  m.launches_s = {m.throughput->summary.median};
+  m.slowest_rank = launch % 2;
+  m.wall_s = 1;
+  return m;
+}
+
+Measurement failed_launch(int launch, const std::string& why) {
+  Measurement m = launch_of(launch, {1});
+  m.outcome = Outcome::failed;
+  m.because = why;
+  m.failed_in = Phase::sample;
+  m.failed_rank = 3;
+  m.throughput.reset();
+  m.launches_s.clear();
+  return m;
+}
+
+TEST(Combine, takes_the_median_of_the_launches_medians) {
+  // The samples of one launch are many and far off: they must not weigh more than those of any other.
+  std::vector<Measurement> launches{launch_of(0, {1, 1, 1}), launch_of(1, {2, 2, 2}),
+                                    launch_of(2, std::vector<double>(100, 9.0))};
+  const Measurement whole = combine(launches, 3);
+  EXPECT_EQ(whole.outcome, Outcome::measured);
+  EXPECT_EQ(whole.launch, std::nullopt);
+  EXPECT_EQ(whole.launches_s, (std::vector<double>{1, 2, 9}));
+  EXPECT_DOUBLE_EQ(whole.throughput->summary.median, 2);
+  EXPECT_EQ(whole.throughput->summary.samples, 106);
+  EXPECT_DOUBLE_EQ(whole.throughput->summary.min, 1);
+  EXPECT_DOUBLE_EQ(whole.throughput->summary.max, 9);
+  EXPECT_EQ(whole.throughput->stopped_because, "3 launches");
+  EXPECT_EQ(whole.slowest_rank, 0);
+  EXPECT_DOUBLE_EQ(whole.wall_s, 3);
+}
+
+TEST(Combine, has_an_interval_only_from_launches) {
+  std::vector<Measurement> launches;
+  for (int i = 0; i < 5; ++i) launches.push_back(launch_of(i, std::vector<double>(50, 1 + 0.01 * i)));
+  EXPECT_EQ(combine(launches, 7).throughput->summary.interval, std::nullopt) << "250 samples, but 5 launches";
+  for (int i = 5; i < 7; ++i) launches.push_back(launch_of(i, std::vector<double>(50, 1 + 0.01 * i)));
+  const std::optional<Interval> interval = combine(launches, 7).throughput->summary.interval;
+  ASSERT_TRUE(interval);
+  EXPECT_EQ(*interval, *median_interval({1, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06}));
+}
+
+TEST(Combine, of_one_planned_launch_is_that_launch) {
+  const Measurement one = combine({launch_of(0, {1, 2, 3, 4, 5, 6})}, 1);
+  EXPECT_EQ(one.throughput->stopped_because, "interval within 1 %");
+  EXPECT_TRUE(one.throughput->summary.interval);
+}
+
+TEST(Combine, fails_with_any_launch_and_keeps_what_the_others_measured) {
+  const Measurement whole = combine({launch_of(0, {1}), failed_launch(1, "it died"), launch_of(2, {3})}, 5);
+  EXPECT_EQ(whole.outcome, Outcome::failed);
+  EXPECT_EQ(whole.because, "in launch 2 of 5: it died");
+  EXPECT_EQ(whole.failed_in, Phase::sample);
+  EXPECT_EQ(whole.failed_rank, 3);
+  EXPECT_EQ(whole.launches_s, (std::vector<double>{1, 3}));
+  EXPECT_DOUBLE_EQ(whole.throughput->summary.median, 2);
+  EXPECT_EQ(combine({failed_launch(0, "x"), failed_launch(3, "y")}, 5).because, "in launches 1, 4 of 5: x");
+}
+
+TEST(Combine, adds_wrong_elements_and_passes_over_what_was_skipped) {
+  Measurement skipped = failed_launch(0, "budget"), wrong = launch_of(1, {2});
+  skipped.outcome = Outcome::skipped;
+  wrong.wrong_elements = 4;
+  wrong.first_wrong = WrongElement{.rank = 2, .wanted = "1", .got = "2"};
+  const Measurement whole = combine({skipped, wrong, wrong}, 3);
+  EXPECT_EQ(whole.outcome, Outcome::measured);
+  EXPECT_EQ(whole.wrong_elements, 8u);
+  EXPECT_EQ(whole.first_wrong->rank, 2);
+  EXPECT_EQ(whole.because, "");
+  EXPECT_EQ(combine({skipped, skipped}, 2).outcome, Outcome::skipped);
+}
+
+TEST(Combine, gives_pairs_their_median_over_launches) {
+  std::vector<Measurement> launches;
+  for (int i = 0; i < 3; ++i) {
+    launches.push_back(launch_of(i, {1.0 + i}));
+    launches.back().measured_case.collective = &find_collective("p2p");
+    launches.back().pairs = {{0, 1, {1.0 + i}}, {1, 0, {5.0 - i}}};
+    launches.back().slowest_group = i == 0 ? Group{0, 1} : Group{1, 0};
+  }
+  const Measurement whole = combine(launches, 3);
+  ASSERT_EQ(whole.pairs.size(), 2u);
+  EXPECT_DOUBLE_EQ(whole.pairs[0].median.count, 2);
+  EXPECT_DOUBLE_EQ(whole.pairs[1].median.count, 4);
+  EXPECT_EQ(whole.slowest_group, (Group{1, 0}));
+}
+
+// ---- run_launches, on a machine that does as it is told
+
+// The simulator, with ranks that come together and may fail to, and cases that may fail.
+class Troubled final : public Backend {
+ public:
+  explicit Troubled(std::unique_ptr<Backend> model) : model_(std::move(model)) {}
+  std::set<int> not_starting, failing;  // launches, from 0
+  int launch = 0, opened = 0;
+
+  std::unique_ptr<Session> open(const Case& c) override {
+    ++opened;
+    if (failing.contains(launch) && c.bytes == Bytes{64}) throw CaseError("told to fail", 1);
+    return model_->open(c);
+  }
+  Bytes memory_per_rank(const Case& c) const override { return model_->memory_per_rank(c); }
+  CostModel cost() const override { return model_->cost(); }
+  bool recovers() const override { return true; }
+  bool relaunches() const override { return true; }
+  bool joined() const override { return joined_; }
+  void join(const std::string&) override {
+    if (not_starting.contains(launch)) throw CaseError("no library", 0);
+    joined_ = true;
+  }
+  void abandon() override {
+    model_->abandon();
+    joined_ = false;
+    ++launch;
+  }
+  Variables context() const override { return {{"nccl", "NCCL 1.2"}}; }
+
+ private:
+  std::unique_ptr<Backend> model_;
+  bool joined_ = false;
+};
+
+class Watching final : public Observer {
+ public:
+  void case_started(const Case&, const Standing& standing) override { standings.push_back(standing); }
+  void case_finished(const Measurement& m) override { finished.push_back(m); }
+  void launch_started(const Arm& arm, const std::vector<Backend::Variables>&) override { started += arm.name; }
+  void launch_failed(const Arm& arm, const std::string& why) override { problems.push_back(arm.name + ": " + why); }
+  void remark(const std::string& text) override { remarks.push_back(text); }
+  std::vector<Standing> standings;
+  std::vector<Measurement> finished;
+  std::string started;
+  std::vector<std::string> problems, remarks;
+};
+
+struct Job {
+  SimMachine machine{
+      .gpus = 2, .link = {100}, .nic = {50}, .link_latency = {1e-6}, .nic_latency = {1e-5}, .faults = {}};
+  std::unique_ptr<Backend> model = make_sim_backend(machine);
+  Troubled a{model->arm({})}, b{model->arm({})};
+  RunnerOptions options{};
+  Watching watching{};
+  std::vector<Case> cases{};
+
+  Job() {
+    options.launches = 3;
+    Options what;
+    what.collectives = {"all_reduce"};
+    what.sizes = {{8}, {64}, {1024}};
+    cases = make_plan(what, {.node_of_rank = {0, 0}, .memory_of_node = {}}, *model, "sim").cases;
+  }
+  void run() {
+    const auto world = make_solo_world(2);
+    run_launches(*world, {{.name = "a", .backend = &a}, {.name = "b", .backend = &b}}, cases, options, watching);
+  }
+  int count(const std::string& arm, Outcome outcome) const {
+    return static_cast<int>(std::ranges::count_if(
+        watching.finished, [&](const Measurement& m) { return m.measured_case.arm == arm && m.outcome == outcome; }));
+  }
+};
+
+TEST(RunLaunches, measures_each_case_in_each_launch_of_each_arm) {
+  Job job;
+  job.run();
+  EXPECT_EQ(job.watching.started, "abbaab");
+  std::set<std::tuple<std::string, int, std::uint64_t>> seen;
+  for (const Measurement& m : job.watching.finished)
+    seen.emplace(m.measured_case.arm, m.launch.value(), m.measured_case.bytes.count);
+  EXPECT_EQ(seen.size(), 18u);
+  EXPECT_EQ(job.watching.finished.size(), 18u);
+  std::set<std::size_t> numbers;
+  for (const Standing& each : job.watching.standings) numbers.insert(each.number);
+  EXPECT_EQ(numbers.size(), 6u) << "of three cases in two arms";
+  EXPECT_EQ(job.watching.standings.back().index, 17);
+}
+
+TEST(RunLaunches, launches_of_the_model_differ_and_arms_are_not_alike) {
+  Job job;
+  job.run();
+  std::set<double> medians;
+  for (const Measurement& m : job.watching.finished)
+    if (m.measured_case.bytes == Bytes{8}) medians.insert(m.throughput->summary.median);
+  EXPECT_EQ(medians.size(), 6u);
+}
+
+TEST(RunLaunches, a_case_that_fails_in_one_launch_costs_that_alone) {
+  Job job;
+  job.b.failing = {1};
+  job.run();
+  EXPECT_EQ(job.count("a", Outcome::measured), 9);
+  EXPECT_EQ(job.count("b", Outcome::measured), 8);
+  EXPECT_EQ(job.count("b", Outcome::failed), 1);
+}
+
+TEST(RunLaunches, a_case_that_always_fails_is_not_tried_for_ever) {
+  Job job;
+  job.options.launches = 6;
+  job.b.failing = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  job.run();
+  EXPECT_EQ(job.count("b", Outcome::failed), 2);
+  EXPECT_EQ(job.count("b", Outcome::skipped), 4);
+  EXPECT_EQ(job.count("b", Outcome::measured), 12);
+}
+
+TEST(RunLaunches, an_arm_that_does_not_start_is_given_up_and_the_others_figures_are_kept) {
+  Job job;
+  job.b.not_starting = {0, 1, 2, 3, 4, 5};
+  job.run();
+  EXPECT_EQ(job.count("a", Outcome::measured), 3) << "one launch: there is nothing to compare more with";
+  EXPECT_EQ(job.count("b", Outcome::failed), 3);
+  EXPECT_EQ(job.b.opened, 0);
+  EXPECT_EQ(job.watching.problems, (std::vector<std::string>{"b: it did not start: rank 0: no library"}));
+  const auto found = std::ranges::find(job.watching.finished, Outcome::failed, &Measurement::outcome);
+  EXPECT_EQ(found->failed_in, Phase::open);
+  EXPECT_EQ(found->failed_rank, 0);
+}
+
+TEST(RunLaunches, the_first_arm_may_be_the_one_that_does_not_start) {
+  Job job;
+  job.a.not_starting = {0, 1, 2, 3, 4, 5};
+  job.run();
+  EXPECT_EQ(job.count("a", Outcome::failed), 3);
+  EXPECT_EQ(job.count("b", Outcome::measured), 3);
+}
+
+TEST(RunLaunches, one_launch_that_does_not_start_costs_that_launch) {
+  Job job;
+  job.b.not_starting = {1};
+  job.run();
+  EXPECT_EQ(job.count("a", Outcome::measured), 9);
+  EXPECT_EQ(job.count("b", Outcome::failed), 3);
+  EXPECT_EQ(job.count("b", Outcome::measured), 6);
+}
+
+TEST(RunLaunches, what_the_leader_objects_to_is_not_measured) {
+  Job job;
+  job.options.objection = [](const Arm& arm, const std::vector<Backend::Variables>& of_ranks) {
+    EXPECT_EQ(of_ranks.at(0).at("nccl"), "NCCL 1.2");
+    return std::string(arm.name == "a" ? "mixed libraries" : "");
+  };
+  job.run();
+  EXPECT_EQ(job.count("a", Outcome::failed), 3);
+  EXPECT_EQ(job.a.opened, 0);
+  EXPECT_EQ(job.watching.problems.at(0), "a: it did not start: mixed libraries");
+}
+
+TEST(RunLaunches, without_budget_the_arms_still_have_the_same_number_of_launches) {
+  Job job;
+  job.options.launches = 1000;
+  job.options.budget = {0.05};
+  job.run();
+  EXPECT_GE(job.count("a", Outcome::measured), 3);
+  EXPECT_EQ(job.watching.finished.size() % 6, 0u);
+  ASSERT_EQ(job.watching.remarks.size(), 1u);
+  EXPECT_NE(job.watching.remarks[0].find("of 1000 launches an arm fit the budget"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace p5

@@ -1,0 +1,205 @@
+"""Launches and arms with real workers on the fakes: fresh processes in each launch, what the operator set in every arm,
+what an arm named in that arm alone, and that a worker or a whole arm that fails costs no other's figures."""
+
+import collections
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+from workers import BUILD, FAKES, skip_unless_built
+
+SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "report.schema.json"
+PATIENCE_S = 120
+# Times of a millisecond agree soon, where those of the fakes alone vary with whatever else this machine does.
+STEADY = "slow:rank=1:us=1000"
+
+
+class Launches(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="p5bench-launches-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.mark = f"P5BENCH_TEST_MARK={uuid.uuid4().hex}"
+
+    def start(self, *arguments, sizes="64,1KiB", **variables):
+        clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
+        name, _, value = self.mark.partition("=")
+        clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE": STEADY, name: value}
+        process = subprocess.Popen(
+            ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), *arguments, "--backend", "nccl", "--sizes", sizes,
+             "--collectives", "all_reduce", "--timeout", "5s", "--seed", "4", "--out", str(self.folder / "out")],
+            env=clean | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(self.end_what_is_left, process)
+        return process
+
+    def end_what_is_left(self, process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+        for pid in self.workers():
+            os.kill(pid, signal.SIGKILL)
+
+    def run_it(self, *arguments, **how):
+        process = self.start(*arguments, **how)
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(self.workers(), [], "workers are left")
+        return process.returncode, output
+
+    def workers(self):
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if (entry / "comm").read_text().startswith("p5bench-worker-") and self.mark.encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return sorted(found)
+
+    def report(self):
+        report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
+        try:
+            import jsonschema
+        except ImportError:
+            return report
+        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(report)
+        return report
+
+    def journal(self):
+        try:
+            return [json.loads(line) for line in (self.folder / "out" / "latest" / "measurements.jsonl").read_text().splitlines()]
+        except OSError:
+            return []
+
+    def wait_for_lines(self, process, count):
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end and process.poll() is None and len(self.journal()) < count:
+            time.sleep(0.005)
+        self.assertGreaterEqual(len(self.journal()), count)
+
+    def arms(self):
+        return {arm["name"]: arm for arm in self.report()["arms"]}
+
+
+class Replicated(Launches):
+    def test_each_case_is_measured_in_each_launch(self):
+        code, output = self.run_it("--launches", "3", "--tune=off")
+        self.assertEqual(code, 0, output)
+        report, journal = self.report(), self.journal()
+        self.assertEqual(report["run"]["launches"], 3)
+        self.assertEqual(len(report["measurements"]), 2)
+        for m in report["measurements"]:
+            lines = [line for line in journal if line["case"] == m["case"]]
+            self.assertEqual([line["launch"] for line in lines], [0, 1, 2])
+            self.assertEqual(m["launches_us"], [line["throughput"]["median_us"] for line in lines])
+            self.assertEqual(m["latency_launches_us"], [line["latency"]["median_us"] for line in lines])
+            self.assertEqual(m["throughput"]["median_us"], sorted(m["launches_us"])[1])
+            self.assertEqual(m["throughput"]["samples"], sum(len(line["throughput"]["samples_us"]) for line in lines))
+            self.assertIsNone(m["throughput"]["ci95_us"], "three launches give no interval")
+
+    def test_a_worker_that_dies_in_the_second_launch_costs_one_case_of_it(self):
+        process = self.start("--launches", "3", "--tune=off", sizes="64,1KiB,4KiB")
+        self.wait_for_lines(process, 4)
+        os.kill(self.workers()[-1], signal.SIGKILL)
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, 12, output)
+        journal, report = self.journal(), self.report()
+        self.assertEqual(report["status"], "complete")
+        failed = [line for line in journal if line["outcome"] == "failed"]
+        self.assertEqual(len(failed), 1, [line["because"] for line in failed])
+        self.assertIn("signal 9", failed[0]["because"])
+        self.assertEqual(len(journal), 9)
+        whole = [m for m in report["measurements"] if m["outcome"] == "failed"]
+        self.assertEqual(len(whole), 1)
+        self.assertRegex(whole[0]["because"], rf"^in launch {failed[0]['launch'] + 1} of 3: rank \d in .*signal 9")
+        self.assertEqual(sorted(len(m["launches_us"]) for m in report["measurements"]), [2, 3, 3])
+
+    def test_a_signal_leaves_what_the_launches_before_measured(self):
+        process = self.start("--launches", "50", "--tune=off")
+        self.wait_for_lines(process, 3)
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        report = self.report()
+        self.assertEqual((report["status"], report["exit_code"]), ("partial", 12), output)
+        self.assertEqual(len(report["measurements"]), 2)
+        for m in report["measurements"]:
+            self.assertGreaterEqual(len(m["launches_us"]), 1)
+        self.assertGreaterEqual(sum(len(m["launches_us"]) for m in report["measurements"]), 3)
+
+
+class Arms(Launches):
+    def ab(self, a, b, *arguments, **how):
+        return self.run_it("ab", "--a", a, "--b", b, *arguments, **how)
+
+    def test_arms_take_turns_in_fresh_processes_and_are_told_apart(self):
+        code, output = self.ab("", "NCCL_MAX_CTAS=8", "--launches", "2", sizes="64")
+        self.assertIn(code, (0, 10, 14), output)
+        turns = [(line["case"]["arm"], line["launch"]) for line in self.journal()]
+        self.assertEqual(list(collections.Counter(turns)), [("a", 0), ("b", 0), ("b", 1), ("a", 1)])
+        self.assertEqual([m["case"]["settings"] for m in self.report()["measurements"] if m["case"]["arm"] == "b"],
+                         [{"NCCL_MAX_CTAS": "8"}])
+
+    def test_a_slower_arm_is_a_regression_beyond_all_noise(self):
+        code, output = self.ab(f"P5BENCH_FAKE={STEADY}", "P5BENCH_FAKE=slow:rank=1:us=4000", "--launches", "5", sizes="64")
+        self.assertEqual(code, 10, output)
+        comparison = json.loads((self.folder / "out" / "latest" / "comparison.json").read_text())
+        self.assertEqual(comparison["answer"], "regression")
+        row = next(row for row in comparison["bands"] if row["quantity"] == "throughput")
+        self.assertEqual((row["base_launches"], row["new_launches"]), (5, 5))
+        self.assertGreater(row["time"]["ratio"], 1.5)
+        self.assertIn({"kind": "environment", "name": "P5BENCH_FAKE", "base": STEADY, "new": "slow:rank=1:us=4000"}, comparison["differences"])
+
+    def test_what_the_operator_set_reaches_both_arms_unless_one_names_it(self):
+        code, output = self.ab("", "NCCL_PROTO=,NCCL_ALGO=ring,tree", "--launches", "1", sizes="64", NCCL_NVLS_ENABLE="0", NCCL_PROTO="LL")
+        self.assertIn(code, (0, 10, 14), output)
+        a, b = (self.arms()[name]["context"] for name in "ab")
+        self.assertEqual((a["env.NCCL_NVLS_ENABLE"], b["env.NCCL_NVLS_ENABLE"]), ("0", "0"))
+        self.assertEqual((a.get("env.NCCL_PROTO"), b.get("env.NCCL_PROTO")), ("LL", None))
+        self.assertEqual((a.get("env.NCCL_ALGO"), b.get("env.NCCL_ALGO")), (None, "ring,tree"))
+
+    def test_two_libraries_side_by_side(self):
+        other = self.folder / "other"
+        other.mkdir()
+        shutil.copy(FAKES / "libnccl.so.2", other)
+        code, output = self.ab("", f"LD_LIBRARY_PATH={other},P5BENCH_FAKE_NCCL_VERSION=21903", "--launches", "1", sizes="64")
+        self.assertIn(code, (0, 10, 14), output)
+        a, b = (self.arms()[name]["context"] for name in "ab")
+        self.assertEqual(pathlib.Path(b["nccl.path"]).resolve(), (other / "libnccl.so.2").resolve())
+        self.assertNotEqual(a["nccl.path"], b["nccl.path"])
+        self.assertEqual(b["nccl"], "NCCL 2.19.3")
+        self.assertNotEqual(a["nccl"], b["nccl"])
+        self.assertIn(str(other), b["libraries"])
+        self.assertIn("libcudart", b["libraries"], "what the operator's path holds is still found")
+        self.assertIn("NCCL 2.19.3", output)
+        comparison = json.loads((self.folder / "out" / "latest" / "comparison.json").read_text())
+        self.assertIn("NCCL 2.19.3", {each["new"] for each in comparison["differences"] if each["kind"] == "software"})
+
+    def test_an_arm_that_does_not_start_fails_and_the_others_figures_stay(self):
+        broken = self.folder / "broken"
+        broken.mkdir()
+        (broken / "libnccl.so.2").write_text("no library")
+        code, output = self.ab("", f"LD_LIBRARY_PATH={broken}", sizes="64")
+        self.assertEqual(code, 12, output)
+        for m in self.report()["measurements"]:
+            failed = m["case"]["arm"] == "b"
+            self.assertEqual(m["outcome"], "failed" if failed else "measured")
+            self.assertEqual(len(m["launches_us"]), 0 if failed else 1)
+        self.assertRegex(self.arms()["b"]["problem"], "^it did not start: rank [01]: ")
+        self.assertIn("arm b: it did not start", output)
+
+    def test_a_folder_that_is_not_there_is_refused(self):
+        code, output = self.ab("", f"LD_LIBRARY_PATH={self.folder}/nothing")
+        self.assertEqual(code, 2, output)
+        self.assertRegex(output, r"--b: LD_LIBRARY_PATH: there is no folder '.*/nothing'")
+        self.assertFalse((self.folder / "out").exists())
+
+
+if __name__ == "__main__":
+    skip_unless_built()
+    unittest.main(verbosity=2)
