@@ -20,7 +20,7 @@ namespace p5 {
 namespace {
 
 const std::vector<std::string> list_kinds{"collectives", "platforms", "knobs", "backends", "formats", "findings"};
-const std::vector<std::string> format_kinds{"json", "html", "console"};
+const std::vector<std::string> format_kinds{"json", "html", "console", "markdown", "junit", "gbench"};
 
 // An option whose text is turned into a value by `take`, which throws UsageError. CLI11 would wrap the error in its own
 // words; keeping the text and taking it after the parse leaves ours as they are.
@@ -242,8 +242,16 @@ void add_output(CLI::App& app, Texts& texts, Options& o) {
            })
       ->group(group);
   texts
-      .add(app, "--format", "what to write: a list of json,html,console; default all", "LIST",
+      .add(app, "--baseline", "a baseline, or a folder of runs, that run and report compare theirs with", "FILE|DIR",
            [&](const std::string& t) {
+             if (t.empty()) throw UsageError("it is empty");
+             o.baseline = t;
+           })
+      ->group(group);
+  texts
+      .add(app, "--format", "what to write: a list (see `list formats`); default json,html,console", "LIST",
+           [&](const std::string& t) {
+             o.formats_given = true;
              o.formats =
                  list_of<std::string>(t, [](const std::string& part) { return one_of("format", part, format_kinds); });
            })
@@ -259,15 +267,42 @@ void add_compare(CLI::App& app, Texts& texts, Options& o, std::vector<std::strin
   texts.add(*compare, "--base-arm", "the arm of BASE, in reports that hold several; default default", "NAME",
             [&](const std::string& t) { o.base_arm = t; });
   texts.add(*compare, "--new-arm", "the arm of NEW", "NAME", [&](const std::string& t) { o.new_arm = t; });
+  texts.add(*compare, "--history", "a folder of runs: how they went, and the newest against those before", "DIR",
+            [&](const std::string& t) { o.history = t; });
   compare->add_flag("--across-hardware", o.across_hardware, "compare although the hardware is not the same");
   compare->fallthrough();
 }
 
+void add_baseline(CLI::App& app, Options& o) {
+  CLI::App* baseline =
+      app.add_subcommand("baseline", "build a baseline from the reports of healthy runs of one machine");
+  baseline->add_option("REPORTS", o.baseline_files, "report.json files or folders of runs")->required()->type_name("");
+  baseline->fallthrough();
+}
+
+void add_import(CLI::App& app, Texts& texts, Options& o) {
+  CLI::App* import = app.add_subcommand("import", "turn what another benchmark printed into a report");
+  texts
+      .add(*import, "WHAT", "nccl-tests: its table (versions 2.0 to 2.20) or its JSON (-J)", "",
+           [&](const std::string& t) { o.import_what = one_of("benchmark", t, {"nccl-tests"}); })
+      ->required();
+  import->add_option("LOG", o.import_file, "the file")->required()->type_name("");
+  texts.add(*import, "--collective", "what was measured, where the file does not name the program", "NAME",
+            [&](const std::string& t) { o.import_collective = find_collective(t).name; });
+  import->fallthrough();
+}
+
 // "BASE NEW", or the two lists.
 void take_sides(Options& o, const std::vector<std::string>& sides) {
+  if (!o.history.empty()) {
+    if (sides.empty() && o.base_files.empty() && o.new_files.empty()) return;
+    throw UsageError("--history finds both sides itself; leave the others out");
+  }
   if (sides.empty() && !o.base_files.empty() && !o.new_files.empty()) return;
   if (sides.size() != 2 || !o.base_files.empty() || !o.new_files.empty())
-    throw UsageError("compare needs two sides: compare BASE NEW, or compare --base FILE... --new FILE...");
+    throw UsageError(
+        "compare needs two sides: compare BASE NEW, or compare --base FILE... --new FILE..., or compare "
+        "--history DIR");
   o.base_files = {sides[0]};
   o.new_files = {sides[1]};
 }
@@ -297,6 +332,9 @@ void check_launches(const Options& o) {
 
 void check_together(const Options& o) {
   const bool sim = o.backend == "sim";
+  for (const std::string& format : o.formats)
+    if ((format == "markdown" || format == "junit") && o.command != "ab" && o.baseline.empty())
+      throw UsageError(fmt::format("--format {} is for comparisons, not for a run", format));
   if (o.command == "ab") check_ab(o);
   check_launches(o);
   if (o.command == "tune" && (sim || o.backend == "mpi"))
@@ -425,6 +463,8 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   report->fallthrough();
   std::vector<std::string> sides;
   add_compare(app, texts, o, sides);
+  add_baseline(app, o);
+  add_import(app, texts, o);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);
@@ -443,6 +483,8 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   take_defaults(defaults_of(o.command), o);
   texts.take_all();
   if (measures(o.command)) check_together(o);
+  if (!o.baseline.empty() && o.command != "run" && o.command != "report")
+    throw UsageError(fmt::format("--baseline is for run and report, not for {}", o.command));
   if (o.command == "compare") take_sides(o, sides);
   return parsed;
 }

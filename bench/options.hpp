@@ -13,7 +13,7 @@
 namespace p5 {
 
 struct Options {
-  std::string command = "run";  // run, tune, ab, plan, list, report, compare
+  std::string command = "run";  // run, tune, ab, plan, list, report, compare, baseline, import
 
   // The measuring commands
   std::string backend = "auto";
@@ -38,6 +38,7 @@ struct Options {
   std::string cluster;  // "" : the scheduler's, else platform and node count
   std::string out = "p5bench-out";
   std::vector<std::string> formats{"json", "html", "console"};
+  bool formats_given = false;
   std::optional<std::uint64_t> seed;
   bool quiet = false;
   bool environment_of_rank0 = true;  // --env rank0: workers get rank 0's NCCL variables; local: each its own
@@ -58,6 +59,12 @@ struct Options {
   std::vector<std::string> base_files, new_files;
   std::string base_arm = "default", new_arm = "default";
   bool across_hardware = false;
+  std::string history;  // instead of both: the newest run of this folder against those before
+
+  std::vector<std::string> baseline_files;  // baseline: what it is built from
+  std::string baseline;                     // run, report: what it is compared with; "": nothing
+
+  std::string import_what, import_file, import_collective;
 };
 
 // What the options are when the command line does not say. ab: sizes by factor 4 in the two collectives that show a

@@ -123,6 +123,16 @@ struct Trouble {
   std::string what;
 };
 
+// The runs of a history, in the order of time, each against the median of all of them in every row.
+struct Trend {
+  struct Point {
+    std::string source, started, software;      // software: p5bench and library
+    std::vector<std::optional<double>> ratios;  // above 1 is slower; null: the run lacks the row
+  };
+  std::vector<std::string> rows;
+  std::vector<Point> points;
+};
+
 struct Comparison {
   std::string version, made;  // of p5bench; UTC
   std::string base_name, new_name;
@@ -139,12 +149,16 @@ struct Comparison {
   std::vector<Trouble> troubles;
   std::vector<std::string> only_in_base, only_in_new;  // cases, described
   std::vector<std::string> remarks;
+  std::optional<Trend> trend;  // where a history was compared
 };
 
 inline constexpr std::string_view comparison_schema_name = "p5bench.compare/1";
 
 // Throws UsageError when nothing can be compared, or when the hardware differs and that was not asked for.
 Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions& options = {});
+
+// Of at least one run.
+Trend trend_of(std::span<const Run> runs);
 
 nlohmann::json to_json(const Comparison& comparison);
 

@@ -64,6 +64,24 @@ std::string differences_table(const Comparison& c) {
   return text;
 }
 
+std::string trend_table(const Comparison& c) {
+  if (!c.trend) return "";
+  std::string text = "History, each run against the median of all:\n";
+  for (std::size_t row = 0; row < c.trend->rows.size(); ++row)
+    text += fmt::format("  [{}] {}\n", row + 1, c.trend->rows[row]);
+  text += fmt::format("{:<21}", "started");
+  for (std::size_t row = 0; row < c.trend->rows.size(); ++row)
+    text += fmt::format(" {:>9}", fmt::format("[{}]", row + 1));
+  text += "  software, run\n";
+  for (const Trend::Point& point : c.trend->points) {
+    text += fmt::format("{:<21}", point.started.empty() ? "(not known)" : point.started);
+    for (const std::optional<double>& ratio : point.ratios)
+      text += fmt::format(" {:>9}", ratio ? change(*ratio) : "N/A");
+    text += fmt::format("  {}, {}\n", point.software, point.source);
+  }
+  return text + "\n";
+}
+
 std::string not_compared(const std::vector<std::string>& cases, const std::string& side) {
   if (cases.empty()) return "";
   return fmt::format("Only in {}: {} {} ({}{})\n", side, cases.size(), cases.size() == 1 ? "case" : "cases",

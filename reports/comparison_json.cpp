@@ -71,6 +71,19 @@ json trouble_json(const Trouble& trouble) {
   return {{"case", to_json(trouble.measured_case)}, {"wrong_data", trouble.wrong_data}, {"what", trouble.what}};
 }
 
+json trend_json(const Trend& trend) {
+  json points = json::array();
+  for (const Trend::Point& point : trend.points) {
+    json ratios = json::array();
+    for (const std::optional<double>& ratio : point.ratios) ratios.push_back(ratio ? number(*ratio) : json(nullptr));
+    points.push_back({{"source", point.source},
+                      {"started", text_or_null(point.started)},
+                      {"software", point.software},
+                      {"ratios", ratios}});
+  }
+  return {{"rows", trend.rows}, {"points", points}};
+}
+
 }  // namespace
 
 json to_json(const Comparison& c) {
@@ -91,7 +104,8 @@ json to_json(const Comparison& c) {
           {"troubles", list(c.troubles, trouble_json)},
           {"only_in_base", c.only_in_base},
           {"only_in_new", c.only_in_new},
-          {"remarks", c.remarks}};
+          {"remarks", c.remarks},
+          {"trend", c.trend ? trend_json(*c.trend) : json(nullptr)}};
 }
 
 }  // namespace p5::reports

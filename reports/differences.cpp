@@ -37,9 +37,19 @@ std::string count(const std::vector<topo::Host>& hosts, const std::function<std:
 std::string gpus_of(const topo::Host& host) {
   if (host.gpu_devices.empty()) return host.gpus ? fmt::format("{} GPUs", host.gpus) : "";
   std::map<std::string, int> numbers;
-  for (const topo::Gpu& gpu : host.gpu_devices) ++numbers[fmt::format("{} ({} NVLinks)", gpu.name, gpu.links)];
+  for (const topo::Gpu& gpu : host.gpu_devices) ++numbers[gpu.name];
   std::vector<std::string> parts;
   for (const auto& [name, number] : numbers) parts.push_back(fmt::format("{} x {}", number, name));
+  return join(parts, " + ");
+}
+
+// Of its GPUs; "" where nobody asked.
+std::string links_of(const topo::Host& host) {
+  std::map<int, int> numbers;
+  for (const topo::Gpu& gpu : host.gpu_devices) ++numbers[gpu.links];
+  if (numbers.empty() || numbers.contains(0)) return "";
+  std::vector<std::string> parts;
+  for (const auto& [links, number] : numbers) parts.push_back(fmt::format("{} x {}", number, links));
   return join(parts, " + ");
 }
 
@@ -67,6 +77,7 @@ Facts hardware_of(const Side& side) {
     add(facts, "instance type", count(hosts, [](const topo::Host& host) { return host.instance_type; }));
     add(facts, "processor", count(hosts, [](const topo::Host& host) { return host.cpu_model; }));
     add(facts, "GPUs", count(hosts, gpus_of));
+    add(facts, "NVLinks", count(hosts, links_of));
     add(facts, "NICs", count(hosts, nics_of));
     if (report.run.nodes > 0) add(facts, "nodes", fmt::format("{}", report.run.nodes));
     if (report.run.ranks > 0) add(facts, "ranks", fmt::format("{}", report.run.ranks));

@@ -1,5 +1,5 @@
-// The HTML report: one file that opens anywhere. The page draws itself from the report's JSON, which stands inside it,
-// so this file only puts page, style, script and data together.
+// The HTML pages, of a report and of a comparison: one file each that opens anywhere. A page draws itself from the JSON
+// that stands inside it, so this file only puts page, style, script and data together.
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -12,14 +12,12 @@ namespace p5::reports {
 
 namespace {
 
-constexpr std::string_view part_prefix = "page.";
-
-// The texts of all parts of the page with this ending, one after the other.
-std::string parts(std::string_view ending) {
+// The texts of all parts of the page with this ending, one after the other, those that all pages share first.
+std::string parts(std::string_view page, std::string_view ending) {
   std::string text;
-  for (const embedded::File& file : embedded::report_files()) {
-    if (file.name.starts_with(part_prefix) && file.name.ends_with(ending)) text.append(file.text).append("\n");
-  }
+  for (const std::string_view prefix : {std::string_view("shared."), page})
+    for (const embedded::File& file : embedded::report_files())
+      if (file.name.starts_with(prefix) && file.name.ends_with(ending)) text.append(file.text).append("\n");
   return text;
 }
 
@@ -38,28 +36,32 @@ std::string embeddable(const nlohmann::json& data) {
   return text;
 }
 
-std::string content_of(std::string_view slot, const Report& report) {
-  if (slot == "style") return parts(".css");
-  if (slot == "script") return parts(".js");
-  if (slot == "data") return embeddable(to_json(report));
-  throw std::logic_error("page.html has an unknown slot '" + std::string(slot) + "'");
-}
-
-}  // namespace
-
-std::string render_html(const Report& report) {
-  const std::string page = parts(".html");
+// The page whose parts begin with `name`.
+std::string render(std::string_view name, const nlohmann::json& data) {
+  const auto content_of = [&](std::string_view slot) {
+    if (slot == "style") return parts(name, ".css");
+    if (slot == "script") return parts(name, ".js");
+    if (slot == "data") return embeddable(data);
+    throw std::logic_error("a page has an unknown slot '" + std::string(slot) + "'");
+  };
+  const std::string page = parts(name, ".html");
   std::string text;
   std::size_t done = 0;
   // Only the page itself is searched for slots: what is put in may contain anything.
   for (std::size_t open; (open = page.find("{{", done)) != std::string::npos;) {
     const std::size_t close = page.find("}}", open);
-    if (close == std::string::npos) throw std::logic_error("page.html has a slot without an end");
+    if (close == std::string::npos) throw std::logic_error("a page has a slot without an end");
     text.append(page, done, open - done);
-    text += content_of(std::string_view(page).substr(open + 2, close - open - 2), report);
+    text += content_of(std::string_view(page).substr(open + 2, close - open - 2));
     done = close + 2;
   }
   return text.append(page, done);
 }
+
+}  // namespace
+
+std::string render_html(const Report& report) { return render("page.", to_json(report)); }
+
+std::string render_html(const Comparison& comparison) { return render("comparison.", to_json(comparison)); }
 
 }  // namespace p5::reports

@@ -24,12 +24,6 @@ LaunchSets launch_sets(const Pair& pair) {
   return sets;
 }
 
-std::string key_of(const Case& c, bool across_hardware) {
-  const std::string what = fmt::format("{}|{}|{}|{}|{}|{}", label_of(c), c.bytes.count, name_of(c.type),
-                                       c.op ? name_of(*c.op) : "", c.root.value_or(-1), c.pattern);
-  return across_hardware ? what : fmt::format("{}|{}|{}|{}", what, c.backend, c.ranks, c.nodes);
-}
-
 // The pairs that the most common sets of launches measured: only they can be drawn together.
 std::vector<std::size_t> alike(const std::vector<Pair>& pairs, const std::vector<std::size_t>& all) {
   std::map<LaunchSets, std::vector<std::size_t>> groups;
@@ -55,13 +49,19 @@ std::string label_of(const Case& c) {
   return label;
 }
 
+std::string identity_of(const Case& c, bool across_hardware) {
+  const std::string what = fmt::format("{}|{}|{}|{}|{}|{}", label_of(c), c.bytes.count, name_of(c.type),
+                                       c.op ? name_of(*c.op) : "", c.root.value_or(-1), c.pattern);
+  return across_hardware ? what : fmt::format("{}|{}|{}|{}", what, c.backend, c.ranks, c.nodes);
+}
+
 Matched match(const Side& base, const Side& fresh, bool across_hardware) {
   std::unordered_map<std::string, const Observation*> of_base;
-  for (const Observation& each : base.observations) of_base[key_of(each.measured_case, across_hardware)] = &each;
+  for (const Observation& each : base.observations) of_base[identity_of(each.measured_case, across_hardware)] = &each;
   Matched matched;
   std::set<const Observation*> found;
   for (const Observation& each : fresh.observations) {
-    const auto place = of_base.find(key_of(each.measured_case, across_hardware));
+    const auto place = of_base.find(identity_of(each.measured_case, across_hardware));
     if (place == of_base.end()) {
       matched.only_in_new.push_back(describe(each.measured_case));
     } else {

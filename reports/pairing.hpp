@@ -35,7 +35,9 @@ struct Matched {
 // Operations and types move the same bytes, so they share a row; what moves them another way has its own.
 std::string label_of(const Case& c);
 
-// Across hardware a case is the same whatever the backend and the number of ranks.
+// What tells a case from others. Across hardware it is the same whatever the backend and the number of ranks.
+std::string identity_of(const Case& c, bool across_hardware = false);
+
 Matched match(const Side& base, const Side& fresh, bool across_hardware);
 // By size.
 std::vector<Pair> pairs_of(const Matched& matched);

@@ -91,8 +91,8 @@ nlohmann::json to_json(const Case& c);
 nlohmann::json to_json(const Result& result, bool with_samples);
 // Throws UsageError naming what is missing or wrong.
 Report report_from_json(const nlohmann::json& j);
-// One measurement; of a line of the journal with its samples. Throws nlohmann::json::exception or UsageError.
-Result result_from_json(const nlohmann::json& j);
+// Throws nlohmann::json::exception or UsageError.
+Case case_from_json(const nlohmann::json& j);
 Report read_report(const std::string& path);
 
 }  // namespace p5::reports

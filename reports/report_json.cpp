@@ -137,8 +137,6 @@ std::optional<Series> series_from(const json& j) {
   s.max = seconds_from(j.at("max_us"));
   if (!j.at("p95_us").is_null()) s.p95 = seconds_from(j.at("p95_us"));
   if (!j.at("p99_us").is_null()) s.p99 = seconds_from(j.at("p99_us"));
-  if (j.contains("samples_us"))
-    for (const json& sample : j.at("samples_us")) series.samples.push_back(seconds_from(sample));
   return series;
 }
 
@@ -361,7 +359,7 @@ json to_json(const Report& report) {
   return j;
 }
 
-Result result_from_json(const json& j) { return result_from(j); }
+Case case_from_json(const json& j) { return case_from(j); }
 
 Report report_from_json(const json& j) {
   if (!j.is_object() || !j.contains("schema")) throw UsageError("it has no \"schema\": not a report of p5bench");
@@ -396,7 +394,9 @@ Report read_report(const std::string& path) {
     throw UsageError(fmt::format("'{}' cannot be read; name a report.json", path));
   json j;
   try {
-    j = json::parse(file);
+    std::ostringstream text;
+    text << file.rdbuf();
+    j = json::parse(std::move(text).str());
   } catch (const json::exception& problem) {
     throw UsageError(fmt::format("'{}' is not JSON: {}", path, problem.what()));
   }

@@ -1,6 +1,7 @@
 #include "reports/resampling.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <thread>
@@ -10,6 +11,10 @@
 namespace p5::reports {
 
 namespace {
+
+// Several replicates side by side, so that the compiler orders them all with the same instructions.
+constexpr std::size_t lanes = 16;
+using Lanes = std::array<float, lanes>;
 
 constexpr std::size_t fewest_samples = 6;  // below, nothing can be said about what varies within
 
@@ -62,7 +67,8 @@ void draw_normal(const Launch& launch, double unit, std::size_t count, Random& r
 }
 
 Draws draw_within(std::span<const Launch> launches, double unit, Random& random) {
-  Draws draws{.count = launches.size() == 1 ? 256u : launches.size() < 8 ? 32u : 16u, .values = {}};
+  // The more launches, the less one needs: all of them together are drawn from.
+  Draws draws{.count = launches.size() == 1 ? 256u : launches.size() < 8 ? 32u : 8u, .values = {}};
   draws.values.reserve(draws.count * launches.size());
   for (const Launch& launch : launches) {
     if (launch.samples_s.size() >= fewest_samples)
@@ -78,21 +84,60 @@ Draws draw_within(std::span<const Launch> launches, double unit, Random& random)
 // [replicate][launch]: which launch stands at each place.
 std::vector<unsigned> choose_launches(std::size_t launches, const ResamplingRules& rules, Random& random) {
   std::vector<unsigned> chosen;
-  chosen.reserve(launches * static_cast<std::size_t>(rules.replicates));
-  for (int replicate = 0; replicate < rules.replicates; ++replicate)
+  chosen.reserve(launches * rules.rounds * lanes);
+  for (std::size_t replicate = 0; replicate < rules.rounds * lanes; ++replicate)
     for (std::size_t i = 0; i < launches; ++i)
       chosen.push_back(static_cast<unsigned>(rules.draws_launches ? random.below(launches) : i));
   return chosen;
 }
 
-float replicate_of(const Draws& draws, std::span<const unsigned> chosen, Random& random, std::vector<float>& scratch) {
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    if (i % 8 == 0) bits = random.next();
-    scratch[i] = draws.at(chosen[i], bits);
-    bits >>= 8;
+// Sorts each lane over the places: neighbours are exchanged, even and odd ones in turn, without branches.
+void sort_lanes(std::span<Lanes> places) {
+  for (std::size_t round = 0; round < places.size(); ++round)
+    for (std::size_t i = round % 2; i + 1 < places.size(); i += 2) {
+      Lanes &a = places[i], &b = places[i + 1];
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const float low = std::min(a[lane], b[lane]), high = std::max(a[lane], b[lane]);
+        a[lane] = low;
+        b[lane] = high;
+      }
+    }
+}
+
+// Beyond, the number of exchanges costs more than what it saves.
+constexpr std::size_t most_sorted_by_exchange = 32;
+
+Lanes medians_of(std::span<Lanes> places) {
+  Lanes medians{};
+  const std::size_t half = places.size() / 2;
+  if (places.size() > most_sorted_by_exchange) {
+    std::vector<float> one(places.size());
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      for (std::size_t i = 0; i < places.size(); ++i) one[i] = places[i][lane];
+      medians[lane] = middle_of(one);
+    }
+    return medians;
   }
-  return middle_of({scratch.data(), chosen.size()});
+  sort_lanes(places);
+  for (std::size_t lane = 0; lane < lanes; ++lane)
+    medians[lane] = places.size() % 2 == 1 ? places[half][lane] : (places[half - 1][lane] + places[half][lane]) / 2;
+  return medians;
+}
+
+// The side's log median in as many replicates, from the `first` on.
+Lanes replicates_of(const Draws& draws, std::span<const unsigned> chosen, std::size_t launches, std::size_t first,
+                    Random& random, std::vector<Lanes>& places) {
+  places.resize(launches);
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const auto of_replicate = chosen.subspan((first + lane) * launches, launches);
+    std::uint64_t bits = 0;
+    for (std::size_t i = 0; i < launches; ++i) {
+      if (i % 8 == 0) bits = random.next();
+      places[i][lane] = draws.at(of_replicate[i], bits);
+      bits >>= 8;
+    }
+  }
+  return medians_of(places);
 }
 
 // Reorders `values`.
@@ -126,7 +171,7 @@ double log_ratio(const Cell& cell) { return std::log(median_of(cell.fresh) / med
 
 Resampled resample(std::span<const Cell> cells, const ResamplingRules& rules) {
   const std::size_t base_launches = cells.front().base.size(), new_launches = cells.front().fresh.size();
-  const auto replicates = static_cast<std::size_t>(rules.replicates);
+  const std::size_t replicates = rules.rounds * lanes;
   Random random(rules.seed);
   const std::vector<unsigned> base_chosen = choose_launches(base_launches, rules, random);
   const std::vector<unsigned> new_chosen = choose_launches(new_launches, rules, random);
@@ -138,11 +183,16 @@ Resampled resample(std::span<const Cell> cells, const ResamplingRules& rules) {
     Random own(rules.seed + 0x5851f42d4c957f2d * (c + 1));
     const double unit = median_of(cells[c].base);
     const Draws base = draw_within(cells[c].base, unit, own), fresh = draw_within(cells[c].fresh, unit, own);
-    std::vector<float> logs(replicates), scratch(std::max(base_launches, new_launches));
-    for (std::size_t r = 0; r < replicates; ++r) {
-      const float divisor = replicate_of(base, {&base_chosen[r * base_launches], base_launches}, own, scratch);
-      logs[r] = replicate_of(fresh, {&new_chosen[r * new_launches], new_launches}, own, scratch) - divisor;
-      sums[r] += static_cast<std::int64_t>(static_cast<double>(logs[r]) * point / static_cast<double>(cells.size()));
+    std::vector<float> logs(replicates);
+    std::vector<Lanes> places;
+    for (std::size_t r = 0; r < replicates; r += lanes) {
+      const Lanes divisors = replicates_of(base, base_chosen, base_launches, r, own, places);
+      const Lanes dividends = replicates_of(fresh, new_chosen, new_launches, r, own, places);
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const float log = logs[r + lane] = dividends[lane] - divisors[lane];
+        sums[r + lane] +=
+            static_cast<std::int64_t>(static_cast<double>(log) * point / static_cast<double>(cells.size()));
+      }
     }
     result.each[c] = percentiles(logs);
   });

@@ -17,7 +17,7 @@ struct Cell {
 };
 
 struct ResamplingRules {
-  int replicates = 1000;
+  std::size_t rounds = 64;  // of 16 replicates
   std::uint64_t seed = 1;
   // False where there are too few launches to draw from: then only what varies within them.
   bool draws_launches = true;

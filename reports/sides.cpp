@@ -2,14 +2,13 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <unordered_map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "bench/names.hpp"
 #include "reports/comparison.hpp"
+#include "reports/journal.hpp"
 
 namespace p5::reports {
 
@@ -19,24 +18,6 @@ namespace {
 
 constexpr const char* report_name = "report.json";
 constexpr const char* journal_name = "measurements.jsonl";
-
-// A run that was ended hard may have left half a line, at the end only.
-std::vector<Result> read_journal(const fs::path& path) {
-  std::vector<Result> lines;
-  std::ifstream file(path);
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    try {
-      lines.push_back(result_from_json(nlohmann::json::parse(line)));
-    } catch (const std::exception& problem) {
-      if (file.eof()) break;
-      throw UsageError(
-          fmt::format("'{}' line {} is not a line of a journal ({}); move the file away to compare without its samples",
-                      path.string(), number, problem.what()));
-    }
-  }
-  return lines;
-}
 
 // What of a case tells it from others on its own side; arm and settings are the caller's choice.
 std::string key_of(const Case& c) {

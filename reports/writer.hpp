@@ -29,9 +29,13 @@ const Writer& find_writer(std::string_view name);
 std::string render_json(const Report& report);
 std::string render_html(const Report& report);
 std::string render_console(const Report& report);
+std::string render_gbench(const Report& report);
 // The same without its table, limits and verdict: what stands above a comparison of its arms.
 std::string render_outline(const Report& report);
 std::string render_json(const Comparison& comparison);
+std::string render_html(const Comparison& comparison);
+std::string render_markdown(const Comparison& comparison);
+std::string render_junit(const Comparison& comparison);
 std::string render_console(const Comparison& comparison);
 
 }  // namespace p5::reports

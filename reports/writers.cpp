@@ -12,12 +12,15 @@ namespace p5::reports {
 
 namespace {
 
-const std::array<Writer, 3> table{{
+const std::array<Writer, 6> table{{
     {"json", "everything, for programs (schemas p5bench.report/1 and p5bench.compare/1)", render_json, render_json,
      ".json"},
-    {"html", "a page in one file, for people", render_html, nullptr, ".html"},
+    {"html", "a page in one file, for people", render_html, render_html, ".html"},
     {"console", "a table: of a run in the columns of nccl-tests, with limits and verdicts", render_console,
      render_console, ""},
+    {"markdown", "of a comparison: for a pull request", nullptr, render_markdown, ".md"},
+    {"junit", "of a comparison: JUnit XML for CI servers, a test case for each band", nullptr, render_junit, ".xml"},
+    {"gbench", "of a run: Google Benchmark's JSON, for its compare.py", render_gbench, nullptr, ".gbench.json"},
 }};
 
 }  // namespace

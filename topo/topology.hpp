@@ -48,7 +48,7 @@ struct Host {
 };
 
 struct Topology {
-  std::string provenance = "discovered";  // discovered, synthetic
+  std::string provenance = "discovered";  // discovered, synthetic, imported
   std::string platform;                   // name of a platform file, "" when none matches
   std::vector<Host> hosts;
   std::vector<int> host_of_rank;

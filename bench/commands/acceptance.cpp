@@ -15,6 +15,7 @@
 #include "bench/commands/arms.hpp"
 #include "bench/commands/leader.hpp"
 #include "bench/commands/recorder.hpp"
+#include "bench/commands/sides.hpp"
 #include "bench/commands/tuning.hpp"
 #include "topo/finding.hpp"
 
@@ -157,7 +158,10 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   const Arms arms = make_arms(world, options, machine);
   std::optional<Recorder> recorder;
   const std::filesystem::path folder = from_leader(world, [&] {
-    recorder.emplace(options, new_report(request, machine, plan, seed));
+    reports::Report report = new_report(request, machine, plan, seed);
+    std::optional<reports::Side> baseline;
+    if (!options.baseline.empty()) baseline = read_baseline(options.baseline, report);
+    recorder.emplace(options, std::move(report), std::move(baseline));
     return recorder->folder().string();
   });
   RunnerOptions runner;

@@ -13,7 +13,7 @@ namespace p5 {
 
 namespace {
 
-const std::array<Command, 7> table{{
+const std::array<Command, 9> table{{
     {"run", run_command},
     {"tune", run_command},
     {"ab", run_command},
@@ -21,6 +21,8 @@ const std::array<Command, 7> table{{
     {"list", list_command},
     {"report", report_command},
     {"compare", compare_command},
+    {"baseline", baseline_command},
+    {"import", import_command},
 }};
 
 }  // namespace

@@ -1,13 +1,12 @@
 // p5bench compare BASE NEW: did anything get slower? Reads reports, measures nothing.
 #include <algorithm>
-#include <filesystem>
 #include <future>
 
 #include <fmt/format.h>
 
 #include "bench/commands/commands.hpp"
 #include "bench/commands/recorder.hpp"
-#include "reports/atomic_file.hpp"
+#include "bench/commands/sides.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -15,30 +14,29 @@ namespace p5 {
 namespace {
 
 reports::Side read_side(const char* name, const std::vector<std::string>& paths, const std::string& arm) {
-  std::vector<std::string> found;
-  for (const std::string& path : paths)
-    for (std::string& run : reports::find_runs(path))
-      // The same run twice would pass for two.
-      if (std::ranges::find(found, run) == found.end()) found.push_back(std::move(run));
-  std::vector<reports::Run> runs;
-  for (const std::string& each : found) runs.push_back(reports::read_run(each));
-  return reports::make_side(name, runs, arm);
+  return reports::make_side(name, read_runs(paths), arm);
 }
 
-void write(const Options& options, const reports::Comparison& comparison) {
-  const bool chosen = options.formats != Options{}.formats;
-  for (const std::string& format : chosen ? options.formats : std::vector<std::string>{"console"}) {
-    const reports::Writer& writer = reports::find_writer(format);
-    const std::string text = writer.render_comparison(comparison);
-    if (writer.suffix.empty()) {
-      fmt::print("{}", text);
-      continue;
-    }
-    reports::make_folder(options.out);
-    const std::filesystem::path path = std::filesystem::path(options.out) / writer.file_name("comparison");
-    reports::write_atomically(path, text);
-    fmt::print("{}\n", path.string());
-  }
+reports::Comparison compare_sides(const Options& options, const reports::ComparisonOptions& how) {
+  // Reading is most of the work.
+  std::future<reports::Side> base =
+      std::async(std::launch::async, read_side, "BASE", options.base_files, options.base_arm);
+  const reports::Side fresh = read_side("NEW", options.new_files, options.new_arm);
+  return reports::compare(base.get(), fresh, how);
+}
+
+// The newest run against those before it.
+reports::Comparison compare_history(const Options& options, const reports::ComparisonOptions& how) {
+  std::vector<reports::Run> runs = read_runs({options.history});
+  if (runs.size() < 2)
+    throw UsageError(fmt::format("'{}' holds one run; a history needs two or more", options.history));
+  std::ranges::stable_sort(runs, {}, [](const reports::Run& run) { return run.report.run.started; });
+  const std::span<const reports::Run> all = runs;
+  reports::Comparison comparison =
+      reports::compare(reports::make_side("BASE", all.first(all.size() - 1), options.base_arm),
+                       reports::make_side("NEW", all.last(1), options.new_arm), how);
+  comparison.trend = reports::trend_of(all);
+  return comparison;
 }
 
 }  // namespace
@@ -46,17 +44,18 @@ void write(const Options& options, const reports::Comparison& comparison) {
 ExitCode compare_command(const Request& request) {
   if (!request.world.leads()) return ExitCode::ok;
   const Options& options = request.options;
-  for (const std::string& format : options.formats)
-    if (!reports::find_writer(format).render_comparison && options.formats != Options{}.formats)
+  const std::vector<std::string> formats =
+      options.formats_given ? options.formats : std::vector<std::string>{"console"};
+  for (const std::string& format : formats)
+    if (!reports::find_writer(format).render_comparison)
       throw UsageError(fmt::format("--format {} is for a report, not for a comparison", format));
-  // Reading is most of the work.
-  std::future<reports::Side> base =
-      std::async(std::launch::async, read_side, "BASE", options.base_files, options.base_arm);
-  const reports::Side fresh = read_side("NEW", options.new_files, options.new_arm);
-  reports::Comparison comparison = reports::compare(
-      base.get(), fresh, {.seed = options.seed.value_or(1), .across_hardware = options.across_hardware});
+  const reports::ComparisonOptions how{.seed = options.seed.value_or(1), .across_hardware = options.across_hardware};
+  reports::Comparison comparison =
+      options.history.empty() ? compare_sides(options, how) : compare_history(options, how);
   comparison.made = utc_now();
-  write(options, comparison);
+  if (std::ranges::find(formats, "console") != formats.end()) fmt::print("{}", reports::render_console(comparison));
+  for (const std::filesystem::path& path : write_comparison(comparison, formats, options.out))
+    fmt::print("{}\n", path.string());
   return comparison.exit_code;
 }
 

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/commands/arm_comparison.hpp"
+#include "bench/commands/sides.hpp"
 #include "bench/launches.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/writer.hpp"
@@ -84,8 +85,11 @@ std::string utc_now() {
 
 fs::path note_of_rank(const fs::path& folder, int rank) { return folder / fmt::format("lost-rank-{}", rank); }
 
-Recorder::Recorder(const Options& options, reports::Report report)
-    : options_(options), folder_(new_folder(fs::path(options.out) / report.run.cluster)), report_(std::move(report)) {
+Recorder::Recorder(const Options& options, reports::Report report, std::optional<reports::Side> baseline)
+    : options_(options),
+      baseline_(std::move(baseline)),
+      folder_(new_folder(fs::path(options.out) / report.run.cluster)),
+      report_(std::move(report)) {
   terminal_ = !options.quiet && stderr_is_terminal();
   report_.run.started = utc_now();
   reports::point_link(folder_.parent_path() / "latest", folder_.filename());
@@ -170,8 +174,9 @@ ExitCode Recorder::finish() {
   close_run("");
   report_.exit_code = reports::exit_code(report_);
   const std::string comparison = report_.arms.empty() ? "" : compare_and_write();
+  const std::string against_baseline = baseline_ ? compare_with_baseline() : "";
   write_reports(true);
-  fmt::print("{}", closing_text(comparison));
+  fmt::print("{}{}", closing_text(comparison), against_baseline);
   fmt::print("Report: {}\n", folder_.string());
   std::fflush(stdout);
   return report_.exit_code;
@@ -265,13 +270,31 @@ std::string Recorder::compare_and_write() {
   }
   comparison->made = report_.run.ended;
   report_.exit_code = worse(report_.exit_code, comparison->exit_code);
-  for (const reports::Writer& writer : reports::writers()) {
-    const bool wanted =
-        writer.name == "json" || std::ranges::find(options_.formats, writer.name) != options_.formats.end();
-    if (wanted && writer.render_comparison && !writer.suffix.empty())
-      reports::write_atomically(folder_ / writer.file_name("comparison"), writer.render_comparison(*comparison));
-  }
+  write_beside(*comparison);
   return reports::render_console(*comparison);
+}
+
+// What the baseline says of this run; the exit code becomes the run's. Returns the text for the console.
+std::string Recorder::compare_with_baseline() {
+  write_reports(false);  // the run is read like any other
+  try {
+    const std::vector<reports::Run> runs{reports::read_run(folder_.string())};
+    reports::Comparison comparison =
+        reports::compare(*baseline_, reports::make_side("NEW", runs), {.seed = report_.run.seed});
+    comparison.made = report_.run.ended;
+    report_.exit_code = worse(report_.exit_code, comparison.exit_code);
+    write_beside(comparison);
+    return options_.quiet ? comparison.headline + "\n" : "\n" + reports::render_console(comparison);
+  } catch (const UsageError& problem) {
+    report_.exit_code = worse(report_.exit_code, ExitCode::inconclusive);
+    return fmt::format("This run cannot be compared with the baseline: {}\n", problem.what());
+  }
+}
+
+void Recorder::write_beside(const reports::Comparison& comparison) const {
+  std::vector<std::string> formats = options_.formats;
+  if (std::ranges::find(formats, "json") == formats.end()) formats.push_back("json");
+  write_comparison(comparison, formats, folder_);
 }
 
 void Recorder::show_progress(const std::string& line) {

@@ -11,6 +11,7 @@
 
 #include "bench/options.hpp"
 #include "bench/runner.hpp"
+#include "reports/comparison.hpp"
 #include "reports/judge.hpp"
 #include "reports/report.hpp"
 
@@ -21,8 +22,9 @@ std::filesystem::path note_of_rank(const std::filesystem::path& folder, int rank
 
 class Recorder final : public Observer {
  public:
-  // Makes OUT/CLUSTER/STAMP. Throws UsageError when that cannot be written.
-  Recorder(const Options& options, reports::Report report);
+  // Makes OUT/CLUSTER/STAMP. Throws UsageError when that cannot be written. `baseline`: what the run is compared with
+  // in the end.
+  Recorder(const Options& options, reports::Report report, std::optional<reports::Side> baseline = {});
 
   const std::filesystem::path& folder() const { return folder_; }
 
@@ -50,6 +52,8 @@ class Recorder final : public Observer {
  private:
   void write_reports(bool pages);
   std::string compare_and_write();
+  std::string compare_with_baseline();
+  void write_beside(const reports::Comparison& comparison) const;
   std::string closing_text(const std::string& comparison) const;
   void add(const Measurement& m);
   reports::Verdict judge(const Measurement& m) const;
@@ -58,6 +62,7 @@ class Recorder final : public Observer {
   void show_progress(const std::string& line);
 
   Options options_;
+  std::optional<reports::Side> baseline_;
   std::filesystem::path folder_;
   std::mutex mutex_;  // the thread that notices a signal or a hang comes in while a case runs
   reports::Report report_;

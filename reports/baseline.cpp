@@ -1,0 +1,201 @@
+#include "reports/baseline.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "bench/names.hpp"
+#include "reports/comparing.hpp"
+#include "reports/deviation.hpp"
+#include "reports/pairing.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+constexpr double outlying = 3.5;  // Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993
+
+// Why a run is no base for anything, "" when nothing speaks against it.
+std::string objection(const Run& run) {
+  if (run.report.status != "complete") return "the run did not finish";
+  for (const Result& result : run.report.results) {
+    if (result.measurement.wrong_elements > 0)
+      return fmt::format("{} gave wrong data", describe(result.measurement.measured_case));
+    if (result.measurement.outcome == Outcome::failed)
+      return fmt::format("{} failed", describe(result.measurement.measured_case));
+    if (result.verdict.grade == Grade::slow)
+      return fmt::format("{} was slow: {}", describe(result.measurement.measured_case), result.verdict.because);
+  }
+  return "";
+}
+
+struct Outlier {
+  const Times* run = nullptr;
+  double times_matters = 0;  // how far, in units of what matters
+  std::string because;
+};
+
+// The run that is furthest off, if any is too far off.
+Outlier furthest(const std::vector<const Times*>& runs) {
+  Outlier worst;
+  std::set<std::string> rows;
+  for (const Times* run : runs)
+    for (const auto& [row, times] : run->rows) rows.insert(row);
+  for (const std::string& row : rows) {
+    const std::map<const Times*, double> off = deviations(runs, row);
+    std::vector<double> sizes;
+    for (const auto& [run, deviation] : off) sizes.push_back(std::abs(deviation));
+    const double scatter = 1.4826 * median(sizes);
+    for (const auto& [run, deviation] : off) {
+      const double matters = run->matters.at(row);
+      if (std::abs(deviation) <= matters || std::abs(deviation) <= outlying * scatter) continue;
+      if (std::abs(deviation) / matters <= worst.times_matters) continue;
+      worst = {run, std::abs(deviation) / matters,
+               fmt::format("{} is {:.1f} % {} than the median of the others", row,
+                           100 * std::abs(std::expm1(deviation)), deviation > 0 ? "slower" : "faster")};
+    }
+  }
+  return worst;
+}
+
+void refuse_other_hardware(std::span<const Run> runs) {
+  const Side first = make_side(runs[0].name, runs.first(1));
+  for (std::size_t i = 1; i < runs.size(); ++i)
+    for (const Difference& each : differences_of(first, make_side(runs[i].name, runs.subspan(i, 1))))
+      if (each.kind == "hardware")
+        throw UsageError(
+            fmt::format("'{}' and '{}' are not of the same hardware ({}: {} and {}); a baseline is of one "
+                        "machine",
+                        runs[0].name, runs[i].name, each.name, each.base, each.fresh));
+}
+
+// Indices of the runs that stay; the others go to `left_out`.
+std::vector<std::size_t> choose(std::span<const Run> runs, std::vector<LeftOut>& left_out) {
+  std::vector<Times> times(runs.size());
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string because = objection(runs[i]);
+    if (!because.empty()) {
+      left_out.push_back({runs[i].name, because});
+      continue;
+    }
+    times[i] = times_of(runs[i]);
+    kept.push_back(i);
+  }
+  const std::size_t sound = kept.size();
+  for (;;) {
+    std::vector<const Times*> present;
+    for (const std::size_t i : kept) present.push_back(&times[i]);
+    const Outlier worst = furthest(present);
+    if (!worst.run) break;
+    const auto index = static_cast<std::size_t>(worst.run - times.data());
+    left_out.push_back({runs[index].name, worst.because});
+    std::erase(kept, index);
+  }
+  if (kept.empty() || 2 * kept.size() <= sound)
+    throw UsageError(
+        fmt::format("of {} reports {} are left after those that are not whole, not right, slow or outlying: no "
+                    "majority tells what is healthy ({}: {})",
+                    runs.size(), kept.size(), left_out.back().name, left_out.back().because));
+  return kept;
+}
+
+std::vector<double> medians_of(const std::vector<Launch>& launches) {
+  std::vector<double> medians;
+  for (const Launch& launch : launches) medians.push_back(launch.median_s);
+  return medians;
+}
+
+Series series_of(const std::vector<Launch>& launches, int operations) {
+  Series series;
+  series.operations_per_sample = operations;
+  std::vector<double> samples;
+  for (const Launch& launch : launches) samples.insert(samples.end(), launch.samples_s.begin(), launch.samples_s.end());
+  const std::vector<double> medians = medians_of(launches);
+  series.summary = summarize(samples.empty() ? medians : samples);
+  // Of the launches: samples within one are not independent.
+  series.summary.median = median(medians);
+  series.summary.interval = median_interval(medians);
+  series.stopped_because = fmt::format("a baseline of {} launches", launches.size());
+  return series;
+}
+
+int operations_of(const std::optional<Series>& series) { return series ? series->operations_per_sample : 1; }
+
+// The case on all kept runs together; what else a measurement holds comes from the newest.
+Result combine(const Observation& observation, const Result& newest) {
+  Result result = newest;
+  Measurement& m = result.measurement;
+  m.latency_launches_s = medians_of(observation.latency);
+  m.launches_s = medians_of(observation.throughput);
+  if (!observation.latency.empty()) m.latency = series_of(observation.latency, operations_of(m.latency));
+  if (!observation.throughput.empty()) m.throughput = series_of(observation.throughput, operations_of(m.throughput));
+  if (observation.selections.size() > 1) m.selection.reset();
+  return result;
+}
+
+void add_lines(const Observation& observation, std::vector<Result>& journal) {
+  std::map<int, Measurement> lines;
+  const auto add = [&](const std::vector<Launch>& launches, std::optional<Series> Measurement::*which) {
+    for (const Launch& launch : launches) {
+      if (launch.samples_s.empty()) continue;
+      Measurement& line = lines[launch.number];
+      line.measured_case = observation.measured_case;
+      line.launch = launch.number;
+      Series& series = (line.*which).emplace();
+      series.samples = launch.samples_s;
+      series.summary = summarize(launch.samples_s);
+    }
+  };
+  add(observation.latency, &Measurement::latency);
+  add(observation.throughput, &Measurement::throughput);
+  for (auto& [number, line] : lines) journal.push_back({std::move(line), {}});
+}
+
+// Launches of a journal's line are counted over a case's own list, so those of the side's that the case lacks are
+// skipped.
+void renumber(Observation& observation) {
+  for (std::vector<Launch>* launches : {&observation.latency, &observation.throughput})
+    for (std::size_t i = 0; i < launches->size(); ++i) (*launches)[i].number = static_cast<int>(i);
+}
+
+}  // namespace
+
+Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
+  refuse_other_hardware(runs);
+  Baseline baseline;
+  std::vector<Run> kept;
+  for (const std::size_t i : choose(runs, baseline.left_out)) {
+    kept.push_back(runs[i]);
+    baseline.kept.push_back(runs[i].name);
+  }
+  std::ranges::stable_sort(kept, {}, [](const Run& run) { return run.report.run.started; });
+  Side side = make_side("baseline", kept);
+  std::map<std::string, const Result*> newest;
+  for (const Run& run : kept)
+    for (const Result& result : run.report.results) newest[identity_of(result.measurement.measured_case)] = &result;
+  Report& report = baseline.report = kept.back().report;
+  report.results.clear();
+  report.tuning.reset();
+  report.run.started = kept.front().report.run.started;
+  report.run.ended = made;
+  report.run.launches = 0;
+  for (Observation& observation : side.observations) {
+    const Result& last = *newest.at(identity_of(observation.measured_case));
+    if (observation.latency.empty() && observation.throughput.empty()) continue;
+    renumber(observation);
+    report.results.push_back(combine(observation, last));
+    report.run.launches = std::max(report.run.launches, static_cast<int>(observation.throughput.size()));
+    add_lines(observation, baseline.journal);
+  }
+  report.run.remarks = {
+      fmt::format("a baseline of {} {}: {}", kept.size(), kept.size() == 1 ? "run" : "runs", join(baseline.kept))};
+  for (const LeftOut& each : baseline.left_out)
+    report.run.remarks.push_back(fmt::format("left out of the baseline: {} ({})", each.name, each.because));
+  return baseline;
+}
+
+}  // namespace p5::reports

@@ -1,0 +1,23 @@
+// How far single runs of one machine are from the median of all of them, row by row of a comparison.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reports/comparison.hpp"
+
+namespace p5::reports {
+
+// The log of a run's time of each case and quantity, by the row of a comparison that it belongs to.
+struct Times {
+  std::map<std::string, std::map<std::string, double>> rows;
+  std::map<std::string, double> matters;  // of each row, as a log
+};
+
+Times times_of(const Run& run);
+
+// The log of each run's distance in one row: the mean over its cases. Runs without the row are left out.
+std::map<const Times*, double> deviations(const std::vector<const Times*>& runs, const std::string& row);
+
+}  // namespace p5::reports

@@ -1,0 +1,76 @@
+// What the pages of a report and of a comparison share: elements, tables, and figures as text. What comes from the data
+// reaches the document as text and numbers only, so that hostile names do nothing.
+
+const NOT_AVAILABLE = "N/A";
+
+// ---- Elements
+
+function element(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+function shape(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+function definitions(pairs, name) {
+  const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return element("dl", {class: name}, ...rows.map(([term, value]) =>
+    element("div", {}, element("dt", {}, term), element("dd", {}, value))));
+}
+
+// columns: [title, value of a row, "" | "number" | "sentence"]; the first column heads its row.
+function simple_table(caption, columns, rows) {
+  const cell = (row, [, value, kind], index) =>
+    element(index === 0 ? "th" : "td", {scope: index === 0 ? "row" : null, class: kind || null}, value(row));
+  return element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
+    element("table", {},
+      element("thead", {}, element("tr", {}, ...columns.map(([title, , kind]) =>
+        element("th", {scope: "col", class: kind || null}, title)))),
+      element("tbody", {}, ...rows.map((row) =>
+        element("tr", {}, ...columns.map((column, index) => cell(row, column, index)))))));
+}
+
+// ---- Figures as text
+
+// Four significant digits, never an exponent, whole numbers whole.
+function digits(value, count = 4) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOT_AVAILABLE;
+  if (value === 0) return "0";
+  const before = Math.floor(Math.log10(Math.abs(value))) + 1;
+  const text = value.toFixed(Math.min(Math.max(count - before, 0), 9));
+  return before > 5 ? text.replace(/\B(?=(\d{3})+$)/g, "\u202f") : text;
+}
+
+function rate(value) { return value === null || value === undefined ? NOT_AVAILABLE : `${digits(value)} GB/s`; }
+
+function time(value) { return value === null || value === undefined ? NOT_AVAILABLE : `${digits(value)} \u00b5s`; }
+
+function share(value) {
+  return value === null || value === undefined ? NOT_AVAILABLE : `${(100 * value).toFixed(1)} %`;
+}
+
+function size(bytes) {
+  if (bytes === null || bytes === undefined) return NOT_AVAILABLE;
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const unit = bytes > 0 ? Math.min(Math.floor(Math.log2(bytes) / 10), units.length - 1) : 0;
+  const value = bytes / 1024 ** unit;
+  return `${Number.isInteger(value) ? value : digits(value)} ${units[unit]}`;
+}
+
+function duration(seconds) {
+  if (seconds < 60) return `${digits(seconds, 3)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+function plural(count, word) { return `${count} ${word}${count === 1 ? "" : "s"}`; }

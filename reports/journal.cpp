@@ -1,0 +1,168 @@
+#include "reports/journal.hpp"
+
+#include <charconv>
+#include <fstream>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace p5::reports {
+
+namespace {
+
+struct NotJson : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Walks over one line of JSON without building anything.
+class Walk {
+ public:
+  explicit Walk(std::string_view text) : text_(text) {}
+
+  // The members of the object that begins here, as texts of their keys (as written) and values.
+  template <class Take>
+  void members(const Take& take) {
+    expect('{');
+    if (accept('}')) return;
+    do {
+      const std::string_view key = value();
+      expect(':');
+      take(key.substr(1, key.size() - 2), value());
+    } while (accept(','));
+    expect('}');
+  }
+
+  // The value that begins here, whatever it is.
+  std::string_view value() {
+    skip_space();
+    const std::size_t from = at_;
+    int depth = 0;
+    do {
+      const char c = next();
+      if (c == '"') skip_string();
+      if (c == '{' || c == '[') ++depth;
+      if (c == '}' || c == ']') --depth;
+      if (depth == 0 && c != '"' && c != '}' && c != ']') skip_bare();
+    } while (depth > 0);
+    return text_.substr(from, at_ - from);
+  }
+
+  void end() {
+    skip_space();
+    if (at_ != text_.size()) throw NotJson("there is more after its end");
+  }
+
+ private:
+  char next() {
+    if (at_ == text_.size()) throw NotJson("it ends in the middle");
+    return text_[at_++];
+  }
+  void skip_string() {
+    for (char c = next(); c != '"'; c = next())
+      if (c == '\\') next();
+  }
+  void skip_bare() {
+    while (at_ < text_.size() && std::string_view(",:]} \t\r").find(text_[at_]) == std::string_view::npos) ++at_;
+  }
+  void skip_space() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+  }
+  bool accept(char wanted) {
+    skip_space();
+    if (at_ == text_.size() || text_[at_] != wanted) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char wanted) {
+    if (!accept(wanted)) throw NotJson(fmt::format("it has no '{}' at column {}", wanted, at_ + 1));
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+double number(std::string_view text) {
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size()) throw NotJson(fmt::format("'{}' is no number", text));
+  return value;
+}
+
+std::vector<double> numbers(std::string_view list) {
+  std::vector<double> values;
+  if (list.size() < 2 || list.front() != '[') throw NotJson(fmt::format("'{}' is no list of numbers", list));
+  const std::string_view inside = list.substr(1, list.size() - 2);
+  const auto skipped = [&](std::size_t at) { return inside.find_first_not_of(" \t", at); };
+  for (std::size_t from = skipped(0); from < inside.size();) {
+    std::size_t to = std::min(inside.find_first_of(", \t", from), inside.size());
+    values.push_back(number(inside.substr(from, to - from)) * 1e-6);
+    to = inside.find(',', to);
+    from = to == std::string_view::npos ? to : skipped(to + 1);
+  }
+  return values;
+}
+
+std::optional<Series> series_of(std::string_view text) {
+  if (text == "null") return std::nullopt;
+  Series series;
+  Walk(text).members([&](std::string_view key, std::string_view value) {
+    if (key == "samples_us") series.samples = numbers(value);
+    if (key == "median_us") series.summary.median = number(value) * 1e-6;
+    if (key == "ci95_us" && value != "null") {
+      const std::vector<double> ends = numbers(value);
+      if (ends.size() != 2) throw NotJson("ci95_us does not have two ends");
+      series.summary.interval = Interval{ends[0], ends[1]};
+    }
+  });
+  return series;
+}
+
+// Most lines are about a case that was there before, in another launch.
+using Cases = std::unordered_map<std::string_view, Case>;
+
+Result result_of(std::string_view line, Cases& cases) {
+  Result result;
+  Measurement& m = result.measurement;
+  Walk walk(line);
+  walk.members([&](std::string_view key, std::string_view value) {
+    if (key == "case") {
+      const auto [place, fresh] = cases.try_emplace(value);
+      if (fresh) place->second = case_from_json(nlohmann::json::parse(value));
+      m.measured_case = place->second;
+    }
+    if (key == "launch" && value != "null") m.launch = static_cast<int>(number(value));
+    if (key == "latency") m.latency = series_of(value);
+    if (key == "throughput") m.throughput = series_of(value);
+  });
+  walk.end();
+  if (!m.measured_case.collective) throw NotJson("it has no case");
+  if (m.launch.value_or(0) < 0) throw NotJson("its launch is below 0");
+  return result;
+}
+
+}  // namespace
+
+std::vector<Result> read_journal(const std::filesystem::path& path) {
+  std::string text(std::filesystem::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::vector<Result> lines;
+  Cases cases;
+  int number = 1;
+  for (std::size_t from = 0; from < text.size(); ++number) {
+    const std::size_t to = text.find('\n', from);
+    try {
+      lines.push_back(result_of(std::string_view(text).substr(from, to - from), cases));
+    } catch (const std::exception& problem) {
+      if (to == std::string::npos) break;
+      throw UsageError(
+          fmt::format("'{}' line {} is not a line of a journal: {}; move the file away to compare without its "
+                      "samples",
+                      path.string(), number, problem.what()));
+    }
+    from = to == std::string::npos ? text.size() : to + 1;
+  }
+  return lines;
+}
+
+}  // namespace p5::reports

@@ -1,0 +1,280 @@
+// From what nccl-tests said to a report. Each program that ran is a launch; rows that come again within one are its
+// samples.
+#include "reports/nccl_tests.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "bench/names.hpp"
+#include "bench/options.hpp"
+#include "reports/judge.hpp"
+
+namespace p5::reports::nccl_tests {
+
+namespace {
+
+const std::map<std::string, std::string> collective_names{
+    {"all_reduce", "all_reduce"}, {"all_gather", "all_gather"}, {"reduce_scatter", "reduce_scatter"},
+    {"broadcast", "broadcast"},   {"reduce", "reduce"},         {"alltoall", "all_to_all"},
+    {"alltoallv", "all_to_allv"}, {"gather", "gather"},         {"scatter", "scatter"},
+    {"sendrecv", "send_recv"},    {"hypercube", "hypercube"}};
+const std::map<std::string, std::string> type_names{
+    {"char", "int8"}, {"int", "int32"}, {"half", "float16"}, {"float", "float32"}, {"double", "float64"}};
+
+const Collective* collective_called(const std::string& name) {
+  const auto found = std::ranges::find(collectives(), name, [](const Collective* each) { return each->name; });
+  return found == collectives().end() ? nullptr : *found;
+}
+
+// Null: p5bench does not know it.
+const Collective* collective_of(const Table& table, const std::string& otherwise) {
+  std::string name = table.program;
+  if (name.ends_with("_mpi")) name.resize(name.size() - 4);
+  if (name.ends_with("_perf")) name.resize(name.size() - 5);
+  if (name.empty()) {
+    if (otherwise.empty())
+      throw UsageError(
+          fmt::format("line {}: nothing says which program printed this table; give --collective NAME", table.line));
+    return &find_collective(otherwise);
+  }
+  const auto known = collective_names.find(name);
+  return collective_called(known == collective_names.end() ? name : known->second);
+}
+
+std::optional<DataType> type_of(const std::string& name) {
+  const auto known = type_names.find(name);
+  const std::string ours = known == type_names.end() ? name : known->second;
+  const auto names = data_type_names();
+  return std::ranges::find(names, ours) == names.end() ? std::nullopt : std::optional(parse_data_type(ours));
+}
+
+bool knows_op(const std::string& name) {
+  const auto names = reduce_op_names();
+  return std::ranges::find(names, name) != names.end();
+}
+
+struct Ranks {
+  int ranks = 0, nodes = 0;
+  bool split = false;
+};
+
+Ranks ranks_of(const Table& table) {
+  if (table.devices.empty())
+    throw UsageError(
+        fmt::format("line {}: nothing says how many ranks this table is of: the lines '#  Rank  0 ... on HOST' are "
+                    "missing",
+                    table.line));
+  // The table is that of the group of rank 0.
+  const int group = table.devices.front().group;
+  Ranks found;
+  std::set<std::string> hosts;
+  for (const Device& device : table.devices) {
+    found.split = found.split || device.group != group;
+    if (device.group != group) continue;
+    ++found.ranks;
+    hosts.insert(device.host);
+  }
+  found.nodes = static_cast<int>(hosts.size());
+  return found;
+}
+
+// One program's rows of a case.
+struct Launched {
+  std::vector<double> times;       // of each cycle (-N)
+  std::vector<double> iterations;  // -I
+  std::uint64_t wrong = 0;
+};
+
+class Importer {
+ public:
+  Importer(Report& report, std::string collective) : report_(report), collective_(std::move(collective)) {}
+
+  void add(const Table& table) {
+    const Collective* collective = collective_of(table, collective_);
+    if (!collective) {
+      remark(fmt::format("{} was left out: p5bench does not know it", table.program));
+      return;
+    }
+    const Ranks ranks = ranks_of(table);
+    if (ranks.split) remark("the ranks were split into groups (NCCL_TESTS_SPLIT): the figures are those of the first");
+    if (table.blocking) remark("operations were waited for one by one (-z): not comparable with bursts");
+    if (table.out_of_bounds && !table.rows.empty()) note_out_of_bounds(table);
+    places_.clear();  // another launch
+    for (const Row& row : table.rows) add(row, table, *collective, ranks);
+  }
+
+  std::vector<Result> finish() {
+    for (std::size_t i = 0; i < report_.results.size(); ++i) finish(report_.results[i], i);
+    if (unchecked_) remark("not all data was checked, or wrong elements were not counted: 0 wrong means nothing there");
+    if (wrong_somewhere_) report_.exit_code = ExitCode::wrong_data;
+    if (report_.results.empty()) throw UsageError("nothing is left to import: " + join(report_.run.remarks, "; "));
+    return std::move(journal_);
+  }
+
+ private:
+  void remark(std::string text) {
+    if (std::ranges::find(report_.run.remarks, text) == report_.run.remarks.end())
+      report_.run.remarks.push_back(std::move(text));
+  }
+
+  // Old versions print the largest deviation of each row instead of a count, so only the whole is known to be wrong.
+  void note_out_of_bounds(const Table& table) {
+    report_.findings.push_back(
+        {.id = "import.out_of_bounds",
+         .severity = topo::Severity::error,
+         .subject = {},
+         .evidence = fmt::format("nccl-tests says 'Out of bounds values ... FAILED' of {}", table.program),
+         .action = "Measure again with p5bench, which says which rank has the wrong data."});
+    wrong_somewhere_ = true;
+  }
+
+  void add(const Row& row, const Table& table, const Collective& collective, const Ranks& ranks) {
+    const std::optional<DataType> type = type_of(row.type);
+    if (row.size == 0) return remark("rows of 0 B were left out: nccl-tests rounds small messages down to nothing");
+    for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
+      if (*each && (*each)->time_us <= 0)
+        throw UsageError(fmt::format("line {}: {} B in a time of 0", row.line, row.size));
+    if (!type) return remark(fmt::format("rows of the type {} were left out: p5bench does not know it", row.type));
+    if (collective.reduces && !knows_op(row.op))
+      return remark(fmt::format("rows of the operation '{}' were left out: p5bench does not know it", row.op));
+    Case c;
+    c.backend = "nccl";
+    c.collective = &collective;
+    c.type = *type;
+    c.ranks = ranks.ranks;
+    c.nodes = ranks.nodes;
+    c.bytes = {row.size};
+    c.bytes_per_rank = collective.shape({row.size}, false, size_of(*type), ranks.ranks).bytes_per_rank;
+    if (collective.reduces) c.op = parse_reduce_op(row.op);
+    if (row.root >= 0) c.root = row.root;
+    c.cuda_graph = table.graphs > 0;
+    if (ranks.split) c.group = "split";
+    for (const bool in_place : {false, true}) {
+      c.in_place = in_place;
+      if (const std::optional<Timing>& timing = in_place ? row.in_place : row.out_of_place) add(*timing, c, table);
+    }
+  }
+
+  void add(const Timing& timing, const Case& c, const Table& table) {
+    const auto same = [&](const Result& result) {
+      const Case& other = result.measurement.measured_case;
+      return std::tuple(other.collective, other.bytes, other.type, other.op, other.root, other.in_place,
+                        other.cuda_graph, other.group, other.ranks,
+                        other.nodes) == std::tuple(c.collective, c.bytes, c.type, c.op, c.root, c.in_place,
+                                                   c.cuda_graph, c.group, c.ranks, c.nodes);
+    };
+    const auto found = std::ranges::find_if(report_.results, same);
+    const auto place = static_cast<std::size_t>(found - report_.results.begin());
+    if (found == report_.results.end()) {
+      Measurement& m = report_.results.emplace_back().measurement;
+      m.measured_case = c;
+      m.throughput = Series{};
+      m.throughput->operations_per_sample =
+          std::max(1, table.iterations * table.aggregated * std::max(1, table.graphs));
+    }
+    // Cycles of one program (-N) are no launches of their own.
+    if (places_.insert(place).second) launches_[place].emplace_back();
+    Launched& launch = launches_[place].back();
+    launch.times.push_back(timing.time_us * 1e-6);
+    for (const double sample : timing.samples_us) launch.iterations.push_back(sample * 1e-6);
+    launch.wrong += timing.wrong.value_or(0);
+    unchecked_ = unchecked_ || !timing.wrong;
+  }
+
+  // The time is the mean that nccl-tests prints, also where its iterations are known: what is compared has to be the
+  // same thing in all files.
+  static Series series_of(const Launched& launch, int operations) {
+    Series series;
+    series.operations_per_sample = launch.iterations.empty() ? operations : 1;
+    series.samples = launch.iterations.empty() ? launch.times : launch.iterations;
+    series.summary = summarize(series.samples);
+    series.summary.median = median(launch.times);
+    if (!launch.iterations.empty()) series.summary.interval.reset();
+    series.stopped_because =
+        launch.iterations.empty() ? "imported: means of nccl-tests" : "imported: iterations of nccl-tests (-I)";
+    return series;
+  }
+
+  void finish(Result& result, std::size_t place) {
+    Measurement& m = result.measurement;
+    const int operations = m.throughput->operations_per_sample;
+    Launched all;
+    for (const Launched& launch : launches_[place]) {
+      Result& line = journal_.emplace_back(result);
+      line.measurement.throughput = series_of(launch, operations);
+      line.measurement.launch = static_cast<int>(m.launches_s.size());
+      line.measurement.launches_s = {line.measurement.throughput->summary.median};
+      m.launches_s.push_back(line.measurement.launches_s.front());
+      line.measurement.wrong_elements = launch.wrong;
+      m.wrong_elements += launch.wrong;
+      all.times.insert(all.times.end(), launch.times.begin(), launch.times.end());
+      all.iterations.insert(all.iterations.end(), launch.iterations.begin(), launch.iterations.end());
+    }
+    m.throughput = series_of(all, operations);
+    m.throughput->summary.median = median(m.launches_s);
+    m.throughput->samples.clear();
+    result.verdict.because = "imported: the limits of that machine are not known";
+    if (m.wrong_elements == 0) return;
+    result.verdict.grade = Grade::wrong;
+    result.verdict.because = fmt::format("nccl-tests counted {} wrong elements", m.wrong_elements);
+  }
+
+  Report& report_;
+  std::string collective_;
+  std::map<std::size_t, std::vector<Launched>> launches_;  // of a result
+  std::vector<Result> journal_;
+  std::set<std::size_t> places_;  // results that the present launch has already
+  bool unchecked_ = false, wrong_somewhere_ = false;
+};
+
+topo::Topology topology_of(const Table& table) {
+  topo::Topology topology;
+  topology.provenance = "imported";
+  std::vector<Device> devices = table.devices;
+  std::ranges::sort(devices, {}, &Device::rank);
+  for (const Device& device : devices) {
+    auto host = std::ranges::find(topology.hosts, device.host, &topo::Host::name);
+    if (host == topology.hosts.end()) {
+      topo::Host& fresh = topology.hosts.emplace_back();
+      fresh.name = fresh.host_name = device.host;
+      host = std::prev(topology.hosts.end());
+    }
+    ++host->gpus;
+    host->gpu_devices.emplace_back().name = device.name;
+    topology.host_of_rank.push_back(static_cast<int>(host - topology.hosts.begin()));
+  }
+  return topology;
+}
+
+}  // namespace
+
+Imported import(std::string_view text, const std::string& collective, const std::string& cluster) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool is_json = first != std::string_view::npos && text[first] == '{';
+  const Log log = is_json ? read_json(text) : read_text(text);
+  Imported imported;
+  Report& report = imported.report;
+  report.status = "complete";
+  report.provenance = "imported";
+  report.exit_code = ExitCode::ok;
+  report.context = log.context;
+  report.run.version = version();
+  report.run.backend = "nccl";
+  report.run.cluster = cluster;
+  report.run.command = log.tables.front().arguments;
+  report.run.remarks = {"times are nccl-tests' means over ranks unless it ran with -a 3, not the slowest rank's"};
+  Importer importer(report, collective);
+  for (const Table& table : log.tables) importer.add(table);
+  imported.journal = importer.finish();
+  const Ranks ranks = ranks_of(log.tables.front());
+  report.run.ranks = ranks.ranks;
+  report.run.nodes = ranks.nodes;
+  report.topology = topology_of(log.tables.front());
+  report.grade = overall(report.results);
+  report.exit_code = worse(report.exit_code, exit_code(report));
+  return imported;
+}
+
+}  // namespace p5::reports::nccl_tests

@@ -1,0 +1,347 @@
+// What nccl-tests printed over the years becomes a report, and what is not whole or not its own is refused by line.
+#include "reports/nccl_tests.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "bench/error.hpp"
+#include "reports/comparison.hpp"
+
+namespace p5::reports::nccl_tests {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string recorded(const std::string& name) {
+  const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "fixtures" / "nccl-tests";
+  std::ostringstream text;
+  text << std::ifstream(folder / name).rdbuf();
+  EXPECT_FALSE(text.str().empty()) << folder / name;
+  return text.str();
+}
+
+// Made by hand, in the columns of version 2.0: redop only where something is reduced, the largest deviation as error.
+const std::string all_gather_2_0 = R"($ ./build/all_gather_perf -b 32M -e 64M -f 2 -g 2
+# nThread 1 nGpus 2 minBytes 33554432 maxBytes 67108864 step: 2(factor) warmup iters: 5 iters: 20 validation: 1 
+#
+# Using devices
+#   Rank  0 Pid   1320 on  ip-10-0-0-1 device  0 [0x00] Tesla V100-SXM2-16GB
+#   Rank  1 Pid   1320 on  ip-10-0-0-1 device  1 [0x00] Tesla V100-SXM2-16GB
+#
+#                                             out-of-place                       in-place          
+#       size         count    type     time   algbw   busbw  error     time   algbw   busbw  error
+#        (B)    (elements)             (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       
+    33554432       4194304   float    817.8   41.03   20.51  0e+00    785.1   42.74   21.37  0e+00
+    67108864       8388608   float   1568.3   42.79   21.40  0e+00   1560.9   42.99   21.50  0e+00
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 21.195 
+#
+)";
+
+// 2.10: redop has a column, but alltoall leaves it empty.
+const std::string alltoall_2_10 = R"(# alltoall_perf
+# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1048576 step: 1048576(bytes) warmup iters: 5 iters: 20 validation: 1 
+#
+# Using devices
+#   Rank  0 Pid 1821213 on node-a device  0 [0x00] NVIDIA A100-SXM4-40GB
+#   Rank  1 Pid 1821214 on node-b device  0 [0x00] NVIDIA A100-SXM4-40GB
+#
+#                                                       out-of-place                       in-place          
+#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+#        (B)    (elements)                       (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       
+     1048576        131072     float            162.1    6.47    3.23  0e+00    162.0    6.47    3.24    N/A
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 3.235 
+#
+)";
+
+// 2.13 to 2.19: redop and root always, a count of wrong elements.
+std::string all_reduce_2_13(const std::string& times = "1400.0", const std::string& wrong = "0") {
+  return R"(# nThread 1 nGpus 1 minBytes 268435456 maxBytes 268435456 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 2 validation: 1 graph: 0
+#
+# Using devices
+#  Rank  0 Group  0 Pid   1887 on   worker-0 device  0 [0x8d] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid   1888 on   worker-0 device  1 [0x91] NVIDIA H100 80GB HBM3
+#  Rank  2 Group  0 Pid   1885 on   worker-1 device  0 [0x8d] NVIDIA H100 80GB HBM3
+#  Rank  3 Group  0 Pid   1886 on   worker-1 device  1 [0x91] NVIDIA H100 80GB HBM3
+NCCL version 2.18.3+cuda12.2
+#
+#                                                              out-of-place                       in-place          
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       
+worker-0:1887:1950 [0] NCCL INFO comm 0x55 rank 0 nranks 4 - Init COMPLETE
+   268435456      67108864     float     sum      -1   )" +
+         times + "  191.74  287.61      " + wrong + R"(    1410.0  190.38  285.57      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 286.59 
+#
+)";
+}
+
+const std::string program = "mpirun -np 4 ./build/all_reduce_perf -b 256M -e 256M\n";
+
+std::string prefixed(const std::string& text, const std::string& prefix) {
+  std::istringstream lines(text);
+  std::string all, line;
+  while (std::getline(lines, line)) all += prefix + line + "\n";
+  return all;
+}
+
+std::string problem_of(const std::string& text) {
+  try {
+    import(text, "", "x");
+  } catch (const UsageError& problem) {
+    return problem.what();
+  }
+  return "imported";
+}
+
+TEST(NcclTests, of_version_2_0_are_read) {
+  const Report report = import(all_gather_2_0, "", "lab").report;
+  ASSERT_EQ(report.results.size(), 4u);
+  const Measurement& m = report.results[3].measurement;
+  EXPECT_EQ(m.measured_case.collective, &all_gather);
+  EXPECT_EQ(m.measured_case.bytes, MiB(64));
+  EXPECT_EQ(m.measured_case.bytes_per_rank, MiB(32));
+  EXPECT_TRUE(m.measured_case.in_place);
+  EXPECT_FALSE(m.measured_case.op);
+  EXPECT_FALSE(m.measured_case.root);
+  EXPECT_EQ(m.measured_case.ranks, 2);
+  EXPECT_EQ(m.measured_case.nodes, 1);
+  EXPECT_NEAR(m.throughput->summary.median, 1560.9e-6, 1e-12);
+  EXPECT_FALSE(m.throughput->summary.interval);
+  EXPECT_EQ(m.throughput->operations_per_sample, 20);
+  EXPECT_FALSE(m.latency);
+  EXPECT_NEAR(bus_bandwidth(m.measured_case, {m.throughput->summary.median}).count, 21.50, 0.01);
+  EXPECT_EQ(report.provenance, "imported");
+  EXPECT_EQ(report.topology.hosts.at(0).gpu_devices.at(1).name, "Tesla V100-SXM2-16GB");
+  EXPECT_THAT(report.run.remarks, Contains(HasSubstr("wrong elements were not counted")));
+}
+
+TEST(NcclTests, with_an_empty_redop_are_read_and_an_operation_that_is_none_is_left_out) {
+  const Report report = import(alltoall_2_10, "", "lab").report;
+  ASSERT_EQ(report.results.size(), 1u);
+  EXPECT_EQ(report.results[0].measurement.measured_case.collective->name, "all_to_all");
+  EXPECT_EQ(report.results[0].measurement.measured_case.nodes, 2);
+}
+
+TEST(NcclTests, of_version_2_13_are_read) {
+  const Report report = import(program + all_reduce_2_13(), "", "lab").report;
+  ASSERT_EQ(report.results.size(), 2u);
+  const Measurement& m = report.results[0].measurement;
+  EXPECT_EQ(m.measured_case.op, ReduceOp::sum);
+  EXPECT_EQ(m.measured_case.nodes, 2);
+  EXPECT_EQ(m.throughput->operations_per_sample, 40);
+  EXPECT_EQ(report.context.at("nccl"), "2.18.3+cuda12.2");
+  EXPECT_EQ(report.exit_code, ExitCode::ok);
+}
+
+TEST(NcclTests, count_wrong_elements) {
+  const Report report = import(program + all_reduce_2_13("1400.0", "7"), "", "lab").report;
+  EXPECT_EQ(report.results[0].measurement.wrong_elements, 7u);
+  EXPECT_EQ(report.results[0].verdict.grade, Grade::wrong);
+  EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+}
+
+TEST(NcclTests, out_of_bounds_without_a_count_is_a_finding) {
+  std::string text = all_gather_2_0;
+  text.replace(text.find("0 OK"), 4, "3 FAILED");
+  const Report report = import(text, "", "lab").report;
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].id, "import.out_of_bounds");
+  EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+}
+
+TEST(NcclTests, are_read_behind_what_launchers_print) {
+  const std::string whole = program + all_reduce_2_13();
+  const nlohmann::json plain = to_json(import(whole, "", "lab").report).at("measurements");
+  for (const char* prefix : {"[1,0]<stdout>:", "[1,0]<stdout>: ", "0: ", " 0: ", "[0] ",
+                             "worker-0: ", "2026-11-20T10:00:00.123456789Z ", "2026-11-20 10:00:00.1 [1,0]<stdout>:"})
+    EXPECT_EQ(to_json(import(prefixed(whole, prefix), "", "lab").report).at("measurements"), plain) << prefix;
+}
+
+TEST(NcclTests, recorded_on_four_gpus_are_read) {
+  const Imported imported = import(recorded("2.19.6-reduce_scatter-alltoall-broadcast.txt"), "", "h200");
+  const Report& report = imported.report;
+  EXPECT_EQ(report.run.ranks, 4);
+  EXPECT_EQ(report.context.at("nccl-tests"), "2.19.6");
+  EXPECT_EQ(report.context.at("nccl"), "2.28.3");
+  // From 64 B on of the first two, in place of one; 8 B on of broadcast: 27 sizes of 4 bytes and more a rank.
+  int of_reduce_scatter = 0, of_all_to_all = 0, of_broadcast = 0;
+  for (const Result& result : report.results) {
+    const Measurement& m = result.measurement;
+    of_reduce_scatter += m.measured_case.collective == &reduce_scatter;
+    of_all_to_all += m.measured_case.collective->name == "all_to_all";
+    of_broadcast += m.measured_case.collective->name == "broadcast";
+    if (m.measured_case.collective->name == "broadcast") {
+      EXPECT_EQ(m.measured_case.root, 0);
+    }
+  }
+  EXPECT_EQ(of_reduce_scatter, 2 * 27);
+  EXPECT_EQ(of_all_to_all, 27);
+  EXPECT_EQ(of_broadcast, 2 * 30);
+  EXPECT_THAT(report.run.remarks, Contains(HasSubstr("0 B were left out")));
+  EXPECT_EQ(imported.journal.size(), report.results.size());
+}
+
+TEST(NcclTests, of_graphs_are_cases_of_graphs) {
+  for (const Result& result : import(recorded("2.19.6-all_reduce-graph.txt"), "", "h200").report.results)
+    EXPECT_TRUE(result.measurement.measured_case.cuda_graph);
+}
+
+TEST(NcclTests, more_columns_of_later_versions_are_passed_over) {
+  const std::string text = R"(# nccl-tests version 2.19.6 nccl-headers=22803 nccl-library=22803
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 2 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0 unalign: 0
+# Using devices
+#  Rank  0 Group  0 Pid   2397 on         vm device  0 [0000:00:06] NVIDIA H200
+#  Rank  1 Group  0 Pid   2397 on         vm device  1 [0000:00:07] NVIDIA H200
+#       size         count      type   redop    root     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv% 
+           8             2     float     sum      -1     7.57    0.00    0.00       0     7.10     8.90     8.90     4.20     7.72    0.00    0.00       0     7.20     9.10     9.10     5.00
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 0.001 
+# Collective test starting: all_gather_perf
+# nThread 1 nGpus 2 minBytes 64 maxBytes 64 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0 unalign: 0
+# Using devices
+#  Rank  0 Group  0 Pid   2397 on         vm device  0 [0000:00:06] NVIDIA H200
+#  Rank  1 Group  0 Pid   2397 on         vm device  1 [0000:00:07] NVIDIA H200
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong           timestamp
+          64            16     float    none      -1     5.00    0.01    0.01       0     5.10    0.01    0.01       0  2026-11-20 10:00:00
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 0.01 
+)";
+  const Report report = import(text, "", "lab").report;
+  ASSERT_EQ(report.results.size(), 4u);
+  EXPECT_NEAR(report.results[1].measurement.throughput->summary.median, 7.72e-6, 1e-12);
+  EXPECT_NEAR(report.results[3].measurement.throughput->summary.median, 5.10e-6, 1e-12);
+}
+
+TEST(NcclTests, of_several_runs_in_one_file_are_as_many_launches) {
+  const Imported imported = import(
+      program + all_reduce_2_13("1400.0") + program + all_reduce_2_13("1420.0") + program + all_reduce_2_13("1500.0"),
+      "", "lab");
+  ASSERT_EQ(imported.report.results.size(), 2u);
+  const Measurement& m = imported.report.results[0].measurement;
+  ASSERT_EQ(m.launches_s.size(), 3u);
+  EXPECT_NEAR(m.launches_s[2], 1500e-6, 1e-12);
+  EXPECT_NEAR(m.throughput->summary.median, 1420e-6, 1e-12);
+  EXPECT_EQ(imported.journal.size(), 6u);
+  EXPECT_EQ(imported.journal[2].measurement.launch, 2);
+}
+
+TEST(NcclTests, can_be_compared_with_each_other) {
+  const reports::Run old_run{"old", import(program + all_reduce_2_13("1400.0"), "", "lab").report, {}};
+  const reports::Run new_run{"new", import(program + all_reduce_2_13("1800.0"), "", "lab").report, {}};
+  const Comparison c = compare(make_side("BASE", {&old_run, 1}), make_side("NEW", {&new_run, 1}));
+  EXPECT_EQ(c.provenance, "imported");
+  EXPECT_EQ(c.answer, Answer::regression);
+  EXPECT_TRUE(c.screening);
+}
+
+TEST(NcclTests, that_do_not_say_what_they_are_need_to_be_told) {
+  EXPECT_THAT(problem_of(all_reduce_2_13()), HasSubstr("--collective"));
+  EXPECT_EQ(import(all_reduce_2_13(), "all_reduce", "lab").report.results.size(), 2u);
+  // The name of the program before holds for that one alone.
+  EXPECT_THAT(problem_of(program + all_reduce_2_13() + all_reduce_2_13()), HasSubstr("--collective"));
+}
+
+TEST(NcclTests, that_are_not_whole_are_refused_by_line) {
+  const std::string whole = program + all_reduce_2_13();
+  EXPECT_THAT(problem_of(""), HasSubstr("line 0"));
+  EXPECT_THAT(problem_of("hello\nworld\n"), HasSubstr("line 2: nothing in this file looks like"));
+  EXPECT_THAT(problem_of(whole.substr(0, whole.find("# Out of"))),
+              HasSubstr("line 15: the file ends within the table that begins in line 12"));
+  EXPECT_THAT(problem_of(whole.substr(0, whole.find("  191.74"))), HasSubstr("line 15: the row has 6 of 13 columns"));
+  std::string mixed = whole;
+  mixed.insert(mixed.find("  287.61"), "vm:1:1 NCCL INFO ");
+  EXPECT_THAT(problem_of(mixed), HasSubstr("line 15: the row has"));
+  std::string odd = whole;
+  odd.replace(odd.find("1400.0"), 6, "14x0.0");
+  EXPECT_THAT(problem_of(odd), HasSubstr("line 15: '14x0.0' is no time"));
+  std::string host = whole;
+  host.replace(host.find("   time"), 7, "cputime");
+  EXPECT_THAT(problem_of(host), HasSubstr("line 12: these are times of the host (-C)"));
+}
+
+TEST(NcclTests, of_programs_that_know_nothing_of_each_other_are_refused) {
+  std::string twice = program + all_reduce_2_13();
+  const std::size_t at = twice.find("#  Rank  1");
+  twice.replace(at, 10, "#  Rank  0");
+  EXPECT_THAT(problem_of(twice), HasSubstr("line 6: there are two ranks 0"));
+  EXPECT_THAT(problem_of(twice), HasSubstr("MPI=1"));
+}
+
+TEST(NcclTests, without_ranks_are_refused) {
+  std::string text = program + all_reduce_2_13();
+  for (std::size_t at; (at = text.find("#  Rank")) != std::string::npos;) text.erase(at, text.find('\n', at) - at + 1);
+  EXPECT_THAT(problem_of(text), HasSubstr("how many ranks"));
+}
+
+TEST(NcclTests, of_what_is_not_known_are_left_out_and_that_is_said) {
+  std::string text = program + all_reduce_2_13();
+  text.replace(text.find("float     sum"), 13, "f8e4m3    sum");
+  EXPECT_THAT(problem_of(text), HasSubstr("rows of the type f8e4m3 were left out"));
+}
+
+// Made by hand in the layout of JSON version 3 (nccl-tests 2.19.6), with -I.
+nlohmann::json json_3() {
+  return nlohmann::json::parse(R"({"version": 3, "start_time": "2026-11-20 10:00:00",
+    "args": ["/opt/nccl-tests/build/all_reduce_perf", "-b", "8", "-e", "8", "-R", "1"],
+    "env": ["NCCL_PROTO=Simple", "AWS_SECRET_ACCESS_KEY=very-secret", "HOME=/root"], "nccl_version": 22803,
+    "config": {"nthreads": 1, "ngpus": 2, "minimum_bytes": 8, "maximum_bytes": 8, "step_factor": 2, "warmup_iters": 1,
+      "iterations": 3, "aggregated_iterations": 1, "validation": 1, "graph": 0, "blocking_collectives": "false",
+      "per_iter_timing": "true", "per_iter_skip": 1, "parallel_init": "false",
+      "devices": [{"rank": 0, "group": 0, "pid": 1, "hostname": "a", "device": 0, "device_hex": "0000:00:06", "device_info": "NVIDIA H200"},
+                  {"rank": 2, "group": 0, "pid": 1, "hostname": "b", "device": 0, "device_hex": "0000:00:06", "device_info": "NVIDIA H200"}]},
+    "results": [{"size": 8, "count": 2, "type": "float", "redop": "sum", "root": "    -1",
+      "out_of_place": {"time": 7.5, "alg_bw": 0.001, "bus_bw": 0.0016, "nwrong": 0.0},
+      "out_of_place_per_iter": {"skipped_iterations": 1, "min_us": 7, "max_us": 9, "avg_us": 8, "p50_us": 8, "p95_us": 9,
+        "p99_us": 9, "stdev_us": 1, "cv_pct": 10, "times_us": [20.0, 7.0, 8.0, 9.0]},
+      "in_place": {"time": 7.7, "alg_bw": 0.001, "bus_bw": 0.0016, "nwrong": null},
+      "actual_iterations": 3, "experiment_name": ""}],
+    "out_of_bounds": {"count": 0, "okay": "true"}, "average_bus_bandwidth": {"bandwidth": 0.0016, "okay": "unchecked"},
+    "errors": [], "end_time": "2026-11-20 10:00:01"})");
+}
+
+TEST(NcclTestsJson, is_read_with_its_iterations) {
+  const Imported imported = import(json_3().dump(2), "", "lab");
+  const Report& report = imported.report;
+  ASSERT_EQ(report.results.size(), 1u);  // in place was not checked: there is no such figure to trust
+  const Measurement& m = report.results[0].measurement;
+  EXPECT_EQ(m.measured_case.ranks, 4);
+  EXPECT_EQ(m.measured_case.nodes, 2);
+  EXPECT_NEAR(m.throughput->summary.median, 7.5e-6, 1e-12);
+  ASSERT_EQ(imported.journal.size(), 1u);
+  EXPECT_THAT(imported.journal[0].measurement.throughput->samples,
+              ElementsAre(testing::DoubleNear(7e-6, 1e-12), testing::DoubleNear(8e-6, 1e-12),
+                          testing::DoubleNear(9e-6, 1e-12)));
+}
+
+TEST(NcclTestsJson, keeps_no_secrets) {
+  const Report report = import(json_3().dump(), "", "lab").report;
+  EXPECT_EQ(report.context.at("env.NCCL_PROTO"), "Simple");
+  EXPECT_EQ(to_json(report).dump().find("very-secret"), std::string::npos);
+}
+
+TEST(NcclTestsJson, that_is_cut_off_or_foreign_is_refused_by_line) {
+  const std::string whole = json_3().dump(2);
+  EXPECT_THAT(problem_of(whole.substr(0, whole.size() / 2)), HasSubstr("line "));
+  EXPECT_THAT(problem_of("{\"benchmarks\": []}"), HasSubstr("not that of nccl-tests"));
+  nlohmann::json without = json_3();
+  without["results"][0].erase("size");
+  EXPECT_THAT(problem_of(without.dump()), HasSubstr("'size'"));
+  nlohmann::json infinite = json_3();
+  infinite["results"][0]["root"] = "inf";
+  EXPECT_THAT(problem_of(infinite.dump()), HasSubstr("'inf' is no root"));
+}
+
+}  // namespace
+}  // namespace p5::reports::nccl_tests
