@@ -66,11 +66,11 @@ Gpu gpu_from(const json& j) {
   gpu.uuid = j.at("uuid");
   gpu.name = j.at("name");
   gpu.architecture = whole(j.at("architecture")).value_or(0);
-  gpu.links = j.at("links");
+  gpu.links = whole(j.at("links"));
   if (const json& speed = j.at("link_speed_mb_per_s"); !speed.is_null())
     gpu.link_rate_raw = GBps{speed.get<double>() / 1000};
-  gpu.pcie_generation = whole(j.at("pcie_generation"));
-  gpu.pcie_width = whole(j.at("pcie_width"));
+  gpu.pcie.generation_max = whole(j.at("pcie_generation"));
+  gpu.pcie.width_max = whole(j.at("pcie_width"));
   gpu.processes = whole(j.at("processes"));
   return gpu;
 }

@@ -1,32 +1,24 @@
-// What the machine is, as values: hosts, their NICs and memory, and which host each rank is on. Discovery fills them in
-// on each host; they travel as JSON, so a recorded machine reads like a live one.
+// What the machine is, as values: hosts, their GPUs, NICs and memory, and which host each rank is on. Discovery fills
+// them in on each host; they travel as JSON, so a recorded machine reads like a live one.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/units.hpp"
+#include "topo/devices.hpp"
 
 namespace p5::topo {
 
-struct Nic {
-  std::string name;          // of the device, such as "eth0" or "rdmap79s0"
-  std::string kind;          // "ethernet", "infiniband", "efa", "virtual"
-  std::string driver;        // kernel driver, "" when it has none (virtual)
-  std::string state;         // "up", "down" or what the kernel says
-  std::optional<GBps> rate;  // one direction, as the kernel states it; null when it does not or for a virtual device
-  int numa_node = -1;        // -1: unknown
-};
-
-struct Gpu {
-  std::string uuid, name;
-  int architecture = 0;               // compute capability x 10: 80, 90, 100; 0: unknown
-  int links = 0;                      // active NVLinks
-  std::optional<GBps> link_rate_raw;  // one link, one direction, signalling
-  std::optional<int> pcie_generation, pcie_width;
-  std::optional<int> processes;  // other programs that compute on it
+// What this process may take of the host, as far as it bears on registering memory and on shared memory.
+struct ProcessLimits {
+  std::optional<Bytes> locked_memory{};  // RLIMIT_MEMLOCK; the largest Bytes there are: unlimited
+  std::optional<std::uint64_t> open_files{};
+  std::optional<Bytes> shared_memory{}, shared_memory_free{};    // /dev/shm
+  std::optional<std::uint64_t> huge_pages{}, huge_pages_free{};  // of 2 MiB
 };
 
 struct Host {
@@ -42,17 +34,38 @@ struct Host {
   int gpus = 0;                    // PCI display and 3D controllers of NVIDIA (vendor 0x10de)
   Bytes memory, memory_available;  // memory_available respects the memory cgroup
   std::vector<Nic> nics;
-  std::vector<Gpu> gpu_devices;  // as NVML tells; empty when it was not or could not be asked
+  std::vector<Gpu> gpu_devices;  // in NVML's order; then those that only PCI shows, which have no uuid
   std::string gpu_driver;
   std::string gpu_problem;  // why NVML could not be asked, ""
+
+  std::vector<NumaNode> numa{};
+  std::vector<PciBridge> bridges{};  // above the GPUs and NICs
+  std::optional<int> nvswitches{};   // on PCI; in a virtual machine they may be hidden
+  std::optional<bool> virtual_machine{}, container{};
+  std::optional<bool> iommu{};                        // the kernel has one at work
+  std::optional<std::vector<std::string>> modules{};  // loaded, of those in interesting_modules()
+  std::optional<bool> fabric_manager_running{};       // unknown where other processes cannot be seen
+  // Of software, by name: "efa driver", "efa installer", "libfabric", "aws-ofi-nccl", "nvidia driver",
+  // "fabric manager", "cuda driver", "gdrcopy driver", "os", ...; what is unknown is not there.
+  std::map<std::string, std::string> versions{};
+  std::optional<std::vector<std::string>> net_plugins{};  // paths of libnccl-net*.so that NCCL could find
+  std::optional<Libfabric> libfabric{};                   // null: not asked
+  std::map<std::string, std::string> placement{};         // "availability zone", "placement group", "partition" on EC2
+  ProcessLimits limits{};
+  double discovery_s = 0;  // how long this took
 };
 
+// The kernel modules that matter here: "efa", "gdrdrv", "nvidia_peermem", ...
+const std::vector<std::string>& interesting_modules();
+
 struct Topology {
-  std::string provenance = "discovered";  // discovered, synthetic
+  std::string provenance = "discovered";  // discovered, synthetic, recorded: not this machine
   std::string platform;                   // name of a platform file, "" when none matches
   std::vector<Host> hosts;
   std::vector<int> host_of_rank;
   std::vector<int> gpus_seen_of_rank = {};  // GPUs that each rank's process may use; empty where no rank has been asked
+  std::vector<std::string> gpu_of_rank = {};  // UUIDs; empty where no rank has a GPU
+  std::string taken = {};                     // when, in UTC, "2026-11-20T12:00:00Z"; "" unknown
 };
 
 // How this process names its node, and nothing else: cheap.
