@@ -120,6 +120,7 @@ std::string numa_name(const Host& host, int index) {
   if (index < 0) return "NUMA node unknown";
   const auto at = std::ranges::find(host.numa, index, &topo::NumaNode::index);
   if (at == host.numa.end()) return fmt::format("NUMA node {}", index);
+  if (at->cpus.empty()) return fmt::format("NUMA node {}", index);
   return fmt::format("NUMA node {}  cpus {}  {}", index, at->cpus, memory_text(at->memory));
 }
 
@@ -184,14 +185,17 @@ void add_host(std::string& text, const Host& host) {
   append(text, host.instance);
   append(text, host.instance_type);
   for (const auto& [name, value] : host.placement) append(text, fmt::format("{} {}", name, value));
-  text +=
-      fmt::format("\n    {}, {}, {} ({} for us), {}\n", counted(host.packages, "package"), counted(host.cores, "core"),
-                  counted(host.threads, "thread"), host.allowed_threads, memory_text(host.memory));
-  append(text += "  ", host.cpu_model);
-  append(text, host.kernel.empty() ? "" : "kernel " + host.kernel);
-  if (host.virtual_machine) append(text, *host.virtual_machine ? "virtual machine" : "bare metal");
-  if (host.container == true) append(text, "in a container");
   text += "\n";
+  if (host.threads > 0)
+    text +=
+        fmt::format("    {}, {}, {} ({} for us), {}\n", counted(host.packages, "package"), counted(host.cores, "core"),
+                    counted(host.threads, "thread"), host.allowed_threads, memory_text(host.memory));
+  std::vector<std::string> parts;
+  if (!host.cpu_model.empty()) parts.push_back(host.cpu_model);
+  if (!host.kernel.empty()) parts.push_back("kernel " + host.kernel);
+  if (host.virtual_machine) parts.push_back(*host.virtual_machine ? "virtual machine" : "bare metal");
+  if (host.container == true) parts.push_back("in a container");
+  if (!parts.empty()) text += fmt::format("    {}\n", join(parts));
   std::vector<std::string> versions;
   for (const auto& [name, version] : host.versions) versions.push_back(name + " " + version);
   if (!versions.empty()) text += fmt::format("    {}\n", join(versions, ", "));
