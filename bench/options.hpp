@@ -13,7 +13,7 @@
 namespace p5 {
 
 struct Options {
-  std::string command = "run";  // run, tune, ab, plan, list, report, compare, baseline, import
+  std::string command = "run";  // run, tune, ab, plan, list, report, compare, baseline, import, topo
 
   // The measuring commands
   std::string backend = "auto";
@@ -65,6 +65,8 @@ struct Options {
   std::string baseline;                     // run, report: what it is compared with; "": nothing
 
   std::string import_what, import_file, import_collective;
+
+  std::string load_file, record_file, rank_file;  // topo
 };
 
 // What the options are when the command line does not say. ab: sizes by factor 4 in the two collectives that show a

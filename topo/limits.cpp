@@ -154,9 +154,13 @@ constexpr std::array link_rates{LinkRates{80, 25, 20.0}, LinkRates{90, 25, 20.6}
 const Gpu* weakest_gpu(const Topology& topology) {
   const Gpu* weakest = nullptr;
   for (const Host& host : topology.hosts) {
-    if (host.gpu_devices.empty()) return nullptr;
-    for (const Gpu& gpu : host.gpu_devices)
+    bool known = false;
+    for (const Gpu& gpu : host.gpu_devices) {
+      if (!gpu.links) continue;
+      known = true;
       if (!weakest || gpu.links < weakest->links) weakest = &gpu;
+    }
+    if (!known) return nullptr;
   }
   return weakest;
 }
@@ -170,13 +174,14 @@ Limits link_limits(const Topology& topology) {
   if (rates == link_rates.end()) return {};
   const std::string raw =
       gpu->link_rate_raw ? fmt::format(" (raw signalling {} GB/s per link)", shown(gpu->link_rate_raw->count)) : "";
-  const double wire = gpu->links * rates->wire, achievable = gpu->links * rates->achievable;
+  const int links = *gpu->links;
+  const double wire = links * rates->wire, achievable = links * rates->achievable;
   return {limit(gpu_link, Level::wire, wire, "nvlink",
-                fmt::format("{} active NVLinks of {} x {} GB/s = {} GB/s, one direction{}", gpu->links, gpu->name,
+                fmt::format("{} active NVLinks of {} x {} GB/s = {} GB/s, one direction{}", links, gpu->name,
                             shown(rates->wire), shown(wire), raw)),
           limit(gpu_link, Level::achievable, achievable, "nvlink",
-                fmt::format("{} active NVLinks x {} GB/s = {} GB/s: what NCCL's own model takes one link for",
-                            gpu->links, shown(rates->achievable), shown(achievable)))};
+                fmt::format("{} active NVLinks x {} GB/s = {} GB/s: what NCCL's own model takes one link for", links,
+                            shown(rates->achievable), shown(achievable)))};
 }
 
 Limits limits_of(const Platform& platform) {

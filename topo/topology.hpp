@@ -1,32 +1,24 @@
-// What the machine is, as values: hosts, their NICs and memory, and which host each rank is on. Discovery fills them in
-// on each host; they travel as JSON, so a recorded machine reads like a live one.
+// What the machine is, as values: hosts, their GPUs, NICs and memory, and which host each rank is on. Discovery fills
+// them in on each host; they travel as JSON, so a recorded machine reads like a live one.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/units.hpp"
+#include "topo/devices.hpp"
 
 namespace p5::topo {
 
-struct Nic {
-  std::string name;          // of the device, such as "eth0" or "rdmap79s0"
-  std::string kind;          // "ethernet", "infiniband", "efa", "virtual"
-  std::string driver;        // kernel driver, "" when it has none (virtual)
-  std::string state;         // "up", "down" or what the kernel says
-  std::optional<GBps> rate;  // one direction, as the kernel states it; null when it does not or for a virtual device
-  int numa_node = -1;        // -1: unknown
-};
-
-struct Gpu {
-  std::string uuid, name;
-  int architecture = 0;               // compute capability x 10: 80, 90, 100; 0: unknown
-  int links = 0;                      // active NVLinks
-  std::optional<GBps> link_rate_raw;  // one link, one direction, signalling
-  std::optional<int> pcie_generation, pcie_width;
-  std::optional<int> processes;  // other programs that compute on it
+// What this process may take of the host, as far as it bears on registering memory and on shared memory.
+struct ProcessLimits {
+  std::optional<Bytes> locked_memory{};  // RLIMIT_MEMLOCK; the largest Bytes there are: unlimited
+  std::optional<std::uint64_t> open_files{};
+  std::optional<Bytes> shared_memory{}, shared_memory_free{};    // /dev/shm
+  std::optional<std::uint64_t> huge_pages{}, huge_pages_free{};  // of 2 MiB
 };
 
 struct Host {
@@ -42,17 +34,38 @@ struct Host {
   int gpus = 0;                    // PCI display and 3D controllers of NVIDIA (vendor 0x10de)
   Bytes memory, memory_available;  // memory_available respects the memory cgroup
   std::vector<Nic> nics;
-  std::vector<Gpu> gpu_devices;  // as NVML tells; empty when it was not or could not be asked
+  std::vector<Gpu> gpu_devices;  // in NVML's order; then those that only PCI shows, which have no uuid
   std::string gpu_driver;
   std::string gpu_problem;  // why NVML could not be asked, ""
+
+  std::vector<NumaNode> numa{};
+  std::vector<PciBridge> bridges{};  // above the GPUs and NICs
+  std::optional<int> nvswitches{};   // on PCI; in a virtual machine they may be hidden
+  std::optional<bool> virtual_machine{}, container{};
+  std::optional<bool> iommu{};                        // the kernel has one at work
+  std::optional<std::vector<std::string>> modules{};  // loaded, of those in interesting_modules()
+  std::optional<bool> fabric_manager_running{};       // unknown where other processes cannot be seen
+  // Of software, by name: "efa driver", "efa installer", "libfabric", "aws-ofi-nccl", "nvidia driver",
+  // "fabric manager", "cuda driver", "gdrcopy driver", "os", ...; what is unknown is not there.
+  std::map<std::string, std::string> versions{};
+  std::optional<std::vector<std::string>> net_plugins{};  // paths of libnccl-net*.so that NCCL could find
+  std::optional<Libfabric> libfabric{};                   // null: not asked
+  std::map<std::string, std::string> placement{};         // "availability zone", "placement group", "partition" on EC2
+  ProcessLimits limits{};
+  double discovery_s = 0;  // how long this took
 };
 
+// The kernel modules that matter here: "efa", "gdrdrv", "nvidia_peermem", ...
+const std::vector<std::string>& interesting_modules();
+
 struct Topology {
-  std::string provenance = "discovered";  // discovered, synthetic, imported
+  std::string provenance = "discovered";  // discovered, synthetic, imported, recorded: not this machine
   std::string platform;                   // name of a platform file, "" when none matches
   std::vector<Host> hosts;
   std::vector<int> host_of_rank;
   std::vector<int> gpus_seen_of_rank = {};  // GPUs that each rank's process may use; empty where no rank has been asked
+  std::vector<std::string> gpu_of_rank = {};  // UUIDs; empty where no rank has a GPU
+  std::string taken = {};                     // when, in UTC, "2026-11-20T12:00:00Z"; "" unknown
 };
 
 // How this process names its node, and nothing else: cheap.
@@ -62,13 +75,26 @@ struct HostName {
 };
 HostName host_name();
 
-// Everything about this host, from hwloc, /proc, /sys and DMI. Never fails for a missing file: the fact is then absent.
-// `root` is prepended to /proc and /sys, for recorded machines in tests.
-Host discover_host(const std::string& root = "");
+// What a live host is asked besides its files.
+struct Probes {
+  std::string nvml, libfabric;  // programs that ask in our stead; "": not asked
+  bool metadata = false;        // EC2's instance metadata, for at most a second, and only on an EC2 instance
+  Seconds limit{20};            // for a program to answer: a sick driver may never do so
+};
 
-// Asks NVML through the probe program, which is ended when it has not answered within `limit`. Fills gpu_devices and
-// gpu_driver, or gpu_problem.
-void probe_gpus(Host& host, const std::string& program, Seconds limit);
+// Everything about this host, from hwloc, /proc, /sys, DMI and the probes, which run beside each other. Never fails for
+// what is missing: the fact is then absent.
+Host discover_host(const Probes& probes);
+
+// A host whose files were copied below `root`, which is prepended to /proc, /sys, /etc and /opt.
+Host discover_host(const std::string& root);
+
+// A host as hwloc's XML shows it: processors, and the PCI devices and NICs that hwloc kept. Throws UsageError.
+Host host_from_hwloc_xml(const std::string& path);
+
+// For each GPU its rails: the NICs of the fabric that are nearest to it on PCIe, or where PCIe does not tell, by NUMA
+// node.
+void find_rails(Host& host);
 
 // hwloc's own XML of this machine, for topology.xml.
 std::string hwloc_xml();
@@ -77,6 +103,12 @@ std::string hwloc_xml();
 struct Platform;
 Topology synthetic(const Platform& platform, int nodes);
 
+nlohmann::json to_json(const GpuState& state);
+GpuState gpu_state_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const Gpu& gpu);
+Gpu gpu_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const Libfabric& libfabric);
+Libfabric libfabric_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Host& host);
 Host host_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Topology& topology);

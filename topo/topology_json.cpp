@@ -1,11 +1,12 @@
-// Topology as JSON: how hosts travel between ranks and how a machine is recorded. Also the made-up machine of the
-// simulator.
+// Topology as JSON: how hosts travel between ranks and how a machine is recorded.
 #include <fmt/format.h>
 
+#include <concepts>
 #include <nlohmann/json.hpp>
+#include <type_traits>
+#include <utility>
 
 #include "bench/error.hpp"
-#include "topo/platform.hpp"
 #include "topo/topology.hpp"
 
 namespace p5::topo {
@@ -14,89 +15,268 @@ using nlohmann::json;
 
 namespace {
 
-json to_json(const Nic& nic) {
-  return {{"name", nic.name},
-          {"kind", nic.kind},
-          {"driver", nic.driver},
-          {"state", nic.state},
-          {"rate_gb_per_s", nic.rate ? json(nic.rate->count) : json()},
-          {"numa_node", nic.numa_node}};
+// Every value names its fields once, for writing and for reading alike: `must` for those that every recording has,
+// `may` for facts that are unknown where they are missing or null.
+template <class Value, class Of>
+concept Is = std::same_as<std::remove_const_t<Value>, Of>;
+
+void fields(auto& visit, Is<PcieLink> auto& link) {
+  visit.may("generation", link.generation);
+  visit.may("width", link.width);
+  visit.may("generation_max", link.generation_max);
+  visit.may("width_max", link.width_max);
 }
 
-Nic nic_from_json(const json& j) {
-  Nic nic;
-  j.at("name").get_to(nic.name);
-  j.at("kind").get_to(nic.kind);
-  j.at("driver").get_to(nic.driver);
-  j.at("state").get_to(nic.state);
-  if (const json& rate = j.at("rate_gb_per_s"); !rate.is_null()) nic.rate = GBps{rate.get<double>()};
-  j.at("numa_node").get_to(nic.numa_node);
-  return nic;
+void fields(auto& visit, Is<PciPlace> auto& place) {
+  visit.may("address", place.address);
+  visit.may("path", place.path);
+}
+
+void fields(auto& visit, Is<NumaNode> auto& node) {
+  visit.must("index", node.index);
+  visit.may("cpus", node.cpus);
+  visit.may("cores", node.cores);
+  visit.may("memory_bytes", node.memory);
+}
+
+void fields(auto& visit, Is<PciBridge> auto& bridge) {
+  visit.must("address", bridge.address);
+  visit.may("link", bridge.link);
+  visit.may("acs", bridge.acs);
+}
+
+void fields(auto& visit, Is<Nic> auto& nic) {
+  visit.must("name", nic.name);
+  visit.must("kind", nic.kind);
+  visit.must("driver", nic.driver);
+  visit.must("state", nic.state);
+  visit.may("rate_gb_per_s", nic.rate);
+  visit.must("numa_node", nic.numa_node);
+  visit.may("pci", nic.pci);
+  visit.may("pcie", nic.pcie);
+  visit.may("hardware_address", nic.hardware_address);
+  visit.may("firmware", nic.firmware);
+  visit.may("gdr", nic.gdr);
+  visit.may("verbs", nic.verbs);
+  visit.may("verbs_usable", nic.verbs_usable);
+  visit.may("counters", nic.counters);
+  visit.may("addresses", nic.addresses);
+}
+
+void fields(auto& visit, Is<NvLink> auto& link) {
+  visit.must("number", link.number);
+  visit.may("active", link.active);
+  visit.may("rate_raw_gb_per_s", link.rate_raw);
+  visit.may("remote", link.remote);
+  visit.may("remote_pci", link.remote_pci);
+  visit.may("errors", link.errors);
+}
+
+void fields(auto& visit, Is<GpuMemoryErrors> auto& errors) {
+  visit.may("ecc", errors.ecc);
+  visit.may("corrected", errors.corrected);
+  visit.may("uncorrected", errors.uncorrected);
+  visit.may("corrected_ever", errors.corrected_ever);
+  visit.may("uncorrected_ever", errors.uncorrected_ever);
+  visit.may("retired_pages", errors.retired_pages);
+  visit.may("retirement_pending", errors.retirement_pending);
+  visit.may("remapped_corrected", errors.remapped_corrected);
+  visit.may("remapped_uncorrected", errors.remapped_uncorrected);
+  visit.may("remap_pending", errors.remap_pending);
+  visit.may("remap_failed", errors.remap_failed);
+}
+
+void fields(auto& visit, Is<GpuState> auto& state) {
+  visit.may("sm_clock_mhz", state.sm_clock_mhz);
+  visit.may("memory_clock_mhz", state.memory_clock_mhz);
+  visit.may("temperature_c", state.temperature_c);
+  visit.may("power_w", state.power_w);
+  visit.may("throttle_mask", state.throttle_mask);
+}
+
+void fields(auto& visit, Is<Gpu> auto& gpu) {
+  visit.must("uuid", gpu.uuid);
+  visit.must("name", gpu.name);
+  visit.must("architecture", gpu.architecture);
+  visit.may("links", gpu.links);
+  visit.may("link_rate_raw_gb_per_s", gpu.link_rate_raw);
+  visit.may("pcie", gpu.pcie);
+  visit.may("processes", gpu.processes);
+  visit.may("pci", gpu.pci);
+  visit.may("numa_node", gpu.numa_node);
+  visit.may("serial", gpu.serial);
+  visit.may("memory_bytes", gpu.memory);
+  visit.may("nvlinks", gpu.nvlinks);
+  visit.may("links_possible", gpu.links_possible);
+  visit.may("fabric_state", gpu.fabric_state);
+  visit.may("fabric_status", gpu.fabric_status);
+  visit.may("mig", gpu.mig);
+  visit.may("compute_mode", gpu.compute_mode);
+  visit.may("persistence", gpu.persistence);
+  visit.may("errors", gpu.errors);
+  visit.may("pcie_replays", gpu.pcie_replays);
+  visit.may("state", gpu.state);
+  visit.may("sm_clock_max_mhz", gpu.sm_clock_max_mhz);
+  visit.may("memory_clock_max_mhz", gpu.memory_clock_max_mhz);
+  visit.may("power_cap_w", gpu.power_cap_w);
+  visit.may("power_cap_default_w", gpu.power_cap_default_w);
+  visit.may("slowdown_temperature_c", gpu.slowdown_temperature_c);
+  visit.may("problem", gpu.problem);
+  visit.may("nics", gpu.nics);
+  visit.may("nics_by", gpu.nics_by);
+  visit.may("nics_shared", gpu.nics_shared);
+}
+
+void fields(auto& visit, Is<Libfabric::Domain> auto& domain) {
+  visit.must("name", domain.name);
+  visit.may("provider", domain.provider);
+  visit.may("fabric", domain.fabric);
+  visit.may("nic", domain.nic);
+  visit.may("pci", domain.pci);
+  visit.may("rate_gb_per_s", domain.rate);
+  visit.may("state", domain.state);
+}
+
+void fields(auto& visit, Is<Libfabric> auto& libfabric) {
+  visit.may("version", libfabric.version);
+  visit.may("path", libfabric.path);
+  visit.may("providers", libfabric.providers);
+  visit.may("domains", libfabric.domains);
+  visit.may("problem", libfabric.problem);
+}
+
+void fields(auto& visit, Is<ProcessLimits> auto& limits) {
+  visit.may("locked_memory_bytes", limits.locked_memory);
+  visit.may("open_files", limits.open_files);
+  visit.may("shared_memory_bytes", limits.shared_memory);
+  visit.may("shared_memory_free_bytes", limits.shared_memory_free);
+  visit.may("huge_pages", limits.huge_pages);
+  visit.may("huge_pages_free", limits.huge_pages_free);
+}
+
+void fields(auto& visit, Is<Host> auto& host) {
+  visit.must("name", host.name);
+  visit.must("host_name", host.host_name);
+  visit.must("pretended", host.pretended);
+  visit.must("boot_id", host.boot_id);
+  visit.must("instance", host.instance);
+  visit.must("instance_type", host.instance_type);
+  visit.must("kernel", host.kernel);
+  visit.must("cpu_model", host.cpu_model);
+  visit.must("packages", host.packages);
+  visit.must("numa_nodes", host.numa_nodes);
+  visit.must("cores", host.cores);
+  visit.must("threads", host.threads);
+  visit.must("allowed_threads", host.allowed_threads);
+  visit.must("gpus", host.gpus);
+  visit.must("memory_bytes", host.memory);
+  visit.must("memory_available_bytes", host.memory_available);
+  visit.must("nics", host.nics);
+  visit.must("gpu_devices", host.gpu_devices);
+  visit.must("gpu_driver", host.gpu_driver);
+  visit.must("gpu_problem", host.gpu_problem);
+  visit.may("numa", host.numa);
+  visit.may("bridges", host.bridges);
+  visit.may("nvswitches", host.nvswitches);
+  visit.may("virtual_machine", host.virtual_machine);
+  visit.may("container", host.container);
+  visit.may("iommu", host.iommu);
+  visit.may("modules", host.modules);
+  visit.may("fabric_manager_running", host.fabric_manager_running);
+  visit.may("versions", host.versions);
+  visit.may("net_plugins", host.net_plugins);
+  visit.may("libfabric", host.libfabric);
+  visit.may("placement", host.placement);
+  visit.may("limits", host.limits);
+  visit.may("discovery_s", host.discovery_s);
+}
+
+void fields(auto& visit, Is<Topology> auto& topology) {
+  visit.must("provenance", topology.provenance);
+  visit.must("platform", topology.platform);
+  visit.must("hosts", topology.hosts);
+  visit.must("host_of_rank", topology.host_of_rank);
+  visit.may("gpus_seen_of_rank", topology.gpus_seen_of_rank);
+  visit.may("gpu_of_rank", topology.gpu_of_rank);
+  visit.may("taken", topology.taken);
 }
 
 template <class Value>
-json or_null(const std::optional<Value>& value) {
-  return value ? json(*value) : json();
+json written(const Value& value);
+template <class Value>
+json written(const std::vector<Value>& values);
+json written(const Bytes& size) { return size.count; }
+json written(const GBps& rate) { return rate.count; }
+template <class Value>
+json written(const std::optional<Value>& value) {
+  return value ? written(*value) : json();
+}
+template <class Value>
+json written(const std::vector<Value>& values) {
+  json list = json::array();
+  for (const Value& value : values) list.push_back(written(value));
+  return list;
 }
 
-std::optional<int> whole_from(const json& j) { return j.is_null() ? std::nullopt : std::optional(j.get<int>()); }
+struct Writer {
+  json object = json::object();
+  void must(const char* name, const auto& value) { object[name] = written(value); }
+  void may(const char* name, const auto& value) { must(name, value); }
+};
 
-json to_json(const Gpu& gpu) {
-  return {{"uuid", gpu.uuid},
-          {"name", gpu.name},
-          {"architecture", gpu.architecture},
-          {"links", gpu.links},
-          {"link_rate_raw_gb_per_s", gpu.link_rate_raw ? json(gpu.link_rate_raw->count) : json()},
-          {"pcie_generation", or_null(gpu.pcie_generation)},
-          {"pcie_width", or_null(gpu.pcie_width)},
-          {"processes", or_null(gpu.processes)}};
+template <class Value>
+constexpr bool plain = std::is_arithmetic_v<Value> || std::same_as<Value, std::string> ||
+                       std::same_as<Value, std::map<std::string, std::string>> ||
+                       std::same_as<Value, std::map<std::string, std::uint64_t>>;
+
+template <class Value>
+json written(const Value& value) {
+  if constexpr (plain<Value>) {
+    return value;
+  } else {
+    Writer writer;
+    fields(writer, value);
+    return std::move(writer.object);
+  }
 }
 
-Gpu gpu_from_json(const json& j) {
-  Gpu gpu;
-  j.at("uuid").get_to(gpu.uuid);
-  j.at("name").get_to(gpu.name);
-  j.at("architecture").get_to(gpu.architecture);
-  j.at("links").get_to(gpu.links);
-  if (const json& rate = j.at("link_rate_raw_gb_per_s"); !rate.is_null()) gpu.link_rate_raw = GBps{rate.get<double>()};
-  gpu.pcie_generation = whole_from(j.at("pcie_generation"));
-  gpu.pcie_width = whole_from(j.at("pcie_width"));
-  gpu.processes = whole_from(j.at("processes"));
-  return gpu;
+template <class Value>
+void read(const json& j, Value& value);
+template <class Value>
+void read(const json& j, std::vector<Value>& values);
+void read(const json& j, Bytes& size) { j.get_to(size.count); }
+void read(const json& j, GBps& rate) { j.get_to(rate.count); }
+template <class Value>
+void read(const json& j, std::optional<Value>& value) {
+  if (j.is_null()) return;
+  read(j, value.emplace());
+}
+template <class Value>
+void read(const json& j, std::vector<Value>& values) {
+  for (const json& one : j.get_ref<const json::array_t&>()) read(one, values.emplace_back());
 }
 
-Host read_host(const json& j) {
-  Host host;
-  j.at("name").get_to(host.name);
-  j.at("host_name").get_to(host.host_name);
-  j.at("pretended").get_to(host.pretended);
-  j.at("boot_id").get_to(host.boot_id);
-  j.at("instance").get_to(host.instance);
-  j.at("instance_type").get_to(host.instance_type);
-  j.at("kernel").get_to(host.kernel);
-  j.at("cpu_model").get_to(host.cpu_model);
-  j.at("packages").get_to(host.packages);
-  j.at("numa_nodes").get_to(host.numa_nodes);
-  j.at("cores").get_to(host.cores);
-  j.at("threads").get_to(host.threads);
-  j.at("allowed_threads").get_to(host.allowed_threads);
-  j.at("gpus").get_to(host.gpus);
-  j.at("memory_bytes").get_to(host.memory.count);
-  j.at("memory_available_bytes").get_to(host.memory_available.count);
-  for (const json& nic : j.at("nics")) host.nics.push_back(nic_from_json(nic));
-  for (const json& gpu : j.at("gpu_devices")) host.gpu_devices.push_back(gpu_from_json(gpu));
-  j.at("gpu_driver").get_to(host.gpu_driver);
-  j.at("gpu_problem").get_to(host.gpu_problem);
-  return host;
+struct Reader {
+  const json& object;
+  void must(const char* name, auto& value) const { read(object.at(name), value); }
+  void may(const char* name, auto& value) const {
+    if (const auto at = object.find(name); at != object.end() && !at->is_null()) read(*at, value);
+  }
+};
+
+template <class Value>
+void read(const json& j, Value& value) {
+  if constexpr (plain<Value>) {
+    j.get_to(value);
+  } else {
+    const Reader reader{j};
+    fields(reader, value);
+  }
 }
 
 Topology read_topology(const json& j) {
   Topology topology;
-  j.at("provenance").get_to(topology.provenance);
-  j.at("platform").get_to(topology.platform);
-  for (const json& host : j.at("hosts")) topology.hosts.push_back(read_host(host));
-  j.at("host_of_rank").get_to(topology.host_of_rank);
-  topology.gpus_seen_of_rank = j.value("gpus_seen_of_rank", std::vector<int>());
+  read(j, topology);
   const int hosts = static_cast<int>(topology.hosts.size());
   for (const int host : topology.host_of_rank)
     if (host < 0 || host >= hosts)
@@ -111,70 +291,49 @@ UsageError unreadable(std::string_view what, const json::exception& problem) {
       fmt::format("{} is not in the form that this version writes: {}; record it again", what, problem.what()));
 }
 
-Host synthetic_host(const Platform& platform, int node) {
-  Host host;
-  host.name = host.host_name = fmt::format("n{}", node);
-  host.boot_id = fmt::format("synthetic-{}", node);
-  host.instance_type = platform.name;
-  host.gpus = platform.gpus;
-  for (int i = 0; i < platform.nics; ++i)
-    host.nics.push_back({fmt::format("rdma{}", i), "efa", "efa", "up", platform.nic_rate, -1});
-  return host;
-}
-
 }  // namespace
 
-Topology synthetic(const Platform& platform, int nodes) {
-  Topology topology;
-  topology.provenance = "synthetic";
-  topology.platform = platform.name;
-  for (int node = 0; node < nodes; ++node) {
-    topology.hosts.push_back(synthetic_host(platform, node));
-    topology.host_of_rank.insert(topology.host_of_rank.end(), static_cast<std::size_t>(platform.gpus), node);
-  }
-  return topology;
+json to_json(const GpuState& state) { return written(state); }
+
+GpuState gpu_state_from_json(const json& j) try {
+  GpuState state;
+  read(j, state);
+  return state;
+} catch (const json::exception& problem) {
+  throw unreadable("the state of a GPU", problem);
 }
 
-json to_json(const Host& host) {
-  json nics = json::array();
-  for (const Nic& nic : host.nics) nics.push_back(to_json(nic));
-  json gpus = json::array();
-  for (const Gpu& gpu : host.gpu_devices) gpus.push_back(to_json(gpu));
-  return {{"name", host.name},
-          {"host_name", host.host_name},
-          {"pretended", host.pretended},
-          {"boot_id", host.boot_id},
-          {"instance", host.instance},
-          {"instance_type", host.instance_type},
-          {"kernel", host.kernel},
-          {"cpu_model", host.cpu_model},
-          {"packages", host.packages},
-          {"numa_nodes", host.numa_nodes},
-          {"cores", host.cores},
-          {"threads", host.threads},
-          {"allowed_threads", host.allowed_threads},
-          {"gpus", host.gpus},
-          {"memory_bytes", host.memory.count},
-          {"memory_available_bytes", host.memory_available.count},
-          {"nics", std::move(nics)},
-          {"gpu_devices", std::move(gpus)},
-          {"gpu_driver", host.gpu_driver},
-          {"gpu_problem", host.gpu_problem}};
+json to_json(const Gpu& gpu) { return written(gpu); }
+
+Gpu gpu_from_json(const json& j) try {
+  Gpu gpu;
+  read(j, gpu);
+  return gpu;
+} catch (const json::exception& problem) {
+  throw unreadable("GPU", problem);
 }
 
-Host host_from_json(const json& j) try { return read_host(j); } catch (const json::exception& problem) {
+json to_json(const Libfabric& libfabric) { return written(libfabric); }
+
+Libfabric libfabric_from_json(const json& j) try {
+  Libfabric libfabric;
+  read(j, libfabric);
+  return libfabric;
+} catch (const json::exception& problem) {
+  throw unreadable("libfabric", problem);
+}
+
+json to_json(const Host& host) { return written(host); }
+
+Host host_from_json(const json& j) try {
+  Host host;
+  read(j, host);
+  return host;
+} catch (const json::exception& problem) {
   throw unreadable("host", problem);
 }
 
-json to_json(const Topology& topology) {
-  json hosts = json::array();
-  for (const Host& host : topology.hosts) hosts.push_back(to_json(host));
-  return {{"provenance", topology.provenance},
-          {"platform", topology.platform},
-          {"hosts", std::move(hosts)},
-          {"host_of_rank", topology.host_of_rank},
-          {"gpus_seen_of_rank", topology.gpus_seen_of_rank}};
-}
+json to_json(const Topology& topology) { return written(topology); }
 
 Topology topology_from_json(const json& j) try { return read_topology(j); } catch (const json::exception& problem) {
   throw unreadable("topology", problem);

@@ -13,7 +13,7 @@ namespace p5 {
 
 namespace {
 
-const std::array<Command, 9> table{{
+const std::array<Command, 10> table{{
     {"run", run_command},
     {"tune", run_command},
     {"ab", run_command},
@@ -23,6 +23,7 @@ const std::array<Command, 9> table{{
     {"compare", compare_command},
     {"baseline", baseline_command},
     {"import", import_command},
+    {"topo", topo_command},
 }};
 
 }  // namespace

@@ -35,6 +35,7 @@ ExitCode report_command(const Request& request);
 ExitCode compare_command(const Request& request);
 ExitCode import_command(const Request& request);
 ExitCode baseline_command(const Request& request);
+ExitCode topo_command(const Request& request);
 
 // Whether these arguments need MPI: a launcher started us, or they measure over it.
 bool needs_mpi(const std::vector<std::string>& arguments);

@@ -209,7 +209,7 @@ function start() {
   const report = JSON.parse(text);
   report.run.seed_text = seed_text(text);
   const drawers = {verdict: draw_verdict, problems: draw_problems, charts: draw_charts, pairs: draw_pairs,
-    measurements: draw_measurements, tuning: draw_tuning, limits: draw_limits, machine: draw_machine};
+    measurements: draw_measurements, tuning: draw_tuning, limits: draw_limits, topology: draw_topology, machine: draw_machine};
   for (const [id, draw] of Object.entries(drawers)) {
     try {
       draw(report, document.getElementById(id));

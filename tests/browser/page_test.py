@@ -184,6 +184,30 @@ class Page(unittest.TestCase):
         self.assertEqual(dom.markup.count("<image "), 3)
         self.assertRegex(dom.markup, r"<text[^>]*>n11</text>")
 
+    def test_draws_what_is_wrong_in_the_machine_where_it_sits(self):
+        report = make_examples.simulated()
+        gpu = {"uuid": "GPU-1", "name": "H100", "architecture": 90, "links": 18, "links_possible": 18, "numa_node": 0,
+               "pci": {"address": "0000:53:00.0", "path": ["pci0000:50", "0000:50:00.0"]}}
+        host = report["topology"]["hosts"][0]
+        host["gpu_devices"] = [gpu, {**gpu, "links": 15}]
+        host["nics"][3]["pci"] = gpu["pci"]
+        report["findings"] = [{"id": "gpu.links", "severity": "error", "evidence": "3 links are down", "action": "",
+                               "subject": {"host": host["name"], "instance": "", "gpu": 1, "nic": None}}]
+        file = pathlib.Path(self.folder.name) / "topology.json"
+        file.write_text(make_examples.text_of(report))
+        dom = Dom(chromium(render(file, pathlib.Path(self.folder.name) / "topology"), "--dump-dom"))
+        self.assert_drawn(dom)
+        switch = re.search(r'pci0000:50 . 0000:50:00\.0</p><ul class="devices">(.*?)</ul>', dom.markup,
+                           re.S).group(1)
+        chips = re.findall(r'<li class="device ([^"]*)"', switch)
+        self.assertEqual([chip.split() for chip in chips], [["gpu"], ["gpu", "error"], ["nic"]])
+        self.assertIn("15 of 18 NVLinks", switch)
+        self.assertIn('<span class="trouble">3 links are down</span>', switch)
+        # The simulated suspect n1r5 is the sixth NIC of the fabric of the second host.
+        bad = re.findall(r'<li class="device nic error"[^>]*><strong>.*?</span>([^<]*)<', dom.markup)
+        self.assertEqual(bad, ["rdmap5s0"])
+        self.assertIn("1 device in trouble", dom.text)
+
     def test_answers_keys_sizes_and_sorting(self):
         page = pathlib.Path(self.folder.name) / "read.html"
         page.write_text(self.pages["simulated.json"].read_text().replace("</body>", READER))

@@ -36,14 +36,14 @@ std::vector<Finding> silent_nvml(const Topology& topology) {
 std::vector<Finding> missing_links(const Topology& topology) {
   int most = 0;
   for (const Host& host : topology.hosts)
-    for (const Gpu& gpu : host.gpu_devices) most = std::max(most, gpu.links);
+    for (const Gpu& gpu : host.gpu_devices) most = std::max(most, gpu.links.value_or(0));
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts)
     for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
-      if (const Gpu& gpu = host.gpu_devices[i]; gpu.links < most)
+      if (const Gpu& gpu = host.gpu_devices[i]; gpu.links && *gpu.links < most)
         findings.push_back(
             about(host, i, "gpu.links", Severity::error,
-                  fmt::format("{} ({}) has {} active NVLinks, others have {}", gpu.uuid, gpu.name, gpu.links, most),
+                  fmt::format("{} ({}) has {} active NVLinks, others have {}", gpu.uuid, gpu.name, *gpu.links, most),
                   "reset the GPU or replace the instance"));
   return findings;
 }
