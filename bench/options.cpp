@@ -261,6 +261,20 @@ void check_together(const Options& o) {
   }
 }
 
+void check_topo(const Options& o) {
+  if (o.backend != "sim" && o.backend != "auto")
+    throw UsageError(fmt::format("topo measures nothing: --backend {} has no meaning; only sim has one", o.backend));
+  if (o.backend == "sim" && o.platform.empty())
+    throw UsageError("--backend sim needs --platform NAME, such as p5.48xlarge (see `p5bench list platforms`)");
+  if (o.backend == "sim" && !o.load_file.empty())
+    throw UsageError("--load and --backend sim are two different machines; leave one out");
+  if (o.nodes != 1 && o.backend != "sim")
+    throw UsageError("--nodes is for --backend sim; real nodes are counted from the ranks that mpirun started");
+  if (o.formats != Options{}.formats && o.formats != std::vector<std::string>{"json"} &&
+      o.formats != std::vector<std::string>{"console"})
+    throw UsageError("topo prints one format: --format json or --format console");
+}
+
 // The option that is none, or else the first word too many; CLI11 hands them back last first. An unknown option's value
 // is a word too many as well, but not the mistake.
 std::string culprit_of(const std::vector<std::string>& extras) {
@@ -286,6 +300,19 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(sub->get_name());
   return UsageError(unknown_name("command", culprit, known));
+}
+
+void add_topo(CLI::App& app, Options& o) {
+  CLI::App* topo = app.add_subcommand(
+      "topo", "what the machine is, with what is wrong marked; alone or under mpirun, a rank a host");
+  topo->add_option("--load", o.load_file,
+                   "instead of this machine: a recording, topology.json, report.json, hwloc's XML, or a folder with "
+                   "copies of /proc and /sys")
+      ->type_name("FILE");
+  topo->add_option("--record", o.record_file, "write everything that was found to this file")->type_name("FILE");
+  topo->add_option("--rankfile", o.rank_file, "write a rank file for Open MPI: each rank on cores near its GPU")
+      ->type_name("FILE");
+  topo->fallthrough();
 }
 
 constexpr std::string_view about =
@@ -321,6 +348,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   CLI::App* report = app.add_subcommand("report", "render a report.json again");
   report->add_option("FILE", o.report_file, "the report.json")->required();
   report->fallthrough();
+  add_topo(app, o);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);
@@ -338,6 +366,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   for (const CLI::App* chosen : app.get_subcommands()) o.command = chosen->get_name();
   texts.take_all();
   if (measures(o.command)) check_together(o);
+  if (o.command == "topo") check_topo(o);
   return parsed;
 }
 

@@ -12,7 +12,7 @@
 namespace p5 {
 
 struct Options {
-  std::string command = "run";  // run, tune, plan, list, report
+  std::string command = "run";  // run, tune, plan, list, report, topo
 
   // The measuring commands
   std::string backend = "auto";
@@ -44,6 +44,8 @@ struct Options {
 
   std::string list_what;    // list
   std::string report_file;  // report
+
+  std::string load_file, record_file, rank_file;  // topo
 };
 
 // A parse that ends the program without running a command: help and version.

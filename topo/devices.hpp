@@ -26,7 +26,8 @@ struct PciPlace {
 
 struct NumaNode {
   int index = 0;
-  std::string cpus{};  // as the kernel writes them: "0-47,96-143"
+  std::string cpus{};        // as the kernel writes them: "0-47,96-143"
+  std::vector<int> cores{};  // logical numbers, as hwloc and Open MPI count them
   Bytes memory{};
 };
 

@@ -1,9 +1,12 @@
 // This host as a value, put together from the parts of discovery. Nothing here fails for a missing file.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <future>
 
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
@@ -25,17 +28,6 @@ Bytes kilobytes_of(const fs::path& meminfo, std::string_view key) {
   return KiB(value ? static_cast<std::uint64_t>(leading_number(*value).value_or(0)) : 0);
 }
 
-// The VBIOS and the driver play no part in what PCI says, so a GPU with a broken driver still counts.
-int count_gpus(const fs::path& root) {
-  const fs::path devices = root / "sys/bus/pci/devices";
-  const std::vector<std::string> names = names_in(devices);
-  return static_cast<int>(std::count_if(names.begin(), names.end(), [&](const std::string& name) {
-    const std::string kind = read_text(devices / name / "class").value_or("");
-    return read_text(devices / name / "vendor") == "0x10de" &&
-           (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
-  }));
-}
-
 // Only EC2 puts the instance type into the product name and the instance id into the asset tag.
 void add_instance(Host& host, const fs::path& root) {
   const fs::path dmi = root / "sys/class/dmi/id";
@@ -45,6 +37,25 @@ void add_instance(Host& host, const fs::path& root) {
   if (tag.starts_with("i-")) host.instance = tag;
 }
 
+}  // namespace
+
+std::vector<NumaNode> discover_numa(const fs::path& root) {
+  const fs::path folder = root / "sys/devices/system/node";
+  std::vector<NumaNode> nodes;
+  for (const std::string& name : names_in(folder)) {
+    if (!name.starts_with("node") || name.find_first_not_of("0123456789", 4) != std::string::npos || name.size() < 5)
+      continue;
+    NumaNode node{std::stoi(name.substr(4)), read_text(folder / name / "cpulist").value_or("")};
+    const auto total = value_of(folder / name / "meminfo", fmt::format("Node {} MemTotal:", node.index));
+    node.memory = KiB(static_cast<std::uint64_t>(leading_number(total.value_or("")).value_or(0)));
+    nodes.push_back(std::move(node));
+  }
+  std::ranges::sort(nodes, {}, &NumaNode::index);
+  return nodes;
+}
+
+namespace {
+
 void add_memory(Host& host, const fs::path& root) {
   const fs::path meminfo = root / "proc/meminfo";
   host.memory = kilobytes_of(meminfo, "MemTotal:");
@@ -53,7 +64,8 @@ void add_memory(Host& host, const fs::path& root) {
 }
 
 void add_processors(Host& host, const std::string& root) {
-  const Processors processors = discover_processors(root);
+  Processors processors = discover_processors(root);
+  for (NumaNode& node : host.numa) node.cores = std::move(processors.cores_of_node[node.index]);
   host.packages = processors.packages;
   host.numa_nodes = processors.numa_nodes;
   host.cores = processors.cores;
@@ -72,7 +84,11 @@ HostName host_name() {
   return {kernel_host_name(), false};
 }
 
-Host discover_host(const std::string& root) {
+namespace {
+
+// All that files tell. The VBIOS and the driver play no part in what PCI says, so a GPU with a broken driver still
+// counts.
+Host host_from_files(const std::string& root) {
   const fs::path files = root + "/";
   Host host;
   host.host_name = root.empty() ? kernel_host_name() : read_text(files / "proc/sys/kernel/hostname").value_or("");
@@ -83,10 +99,69 @@ Host discover_host(const std::string& root) {
   host.boot_id = read_text(files / "proc/sys/kernel/random/boot_id").value_or("");
   host.kernel = read_text(files / "proc/sys/kernel/osrelease").value_or("");
   add_instance(host, files);
+  host.numa = discover_numa(files);
   add_processors(host, root);
-  host.gpus = count_gpus(files);
+  PciDevices pci = discover_pci(files);
+  host.gpus = static_cast<int>(pci.gpus.size());
+  host.nvswitches = pci.nvswitches;
+  host.gpu_devices = std::move(pci.gpus);
   add_memory(host, files);
   host.nics = discover_nics(files);
+  add_software(host, files);
+  return host;
+}
+
+void finish(Host& host, const fs::path& files) {
+  host.bridges = discover_bridges(files, host);
+  find_rails(host);
+}
+
+// DMI is what the hypervisor shows at once; a container may hide it.
+void add_metadata(Host& host, std::map<std::string, std::string> told) {
+  if (host.instance.empty()) host.instance = told["instance"];
+  if (host.instance_type.empty()) host.instance_type = told["instance type"];
+  for (const char* name : {"availability zone", "placement group", "partition"})
+    if (const auto at = told.find(name); at != told.end()) host.placement.insert(*at);
+}
+
+// Elsewhere the address may belong to somebody else.
+bool on_ec2() {
+  const char* const endpoint = std::getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  return (endpoint && *endpoint) || read_text("/sys/class/dmi/id/sys_vendor") == "Amazon EC2";
+}
+
+}  // namespace
+
+Host discover_host(const std::string& root) {
+  Host host = host_from_files(root);
+  finish(host, root + "/");
+  return host;
+}
+
+Host discover_host(const Probes& probes) {
+  const auto start = std::chrono::steady_clock::now();
+  constexpr Seconds metadata_limit{1};
+  const auto launch = [](auto question) { return std::async(std::launch::async, std::move(question)); };
+  auto nvml = launch([&] { return probes.nvml.empty() ? NvmlAnswer{} : ask_nvml(probes.nvml, probes.limit); });
+  auto libfabric = launch([&]() -> std::optional<Libfabric> {
+    if (probes.libfabric.empty()) return std::nullopt;
+    return ask_libfabric(probes.libfabric, probes.limit);
+  });
+  auto metadata = launch([&] {
+    return probes.metadata && on_ec2() ? ask_instance_metadata(metadata_limit) : std::map<std::string, std::string>{};
+  });
+  Host host = host_from_files("");
+  host.limits = discover_process_limits();
+  const auto addresses = interface_addresses();
+  for (Nic& nic : host.nics)
+    if (const auto at = addresses.find(nic.name); at != addresses.end()) nic.addresses = at->second;
+  add_metadata(host, metadata.get());
+  host.libfabric = libfabric.get();
+  if (host.libfabric && !host.libfabric->version.empty()) host.versions["libfabric"] = host.libfabric->version;
+  NvmlAnswer told = nvml.get();
+  if (!probes.nvml.empty()) merge_gpus(host, std::move(told), std::move(host.gpu_devices));
+  finish(host, "/");
+  host.discovery_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return host;
 }
 

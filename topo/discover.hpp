@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,12 +16,31 @@ struct Processors {
   int packages = 0, numa_nodes = 0, cores = 0, threads = 0;
   int allowed_threads = 0;  // by cpuset and CPU quota
   std::string model;
+  std::map<int, std::vector<int>> cores_of_node;  // logical numbers by NUMA node
 };
 // From hwloc. `root` is the file system of the machine, "" for this one.
 Processors discover_processors(const std::string& root);
 
+std::vector<NumaNode> discover_numa(const std::filesystem::path& root);
+
 // RDMA devices first, then network devices; the loopback and second views of one port are left out.
 std::vector<Nic> discover_nics(const std::filesystem::path& root);
+
+// What /sys/class/infiniband counts for a device on its first port, by the kernel's names: bytes, drops, retries.
+std::map<std::string, std::uint64_t> nic_counters(const std::filesystem::path& root, const std::string& device);
+
+// ---- PCI. `device` is a folder or a link to one, such as /sys/class/infiniband/rdmap79s0/device.
+PciPlace pci_place_of(const std::filesystem::path& device);
+PcieLink pcie_link_of(const std::filesystem::path& device);
+int numa_node_of(const std::filesystem::path& device);
+
+struct PciDevices {
+  std::vector<Gpu> gpus;            // place, link and NUMA node only
+  std::optional<int> nvswitches{};  // absent when there is no PCI to look at
+};
+PciDevices discover_pci(const std::filesystem::path& root);
+// Those above the host's GPUs and NICs, outermost first.
+std::vector<PciBridge> discover_bridges(const std::filesystem::path& root, const Host& host);
 
 // What the memory cgroups of this process leave it: the least over all levels; absent when none sets a limit.
 std::optional<Bytes> memory_left_by_cgroup(const std::filesystem::path& root);
@@ -28,5 +48,33 @@ std::optional<Bytes> memory_left_by_cgroup(const std::filesystem::path& root);
 // Processors' worth of time that the CPU cgroups of this process grant: the least over all levels; absent without a
 // quota.
 std::optional<double> processors_left_by_cgroup(const std::filesystem::path& root);
+
+// Versions, modules, plugins, whether this is a container or a virtual machine.
+void add_software(Host& host, const std::filesystem::path& root);
+// Of this process; nothing to find in a recorded root.
+ProcessLimits discover_process_limits();
+// Of network devices, by name.
+std::map<std::string, std::vector<std::string>> interface_addresses();
+
+// ---- asked of others. Each says what went wrong in the value it fills.
+// What a probe program printed as its first line that is JSON, or why there is none.
+struct ProbeAnswer {
+  std::string json, problem;
+};
+ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit);
+
+struct NvmlAnswer {
+  std::string driver, cuda, problem;
+  std::vector<Gpu> gpus;
+};
+NvmlAnswer ask_nvml(const std::string& program, Seconds limit);
+// Puts what NVML told beside what PCI shows, by PCI address.
+void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci);
+
+Libfabric ask_libfabric(const std::string& program, Seconds limit);
+
+// EC2's instance metadata: "instance", "instance type", "availability zone", "placement group", "partition"; what it
+// does not answer within the limit is not there.
+std::map<std::string, std::string> ask_instance_metadata(Seconds limit);
 
 }  // namespace p5::topo

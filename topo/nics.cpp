@@ -1,4 +1,7 @@
 // The host's network devices as /sys states them: which are real, how fast, and which are two views of one port.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -16,8 +19,6 @@ std::optional<GBps> rate_from_gigabits(std::optional<double> gigabits) {
   return GBps{*gigabits / 8};
 }
 
-int numa_node_of(const fs::path& device) { return static_cast<int>(read_number(device / "numa_node").value_or(-1)); }
-
 // "4: ACTIVE" is "up"; other states keep the kernel's word.
 std::string rdma_state(const fs::path& port) {
   std::string state = read_text(port / "state").value_or("unknown");
@@ -32,15 +33,44 @@ std::string rdma_kind(const std::string& driver, const fs::path& port) {
   return read_text(port / "link_layer").value_or("InfiniBand") == "Ethernet" ? "ethernet" : "infiniband";
 }
 
-Nic rdma_nic(const fs::path& folder) {
+// What every physical device has.
+void add_device(Nic& nic, const fs::path& device) {
+  nic.driver = target_name(device / "driver");
+  nic.numa_node = numa_node_of(device);
+  nic.pci = pci_place_of(device);
+  nic.pcie = pcie_link_of(device);
+}
+
+// EFA's attribute says whether the driver found a way to reach GPU memory; older drivers have none.
+std::optional<bool> reaches_gpus(const fs::path& folder) {
+  const auto value = read_number(folder / "gdr");
+  return value ? std::optional(*value > 0) : std::nullopt;
+}
+
+// Opening says what permission bits do not: in a container the device control group may refuse.
+void add_verbs(Nic& nic, const fs::path& root, const fs::path& device) {
+  const std::vector<std::string> names = names_in(device / "infiniband_verbs");
+  if (names.empty()) return;
+  nic.verbs = names.front();
+  if (root != "/") return;
+  const int descriptor = ::open(("/dev/infiniband/" + nic.verbs).c_str(), O_RDWR | O_CLOEXEC);
+  nic.verbs_usable = descriptor >= 0;
+  if (descriptor >= 0) ::close(descriptor);
+}
+
+Nic rdma_nic(const fs::path& root, const fs::path& folder) {
   const fs::path port = folder / "ports/1";
   Nic nic;
   nic.name = folder.filename();
-  nic.driver = target_name(folder / "device/driver");
+  add_device(nic, folder / "device");
   nic.kind = rdma_kind(nic.driver, port);
   nic.state = rdma_state(port);
   nic.rate = rate_from_gigabits(read_number(port / "rate"));  // "100 Gb/sec (4X EDR)"
-  nic.numa_node = numa_node_of(folder / "device");
+  nic.hardware_address = read_text(folder / "node_guid").value_or("");
+  nic.firmware = read_text(folder / "fw_ver").value_or("");
+  nic.gdr = reaches_gpus(folder);
+  add_verbs(nic, root, folder / "device");
+  nic.counters = nic_counters(root, nic.name);
   return nic;
 }
 
@@ -58,10 +88,10 @@ Nic network_nic(const fs::path& folder) {
   nic.state = ethernet_state(folder);
   nic.kind = present(folder / "device") ? "ethernet" : "virtual";
   if (nic.kind == "virtual") return nic;  // the speed of a virtual device is made up
-  nic.driver = target_name(folder / "device/driver");
+  add_device(nic, folder / "device");
+  nic.hardware_address = read_text(folder / "address").value_or("");
   if (const auto megabits = read_number(folder / "speed"))
     nic.rate = rate_from_gigabits(*megabits / 1000);  // -1: unknown
-  nic.numa_node = numa_node_of(folder / "device");
   return nic;
 }
 
@@ -93,7 +123,7 @@ std::vector<Nic> discover_nics(const fs::path& root) {
   std::vector<fs::path> rdma_devices;
   const fs::path rdma = root / "sys/class/infiniband";
   for (const std::string& name : names_in(rdma)) {
-    nics.push_back(rdma_nic(rdma / name));
+    nics.push_back(rdma_nic(root, rdma / name));
     rdma_devices.push_back(target_of(rdma / name / "device"));
   }
   const fs::path network = root / "sys/class/net";

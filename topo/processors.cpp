@@ -1,6 +1,4 @@
 // hwloc: packages, cores and hardware threads, which of them this process may use, and hwloc's own XML.
-#include <hwloc.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,16 +7,12 @@
 
 #include "bench/error.hpp"
 #include "topo/discover.hpp"
+#include "topo/hwloc_handle.hpp"
 #include "topo/system_files.hpp"
 
 namespace p5::topo {
 
 namespace {
-
-struct DestroyTopology {
-  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
-};
-using HwlocTopology = std::unique_ptr<hwloc_topology, DestroyTopology>;
 
 struct FreeBitmap {
   void operator()(hwloc_bitmap_t bitmap) const { hwloc_bitmap_free(bitmap); }
@@ -68,6 +62,18 @@ std::string model_of(const HwlocTopology& topology) {
   return model ? model : "";
 }
 
+// Counted among the cores that we may use, as launchers count them.
+std::map<int, std::vector<int>> cores_of_nodes(const HwlocTopology& topology) {
+  std::map<int, std::vector<int>> cores;
+  int number = 0;
+  for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_CORE, core));) {
+    if (!hwloc_bitmap_intersects(core->cpuset, hwloc_topology_get_allowed_cpuset(topology.get()))) continue;
+    if (hwloc_bitmap_weight(core->nodeset) == 1) cores[hwloc_bitmap_first(core->nodeset)].push_back(number);
+    ++number;
+  }
+  return cores;
+}
+
 // Whether a launcher bound this rank to its share of the host, so that the binding says nothing about the host as a
 // whole.
 bool bound_by_launcher() {
@@ -101,6 +107,7 @@ Processors discover_processors(const std::string& root) {
   processors.threads = count(topology, HWLOC_OBJ_PU);
   processors.allowed_threads = allowed_threads(topology, root);
   processors.model = model_of(topology);
+  processors.cores_of_node = cores_of_nodes(topology);
   return processors;
 }
 

@@ -1,12 +1,168 @@
-// Versions and kernel modules: what software the host runs.
-#include "topo/topology.hpp"
+// Versions, kernel modules and plugins: what software the host runs, from files alone.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <set>
+
+#include "bench/names.hpp"
+#include "topo/discover.hpp"
+#include "topo/system_files.hpp"
 
 namespace p5::topo {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// The first version number in a text: "1.16.2-1" of "libnccl-ofi-ngc_1.16.2-1_amd64.deb". A number belongs to a name
+// when a letter stands before it.
+std::string version_in(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!std::isdigit(static_cast<unsigned char>(text[i]))) continue;
+    const bool starts = i == 0 || text[i - 1] == '-' || text[i - 1] == '_' || text[i - 1] == ' ' || text[i - 1] == 'v';
+    const std::size_t end = std::min(text.find_first_not_of("0123456789.", i), text.size());
+    const std::string_view number = text.substr(i, end - i);
+    if (starts && number.find('.') != std::string_view::npos)
+      return std::string(number.substr(0, number.find_last_not_of('.') + 1));
+    i = end;
+  }
+  return "";
+}
+
+void add(Host& host, const std::string& name, const std::string& version) {
+  if (!version.empty()) host.versions[name] = version;
+}
+
+// "# EFA installer version: 1.43.2", then one package a line.
+void add_efa_packages(Host& host, const fs::path& root) {
+  const auto text = read_text(root / "opt/amazon/efa_installed_packages");
+  if (!text) return;
+  for (const std::string& line : lines_of(*text)) {
+    if (line.find("installer version") != std::string::npos) {
+      add(host, "efa installer", version_in(line));
+      continue;
+    }
+    if (line.find("nccl-ofi") != std::string::npos) add(host, "aws-ofi-nccl", version_in(line));
+    if (line.starts_with("libfabric-aws") || line.starts_with("libfabric1-aws"))
+      add(host, "libfabric package", version_in(line));
+  }
+}
+
+void add_modules(Host& host, const fs::path& root) {
+  const fs::path folder = root / "sys/module";
+  if (!present(folder)) return;
+  host.modules.emplace();
+  for (const std::string& name : interesting_modules())
+    if (present(folder / name)) host.modules->push_back(name);
+  const auto version = [&](const char* module) { return read_text(folder / module / "version").value_or(""); };
+  add(host, "efa driver", version("efa"));
+  add(host, "gdrcopy driver", version("gdrdrv"));
+  add(host, "nvidia_peermem", version("nvidia_peermem"));
+  add(host, "nvidia driver", version("nvidia"));
+  if (!host.versions.contains("nvidia driver"))
+    add(host, "nvidia driver", version_in(value_of(root / "proc/driver/nvidia/version", "NVRM version:").value_or("")));
+}
+
+// Where the loader and NCCL look, besides the variable: the EFA installer's folders and those of ld.so.conf.
+std::vector<fs::path> library_folders(const fs::path& root) {
+  std::vector<fs::path> folders;
+  if (const char* path = std::getenv("LD_LIBRARY_PATH"); path && root == "/")
+    for (const std::string& folder : split(path, ':'))
+      if (!folder.empty()) folders.emplace_back(folder);
+  const auto add_listed = [&](const fs::path& file) {
+    for (const std::string& line : lines_of(read_text(file).value_or("")))
+      if (line.starts_with('/')) folders.push_back(root / line.substr(1));
+  };
+  add_listed(root / "etc/ld.so.conf");
+  for (const std::string& name : names_in(root / "etc/ld.so.conf.d")) add_listed(root / "etc/ld.so.conf.d" / name);
+  for (const char* folder : {"usr/local/lib", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64",
+                             "usr/lib", "usr/local/cuda/lib64", "opt/amazon/ofi-nccl/lib", "opt/amazon/ofi-nccl/lib64",
+                             "opt/amazon/ofi-nccl/lib/x86_64-linux-gnu", "opt/amazon/ofi-nccl/lib/aarch64-linux-gnu",
+                             "opt/aws-ofi-nccl/lib", "opt/amazon/efa/lib64", "opt/amazon/efa/lib"})
+    folders.push_back(root / folder);
+  return folders;
+}
+
+// "aws-ofi-nccl 1.16.3" stands in the plugin itself, for its greeting.
+std::string plugin_version(const fs::path& library) {
+  constexpr std::uintmax_t reasonable = 64 << 20;
+  std::error_code problem;
+  if (const auto size = fs::file_size(library, problem); problem || size > reasonable) return "";
+  const std::string content = read_text(library).value_or("");
+  constexpr std::string_view greeting = "aws-ofi-nccl ";
+  for (std::size_t at = content.find(greeting); at != std::string::npos; at = content.find(greeting, at + 1))
+    if (const std::string version = version_in(std::string_view(content).substr(at + greeting.size(), 24));
+        !version.empty() && std::isdigit(static_cast<unsigned char>(content[at + greeting.size()])))
+      return version;
+  return "";
+}
+
+// NCCL takes libnccl-net.so, or libnccl-net-NAME.so where NCCL_NET_PLUGIN names it.
+void add_libraries(Host& host, const fs::path& root) {
+  host.net_plugins.emplace();
+  std::set<fs::path> seen;
+  for (const fs::path& folder : library_folders(root)) {
+    const fs::path real = target_of(folder);
+    if (real.empty() || !seen.insert(real).second) continue;
+    for (const std::string& name : names_in(folder)) {
+      if (name == "libnccl.so.2" && !host.versions.contains("nccl"))
+        add(host, "nccl", version_in(target_name(folder / name).substr(sizeof "libnccl.so." - 1)));
+      if (name.starts_with("libnvidia-ml.so.") && !host.versions.contains("nvidia driver"))
+        add(host, "nvidia libraries", version_in(target_name(folder / name).substr(sizeof "libnvidia-ml.so." - 1)));
+      if (!name.starts_with("libnccl-net") || !name.ends_with(".so")) continue;
+      host.net_plugins->push_back(folder / name);
+      if (const std::string version = plugin_version(folder / name); !version.empty())
+        host.versions["aws-ofi-nccl"] = version;
+    }
+  }
+}
+
+// Its library carries the version in its name.
+void add_fabric_manager(Host& host, const fs::path& root) {
+  for (const char* folder : {"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64"})
+    for (const std::string& name : names_in(root / folder))
+      if (name.starts_with("libnvfm.so."))
+        if (const std::string version = version_in(name.substr(sizeof "libnvfm.so." - 1)); !version.empty())
+          host.versions["fabric manager"] = version;
+  bool sees_others = false;
+  for (const std::string& name : names_in(root / "proc")) {
+    if (!std::isdigit(static_cast<unsigned char>(name[0]))) continue;
+    const std::string command = read_text(root / "proc" / name / "comm").value_or("");
+    if (command.starts_with("nv-fabricmanage")) host.fabric_manager_running = true;
+    if (name == "1" && (command == "systemd" || command == "init")) sees_others = true;
+  }
+  if (!host.fabric_manager_running && sees_others) host.fabric_manager_running = false;
+}
+
+void add_surroundings(Host& host, const fs::path& root) {
+  const auto flags = value_of(root / "proc/cpuinfo", "flags");
+  if (flags) host.virtual_machine = flags->find(" hypervisor") != std::string::npos;
+  if (present(root / "sys/class/iommu")) host.iommu = !names_in(root / "sys/class/iommu").empty();
+  const std::string first = read_text(root / "proc/1/comm").value_or("");
+  if (present(root / ".dockerenv") || present(root / "run/.containerenv"))
+    host.container = true;
+  else if (first == "systemd" || first == "init")
+    host.container = false;
+}
+
+}  // namespace
 
 const std::vector<std::string>& interesting_modules() {
   static const std::vector<std::string> names{"efa",     "efa_nv_peermem", "gdrdrv",         "ib_uverbs",
                                               "mlx5_ib", "nvidia",         "nvidia_peermem", "nvidia_uvm"};
   return names;
+}
+
+void add_software(Host& host, const fs::path& root) {
+  std::string os = value_of(root / "etc/os-release", "PRETTY_NAME=").value_or("");
+  std::erase(os, '"');
+  add(host, "os", os);
+  add_efa_packages(host, root);
+  add_modules(host, root);
+  add_libraries(host, root);
+  add_fabric_manager(host, root);
+  add_surroundings(host, root);
 }
 
 }  // namespace p5::topo

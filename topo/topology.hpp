@@ -75,13 +75,26 @@ struct HostName {
 };
 HostName host_name();
 
-// Everything about this host, from hwloc, /proc, /sys and DMI. Never fails for a missing file: the fact is then absent.
-// `root` is prepended to /proc and /sys, for recorded machines in tests.
-Host discover_host(const std::string& root = "");
+// What a live host is asked besides its files.
+struct Probes {
+  std::string nvml, libfabric;  // programs that ask in our stead; "": not asked
+  bool metadata = false;        // EC2's instance metadata, for at most a second, and only on an EC2 instance
+  Seconds limit{20};            // for a program to answer: a sick driver may never do so
+};
 
-// Asks NVML through the probe program, which is ended when it has not answered within `limit`. Fills gpu_devices and
-// gpu_driver, or gpu_problem.
-void probe_gpus(Host& host, const std::string& program, Seconds limit);
+// Everything about this host, from hwloc, /proc, /sys, DMI and the probes, which run beside each other. Never fails for
+// what is missing: the fact is then absent.
+Host discover_host(const Probes& probes);
+
+// A host whose files were copied below `root`, which is prepended to /proc, /sys, /etc and /opt.
+Host discover_host(const std::string& root);
+
+// A host as hwloc's XML shows it: processors, and the PCI devices and NICs that hwloc kept. Throws UsageError.
+Host host_from_hwloc_xml(const std::string& path);
+
+// For each GPU its rails: the NICs of the fabric that are nearest to it on PCIe, or where PCIe does not tell, by NUMA
+// node.
+void find_rails(Host& host);
 
 // hwloc's own XML of this machine, for topology.xml.
 std::string hwloc_xml();
@@ -90,6 +103,12 @@ std::string hwloc_xml();
 struct Platform;
 Topology synthetic(const Platform& platform, int nodes);
 
+nlohmann::json to_json(const GpuState& state);
+GpuState gpu_state_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const Gpu& gpu);
+Gpu gpu_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const Libfabric& libfabric);
+Libfabric libfabric_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Host& host);
 Host host_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Topology& topology);

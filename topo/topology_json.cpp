@@ -1,5 +1,4 @@
-// Topology as JSON: how hosts travel between ranks and how a machine is recorded. Also the made-up machine of the
-// simulator.
+// Topology as JSON: how hosts travel between ranks and how a machine is recorded.
 #include <fmt/format.h>
 
 #include <concepts>
@@ -8,7 +7,6 @@
 #include <utility>
 
 #include "bench/error.hpp"
-#include "topo/platform.hpp"
 #include "topo/topology.hpp"
 
 namespace p5::topo {
@@ -37,6 +35,7 @@ void fields(auto& visit, Is<PciPlace> auto& place) {
 void fields(auto& visit, Is<NumaNode> auto& node) {
   visit.must("index", node.index);
   visit.may("cpus", node.cpus);
+  visit.may("cores", node.cores);
   visit.may("memory_bytes", node.memory);
 }
 
@@ -292,28 +291,36 @@ UsageError unreadable(std::string_view what, const json::exception& problem) {
       fmt::format("{} is not in the form that this version writes: {}; record it again", what, problem.what()));
 }
 
-Host synthetic_host(const Platform& platform, int node) {
-  Host host;
-  host.name = host.host_name = fmt::format("n{}", node);
-  host.boot_id = fmt::format("synthetic-{}", node);
-  host.instance_type = platform.name;
-  host.gpus = platform.gpus;
-  for (int i = 0; i < platform.nics; ++i)
-    host.nics.push_back({fmt::format("rdma{}", i), "efa", "efa", "up", platform.nic_rate, -1});
-  return host;
-}
-
 }  // namespace
 
-Topology synthetic(const Platform& platform, int nodes) {
-  Topology topology;
-  topology.provenance = "synthetic";
-  topology.platform = platform.name;
-  for (int node = 0; node < nodes; ++node) {
-    topology.hosts.push_back(synthetic_host(platform, node));
-    topology.host_of_rank.insert(topology.host_of_rank.end(), static_cast<std::size_t>(platform.gpus), node);
-  }
-  return topology;
+json to_json(const GpuState& state) { return written(state); }
+
+GpuState gpu_state_from_json(const json& j) try {
+  GpuState state;
+  read(j, state);
+  return state;
+} catch (const json::exception& problem) {
+  throw unreadable("the state of a GPU", problem);
+}
+
+json to_json(const Gpu& gpu) { return written(gpu); }
+
+Gpu gpu_from_json(const json& j) try {
+  Gpu gpu;
+  read(j, gpu);
+  return gpu;
+} catch (const json::exception& problem) {
+  throw unreadable("GPU", problem);
+}
+
+json to_json(const Libfabric& libfabric) { return written(libfabric); }
+
+Libfabric libfabric_from_json(const json& j) try {
+  Libfabric libfabric;
+  read(j, libfabric);
+  return libfabric;
+} catch (const json::exception& problem) {
+  throw unreadable("libfabric", problem);
 }
 
 json to_json(const Host& host) { return written(host); }

@@ -13,12 +13,13 @@ namespace p5 {
 
 namespace {
 
-const std::array<Command, 5> table{{
+const std::array<Command, 6> table{{
     {"run", run_command},
     {"tune", run_command},
     {"plan", plan_command},
     {"list", list_command},
     {"report", report_command},
+    {"topo", topo_command},
 }};
 
 }  // namespace

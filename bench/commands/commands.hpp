@@ -32,6 +32,7 @@ ExitCode run_command(const Request& request);
 ExitCode plan_command(const Request& request);
 ExitCode list_command(const Request& request);
 ExitCode report_command(const Request& request);
+ExitCode topo_command(const Request& request);
 
 // Whether these arguments need MPI: a launcher started us, or they measure over it.
 bool needs_mpi(const std::vector<std::string>& arguments);

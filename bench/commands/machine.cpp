@@ -14,6 +14,7 @@
 #include "bench/backends/backends.hpp"
 #include "bench/commands/gpus.hpp"
 #include "bench/commands/leader.hpp"
+#include "bench/commands/recorder.hpp"
 #include "bench/error.hpp"
 
 extern char** environ;
@@ -31,30 +32,6 @@ std::vector<int> number_hosts(const std::vector<std::string>& name_of_rank) {
   for (const std::string& name : name_of_rank)
     host_of_rank.push_back(numbers.try_emplace(name, static_cast<int>(numbers.size())).first->second);
   return host_of_rank;
-}
-
-// For NVML to answer: a sick driver may never do so.
-constexpr Seconds probe_limit{20};
-
-// The first rank of each host describes it.
-topo::Topology discover(World& world, bool gpus) {
-  const std::vector<std::string> names = world.gather(topo::host_name().name);
-  std::string shared;
-  if (world.leads()) shared = json(number_hosts(names)).dump();
-  const std::vector<int> host_of_rank = json::parse(world.broadcast(shared));
-  const auto me = static_cast<std::size_t>(world.participant());
-  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
-  topo::Host host;
-  if (first) host = topo::discover_host();
-  if (first && gpus) topo::probe_gpus(host, program_beside_this("p5bench-probe-nvml"), probe_limit);
-  const std::vector<std::string> described =
-      world.gather(first ? to_json(host).dump(-1, ' ', true, json::error_handler_t::replace) : "");
-  topo::Topology topology;
-  topology.host_of_rank = host_of_rank;
-  for (const std::string& text : described)
-    if (!text.empty()) topology.hosts.push_back(topo::host_from_json(json::parse(text)));
-  const std::string whole = world.broadcast(world.leads() ? to_json(topology).dump() : "");
-  return topo::topology_from_json(json::parse(whole));
 }
 
 const topo::Platform* detect_platform(const Options& options, const topo::Topology& topology) {
@@ -95,6 +72,32 @@ bool allowed(std::string_view variable) {
 
 }  // namespace
 
+topo::Probes probes_for(const Options& options) {
+  return {.nvml = program_beside_this("p5bench-probe-nvml"),
+          .libfabric = program_beside_this("p5bench-probe-libfabric"),
+          .metadata = options.platform.empty()};
+}
+
+topo::Topology discover_cluster(World& world, const topo::Probes& probes) {
+  const std::vector<std::string> names = world.gather(topo::host_name().name);
+  std::string shared;
+  if (world.leads()) shared = json(number_hosts(names)).dump();
+  const std::vector<int> host_of_rank = json::parse(world.broadcast(shared));
+  const auto me = static_cast<std::size_t>(world.participant());
+  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
+  topo::Host host;
+  if (first) host = topo::discover_host(probes);
+  const std::vector<std::string> described =
+      world.gather(first ? to_json(host).dump(-1, ' ', true, json::error_handler_t::replace) : "");
+  topo::Topology topology;
+  topology.taken = utc_now();
+  topology.host_of_rank = host_of_rank;
+  for (const std::string& text : described)
+    if (!text.empty()) topology.hosts.push_back(topo::host_from_json(json::parse(text)));
+  const std::string whole = world.broadcast(world.leads() ? to_json(topology).dump() : "");
+  return topo::topology_from_json(json::parse(whole));
+}
+
 Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
   Machine machine;
   if (options.backend == "sim") {
@@ -106,7 +109,7 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
     return machine;
   }
   const bool gpus = use_gpus(world, options);
-  machine.topology = discover(world, gpus);
+  machine.topology = discover_cluster(world, probes_for(options));
   machine.platform = detect_platform(options, machine.topology);
   machine.topology.platform = machine.platform ? machine.platform->name : "";
   if (!gpus) {
@@ -121,6 +124,7 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
   machine.why_not_judged = std::move(made.why_not_judged);
   machine.software = std::move(made.software);
   machine.gpu_of_rank = std::move(made.gpu_of_rank);
+  machine.topology.gpu_of_rank = machine.gpu_of_rank;
   machine.topology.gpus_seen_of_rank = std::move(made.gpus_seen_of_rank);
   return machine;
 }

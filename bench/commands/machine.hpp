@@ -28,6 +28,12 @@ struct Machine {
   std::vector<std::string> gpu_of_rank;         // UUIDs
 };
 
+// Who is asked about a live host besides its files.
+topo::Probes probes_for(const Options& options);
+
+// The first rank of each host describes it; all have the whole. Without a platform's name.
+topo::Topology discover_cluster(World& world, const topo::Probes& probes);
+
 // Discovers, or makes up for sim. `world` has one rank per GPU or process; sim brings its own.
 Machine find_machine(World& world, const Options& options, std::uint64_t seed);
 

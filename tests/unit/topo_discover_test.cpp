@@ -227,7 +227,7 @@ TEST(TopoDiscover, an_empty_machine_is_absent_facts_and_no_error) {
 }
 
 TEST(TopoDiscover, this_machine_has_a_name_processors_and_memory) {
-  const Host host = discover_host();
+  const Host host = discover_host(Probes{});
   EXPECT_EQ(host.name, host_name().name);
   EXPECT_GT(host.allowed_threads, 0);
   EXPECT_LE(host.allowed_threads, host.threads);
@@ -238,7 +238,7 @@ TEST(TopoDiscover, this_machine_has_a_name_processors_and_memory) {
 
 TEST(TopoDiscover, nccl_hostid_names_this_machine_and_is_said_to_pretend) {
   const HostId id("half-a-node");
-  const Host host = discover_host();
+  const Host host = discover_host(Probes{});
   EXPECT_EQ(host.name, "half-a-node");
   EXPECT_TRUE(host.pretended);
   EXPECT_NE(host.host_name, "half-a-node");

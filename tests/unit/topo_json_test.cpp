@@ -43,7 +43,7 @@ Topology full() {
   host.gpu_devices = {gpu};
   host.nics[0].counters = {{"rx_bytes", 18446744073709551615u}};
   host.bridges = {{.address = "0000:50:00.0", .link = {.generation = 5, .width = 16}, .acs = false}};
-  host.numa = {{1, "0-47,96-143", GiB(1024)}};
+  host.numa = {{1, "0-47,96-143", {0, 1}, GiB(1024)}};
   host.modules = {"efa"};
   host.versions = {{"nvidia driver", "580.95"}};
   host.libfabric = Libfabric{.version = "2.1", .domains = {{.name = "rdmap79s0-rdm", .provider = "efa"}}};

@@ -1,140 +1,127 @@
-// p5bench-probe-nvml: prints what NVML says of this host's GPUs as JSON. A program of its own, because NVML may block
-// for minutes on a sick driver: whoever starts it can end it. NVML is loaded at run time; its header is not needed to
-// build.
-#include <dlfcn.h>
+// p5bench-probe-nvml: what NVML says of this host's GPUs, as JSON. A program of its own, because NVML may block for
+// minutes on a sick driver: whoever starts it can end it, and it never waits for longer than it is told.
+//   p5bench-probe-nvml SECONDS       one line: {"driver", "cuda", "gpus": [Gpu], "problem"}
+//   p5bench-probe-nvml --watch       a line a second until its input closes, see watch.hpp
+#include <unistd.h>
 
+#include <fmt/format.h>
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
-#include <string>
+#include <thread>
+
+#include "topo/nvml/describe.hpp"
+#include "topo/nvml/watch.hpp"
+#include "topo/topology.hpp"
 
 namespace {
 
+using namespace p5;
 using nlohmann::json;
 
-// The part of NVML's stable interface that is used here (NVIDIA, NVML API Reference Guide).
-using Device = struct nvmlDevice_st*;
-struct FieldValue {
-  unsigned field_id = 0, scope_id = 0;
-  long long timestamp = 0, latency_us = 0;
-  unsigned value_type = 0;
-  int result = 0;
-  union {
-    double real;
-    unsigned number;
-    unsigned long long wide;
-  } value{};
-};
-constexpr unsigned field_link_speed = 164;  // MB/s of the link in scope_id
-constexpr unsigned field_common_link_speed = 90;
-constexpr unsigned most_links = 36;
-
-class Nvml {
- public:
-  Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW)) {
-    if (!library_) throw std::runtime_error(dlerror());
-    check(find<int (*)()>("nvmlInit_v2")(), "nvmlInit");
-  }
-  ~Nvml() { find<int (*)()>("nvmlShutdown")(); }
-  Nvml(const Nvml&) = delete;
-  Nvml& operator=(const Nvml&) = delete;
-
-  unsigned count() const {
-    unsigned count = 0;
-    check(find<int (*)(unsigned*)>("nvmlDeviceGetCount_v2")(&count), "nvmlDeviceGetCount");
-    return count;
-  }
-  Device device(unsigned index) const {
-    Device device = nullptr;
-    check(find<int (*)(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2")(index, &device),
-          "nvmlDeviceGetHandleByIndex");
-    return device;
-  }
-  std::string text(const char* function, Device device) const {
-    std::array<char, 96> text{};
-    check(find<int (*)(Device, char*, unsigned)>(function)(device, text.data(), text.size()), function);
-    return text.data();
-  }
-  std::string driver() const {
-    std::array<char, 96> text{};
-    check(find<int (*)(char*, unsigned)>("nvmlSystemGetDriverVersion")(text.data(), text.size()),
-          "nvmlSystemGetDriverVersion");
-    return text.data();
-  }
-  // null where this GPU or driver does not know.
-  json number(const char* function, Device device) const {
-    unsigned value = 0;
-    return find<int (*)(Device, unsigned*)>(function)(device, &value) == 0 ? json(value) : json(nullptr);
-  }
-  json architecture(Device device) const {
-    int major = 0, minor = 0;
-    if (find<int (*)(Device, int*, int*)>("nvmlDeviceGetCudaComputeCapability")(device, &major, &minor) != 0)
-      return nullptr;
-    return major * 10 + minor;
-  }
-  int active_links(Device device) const {
-    const auto state = find<int (*)(Device, unsigned, int*)>("nvmlDeviceGetNvLinkState");
-    int active = 0;
-    for (unsigned link = 0; link < most_links; ++link) {
-      int enabled = 0;
-      if (state(device, link, &enabled) == 0 && enabled == 1) ++active;
-    }
-    return active;
-  }
-  json link_speed_mb_per_s(Device device) const {
-    const auto get = find<int (*)(Device, int, FieldValue*)>("nvmlDeviceGetFieldValues");
-    for (unsigned field : {field_link_speed, field_common_link_speed}) {
-      FieldValue value{.field_id = field};
-      if (get(device, 1, &value) == 0 && value.result == 0 && value.value.number > 0) return value.value.number;
-    }
-    return nullptr;
-  }
-  // Programs that compute on the GPU now; NVML writes how many there are even when it has no room to list them.
-  json processes(Device device) const {
-    unsigned count = 0;
-    constexpr int no_room = 7;
-    const int result =
-        find<int (*)(Device, unsigned*, void*)>("nvmlDeviceGetComputeRunningProcesses_v3")(device, &count, nullptr);
-    return result == 0 || result == no_room ? json(count) : json(nullptr);
-  }
-
- private:
-  template <class Function>
-  Function find(const char* name) const {
-    void* const symbol = dlsym(library_, name);
-    if (!symbol) throw std::runtime_error(std::string(name) + " is not in this NVML");
-    return reinterpret_cast<Function>(symbol);
-  }
-  static void check(int result, const char* what) {
-    if (result != 0) throw std::runtime_error(std::string(what) + ": NVML error " + std::to_string(result));
-  }
-  void* library_;
+struct OneGpu {
+  topo::Gpu gpu;
+  nvml::Asking asking{nullptr};
+  bool done = false;
 };
 
-json describe(const Nvml& nvml, unsigned index) {
-  const Device device = nvml.device(index);
-  return {{"uuid", nvml.text("nvmlDeviceGetUUID", device)},
-          {"name", nvml.text("nvmlDeviceGetName", device)},
-          {"architecture", nvml.architecture(device)},
-          {"links", nvml.active_links(device)},
-          {"link_speed_mb_per_s", nvml.link_speed_mb_per_s(device)},
-          {"pcie_generation", nvml.number("nvmlDeviceGetMaxPcieLinkGeneration", device)},
-          {"pcie_width", nvml.number("nvmlDeviceGetMaxPcieLinkWidth", device)},
-          {"processes", nvml.processes(device)}};
+// What has been told so far. Everything here outlives threads that never come back.
+struct Told {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string driver, cuda, problem;
+  std::deque<OneGpu> gpus;
+  nvml::Asking asking{nullptr};
+  bool counted = false;
+};
+
+std::string system_text(const nvml::Library& library, Told& told, const char* function) {
+  std::array<char, 96> text{};
+  return library.call(told.asking, function, text.data(), unsigned{text.size()}) == nvml::success ? text.data() : "";
+}
+
+void ask_gpu(const nvml::Library& library, Told& told, unsigned index) {
+  OneGpu& mine = told.gpus[index];
+  nvml::Device device = nullptr;
+  const nvml::Result result = library.call(mine.asking, "nvmlDeviceGetHandleByIndex_v2", index, &device);
+  if (result == nvml::success) {
+    nvml::describe({library, device, mine.asking}, [&](const topo::Gpu& gpu) {
+      const std::lock_guard lock(told.mutex);
+      mine.gpu = gpu;
+    });
+  }
+  const std::lock_guard lock(told.mutex);
+  if (result != nvml::success)
+    mine.gpu.problem = fmt::format("nvmlDeviceGetHandleByIndex_v2: {}", library.words(result));
+  mine.done = true;
+  told.changed.notify_all();
+}
+
+// One thread a GPU: one that does not answer keeps the others' facts from nobody.
+void ask(Told& told) try {
+  static const nvml::Library library(told.asking);
+  const std::string driver = system_text(library, told, "nvmlSystemGetDriverVersion");
+  int cuda = 0;
+  const bool knows_cuda = library.call(told.asking, "nvmlSystemGetCudaDriverVersion_v2", &cuda) == nvml::success;
+  unsigned count = 0;
+  const nvml::Result result = library.call(told.asking, "nvmlDeviceGetCount_v2", &count);
+  if (result != nvml::success)
+    throw std::runtime_error(fmt::format("nvmlDeviceGetCount_v2: {}", library.words(result)));
+  const std::lock_guard lock(told.mutex);
+  told.driver = driver;
+  if (knows_cuda) told.cuda = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
+  for (unsigned i = 0; i < count; ++i) told.gpus.emplace_back();
+  for (unsigned i = 0; i < count; ++i) std::thread(ask_gpu, std::cref(library), std::ref(told), i).detach();
+  told.counted = true;
+  told.changed.notify_all();
+} catch (const std::exception& problem) {
+  const std::lock_guard lock(told.mutex);
+  told.problem = problem.what();
+  told.counted = true;
+  told.changed.notify_all();
+}
+
+bool complete(const Told& told) {
+  return told.counted && std::ranges::all_of(told.gpus, [](const OneGpu& one) { return one.done; });
+}
+
+json in_words(Told& told, double limit_s) {
+  const auto silent = [&](const nvml::Asking& asking) {
+    const char* const function = asking.load();
+    return fmt::format("{} did not answer within {:.3g} s", function ? function : "NVML", limit_s);
+  };
+  if (!told.counted) told.problem = silent(told.asking);
+  json gpus = json::array();
+  for (OneGpu& one : told.gpus) {
+    if (!one.done) one.gpu.problem = silent(one.asking);
+    gpus.push_back(to_json(one.gpu));
+  }
+  return {{"driver", told.driver}, {"cuda", told.cuda}, {"gpus", gpus}, {"problem", told.problem}};
+}
+
+void describe_host(double limit_s) {
+  static Told told;
+  std::thread([] { ask(told); }).detach();
+  std::unique_lock lock(told.mutex);
+  told.changed.wait_for(lock, std::chrono::duration<double>(limit_s), [] { return complete(told); });
+  std::printf("%s\n", in_words(told, limit_s).dump(-1, ' ', true, json::error_handler_t::replace).c_str());
+  std::fflush(stdout);
+  _exit(0);  // a thread may be held by the driver
 }
 
 }  // namespace
 
-int main() {
-  try {
-    const Nvml nvml;
-    json gpus = json::array();
-    for (unsigned i = 0; i < nvml.count(); ++i) gpus.push_back(describe(nvml, i));
-    std::printf("%s\n", json{{"driver", nvml.driver()}, {"gpus", gpus}}.dump().c_str());
-    return 0;
-  } catch (const std::exception& problem) {
-    std::fprintf(stderr, "%s\n", problem.what());
-    return 1;
-  }
+int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--watch") == 0) return nvml::watch();
+  const double limit_s = argc == 2 ? std::strtod(argv[1], nullptr) : 0;
+  if (limit_s > 0) describe_host(limit_s);
+  std::fputs("p5bench starts this program by itself; it takes a number of seconds or --watch\n", stderr);
+  return 2;
 }

@@ -1,0 +1,77 @@
+// Reads P5BENCH_FAKE_NVML. A fault that is not understood ends the program: it would never happen.
+#include "tests/fakes/nvml/machine.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
+
+namespace p5::fake_nvml {
+
+namespace {
+
+constexpr std::array<std::string_view, 12> kinds{"link-down", "block",    "lost", "throttle", "fabric", "pcie",
+                                                 "ecc",       "remapped", "busy", "xid",      "init",   "clock"};
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+Fault parse(const std::string& text) {
+  const std::vector<std::string> parts = split(text, ':');
+  Fault fault;
+  fault.kind = parts.empty() ? "" : parts[0];
+  bool good = std::ranges::find(kinds, fault.kind) != kinds.end();
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::size_t equals = parts[i].find('=');
+    good = good && equals != std::string::npos;
+    if (good) fault.values[parts[i].substr(0, equals)] = parts[i].substr(equals + 1);
+  }
+  if (good) return fault;
+  std::fprintf(stderr, "P5BENCH_FAKE_NVML: '%s' is not understood\n", text.c_str());
+  std::exit(99);
+}
+
+}  // namespace
+
+long Fault::number(const std::string& key, long otherwise) const {
+  const auto at = values.find(key);
+  return at == values.end() ? otherwise : std::strtol(at->second.c_str(), nullptr, 0);
+}
+
+const std::vector<Fault>& faults() {
+  static const std::vector<Fault> all = [] {
+    std::vector<Fault> parsed;
+    const char* const text = std::getenv("P5BENCH_FAKE_NVML");
+    for (const std::string& part : split(text ? text : "", ',')) parsed.push_back(parse(part));
+    return parsed;
+  }();
+  return all;
+}
+
+int gpus() {
+  const char* const text = std::getenv("P5BENCH_FAKE_GPUS");
+  return text ? std::atoi(text) : 8;
+}
+
+const Fault* fault(const std::string& kind, int gpu) {
+  const auto at = std::ranges::find_if(
+      faults(), [&](const Fault& one) { return one.kind == kind && one.number("gpu", gpu) == gpu; });
+  return at == faults().end() ? nullptr : &*at;
+}
+
+void maybe_block(const char* function, int gpu) {
+  for (const Fault& one : faults())
+    if (one.kind == "block" && one.values.contains("function") && one.values.at("function") == function &&
+        one.number("gpu", gpu) == gpu)
+      for (;;) ::pause();
+}
+
+}  // namespace p5::fake_nvml

@@ -1,0 +1,26 @@
+// The made-up host behind the fake NVML: GPUs like those of the fake CUDA runtime, and what is wrong with them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace p5::fake_nvml {
+
+// One entry of P5BENCH_FAKE_NVML: "link-down:gpu=3:count=4".
+struct Fault {
+  std::string kind;
+  std::map<std::string, std::string> values;
+  long number(const std::string& key, long otherwise) const;
+};
+
+const std::vector<Fault>& faults();
+int gpus();
+
+// The fault of this kind on this GPU, or null. A fault without a GPU is on all.
+const Fault* fault(const std::string& kind, int gpu);
+
+// Sleeps for ever when the function is told to block on this GPU (-1: on none).
+void maybe_block(const char* function, int gpu);
+
+}  // namespace p5::fake_nvml

@@ -1,0 +1,238 @@
+"""p5bench topo and its probes: on this machine, on a fake driver that is healthy, sick, silent or old, and on recorded
+machines."""
+
+import http.server
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import jsonschema
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import BUILD, SCHEMA, Folder, main  # noqa: E402
+
+PROBE = BUILD / "p5bench-probe-nvml"
+DRIVER = BUILD / "tests" / "fakes" / "nvml"
+OLD_DRIVER = BUILD / "tests" / "fakes" / "nvml-old"
+OFFLINE = {"AWS_EC2_METADATA_DISABLED": "true"}
+TOPOLOGY = jsonschema.Draft202012Validator({"$defs": SCHEMA.schema["$defs"], "$ref": "#/$defs/topology"})
+
+
+def probe(limit="20", driver=DRIVER, faults="", gpus=8):
+    variables = {**os.environ, "LD_LIBRARY_PATH": str(driver), "P5BENCH_FAKE_NVML": faults,
+                 "P5BENCH_FAKE_GPUS": str(gpus)}
+    done = subprocess.run([PROBE, limit], env=variables, capture_output=True, text=True, timeout=60, check=True,
+                          stdin=subprocess.DEVNULL)
+    return json.loads(done.stdout)
+
+
+class Probe(unittest.TestCase):
+    def test_tells_what_a_healthy_driver_says(self):
+        told = probe()
+        self.assertEqual((told["driver"], told["cuda"], told["problem"], len(told["gpus"])),
+                         ("580.00.fake", "13.0", "", 8))
+        gpu = told["gpus"][3]
+        self.assertRegex(gpu["uuid"], r"^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+        self.assertEqual(gpu["pci"]["address"], "0000:40:00.0")
+        self.assertEqual((gpu["architecture"], gpu["links"], gpu["links_possible"]), (90, 18, 18))
+        self.assertEqual(gpu["link_rate_raw_gb_per_s"], 26.562)
+        self.assertEqual(gpu["nvlinks"][5], {"number": 5, "active": True, "rate_raw_gb_per_s": 26.562,
+                                             "remote": "switch", "remote_pci": "0000:c1:00.0",
+                                             "errors": {"replay": 0, "recovery": 0, "crc_flit": 0, "crc_data": 0}})
+        self.assertEqual(gpu["pcie"], {"generation": 5, "width": 16, "generation_max": 5, "width_max": 16})
+        self.assertEqual((gpu["fabric_state"], gpu["fabric_status"], gpu["mig"], gpu["persistence"]),
+                         ("completed", 0, False, True))
+        self.assertEqual((gpu["sm_clock_max_mhz"], gpu["power_cap_w"], gpu["processes"]), (1980, 700.0, 0))
+        self.assertEqual(gpu["state"], {"sm_clock_mhz": 1980, "memory_clock_mhz": 2619, "temperature_c": 34,
+                                        "power_w": 71.5, "throttle_mask": 1})
+        self.assertEqual((gpu["errors"]["ecc"], gpu["errors"]["uncorrected"], gpu["errors"]["remap_pending"],
+                          gpu["errors"]["retired_pages"]), (True, 0, False, None))
+
+    def test_tells_what_is_wrong_with_one_gpu_and_nothing_wrong_of_others(self):
+        told = probe(faults="link-down:gpu=2:count=3,pcie:gpu=1:generation=3:width=8,throttle:gpu=4:mask=0x48,"
+                            "ecc:gpu=5:uncorrected=7,remapped:gpu=6:rows=2:pending=1:failed=1,busy:gpu=7:processes=2,"
+                            "fabric:gpu=0:state=2")["gpus"]
+        self.assertEqual([gpu["links"] for gpu in told], [18, 18, 15, 18, 18, 18, 18, 18])
+        self.assertEqual([link["active"] for link in told[2]["nvlinks"]], [True] * 15 + [False] * 3)
+        self.assertEqual([gpu["pcie"]["generation"] for gpu in told], [5, 3] + [5] * 6)
+        self.assertEqual([gpu["state"]["throttle_mask"] for gpu in told], [1] * 4 + [0x48] + [1] * 3)
+        self.assertEqual([gpu["errors"]["uncorrected"] for gpu in told], [0] * 5 + [7, 0, 0])
+        self.assertEqual([gpu["errors"]["remap_failed"] for gpu in told], [False] * 6 + [True, False])
+        self.assertEqual([gpu["processes"] for gpu in told], [0] * 7 + [2])
+        self.assertEqual([gpu["fabric_state"] for gpu in told], ["in progress"] + ["completed"] * 7)
+
+    def test_a_gpu_that_does_not_answer_costs_its_deadline_and_what_it_had_not_told_yet(self):
+        told = probe(limit="0.5", faults="block:function=nvmlDeviceGetNvLinkState:gpu=5")
+        self.assertEqual([gpu["links"] for gpu in told["gpus"]], [18] * 5 + [None] + [18] * 2)
+        self.assertEqual(told["gpus"][5]["problem"], "nvmlDeviceGetNvLinkState did not answer within 0.5 s")
+        self.assertEqual(told["gpus"][5]["name"], "Fake GPU")
+        self.assertEqual([gpu["problem"] for gpu in told["gpus"]].count(""), 7)
+
+    def test_a_driver_that_never_answers_is_a_problem_in_words(self):
+        told = probe(limit="0.3", faults="block:function=nvmlInit_v2")
+        self.assertEqual((told["gpus"], told["problem"]), ([], "nvmlInit_v2 did not answer within 0.3 s"))
+
+    def test_a_driver_that_refuses_says_why(self):
+        told = probe(faults="init:error=9")
+        self.assertIn("Driver Not Loaded", told["problem"])
+
+    def test_a_lost_gpu_keeps_its_place(self):
+        told = probe(faults="lost:gpu=6")
+        self.assertEqual(len(told["gpus"]), 8)
+        self.assertIn("GPU is lost", told["gpus"][6]["problem"])
+        self.assertEqual(told["gpus"][6]["uuid"], "")
+
+    def test_what_an_old_driver_does_not_know_is_unknown(self):
+        gpu = probe(driver=OLD_DRIVER)["gpus"][0]
+        self.assertEqual((gpu["name"], gpu["state"]["sm_clock_mhz"], gpu["problem"]), ("Fake GPU", 1980, ""))
+        for unknown in ("links", "processes", "mig", "persistence", "power_cap_w", "fabric_status"):
+            self.assertIsNone(gpu[unknown], unknown)
+        self.assertIsNone(gpu["state"]["throttle_mask"])
+        self.assertEqual((gpu["nvlinks"], gpu["fabric_state"]), ([], ""))
+
+    def test_no_driver_at_all_is_said(self):
+        with tempfile.TemporaryDirectory() as nothing:
+            told = probe(driver=nothing)
+        if told["driver"]:
+            self.skipTest("this machine has a driver")
+        self.assertIn("libnvidia-ml.so.1", told["problem"])
+
+
+class Watch(unittest.TestCase):
+    def test_tells_every_second_until_nobody_listens_and_at_the_end_once_more(self):
+        variables = {**os.environ, "LD_LIBRARY_PATH": str(DRIVER), "P5BENCH_FAKE_GPUS": "2",
+                     "P5BENCH_FAKE_NVML": "clock:gpu=1:sm=345,throttle:gpu=1:mask=0x40,xid:gpu=1:code=94"}
+        with subprocess.Popen([PROBE, "--watch"], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as watching:
+            first = json.loads(watching.stdout.readline())
+            watching.stdin.close()
+            rest = [json.loads(line) for line in watching.stdout]
+            self.assertEqual(watching.wait(timeout=30), 0)
+        self.assertEqual([gpu["state"]["sm_clock_mhz"] for gpu in first["gpus"]], [1980, 345])
+        self.assertEqual(len(rest), 1)
+        xids = first["xids"] + rest[0]["xids"]
+        self.assertEqual(xids, [{"uuid": first["gpus"][1]["uuid"], "code": 94}])
+
+    def test_watches_nics_without_a_driver(self):
+        with tempfile.TemporaryDirectory() as nothing:
+            done = subprocess.run([PROBE, "--watch"], env={**os.environ, "LD_LIBRARY_PATH": nothing},
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True)
+        line = json.loads(done.stdout.splitlines()[0])
+        self.assertEqual(set(line), {"gpus", "nics", "xids"})
+
+
+class Metadata(http.server.BaseHTTPRequestHandler):
+    TEXTS = {"instance-id": "i-0fake", "instance-type": "p5.48xlarge", "placement/availability-zone": "us-east-1z",
+             "placement/group-name": "tight"}
+
+    def answer(self, code, text=""):
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def do_PUT(self):
+        self.answer(200 if self.path == "/latest/api/token" else 404, "token-1")
+
+    def do_GET(self):
+        if self.headers["X-aws-ec2-metadata-token"] != "token-1":
+            self.answer(401)
+            return
+        text = self.TEXTS.get(self.path.removeprefix("/latest/meta-data/"))
+        self.answer(200 if text else 404, text or "")
+
+    def log_message(self, *arguments):
+        pass
+
+
+class Command(Folder):
+    def topo(self, *arguments, faults="", gpus=8, code=0, **more):
+        variables = {**OFFLINE, "LD_LIBRARY_PATH": str(DRIVER), "P5BENCH_FAKE_NVML": faults,
+                     "P5BENCH_FAKE_GPUS": str(gpus), **more}
+        done = self.run_it("topo", *arguments, variables=variables)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def topo_json(self, *arguments, **more):
+        told = json.loads(self.topo("--format", "json", *arguments, **more))
+        self.assertEqual([error.message for error in TOPOLOGY.iter_errors(told["topology"])], [])
+        return told
+
+    def test_shows_a_fake_host_as_a_tree_and_what_is_wrong_where_it_stands(self):
+        text = self.topo(faults="link-down:gpu=2:count=2")
+        lines = text.splitlines()
+        gpu = next(line for line in lines if "GPU 2 " in line and "Fake GPU" in line)
+        self.assertTrue(gpu.startswith("! "), gpu)
+        self.assertIn("16 NVLinks", gpu)
+        self.assertFalse(next(line for line in lines if "GPU 3 " in line and "Fake GPU" in line).startswith("!"))
+        self.assertRegex(text, r"error: gpu\.links \S+ GPU 2: ")
+        self.assertNotIn("NOT this machine", text)
+
+    def test_visible_devices_change_the_numbering_of_ranks_and_nothing_else(self):
+        plain = self.topo_json()
+        turned = self.topo_json(CUDA_VISIBLE_DEVICES="3,1," + plain["topology"]["hosts"][0]["gpu_devices"][7]["uuid"])
+        for topology in (plain["topology"], turned["topology"]):
+            for volatile in ("discovery_s", "memory_available_bytes", "limits", "nics"):
+                topology["hosts"][0].pop(volatile)
+            topology.pop("taken")
+        self.assertEqual(plain["topology"], turned["topology"])
+        self.assertEqual(plain["bindings"][0]["gpu"], 0)
+        self.assertEqual(turned["bindings"][0]["gpu"], 3)
+
+    def test_a_recording_is_read_again_and_never_taken_for_this_machine(self):
+        self.topo("--record", "here.json", faults="link-down:gpu=1:count=1")
+        again = self.topo("--load", "here.json", gpus=0)
+        self.assertRegex(again.splitlines()[0], r"^RECORDED \S+Z: NOT this machine$")
+        self.assertRegex(again, r"error: gpu\.links \S+ GPU 1: ")
+        recording = json.loads((self.folder / "here.json").read_text())
+        host = recording["topology"]["hosts"][0]
+        self.assertEqual(list(recording["hwloc_xml"]), [host["name"]])
+        (self.folder / "lstopo.xml").write_text(recording["hwloc_xml"][host["name"]])
+        told = self.topo_json("--load", "lstopo.xml")["topology"]
+        self.assertEqual(told["provenance"], "recorded")
+        for count in ("packages", "cores", "threads", "numa_nodes"):
+            self.assertEqual(told["hosts"][0][count], host[count], count)
+
+    def test_a_silent_gpu_is_unknown_and_not_accused_of_missing_links(self):
+        told = self.topo_json(faults="lost:gpu=6")
+        self.assertNotIn("gpu.links", [finding["id"] for finding in told["findings"]])
+
+    def test_writes_a_rank_file(self):
+        self.topo("--rankfile", "ranks", gpus=2)
+        lines = [line for line in (self.folder / "ranks").read_text().splitlines() if not line.startswith("#")]
+        self.assertTrue(all(line.startswith(f"rank {rank}=") for rank, line in enumerate(lines)), lines)
+
+    def test_asks_the_instance_metadata(self):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        there = {"AWS_EC2_METADATA_DISABLED": "",
+                 "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{server.server_port}/"}
+        host = self.topo_json(**there)["topology"]["hosts"][0]
+        self.assertEqual(host["placement"], {"availability zone": "us-east-1z", "placement group": "tight"})
+        self.assertEqual((host["instance"], host["instance_type"]), ("i-0fake", "p5.48xlarge"))
+        host = self.topo_json("--platform", "p4d.24xlarge", **there)["topology"]["hosts"][0]
+        self.assertEqual(host["placement"], {})
+
+    def test_the_made_up_machine_says_so(self):
+        text = self.topo("--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2")
+        self.assertIn("SYNTHETIC", text.splitlines()[0])
+        self.assertIn("2 hosts, platform p5.48xlarge", text)
+
+    def test_bad_files_are_refused_by_name(self):
+        (self.folder / "no.json").write_text("{}")
+        (self.folder / "no.txt").write_text("hello")
+        (self.folder / "empty").mkdir()
+        for path in ("missing.json", "no.json", "no.txt", "empty"):
+            self.assertIn("topology" if path == "no.json" else path, self.topo("--load", path, code=2))
+        self.assertIn("nowhere/x.json", self.topo("--record", "nowhere/x.json", code=2))
+        self.assertIn("--backend", self.topo("--backend", "mpi", code=2))
+
+
+if __name__ == "__main__":
+    main()

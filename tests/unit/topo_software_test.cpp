@@ -1,0 +1,82 @@
+// Software versions and surroundings out of a recorded machine's files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/topo_tree.hpp"
+#include "topo/topology.hpp"
+
+namespace p5::topo {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+TEST(TopoSoftware, an_empty_machine_has_none_and_nothing_is_made_up) {
+  const Host host = discover_host(Tree().root());
+  EXPECT_THAT(host.versions, IsEmpty());
+  EXPECT_FALSE(host.modules || host.fabric_manager_running || host.virtual_machine || host.container || host.iommu);
+  EXPECT_FALSE(host.libfabric || host.limits.locked_memory);
+}
+
+TEST(TopoSoftware, versions_of_the_efa_stack_are_read_from_its_own_files) {
+  Tree tree;
+  tree.file("opt/amazon/efa_installed_packages",
+            "# EFA installer version: 1.43.2\n# Debug packages installed: no\n"
+            "libfabric1-aws_2.1.0amzn3.0_amd64.deb\nlibnccl-ofi-ngc_1.16.3-1_amd64.deb");
+  tree.file("sys/module/efa/version", "2.17.2g").file("sys/module/gdrdrv/version", "2.4.4");
+  tree.file("proc/driver/nvidia/version",
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23 10:11:16 UTC 2025");
+  const Host host = discover_host(tree.root());
+  EXPECT_THAT(host.versions, UnorderedElementsAre(Pair("efa installer", "1.43.2"), Pair("libfabric package", "2.1.0"),
+                                                  Pair("aws-ofi-nccl", "1.16.3"), Pair("efa driver", "2.17.2g"),
+                                                  Pair("gdrcopy driver", "2.4.4"), Pair("nvidia driver", "580.95.05")));
+  EXPECT_THAT(*host.modules, ElementsAre("efa", "gdrdrv"));
+}
+
+TEST(TopoSoftware, the_network_plugin_is_found_where_the_loader_looks_and_says_its_version) {
+  Tree tree;
+  tree.file("etc/ld.so.conf.d/efa.conf", "/opt/somewhere/lib\n# /opt/nowhere");
+  tree.file("opt/somewhere/lib/libnccl-net.so", std::string("\x7f"
+                                                            "ELF\0\0NET/OFI Initializing aws-ofi-nccl 1.17.1\0",
+                                                            50));
+  tree.file("opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "nothing to read");
+  tree.file("usr/lib64/libnccl.so.2.28.3", "");
+  std::filesystem::create_symlink("libnccl.so.2.28.3", tree.root() + "/usr/lib64/libnccl.so.2");
+  const Host host = discover_host(tree.root());
+  EXPECT_THAT(*host.net_plugins, UnorderedElementsAre(tree.root() + "/opt/somewhere/lib/libnccl-net.so",
+                                                      tree.root() + "/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so"));
+  EXPECT_EQ(host.versions.at("aws-ofi-nccl"), "1.17.1");
+  EXPECT_EQ(host.versions.at("nccl"), "2.28.3");
+}
+
+TEST(TopoSoftware, the_fabric_manager_is_missing_only_where_it_could_be_seen) {
+  Tree tree;
+  tree.file("proc/1/comm", "bash");
+  EXPECT_FALSE(discover_host(tree.root()).fabric_manager_running) << "a container shows its own processes only";
+  tree.file("proc/1/comm", "systemd");
+  EXPECT_EQ(discover_host(tree.root()).fabric_manager_running, false);
+  tree.file("proc/4711/comm", "nv-fabricmanage");
+  EXPECT_EQ(discover_host(tree.root()).fabric_manager_running, true);
+}
+
+TEST(TopoSoftware, a_virtual_machine_a_container_and_an_iommu_are_told) {
+  Tree tree;
+  tree.file("proc/cpuinfo", "flags\t\t: fpu vme hypervisor lahf_lm").file(".dockerenv", "");
+  tree.file("sys/class/iommu/dmar0/name", "x");
+  const Host host = discover_host(tree.root());
+  EXPECT_EQ(host.virtual_machine, true);
+  EXPECT_EQ(host.container, true);
+  EXPECT_EQ(host.iommu, true);
+}
+
+TEST(TopoSoftware, throttle_reasons_are_words_and_a_power_cap_is_ordinary) {
+  EXPECT_THAT(throttle_reasons(0x44), ElementsAre("power cap", "hardware thermal"));
+  EXPECT_THAT(throttle_reasons(0x10000), ElementsAre("0x10000"));
+  EXPECT_FALSE(held_back(0x5));
+  EXPECT_TRUE(held_back(0x80));
+}
+
+}  // namespace
+}  // namespace p5::topo

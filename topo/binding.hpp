@@ -1,0 +1,33 @@
+// Which GPU, NICs and cores belong to each rank, and that as a rank file for Open MPI.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "topo/topology.hpp"
+
+namespace p5::topo {
+
+struct Binding {
+  int rank = 0, host = 0;
+  int gpu = -1;  // index in the host's gpu_devices; -1: none
+  std::vector<std::string> nics{};
+  int numa_node = -1;        // -1: unknown
+  std::vector<int> cores{};  // logical core numbers, as hwloc and Open MPI count them; empty: unknown
+};
+
+// Indices in gpu_devices that CUDA shows a process with this CUDA_VISIBLE_DEVICES, in its order: numbers or beginnings
+// of UUIDs; as with CUDA the first entry that names no GPU ends the list. Null: all that NVML tells of.
+std::vector<int> visible_gpus(const Host& host, const char* visible);
+
+// A rank gets the GPU that topology.gpu_of_rank names, else the next one of its host in the order of `visible`. Ranks
+// near one NUMA node share its cores evenly. A topology without ranks gets one rank for each GPU.
+std::vector<Binding> bindings(const Topology& topology, const char* visible);
+
+// For mpirun --rankfile. Throws UsageError naming the host whose cores are not known.
+std::string rank_file(const std::vector<Binding>& bindings, const Topology& topology);
+
+// "0-3,8"
+std::string list_text(const std::vector<int>& sorted);
+
+}  // namespace p5::topo

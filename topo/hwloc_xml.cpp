@@ -1,0 +1,132 @@
+// A host out of a file that lstopo wrote: less than discovery finds, but the tree of processors, GPUs and NICs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+#include "bench/error.hpp"
+#include "topo/discover.hpp"
+#include "topo/hwloc_handle.hpp"
+
+namespace p5::topo {
+
+namespace {
+
+using PciAttributes = hwloc_obj_attr_u::hwloc_pcidev_attr_s;
+
+HwlocTopology load(const std::string& path) {
+  const UsageError unreadable(
+      fmt::format("'{}' is not an XML file of hwloc; write one with 'lstopo --of xml FILE'", path));
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) throw unreadable;
+  HwlocTopology topology(raw);
+  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
+  if (hwloc_topology_set_xml(raw, path.c_str()) != 0 || hwloc_topology_load(raw) != 0) throw unreadable;
+  return topology;
+}
+
+std::string info(hwloc_obj_t object, const char* name) {
+  const char* const value = hwloc_obj_get_info_by_name(object, name);
+  return value ? value : "";
+}
+
+std::string address_of(const PciAttributes& pci) {
+  return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
+}
+
+PciPlace place_of(hwloc_obj_t device) {
+  PciPlace place{.address = address_of(device->attr->pcidev)};
+  for (hwloc_obj_t above = device->parent; above && above->type == HWLOC_OBJ_BRIDGE; above = above->parent) {
+    const hwloc_obj_attr_u::hwloc_bridge_attr_s& bridge = above->attr->bridge;
+    place.path.insert(place.path.begin(), bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI
+                                              ? address_of(bridge.upstream.pci)
+                                              : fmt::format("pci{:04x}:{:02x}", bridge.downstream.pci.domain,
+                                                            bridge.downstream.pci.secondary_bus));
+  }
+  return place;
+}
+
+int numa_node_of(hwloc_topology_t topology, hwloc_obj_t device) {
+  const hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, device);
+  return near && hwloc_bitmap_weight(near->nodeset) == 1 ? hwloc_bitmap_first(near->nodeset) : -1;
+}
+
+// EFA's vendor is Amazon.
+Nic rdma_nic(hwloc_obj_t object, unsigned vendor) {
+  const bool efa = vendor == 0x1d0f;
+  Nic nic{.name = object->name, .kind = efa ? "efa" : "infiniband", .driver = efa ? "efa" : "", .state = "unknown"};
+  if (const std::string state = info(object, "Port1State"); !state.empty()) nic.state = state == "4" ? "up" : "down";
+  nic.hardware_address = info(object, "NodeGUID");
+  return nic;
+}
+
+void add_nic(Host& host, hwloc_topology_t topology, hwloc_obj_t pci) {
+  hwloc_obj_t network = nullptr, rdma = nullptr;
+  for (hwloc_obj_t child = pci->io_first_child; child; child = child->next_sibling) {
+    if (child->type != HWLOC_OBJ_OS_DEVICE || !child->name) continue;
+    if (child->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS) rdma = child;
+    if (child->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) network = child;
+  }
+  if (!rdma && !network) return;
+  Nic nic = rdma ? rdma_nic(rdma, pci->attr->pcidev.vendor_id)
+                 : Nic{.name = network->name, .kind = "ethernet", .driver = "", .state = "unknown"};
+  if (!rdma) nic.hardware_address = info(network, "Address");
+  nic.pci = place_of(pci);
+  nic.numa_node = numa_node_of(topology, pci);
+  host.nics.push_back(std::move(nic));
+}
+
+void add_gpu(Host& host, hwloc_topology_t topology, hwloc_obj_t pci) {
+  Gpu gpu;
+  gpu.pci = place_of(pci);
+  gpu.numa_node = numa_node_of(topology, pci);
+  host.gpu_devices.push_back(std::move(gpu));
+}
+
+void add_identity(Host& host, hwloc_obj_t machine) {
+  host.name = host.host_name = info(machine, "HostName");
+  host.kernel = info(machine, "OSRelease");
+  host.cpu_model = info(machine, "CPUModel");
+  host.memory = Bytes{machine->total_memory};
+  if (info(machine, "DMISysVendor") == "Amazon EC2") host.instance_type = info(machine, "DMIProductName");
+}
+
+std::string list_of(hwloc_bitmap_t set) {
+  char* text = nullptr;
+  if (hwloc_bitmap_list_asprintf(&text, set) < 0) return "";
+  const std::unique_ptr<char, void (*)(void*)> owned(text, std::free);
+  return text;
+}
+
+}  // namespace
+
+Host host_from_hwloc_xml(const std::string& path) {
+  const HwlocTopology owned = load(path);
+  const hwloc_topology_t topology = owned.get();
+  Host host;
+  add_identity(host, hwloc_get_root_obj(topology));
+  if (host.name.empty()) host.name = host.host_name = std::filesystem::path(path).stem();
+  const auto count = [&](hwloc_obj_type_t type) { return std::max(0, hwloc_get_nbobjs_by_type(topology, type)); };
+  host.packages = count(HWLOC_OBJ_PACKAGE);
+  host.numa_nodes = count(HWLOC_OBJ_NUMANODE);
+  host.cores = count(HWLOC_OBJ_CORE);
+  host.threads = count(HWLOC_OBJ_PU);
+  for (hwloc_obj_t node = nullptr; (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node));)
+    host.numa.push_back(
+        {static_cast<int>(node->os_index), list_of(node->cpuset), {}, Bytes{node->attr->numanode.local_memory}});
+  for (hwloc_obj_t pci = nullptr; (pci = hwloc_get_next_pcidev(topology, pci));) {
+    const PciAttributes& device = pci->attr->pcidev;
+    constexpr unsigned nvidia = 0x10de;
+    if (device.vendor_id == nvidia && (device.class_id == 0x0300 || device.class_id == 0x0302))
+      add_gpu(host, topology, pci);
+    else
+      add_nic(host, topology, pci);
+  }
+  host.gpus = static_cast<int>(host.gpu_devices.size());
+  find_rails(host);
+  return host;
+}
+
+}  // namespace p5::topo

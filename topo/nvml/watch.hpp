@@ -1,0 +1,11 @@
+// Watching GPUs and NICs while others measure: a line of JSON a second on standard output, until standard input closes.
+//   {"gpus": [{"uuid", "state": GpuState, "uncorrected", "replays"}], "nics": {NAME: {COUNTER: value}},
+//    "xids": [{"uuid", "code"}]}, the last line may be shorter.
+#pragma once
+
+namespace p5::nvml {
+
+// Works without NVML too: then it tells of NICs only. Returns the exit status.
+int watch();
+
+}  // namespace p5::nvml

@@ -1,0 +1,106 @@
+// Runs a program that asks a library in our stead, for so long and no longer.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+
+#include "topo/discover.hpp"
+
+extern char** environ;
+
+namespace p5::topo {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The line that is the answer, once it is there as a whole.
+std::string answer_in(const std::string& text) {
+  const std::size_t start = text.starts_with('{') ? 0 : text.find("\n{") + 1;
+  if (start == 0 && !text.starts_with('{')) return "";
+  const std::size_t end = text.find('\n', start);
+  return end == std::string::npos ? "" : text.substr(start, end - start);
+}
+
+struct Output {
+  std::string text;
+  bool late = false;
+};
+
+// Until the answer is there, the other side closes, or the deadline: a process that a driver holds keeps its pipe open.
+Output read_until(int descriptor, Clock::time_point deadline) {
+  Output output;
+  std::array<char, 65536> piece{};
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
+    const int ready = left > 0 ? ::poll(&waiting, 1, static_cast<int>(left)) : 0;
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return output.late = true, output;
+    const ssize_t got = ready > 0 ? ::read(descriptor, piece.data(), piece.size()) : -1;
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return output;
+    output.text.append(piece.data(), static_cast<std::size_t>(got));
+    if (!answer_in(output.text).empty()) return output;
+  }
+}
+
+// With both its outputs in one pipe; -1 when it cannot be started.
+pid_t start(const std::vector<std::string>& command, int writing_end) {
+  posix_spawn_file_actions_t actions{};
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, writing_end, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, writing_end, STDERR_FILENO);
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  std::vector<std::string> texts = command;
+  std::vector<char*> arguments;
+  for (std::string& text : texts) arguments.push_back(text.data());
+  arguments.push_back(nullptr);
+  pid_t pid = -1;
+  const int result = ::posix_spawn(&pid, command[0].c_str(), &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return result == 0 ? pid : -1;
+}
+
+// For a program that has answered or closed its outputs: it is about to end, unless a driver holds it.
+void reap(pid_t pid) {
+  constexpr auto patience = std::chrono::milliseconds(200);
+  const auto deadline = Clock::now() + patience;
+  while (Clock::now() < deadline) {
+    if (::waitpid(pid, nullptr, WNOHANG) != 0) return;
+    ::usleep(1000);
+  }
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, WNOHANG);
+}
+
+}  // namespace
+
+ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {"", std::strerror(errno)};
+  const pid_t pid = start(command, ends[1]);
+  ::close(ends[1]);
+  const auto deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit.count));
+  const Output output = pid > 0 ? read_until(ends[0], deadline) : Output{};
+  ::close(ends[0]);
+  if (pid < 0) return {"", fmt::format("'{}' cannot be started", command[0])};
+  if (output.late) ::kill(pid, SIGKILL);
+  reap(pid);
+  if (output.late) return {"", fmt::format("no answer within {}", to_text(limit))};
+  const std::string answer = answer_in(output.text);
+  if (!answer.empty()) return {answer, ""};
+  const std::string said = output.text.substr(0, output.text.find('\n'));
+  return {"", said.empty() ? fmt::format("'{}' ended without an answer", command[0]) : said};
+}
+
+}  // namespace p5::topo
