@@ -50,8 +50,9 @@ struct InPlaceOffset {
 
 // How the message goes from rank to rank: what decides which part of a machine limits it, and how.
 enum class Route {
-  rings,       // through all ranks, over all NICs of a node: a node's traffic with others is about the message once
-  exchange,    // each rank with all others at once, each over its own NICs
+  rings,     // through all ranks, over all NICs of a node: a node's traffic with others is about the message once
+  sums,      // as rings; but between two or three nodes a tree sends only the sum of each node, and needs less of NICs
+  exchange,  // each rank with all others at once, each over its own NICs
   neighbours,  // whole from one rank to one other, over that rank's own NICs
 };
 

@@ -7,6 +7,7 @@
 
 #include "bench/embedded.hpp"
 #include "bench/names.hpp"
+#include "topo/platform.hpp"
 
 namespace p5::reports {
 
@@ -86,25 +87,40 @@ topo::Limit exchange_limit(const Case& c, const topo::Limit& nics) {
                 fmt::format("; {} of {} blocks leave the node", c.ranks - on_node, c.ranks - 1));
 }
 
+bool used_nvls(const Measurement& m) { return m.selection && m.selection->algorithm.starts_with("nvls"); }
+
 // A GPU's link into its node, and across nodes its NICs too: the slower binds.
-std::optional<topo::Limit> gpu_limit(const Case& c, const topo::Limits& limits) {
-  const auto* link = find(limits, topo::gpu_link, topo::Level::achievable);
-  if (c.nodes < 2) return link ? std::optional(*link) : std::nullopt;
-  const bool together = c.collective->route == Route::rings;
-  const auto* nics = find(limits, together ? topo::node_nics : topo::gpu_nics, topo::Level::achievable);
-  if (!link || !nics) return std::nullopt;
-  const topo::Limit between = c.collective->route == Route::exchange ? exchange_limit(c, *nics) : *nics;
-  return between.rate < link->rate ? between : *link;
+std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& limits) {
+  const Case& c = m.measured_case;
+  topo::Operation op{.collective = c.collective->name,
+                     .ranks = c.ranks,
+                     .nodes = c.nodes,
+                     .nvls = used_nvls(m),
+                     .alone = c.collective->pairwise && c.rounds && c.rounds->size() <= 2};
+  if (auto limit = limit_of(limits, op, topo::Level::achievable)) return limit;
+  // What NVLS can do here is not known, but it was chosen for being faster than a ring.
+  op.nvls = false;
+  return limit_of(limits, op, topo::Level::achievable);
 }
 
-std::optional<topo::Limit> limit_for(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
-  if (c.backend != "mpi") return gpu_limit(c, limits);
+std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology) {
+  const Case& c = m.measured_case;
+  if (c.backend != "mpi") return gpu_limit(m, limits);
   if (c.nodes < 2) return host_limit(c, limits, topology);
   const auto* nics = find(limits, topo::node_nics, topo::Level::wire);
   if (!nics) return std::nullopt;
   if (c.collective->route != Route::exchange) return *nics;
   const int sharing = ranks_on_node(c);
   return exchange_limit(c, scaled(*nics, 1.0 / sharing, fmt::format("; shared by {} ranks", sharing)));
+}
+
+// What keeps a figure from being judged on this kind of machine: sources that differ. "" for nothing.
+std::string conflict_over(const Case& c, const topo::Topology& topology) {
+  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+  if (!platform || c.backend == "mpi") return "";
+  if (const auto* about = platform->conflict_about(c.collective->name)) return about->text;
+  const auto* about = c.nodes > 1 ? platform->conflict_about("nics") : nullptr;
+  return about ? about->text : "";
 }
 
 Verdict unknown(std::string because) {
@@ -141,6 +157,8 @@ Verdict measure_against(const Measurement& m, const topo::Limit& limit) {
   v.grade = *v.fraction >= bar->ok_from ? Grade::ok : Grade::slow;
   v.because = fmt::format("{:.0f} % of what {} can do ({:.4g} GB/s, {}); good from {:.0f} %: {}", *v.fraction * 100,
                           limit.binding, limit.rate.count, v.level, bar->ok_from * 100, bar->because);
+  if (c.nodes > 1 && limit.binding != "nic")
+    v.because += fmt::format("; between {} nodes this cannot prove the NICs: pairs and all_gather do", c.nodes);
   return v;
 }
 
@@ -160,9 +178,14 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
     return v;
   }
   if (m.measured_case.ranks < 2) return unknown("one rank alone communicates with nobody");
-  const std::optional<topo::Limit> limit = limit_for(m.measured_case, limits, topology);
-  if (!limit) return unknown("the limit is not known");
+  const std::optional<topo::Limit> limit = limit_for(m, limits, topology);
+  const std::string conflict = conflict_over(m.measured_case, topology);
+  if (!limit) return unknown("the limit is not known" + (conflict.empty() ? "" : ": " + conflict));
   Verdict v = measure_against(m, *limit);
+  if (!conflict.empty() && v.grade != Grade::unknown) {
+    v.grade = Grade::unknown;
+    v.because = "not judged: " + conflict;
+  }
   if (!fitness.comparable) {
     v.grade = Grade::unknown;
     v.because = "not judged: " + fitness.why_not;

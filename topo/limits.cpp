@@ -40,28 +40,56 @@ void add_link_limits(Limits& limits, const Platform& platform) {
   const int links = platform.links_per_gpu;
   const double wire = links * platform.link_rate.count;
   const double achievable = links * platform.link_rate_achievable.count;
+  const std::string_view name = platform.nvswitch ? gpu_link : gpu_mesh;
   limits.push_back(
-      limit(gpu_link, Level::wire, wire, "nvlink",
-            fmt::format("{} NVLinks x {} GB/s = {} GB/s, one direction (raw signalling {} GB/s per link)", links,
-                        shown(platform.link_rate.count), shown(wire), shown(platform.link_rate_raw.count))));
-  limits.push_back(limit(gpu_link, Level::achievable, achievable, "nvlink",
+      limit(name, Level::wire, wire, "nvlink",
+            fmt::format("{} NVLinks x {} GB/s = {} GB/s, one direction (raw signalling {} x {} = {} GB/s)", links,
+                        shown(platform.link_rate.count), shown(wire), links, shown(platform.link_rate_raw.count),
+                        shown(links * platform.link_rate_raw.count))));
+  limits.push_back(limit(name, Level::achievable, achievable, "nvlink",
                          fmt::format("{} NVLinks x {} GB/s = {} GB/s: what NCCL's own model takes one link for", links,
                                      shown(platform.link_rate_achievable.count), shown(achievable))));
 }
 
+// In the switch each GPU sends its whole input and the sum of its share, and receives as much (n + 1 shares of n),
+// where a ring moves 2 (n - 1).
+double nvls_factor(int gpus) { return 2.0 * (gpus - 1) / (gpus + 1); }
+
+void add_nvls_limits(Limits& limits, const Platform& platform) {
+  const double link = platform.links_per_gpu * platform.link_rate.count;
+  const double wire = link * nvls_factor(platform.gpus);
+  const std::string text = fmt::format(
+      "{} GB/s x 2 x {} / {} = {} GB/s of bus bandwidth for all_reduce: in the switch {} GPUs move {} "
+      "shares each, where a ring moves {}",
+      shown(link), platform.gpus - 1, platform.gpus + 1, shown(wire), platform.gpus, platform.gpus + 1,
+      2 * (platform.gpus - 1));
+  limits.push_back(limit(gpu_nvls, Level::wire, wire, "nvls", text));
+  if (!platform.nvls_efficiency) return;
+  const double achievable = wire * *platform.nvls_efficiency;
+  limits.push_back(limit(gpu_nvls, Level::achievable, achievable, "nvls",
+                         fmt::format("{} GB/s x {} = {} GB/s: the share that published NCCL runs on 8 x {} reached",
+                                     shown(wire), shown(*platform.nvls_efficiency), shown(achievable), platform.gpu)));
+}
+
 void add_nic_limits(Limits& limits, const Platform& platform) {
-  const double node = platform.nics * platform.nic_rate.count;
-  const std::string node_text = fmt::format("{} NICs x {} GB/s", platform.nics, shown(platform.nic_rate.count));
+  const double rate = platform.nic_rate.count, node = platform.nics * rate;
+  const std::string node_text = fmt::format("{} NICs x {} GB/s", platform.nics, shown(rate));
   const auto add = [&](std::string_view name, double wire, const std::string& text) {
-    const double achievable = wire * platform.nic_efficiency;
     limits.push_back(
         limit(name, Level::wire, wire, "nic", fmt::format("{} = {} GB/s, one direction", text, shown(wire))));
+    if (!platform.nic_efficiency) return;
+    const double achievable = wire * *platform.nic_efficiency;
     limits.push_back(
         limit(name, Level::achievable, achievable, "nic",
               fmt::format("{} x {} = {} GB/s: the share that published NCCL runs on {} reached over many nodes", text,
-                          shown(platform.nic_efficiency), shown(achievable), platform.name)));
+                          shown(*platform.nic_efficiency), shown(achievable), platform.name)));
   };
+  limits.push_back(
+      limit(one_nic, Level::wire, rate, "nic", fmt::format("1 NIC of {} GB/s, one direction", shown(rate))));
   add(gpu_nics, node / platform.gpus, fmt::format("{} / {} GPUs", node_text, platform.gpus));
+  const int own = std::max(1, platform.nics / platform.gpus);
+  add(gpu_nics_alone, own * rate,
+      fmt::format("{} {} x {} GB/s beside one GPU", own, own == 1 ? "NIC" : "NICs", shown(rate)));
   add(node_nics, node, node_text);
 }
 
@@ -144,7 +172,8 @@ const Limit* find(const Limits& limits, std::string_view name, Level level) {
 namespace {
 
 // One NVLink of a generation, one direction: the payload rate, and what NCCL's own model takes it for
-// (src/graph/topo.h: SM80_NVLINK_BW 20.0, SM90_NVLINK_BW 20.6, SM100_NVLINK_BW 40.1).
+// (src/graph/topo.h: SM80_NVLINK_BW 20.0, SM90_NVLINK_BW 20.6, SM100_NVLINK_BW 40.1). Only of generations that are
+// joined by a switch: what links say of a mesh is not what a pair has.
 struct LinkRates {
   int architecture;
   double wire, achievable;
@@ -172,9 +201,11 @@ Limits link_limits(const Topology& topology) {
   if (!gpu || gpu->links == 0) return {};
   const auto rates = std::ranges::find(link_rates, gpu->architecture / 10 * 10, &LinkRates::architecture);
   if (rates == link_rates.end()) return {};
-  const std::string raw =
-      gpu->link_rate_raw ? fmt::format(" (raw signalling {} GB/s per link)", shown(gpu->link_rate_raw->count)) : "";
   const int links = *gpu->links;
+  const std::string raw = gpu->link_rate_raw
+                              ? fmt::format(" (raw signalling {} x {} = {} GB/s)", links,
+                                            shown(gpu->link_rate_raw->count), shown(links * gpu->link_rate_raw->count))
+                              : "";
   const double wire = links * rates->wire, achievable = links * rates->achievable;
   return {limit(gpu_link, Level::wire, wire, "nvlink",
                 fmt::format("{} active NVLinks of {} x {} GB/s = {} GB/s, one direction{}", links, gpu->name,
@@ -187,6 +218,7 @@ Limits link_limits(const Topology& topology) {
 Limits limits_of(const Platform& platform) {
   Limits limits;
   if (platform.links_per_gpu > 0) add_link_limits(limits, platform);
+  if (platform.nvls && platform.gpus > 1) add_nvls_limits(limits, platform);
   if (platform.nics > 0) add_nic_limits(limits, platform);
   return limits;
 }

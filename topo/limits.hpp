@@ -25,17 +25,41 @@ struct Limit {
 };
 
 // Names of limits.
-inline constexpr std::string_view gpu_link = "gpu.link";            // one GPU into the node's switch
-inline constexpr std::string_view gpu_nics = "gpu.nics";            // the NICs that belong to one GPU
-inline constexpr std::string_view node_nics = "node.nics";          // all NICs of one node
-inline constexpr std::string_view host_copy_one = "host.copy.one";  // one core copying, alone on its host
-inline constexpr std::string_view host_copy_all = "host.copy.all";  // all ranks of a host copying at once, their sum
+inline constexpr std::string_view gpu_link = "gpu.link";  // one GPU into the node's switch
+inline constexpr std::string_view gpu_mesh = "gpu.mesh";  // one GPU to its neighbours, without a switch
+inline constexpr std::string_view gpu_nvls = "gpu.nvls";  // bus bandwidth of an all-reduce within the switch
+inline constexpr std::string_view one_nic = "nic.one";    // a single NIC
+inline constexpr std::string_view gpu_nics = "gpu.nics";  // the share of one GPU in its node's NICs
+inline constexpr std::string_view gpu_nics_alone = "gpu.nics.alone";  // the same while no other GPU uses them
+inline constexpr std::string_view node_nics = "node.nics";            // all NICs of one node
+inline constexpr std::string_view host_copy_one = "host.copy.one";    // one core copying, alone on its host
+inline constexpr std::string_view host_copy_all = "host.copy.all";    // all ranks of a host copying at once, their sum
 
 using Limits = std::vector<Limit>;
 const Limit* find(const Limits& limits, std::string_view name, Level level);
 
-// wire and achievable of gpu.link, gpu.nics, node.nics.
+// wire and achievable of the parts, as far as they are known. Achievable is absent where nobody has shown figures.
 Limits limits_of(const Platform& platform);
+
+// The best of what others have shown for this platform on that many nodes, a limit for each collective and algorithm,
+// named like "all_reduce, 2 nodes, nvls".
+Limits published_limits(const Platform& platform, int nodes);
+
+// An operation, as far as it matters for what binds it.
+struct Operation {
+  std::string_view collective;  // as the program names it; of p2p: one pair, one way
+  int ranks = 2, nodes = 1;     // of one group, its ranks evenly on its nodes
+  bool nvls = false;            // reduced within the switch of each node
+  bool alone = false;           // no other group uses the NICs of its nodes at the same time
+};
+
+// What binds the bus bandwidth (nccl-tests' definition) of an operation, from the limits of the parts at one level,
+// with the sentence that derives it. Null where a part's limit is not known.
+std::optional<Limit> limit_of(const Limits& parts, const Operation& operation, Level level);
+
+// All-reduce between so few nodes needs less of the NICs than a ring: each node sends the sum of its GPUs only once
+// or twice. From four nodes on the busiest node of a tree sends as much as in a ring.
+inline constexpr int few_nodes = 3;
 
 // gpu.link of the weakest GPU, from the NVLinks that NVML says are active; absent when a host's are not known.
 Limits link_limits(const Topology& topology);

@@ -7,10 +7,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "bench/embedded.hpp"
 #include "bench/error.hpp"
 #include "bench/names.hpp"
+#include "topo/topology.hpp"
 
 namespace p5::topo {
 
@@ -59,6 +61,26 @@ class Fields {
     return static_cast<int>(value);
   }
 
+  std::optional<double> number_or_null(const std::string& field, double least, double most) {
+    if (at(field).is_null()) return std::nullopt;
+    return number(field, least, most);
+  }
+
+  std::string text_or_null(const std::string& field) { return at(field).is_null() ? "" : text(field); }
+
+  // A field that need not be there.
+  std::string text_or(const std::string& field, const std::string& otherwise) {
+    known_.insert(field);
+    return object_.contains(field) ? text_or_null(field) : otherwise;
+  }
+
+  bool yes(const std::string& field) {
+    const json& value = at(field);
+    if (!value.is_boolean())
+      throw refused(prefix_ + field, fmt::format("has to be true or false, not {}", value.dump()));
+    return value.get<bool>();
+  }
+
   GBps rate(const std::string& field) { return {number(field, 0, 1e6)}; }
   Seconds latency(const std::string& field) { return {number(field, 0, 1e6) * 1e-6}; }
 
@@ -75,11 +97,6 @@ class Fields {
   std::string prefix_;
   std::set<std::string> known_;
 };
-
-std::optional<double> dollars(Fields& fields) {
-  if (fields.at("dollars_per_hour").is_null()) return std::nullopt;
-  return fields.number("dollars_per_hour", 0, 1e6);
-}
 
 std::vector<std::string> sources(Fields& fields) {
   std::vector<std::string> list;
@@ -98,6 +115,63 @@ void read_latencies(std::string_view file, Fields& fields, Platform& platform) {
   simulator.refuse_unknown();
 }
 
+// One collective on some nodes: a row for each of its sizes.
+void read_series(std::string_view file, const json& object, const std::string& prefix, Platform& platform) {
+  Fields fields(file, object, prefix);
+  Published row;
+  row.collective = fields.text("collective");
+  row.pattern = fields.text_or("pattern", "");
+  row.algorithm = fields.text_or("algorithm", "");
+  row.nodes = fields.whole("nodes", 1, 1 << 20);
+  row.gpus = object.contains("gpus") ? fields.whole("gpus", 1, 1024) : platform.gpus;
+  row.healthy = fields.yes("healthy");
+  row.note = fields.text_or_null("note");
+  row.date = fields.text_or_null("date");
+  row.software = fields.text_or_null("software");
+  row.source = fields.text("source");
+  if (!row.healthy && row.note.empty())
+    throw fields.refused(prefix + "note", "has to say what is not healthy about these figures");
+  const bool rates = object.contains("busbw_gb_per_s");
+  const std::string quantity = rates ? "busbw_gb_per_s" : "latency_us";
+  const json& figures = fields.at(quantity);
+  fields.refuse_unknown();
+  if (!figures.is_object() || figures.empty())
+    throw fields.refused(prefix + quantity, "has to be an object of sizes and figures, at least one");
+  Fields sizes(file, figures, prefix + quantity + ".");
+  for (const auto& [size, figure] : figures.items()) {
+    const double value = sizes.number(size, 1e-3, 1e6);
+    row.bytes = size == "unknown" ? std::nullopt : std::optional(parse_bytes(size));
+    (rates ? row.busbw.emplace().count : row.latency.emplace().count) = rates ? value : value * 1e-6;
+    platform.published.push_back(row);
+  }
+}
+
+void read_published(std::string_view file, Fields& fields, Platform& platform) {
+  const json& list = fields.at("published");
+  if (!list.is_array()) throw fields.refused("published", "has to be a list, also where it is empty");
+  for (std::size_t i = 0; i < list.size(); ++i) read_series(file, list[i], fmt::format("published[{}].", i), platform);
+}
+
+void read_conflicts(std::string_view file, Fields& fields, Platform& platform) {
+  const json& list = fields.at("conflicts");
+  if (!list.is_array()) throw fields.refused("conflicts", "has to be a list, also where it is empty");
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    Fields conflict(file, list[i], fmt::format("conflicts[{}].", i));
+    platform.conflicts.push_back({conflict.text("about"), conflict.text("text")});
+    conflict.refuse_unknown();
+  }
+}
+
+void read_network(Fields& fields, Platform& platform) {
+  platform.network = fields.text("network");
+  if (platform.network != "efa" && platform.network != "any")
+    throw fields.refused("network", fmt::format("has to be \"efa\" or \"any\", not \"{}\"", platform.network));
+  platform.nics = fields.at("nics").is_null() ? 0 : fields.whole("nics", 0, 1024);
+  platform.nic_rate = {fields.number_or_null("nic_rate_gb_per_s", 0, 1e6).value_or(0)};
+  platform.nic_efficiency = fields.number_or_null("nic_efficiency", 0, 1);
+  platform.gpu_direct_rdma = fields.yes("gpu_direct_rdma");
+}
+
 void read_parts(Fields& fields, Platform& platform) {
   platform.gpus = fields.whole("gpus", 1, 1024);
   platform.gpu = fields.text("gpu");
@@ -106,9 +180,11 @@ void read_parts(Fields& fields, Platform& platform) {
   platform.link_rate = fields.rate("link_rate_gb_per_s");
   platform.link_rate_raw = fields.rate("link_rate_raw_gb_per_s");
   platform.link_rate_achievable = fields.rate("link_rate_achievable_gb_per_s");
-  platform.nics = fields.whole("nics", 0, 1024);
-  platform.nic_rate = fields.rate("nic_rate_gb_per_s");
-  platform.nic_efficiency = fields.number("nic_efficiency", 0, 1);
+  platform.nvswitch = fields.yes("nvswitch");
+  platform.nvls = fields.yes("nvls");
+  platform.nvls_efficiency = fields.number_or_null("nvls_efficiency", 0, 1);
+  platform.baseboard = fields.text_or_null("baseboard");
+  read_network(fields, platform);
 }
 
 void check_consistent(const Fields& fields, std::string_view file, const Platform& platform) {
@@ -117,14 +193,23 @@ void check_consistent(const Fields& fields, std::string_view file, const Platfor
     throw fields.refused("link_rate_gb_per_s", "has to lie between the achievable rate and the raw one");
   if (platform.links_per_gpu > 0 && !(platform.link_rate_achievable.count > 0))
     throw fields.refused("link_rate_achievable_gb_per_s", "has to be above zero where there are links");
-  if (platform.nics > 0 && !(platform.nic_rate.count > 0 && platform.nic_efficiency > 0))
+  if (platform.nics > 0 && !(platform.nic_rate.count > 0 && platform.nic_efficiency.value_or(1) > 0))
     throw fields.refused("nic_rate_gb_per_s", "and 'nic_efficiency' have to be above zero where there are NICs");
+  if (platform.nvls && !platform.nvswitch) throw fields.refused("nvls", "is a faculty of the switch: there is none");
+  if (!platform.nvls && platform.nvls_efficiency)
+    throw fields.refused("nvls_efficiency", "has to be null where there is no NVLS");
+  if (platform.dollars_per_hour.has_value() == platform.price_date.empty())
+    throw fields.refused("price_date", "has to be there where there is a price, and only there");
 }
 
 std::vector<Platform> load_all() {
   std::vector<Platform> all;
   for (const embedded::File& file : embedded::platform_files()) all.push_back(parse_platform(file.name, file.text));
   std::sort(all.begin(), all.end(), [](const Platform& a, const Platform& b) { return a.name < b.name; });
+  for (const Platform& platform : all)
+    if (!platform.baseboard.empty() && std::ranges::find(all, platform.baseboard, &Platform::name) == all.end())
+      throw UsageError(fmt::format("platform file {}.json: 'baseboard': there is no platform '{}'", platform.name,
+                                   platform.baseboard));
   return all;
 }
 
@@ -142,9 +227,11 @@ Platform parse_platform(std::string_view file, std::string_view text) {
   platform.name = fields.text("name");
   platform.summary = fields.text("summary");
   read_parts(fields, platform);
-  platform.dollars_per_hour = dollars(fields);
-  platform.price_date = fields.text("price_date");
+  platform.dollars_per_hour = fields.number_or_null("dollars_per_hour", 0, 1e6);
+  platform.price_date = fields.text_or_null("price_date");
   read_latencies(file, fields, platform);
+  read_conflicts(file, fields, platform);
+  read_published(file, fields, platform);
   platform.sources = sources(fields);
   fields.refuse_unknown();
   check_consistent(fields, file, platform);
@@ -171,6 +258,33 @@ const Platform* platform_of_instance_type(std::string_view instance_type) {
   const auto at = std::find_if(platforms().begin(), platforms().end(),
                                [&](const Platform& platform) { return platform.name == instance_type; });
   return at == platforms().end() ? nullptr : &*at;
+}
+
+const Conflict* Platform::conflict_about(std::string_view what) const {
+  const auto at = std::ranges::find(conflicts, what, &Conflict::about);
+  return at == conflicts.end() ? nullptr : &*at;
+}
+
+const Platform* platform_of(const Host& host) {
+  if (const Platform* known = platform_of_instance_type(host.instance_type)) return known;
+  for (const Platform& platform : platforms()) {
+    if (platform.network != "any" || std::cmp_not_equal(host.gpu_devices.size(), platform.gpus)) continue;
+    // "NVIDIA H200" and "NVIDIA H100 80GB HBM3", but not "NVIDIA GH200", nor boards for PCIe.
+    const bool all = std::ranges::all_of(host.gpu_devices, [&](const Gpu& gpu) {
+      return gpu.name.starts_with("NVIDIA " + platform.gpu) && gpu.name.find("PCIe") == std::string::npos &&
+             gpu.links_possible.value_or(0) == platform.links_per_gpu;
+    });
+    if (all) return &platform;
+  }
+  return nullptr;
+}
+
+std::vector<Published> published_of(const Platform& platform) {
+  std::vector<Published> all = platform.published;
+  if (!platform.baseboard.empty())
+    for (const Published& each : find_platform(platform.baseboard).published)
+      if (each.nodes == 1) all.push_back(each);
+  return all;
 }
 
 }  // namespace p5::topo

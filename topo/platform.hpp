@@ -11,8 +11,28 @@
 
 namespace p5::topo {
 
+struct Host;
+
+// A figure that somebody has shown, with where it comes from.
+struct Published {
+  std::string collective, pattern;           // pattern: "" or of p2p "all_gpus" (all of a node at once), "one_nic"
+  std::string algorithm;                     // "ring", "nvls", "nvls_tree"; "": not said
+  int nodes = 1, gpus = 8;                   // GPUs of each node
+  std::optional<Bytes> bytes;                // null: not said
+  std::optional<GBps> busbw;                 // either this, as nccl-tests defines it,
+  std::optional<Seconds> latency;            // or this
+  bool healthy = true;                       // false: of a machine or software with a fault, which `note` tells
+  std::string note, date, software, source;  // "" where not said, but for the source
+};
+
+// Sources that differ about something: what hangs on it stays unknown.
+struct Conflict {
+  std::string about;  // "nics", "nodes" or a collective
+  std::string text;
+};
+
 struct Platform {
-  std::string name;     // "p5.48xlarge"
+  std::string name;     // "p5.48xlarge"; boxes outside EC2: "hgx-h100"
   std::string summary;  // "8 x H100, NVLink 4, 32 x 100 Gb/s EFA"
   int gpus = 0;
   std::string gpu;                         // "H100"
@@ -21,14 +41,24 @@ struct Platform {
   GBps link_rate;                          // one link, one direction, as NCCL and NVIDIA count it (payload)
   GBps link_rate_raw;                      // one link, one direction, signalling as NVML prints it
   GBps link_rate_achievable;               // one link, one direction, in NCCL's own model of the protocol
-  int nics = 0;                            // per node
+  bool nvswitch = false;                   // each GPU reaches each other with all its links
+  bool nvls = false;                       // the switch can reduce (NVLink SHARP)
+  std::optional<double> nvls_efficiency;   // share of its wire limit that NCCL's NVLS all-reduce reached
+  std::string baseboard;                   // platform whose figures within a node are this one's too, ""
+  std::string network;                     // "efa", or "any": as found
+  int nics = 0;                            // per node; 0: none, or not known
   GBps nic_rate;                           // one NIC, one direction
-  double nic_efficiency = 0;               // share of the wire rate that NCCL's protocols reach over it
+  std::optional<double> nic_efficiency;    // share of the wire rate that NCCL's protocols reached over it
+  bool gpu_direct_rdma = false;            // NICs have to reach GPU memory
   std::optional<double> dollars_per_hour;  // on demand, us-east-1
-  std::string price_date;                  // ISO date of that price
+  std::string price_date;                  // ISO date of that price, ""
   // Model constants for the simulator only.
   Seconds link_latency, nic_latency;
+  std::vector<Conflict> conflicts;
+  std::vector<Published> published;
   std::vector<std::string> sources;
+
+  const Conflict* conflict_about(std::string_view what) const;
 };
 
 // One file of platforms/. Throws UsageError naming the file and the field that is missing, unknown or out of bounds.
@@ -38,7 +68,11 @@ const std::vector<Platform>& platforms();
 std::vector<std::string> platform_names();
 // Throws UsageError with the nearest name.
 const Platform& find_platform(std::string_view name);
-// The one whose name is this instance type, or null.
+// The one whose name is this, or null.
 const Platform* platform_of_instance_type(std::string_view instance_type);
+// By its instance type; else, a whole HGX box by its eight GPUs and their links. Null: neither.
+const Platform* platform_of(const Host& host);
+// Its own figures, and those of its baseboard for one node.
+std::vector<Published> published_of(const Platform& platform);
 
 }  // namespace p5::topo

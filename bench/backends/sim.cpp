@@ -67,15 +67,19 @@ class Moment {
         return of_exchange(members);
       case Route::neighbours:
         return of_neighbours(members);
+      case Route::sums:
+        return of_rings(members, true);
       case Route::rings:
         break;
     }
-    return of_rings(members);
+    return of_rings(members, false);
   }
 
  private:
-  // The ring through all its members is as fast as its slowest part.
-  double of_rings(const std::vector<Port>& members) const {
+  // The ring through all its members is as fast as its slowest part. Where sums are enough, few nodes need less of
+  // their NICs: (nodes - 1) / nodes of a message out, and as much again, for what bus bandwidth counts as 2 (n - 1) /
+  // n.
+  double of_rings(const std::vector<Port>& members, bool sums) const {
     double rate = std::numeric_limits<double>::infinity();
     std::map<int, std::vector<int>> gpus_of_node;
     for (Port p : members) {
@@ -84,9 +88,12 @@ class Moment {
       gpus_of_node[p.node].push_back(p.gpu);
     }
     if (gpus_of_node.size() < 2) return rate;
+    const auto nodes = static_cast<double>(gpus_of_node.size()), ranks = static_cast<double>(members.size());
+    constexpr double few = 3;
+    const double spared = sums && nodes <= few ? nodes * (ranks - 1) / ((nodes - 1) * ranks) : 1;
     for (auto here = gpus_of_node.begin(); here != gpus_of_node.end(); ++here) {
       const auto next = std::next(here) == gpus_of_node.end() ? gpus_of_node.begin() : std::next(here);
-      rate = std::min(rate, nics_of_node(here->first, here->second) * left(Fault::Kind::node, here->first) *
+      rate = std::min(rate, nics_of_node(here->first, here->second) * spared * left(Fault::Kind::node, here->first) *
                                 left_of_link(here->first, next->first));
     }
     return rate;

@@ -26,6 +26,7 @@ InPlaceOffset in_place_offset(const Shape&, Member) { return {}; }
 const Collective all_reduce{.name = "all_reduce",
                             .summary = "every rank gets the reduction over all ranks",
                             .reduces = true,
+                            .route = Route::sums,
                             .patterns = {},
                             .shape = shape,
                             .bus_factor = bus_factor,

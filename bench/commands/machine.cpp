@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <numeric>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "bench/backends/backends.hpp"
@@ -34,7 +36,15 @@ std::vector<int> number_hosts(const std::vector<std::string>& name_of_rank) {
 
 const topo::Platform* detect_platform(const Options& options, const topo::Topology& topology) {
   if (!options.platform.empty()) return &topo::find_platform(options.platform);
-  return topology.hosts.empty() ? nullptr : topo::platform_of_instance_type(topology.hosts.front().instance_type);
+  return topology.hosts.empty() ? nullptr : topo::platform_of(topology.hosts.front());
+}
+
+void refuse_unknown_nics(const Options& options, const topo::Platform& platform) {
+  if (options.nodes < 2 || platform.nics > 0) return;
+  const topo::Conflict* const conflict = platform.conflict_about("nics");
+  throw UsageError(
+      fmt::format("--nodes {}: the NICs of {} are not known{}; simulate one node of it, or another platform",
+                  options.nodes, platform.name, conflict ? " (" + conflict->text + ")" : ""));
 }
 
 SimMachine sim_machine(const Options& options, const topo::Platform& platform, std::uint64_t seed) {
@@ -43,22 +53,13 @@ SimMachine sim_machine(const Options& options, const topo::Platform& platform, s
   machine.gpus = platform.gpus;
   machine.nics = std::max(platform.nics, 1);
   machine.link = platform.link_rate_achievable * platform.links_per_gpu;
-  machine.nic = platform.nic_rate * platform.nic_efficiency;
+  machine.nic = platform.nic_rate * platform.nic_efficiency.value_or(1);
   machine.link_latency = platform.link_latency;
   machine.nic_latency = platform.nic_latency;
   machine.seed = seed;
   for (const std::string& text : options.faults)
     machine.faults.push_back(parse_fault(text, machine.nodes, machine.gpus, machine.nics));
   return machine;
-}
-
-// What the machine tells of itself counts; the platform file says what cannot be asked.
-topo::Limits gpu_limits(const Machine& machine) {
-  topo::Limits limits = link_limits(machine.topology);
-  const topo::Limits others = machine.platform ? limits_of(*machine.platform) : nic_limits(machine.topology);
-  for (const topo::Limit& limit : others)
-    if (!find(limits, limit.name, limit.level)) limits.push_back(limit);
-  return limits;
 }
 
 bool allowed(std::string_view variable) {
@@ -101,6 +102,7 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
   Machine machine;
   if (options.backend == "sim") {
     machine.platform = &topo::find_platform(options.platform);
+    refuse_unknown_nics(options, *machine.platform);
     machine.topology = topo::synthetic(*machine.platform, options.nodes);
     machine.backend_name = "sim";
     machine.backend = make_sim_backend(sim_machine(options, *machine.platform, seed));
@@ -137,9 +139,27 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   return facts;
 }
 
+// What the machine tells of itself counts; the platform file says what cannot be asked.
+topo::Limits gpu_limits(const Machine& machine) {
+  if (machine.backend_name == "mpi") return {};
+  topo::Limits limits = machine.backend_name == "sim" ? topo::Limits{} : link_limits(machine.topology);
+  const bool stated = !machine.platform || machine.platform->nics == 0;
+  const topo::Limits others = machine.platform ? limits_of(*machine.platform) : topo::Limits{};
+  const topo::Limits nics = stated ? nic_limits(machine.topology) : topo::Limits{};
+  for (const topo::Limits* more : {&others, &nics})
+    for (const topo::Limit& limit : *more)
+      if (!find(limits, limit.name, limit.level)) limits.push_back(limit);
+  return limits;
+}
+
 topo::Limits find_limits(World& world, const Machine& machine) {
-  if (machine.backend_name == "sim") return limits_of(*machine.platform);
-  if (machine.backend_name == "nccl") return gpu_limits(machine);
+  if (machine.backend_name != "mpi") {
+    topo::Limits limits = gpu_limits(machine);
+    if (machine.platform)
+      std::ranges::move(published_limits(*machine.platform, static_cast<int>(machine.topology.hosts.size())),
+                        std::back_inserter(limits));
+    return limits;
+  }
   constexpr Bytes size = MiB(64);
   constexpr Seconds duration{0.15};
   const std::vector<int>& host_of_rank = machine.topology.host_of_rank;

@@ -39,6 +39,9 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed);
 
 JobFacts job_facts(const Machine& machine, std::uint64_t seed);
 
+// What the parts of GPUs and their NICs can do, as the machine tells and its platform file. Empty without GPUs.
+topo::Limits gpu_limits(const Machine& machine);
+
 // Measures what cannot be looked up (host memory), so it takes a moment and all ranks.
 topo::Limits find_limits(World& world, const Machine& machine);
 

@@ -13,13 +13,15 @@ namespace p5 {
 
 namespace {
 
-// Of the machine that a run would be on, also when it is only simulated here.
-CostModel cost_of(const Machine& machine) {
-  if (!machine.platform) return machine.backend->cost();
-  const topo::Platform& p = *machine.platform;
-  const GBps link = p.link_rate_achievable * p.links_per_gpu, nics = p.nic_rate * (p.nics * p.nic_efficiency);
-  if (machine.topology.hosts.size() < 2) return {.latency = p.link_latency, .bandwidth = link};
-  return {.latency = p.nic_latency, .bandwidth = std::min(link, nics)};
+// What a case costs on the machine that a run would be on, also when that is only simulated here: as fast as the part
+// that binds it allows.
+CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case& c) {
+  const topo::Operation op{.collective = c.collective->name, .ranks = c.ranks, .nodes = c.nodes};
+  auto limit = limit_of(parts, op, topo::Level::achievable);
+  if (!limit) limit = limit_of(parts, op, topo::Level::wire);
+  if (!machine.platform || !limit) return machine.backend->cost();
+  return {.latency = c.nodes < 2 ? machine.platform->link_latency : machine.platform->nic_latency,
+          .bandwidth = limit->rate};
 }
 
 void print_plan(const Machine& machine, const Plan& plan, const Options& options) {
@@ -32,11 +34,11 @@ void print_plan(const Machine& machine, const Plan& plan, const Options& options
     double seconds = 0;
   };
   std::map<std::string, Row> rows;
-  const CostModel cost = cost_of(machine);
+  const topo::Limits parts = gpu_limits(machine);
   double all = 0;
   for (const Case& c : plan.cases) {
     Row& row = rows[std::string(c.collective->name) + (c.pattern.empty() ? "" : " " + c.pattern)];
-    const double seconds = predict(c, cost).count;
+    const double seconds = predict(c, cost_of(machine, parts, c)).count;
     ++row.cases;
     row.smallest = std::min(row.smallest, c.bytes);
     row.largest = std::max(row.largest, c.bytes);

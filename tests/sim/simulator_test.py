@@ -162,8 +162,8 @@ class Faulty(Simulation):
         self.assertTrue(wanted)
         self.assertEqual(slow_pairs(report, self.healthy), wanted)
 
-    def assert_all_reduce_has(self, report, share):
-        rate = busbw(largest(report, "all_reduce")) / busbw(largest(self.healthy, "all_reduce"))
+    def assert_has(self, report, collective, share):
+        rate = busbw(largest(report, collective)) / busbw(largest(self.healthy, collective))
         self.assertAlmostEqual(rate, share, delta=0.03)
 
     def test_a_slow_gpu_shows_in_its_pairs(self):
@@ -176,12 +176,14 @@ class Faulty(Simulation):
     def test_a_slow_nic_shows_in_the_pairs_of_its_gpu_between_nodes(self):
         report = self.fault("nic:n1r9:0.5", exits=10)
         self.assert_slow_where(report, lambda a, b: 10 in (a, b) and a // 8 != b // 8)
-        self.assert_all_reduce_has(report, 0.5)
+        self.assert_has(report, "all_gather", 0.5)
+        # Three nodes send only sums, 24 / 23 * 2 / 3 of what a ring does, and healthy NICs have room to spare.
+        self.assert_has(report, "all_reduce", 0.69)
 
     def test_a_slow_node_shows_in_all_its_pairs(self):
         report = self.fault("node:n2:0.5", exits=10)
         self.assert_slow_where(report, lambda a, b: 2 in (a // 8, b // 8))
-        self.assert_all_reduce_has(report, 0.5)
+        self.assert_has(report, "all_reduce", 0.5)
 
     def test_a_slow_link_shows_between_its_two_nodes(self):
         report = self.fault("link:n0-n2:0.5", exits=10)
@@ -189,7 +191,7 @@ class Faulty(Simulation):
 
     def test_a_fault_under_full_load_shows_only_there(self):
         report = self.fault("nic:n1r9:0.5:all-rails", exits=10)
-        self.assert_all_reduce_has(report, 0.5)
+        self.assert_has(report, "all_gather", 0.5)
         alone = self.fault("nic:n1r9:0.5:all-rails", "nic:n1r10:1", exits=0,
                            arguments=("--nodes", "3", *LARGE, "--group", "stride:2", "--collectives", "all_gather"))
         self.assertEqual(alone["measurements"][0]["outcome"], "measured")

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "topo/platform.hpp"
+
 namespace p5::reports {
 namespace {
 
@@ -111,8 +115,76 @@ TEST(Judge, binds_a_ring_of_messages_by_one_ranks_nics_and_other_rings_by_all_of
   EXPECT_DOUBLE_EQ(limit(send_recv, gpu_limits()), nic_rate);
   topo::Limits narrow = gpu_limits();
   narrow[2].rate = {200};  // less than a GPU's link
-  for (const Collective* each : {&all_reduce, &all_gather, &reduce_scatter, &broadcast, &reduce})
+  for (const Collective* each : {&all_gather, &reduce_scatter, &broadcast, &reduce})
     EXPECT_DOUBLE_EQ(limit(*each, narrow), 200) << each->name;
+}
+
+// Of two nodes each sends only its sum, so that the GPUs' links bind before the NICs; of four, the NICs do.
+TEST(Judge, says_that_an_all_reduce_of_two_nodes_does_not_prove_the_nics) {
+  const auto verdict = [](int nodes, double busbw) {
+    return judge(measured(all_reduce, GiB(16), busbw, 8 * nodes, nodes, "nccl"), gpu_limits(), {}, {});
+  };
+  EXPECT_EQ(verdict(2, link_rate).binding, "nvlink");
+  EXPECT_NE(verdict(2, link_rate).because.find("cannot prove the NICs"), std::string::npos);
+  topo::Limits narrow = gpu_limits();
+  narrow[2].rate = {200};
+  const Verdict four = judge(measured(all_reduce, GiB(16), 200, 32, 4, "nccl"), narrow, {}, {});
+  EXPECT_EQ(four.binding, "nic");
+  EXPECT_EQ(four.because.find("cannot prove"), std::string::npos);
+}
+
+TEST(Judge, holds_what_ran_in_the_switch_against_the_switch) {
+  const topo::Limits limits = topo::limits_of(topo::find_platform("p5en.48xlarge"));
+  Measurement m = measured(all_reduce, GiB(16), 367, 8, 1, "nccl");
+  EXPECT_EQ(judge(m, limits, {}, {}).binding, "nvlink");
+  m.selection = Selection{"nvls", "simple", 16, "nccl log"};
+  const Verdict v = judge(m, limits, {}, {});
+  EXPECT_EQ(v.binding, "nvls");
+  EXPECT_NEAR(v.limit->count, 482, 0.5);
+  // A machine whose NVLS nobody has measured: it was chosen, so it should beat a ring.
+  EXPECT_EQ(judge(m, gpu_limits(), {}, {}).binding, "nvlink");
+}
+
+TEST(Judge, does_not_judge_what_sources_differ_about) {
+  const topo::Platform& platform = topo::find_platform("p6-b300.48xlarge");
+  topo::Topology topology;
+  topology.platform = platform.name;
+  const Verdict v = judge(measured(all_to_all, GiB(16), 67.6, 64, 8, "nccl"), limits_of(platform), topology, {});
+  EXPECT_EQ(v.grade, Grade::unknown);
+  EXPECT_NE(v.because.find("103.2"), std::string::npos) << v.because;
+  topology.platform = "p6e-gb200.36xlarge";
+  const Verdict none = judge(measured(all_gather, GiB(4), 1, 8, 2, "nccl"),
+                             limits_of(topo::find_platform(topology.platform)), topology, {});
+  EXPECT_NE(none.because.find("28.8 Tb/s"), std::string::npos) << none.because;
+}
+
+// False alarms cost money too: nothing that somebody has shown of a healthy machine is called slow, but for what
+// software of today does faster: NCCL 2.19.1, and an algorithm that was forced against the library's choice.
+TEST(Judge, calls_no_published_figure_of_a_healthy_machine_slow) {
+  const std::set<double> slower_software{280, 310.07};
+  std::set<double> slow;
+  int judged = 0;
+  for (const topo::Platform& platform : topo::platforms())
+    for (const topo::Published& row : published_of(platform)) {
+      if (!row.healthy || !row.busbw || !row.bytes || row.pattern == "one_nic") continue;
+      for (const std::string& algorithm : {row.algorithm, std::string("nvls_tree")}) {
+        Measurement m = measured(find_collective(row.collective), *row.bytes, row.busbw->count, row.nodes * row.gpus,
+                                 row.nodes, "nccl");
+        const bool guessed = row.algorithm.empty() && algorithm == "nvls_tree" && platform.nvls && row.nodes < 4;
+        if (algorithm != row.algorithm && !guessed) continue;
+        m.selection = Selection{algorithm, "", 0, ""};
+        topo::Topology topology;
+        topology.platform = platform.name;
+        const Verdict v = judge(m, limits_of(platform), topology, {});
+        if (v.grade == Grade::slow) slow.insert(row.busbw->count);
+        EXPECT_TRUE(v.grade != Grade::slow || slower_software.contains(row.busbw->count))
+            << platform.name << " " << row.nodes << " nodes " << row.collective << " " << to_text(*row.bytes) << " "
+            << row.busbw->count << " GB/s " << algorithm << ", " << row.source << ": " << v.because;
+        judged += v.grade == Grade::ok;
+      }
+    }
+  EXPECT_EQ(slow, slower_software);
+  EXPECT_GT(judged, 40);
 }
 
 TEST(Judge, has_bars_against_the_nics_between_nodes) {

@@ -109,6 +109,7 @@ TEST(TopoChecks, names_from_nccl_hostid_are_said) {
 
 TEST(TopoChecks, the_odd_host_of_a_mixed_cluster_is_named) {
   Topology topology = healthy();
+  topology.platform = "";
   topology.hosts[2].gpus = 7;
   const auto found = only(topology, "host.mixed");
   ASSERT_THAT(found, SizeIs(1));
@@ -132,13 +133,13 @@ TEST(TopoChecks, virtual_devices_do_not_make_a_cluster_mixed) {
   EXPECT_THAT(look(topology), IsEmpty());
 }
 
-TEST(TopoChecks, a_silent_fabric_port_is_a_warning_and_a_silent_ethernet_port_is_not) {
+TEST(TopoChecks, a_silent_efa_port_is_an_error_and_a_silent_ethernet_port_is_not) {
   Topology topology = healthy(1);
   topology.hosts[0].nics[5].state = "down";
   topology.hosts[0].nics.push_back({"eth1", "ethernet", "igb", "down", {}, 0});
   const auto found = only(topology, "nic.down");
   ASSERT_THAT(found, SizeIs(2));
-  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].severity, Severity::error);
   EXPECT_EQ(found[0].subject.nic, "rdma5");
   EXPECT_EQ(found[1].severity, Severity::info);
   EXPECT_EQ(found[1].subject.nic, "eth1");
@@ -167,10 +168,21 @@ TEST(TopoChecks, efa_devices_are_not_counted_on_an_unknown_platform) {
   EXPECT_THAT(only(topology, "nic.count"), IsEmpty());
 }
 
+// What an instance type promises is told of the host that lacks it, and only once.
+TEST(TopoChecks, hosts_of_a_known_platform_are_held_against_it_and_not_against_each_other) {
+  Topology topology = healthy();
+  topology.hosts[2].gpus = 7;
+  const auto found = look(topology);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "gpu.count");
+  EXPECT_EQ(found[0].subject.host, "n2");
+}
+
 TEST(TopoChecks, errors_come_first) {
   Topology topology = healthy();
   topology.hosts[0].pretended = true;
   topology.hosts[1].nics.pop_back();
+  topology.hosts[2].cores = 4;
   const auto found = look(topology);
   ASSERT_THAT(found, SizeIs(3));
   EXPECT_EQ(found[0].id, "nic.count");
@@ -183,7 +195,7 @@ TEST(TopoChecks, findings_survive_json) {
   topology.hosts[0].instance = "i-1";
   topology.hosts[0].nics[5].state = "down";
   const nlohmann::json there = to_json(look(topology));
-  EXPECT_EQ(there.at(0).at("severity"), "warning");
+  EXPECT_EQ(there.at(0).at("severity"), "error");
   EXPECT_EQ(there[0].at("subject").at("instance"), "i-1");
   EXPECT_EQ(there[0]["subject"].at("nic"), "rdma5");
   EXPECT_TRUE(there[0]["subject"].at("gpu").is_null());

@@ -40,7 +40,11 @@ Nic nic(const std::string& kind, std::optional<GBps> nic_rate, const std::string
 
 TEST(TopoLimits, of_a_p5_are_links_and_nics_times_their_rates) {
   const Limits limits = limits_of(find_platform("p5.48xlarge"));
-  EXPECT_THAT(limits, SizeIs(6));
+  EXPECT_THAT(limits, SizeIs(11));
+  EXPECT_DOUBLE_EQ(rate(limits, gpu_nvls, Level::wire), 700);
+  EXPECT_NEAR(rate(limits, gpu_nvls, Level::achievable), 480, 0.5);
+  EXPECT_DOUBLE_EQ(rate(limits, one_nic, Level::wire), 12.5);
+  EXPECT_DOUBLE_EQ(rate(limits, gpu_nics_alone, Level::wire), 50);
   EXPECT_DOUBLE_EQ(rate(limits, gpu_link, Level::wire), 450);
   EXPECT_DOUBLE_EQ(rate(limits, gpu_link, Level::achievable), 370.8);
   EXPECT_DOUBLE_EQ(rate(limits, gpu_nics, Level::wire), 50);
@@ -57,6 +61,7 @@ TEST(TopoLimits, of_a_p4d_share_a_nic_between_two_gpus) {
   EXPECT_DOUBLE_EQ(rate(limits, gpu_link, Level::wire), 300);
   EXPECT_DOUBLE_EQ(rate(limits, gpu_link, Level::achievable), 240);
   EXPECT_DOUBLE_EQ(rate(limits, gpu_nics, Level::wire), 6.25);
+  EXPECT_DOUBLE_EQ(rate(limits, gpu_nics_alone, Level::wire), 12.5);
   EXPECT_DOUBLE_EQ(rate(limits, node_nics, Level::achievable), 42.5);
 }
 

@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "bench/embedded.hpp"
 #include "bench/error.hpp"
 #include "topo/platform.hpp"
+#include "topo/topology.hpp"
 
 namespace p5::topo {
 namespace {
@@ -31,21 +33,31 @@ std::string refusal_of(const nlohmann::json& file) {
 }
 
 TEST(TopoPlatform, all_files_load) {
-  EXPECT_THAT(platform_names(), ElementsAre("p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge"));
+  EXPECT_THAT(platform_names(),
+              ElementsAre("hgx-a100", "hgx-b200", "hgx-h100", "hgx-h200", "p3dn.24xlarge", "p4d.24xlarge",
+                          "p4de.24xlarge", "p5.48xlarge", "p5.4xlarge", "p5e.48xlarge", "p5en.48xlarge",
+                          "p6-b200.48xlarge", "p6-b300.48xlarge", "p6e-gb200.36xlarge"));
 }
 
 TEST(TopoPlatform, facts_are_sane) {
   for (const Platform& platform : platforms()) {
     SCOPED_TRACE(platform.name);
-    EXPECT_EQ(platform.gpus, 8);
-    EXPECT_GE(platform.gpu_memory, GiB(40));
-    EXPECT_GE(platform.nics * platform.nic_rate.count, 50);
+    EXPECT_TRUE(platform.gpus == 8 || platform.gpus == 4 || platform.gpus == 1) << platform.gpus;
+    EXPECT_GE(platform.gpu_memory, GiB(32));
+    EXPECT_EQ(platform.links_per_gpu > 0, platform.gpus > 1);
     EXPECT_LE(platform.link_rate_achievable, platform.link_rate);
     EXPECT_LE(platform.link_rate, platform.link_rate_raw);
-    EXPECT_GT(platform.nic_efficiency, 0.5);
-    EXPECT_LT(platform.nic_efficiency, 1);
-    EXPECT_GT(platform.dollars_per_hour.value_or(0), 1);
-    EXPECT_EQ(platform.price_date, "2026-07-20");
+    EXPECT_EQ(platform.nics > 0, platform.nic_rate.count > 0);
+    if (platform.nic_efficiency) {
+      EXPECT_GT(*platform.nic_efficiency, 0.5);
+      EXPECT_LT(*platform.nic_efficiency, 1);
+    }
+    if (platform.dollars_per_hour) {
+      EXPECT_GT(*platform.dollars_per_hour, 1);
+      EXPECT_EQ(platform.price_date, "2026-07-20");
+    }
+    // An instance type whose NICs are not known says why.
+    EXPECT_EQ(platform.nics == 0, platform.network == "any" || platform.conflict_about("nics"));
     EXPECT_GT(platform.link_latency.count, 0);
     EXPECT_GT(platform.nic_latency, platform.link_latency);
     EXPECT_GE(platform.sources.size(), 5u);
@@ -63,6 +75,68 @@ TEST(TopoPlatform, knows_a_p5_by_its_instance_type) {
   EXPECT_DOUBLE_EQ(platform->link_latency.count, 0.6e-6);
   EXPECT_EQ(platform_of_instance_type("m7i.large"), nullptr);
   EXPECT_EQ(platform_of_instance_type(""), nullptr);
+}
+
+TEST(TopoPlatform, sums_of_nics_are_what_instance_types_promise) {
+  for (const auto& [name, node] : std::vector<std::pair<std::string, double>>{{"p3dn.24xlarge", 12.5},
+                                                                              {"p4d.24xlarge", 50},
+                                                                              {"p4de.24xlarge", 50},
+                                                                              {"p5.4xlarge", 12.5},
+                                                                              {"p5.48xlarge", 400},
+                                                                              {"p5e.48xlarge", 400},
+                                                                              {"p5en.48xlarge", 400},
+                                                                              {"p6-b200.48xlarge", 400},
+                                                                              {"p6-b300.48xlarge", 800}})
+    EXPECT_DOUBLE_EQ(find_platform(name).nics * find_platform(name).nic_rate.count, node) << name;
+}
+
+Host box(const std::string& gpu, int gpus, int links) {
+  Host host;
+  for (int i = 0; i < gpus; ++i) {
+    host.gpu_devices.emplace_back().name = gpu;
+    host.gpu_devices.back().links_possible = links;
+  }
+  return host;
+}
+
+TEST(TopoPlatform, a_box_is_known_by_its_gpus_and_their_links) {
+  const auto name = [](const Host& host) {
+    const Platform* platform = platform_of(host);
+    return platform ? platform->name : "none";
+  };
+  EXPECT_EQ(name(box("NVIDIA H200", 8, 18)), "hgx-h200");
+  EXPECT_EQ(name(box("NVIDIA H100 80GB HBM3", 8, 18)), "hgx-h100");
+  EXPECT_EQ(name(box("NVIDIA A100-SXM4-80GB", 8, 12)), "hgx-a100");
+  EXPECT_EQ(name(box("NVIDIA A100 80GB PCIe", 8, 12)), "none");
+  EXPECT_EQ(name(box("NVIDIA H100 NVL", 8, 12)), "none");
+  EXPECT_EQ(name(box("NVIDIA GH200 480GB", 8, 18)), "none");
+  EXPECT_EQ(name(box("NVIDIA H200", 4, 18)), "none");
+  Host instance = box("NVIDIA H200", 8, 18);
+  instance.instance_type = "p5en.48xlarge";
+  EXPECT_EQ(name(instance), "p5en.48xlarge");
+  EXPECT_EQ(name({}), "none");
+}
+
+TEST(TopoPlatform, published_figures_have_a_source_and_a_quantity) {
+  int figures = 0;
+  for (const Platform& platform : platforms())
+    for (const Published& row : platform.published) {
+      SCOPED_TRACE(platform.name + " " + row.collective + " " + row.source);
+      ++figures;
+      EXPECT_FALSE(row.source.empty());
+      EXPECT_NE(row.busbw.has_value(), row.latency.has_value());
+      EXPECT_EQ(row.date.substr(0, 2), row.date.empty() ? "" : "20");
+    }
+  EXPECT_GT(figures, 150);
+}
+
+TEST(TopoPlatform, figures_within_a_node_are_those_of_the_baseboard) {
+  const auto within = [](const std::string& name) {
+    const std::vector<Published> all = published_of(find_platform(name));
+    return std::ranges::count(all, 1, &Published::nodes);
+  };
+  EXPECT_GT(within("p5en.48xlarge"), 10);
+  EXPECT_EQ(within("p5en.48xlarge"), within("p5e.48xlarge"));
 }
 
 TEST(TopoPlatform, a_misspelt_name_gets_the_nearest_one) {
@@ -104,6 +178,12 @@ TEST(TopoPlatform, values_out_of_bounds_are_refused) {
                                                            {"sources", nlohmann::json::array()},
                                                            {"summary", ""},
                                                            {"simulator", 3},
+                                                           {"nvswitch", false},
+                                                           {"nvls", "yes"},
+                                                           {"network", "ib"},
+                                                           {"published", nullptr},
+                                                           {"price_date", nullptr},
+                                                           {"conflicts", {{{"about", "nics"}}}},
                                                            {"dollars_per_hour", -1},
                                                            {"name", "p6"}}) {
     SCOPED_TRACE(field + " " + value.dump());
@@ -113,9 +193,22 @@ TEST(TopoPlatform, values_out_of_bounds_are_refused) {
   }
 }
 
+TEST(TopoPlatform, mistakes_in_published_figures_are_named) {
+  const auto refusal = [](const std::string& field, const nlohmann::json& value) {
+    nlohmann::json file = p5_file();
+    file["published"][0][field] = value;
+    return refusal_of(file);
+  };
+  EXPECT_THAT(refusal("busbw_gb_per_s", {{"32MiB", "147"}}), HasSubstr("published[0].busbw_gb_per_s.32MiB"));
+  EXPECT_THAT(refusal("busbw_gb_per_s", nlohmann::json::object()), HasSubstr("published[0].busbw_gb_per_s"));
+  EXPECT_THAT(refusal("busbw_gb_per_s", {{"32XB", 147}}), HasSubstr("32XB"));
+  EXPECT_THAT(refusal("nodess", 2), HasSubstr("published[0].nodess"));
+  EXPECT_THAT(refusal("healthy", false), HasSubstr("published[0].note"));
+}
+
 TEST(TopoPlatform, a_price_may_be_unknown) {
   nlohmann::json file = p5_file();
-  file["dollars_per_hour"] = nullptr;
+  file["dollars_per_hour"] = file["price_date"] = nullptr;
   EXPECT_FALSE(parse_platform("p5.48xlarge.json", file.dump()).dollars_per_hour);
 }
 

@@ -1,5 +1,4 @@
-// gpu.nvml, gpu.links, gpu.busy and gpu.hidden: GPUs that will be slower than they could be, as NVML and the ranks
-// tell.
+// gpu.nvml, gpu.busy and gpu.hidden: GPUs that cannot be asked, that others use, or that ranks may not see.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,21 +29,6 @@ std::vector<Finding> silent_nvml(const Topology& topology) {
                           {host.name, host.instance, {}, {}},
                           fmt::format("NVML: {}", host.gpu_problem),
                           "see whether nvidia-smi answers there; if it hangs too, reboot or replace the instance"});
-  return findings;
-}
-
-std::vector<Finding> missing_links(const Topology& topology) {
-  int most = 0;
-  for (const Host& host : topology.hosts)
-    for (const Gpu& gpu : host.gpu_devices) most = std::max(most, gpu.links.value_or(0));
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts)
-    for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
-      if (const Gpu& gpu = host.gpu_devices[i]; gpu.links && *gpu.links < most)
-        findings.push_back(
-            about(host, i, "gpu.links", Severity::error,
-                  fmt::format("{} ({}) has {} active NVLinks, others have {}", gpu.uuid, gpu.name, *gpu.links, most),
-                  "reset the GPU or replace the instance"));
   return findings;
 }
 

@@ -6,6 +6,7 @@
 
 #include "bench/names.hpp"
 #include "topo/checks/families.hpp"
+#include "topo/platform.hpp"
 
 namespace p5::topo {
 
@@ -13,11 +14,13 @@ namespace {
 
 using Features = std::array<std::string, 4>;
 
-Features features_of(const Host& host) {
+// What the platform says of a host is checked against it, and then told about that host alone.
+Features features_of(const Host& host, const Platform* platform) {
   const auto physical =
       std::count_if(host.nics.begin(), host.nics.end(), [](const Nic& nic) { return nic.kind != "virtual"; });
   return {host.instance_type.empty() ? "no known instance type" : host.instance_type,
-          fmt::format("{} cores", host.cores), fmt::format("{} GPUs", host.gpus), fmt::format("{} NICs", physical)};
+          fmt::format("{} cores", host.cores), platform ? "" : fmt::format("{} GPUs", host.gpus),
+          platform && platform->nics > 0 ? "" : fmt::format("{} NICs", physical)};
 }
 
 struct Kind {
@@ -27,9 +30,10 @@ struct Kind {
 
 // Most frequent first.
 std::vector<Kind> kinds_of(const Topology& topology) {
+  const Platform* const platform = platform_of_instance_type(topology.platform);
   std::vector<Kind> kinds;
   for (const Host& host : topology.hosts) {
-    const Features features = features_of(host);
+    const Features features = features_of(host, platform);
     auto at = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& kind) { return kind.features == features; });
     if (at == kinds.end()) at = kinds.insert(at, {features, {}});
     at->hosts.push_back(&host);

@@ -1,11 +1,7 @@
-// nic.down and nic.count: NICs that are there but silent, and NICs that the instance type promises but the kernel does
-// not show.
-#include <fmt/format.h>
-
-#include <algorithm>
-
+// nic.down, nic.count, nic.rate, nic.pcie, nic.gdr and nic.unusable: NICs that are missing, silent, slow or out of
+// reach.
+#include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
-#include "topo/platform.hpp"
 
 namespace p5::topo {
 
@@ -13,30 +9,36 @@ namespace {
 
 // An Ethernet port without a cable is ordinary; a fabric port without a link is not.
 Finding down(const Host& host, const Nic& nic) {
-  const bool ethernet = nic.kind == "ethernet";
-  return {
-      "nic.down",
-      ethernet ? Severity::info : Severity::warning,
-      {host.name, host.instance, {}, nic.name},
-      fmt::format("{} device {} on {} is in state '{}'", nic.kind, nic.name, host.name, nic.state),
-      ethernet
-          ? "nothing, unless this port should carry traffic"
-          : "look at the driver's messages (dmesg) and the link; reboot or replace the host if the port stays down"};
+  const Severity severity = nic.kind == "efa"        ? Severity::error
+                            : nic.kind == "ethernet" ? Severity::info
+                                                     : Severity::warning;
+  return {"nic.down",
+          severity,
+          {host.name, host.instance, {}, nic.name},
+          fmt::format("{} device {} on {} is in state '{}'", nic.kind, nic.name, host.name, nic.state),
+          nic.kind == "ethernet" ? "nothing, unless this port should carry traffic"
+                                 : "look at the driver's messages (dmesg) and the link; reboot or replace the host if "
+                                   "the port stays down"};
 }
 
 }  // namespace
 
 std::vector<Finding> nics_down(const Topology& topology) {
+  const Platform* const platform = platform_of(topology);
+  const bool efa = platform && platform->network == "efa";
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts)
-    for (const Nic& nic : host.nics)
-      if (nic.kind != "virtual" && nic.state != "up" && nic.state != "unknown") findings.push_back(down(host, nic));
+    for (const Nic& nic : host.nics) {
+      // Some instance types show InfiniBand devices of their boards beside EFA, which carry nothing.
+      const bool idle = nic.kind == "virtual" || (efa && nic.kind == "infiniband");
+      if (!idle && nic.state != "up" && nic.state != "unknown") findings.push_back(down(host, nic));
+    }
   return findings;
 }
 
 std::vector<Finding> wrong_nic_counts(const Topology& topology) {
-  const Platform* platform = platform_of_instance_type(topology.platform);
-  if (!platform) return {};
+  const Platform* platform = platform_of(topology);
+  if (!platform || platform->network != "efa" || platform->nics == 0) return {};
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {
     const auto count =
@@ -46,11 +48,69 @@ std::vector<Finding> wrong_nic_counts(const Topology& topology) {
         {"nic.count",
          Severity::error,
          {host.name, host.instance, {}, {}},
-         fmt::format("{} shows {} EFA devices, {} has {}", host.name, count, platform->name, platform->nics),
+         fmt::format("{} shows {} EFA {}, {} has {}", host.name, count, count == 1 ? "device" : "devices",
+                     platform->name, platform->nics),
          "check the launch template (one EFA interface per network card), the EFA driver (fi_info -p efa) and, in a "
          "container, that all devices are passed in; replace the host if the count stays wrong"});
   }
   return findings;
+}
+
+std::vector<Finding> slow_nics(const Topology& topology) {
+  const Platform* platform = platform_of(topology);
+  std::vector<double> rates;
+  for (const Host& host : topology.hosts)
+    for (const Nic& nic : host.nics)
+      if (of_fabric(nic) && nic.rate && nic.state == "up") rates.push_back(nic.rate->count);
+  // Beside its EFA devices an instance may have InfiniBand devices of other rates, which carry nothing.
+  const bool efa = platform && platform->network == "efa";
+  const std::optional<double> full = efa && platform->nics > 0 ? std::optional(platform->nic_rate.count)
+                                     : efa                     ? std::nullopt
+                                                               : usual(rates);
+  if (!full) return {};
+  return nics_of_each_host(
+      topology, "nic.rate", Severity::error,
+      [&](const Nic& nic) { return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full); },
+      "reboot, and replace the instance if it stays: all traffic waits for the slowest rail",
+      [&](const Nic& nic) {
+        return (nic.kind == "efa" || !efa) && nic.state == "up" && nic.rate && nic.rate->count < 0.99 * *full;
+      });
+}
+
+std::vector<Finding> narrow_nics(const Topology& topology) {
+  // Virtual functions may state lanes that no device has.
+  const auto lanes = [](const std::optional<int>& width) { return width && *width >= 1 && *width <= 32; };
+  return nics_of_each_host(
+      topology, "nic.pcie", Severity::warning,
+      [](const Nic& nic) { return fmt::format("with {} PCIe lanes of {}", *nic.pcie.width, *nic.pcie.width_max); },
+      "reboot, so that the link is trained again; replace the host if it stays",
+      [&](const Nic& nic) {
+        return lanes(nic.pcie.width) && lanes(nic.pcie.width_max) && *nic.pcie.width < *nic.pcie.width_max;
+      });
+}
+
+// Not the last word: registrations by DMA-BUF need no such part of the driver. NCCL's log tells which way it takes.
+std::vector<Finding> without_gdr(const Topology& topology) {
+  const Platform* platform = platform_of(topology);
+  if (!platform || !platform->gpu_direct_rdma) return {};
+  constexpr const char* evidence =
+      "without a way to GPU memory by the driver itself (sysfs gdr is 0): unless DMA-BUF is one, traffic goes through "
+      "the host";
+  return nics_of_each_host(
+      topology, "nic.gdr", Severity::warning, [](const Nic&) { return evidence; },
+      "install the EFA driver of the current EFA installer with its GPU Direct RDMA part "
+      "(efa_nv_peermem), matching the NVIDIA driver, and load it",
+      [](const Nic& nic) { return nic.gdr == false; });
+}
+
+std::vector<Finding> unusable_nics(const Topology& topology) {
+  const auto evidence = [](const Nic& nic) {
+    return fmt::format("cannot be opened by this job (/dev/infiniband/{})", nic.verbs);
+  };
+  return nics_of_each_host(topology, "nic.unusable", Severity::error, evidence,
+                           "give the job access: in a container pass /dev/infiniband and all its devices (Kubernetes: "
+                           "request vpc.amazonaws.com/efa), on a host check the permissions",
+                           [](const Nic& nic) { return nic.verbs_usable == false; });
 }
 
 }  // namespace p5::topo

@@ -1,0 +1,129 @@
+// Whole machines, healthy and with one fault each: what is wrong is found, at the right part and nothing else; what is
+// healthy gives nothing. P5BENCH_UPDATE=1 writes what is found into faults.json: look at the difference before you
+// believe it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "topo/finding.hpp"
+
+namespace p5::topo {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+const std::string folder = std::string(P5BENCH_SOURCE_FOLDER) + "/tests/fixtures/machines/";
+const std::vector<std::string> machines{"p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge"};
+
+const json& recording(const std::string& machine) {
+  static std::map<std::string, json> of;
+  if (!of.contains(machine)) of[machine] = json::parse(std::ifstream(folder + machine + ".json"));
+  return of[machine];
+}
+
+ordered_json faults() { return ordered_json::parse(std::ifstream(folder + "faults.json")); }
+
+// As in a report, less what to do.
+ordered_json found(const json& machine) {
+  ordered_json list = ordered_json::array();
+  for (const json& each : to_json(look(topology_from_json(machine)))) {
+    ordered_json subject;
+    for (const char* part : {"host", "gpu", "nic"})
+      if (!each["subject"][part].is_null() && each["subject"][part] != "") subject[part] = each["subject"][part];
+    list.push_back(
+        {{"id", each["id"]}, {"severity", each["severity"]}, {"subject", subject}, {"evidence", each["evidence"]}});
+  }
+  return list;
+}
+
+void write(const ordered_json& all) {
+  std::ofstream file(folder + "faults.json");
+  file << "[\n";
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    file << "  {\n";
+    for (const auto& [key, value] : all[i].items()) {
+      if (key != "expect") {
+        file << fmt::format("    \"{}\": {},\n", key, value.dump());
+        continue;
+      }
+      file << "    \"expect\": [";
+      for (std::size_t n = 0; n < value.size(); ++n) file << (n ? ",\n      " : "\n      ") << value[n].dump();
+      file << "]\n";
+    }
+    file << (i + 1 < all.size() ? "  },\n" : "  }\n");
+  }
+  file << "]\n";
+}
+
+TEST(Machines, that_are_healthy_give_no_finding) {
+  for (const std::string& machine : machines) EXPECT_EQ(found(recording(machine)), ordered_json::array()) << machine;
+}
+
+TEST(Machines, are_marked_as_made_by_hand) {
+  for (const std::string& machine : machines) {
+    EXPECT_THAT(recording(machine).at("made_by").get<std::string>(), ::testing::HasSubstr("by hand"));
+    EXPECT_NE(topology_from_json(recording(machine)).provenance, "discovered");
+  }
+}
+
+TEST(Machines, with_a_fault_give_its_finding_and_no_other) {
+  ordered_json all = faults();
+  for (ordered_json& fault : all) {
+    const std::string name = fmt::format("{} on {}: {}", fault["finding"].get<std::string>(),
+                                         fault["machine"].get<std::string>(), fault["what"].get<std::string>());
+    const json broken = recording(fault["machine"]).patch(json::parse(fault["edits"].dump()));
+    const ordered_json seen = found(broken);
+    if (std::getenv("P5BENCH_UPDATE")) fault["expect"] = seen;
+    EXPECT_EQ(seen, fault["expect"]) << name;
+    ASSERT_FALSE(seen.empty()) << name;
+    for (const ordered_json& each : seen) EXPECT_EQ(each["id"], fault["finding"]) << name;
+  }
+  if (std::getenv("P5BENCH_UPDATE")) write(all);
+}
+
+TEST(Machines, there_is_a_fault_for_each_check_and_an_action) {
+  std::set<std::string> shown;
+  for (const ordered_json& fault : faults()) {
+    shown.insert(fault["finding"]);
+    for (const Finding& each :
+         look(topology_from_json(recording(fault["machine"]).patch(json::parse(fault["edits"].dump()))))) {
+      EXPECT_FALSE(each.action.empty()) << each.id;
+      EXPECT_THAT(each.evidence, ::testing::Not(::testing::HasSubstr("()"))) << each.id;
+    }
+  }
+  for (const Check& check : checks()) EXPECT_TRUE(shown.contains(check.id)) << check.id;
+}
+
+// What cannot be asked is not wrong: of a host that tells only its name and its NICs nothing is found.
+TEST(Machines, that_tell_nothing_give_no_finding) {
+  for (const std::string& machine : machines) {
+    json silent = recording(machine);
+    for (json& host : silent["hosts"]) {
+      for (const char* fact : {"numa", "bridges", "nvswitches", "virtual_machine", "container", "iommu", "modules",
+                               "fabric_manager_running", "versions", "net_plugins", "libfabric", "placement", "limits"})
+        host.erase(fact);
+      for (json& nic : host["nics"])
+        for (const char* fact :
+             {"pci", "pcie", "gdr", "verbs", "verbs_usable", "counters", "addresses", "rate_gb_per_s"})
+          nic.erase(fact);
+      json gpus = json::array();
+      for (const json& gpu : host["gpu_devices"])
+        gpus.push_back({{"uuid", gpu["uuid"]},
+                        {"name", gpu["name"]},
+                        {"architecture", gpu["architecture"]},
+                        {"numa_node", gpu["numa_node"]}});
+      host["gpu_devices"] = gpus;
+    }
+    EXPECT_EQ(found(silent), ordered_json::array()) << machine;
+  }
+}
+
+}  // namespace
+}  // namespace p5::topo

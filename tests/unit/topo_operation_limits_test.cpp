@@ -1,0 +1,240 @@
+// What binds an operation, and that no figure of a healthy machine that anybody has shown lies beyond it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "topo/limits.hpp"
+
+namespace p5::topo {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const Limits& parts(const std::string& platform) {
+  static std::map<std::string, Limits> of;
+  return of.try_emplace(platform, limits_of(find_platform(platform))).first->second;
+}
+
+double wire(const std::string& platform, const Operation& operation) {
+  const auto limit = limit_of(parts(platform), operation, Level::wire);
+  return limit ? limit->rate.count : -1;
+}
+
+Limit achievable(const std::string& platform, const Operation& operation) {
+  return limit_of(parts(platform), operation, Level::achievable).value_or(Limit{});
+}
+
+Operation on_nodes(std::string_view collective, int nodes, bool nvls = false) {
+  return {.collective = collective, .ranks = 8 * nodes, .nodes = nodes, .nvls = nvls};
+}
+
+TEST(OperationLimits, within_a_node_are_a_gpus_links) {
+  for (const char* each :
+       {"p2p", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv"}) {
+    EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes(each, 1)), 450) << each;
+    EXPECT_DOUBLE_EQ(achievable("p5.48xlarge", on_nodes(each, 1)).rate.count, 370.8) << each;
+  }
+}
+
+TEST(OperationLimits, of_nvls_lie_beyond_the_links) {
+  EXPECT_DOUBLE_EQ(wire("p5en.48xlarge", on_nodes("all_reduce", 1, true)), 700);
+  EXPECT_DOUBLE_EQ(wire("p6-b200.48xlarge", on_nodes("all_reduce", 1, true)), 1400);
+  // Four of the eight GPUs: 450 x 2 x 3 / 5.
+  EXPECT_DOUBLE_EQ(wire("hgx-h200", {.collective = "all_reduce", .ranks = 4, .nodes = 1, .nvls = true}), 540);
+  // Only all_reduce moves less through a switch that reduces.
+  EXPECT_DOUBLE_EQ(wire("p5en.48xlarge", on_nodes("all_gather", 1, true)), 450);
+  EXPECT_EQ(wire("p4d.24xlarge", on_nodes("all_reduce", 1, true)), -1);
+}
+
+TEST(OperationLimits, between_nodes_are_the_nics_of_a_node) {
+  for (const char* each : {"all_gather", "reduce_scatter", "broadcast", "reduce"})
+    for (int nodes : {2, 3, 4, 32}) EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes(each, nodes)), 400) << each << nodes;
+  for (int nodes : {4, 32}) EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("all_reduce", nodes)), 400);
+  EXPECT_EQ(achievable("p5.48xlarge", on_nodes("all_gather", 2)).binding, "nic");
+  EXPECT_DOUBLE_EQ(wire("p6-b300.48xlarge", on_nodes("all_reduce", 8)), 800);
+}
+
+// Two nodes of p4d: each has to send its sum once, 2 x 15 / 16 of bus bandwidth for one of its NICs' rate.
+TEST(OperationLimits, all_reduce_of_two_nodes_needs_less_of_the_nics_than_a_ring) {
+  EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", on_nodes("all_reduce", 2)), 50 * 15.0 / 8);
+  EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", on_nodes("all_reduce", 3)), 50 * 1.5 * 23 / 24);
+  EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", on_nodes("all_reduce", 4)), 50);
+  EXPECT_EQ(achievable("p4d.24xlarge", on_nodes("all_reduce", 2)).binding, "nic");
+}
+
+TEST(OperationLimits, say_where_all_reduce_cannot_prove_the_nics) {
+  const Limit limit = achievable("p5.48xlarge", on_nodes("all_reduce", 2, true));
+  EXPECT_EQ(limit.binding, "nvls");
+  EXPECT_NEAR(limit.rate.count, 514.5, 0.1);
+  EXPECT_THAT(limit.because, AllOf(HasSubstr("cannot prove"), HasSubstr("667.5")));
+  EXPECT_EQ(achievable("p5.48xlarge", on_nodes("all_reduce", 2)).binding, "nvlink");
+}
+
+TEST(OperationLimits, of_an_exchange_count_the_blocks_that_leave_a_node) {
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("all_to_all", 2)), 50 * 15.0 / 8);
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("all_to_all", 32)), 50 * 255.0 / 248);
+}
+
+TEST(OperationLimits, of_pairs_and_rails_are_a_gpus_own_nics) {
+  EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", {.collective = "p2p", .ranks = 2, .nodes = 2}), 6.25);
+  EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", {.collective = "p2p", .ranks = 2, .nodes = 2, .alone = true}), 12.5);
+  EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", on_nodes("send_recv", 2)), 12.5);
+  // One GPU of each node, all rails at once: also of two nodes a proof of the NICs.
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", {.collective = "all_reduce", .ranks = 2, .nodes = 2}), 50);
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", {.collective = "all_gather", .ranks = 8, .nodes = 8}), 50);
+}
+
+TEST(OperationLimits, are_unknown_where_a_part_is) {
+  EXPECT_EQ(wire("p6e-gb200.36xlarge", {.collective = "all_reduce", .ranks = 8, .nodes = 2}), -1);
+  EXPECT_EQ(wire("p3dn.24xlarge", on_nodes("p2p", 1)), -1);
+  EXPECT_DOUBLE_EQ(wire("p3dn.24xlarge", on_nodes("all_reduce", 1)), 150);
+  EXPECT_EQ(wire("p5.4xlarge", on_nodes("all_reduce", 1)), -1);
+  EXPECT_EQ(achievable("p5e.48xlarge", on_nodes("all_gather", 4)).rate.count, 0);
+  EXPECT_EQ(wire("p5.48xlarge", on_nodes("gossip", 1)), -1);
+}
+
+// --- the published table
+
+Operation operation_of(const Published& row) {
+  const bool pairs = row.collective == "p2p";
+  return {.collective = row.collective,
+          .ranks = pairs ? 2 : row.nodes * row.gpus,
+          .nodes = row.nodes,
+          .nvls = row.algorithm.starts_with("nvls"),
+          .alone = false};
+}
+
+// Where nobody says which algorithm ran, it may have been NVLS, if the platform has that.
+std::optional<Limit> limit_for(const Platform& platform, const Published& row, Level level) {
+  const Limits& all = parts(platform.name);
+  if (row.pattern == "one_nic") {
+    const Limit* nic = find(all, one_nic, level);
+    return nic ? std::optional(*nic) : std::nullopt;
+  }
+  Operation operation = operation_of(row);
+  const auto limit = limit_of(all, operation, level);
+  if (!row.algorithm.empty() || row.collective != "all_reduce" || row.nodes > few_nodes) return limit;
+  operation.nvls = true;
+  const auto with_nvls = limit_of(all, operation, level);
+  return with_nvls && (!limit || with_nvls->rate > limit->rate) ? with_nvls : limit;
+}
+
+TEST(Published, no_healthy_figure_exceeds_its_wire_limit) {
+  int compared = 0;
+  for (const Platform& platform : platforms())
+    for (const Published& row : published_of(platform)) {
+      if (!row.busbw || !row.healthy) continue;
+      SCOPED_TRACE(fmt::format("{} {} {} nodes {} {} GB/s ({})", platform.name, row.collective, row.nodes,
+                               row.algorithm, row.busbw->count, row.source));
+      const auto limit = limit_for(platform, row, Level::wire);
+      ASSERT_TRUE(limit);
+      EXPECT_LE(row.busbw->count, limit->rate.count) << limit->because;
+      ++compared;
+    }
+  EXPECT_GT(compared, 150);
+}
+
+// What is called achievable was achieved: the best figure for many nodes and within a node comes close to it, and none
+// exceeds it by more than what a model is off.
+TEST(Published, large_messages_reach_what_is_called_achievable) {
+  std::map<std::string, double> best;
+  for (const Platform& platform : platforms())
+    for (const Published& row : platform.published) {
+      if (!row.busbw || !row.healthy || row.pattern == "one_nic") continue;
+      const auto limit = limit_for(platform, row, Level::achievable);
+      if (!limit) continue;
+      const double fraction = row.busbw->count / limit->rate.count;
+      EXPECT_LE(fraction, 1.10) << platform.name << " " << row.collective << " " << row.nodes << " " << row.source;
+      if (platform.conflict_about(row.collective)) continue;
+      double& top = best[fmt::format("{} {} {}", platform.name, row.collective, row.nodes)];
+      top = std::max(top, fraction);
+    }
+  EXPECT_GT(best.size(), 20u);
+  std::erase_if(best,
+                [](const auto& each) { return each.first.starts_with("p5.48xlarge all_gather"); });  // still rising
+  for (const auto& [what, fraction] : best) EXPECT_GE(fraction, 0.80) << what;
+}
+
+TEST(Published, figures_of_faults_stand_out) {
+  int compared = 0;
+  for (const Platform& platform : platforms())
+    for (const Published& row : platform.published) {
+      if (row.healthy) continue;
+      const auto limit = limit_for(platform, row, Level::achievable);
+      ASSERT_TRUE(limit);
+      EXPECT_LT(row.busbw->count, 0.75 * limit->rate.count) << platform.name << ": " << row.note;
+      ++compared;
+    }
+  EXPECT_GE(compared, 7);
+}
+
+TEST(Published, are_limits_of_the_runs_node_count) {
+  const Limits limits = published_limits(find_platform("p5.48xlarge"), 2);
+  const Limit* all_reduce = find(limits, "all_reduce, 2 nodes", Level::published);
+  ASSERT_NE(all_reduce, nullptr);
+  EXPECT_DOUBLE_EQ(all_reduce->rate.count, 487);
+  EXPECT_THAT(all_reduce->because, AllOf(HasSubstr("487 GB/s at 16 GiB"), HasSubstr("nccl-tests")));
+  for (const Limit& limit : limits) EXPECT_THAT(limit.name, HasSubstr("2 nodes"));
+  EXPECT_TRUE(published_limits(find_platform("p5.48xlarge"), 5).empty());
+}
+
+// --- the table in topo/README.md
+
+std::string percent(double value, const std::optional<Limit>& limit) {
+  return limit ? fmt::format("{:.0f} %", 100 * value / limit->rate.count) : "?";
+}
+
+std::string table_row(const Platform& platform, const Published& row) {
+  const auto wire_limit = limit_for(platform, row, Level::wire);
+  const auto may_reach = limit_for(platform, row, Level::achievable);
+  return fmt::format("| {} | {}{} | {} | {:.4g} | {} | {} | {} |\n", platform.name, row.collective,
+                     row.algorithm.empty() && row.pattern.empty() ? "" : " (" + row.algorithm + row.pattern + ")",
+                     row.nodes, row.busbw->count, percent(row.busbw->count, may_reach),
+                     percent(row.busbw->count, wire_limit), wire_limit ? wire_limit->binding : "?");
+}
+
+// The best healthy figure of each platform, collective, algorithm and number of whole nodes.
+std::string table_of_fractions() {
+  std::string text =
+      "| platform | collective | nodes | GB/s | of achievable | of wire | wire binds "
+      "|\n|---|---|---|---|---|---|---|\n";
+  for (const Platform& platform : platforms()) {
+    std::map<std::tuple<std::string, std::string, int>, const Published*> best;
+    for (const Published& row : platform.published) {
+      if (!row.busbw || !row.healthy || row.gpus != platform.gpus) continue;
+      const Published*& top = best[{row.collective, row.algorithm + row.pattern, row.nodes}];
+      if (!top || *row.busbw > *top->busbw) top = &row;
+    }
+    for (const auto& [key, row] : best) text += table_row(platform, *row);
+  }
+  return text;
+}
+
+// P5BENCH_UPDATE=1 writes the table anew.
+TEST(Published, the_table_of_the_readme_is_what_the_limits_say) {
+  const std::string path = std::string(P5BENCH_SOURCE_FOLDER) + "/topo/README.md";
+  std::ostringstream read;
+  read << std::ifstream(path).rdbuf();
+  std::string readme = read.str();
+  const std::string begin = "<!-- published: P5BENCH_UPDATE=1 unit_tests writes this table -->\n",
+                    end = "<!-- /published -->";
+  const std::size_t from = readme.find(begin), to = readme.find(end);
+  ASSERT_NE(from, std::string::npos);
+  ASSERT_NE(to, std::string::npos);
+  const std::size_t start = from + begin.size();
+  const std::string table = table_of_fractions();
+  if (std::getenv("P5BENCH_UPDATE")) {
+    readme.replace(start, to - start, table);
+    std::ofstream(path) << readme;
+  }
+  EXPECT_EQ(readme.substr(start, readme.find(end) - start), table);
+}
+
+}  // namespace
+}  // namespace p5::topo

@@ -1,0 +1,120 @@
+// What the families of checks share: naming a subject, and which of several values most parts have.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/names.hpp"
+#include "topo/finding.hpp"
+#include "topo/platform.hpp"
+
+namespace p5::topo {
+
+inline Finding about_host(const Host& host, std::string id, Severity severity, std::string evidence,
+                          std::string action) {
+  return {std::move(id), severity, {host.name, host.instance, {}, {}}, std::move(evidence), std::move(action)};
+}
+
+inline Finding about_gpu(const Host& host, std::size_t gpu, std::string id, Severity severity, std::string evidence,
+                         std::string action) {
+  Finding finding = about_host(host, std::move(id), severity, std::move(evidence), std::move(action));
+  finding.subject.gpu = static_cast<int>(gpu);
+  return finding;
+}
+
+// "GPU 3 (NVIDIA H100 80GB HBM3, GPU-...)"
+inline std::string named(const Host& host, std::size_t gpu) {
+  const Gpu& each = host.gpu_devices[gpu];
+  return fmt::format("GPU {} ({}{})", gpu, each.name, each.uuid.empty() ? each.pci.address : ", " + each.uuid);
+}
+
+// A finding for each GPU of which `problem_of` has something to say; one for the host where that is all of its GPUs.
+template <class ProblemOf>
+std::vector<Finding> each_gpu(const Topology& topology, const char* id, Severity severity, const char* action,
+                              ProblemOf problem_of) {
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts) {
+    std::vector<Finding> here;
+    for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
+      if (const std::string problem = problem_of(host.gpu_devices[i]); !problem.empty())
+        here.push_back(about_gpu(host, i, id, severity, named(host, i) + " " + problem, action));
+    if (here.size() > 1 && here.size() == host.gpu_devices.size())
+      here = {about_host(host, id, severity,
+                         fmt::format("all {} GPUs of {}; the first: {}", here.size(), host.name, here.front().evidence),
+                         action)};
+    std::ranges::move(here, std::back_inserter(findings));
+  }
+  return findings;
+}
+
+// The instance type or box that this host is, null: not known.
+inline const Platform* platform_of(const Topology& topology) { return platform_of_instance_type(topology.platform); }
+
+// NICs of the fabric: what a job's traffic between nodes goes through.
+inline bool of_fabric(const Nic& nic) { return nic.kind == "efa" || nic.kind == "infiniband"; }
+inline bool has_efa(const Host& host) {
+  return std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
+}
+
+// Some instance types show InfiniBand devices of their boards beside EFA, which carry nothing.
+inline bool carries(const Host& host, const Nic& nic) {
+  return nic.kind == "efa" || (nic.kind == "infiniband" && !has_efa(host));
+}
+
+// NICs of one host with the same trouble, as one finding: about the NIC where it is only one, else about the host.
+inline Finding about_nics(const Host& host, const std::vector<const Nic*>& nics, std::string id, Severity severity,
+                          const std::string& evidence, std::string action) {
+  constexpr std::size_t most_named = 8;
+  std::vector<std::string> names;
+  for (const Nic* nic : nics)
+    if (names.size() < most_named) names.push_back(nic->name);
+  if (nics.size() > most_named) names.push_back(fmt::format("and {} more", nics.size() - most_named));
+  const auto devices = std::ranges::count(host.nics, nics.front()->kind, &Nic::kind);
+  Finding finding = about_host(host, std::move(id), severity,
+                               fmt::format("{} ({} of {} {} devices on {}) {}", join(names), nics.size(), devices,
+                                           nics.front()->kind, host.name, evidence),
+                               std::move(action));
+  if (nics.size() == 1) finding.subject.nic = nics.front()->name;
+  return finding;
+}
+
+// `evidence` says what is wrong with the first of a host's troubled NICs, after their names.
+template <class Troubled, class Evidence>
+std::vector<Finding> nics_of_each_host(const Topology& topology, const char* id, Severity severity, Evidence evidence,
+                                       const char* action, Troubled troubled) {
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts) {
+    std::vector<const Nic*> found;
+    for (const Nic& nic : host.nics)
+      if (carries(host, nic) && troubled(nic)) found.push_back(&nic);
+    if (!found.empty()) findings.push_back(about_nics(host, found, id, severity, evidence(*found.front()), action));
+  }
+  return findings;
+}
+
+// The value that most have; null where there is none, or none that more have than any other.
+template <class Value>
+std::optional<Value> usual(const std::vector<Value>& values) {
+  std::map<Value, int> counts;
+  for (const Value& value : values) ++counts[value];
+  std::optional<Value> best;
+  int most = 0;
+  bool tied = false;
+  for (const auto& [value, count] : counts) {
+    if (count > most) {
+      best = value, most = count, tied = false;
+    } else if (count == most) {
+      tied = true;
+    }
+  }
+  return tied ? std::nullopt : best;
+}
+
+}  // namespace p5::topo

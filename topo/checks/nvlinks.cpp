@@ -1,0 +1,111 @@
+// gpu.links, gpu.link_rate, gpu.link_errors, gpu.fabric and fabric.manager: the way between the GPUs of one host.
+#include "topo/checks/about.hpp"
+#include "topo/checks/families.hpp"
+
+namespace p5::topo {
+
+namespace {
+
+// Of a link that was trained again once something was wrong; of single flits some are sent again on any healthy link.
+constexpr std::uint64_t most_retries = 1000;
+
+std::string inactive_links(const Gpu& gpu) {
+  std::vector<std::string> numbers;
+  for (const NvLink& link : gpu.nvlinks)
+    if (link.active == false) numbers.push_back(fmt::format("{}", link.number));
+  return numbers.empty() ? "" : fmt::format(" (not active: {})", join(numbers));
+}
+
+// What the platform has, else what GPUs of the same model have at most.
+int expected_links(const Topology& topology, const Gpu& like) {
+  if (const Platform* platform = platform_of(topology)) return platform->links_per_gpu;
+  int most = 0;
+  for (const Host& host : topology.hosts)
+    for (const Gpu& gpu : host.gpu_devices)
+      if (gpu.name == like.name) most = std::max(most, gpu.links.value_or(0));
+  return most;
+}
+
+std::optional<double> expected_rate(const Topology& topology) {
+  if (const Platform* platform = platform_of(topology)) return platform->link_rate_raw.count;
+  std::vector<double> rates;
+  for (const Host& host : topology.hosts)
+    for (const Gpu& gpu : host.gpu_devices)
+      for (const NvLink& link : gpu.nvlinks)
+        if (link.rate_raw && link.active != false) rates.push_back(link.rate_raw->count);
+  return usual(rates);
+}
+
+}  // namespace
+
+std::vector<Finding> missing_links(const Topology& topology) {
+  return each_gpu(topology, "gpu.links", Severity::error,
+                  "reset the GPU (nvidia-smi --gpu-reset), reboot, or replace the instance",
+                  [&](const Gpu& gpu) -> std::string {
+                    if (!gpu.links) return "";
+                    const int expected = expected_links(topology, gpu);
+                    if (*gpu.links >= expected) return "";
+                    return fmt::format("has {} active NVLinks of {}{}", *gpu.links, expected, inactive_links(gpu));
+                  });
+}
+
+std::vector<Finding> slow_links(const Topology& topology) {
+  const std::optional<double> expected = expected_rate(topology);
+  return each_gpu(topology, "gpu.link_rate", Severity::error,
+                  "reset the GPU or reboot, so that the links are trained again; replace the instance if it stays",
+                  [&](const Gpu& gpu) -> std::string {
+                    std::vector<std::string> slow;
+                    for (const NvLink& link : gpu.nvlinks)
+                      if (expected && link.active != false && link.rate_raw && link.rate_raw->count < 0.99 * *expected)
+                        slow.push_back(fmt::format("{} at {:.6g}", link.number, link.rate_raw->count));
+                    return slow.empty() ? ""
+                                        : fmt::format("has NVLinks below {:.6g} GB/s of raw signalling: {}", *expected,
+                                                      join(slow));
+                  });
+}
+
+std::vector<Finding> link_errors(const Topology& topology) {
+  return each_gpu(
+      topology, "gpu.link_errors", Severity::warning,
+      "watch whether the counts rise during the run (nvidia-smi nvlink -e); replace the instance if they do",
+      [](const Gpu& gpu) -> std::string {
+        std::vector<std::string> troubled;
+        for (const NvLink& link : gpu.nvlinks)
+          for (const auto& [kind, count] : link.errors)
+            if (count > (kind == "recovery" ? 0 : most_retries))
+              troubled.push_back(fmt::format("link {}: {} {}", link.number, count, kind));
+        return troubled.empty() ? "" : "counts NVLink errors: " + join(troubled);
+      });
+}
+
+std::vector<Finding> unready_fabric(const Topology& topology) {
+  return each_gpu(
+      topology, "gpu.fabric", Severity::error,
+      "look at nvidia-fabricmanager (systemctl status; its log) and start it again; right after boot wait a "
+      "minute; until then CUDA fails (error 802) or NVLS is off",
+      [](const Gpu& gpu) -> std::string {
+        if (gpu.fabric_state == "not started" || gpu.fabric_state == "in progress")
+          return fmt::format("has not joined the NVSwitch fabric: state '{}'", gpu.fabric_state);
+        if (gpu.fabric_state == "completed" && gpu.fabric_status.value_or(0) != 0)
+          return fmt::format("failed to join the NVSwitch fabric: NVML status {}", *gpu.fabric_status);
+        return "";
+      });
+}
+
+std::vector<Finding> absent_fabric_manager(const Topology& topology) {
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts) {
+    const bool joined = std::ranges::any_of(host.gpu_devices, [](const Gpu& gpu) {
+      return gpu.fabric_state == "not started" || gpu.fabric_state == "in progress";
+    });
+    // Where GPUs wait for it, they say so themselves.
+    if (host.nvswitches.value_or(0) == 0 || host.fabric_manager_running != false || joined) continue;
+    findings.push_back(about_host(
+        host, "fabric.manager", Severity::error,
+        fmt::format("{} NVSwitches on {}, but no nvidia-fabricmanager runs there", *host.nvswitches, host.name),
+        "install nvidia-fabricmanager of the driver's version and enable it (systemctl enable --now)"));
+  }
+  return findings;
+}
+
+}  // namespace p5::topo

@@ -1,0 +1,144 @@
+// From what the parts of a machine can do to what binds an operation: the slower of its way within the nodes and its
+// way between them. Definitions of bus bandwidth: nccl-tests, doc/PERFORMANCE.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "topo/limits.hpp"
+
+namespace p5::topo {
+
+namespace {
+
+enum class Way { ring, sums, exchange, neighbours };
+
+constexpr std::array<std::pair<std::string_view, Way>, 8> ways{{{"p2p", Way::neighbours},
+                                                                {"send_recv", Way::neighbours},
+                                                                {"all_reduce", Way::sums},
+                                                                {"all_gather", Way::ring},
+                                                                {"reduce_scatter", Way::ring},
+                                                                {"broadcast", Way::ring},
+                                                                {"reduce", Way::ring},
+                                                                {"all_to_all", Way::exchange}}};
+
+std::string shown(double value) { return fmt::format("{:.6g}", value); }
+
+Limit scaled(const Limit& part, double factor, const std::string& why) {
+  Limit out = part;
+  out.rate = part.rate * factor;
+  out.because += fmt::format("; x {} = {} GB/s: {}", shown(factor), shown(out.rate.count), why);
+  return out;
+}
+
+int on_node(const Operation& op) { return (op.ranks + op.nodes - 1) / op.nodes; }
+
+// All-reduce in the switches of its nodes. Algorithm bandwidth is link x g / (g + 1) whatever the number of nodes.
+std::optional<Limit> within_switches(const Limits& parts, const Operation& op, Level level) {
+  const Limit* const whole = find(parts, gpu_nvls, level);
+  const Limit* const whole_wire = find(parts, gpu_nvls, Level::wire);
+  const Limit* const link = find(parts, gpu_link, Level::wire);
+  if (!whole || !whole_wire || !link) return std::nullopt;
+  const double g = on_node(op), n = op.ranks;
+  const double wanted = link->rate.count * g / (g + 1) * 2 * (n - 1) / n;
+  const double factor = wanted / whole_wire->rate.count;
+  if (std::abs(factor - 1) < 1e-9) return *whole;
+  return scaled(*whole, factor, fmt::format("{} ranks on {} {}", op.ranks, op.nodes, op.nodes == 1 ? "node" : "nodes"));
+}
+
+std::optional<Limit> within_nodes(const Limits& parts, const Operation& op, Way way, Level level) {
+  if (op.nvls && way == Way::sums) return within_switches(parts, op, level);
+  if (const Limit* link = find(parts, gpu_link, level)) return *link;
+  // Rings may use all links of a mesh; a pair has as many as happen to join the two.
+  if (const Limit* mesh = find(parts, gpu_mesh, level); mesh && (way == Way::ring || way == Way::sums)) return *mesh;
+  return std::nullopt;
+}
+
+// The NICs that a group has on one node.
+std::optional<Limit> nics_of_group(const Limits& parts, const Operation& op, Level level) {
+  const Limit* const node = find(parts, node_nics, level);
+  const Limit* const gpu = find(parts, op.alone ? gpu_nics_alone : gpu_nics, level);
+  if (!node || !gpu) return node && on_node(op) > 1 ? std::optional(*node) : std::nullopt;
+  const int k = on_node(op);
+  if (k == 1) return *gpu;
+  const double rate = k * gpu->rate.count;
+  if (rate >= node->rate.count) return *node;
+  return scaled(*gpu, k, fmt::format("{} GPUs of each node", k));
+}
+
+// Of few nodes each has to send the sum of its GPUs (N - 1) / N times for reducing and as often for spreading.
+std::optional<Limit> sums_between(const Limit& nics, const Operation& op) {
+  if (op.nodes > few_nodes) return nics;
+  const double n = op.ranks, nodes = op.nodes;
+  const double factor = nodes * (n - 1) / ((nodes - 1) * n);
+  if (std::abs(factor - 1) < 1e-9) return nics;
+  return scaled(nics, factor,
+                fmt::format("of {} nodes each sends only sums, {} GB for a message of 1 GB", op.nodes,
+                            shown(2 * (nodes - 1) / nodes)));
+}
+
+std::optional<Limit> between_nodes(const Limits& parts, const Operation& op, Way way, Level level) {
+  if (way == Way::neighbours) {
+    // Of a ring of neighbours one GPU of each node sends to the next node.
+    const bool alone = op.alone || (op.collective == "send_recv" && on_node(op) > 1);
+    const Limit* own = alone ? find(parts, gpu_nics_alone, level) : nullptr;
+    if (!own) own = find(parts, gpu_nics, level);
+    return own ? std::optional(*own) : std::nullopt;
+  }
+  if (way == Way::exchange) {
+    const Limit* const nics = find(parts, gpu_nics, level);
+    if (!nics) return std::nullopt;
+    const int leaving = op.ranks - on_node(op);
+    return scaled(*nics, static_cast<double>(op.ranks - 1) / leaving,
+                  fmt::format("{} of {} blocks leave the node", leaving, op.ranks - 1));
+  }
+  const std::optional<Limit> nics = nics_of_group(parts, op, level);
+  if (!nics || way == Way::ring) return nics;
+  return sums_between(*nics, op);
+}
+
+}  // namespace
+
+std::optional<Limit> limit_of(const Limits& parts, const Operation& op, Level level) {
+  const auto known = std::ranges::find(ways, op.collective, &std::pair<std::string_view, Way>::first);
+  if (known == ways.end() || op.ranks < 2) return std::nullopt;
+  const Way way = known->second;
+  const bool one_gpu_each = op.nodes == op.ranks;
+  if (op.nodes < 2) return within_nodes(parts, op, way, level);
+  std::optional<Limit> between = between_nodes(parts, op, way, level);
+  if (!between || one_gpu_each) return between;
+  std::optional<Limit> within = within_nodes(parts, op, way, level);
+  if (!within) return std::nullopt;
+  if (between->rate <= within->rate) return between;
+  if (way == Way::sums && op.nodes <= few_nodes)
+    within->because += fmt::format(
+        "; the NICs could carry {} GB/s, so this cannot prove them: pairs, rails and "
+        "all_gather do",
+        shown(between->rate.count));
+  return within;
+}
+
+Limits published_limits(const Platform& platform, int nodes) {
+  std::map<std::string, const Published*> best;
+  const std::vector<Published> all = published_of(platform);
+  for (const Published& row : all) {
+    if (!row.healthy || !row.busbw || row.nodes != nodes || row.gpus != platform.gpus || !row.pattern.empty()) continue;
+    const std::string name = fmt::format("{}, {} {}{}", row.collective, nodes, nodes == 1 ? "node" : "nodes",
+                                         row.algorithm.empty() ? "" : ", " + row.algorithm);
+    const Published*& top = best[name];
+    if (!top || *row.busbw > *top->busbw) top = &row;
+  }
+  Limits limits;
+  for (const auto& [name, row] : best)
+    limits.push_back(
+        {name, Level::published, *row->busbw, "",
+         fmt::format("{} GB/s{}{}{}: {}", shown(row->busbw->count), row->bytes ? " at " + to_text(*row->bytes) : "",
+                     row->software.empty() ? "" : ", " + row->software, row->date.empty() ? "" : ", " + row->date,
+                     row->source)});
+  return limits;
+}
+
+}  // namespace p5::topo
