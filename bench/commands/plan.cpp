@@ -49,7 +49,8 @@ void print_plan(const Machine& machine, const Plan& plan, const Options& options
     fmt::print("{:<18} {:>4} cases  {:>9} to {:<9} about {}\n", name, row.cases, to_text(row.smallest),
                to_text(row.largest), to_text(Seconds{row.seconds}));
   for (const std::string& remark : plan.remarks) fmt::print("{}\n", remark);
-  const double expected = std::min(all, options.budget.count);
+  const double expected = std::min(all * options.launches, options.budget.count);
+  if (options.launches > 1) fmt::print("each in {} launches, as far as the budget goes\n", options.launches);
   fmt::print("{} cases, buffers of {:.3f} GiB a rank, about {} within a budget of {}\n", plan.cases.size(),
              static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{expected}),
              to_text(options.budget));
