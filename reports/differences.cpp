@@ -46,7 +46,7 @@ std::string gpus_of(const topo::Host& host) {
 // Of its GPUs; "" where nobody asked.
 std::string links_of(const topo::Host& host) {
   std::map<int, int> numbers;
-  for (const topo::Gpu& gpu : host.gpu_devices) ++numbers[gpu.links];
+  for (const topo::Gpu& gpu : host.gpu_devices) ++numbers[gpu.links.value_or(0)];
   if (numbers.empty() || numbers.contains(0)) return "";
   std::vector<std::string> parts;
   for (const auto& [links, number] : numbers) parts.push_back(fmt::format("{} x {}", number, links));
