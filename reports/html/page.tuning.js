@@ -25,6 +25,23 @@ function search_table(tuning) {
   ], tuning.cells);
 }
 
+// What NCCL expected of each setting and took itself, beside what was measured.
+function settings_table(tuning) {
+  const rows = tuning.cells.flatMap((cell) => cell.settings.map((setting) => ({cell, ...setting})));
+  return simple_table("What NCCL offered, and what was measured", [
+    ["Operation", (r) => r.cell.collective], ["Size", (r) => size(r.cell.bytes), "number"], ["Setting", (r) => r.setting],
+    ["NCCL predicts \u00b5s", (r) => digits(r.predicted_us), "number"], ["NCCL takes it", (r) => r.chosen ? "yes" : ""],
+    ["Measured \u00b5s", (r) => digits(r.median_us), "number"], ["Samples", (r) => String(r.samples), "number"],
+  ], rows);
+}
+
+function arms_table(tuning) {
+  return simple_table("Variables, in fresh processes", [
+    ["Variables", (a) => a.name], ["Times as fast", (a) => a.speedup === null ? "failed" : digits(a.speedup), "number"],
+    ["Adopted", (a) => a.adopted ? "yes" : "no"],
+  ], tuning.arms);
+}
+
 function failure_card(failure) {
   return card("warning", failure.wrong_data ? "wrong data" : "failed",
     `${failure.collective} ${size(failure.bytes)} with ${failure.setting}`, [["", failure.because]]);
@@ -51,5 +68,10 @@ function draw_tuning(report, section) {
   if (tuning.cells.length > 0) {
     section.append(element("details", {}, element("summary", {}, `The search, ${plural(tuning.cells.length, "size")}`),
       search_table(tuning)));
+    section.append(element("details", {}, element("summary", {}, "What NCCL offered, and what was measured"), settings_table(tuning)));
+  }
+  if (tuning.arms.length > 0) section.append(arms_table(tuning));
+  for (const [launcher, line] of tuning.loading) {
+    section.append(element("p", {}, `With ${launcher}: `, element("code", {}, line)));
   }
 }
