@@ -25,7 +25,7 @@ IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 
 class Verified(Folder):
     def measure(self, ranks, *arguments):
-        done = self.run_it("--quiet", "--budget", "150s", "--out", "out", *arguments, ranks=ranks)
+        done = self.run_it("--quiet", "--budget", "60s", "--out", "out", *arguments, ranks=ranks)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         report = read_report(self.folder / "out" / "latest" / "report.json")
         self.assertEqual((report["status"], report["exit_code"], report["run"]["ranks"]), ("complete", 0, ranks))
