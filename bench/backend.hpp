@@ -117,9 +117,16 @@ class Backend {
   // A phase failed somewhere: on all ranks, leave what cannot be gone on with. joined() is false from then on.
   virtual void abandon() {}
 
+  using Variables = std::map<std::string, std::string>;
+  // What the library under test said while it started, on this rank, and the variables as they were then. Empty before
+  // that, and where there is no library.
+  struct LibraryStart {
+    std::string log = {};
+    Variables environment = {};
+  };
+  virtual LibraryStart library_start() const { return {}; }
   // The same thing under test in processes of their own, with variables over those of this backend (an empty value
   // removes one). Null where there are no such processes.
-  using Variables = std::map<std::string, std::string>;
   virtual std::unique_ptr<Backend> arm(const Variables& /*changes*/) const { return nullptr; }
   // Whether what follows abandon() is a new launch: other processes and other communicators.
   virtual bool relaunches() const { return false; }

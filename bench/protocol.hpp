@@ -48,10 +48,11 @@ struct Identity {
 };
 
 // "unique_id" {}: {"id": HEX}. Only asked of the worker of rank 0.
-// "join" {"id": HEX, "rank": int, "ranks": int}: {"environment": {NAME: VALUE}}, those variables after the library's
-// start. "open" {"case": ..., "groups": [[rank...] or null for each round]}: the group of this rank in each round.
-// Reply {"slots": int}. "warm_up" {"round", "operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null
-// for a sample of a rank that pauses. "verify" {"round"}: {Verification}; "selection" {}: {Selection or null}; "offers"
+// "join" {"id": HEX, "rank": int, "ranks": int}: {"environment": {NAME: VALUE}, "log": TEXT}, those variables after the
+// library's start and what it said meanwhile, "" where the operator has the log. "open" {"case": ..., "groups":
+// [[rank...] or null for each round]}: the group of this rank in each round. Reply {"slots": int}. "warm_up" {"round",
+// "operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank that pauses.
+// "verify" {"round"}: {Verification}; "selection" {}: {Selection or null}; "offers"
 // {}:
 // {"offers": [Offer]}; "close" {}; "quit" {}: no reply. A "setting" that is left out is none.
 

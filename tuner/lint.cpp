@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 
 #include "bench/names.hpp"
 
@@ -160,6 +162,48 @@ std::vector<Finding> lint_injected(const Environment& before, const Environment&
       "The network plugin set NCCL_PROTO=simple by itself: GPU memory does not reach the NICs directly, or 128-byte "
       "writes may arrive out of order.",
       "Find out why GPUDirect RDMA does not work on this host: driver, EFA installer, kernel module.")};
+}
+
+std::vector<Finding> lint_differences(const std::vector<RankEnvironment>& of_rank, bool rank0_counts) {
+  std::vector<Finding> findings;
+  std::set<std::string> told;
+  for (std::size_t rank = 1; rank < of_rank.size(); ++rank) {
+    const auto& [host, theirs] = of_rank[rank];
+    const Environment& first = of_rank[0].variables;
+    std::set<std::string> names;
+    for (const Environment* each : {&first, &theirs})
+      for (const auto& [name, value] : *each) names.insert(name);
+    const auto shown = [](const Environment& in, const std::string& name) {
+      const auto at = in.find(name);
+      return at == in.end() ? std::string("not set") : "'" + at->second + "'";
+    };
+    std::vector<std::string> differing;
+    for (const std::string& name : names)
+      if (shown(first, name) != shown(theirs, name))
+        differing.push_back(fmt::format("{} is {} there, {} at rank 0", name, shown(theirs, name), shown(first, name)));
+    if (differing.empty() || !told.insert(host).second) continue;
+    findings.push_back(
+        finding("settings.differ", rank0_counts ? Severity::warning : Severity::error, {host, "", {}},
+                fmt::format("rank {} on {} has another environment than rank 0: {}", rank, host, join(differing, "; ")),
+                rank0_counts ? "Rank 0's was used on all ranks here; a job of your own will not do that. "
+                               "Set the same on all nodes."
+                             : "Set the same on all nodes: ranks that decide differently hang or slow "
+                               "each other down."));
+  }
+  return findings;
+}
+
+std::vector<LintFinding> lint_findings() {
+  std::map<std::string, std::vector<std::string>> variables;
+  for (const Rule& rule : rules) {
+    std::vector<std::string>& of_id = variables[std::string(rule.id)];
+    if (std::ranges::find(of_id, rule.variable) == of_id.end()) of_id.emplace_back(rule.variable);
+  }
+  std::vector<LintFinding> all;
+  for (const auto& [id, names] : variables) all.push_back({id, join(names) + ": a value that is stale or does harm"});
+  all.push_back({"settings.proto_injected", "NCCL_PROTO=simple that the network plugin set by itself"});
+  all.push_back({"settings.differ", "ranks whose environment differs from rank 0's"});
+  return all;
 }
 
 }  // namespace p5::tuner

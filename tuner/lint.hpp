@@ -23,4 +23,18 @@ std::vector<topo::Finding> lint(const Environment& environment, const LintPlace&
 // after.
 std::vector<topo::Finding> lint_injected(const Environment& before, const Environment& after, const LintPlace& place);
 
+// What the nodes' environments have that rank 0's has not, or otherwise: one finding for each host that differs, by the
+// environment of its first rank that does. Of those variables that shape what NCCL does; of_rank[0] is rank 0's.
+struct RankEnvironment {
+  std::string host;
+  Environment variables;
+};
+std::vector<topo::Finding> lint_differences(const std::vector<RankEnvironment>& of_rank, bool rank0_counts);
+
+// For `list findings`: each id once.
+struct LintFinding {
+  std::string id, summary;
+};
+std::vector<LintFinding> lint_findings();
+
 }  // namespace p5::tuner

@@ -153,7 +153,7 @@ void WorkerBackend::join(const std::string& terms) {
   agreed_memory_ = {agreed.at("memory")};
   const json reply = ask({{"order", "join"}, {"id", agreed.at("id")}, {"rank", rank()}, {"ranks", world_.ranks()}},
                          join_limit(world_.ranks()));
-  library_environment_ = reply.at("environment").get<std::map<std::string, std::string>>();
+  library_start_ = {.log = reply.value("log", ""), .environment = reply.at("environment").get<Variables>()};
   joined_ = true;
 }
 

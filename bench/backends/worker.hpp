@@ -29,8 +29,7 @@ class WorkerBackend final : public Backend {
 
   // What this rank's worker runs on; starts it when there is none. Throws CaseError.
   const protocol::Identity& identify();
-  // Variables as they are after the library's start, which may set some itself.
-  const std::map<std::string, std::string>& library_environment() const { return library_environment_; }
+  LibraryStart library_start() const override { return library_start_; }
 
   // How many ranks have the fullest device: each then takes its part of the memory only.
   void share_device(int ranks) { ranks_on_device_ = ranks; }
@@ -66,7 +65,7 @@ class WorkerBackend final : public Backend {
   WorkerOptions options_;
   std::unique_ptr<WorkerProcess> worker_;
   protocol::Identity identity_;
-  std::map<std::string, std::string> library_environment_;
+  LibraryStart library_start_;
   Bytes agreed_memory_;
   int ranks_on_device_ = 1;
   // Of all arms, because they follow each other on one device.

@@ -14,6 +14,7 @@
 
 #include "bench/commands/arms.hpp"
 #include "bench/commands/leader.hpp"
+#include "bench/commands/preflight.hpp"
 #include "bench/commands/recorder.hpp"
 #include "bench/commands/sides.hpp"
 #include "bench/commands/tuning.hpp"
@@ -174,9 +175,8 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   prepare_for_the_worst(request, runner, recorder ? &*recorder : nullptr);
 
   topo::Limits limits = find_limits(world, machine);
+  std::vector<topo::Finding> findings = look_before(world, options, machine);
   if (recorder) {
-    std::vector<topo::Finding> findings = topo::look(machine.topology);
-    if (machine.backend_name == "nccl") std::ranges::move(lint_environment(machine), std::back_inserter(findings));
     const reports::Fitness fitness = fitness_of(options, machine, findings);
     recorder->begin(std::move(limits), std::move(findings), fitness);
     recorder->add_file("topology.json", to_json(machine.topology).dump(2) + "\n");
@@ -188,6 +188,8 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   try {
     if (options.command != "tune")
       run_launches(world, arms.all, plan.cases, runner, recorder ? static_cast<Observer&>(*recorder) : silent);
+    std::vector<topo::Finding> told = look_at_library(world, machine, arms.all);
+    if (recorder) recorder->add_findings(std::move(told));
     tune_if_wanted(world, options, machine, seed, runner, weights, recorder ? &*recorder : nullptr);
   } catch (const JobLost& lost) {
     leave_job(folder, world.participant(), lost.what(), recorder ? &*recorder : nullptr);

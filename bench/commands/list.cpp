@@ -6,8 +6,10 @@
 #include "bench/names.hpp"
 #include "reports/writer.hpp"
 #include "topo/finding.hpp"
+#include "topo/nccl_log.hpp"
 #include "topo/platform.hpp"
 #include "tuner/knobs.hpp"
+#include "tuner/lint.hpp"
 
 namespace p5 {
 
@@ -32,7 +34,9 @@ ExitCode list_command(const Request& request) {
   } else if (what == "formats") {
     print(reports::writers());
   } else if (what == "findings") {
-    for (const topo::Check& check : topo::checks()) fmt::print("{:<18} {}\n", check.id, check.summary);
+    for (const topo::Check& check : topo::checks()) fmt::print("{:<26} {}\n", check.id, check.summary);
+    for (const topo::LogFinding& each : topo::log_findings()) fmt::print("{:<26} {}\n", each.id, each.summary);
+    for (const tuner::LintFinding& each : tuner::lint_findings()) fmt::print("{:<26} {}\n", each.id, each.summary);
   } else if (what == "knobs") {
     for (const tuner::Knob& knob : tuner::knobs())
       fmt::print("{:<29} {}; {} (default {})\n", knob.name, knob.summary, join(knob.values),

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -104,6 +105,12 @@ void Recorder::begin(topo::Limits limits, std::vector<topo::Finding> findings, r
   report_.findings = std::move(findings);
   fitness_ = std::move(fitness);
   write_reports(false);
+}
+
+void Recorder::add_findings(std::vector<topo::Finding> findings) {
+  const std::lock_guard lock(mutex_);
+  std::ranges::move(findings, std::back_inserter(report_.findings));
+  std::ranges::stable_sort(report_.findings, {}, &topo::Finding::severity);
 }
 
 void Recorder::add_file(const std::string& name, const std::string& text) const {

@@ -42,6 +42,8 @@ class Recorder final : public Observer {
   // Why nothing should be tuned after what was measured: "" when all is well.
   std::string reason_not_to_tune();
   void add_tuning(reports::Tuning tuning);
+  // What was noticed later than before the first case.
+  void add_findings(std::vector<topo::Finding> findings);
 
   // The plan was run to its end. Returns the exit code.
   ExitCode finish();

@@ -21,7 +21,6 @@
 #include "bench/error.hpp"
 #include "bench/trials.hpp"
 #include "tuner/knobs.hpp"
-#include "tuner/lint.hpp"
 
 extern char** environ;
 
@@ -339,12 +338,6 @@ class Tuning {
 };
 
 }  // namespace
-
-std::vector<topo::Finding> lint_environment(const Machine& machine) {
-  return tuner::lint(own_environment(), {.host = "",
-                                         .platform = machine.topology.platform,
-                                         .exists = [](const std::string& path) { return std::ifstream(path).good(); }});
-}
 
 void refuse_differing_tuning_files(World& world) {
   // Each rank's view: the names and the contents of the files that decide how it runs a call.

@@ -9,7 +9,6 @@
 #include "bench/runner.hpp"
 #include "bench/world.hpp"
 #include "reports/tuning.hpp"
-#include "topo/finding.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/files.hpp"
 
@@ -33,9 +32,6 @@ std::vector<tuner::Weight> read_weights(World& world, const Options& options);
 
 // On all ranks together. The result is complete at the leader only. The machine's backend has no workers afterwards.
 Tuned tune(World& world, const Options& options, const Machine& machine, const TuningJob& job);
-
-// What is stale or harmful in this process's settings for NCCL and its plugins.
-std::vector<topo::Finding> lint_environment(const Machine& machine);
 
 // Throws EnvironmentError on all ranks when the files that NCCL's variables name for its tuner differ between ranks:
 // then they would decide differently, and hang.

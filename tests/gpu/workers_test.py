@@ -194,6 +194,26 @@ class Workers(Runs):
         self.assertRegex(output, r"needs .* GiB of buffers a rank")
 
 
+@unittest.skipUnless(FAKES, "only the fakes log on demand")
+class Log(Runs):
+    LINE = "P2P is disabled between NVLINK connected GPUs 1 and 0"
+
+    def findings(self, **variables):
+        job = Job(self.folder, "--sizes", "64", "--collectives", "all_reduce", "--budget", "5s", P5BENCH_FAKE_LOG=self.LINE, **variables)
+        code, output = job.end(60)
+        self.assertEqual(code, 0, output)
+        return [each for each in job.report()["findings"] if each["id"].startswith("nccl.")]
+
+    def test_what_the_library_says_while_it_starts_is_a_finding(self):
+        finding, = self.findings()
+        self.assertEqual((finding["id"], finding["severity"]), ("nccl.p2p_off", "error"))
+        self.assertIn(f'log of rank 0 on {finding["subject"]["host"]}: "{self.LINE}"', finding["evidence"])
+        self.assertIn(f"and {RANKS - 1} more", finding["evidence"])
+
+    def test_a_log_that_the_operator_has_taken_is_left_alone(self):
+        self.assertEqual(self.findings(NCCL_DEBUG="WARN"), [])
+
+
 @unittest.skipUnless(FAKES, "only the fakes fail on demand")
 class Faults(Runs):
     def run_with(self, fault, *arguments, sizes="64,64KiB", budget="60s", patience=120):

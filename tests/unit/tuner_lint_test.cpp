@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace p5::tuner {
 namespace {
 
@@ -87,6 +89,31 @@ TEST(Lint, takes_an_injected_protocol_for_a_symptom) {
   EXPECT_EQ(lint_injected({}, {{"NCCL_PROTO", "simple"}}, {}).size(), 1u);
   EXPECT_THAT(lint_injected({{"NCCL_PROTO", "simple"}}, {{"NCCL_PROTO", "simple"}}, {}), IsEmpty());
   EXPECT_THAT(lint_injected({}, {{"NCCL_BUFFSIZE", "8388608"}}, {}), IsEmpty());
+}
+
+TEST(Lint, tells_of_each_host_that_differs_from_rank_0_once) {
+  const RankEnvironment same{"n0", {{"NCCL_ALGO", "Ring"}}}, without{"n1", {}},
+      other{"n2", {{"NCCL_ALGO", "Tree"}, {"FI_PROVIDER", "efa"}}};
+  EXPECT_THAT(lint_differences({same, same}, true), IsEmpty());
+  EXPECT_THAT(lint_differences({}, true), IsEmpty());
+  const auto found = lint_differences({same, same, without, without, other, other}, true);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].id, "settings.differ");
+  EXPECT_EQ(found[0].severity, topo::Severity::warning);
+  EXPECT_EQ(found[0].subject.host, "n1");
+  EXPECT_THAT(
+      found[0].evidence,
+      HasSubstr("rank 2 on n1 has another environment than rank 0: NCCL_ALGO is not set there, 'Ring' at rank 0"));
+  EXPECT_EQ(found[1].subject.host, "n2");
+  EXPECT_THAT(found[1].evidence, HasSubstr("FI_PROVIDER is 'efa' there, not set at rank 0"));
+  EXPECT_EQ(lint_differences({same, other}, false)[0].severity, topo::Severity::error) << "each rank keeps its own";
+}
+
+TEST(Lint, lists_each_of_its_findings_once) {
+  std::set<std::string> seen;
+  for (const LintFinding& each : lint_findings()) EXPECT_TRUE(seen.insert(each.id).second) << each.id;
+  EXPECT_TRUE(seen.contains("settings.differ"));
+  EXPECT_TRUE(seen.contains("settings.transport_off"));
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ class Protocol(unittest.TestCase):
             self.assertEqual(reply["environment"]["NCCL_ALGO"], "Ring")
             self.assertNotIn("SECRET_TOKEN", reply["environment"])
             self.assertFalse([name for name in reply["environment"] if name.startswith("NCCL_DEBUG")])
+            self.assertIsInstance(reply["log"], str)
         finally:
             worker.end()
 

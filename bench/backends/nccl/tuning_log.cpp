@@ -83,7 +83,7 @@ TuningLog::TuningLog() {
   file_ = memfd_create("nccl-log", MFD_CLOEXEC);
   if (file_ < 0) return;
   level_ = fmt::format("{}{}", level_variable, off);
-  subsystems_ = "NCCL_DEBUG_SUBSYS=TUNING";
+  subsystems_ = "NCCL_DEBUG_SUBSYS=INIT,NET,ENV,TUNING";
   path_ = fmt::format("NCCL_DEBUG_FILE=/proc/self/fd/{}", file_);
   for (std::string* each : {&level_, &subsystems_, &path_}) putenv(each->data());
 }
@@ -100,11 +100,17 @@ void TuningLog::start() {
   switch_to(on);
 }
 
-std::optional<Selection> TuningLog::stop() {
-  if (file_ < 0) return std::nullopt;
-  const std::string log = contents(file_);
+std::optional<Selection> TuningLog::stop() { return parse_tuning_log(stop_and_take()); }
+
+std::string TuningLog::stop_and_take() {
+  if (file_ < 0) return "";
+  constexpr std::size_t most = 256 << 10;
+  std::string log = contents(file_);
   switch_to(off);
-  return parse_tuning_log(log);
+  if (log.size() > most) log.resize(most);
+  std::ranges::replace_if(
+      log, [](unsigned char c) { return c >= 0x80 || c == 0; }, '?');
+  return log;
 }
 
 bool TuningLog::set_by_us(std::string_view variable) const {

@@ -1,5 +1,6 @@
-// What NCCL chose for an operation (algorithm, protocol, channels), read from its own debug log. The log is on for one
-// untimed operation only, because writing it takes time. Knows NCCL's debug variables, and nothing of CUDA.
+// What NCCL chose for an operation (algorithm, protocol, channels), read from its own debug log, and what it said while
+// it started. The log is on for the start and for one untimed operation only, because writing it takes time. Knows
+// NCCL's debug variables, and nothing of CUDA.
 #pragma once
 
 #include <optional>
@@ -25,6 +26,8 @@ class TuningLog {
   void start();
   // Switches the log off; what it told.
   std::optional<Selection> stop();
+  // The same, as it stands: its beginning, in ASCII.
+  std::string stop_and_take();
   // A variable that is in the environment only because of this log.
   bool set_by_us(std::string_view variable) const;
 

@@ -135,8 +135,9 @@ json Worker::join(const json& order) {
   if (engine_) throw CaseError("this worker has joined already");
   const ncclUniqueId id = id_from_hex(order.at("id"));
   const int rank = order.at("rank"), ranks = order.at("ranks");
+  log_.start();
   risk([&] { engine_.emplace(*device_, page_, log_, id, rank, ranks); });
-  return {{"environment", environment(log_)}};
+  return {{"environment", environment(log_)}, {"log", log_.stop_and_take()}};
 }
 
 json Worker::open(const json& order) {

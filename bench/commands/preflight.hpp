@@ -1,0 +1,23 @@
+// What endangers the figures, looked for before the first case and, where only the library under test can tell, once it
+// has started.
+#pragma once
+
+#include <vector>
+
+#include "bench/commands/machine.hpp"
+#include "bench/options.hpp"
+#include "bench/runner.hpp"
+#include "bench/world.hpp"
+#include "topo/finding.hpp"
+
+namespace p5 {
+
+// On all ranks together; the findings are at the leader. Of the machine, of its settings, and of settings that differ
+// between ranks.
+std::vector<topo::Finding> look_before(World& world, const Options& options, const Machine& machine);
+
+// Likewise, after the first communicator: what NCCL and its plugin said and set in any of the arms. None where they
+// have not started, or where the operator has taken their log (NCCL_DEBUG).
+std::vector<topo::Finding> look_at_library(World& world, const Machine& machine, const std::vector<Arm>& arms);
+
+}  // namespace p5
