@@ -13,6 +13,7 @@
 #include "topo/finding.hpp"
 #include "topo/limits.hpp"
 #include "topo/topology.hpp"
+#include "topo/watch.hpp"
 
 namespace p5::reports {
 
@@ -31,6 +32,7 @@ struct Verdict {
 struct Result {
   Measurement measurement;
   Verdict verdict;
+  std::optional<topo::CaseWatch> during = {};  // what GPUs and NICs did meanwhile; null: nobody looked
 };
 
 struct Suspect {

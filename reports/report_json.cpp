@@ -217,6 +217,8 @@ Result result_from(const json& j) {
   if (j.contains("slowest_pair") && !j.at("slowest_pair").is_null())
     m.slowest_group = j.at("slowest_pair").get<Group>();
   result.verdict = verdict_from(j.at("verdict"));
+  if (const auto during = j.find("during"); during != j.end() && !during->is_null())
+    result.during = topo::case_watch_from_json(*during);
   return result;
 }
 
@@ -331,7 +333,8 @@ json to_json(const Result& result, bool with_samples) {
          {"first_wrong", first_wrong_json(m.first_wrong)},
          {"selection", selection_json(m.selection)},
          {"wall_s", number(m.wall_s)},
-         {"verdict", verdict_json(result.verdict)}};
+         {"verdict", verdict_json(result.verdict)},
+         {"during", result.during ? topo::to_json(*result.during) : json(nullptr)}};
   if (c.collective->pairwise) {
     j["pairs"] = pairs_json(m);
     j["slowest_pair"] = m.slowest_group.empty() ? json(nullptr) : json(m.slowest_group);

@@ -65,6 +65,7 @@ ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit);
 
 struct NvmlAnswer {
   std::string driver, cuda, problem;
+  bool answered = false;  // in time, if only to say that there is no driver
   std::vector<Gpu> gpus;
 };
 NvmlAnswer ask_nvml(const std::string& program, Seconds limit);

@@ -23,6 +23,7 @@ NvmlAnswer ask_nvml(const std::string& program, Seconds limit) {
     j.at("driver").get_to(told.driver);
     j.at("cuda").get_to(told.cuda);
     j.at("problem").get_to(told.problem);
+    j.at("answered").get_to(told.answered);
     for (const nlohmann::json& gpu : j.at("gpus")) told.gpus.push_back(gpu_from_json(gpu));
   } catch (const nlohmann::json::exception& problem) {
     told.problem = fmt::format("the probe's answer is not understood: {}", problem.what());
@@ -35,7 +36,7 @@ NvmlAnswer ask_nvml(const std::string& program, Seconds limit) {
 void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci) {
   host.gpu_driver = told.driver;
   // Where nothing speaks of a GPU, a missing driver is no problem.
-  const bool expected = !on_pci.empty() || !told.gpus.empty() || present("/dev/nvidiactl");
+  const bool expected = !told.answered || !on_pci.empty() || !told.gpus.empty() || present("/dev/nvidiactl");
   host.gpu_problem = expected ? told.problem : "";
   if (!told.driver.empty()) host.versions["nvidia driver"] = told.driver;
   if (!told.cuda.empty()) host.versions["cuda driver"] = told.cuda;

@@ -18,6 +18,7 @@
 #include "bench/commands/recorder.hpp"
 #include "bench/commands/sides.hpp"
 #include "bench/commands/tuning.hpp"
+#include "bench/commands/watching.hpp"
 #include "topo/finding.hpp"
 
 namespace p5 {
@@ -186,8 +187,12 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   runner.budget = {options.budget.count * (1 - finishing_share) - spent};
   Silent silent;
   try {
-    if (options.command != "tune")
-      run_launches(world, arms.all, plan.cases, runner, recorder ? static_cast<Observer&>(*recorder) : silent);
+    if (options.command != "tune") {
+      Watching watching(world, machine);
+      Observer& observer = recorder ? watching.around(*recorder) : silent;
+      run_launches(world, arms.all, plan.cases, runner, observer);
+      watching.finish(world, machine, recorder ? &*recorder : nullptr);
+    }
     std::vector<topo::Finding> told = look_at_library(world, machine, arms.all);
     if (recorder) recorder->add_findings(std::move(told));
     tune_if_wanted(world, options, machine, seed, runner, weights, recorder ? &*recorder : nullptr);

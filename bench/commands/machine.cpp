@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -73,9 +74,11 @@ bool allowed(std::string_view variable) {
 }  // namespace
 
 topo::Probes probes_for(const Options& options) {
+  const char* const limit = std::getenv("P5BENCH_PROBE_LIMIT");
   return {.nvml = program_beside_this("p5bench-probe-nvml"),
           .libfabric = program_beside_this("p5bench-probe-libfabric"),
-          .metadata = options.platform.empty()};
+          .metadata = options.platform.empty(),
+          .limit = limit && *limit ? parse_duration(limit) : topo::Probes{}.limit};
 }
 
 topo::Topology discover_cluster(World& world, const topo::Probes& probes) {

@@ -174,6 +174,17 @@ void Recorder::add_tuning(reports::Tuning tuning) {
   report_.tuning = std::move(tuning);
 }
 
+void Recorder::add_watch(const std::vector<std::vector<topo::During>>& by_case, std::uint64_t least_sent) {
+  const std::lock_guard lock(mutex_);
+  if (ended_ || by_case.empty()) return;
+  for (std::size_t i = 0; i < report_.results.size() && i + 1 < by_case.size(); ++i)
+    if (const topo::CaseWatch during = topo::over_hosts(by_case[i + 1]); during.seconds > 0)
+      report_.results[i].during = during;
+  std::ranges::move(topo::watch_findings(report_.topology, by_case.front(), least_sent),
+                    std::back_inserter(report_.findings));
+  std::ranges::stable_sort(report_.findings, {}, &topo::Finding::severity);
+}
+
 ExitCode Recorder::finish() {
   const std::lock_guard lock(mutex_);
   if (ended_) return report_.exit_code;

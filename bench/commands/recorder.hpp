@@ -14,6 +14,7 @@
 #include "reports/comparison.hpp"
 #include "reports/judge.hpp"
 #include "reports/report.hpp"
+#include "topo/watch.hpp"
 
 namespace p5 {
 
@@ -44,6 +45,10 @@ class Recorder final : public Observer {
   void add_tuning(reports::Tuning tuning);
   // What was noticed later than before the first case.
   void add_findings(std::vector<topo::Finding> findings);
+
+  // What was seen while cases ran, by case and host: the whole first, then each case in the order in which they
+  // first came. `least_sent` as in topo::watch_findings.
+  void add_watch(const std::vector<std::vector<topo::During>>& by_case, std::uint64_t least_sent);
 
   // The plan was run to its end. Returns the exit code.
   ExitCode finish();

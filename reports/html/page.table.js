@@ -43,6 +43,7 @@ function why_text(m) {
   if (m.outcome !== "measured") sentences.push(`${m.outcome}: ${why(m)}`);
   else if (["slow", "wrong", "failed"].includes(m.verdict.grade)) sentences.push(why(m));
   if (m.first_wrong) sentences.push(first_wrong_sentence(m.first_wrong));
+  if (m.during?.notes.length) sentences.push(`Meanwhile: ${m.during.notes.join("; ")}.`);
   return sentences.join(" ");
 }
 

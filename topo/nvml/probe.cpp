@@ -1,6 +1,6 @@
 // p5bench-probe-nvml: what NVML says of this host's GPUs, as JSON. A program of its own, because NVML may block for
 // minutes on a sick driver: whoever starts it can end it, and it never waits for longer than it is told.
-//   p5bench-probe-nvml SECONDS       one line: {"driver", "cuda", "gpus": [Gpu], "problem"}
+//   p5bench-probe-nvml SECONDS       one line: {"driver", "cuda", "gpus": [Gpu], "answered", "problem"}
 //   p5bench-probe-nvml --watch       a line a second until its input closes, see watch.hpp
 #include <unistd.h>
 
@@ -103,7 +103,11 @@ json in_words(Told& told, double limit_s) {
     if (!one.done) one.gpu.problem = silent(one.asking);
     gpus.push_back(to_json(one.gpu));
   }
-  return {{"driver", told.driver}, {"cuda", told.cuda}, {"gpus", gpus}, {"problem", told.problem}};
+  return {{"driver", told.driver},
+          {"cuda", told.cuda},
+          {"gpus", gpus},
+          {"answered", told.counted},
+          {"problem", told.problem}};
 }
 
 void describe_host(double limit_s) {

@@ -5,11 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "topo/discover.hpp"
@@ -90,6 +95,60 @@ bool closed_within(std::chrono::milliseconds time) {
   return ::poll(&input, 1, static_cast<int>(std::max<std::chrono::milliseconds::rep>(0, time.count()))) > 0;
 }
 
+// The driver is asked by a thread of its own: where it does not answer in time, the NICs are told of without the GPUs.
+class Driver {
+ public:
+  struct Told {
+    json gpus = json::array(), xids = json::array();
+  };
+
+  // Within `patience`, or what little there is.
+  Told look(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    ++wanted_;
+    changed_.notify_all();
+    changed_.wait_for(lock, patience, [&] { return absent_ || done_ == wanted_; });
+    return std::exchange(told_, {});
+  }
+
+  // Never returns, but where there is no NVML.
+  void serve() {
+    Asking asking{nullptr};
+    std::unique_ptr<const Library> library;
+    try {
+      library = std::make_unique<const Library>(asking);
+    } catch (const std::exception&) {  // no NVML: the NICs are still there
+      const std::lock_guard lock(mutex_);
+      absent_ = true;
+      changed_.notify_all();
+      return;
+    }
+    const std::vector<Watched> gpus = find_gpus(*library, asking);
+    void* const events = listen(*library, gpus, asking);
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return done_ < wanted_; });
+      const int wanted = wanted_;
+      lock.unlock();
+      Told told;
+      for (const Watched& gpu : gpus) told.gpus.push_back(look_at(*library, gpu));
+      told.xids = xids_since(*library, gpus, events, asking);
+      lock.lock();
+      done_ = wanted;
+      told_.gpus = std::move(told.gpus);
+      for (json& xid : told.xids) told_.xids.push_back(std::move(xid));
+      changed_.notify_all();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Told told_;
+  int wanted_ = 0, done_ = 0;
+  bool absent_ = false;
+};
+
 }  // namespace
 
 int watch() {
@@ -97,21 +156,14 @@ int watch() {
   std::signal(SIGTERM, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  Asking asking{nullptr};
-  std::unique_ptr<const Library> library;
-  std::vector<Watched> gpus;
-  void* events = nullptr;
-  try {
-    library = std::make_unique<const Library>(asking);
-    gpus = find_gpus(*library, asking);
-    events = listen(*library, gpus, asking);
-  } catch (const std::exception&) {  // no NVML: the NICs are still there
-  }
+  if (nice(10) == -1) errno = 0;  // the job's own processes come first
+  static Driver driver;
+  std::thread([] { driver.serve(); }).detach();
+  constexpr std::chrono::milliseconds patience(800);
   auto next = Clock::now();
   for (bool last = false;;) {
-    json line{{"gpus", json::array()}, {"nics", look_at_nics()}};
-    for (const Watched& gpu : gpus) line["gpus"].push_back(look_at(*library, gpu));
-    line["xids"] = library ? xids_since(*library, gpus, events, asking) : json::array();
+    Driver::Told told = driver.look(patience);
+    const json line{{"gpus", std::move(told.gpus)}, {"nics", look_at_nics()}, {"xids", std::move(told.xids)}};
     std::printf("%s\n", line.dump(-1, ' ', true, json::error_handler_t::replace).c_str());
     if (std::fflush(stdout) != 0 || last) _exit(0);
     next += std::chrono::seconds(1);

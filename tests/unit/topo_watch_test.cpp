@@ -1,0 +1,211 @@
+// What a watch amounts to: windows, hosts, findings.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/error.hpp"
+#include "topo/watch.hpp"
+
+namespace p5::topo {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::uint64_t gigabyte = 1'000'000'000;
+
+Host host(int gpus = 4) {
+  Host host;
+  host.name = "a";
+  for (int i = 0; i < gpus; ++i) {
+    Gpu gpu;
+    gpu.uuid = "GPU-" + std::to_string(i);
+    gpu.name = "H100";
+    host.gpu_devices.push_back(gpu);
+  }
+  for (const char* name : {"r0", "r1", "r2"}) host.nics.push_back({name, "efa", "efa", "up", GBps{12.5}, 0});
+  return host;
+}
+
+Topology one(const Host& host) {
+  Topology topology;
+  topology.hosts = {host};
+  return topology;
+}
+
+// Busy GPUs at their top clock, at this second.
+Tick tick(double at, int gpus = 4) {
+  Tick tick{.at = {at}};
+  for (int i = 0; i < gpus; ++i)
+    tick.gpus.push_back({"GPU-" + std::to_string(i),
+                         {.sm_clock_mhz = 1980, .temperature_c = 60, .power_w = 500, .throttle_mask = 4},
+                         0});
+  return tick;
+}
+
+std::vector<Tick> ticks(int count) {
+  std::vector<Tick> all;
+  for (int i = 0; i < count; ++i) all.push_back(tick(0.1 + i));
+  return all;
+}
+
+std::vector<Finding> findings(const std::vector<Tick>& seen, const Windows& windows = {}, std::uint64_t least_sent = 0,
+                              const Host& where = host()) {
+  return watch_findings(one(where), {summarize(seen, {windows}, where).front()}, least_sent);
+}
+
+TEST(TopoWatch, a_line_of_the_program_is_a_tick) {
+  const Tick told = tick_from(
+      R"({"gpus": [{"uuid": "GPU-1", "state": {"sm_clock_mhz": 345}, "uncorrected": 3, "replays": null}],
+          "nics": {"r0": {"tx_bytes": 18446744073709551615}}, "xids": [{"uuid": "GPU-1", "code": 79}]})",
+      {2.5});
+  EXPECT_EQ(told.at, Seconds{2.5});
+  EXPECT_EQ(told.gpus.at(0).state.sm_clock_mhz, 345);
+  EXPECT_EQ(told.gpus[0].uncorrected, 3u);
+  EXPECT_EQ(told.nics.at("r0").at("tx_bytes"), ~std::uint64_t{0});
+  EXPECT_EQ(told.xids.at(0).code, 79);
+  EXPECT_THROW(tick_from("hello", {0}), UsageError);
+}
+
+TEST(TopoWatch, healthy_gpus_at_their_power_cap_are_no_news) {
+  EXPECT_THAT(findings(ticks(8)), IsEmpty());
+  EXPECT_THAT(findings({}), IsEmpty());
+}
+
+TEST(TopoWatch, a_window_has_what_was_seen_within_it) {
+  std::vector<Tick> seen = ticks(6);
+  seen[3].gpus[2].state = {.sm_clock_mhz = 600, .temperature_c = 91, .power_w = 300, .throttle_mask = 0x44};
+  const std::vector<During> during = summarize(seen, {{{{0}, {2.5}}}, {{{2.5}, {4.5}}}, {{{4.2}, {4.9}}}}, host());
+  ASSERT_THAT(during, SizeIs(4));
+  EXPECT_EQ(during[0].seconds, 6);
+  EXPECT_EQ(during[1].seconds, 3);
+  EXPECT_EQ(during[1].gpus.at(2).held_back_seconds, 0);
+  EXPECT_EQ(during[2].gpus.at(2).held_back_seconds, 1);
+  EXPECT_EQ(during[2].gpus.at(2).sm_clock_min_mhz, 600);
+  EXPECT_EQ(during[2].gpus.at(2).temperature_max_c, 91);
+  EXPECT_EQ(during[3].seconds, 0);
+  const CaseWatch watch = over_hosts({during[2]});
+  EXPECT_EQ(watch.seconds, 2);
+  EXPECT_EQ(watch.sm_clock_min_mhz, 600);
+  EXPECT_EQ(watch.sm_clock_median_mhz, 1980);
+  ASSERT_THAT(watch.notes, SizeIs(1));
+  EXPECT_THAT(watch.notes[0], AllOf(HasSubstr("a GPU 2: held back (hardware thermal) in 1 of 2"), HasSubstr("91 °C")));
+  EXPECT_EQ(to_json(case_watch_from_json(to_json(watch))), to_json(watch));
+}
+
+TEST(TopoWatch, launches_of_one_case_count_together) {
+  std::vector<Tick> seen = ticks(8);
+  for (std::size_t i = 0; i < seen.size(); ++i) seen[i].nics["r0"] = {{"tx_bytes", i * 10}};
+  const Windows launches{{{1}, {2.5}}, {{5}, {6.5}}};  // looks at 1.1, 2.1; 5.1, 6.1
+  const During during = summarize(seen, {launches}, host()).at(1);
+  EXPECT_EQ(during.seconds, 4);
+  ASSERT_THAT(during.nics, SizeIs(1));
+  EXPECT_EQ(during.nics[0].counted.at("tx_bytes"), 60u) << "from the look before each launch to the look after it";
+}
+
+TEST(TopoWatch, an_idle_gpus_low_clock_is_none) {
+  std::vector<Tick> seen = ticks(8);
+  for (Tick& each : seen) each.gpus[1].state = {.sm_clock_mhz = 345, .throttle_mask = 1};
+  EXPECT_THAT(findings(seen), IsEmpty());
+}
+
+TEST(TopoWatch, a_gpu_below_the_clock_of_its_like_is_a_straggler) {
+  std::vector<Tick> seen = ticks(8);
+  for (Tick& each : seen) each.gpus[3].state.sm_clock_mhz = 1200;
+  const std::vector<Finding> found = findings(seen);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "gpu.straggler");
+  EXPECT_EQ(found[0].subject.gpu, 3);
+  EXPECT_THAT(found[0].evidence, AllOf(HasSubstr("1200 MHz"), HasSubstr("3 GPUs like it at 1980 MHz")));
+  seen.resize(2);
+  EXPECT_THAT(findings(seen), IsEmpty()) << "two looks are no proof";
+}
+
+TEST(TopoWatch, new_memory_errors_are_errors_and_old_ones_are_not) {
+  std::vector<Tick> seen = ticks(4);
+  for (Tick& each : seen) each.gpus[0].uncorrected = 5, each.gpus[1].uncorrected = 1;
+  seen[3].gpus[1].uncorrected = 3;
+  const std::vector<Finding> found = findings(seen);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "gpu.memory_errors");
+  EXPECT_EQ(found[0].severity, Severity::error);
+  EXPECT_EQ(found[0].subject.gpu, 1);
+  EXPECT_THAT(found[0].evidence, HasSubstr("2 new"));
+}
+
+TEST(TopoWatch, xids_of_workers_that_we_killed_are_no_news_but_others_are) {
+  std::vector<Tick> seen = ticks(8);
+  seen[2].xids = {{"GPU-1", 43}};
+  seen[2].xids.push_back({"GPU-2", 79});
+  const Windows failed{{{1}, {2}, true}};
+  std::vector<Finding> found = findings(seen, failed);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].subject.gpu, 2);
+  EXPECT_EQ(found[0].severity, Severity::error);
+  found = findings(seen, {{{1}, {2}, false}});
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_THAT(found[0].evidence, HasSubstr("Xid 43"));
+}
+
+std::vector<Tick> traffic(std::vector<std::uint64_t> sent, const char* counter = "tx_bytes") {
+  std::vector<Tick> seen = ticks(3);
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    const std::string nic = "r" + std::to_string(i);
+    for (Tick& each : seen) each.nics[nic] = {{"tx_bytes", 1000}, {counter, 1000}, {"rx_drops", 7}};
+    seen.back().nics[nic][counter] += sent[i];
+  }
+  return seen;
+}
+
+TEST(TopoWatch, data_that_never_touched_the_nics_went_another_way) {
+  const std::uint64_t must = 100 * gigabyte;
+  const std::vector<Finding> found = findings(traffic({0, 1000, 0}), {}, must);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "nic.bypassed");
+  EXPECT_EQ(found[0].severity, Severity::error);
+  EXPECT_THAT(found[0].evidence, AllOf(HasSubstr("at least 100 GB"), HasSubstr("3 NICs")));
+  EXPECT_THAT(findings(traffic({34 * gigabyte, 34 * gigabyte, 34 * gigabyte}), {}, must), IsEmpty());
+  EXPECT_THAT(findings(traffic({40 * gigabyte, 40 * gigabyte, 40 * gigabyte}, "rdma_write_bytes"), {}, must),
+              IsEmpty());
+  EXPECT_THAT(findings(ticks(3), {}, must), IsEmpty()) << "NICs that do not count prove nothing";
+}
+
+TEST(TopoWatch, a_rail_that_carries_less_than_its_neighbours_is_named) {
+  const std::vector<Finding> found = findings(traffic({40 * gigabyte, 40 * gigabyte, 10 * gigabyte}));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "nic.uneven");
+  EXPECT_EQ(found[0].subject.nic, "r2");
+  Host storage = host();
+  for (Nic& nic : storage.nics) nic.kind = "infiniband";
+  EXPECT_THAT(findings(traffic({40 * gigabyte, 40 * gigabyte, 0}), {}, 0, storage), IsEmpty());
+}
+
+TEST(TopoWatch, dropped_packets_are_told_by_nic) {
+  std::vector<Tick> seen = traffic({gigabyte, gigabyte, gigabyte});
+  seen.back().nics["r1"]["rx_drops"] = 12;
+  const std::vector<Finding> found = findings(seen);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "nic.errors");
+  EXPECT_EQ(found[0].subject.nic, "r1");
+  EXPECT_THAT(found[0].evidence, HasSubstr("5 rx_drops"));
+}
+
+TEST(TopoWatch, travels_between_ranks) {
+  std::vector<Tick> seen = traffic({gigabyte, 5, 0});
+  seen[1].gpus[0].state.throttle_mask = 0x40;
+  const std::vector<During> during = summarize(seen, {{{{0}, {9}}}}, host());
+  EXPECT_EQ(to_json(during_from_json(nlohmann::json::parse(to_json(during).dump()))), to_json(during));
+}
+
+TEST(TopoWatch, a_program_that_cannot_be_started_leaves_nothing_and_holds_nobody_up) {
+  Watch watch("/nowhere/p5bench-probe-nvml");
+  EXPECT_THAT(watch.finish(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace p5::topo

@@ -1,0 +1,61 @@
+"""A run with real workers on the fakes, watched: what the fake driver tells while cases run stands with the cases."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from workers import BUILD, FAKES, skip_unless_built
+
+SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "report.schema.json"
+
+
+class Watched(unittest.TestCase):
+    def run_it(self, faults, **variables):
+        folder = tempfile.TemporaryDirectory(prefix="p5bench-watch-")
+        self.addCleanup(folder.cleanup)
+        clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
+        clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                  "LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "AWS_EC2_METADATA_DISABLED": "true",
+                  "P5BENCH_FAKE_NVML": faults, "P5BENCH_FAKE_GPUS": "4", **variables}
+        done = subprocess.run(
+            ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), "--backend", "nccl",
+             "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tune=off", "--timeout", "5s", "--budget", "4s",
+             "--seed", "4", "--out", folder.name],
+            env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
+        report = json.loads((pathlib.Path(folder.name) / "latest" / "report.json").read_text())
+        try:
+            import jsonschema
+            jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(report)
+        except ImportError:
+            pass
+        return done, report
+
+    def test_a_gpu_that_is_held_back_and_an_xid_are_findings_and_gpus_are_matched_by_uuid(self):
+        done, report = self.run_it("throttle:gpu=1:mask=0x40,clock:gpu=1:sm=600,xid:gpu=2:code=79")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        topology = report["topology"]
+        host = topology["hosts"][0]
+        self.assertEqual(topology["gpu_of_rank"], [gpu["uuid"] for gpu in host["gpu_devices"][:2]])
+        by_id = {finding["id"]: finding for finding in report["findings"] if finding["subject"]["gpu"] is not None}
+        self.assertEqual(by_id["gpu.held_back"]["subject"]["gpu"], 1)
+        self.assertIn("hardware thermal", by_id["gpu.held_back"]["evidence"])
+        self.assertIn("600 MHz", by_id["gpu.held_back"]["evidence"])
+        self.assertEqual((by_id["gpu.xid"]["subject"]["gpu"], by_id["gpu.xid"]["severity"]), (2, "error"))
+        for measurement in report["measurements"]:
+            self.assertIn("during", measurement)
+
+    def test_a_driver_that_never_answers_while_watching_holds_nobody_up(self):
+        done, report = self.run_it("block:function=nvmlInit_v2", P5BENCH_PROBE_LIMIT="1s")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("did not answer", report["topology"]["hosts"][0]["gpu_problem"])
+        for measurement in report["measurements"]:
+            self.assertIsNone((measurement["during"] or {"sm_clock_median_mhz": None})["sm_clock_median_mhz"])
+        self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
+
+
+if __name__ == "__main__":
+    skip_unless_built()
+    unittest.main()

@@ -1,0 +1,118 @@
+// What GPUs and NICs did while others measured: a program looks once a second, this side keeps what it says. Nothing of
+// it runs in the process that measures but a thread that reads a line a second.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "topo/finding.hpp"
+#include "topo/topology.hpp"
+
+namespace p5::topo {
+
+struct Tick {
+  struct Gpu {
+    std::string uuid;
+    GpuState state{};
+    std::optional<std::uint64_t> uncorrected{};  // memory errors since the driver was loaded
+  };
+  struct Xid {
+    std::string uuid;
+    int code = 0;
+  };
+  Seconds at{};  // since the watch began
+  std::vector<Gpu> gpus{};
+  std::map<std::string, std::map<std::string, std::uint64_t>> nics{};  // counters by device
+  std::vector<Xid> xids{};
+};
+
+// One line of the watching program. Throws UsageError.
+Tick tick_from(const std::string& line, Seconds at);
+
+// A span of time, since the watch began.
+struct Window {
+  Seconds from{}, to{};
+  bool failed = false;  // workers were killed in it: what their death stirs up is no news
+};
+
+struct GpuDuring {
+  int gpu = 0;                                                   // index in the host's gpu_devices
+  int seconds = 0;                                               // looks at it while it was not idle
+  std::optional<int> sm_clock_min_mhz{}, sm_clock_median_mhz{};  // of those
+  std::optional<int> temperature_max_c{};
+  std::optional<double> power_max_w{};
+  std::uint64_t throttle_mask = 0;  // all reasons seen, but for idling
+  int held_back_seconds = 0;
+  std::uint64_t uncorrected = 0;  // new memory errors
+  std::vector<int> xids{};        // less those of killed workers
+};
+
+struct NicDuring {
+  std::string nic;
+  bool counts_bytes = false;                       // there is a counter of what it sends
+  std::map<std::string, std::uint64_t> counted{};  // what has grown, by how much
+};
+
+// One host while one case ran.
+struct During {
+  std::string host;
+  int seconds = 0;  // looks
+  std::vector<GpuDuring> gpus{};
+  std::vector<NicDuring> nics{};
+};
+
+// When one case ran: a window for each launch.
+using Windows = std::vector<Window>;
+
+// On one host: the whole watch first, then each case. `failed` windows are where Xids of killed workers are dropped.
+std::vector<During> summarize(const std::vector<Tick>& ticks, const std::vector<Windows>& cases, const Host& host);
+
+nlohmann::json to_json(const std::vector<During>& during);
+std::vector<During> during_from_json(const nlohmann::json& j);
+
+// One case over all hosts, for the report.
+struct CaseWatch {
+  int seconds = 0;  // looks, of the host with the fewest
+  std::optional<int> sm_clock_min_mhz{}, sm_clock_median_mhz{};
+  std::optional<int> temperature_max_c{};
+  std::optional<double> power_max_w{};
+  std::vector<std::string> notes{};  // who was held back, failed or dropped packets
+};
+CaseWatch over_hosts(const std::vector<During>& hosts);
+nlohmann::json to_json(const CaseWatch& watch);
+CaseWatch case_watch_from_json(const nlohmann::json& j);
+
+// Bytes that a host's fabric NICs sent, as they count them; absent when no NIC counts.
+std::optional<std::uint64_t> bytes_sent(const During& host);
+
+// What the whole watch says, over all hosts. `least_sent`: bytes that cannot but have left each host through its NICs;
+// 0 when nothing can be said.
+std::vector<Finding> watch_findings(const Topology& topology, const std::vector<During>& hosts,
+                                    std::uint64_t least_sent);
+
+// Starts the program and reads it until the watch ends. A program that cannot be started or says nothing leaves no
+// ticks.
+class Watch {
+ public:
+  explicit Watch(const std::string& program);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  Seconds now() const;
+  // Ends the watching after one last look; waits for that for a moment only.
+  std::vector<Tick> finish();
+
+ private:
+  struct Reader;
+  std::chrono::steady_clock::time_point start_;
+  std::shared_ptr<Reader> reader_;
+};
+
+}  // namespace p5::topo

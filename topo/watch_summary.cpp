@@ -1,0 +1,403 @@
+// What a watch amounts to: by host and window, over hosts, and as findings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "bench/error.hpp"
+#include "bench/names.hpp"
+#include "topo/json_fields.hpp"
+#include "topo/watch.hpp"
+
+namespace p5::topo {
+
+void fields(auto& visit, Is<GpuDuring> auto& gpu) {
+  visit.must("gpu", gpu.gpu);
+  visit.must("seconds", gpu.seconds);
+  visit.may("sm_clock_min_mhz", gpu.sm_clock_min_mhz);
+  visit.may("sm_clock_median_mhz", gpu.sm_clock_median_mhz);
+  visit.may("temperature_max_c", gpu.temperature_max_c);
+  visit.may("power_max_w", gpu.power_max_w);
+  visit.must("throttle_mask", gpu.throttle_mask);
+  visit.must("held_back_seconds", gpu.held_back_seconds);
+  visit.must("uncorrected", gpu.uncorrected);
+  visit.must("xids", gpu.xids);
+}
+
+void fields(auto& visit, Is<NicDuring> auto& nic) {
+  visit.must("nic", nic.nic);
+  visit.must("counts_bytes", nic.counts_bytes);
+  visit.must("counted", nic.counted);
+}
+
+void fields(auto& visit, Is<During> auto& during) {
+  visit.must("host", during.host);
+  visit.must("seconds", during.seconds);
+  visit.must("gpus", during.gpus);
+  visit.must("nics", during.nics);
+}
+
+void fields(auto& visit, Is<CaseWatch> auto& watch) {
+  visit.must("seconds", watch.seconds);
+  visit.may("sm_clock_min_mhz", watch.sm_clock_min_mhz);
+  visit.may("sm_clock_median_mhz", watch.sm_clock_median_mhz);
+  visit.may("temperature_max_c", watch.temperature_max_c);
+  visit.may("power_max_w", watch.power_max_w);
+  visit.must("notes", watch.notes);
+}
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t idle = 0x1;
+
+template <class Value>
+void raise(std::optional<Value>& most, const std::optional<Value>& value) {
+  if (value && (!most || *value > *most)) most = value;
+}
+
+std::optional<int> median(std::vector<int> values) {
+  if (values.empty()) return std::nullopt;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+// What a process stirs up when it crashes or is killed: illegal instructions and addresses of its kernels, a channel
+// that was stopped, clean-up (NVIDIA, XID Errors).
+bool of_a_process(int xid) {
+  constexpr std::array codes{13, 31, 43, 45};
+  return std::ranges::find(codes, xid) != codes.end();
+}
+
+// A killed worker's events may come a moment after the case that it failed.
+bool in_failed(const Windows& windows, Seconds at) {
+  constexpr double later = 3;
+  return std::ranges::any_of(windows, [&](const Window& window) {
+    return window.failed && at.count >= window.from.count && at.count <= window.to.count + later;
+  });
+}
+
+GpuDuring gpu_during(const std::vector<const Tick*>& ticks, const Windows& windows, const std::string& uuid,
+                     int index) {
+  GpuDuring during{.gpu = index};
+  std::optional<std::uint64_t> first_errors, last_errors;
+  std::vector<int> clocks;
+  for (const Tick* tick : ticks) {
+    for (const Tick::Xid& xid : tick->xids)
+      if (xid.uuid == uuid && !(of_a_process(xid.code) && in_failed(windows, tick->at)))
+        during.xids.push_back(xid.code);
+    const auto at = std::ranges::find(tick->gpus, uuid, &Tick::Gpu::uuid);
+    if (at == tick->gpus.end()) continue;
+    if (at->uncorrected) last_errors = at->uncorrected;
+    if (!first_errors) first_errors = at->uncorrected;
+    raise(during.temperature_max_c, at->state.temperature_c);
+    raise(during.power_max_w, at->state.power_w);
+    const std::uint64_t mask = at->state.throttle_mask.value_or(0);
+    if (mask & idle) continue;  // its clock is low because nothing runs
+    ++during.seconds;
+    during.throttle_mask |= mask;
+    if (held_back(mask)) ++during.held_back_seconds;
+    if (at->state.sm_clock_mhz) clocks.push_back(*at->state.sm_clock_mhz);
+  }
+  if (!clocks.empty()) during.sm_clock_min_mhz = std::ranges::min(clocks);
+  during.sm_clock_median_mhz = median(clocks);
+  if (first_errors && *last_errors > *first_errors) during.uncorrected = *last_errors - *first_errors;
+  return during;
+}
+
+// From the last look before the window to the first after it, so that nothing that crossed is lost.
+std::vector<NicDuring> nics_during(const Tick& before, const Tick& after) {
+  std::vector<NicDuring> nics;
+  for (const auto& [name, counters] : after.nics) {
+    const auto then = before.nics.find(name);
+    if (then == before.nics.end()) continue;
+    NicDuring during{name, counters.contains("tx_bytes") || counters.contains("port_xmit_data")};
+    for (const auto& [counter, value] : counters)
+      if (const auto at = then->second.find(counter); at != then->second.end() && value > at->second)
+        during.counted[counter] = value - at->second;
+    nics.push_back(std::move(during));
+  }
+  return nics;
+}
+
+// Without a look inside the window, what was counted could as well belong to its neighbours.
+std::vector<NicDuring> nics_during(const std::vector<Tick>& ticks, const Window& window) {
+  const auto inside = [&](const Tick& tick) { return tick.at >= window.from && tick.at <= window.to; };
+  const auto first = std::ranges::find_if(ticks, inside);
+  if (first == ticks.end()) return {};
+  const auto after = std::find_if_not(first, ticks.end(), inside);
+  return nics_during(first == ticks.begin() ? *first : *(first - 1), after == ticks.end() ? ticks.back() : *after);
+}
+
+void add(std::vector<NicDuring>& sums, const std::vector<NicDuring>& more) {
+  for (const NicDuring& nic : more) {
+    const auto at = std::ranges::find(sums, nic.nic, &NicDuring::nic);
+    NicDuring& sum = at == sums.end() ? sums.emplace_back(NicDuring{nic.nic, nic.counts_bytes}) : *at;
+    for (const auto& [counter, grown] : nic.counted) sum.counted[counter] += grown;
+  }
+}
+
+During host_during(const std::vector<Tick>& ticks, const Windows& spans, const Windows& all, const Host& host) {
+  During during{.host = host.name};
+  std::vector<const Tick*> within;
+  for (const Tick& tick : ticks)
+    if (std::ranges::any_of(spans, [&](const Window& span) { return tick.at >= span.from && tick.at <= span.to; }))
+      within.push_back(&tick);
+  during.seconds = static_cast<int>(within.size());
+  for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
+    if (const std::string& uuid = host.gpu_devices[i].uuid; !uuid.empty())
+      during.gpus.push_back(gpu_during(within, all, uuid, static_cast<int>(i)));
+  for (const Window& span : spans) add(during.nics, nics_during(ticks, span));
+  return during;
+}
+
+struct Complaint {
+  std::string id;
+  Severity severity;
+  std::string text, action;
+};
+
+// Codes after which NVIDIA's own guides take a GPU out of service, restart the machine or reset it.
+bool grave(int xid) {
+  constexpr std::array codes{48, 54, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158, 168};
+  return std::ranges::find(codes, xid) != codes.end();
+}
+
+std::vector<Complaint> complaints_of(const GpuDuring& gpu) {
+  std::vector<Complaint> all;
+  if (gpu.held_back_seconds > 0) {
+    std::vector<std::string> reasons;
+    for (std::uint64_t bit = 1; bit != 0 && bit <= gpu.throttle_mask; bit <<= 1)
+      if ((gpu.throttle_mask & bit) && held_back(bit)) reasons.push_back(throttle_reasons(bit).front());
+    std::string text = fmt::format("held back ({}) in {} of {} looks, one a second", join(reasons),
+                                   gpu.held_back_seconds, gpu.seconds);
+    if (gpu.sm_clock_min_mhz) text += fmt::format(", SM clock down to {} MHz", *gpu.sm_clock_min_mhz);
+    if (gpu.temperature_max_c) text += fmt::format(", up to {} °C", *gpu.temperature_max_c);
+    all.push_back({"gpu.held_back", Severity::warning, text,
+                   "see nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; on rented capacity replace the instance"});
+  }
+  if (gpu.uncorrected > 0)
+    all.push_back({"gpu.memory_errors", Severity::error,
+                   fmt::format("{} new uncorrected memory errors while measuring", gpu.uncorrected),
+                   "reset the GPU; replace the instance if they come back"});
+  for (const int xid : gpu.xids)
+    all.push_back({"gpu.xid", grave(xid) ? Severity::error : Severity::warning,
+                   fmt::format("Xid {} while measuring", xid),
+                   grave(xid) ? "look it up in NVIDIA's list of Xids and dmesg; reset the GPU or replace the instance"
+                              : "look it up in NVIDIA's list of Xids and in dmesg"});
+  return all;
+}
+
+// Counters of EFA that stay still on a sound fabric.
+std::string drops_of(const NicDuring& nic) {
+  std::vector<std::string> parts;
+  for (const char* name :
+       {"rx_drops", "retrans_timeout_events", "impaired_remote_conn_events", "unresponsive_remote_events"})
+    if (const auto at = nic.counted.find(name); at != nic.counted.end())
+      parts.push_back(fmt::format("{} {}", at->second, name));
+  return join(parts);
+}
+
+// EFA counts sends, and RDMA writes and reads besides: whether the first include the second has changed with its
+// driver, so the larger figure counts. InfiniBand's is in words of four bytes.
+std::optional<std::uint64_t> sent_by(const NicDuring& nic) {
+  if (!nic.counts_bytes) return std::nullopt;
+  const auto of = [&](const char* name) -> std::uint64_t {
+    const auto at = nic.counted.find(name);
+    return at == nic.counted.end() ? 0 : at->second;
+  };
+  return std::max({of("tx_bytes"), of("rdma_write_bytes") + of("rdma_read_resp_bytes"), of("port_xmit_data") * 4});
+}
+
+const Host* host_named(const Topology& topology, const std::string& name) {
+  const auto at = std::ranges::find(topology.hosts, name, &Host::name);
+  return at == topology.hosts.end() ? nullptr : &*at;
+}
+
+Finding about(const Host& host, std::string id, Severity severity, std::string evidence, std::string action) {
+  return {std::move(id), severity, {host.name, host.instance, {}, {}}, std::move(evidence), std::move(action)};
+}
+
+// A GPU whose clock under load is well below that of its like.
+void add_stragglers(std::vector<Finding>& findings, const Topology& topology, const std::vector<During>& hosts) {
+  constexpr int enough_looks = 3;
+  constexpr double share = 0.9;
+  std::map<std::string, std::vector<int>> clocks;  // by model
+  const auto each = [&](const std::function<void(const Host&, const GpuDuring&, const Gpu&)>& visit) {
+    for (const During& during : hosts)
+      if (const Host* const host = host_named(topology, during.host))
+        for (const GpuDuring& gpu : during.gpus)
+          if (gpu.seconds >= enough_looks && gpu.sm_clock_median_mhz)
+            visit(*host, gpu, host->gpu_devices[static_cast<std::size_t>(gpu.gpu)]);
+  };
+  each([&](const Host&, const GpuDuring& gpu, const Gpu& device) {
+    clocks[device.name].push_back(*gpu.sm_clock_median_mhz);
+  });
+  each([&](const Host& host, const GpuDuring& gpu, const Gpu& device) {
+    const int usual = *median(clocks[device.name]);
+    if (clocks[device.name].size() < 3 || *gpu.sm_clock_median_mhz >= share * usual) return;
+    Finding finding =
+        about(host, "gpu.straggler", Severity::warning,
+              fmt::format("{} ran at {} MHz (median of {} looks) while measuring, {} GPUs like it at {} MHz",
+                          device.name, *gpu.sm_clock_median_mhz, gpu.seconds, clocks[device.name].size() - 1, usual),
+              "see nvidia-smi -q -d CLOCK,PERFORMANCE there: a lowered clock makes all ranks wait");
+    finding.subject.gpu = gpu.gpu;
+    findings.push_back(std::move(finding));
+  });
+}
+
+// Data that never touched the NICs went another way. With reduction inside the network half may do.
+void add_bypass(std::vector<Finding>& findings, const Host& host, const During& during, std::uint64_t least_sent) {
+  constexpr double tolerated = 0.25;
+  constexpr std::uint64_t worth_looking = 1 << 30;
+  const auto sent = bytes_sent(during);
+  if (!sent || least_sent < worth_looking || static_cast<double>(*sent) >= tolerated * static_cast<double>(least_sent))
+    return;
+  findings.push_back(
+      about(host, "nic.bypassed", Severity::error,
+            fmt::format("at least {:.4g} GB must have left {}, but its {} NICs of the fabric count {:.4g} GB sent",
+                        static_cast<double>(least_sent) * 1e-9, host.name, during.nics.size(),
+                        static_cast<double>(*sent) * 1e-9),
+            "the data went another way, such as sockets: run once with NCCL_DEBUG=INFO and look for NET/; check that "
+            "NCCL finds "
+            "the network plugin"));
+}
+
+void add_uneven(std::vector<Finding>& findings, const Host& host, const During& during) {
+  constexpr double share = 0.5;
+  constexpr std::uint64_t worth_looking = 1 << 30;
+  // Only EFA devices are all there for the job; elsewhere some may serve storage.
+  std::vector<std::string> names;
+  std::vector<std::uint64_t> all;
+  for (const NicDuring& nic : during.nics) {
+    const auto device = std::ranges::find(host.nics, nic.nic, &Nic::name);
+    const auto sent = sent_by(nic);
+    if (!sent || device == host.nics.end() || device->kind != "efa") continue;
+    names.push_back(nic.nic);
+    all.push_back(*sent);
+  }
+  if (all.size() < 2) return;
+  std::vector<std::uint64_t> sorted = all;
+  std::ranges::sort(sorted);
+  const std::uint64_t usual = sorted[sorted.size() / 2];
+  if (usual < worth_looking) return;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (static_cast<double>(all[i]) >= share * static_cast<double>(usual)) continue;
+    Finding finding =
+        about(host, "nic.uneven", Severity::warning,
+              fmt::format("{} sent {:.4g} GB while measuring, the NICs beside it {:.4g} GB (median)", names[i],
+                          static_cast<double>(all[i]) * 1e-9, static_cast<double>(usual) * 1e-9),
+              "a rail that carries less is slow, down or left out: see the pairs through it and "
+              "NCCL_DEBUG=INFO");
+    finding.subject.nic = names[i];
+    findings.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+Tick tick_from(const std::string& line, Seconds at) try {
+  const json j = json::parse(line);
+  Tick tick{.at = at};
+  for (const json& gpu : j.at("gpus")) {
+    Tick::Gpu told{gpu.at("uuid"), gpu_state_from_json(gpu.at("state"))};
+    if (const json& errors = gpu.at("uncorrected"); !errors.is_null()) told.uncorrected = errors.get<std::uint64_t>();
+    tick.gpus.push_back(std::move(told));
+  }
+  j.at("nics").get_to(tick.nics);
+  for (const json& xid : j.at("xids")) tick.xids.push_back({xid.at("uuid"), xid.at("code")});
+  return tick;
+} catch (const json::exception& problem) {
+  throw UsageError(fmt::format("a line of the watch is not understood: {}; build all programs alike", problem.what()));
+}
+
+std::vector<During> summarize(const std::vector<Tick>& ticks, const std::vector<Windows>& cases, const Host& host) {
+  const Seconds end = ticks.empty() ? Seconds{} : ticks.back().at;
+  Windows every;
+  for (const Windows& windows : cases) every.insert(every.end(), windows.begin(), windows.end());
+  std::vector<During> all{host_during(ticks, {{{}, end}}, every, host)};
+  for (const Windows& windows : cases) all.push_back(host_during(ticks, windows, every, host));
+  return all;
+}
+
+json to_json(const std::vector<During>& during) { return json_fields::written(during); }
+
+std::vector<During> during_from_json(const json& j) try {
+  std::vector<During> during;
+  json_fields::read(j, during);
+  return during;
+} catch (const json::exception& problem) {
+  throw UsageError(
+      fmt::format("a watch is not in the form of this version: {}; install one on all hosts", problem.what()));
+}
+
+CaseWatch over_hosts(const std::vector<During>& hosts) {
+  CaseWatch watch;
+  std::vector<int> medians;
+  for (const During& host : hosts) {
+    watch.seconds = &host == &hosts.front() ? host.seconds : std::min(watch.seconds, host.seconds);
+    for (const GpuDuring& gpu : host.gpus) {
+      if (gpu.sm_clock_min_mhz && (!watch.sm_clock_min_mhz || gpu.sm_clock_min_mhz < watch.sm_clock_min_mhz))
+        watch.sm_clock_min_mhz = gpu.sm_clock_min_mhz;
+      if (gpu.sm_clock_median_mhz) medians.push_back(*gpu.sm_clock_median_mhz);
+      raise(watch.temperature_max_c, gpu.temperature_max_c);
+      raise(watch.power_max_w, gpu.power_max_w);
+      for (const Complaint& complaint : complaints_of(gpu))
+        watch.notes.push_back(fmt::format("{} GPU {}: {}", host.host, gpu.gpu, complaint.text));
+    }
+    for (const NicDuring& nic : host.nics)
+      if (const std::string drops = drops_of(nic); !drops.empty())
+        watch.notes.push_back(fmt::format("{} {}: {}", host.host, nic.nic, drops));
+  }
+  watch.sm_clock_median_mhz = median(medians);
+  return watch;
+}
+
+json to_json(const CaseWatch& watch) { return json_fields::written(watch); }
+
+CaseWatch case_watch_from_json(const json& j) {
+  CaseWatch watch;
+  json_fields::read(j, watch);
+  return watch;
+}
+
+std::optional<std::uint64_t> bytes_sent(const During& host) {
+  std::optional<std::uint64_t> sum;
+  for (const NicDuring& nic : host.nics)
+    if (const auto sent = sent_by(nic)) sum = sum.value_or(0) + *sent;
+  return sum;
+}
+
+std::vector<Finding> watch_findings(const Topology& topology, const std::vector<During>& hosts,
+                                    std::uint64_t least_sent) {
+  std::vector<Finding> findings;
+  for (const During& during : hosts) {
+    const Host* const host = host_named(topology, during.host);
+    if (!host) continue;
+    for (const GpuDuring& gpu : during.gpus)
+      for (Complaint& complaint : complaints_of(gpu)) {
+        Finding finding = about(*host, complaint.id, complaint.severity,
+                                fmt::format("GPU {} of {}: {}", gpu.gpu, host->name, complaint.text), complaint.action);
+        finding.subject.gpu = gpu.gpu;
+        findings.push_back(std::move(finding));
+      }
+    for (const NicDuring& nic : during.nics)
+      if (const std::string drops = drops_of(nic); !drops.empty()) {
+        Finding finding = about(*host, "nic.errors", Severity::warning,
+                                fmt::format("{} of {} counted while measuring: {}", nic.nic, host->name, drops),
+                                "compare with the other NICs: one that stands out is a bad rail or its peer's");
+        finding.subject.nic = nic.nic;
+        findings.push_back(std::move(finding));
+      }
+    add_bypass(findings, *host, during, least_sent);
+    add_uneven(findings, *host, during);
+  }
+  add_stragglers(findings, topology, hosts);
+  return findings;
+}
+
+}  // namespace p5::topo
