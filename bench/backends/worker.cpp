@@ -184,7 +184,7 @@ Backend::Variables WorkerBackend::context() const {
                   {"cuda.driver", identity_.driver},
                   {"cuda.runtime", identity_.runtime}};
   if (worker_) found["libraries"] = p5::join(worker_->loaded_libraries(), ":");
-  for (const auto& [name, value] : library_environment_) found["env." + name] = value;
+  for (const auto& [name, value] : library_start_.environment) found["env." + name] = value;
   return found;
 }
 
