@@ -49,6 +49,8 @@ std::string sizes_table(const Comparison& c) {
                         row->base_selection == row->new_selection
                             ? ""
                             : fmt::format("  {} -> {}", row->base_selection, row->new_selection));
+  if (marked.size() > most_listed)
+    text += fmt::format("  and {} more; see --format json\n", marked.size() - most_listed);
   return text;
 }
 
