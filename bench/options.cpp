@@ -268,10 +268,9 @@ void add_baseline(CLI::App& app, Options& o) {
 
 void add_import(CLI::App& app, Texts& texts, Options& o) {
   CLI::App* import = app.add_subcommand("import", "turn what another benchmark printed into a report");
-  texts
-      .add(*import, "WHAT", "nccl-tests: its table (versions 2.0 to 2.20) or its JSON (-J)", "",
-           [&](const std::string& t) { o.import_what = one_of("benchmark", t, {"nccl-tests"}); })
-      ->required();
+  import->add_option("WHAT", o.import_what, "nccl-tests: its table (versions 2.0 to 2.20) or its JSON (-J)")
+      ->required()
+      ->type_name("");
   import->add_option("LOG", o.import_file, "the file")->required()->type_name("");
   texts.add(*import, "--collective", "what was measured, where the file does not name the program", "NAME",
             [&](const std::string& t) { o.import_collective = find_collective(t).name; });
@@ -472,6 +471,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   if (!o.baseline.empty() && o.command != "run" && o.command != "report")
     throw UsageError(fmt::format("--baseline is for run and report, not for {}", o.command));
   if (o.command == "compare") take_sides(o, sides);
+  if (o.command == "import") one_of("benchmark", o.import_what, {"nccl-tests"});
   return parsed;
 }
 

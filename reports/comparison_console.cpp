@@ -49,6 +49,8 @@ std::string sizes_table(const Comparison& c) {
                         row->base_selection == row->new_selection
                             ? ""
                             : fmt::format("  {} -> {}", row->base_selection, row->new_selection));
+  if (marked.size() > most_listed)
+    text += fmt::format("  and {} more; see --format json\n", marked.size() - most_listed);
   return text;
 }
 
@@ -91,8 +93,8 @@ std::string not_compared(const std::vector<std::string>& cases, const std::strin
 }  // namespace
 
 std::string render_console(const Comparison& c) {
-  std::string text =
-      fmt::format("{}: {}\n{}: {}\n", c.base_name, join(c.base_sources), c.new_name, join(c.new_sources));
+  std::string text = trend_table(c) + fmt::format("{}: {}\n{}: {}\n", c.base_name, join(c.base_sources), c.new_name,
+                                                  join(c.new_sources));
   if (c.provenance != "measured") text += fmt::format("The figures are {}.\n", c.provenance);
   text += "Ratios are NEW over BASE: + is slower.\n\n" + bands_table(c) + sizes_table(c) + differences_table(c);
   if (!c.troubles.empty()) text += "\nFine before, not now:\n";

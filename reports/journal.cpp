@@ -1,5 +1,6 @@
 #include "reports/journal.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <unordered_map>
@@ -63,7 +64,10 @@ class Walk {
       if (c == '\\') next();
   }
   void skip_bare() {
-    while (at_ < text_.size() && std::string_view(",:]} \t\r").find(text_[at_]) == std::string_view::npos) ++at_;
+    for (; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (c == ',' || c == ':' || c == ']' || c == '}' || c == ' ' || c == '\t' || c == '\r') return;
+    }
   }
   void skip_space() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
@@ -92,13 +96,22 @@ double number(std::string_view text) {
 std::vector<double> numbers(std::string_view list) {
   std::vector<double> values;
   if (list.size() < 2 || list.front() != '[') throw NotJson(fmt::format("'{}' is no list of numbers", list));
-  const std::string_view inside = list.substr(1, list.size() - 2);
-  const auto skipped = [&](std::size_t at) { return inside.find_first_not_of(" \t", at); };
-  for (std::size_t from = skipped(0); from < inside.size();) {
-    std::size_t to = std::min(inside.find_first_of(", \t", from), inside.size());
-    values.push_back(number(inside.substr(from, to - from)) * 1e-6);
-    to = inside.find(',', to);
-    from = to == std::string_view::npos ? to : skipped(to + 1);
+  const char* at = list.data() + 1;
+  const char* const end = list.data() + list.size() - 1;
+  const auto skip_space = [&] {
+    while (at != end && (*at == ' ' || *at == '\t')) ++at;
+  };
+  for (skip_space(); at != end; skip_space()) {
+    double value = 0;
+    const auto [stop, problem] = std::from_chars(at, end, value);
+    if (problem != std::errc())
+      throw NotJson(fmt::format("'{}' is no number", std::string_view(at, std::find(at, end, ','))));
+    values.push_back(value * 1e-6);
+    at = stop;
+    skip_space();
+    if (at == end) break;
+    if (*at != ',') throw NotJson(fmt::format("'{}' is no list of numbers", list));
+    ++at;
   }
   return values;
 }
@@ -147,6 +160,7 @@ std::vector<Result> read_journal(const std::filesystem::path& path) {
   std::string text(std::filesystem::file_size(path), '\0');
   std::ifstream(path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(text.size()));
   std::vector<Result> lines;
+  lines.reserve(static_cast<std::size_t>(std::ranges::count(text, '\n')) + 1);
   Cases cases;
   int number = 1;
   for (std::size_t from = 0; from < text.size(); ++number) {

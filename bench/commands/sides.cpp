@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "bench/error.hpp"
+#include "bench/names.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/comparing.hpp"
 #include "reports/writer.hpp"
@@ -28,9 +30,10 @@ reports::Side read_baseline(const std::string& path, const reports::Report& abou
     reports::Side base = reports::make_side("BASELINE", read_runs({path}));
     reports::Side here;
     here.reports = {about};
+    std::vector<std::string> hardware;
     for (const reports::Difference& each : reports::differences_of(base, here))
-      if (each.kind == "hardware")
-        throw UsageError(fmt::format("it is of other hardware ({}: {}, here {})", each.name, each.base, each.fresh));
+      if (each.kind == "hardware") hardware.push_back(fmt::format("{}: {}, here {}", each.name, each.base, each.fresh));
+    if (!hardware.empty()) throw UsageError(fmt::format("it is of other hardware ({})", join(hardware, "; ")));
     return base;
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("--baseline: {}", problem.what()));

@@ -1,4 +1,5 @@
-"""`p5bench compare`: two runs, sets of them, and runs of several launches; what it says, and what it refuses.
+"""`p5bench compare`, `baseline` and `import`: two runs, sets of them, and runs of several launches; what they say, and
+what they refuse.
 
 Runs of several launches are made here from one simulated run: each launch is that run with times scaled by a seeded
 random factor.
@@ -9,11 +10,12 @@ import json
 import pathlib
 import random
 import sys
+import xml.etree.ElementTree
 
 import jsonschema
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, SOURCE, main, refuse_constant  # noqa: E402
+from program import Folder, SOURCE, main, read_report, refuse_constant  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--collectives", "all_reduce,all_gather",
        "--factor", "16", "--quiet"]
@@ -184,6 +186,124 @@ class Compare(Folder):
             self.assertEqual(done.returncode, USAGE, arguments)
             for word in words:
                 self.assertIn(word, done.stderr, arguments)
+            self.assertEqual(self.listing(), before)
+
+    def test_every_format_tells_the_same(self):
+        a, b = self.simulate("a"), self.simulate("b", "--fault", "nic:n1r5:0.5")
+        done = self.run_it("compare", a, b, "--format", "json,html,markdown,junit", "--out", "all")
+        self.assertEqual(done.returncode, SLOW, done.stderr)
+        out = self.folder / "all"
+        self.assertEqual(sorted(path.name for path in out.iterdir()),
+                         ["comparison.html", "comparison.json", "comparison.md", "comparison.xml"])
+        comparison = json.loads((out / "comparison.json").read_text())
+        answers = [row["answer"] for row in comparison["bands"]]
+        suite = xml.etree.ElementTree.parse(out / "comparison.xml").getroot()[0]
+        self.assertEqual(suite.get("tests"), str(len(answers)))
+        self.assertEqual(suite.get("failures"), str(answers.count("regression")))
+        self.assertEqual(len(suite.findall("testcase/failure")), answers.count("regression"))
+        markdown = (out / "comparison.md").read_text()
+        self.assertIn("REGRESSION in 4 of 10 bands", markdown)
+        self.assertEqual(markdown.count("**regression**"), answers.count("regression"))
+        page = (out / "comparison.html").read_text()
+        self.assertIn("p5bench.compare/1", page)
+        self.assertNotIn("{{", page)
+        for option in (["report", b / "report.json"], SIM):
+            done = self.run_it(*option, "--format", "junit")
+            self.assertEqual(done.returncode, USAGE)
+            self.assertIn("comparison", done.stderr)
+
+    def test_a_run_can_be_read_by_google_benchmarks_scripts(self):
+        run = self.simulate("a", "--format", "gbench", "--launches", "3")
+        written = json.loads((run / "report.gbench.json").read_text(), parse_constant=refuse_constant)
+        report = read_report(run / "report.json")
+        for row in written["benchmarks"]:
+            self.assertEqual(row["run_type"], "iteration")
+            self.assertEqual(row["time_unit"], "us")
+            self.assertEqual(row["repetitions"], 3)
+            self.assertGreater(row["real_time"], 0)
+        largest = max(m["throughput"]["median_us"] for m in report["measurements"] if m["throughput"])
+        self.assertGreater(max(row["real_time"] for row in written["benchmarks"]), 0.9 * largest)
+        names = {row["name"] for row in written["benchmarks"]}
+        self.assertEqual(len(written["benchmarks"]), 3 * len(names))
+
+    def test_launches_of_a_run_are_launches_of_its_comparison(self):
+        a, b = self.simulate("a", "--launches", "7"), self.simulate("b", "--launches", "7", seed=2)
+        code, comparison = self.compare(a, b)
+        self.assertEqual(code, GOOD)
+        self.assertFalse(comparison["screening"])
+        self.assertTrue(all(row["base_launches"] == 7 for row in comparison["bands"]))
+
+    def test_a_baseline_leaves_out_the_run_that_is_off_and_grades_later_ones(self):
+        run = self.simulate("run")
+        for i in range(6):
+            slower = (lambda case: 1.2) if i == 3 else (lambda case: 1.0)
+            self.launch(run, f"day{i}", count=2, slower=slower, seed=i)
+        done = self.run_it("baseline", *[f"day{i}" for i in range(6)], "--out", "out", "--cluster", "lab")
+        self.assertEqual(done.returncode, GOOD, done.stderr)
+        baseline = self.folder / "out/baselines/lab"
+        report = read_report(baseline / "report.json")
+        self.assertTrue(any("left out" in remark and "day3" in remark for remark in report["run"]["remarks"]))
+        self.assertTrue(all(len(m["launches_us"]) == 10 for m in report["measurements"]))
+        self.assertEqual(self.compare(baseline, "day3")[0], SLOW)
+        self.assertEqual(self.compare(baseline, "day4")[0], GOOD)
+        again = self.run_it("baseline", "day0", "--out", "out", "--cluster", "lab")
+        self.assertEqual(again.returncode, USAGE)
+        self.assertIn("there already", again.stderr)
+
+    def test_a_run_is_compared_with_its_baseline(self):
+        self.simulate("healthy")
+        self.simulate("healthy", seed=2)
+        slow = self.run_it(*SIM, "--out", "new", "--fault", "nic:n1r5:0.5", "--baseline", "healthy")
+        self.assertEqual(slow.returncode, SLOW, slow.stderr)
+        self.assertIn("REGRESSION", slow.stdout)
+        latest = self.folder / "new/latest"
+        self.assertEqual(json.loads((latest / "comparison.json").read_text())["answer"], "regression")
+        self.assertEqual(read_report(latest / "report.json")["exit_code"], SLOW)
+        rendered = self.run_it("report", latest / "report.json", "--baseline", "healthy")
+        self.assertEqual(rendered.returncode, SLOW, rendered.stderr)
+        before = self.listing()
+        for options, word in ((["--baseline", "missing"], "'missing'"),
+                              (["--baseline", "healthy", "--platform", "p5en.48xlarge"], "p5en.48xlarge")):
+            refused = self.run_it(*SIM, "--out", "other", *options)
+            self.assertEqual(refused.returncode, USAGE)
+            self.assertIn(word, refused.stderr)
+            self.assertEqual(self.listing(), before)
+
+    def test_a_history_shows_how_runs_went_and_compares_the_newest(self):
+        run = self.simulate("run")
+        (self.folder / "history").mkdir()
+        for i in range(4):
+            day = self.launch(run, f"history/day{i}", count=3, slower=lambda case: 1.2 if i == 3 else 1.0, seed=i)
+            report = json.loads((day / "report.json").read_text())
+            report["run"]["started"] = f"2026-11-{20 + i}T00:00:00Z"
+            (day / "report.json").write_text(json.dumps(report))
+        code, comparison = self.compare("--history", "history")
+        self.assertEqual(code, SLOW)
+        points = comparison["trend"]["points"]
+        self.assertEqual([point["started"][8:10] for point in points], ["20", "21", "22", "23"])
+        self.assertTrue(all(ratio > 1.1 for ratio in points[3]["ratios"]), points[3])
+        self.assertEqual(comparison["bands"][0]["base_launches"], 9)
+        self.assertEqual(self.run_it("compare", "--history", run).returncode, USAGE)  # one run is no history
+
+    def test_what_nccl_tests_left_becomes_a_report_that_can_be_compared(self):
+        log = SOURCE / "tests/fixtures/nccl-tests/2.19.6-reduce_scatter-alltoall-broadcast.txt"
+        done = self.run_it("import", "nccl-tests", log, "--out", "out")
+        self.assertEqual(done.returncode, GOOD, done.stderr)
+        folder = self.folder / "out/imported" / log.stem
+        report = read_report(folder / "report.json")
+        self.assertEqual(report["provenance"], "imported")
+        self.assertEqual(self.compare(folder, folder)[1]["provenance"], "imported")
+        self.assertEqual(self.run_it("import", "nccl-tests", log, "--out", "out").returncode, USAGE)
+        (self.folder / "cut.txt").write_text(log.read_text()[:2000])
+        before = self.listing()
+        for arguments, words in [(["nccl-tests", "cut.txt"], ["'cut.txt'", "line 1"]),
+                                 (["nccl-tests", "missing"], ["'missing'"]),
+                                 (["ncl-tests", log], ["'ncl-tests'", "'nccl-tests'"]),
+                                 (["nccl-tests", log, "--collective", "allreduce"], ["'all_reduce'"])]:
+            done = self.run_it("import", *arguments, "--out", "new")
+            self.assertEqual(done.returncode, USAGE, arguments)
+            for word in words:
+                self.assertIn(word, done.stderr)
             self.assertEqual(self.listing(), before)
 
 

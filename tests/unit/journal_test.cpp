@@ -1,0 +1,106 @@
+// Journals are read as far as a comparison needs them, and no further; what is not a journal is refused.
+#include "reports/journal.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/error.hpp"
+#include "comparison_sides.hpp"
+
+namespace p5::reports {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Journals : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "p5bench-unit-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder = name;
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  std::vector<Result> read(const std::string& text) const {
+    std::ofstream(folder / "measurements.jsonl", std::ios::binary) << text;
+    return read_journal(folder / "measurements.jsonl");
+  }
+  std::string problem_of(const std::string& text) const {
+    try {
+      read(text);
+    } catch (const UsageError& problem) {
+      return problem.what();
+    }
+    return "read";
+  }
+
+  fs::path folder;
+};
+
+Result line_of(int launch) {
+  Result line;
+  Measurement& m = line.measurement;
+  m.measured_case = case_of(all_reduce, MiB(1));
+  // What a careless reader would stumble over.
+  m.measured_case.settings = {{"odd", "\"}],\\{ [\n"}};
+  m.because = "a \"quoted\" } ] \\";
+  m.launch = launch;
+  m.throughput = Series{};
+  m.throughput->samples = {1e-3, 2.5e-3, 1.25e-3, 1e-3, 1e-3, 2e-3};
+  m.throughput->summary = summarize(m.throughput->samples);
+  return line;
+}
+
+TEST_F(Journals, are_read_as_they_were_written) {
+  const std::vector<Result> lines =
+      read(to_json(line_of(0), true).dump() + "\n" + to_json(line_of(3), true).dump() + "\n");
+  ASSERT_EQ(lines.size(), 2u);
+  const Measurement& m = lines[1].measurement;
+  EXPECT_EQ(m.launch, 3);
+  EXPECT_EQ(m.measured_case.settings, line_of(3).measurement.measured_case.settings);
+  EXPECT_EQ(m.measured_case.op, ReduceOp::sum);
+  EXPECT_FALSE(m.latency);
+  EXPECT_THAT(m.throughput->samples,
+              testing::Pointwise(testing::DoubleNear(1e-15), line_of(3).measurement.throughput->samples));
+  EXPECT_NEAR(m.throughput->summary.interval->low, line_of(3).measurement.throughput->summary.interval->low, 1e-15);
+}
+
+TEST_F(Journals, may_be_written_by_others_with_blanks) {
+  std::string text = to_json(line_of(1), true).dump();
+  const nlohmann::json parsed = nlohmann::json::parse(text);
+  std::string spaced = "{ ";
+  for (const auto& [key, value] : parsed.items())
+    spaced += (spaced.size() > 2 ? " , " : "") + nlohmann::json(key).dump() + " : " + value.dump();
+  spaced += " }";
+  const std::size_t list = spaced.find("[1000.0,2500.0");
+  ASSERT_NE(list, std::string::npos);
+  spaced.replace(list, 14, "[ 1e3 , 2500.0");
+  EXPECT_NEAR(read(spaced + "\n").at(0).measurement.throughput->samples[0], 1e-3, 1e-15);
+}
+
+TEST_F(Journals, that_end_in_the_middle_lose_the_last_line_alone) {
+  const std::string text = to_json(line_of(0), true).dump() + "\n";
+  EXPECT_EQ(read(text + text.substr(0, text.size() / 2)).size(), 1u);
+  EXPECT_EQ(read("").size(), 0u);
+}
+
+TEST_F(Journals, that_are_none_are_refused_by_line) {
+  const std::string good = to_json(line_of(0), true).dump() + "\n";
+  EXPECT_THAT(problem_of(good + "no JSON\n" + good), HasSubstr("line 2"));
+  EXPECT_THAT(problem_of("{}\n"), HasSubstr("no case"));
+  EXPECT_THAT(problem_of(good.substr(0, good.size() - 2) + "\n"), HasSubstr("line 1"));
+  EXPECT_THAT(problem_of("{\"case\": {\"collective\": \"allreduce\"}}\n"), HasSubstr("line 1"));
+  std::string odd = good;
+  odd.replace(odd.find("[1000.0"), 7, "[10x0.0");
+  EXPECT_THAT(problem_of(odd), HasSubstr("is no list of numbers"));
+}
+
+}  // namespace
+}  // namespace p5::reports
