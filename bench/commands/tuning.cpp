@@ -233,7 +233,7 @@ class Tuning {
     std::erase(collectives, "p2p");  // several rounds; send_recv stands for it
     if (collectives.empty()) return;
     std::vector<Bytes> sizes;
-    for (const Bytes size : {KiB(64), MiB(1), MiB(16), MiB(256)})
+    for (const Bytes size : {Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)})
       if (size <= extent_.max && (!machine_.memory_of_rank || size.count <= machine_.memory_of_rank->count / 4))
         sizes.push_back(size);
     if (!options_.sizes.empty()) sizes = options_.sizes;
@@ -246,8 +246,14 @@ class Tuning {
     ArmsTried tried = try_arms(world_, machine_, trial, until(extent_.arms_end));
     if (!world_.leads()) return;
     course_.arms = std::move(tried.judged);
-    result_.environment = std::move(tried.best);
     std::ranges::move(tried.remarks, std::back_inserter(course_.remarks));
+    // The rows were found without the variables, and the two together are nothing that anybody has seen win.
+    if (result_.table.rows.empty())
+      result_.environment = std::move(tried.best);
+    else if (!tried.best.empty())
+      course_.remarks.push_back(fmt::format(
+          "{} was faster too, alone: it is not set together with settings for sizes; --delivery=env would set it",
+          tuner::arm_of(tried.best).name));
     if (!result_.environment.empty())
       result_.nothing_because.clear();
     else if (options_.delivery == "env")

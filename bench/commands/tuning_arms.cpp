@@ -99,11 +99,13 @@ class Arms {
     for (int launch = 0; launch < launches; ++launch) {
       for (const std::size_t arm : {standard, tried})
         if (launches > 1) trials.restart(arm);
+      // What is to be believed has to win as an application sees it, launches included.
+      const Quantity quantity = launches > 1 ? Quantity::throughput : Quantity::device;
       for (std::size_t at = 0; at < cells.size(); ++at) {
         cells[at].cell = cells_[at];
         for (const std::size_t arm : {standard, tried, tried, standard})
           for (const Trial& trial :
-               trials.block({arm, at}, std::vector<std::string>(samples_in_a_turn), {trial_.burst, Quantity::device})) {
+               trials.block({arm, at}, std::vector<std::string>(samples_in_a_turn), {trial_.burst, quantity})) {
             if (trial.outcome == Trial::Outcome::measured)
               (arm == tried ? cells[at].tuned : cells[at].standard).push_back(trial.time.count);
             else if (arm == tried)
