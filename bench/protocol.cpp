@@ -115,14 +115,26 @@ Case case_from_json(const json& j) {
   return c;
 }
 
+static constexpr std::array<std::string_view, 3> quantities{"latency", "throughput", "device"};  // as Quantity counts
+
+static Quantity quantity_of(const std::string& name) {
+  const auto found = std::ranges::find(quantities, name);
+  if (found == quantities.end()) throw CaseError(fmt::format("no quantity is called '{}'", name));
+  return static_cast<Quantity>(found - quantities.begin());
+}
+
 json to_json(const SampleRequest& request) {
-  return {{"round", request.round},     {"quantity", request.quantity},       {"operations", request.operations},
-          {"samples", request.samples}, {"poison_last", request.poison_last}, {"setting", request.setting}};
+  return {{"round", request.round},
+          {"quantity", quantities.at(static_cast<std::size_t>(request.quantity))},
+          {"operations", request.operations},
+          {"samples", request.samples},
+          {"poison_last", request.poison_last},
+          {"setting", request.setting}};
 }
 
 SampleRequest request_from_json(const json& j) {
   return {.round = j.at("round"),
-          .quantity = j.at("quantity"),
+          .quantity = quantity_of(j.at("quantity").get<std::string>()),
           .operations = j.at("operations"),
           .samples = j.at("samples"),
           .poison_last = j.at("poison_last"),

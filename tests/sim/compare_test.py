@@ -295,9 +295,10 @@ class Compare(Folder):
         self.assertEqual(report["provenance"], "imported")
         self.assertEqual(self.compare(folder, folder)[1]["provenance"], "imported")
         self.assertEqual(self.run_it("import", "nccl-tests", log, "--out", "out").returncode, USAGE)
-        (self.folder / "cut.txt").write_text(log.read_text()[:2000])
+        cut = log.read_text()[:2000]
+        (self.folder / "cut.txt").write_text(cut)
         before = self.listing()
-        for arguments, words in [(["nccl-tests", "cut.txt"], ["'cut.txt'", "line 1"]),
+        for arguments, words in [(["nccl-tests", "cut.txt"], ["'cut.txt'", f"line {len(cut.splitlines())}:"]),
                                  (["nccl-tests", "missing"], ["'missing'"]),
                                  (["ncl-tests", log], ["'ncl-tests'", "'nccl-tests'"]),
                                  (["nccl-tests", log, "--collective", "allreduce"], ["'all_reduce'"])]:

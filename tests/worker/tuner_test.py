@@ -119,7 +119,7 @@ class Settings(unittest.TestCase):
             own = chosen(workers.good("offers")[0]["offers"])[0]
             for setting in [*ALL_REDUCE, "", "ring/simple/8"]:
                 workers.good("warm_up", round=0, operations=1, setting=setting)
-                workers.good("sample", round=0, latency=False, operations=2, samples=2, poison_last=True,
+                workers.good("sample", round=0, quantity="throughput", operations=2, samples=2, poison_last=True,
                              setting=setting)
                 self.assertEqual(selected(workers), "/".join((setting or own).split("/")[:2]))
             self.assertEqual(workers.good("selection")[0]["selection"]["channels"], 8)

@@ -113,8 +113,8 @@ class Slots(unittest.TestCase):
     def test_more_operations_than_slots_is_an_error(self):
         with Workers(1) as workers:
             workers.open(case("all_reduce", 1 << 20, 1), memory=20 << 20)
-            reply = workers.ask("sample", round=0, latency=False, operations=3, samples=1, poison_last=False)[0]
-            self.assertIn("3 operations in 2 slots", reply["error"])
+            reply = workers.ask("sample", round=0, quantity="throughput", operations=3, samples=1, poison_last=False)[0]
+            self.assertIn("3 operations, at most 2", reply["error"])
 
 
 class Results(unittest.TestCase):

@@ -150,7 +150,7 @@ class Workers:
         for number in range(len(rounds) if rounds else 1):
             self.good("warm_up", round=number, operations=1, setting=setting)
             for latency in (True, False):
-                replies = self.good("sample", round=number, latency=latency, samples=samples, poison_last=True,
+                replies = self.good("sample", round=number, quantity="latency" if latency else "throughput", samples=samples, poison_last=True,
                                     operations=1 if latency else operations, setting=setting)
                 seconds.append([reply["seconds"] for reply in replies])
             verifications += self.good("verify", round=number)
