@@ -224,7 +224,7 @@ class Faults(Runs):
 
     def test_wrong_data_is_found_with_rank_offset_wanted_and_got(self):
         for what, place in itertools.product(("element", "bit", "stale", "nothing"), ([], ["--in-place"])):
-            job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}", *place, sizes="8,1000,1MiB", budget="6s")
+            job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}", *place, sizes="8,1000,1MiB", budget="10s")
             self.assertEqual(code, 11, output)
             for m in job.report()["measurements"]:
                 self.assertGreater(m["wrong_elements"], 0, (what, m["case"]))
