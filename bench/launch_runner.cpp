@@ -1,13 +1,13 @@
 // All cases of a plan, in one launch or in several and in one arm or in several: whose turn it is, what is left of the
 // budget, and what becomes of an arm that does not start. The leader decides; its word makes all do the same.
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "bench/agreement.hpp"
+#include "bench/clock.hpp"
 #include "bench/launches.hpp"
 #include "bench/runner.hpp"
 #include "bench/watchdog.hpp"
@@ -16,13 +16,10 @@ namespace p5 {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 
 // A case that failed so often in an arm is not tried again: it may cost a deadline each time.
 constexpr int most_failures = 2;
-
-Seconds since(Clock::time_point start) { return {std::chrono::duration<double>(Clock::now() - start).count()}; }
 
 Measurement not_measured(const Case& c, Outcome outcome, std::string because) {
   Measurement m;

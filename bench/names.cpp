@@ -56,6 +56,13 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
 std::string join(std::span<const std::string> parts, std::string_view separator) {
   return fmt::format("{}", fmt::join(parts, separator));
 }

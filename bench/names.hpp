@@ -17,6 +17,9 @@ std::string unknown_name(std::string_view kind, std::string_view name, std::span
 // Splits at commas; an empty part is kept, for the caller to refuse.
 std::vector<std::string> split(std::string_view text, char separator = ',');
 
+// ASCII letters only.
+std::string lower(std::string_view text);
+
 std::string join(std::span<const std::string> parts, std::string_view separator = ", ");
 
 }  // namespace p5

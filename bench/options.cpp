@@ -143,6 +143,17 @@ void add_what(CLI::App& app, Texts& texts, Options& o) {
            [&](const std::string& t) { o.root = whole_number<int>(t, 0, 1 << 30); })
       ->group(group);
   app.add_flag("--in-place", o.in_place, "input and output in the same buffer")->group(group);
+  app.add_flag("--cuda-graph", o.cuda_graph, "launch the operations as CUDA graphs (nccl only)")->group(group);
+  texts
+      .add(
+          app, "--register",
+          "buffers that NCCL knows beforehand (nccl only): none, local (ncclCommRegister) or symmetric (windows of all "
+          "ranks, NCCL 2.27); default none",
+          "HOW",
+          [&](const std::string& t) {
+            o.registration = one_of("registration", t, {"none", "local", "symmetric"});
+          })
+      ->group(group);
   texts
       .add(app, "--group", "who performs a collective together: world, node, rail or stride:N; default world", "GROUP",
            [&](const std::string& t) { o.group = t; })

@@ -28,6 +28,8 @@ struct Options {
   std::vector<ReduceOp> ops{ReduceOp::sum};
   int root = 0;
   bool in_place = false;
+  bool cuda_graph = false;
+  std::string registration = "none";
   std::string group = "world";
   Seconds budget{600};
   int launches = 1;  // fresh processes and communicators, of each arm

@@ -16,7 +16,7 @@ namespace p5 {
 namespace {
 
 // Of the memory that a host has available, what buffers may take: the rest is for MPI, the library and the system.
-constexpr double memory_share = 0.8;
+constexpr double host_memory_share = 0.8;
 
 // A report lists each pair that was measured; beyond about this many a case the pairs are sampled.
 constexpr int most_pairs = 16384;
@@ -77,6 +77,8 @@ struct Maker {
     c.type = type;
     if (collective.rooted) c.root = options.root;
     c.in_place = options.in_place;
+    c.cuda_graph = options.cuda_graph;
+    c.registration = options.registration;
     c.group = collective.pairwise ? "world" : options.group;
     const Group* largest = nullptr;
     for (const Round& round : *rounds)
@@ -176,7 +178,7 @@ struct Maker {
       for (std::size_t node = 0; node < job.memory_of_node.size(); ++node) {
         const auto ranks_there =
             static_cast<std::uint64_t>(std::ranges::count(job.node_of_rank, static_cast<int>(node)));
-        const double available = gibibytes(job.memory_of_node[node]) * memory_share;
+        const double available = gibibytes(job.memory_of_node[node]) * host_memory_share;
         if (gibibytes(needed) * static_cast<double>(ranks_there) > available)
           return fmt::format(
               "{} needs {:.1f} GiB of buffers for the {} ranks of one host; {:.1f} GiB may be used there", describe(c),
@@ -213,6 +215,9 @@ void shuffle(std::vector<Case>& cases, std::uint64_t seed) {
 
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name) {
   Maker maker{options, job, backend, backend_name};
+  if (backend_name != "nccl" && (options.cuda_graph || options.registration != "none"))
+    throw UsageError(fmt::format("{} is for the nccl backend: {} has neither CUDA graphs nor registered buffers",
+                                 options.cuda_graph ? "--cuda-graph" : "--register", backend_name));
   if (options.root >= maker.ranks())
     throw UsageError(fmt::format("--root {}: the job has ranks 0 to {}", options.root, maker.ranks() - 1));
   const Bytes wanted = options.max_given ? options.max : default_max(options, backend_name);

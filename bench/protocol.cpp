@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "bench/clock.hpp"
 #include "bench/error.hpp"
 
 namespace p5::protocol {
@@ -23,7 +24,6 @@ namespace {
 constexpr std::uint32_t magic = 0x70356231;  // "p5b1"
 constexpr std::uint32_t longest = 1u << 30;
 using Header = std::array<std::uint32_t, 4>;
-using Clock = std::chrono::steady_clock;
 
 // Reads all of it. False when the other side is gone or the deadline passed before the first byte.
 enum class Read { all, closed, late };

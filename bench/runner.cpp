@@ -3,13 +3,13 @@
 #include "bench/runner.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "bench/agreement.hpp"
+#include "bench/clock.hpp"
 #include "bench/error.hpp"
 #include "bench/watchdog.hpp"
 
@@ -17,16 +17,12 @@ namespace p5 {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Of a case's share of the budget: what latency may take where both quantities are measured.
 constexpr double latency_share = 0.3;
 // Beyond its share, what a case of several rounds may take for connections that its first operations make.
 constexpr double patience_s = 0.5, patience_share = 0.25;
 // Samples that a case takes when nothing disturbs it: for predicting.
 constexpr int usual_samples = 24;
-
-Seconds since(Clock::time_point start) { return {std::chrono::duration<double>(Clock::now() - start).count()}; }
 
 std::string flatten(const Times& times) {
   std::vector<double> numbers;

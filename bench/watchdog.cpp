@@ -1,10 +1,9 @@
 #include "bench/watchdog.hpp"
+#include "bench/clock.hpp"
 
 #include <utility>
 
 namespace p5 {
-
-using Clock = std::chrono::steady_clock;
 
 Watchdog::Watchdog(std::function<void(const std::string&)> bite)
     : bite_(std::move(bite)), thread_([this] { watch(); }) {}

@@ -63,6 +63,7 @@ struct ComparisonOptions {
 // The worse, the higher.
 enum class Answer { no_regression, inconclusive, regression };
 std::string_view name_of(Answer answer);  // "no regression"
+std::string change(double ratio);         // 1.03 as "+3.0 %"
 
 // An effect with its uncertainty: NEW over BASE, so above 1 is slower (or wider, of spreads).
 struct Effect {

@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::size_t most_listed = 12;  // of sizes and differences; the other formats have them all
 
-std::string change(double ratio) { return fmt::format("{:+.1f} %", 100 * (ratio - 1)); }
-
 std::string p_text(double p) { return p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p); }
 
 std::string answer_text(const BandRow& row) {

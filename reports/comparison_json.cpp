@@ -4,14 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/comparison.hpp"
+#include "reports/json_values.hpp"
 
 namespace p5::reports {
 
 using nlohmann::json;
 
 namespace {
-
-json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
 json effect_json(const Effect& effect) {
   return {{"ratio", number(effect.ratio)},

@@ -21,8 +21,6 @@ std::string plain(std::string_view text) {
   return safe;
 }
 
-std::string change(double ratio) { return fmt::format("{:+.1f} %", 100 * (ratio - 1)); }
-
 std::string interval(const Effect& effect) {
   return fmt::format("{} to {}", change(effect.interval.low), change(effect.interval.high));
 }

@@ -77,7 +77,7 @@ std::string heading(const Case& c) {
       "(GB/s)", "(GB/s)", "", "(us)", "of limit", "");
 }
 
-std::string table(const Report& report) {
+std::string results_table(const Report& report) {
   std::string text;
   const Case* previous = nullptr;
   for (const Result* result : ordered(report)) {
@@ -134,6 +134,21 @@ std::string verdict_line(const Report& report) {
   return line + "\n";
 }
 
+// Those that pay, and how a job gets them.
+std::string ways_lines(const Tuning& tuning) {
+  std::string text;
+  for (const TuningWay& way : tuning.ways) {
+    std::vector<std::string> sizes;
+    for (const TuningWaySize& size : way.sizes)
+      if (size.pays())
+        sizes.push_back(
+            fmt::format("{} {} {:.0f} % less", size.collective, to_text(Bytes{size.bytes}), 100 * size.gain->share));
+    if (!sizes.empty())
+      text += fmt::format("  no setting, but worth it: {}: {}\n    {}\n", way.name, join(sizes), way.how);
+  }
+  return text;
+}
+
 // What tuning found: the sizes that gain and what brings it, the whole table stands in the report.
 std::string tuning_lines(const Report& report) {
   if (!report.tuning) return "";
@@ -154,6 +169,7 @@ std::string tuning_lines(const Report& report) {
     text += fmt::format("  {}: {}{}\n", arm.name,
                         arm.speedup ? fmt::format("{:.3f} times as fast", *arm.speedup) : std::string("failed"),
                         arm.adopted ? ", adopted" : "");
+  text += ways_lines(tuning);
   for (const std::string& refusal : tuning.refusals) text += fmt::format("  {}\n", refusal);
   for (const auto& [launcher, line] : tuning.loading) text += fmt::format("  with {}: {}\n", launcher, line);
   return text;
@@ -184,7 +200,7 @@ std::string findings_lines(const Report& report) {
 std::string render_outline(const Report& report) { return heading(report) + findings_lines(report) + reasons(report); }
 
 std::string render_console(const Report& report) {
-  std::string text = heading(report) + table(report) + "\n" + findings_lines(report);
+  std::string text = heading(report) + results_table(report) + "\n" + findings_lines(report);
   for (const topo::Limit& limit : report.limits)
     text += fmt::format("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                         limit.because);

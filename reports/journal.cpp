@@ -86,7 +86,7 @@ class Walk {
   std::size_t at_ = 0;
 };
 
-double number(std::string_view text) {
+double number_in(std::string_view text) {
   double value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc() || end != text.data() + text.size()) throw NotJson(fmt::format("'{}' is no number", text));
@@ -121,7 +121,7 @@ std::optional<Series> series_of(std::string_view text) {
   Series series;
   Walk(text).members([&](std::string_view key, std::string_view value) {
     if (key == "samples_us") series.samples = numbers(value);
-    if (key == "median_us") series.summary.median = number(value) * 1e-6;
+    if (key == "median_us") series.summary.median = number_in(value) * 1e-6;
     if (key == "ci95_us" && value != "null") {
       const std::vector<double> ends = numbers(value);
       if (ends.size() != 2) throw NotJson("ci95_us does not have two ends");
@@ -144,7 +144,7 @@ Result result_of(std::string_view line, Cases& cases) {
       if (fresh) place->second = case_from_json(nlohmann::json::parse(value));
       m.measured_case = place->second;
     }
-    if (key == "launch" && value != "null") m.launch = static_cast<int>(number(value));
+    if (key == "launch" && value != "null") m.launch = static_cast<int>(number_in(value));
     if (key == "latency") m.latency = series_of(value);
     if (key == "throughput") m.throughput = series_of(value);
   });

@@ -31,7 +31,7 @@ Words words_of(std::string_view line) {
 }
 
 template <class Number>
-std::optional<Number> number(std::string_view text) {
+std::optional<Number> number_in(std::string_view text) {
   Number value{};
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -78,12 +78,12 @@ std::optional<Columns> head(const Words& words, int line) {
 
 std::optional<Timing> timing(const Words& words, std::size_t from, const Columns& columns, int line) {
   Timing timing;
-  const std::optional<double> time = number<double>(words[from]);
+  const std::optional<double> time = number_in<double>(words[from]);
   if (!time || !(*time >= 0) || *time > 1e15) refuse(line, fmt::format("'{}' is no time", words[from]));
   timing.time_us = *time;
   const std::string& wrong = words[from + 3];
   if (wrong == "N/A") return timing;
-  const std::optional<double> count = number<double>(wrong);
+  const std::optional<double> count = number_in<double>(wrong);
   if (!count || !(*count >= 0)) refuse(line, fmt::format("'{}' is no number of wrong elements", wrong));
   if (columns.counts_wrong) timing.wrong = static_cast<std::uint64_t>(*count);
   return timing;
@@ -92,16 +92,16 @@ std::optional<Timing> timing(const Words& words, std::size_t from, const Columns
 Row row(Words words, const Columns& columns, int line) {
   // Versions up to 2.12 leave redop empty where nothing is reduced.
   const std::size_t wanted = columns.fixed() + 2 * columns.half.size() + columns.trailing;
-  const bool no_op = columns.op && words.size() + 1 == wanted && number<double>(words[3]);
+  const bool no_op = columns.op && words.size() + 1 == wanted && number_in<double>(words[3]);
   if (no_op) words.insert(words.begin() + 3, "none");
   if (words.size() != wanted)
     refuse(line, fmt::format("the row has {} of {} columns: the file is cut off or something else was printed into it",
                              words.size(), wanted));
   Row row{.line = line,
-          .size = number<std::uint64_t>(words[0]).value_or(0),
+          .size = number_in<std::uint64_t>(words[0]).value_or(0),
           .type = words[2],
           .op = columns.op ? words[3] : "",
-          .root = columns.root ? number<int>(words[columns.fixed() - 1]).value_or(-1) : -1,
+          .root = columns.root ? number_in<int>(words[columns.fixed() - 1]).value_or(-1) : -1,
           .out_of_place = timing(words, columns.fixed(), columns, line),
           .in_place = timing(words, columns.fixed() + columns.half.size(), columns, line)};
   // Checked out of place but not in place: there is no such operation (alltoall), whatever the columns say.
@@ -122,7 +122,7 @@ class Reader {
     note_versions(std::string(text));
     if (words[0] == "#")
       comment(std::string(text), words);
-    else if (columns_ && words.size() > 2 && number<std::uint64_t>(words[0]) && number<std::uint64_t>(words[1]))
+    else if (columns_ && words.size() > 2 && number_in<std::uint64_t>(words[0]) && number_in<std::uint64_t>(words[1]))
       table().rows.push_back(row(words, *columns_, line_));
   }
 
@@ -152,7 +152,7 @@ class Reader {
     if (std::regex_search(text, found, tests)) log_.context["nccl-tests"] = found[1];
     if (std::regex_search(text, found, printed)) log_.context["nccl"] = found[1];
     if (std::regex_search(text, found, library)) {
-      const int code = number<int>(found[1].str()).value_or(0);
+      const int code = number_in<int>(found[1].str()).value_or(0);
       log_.context["nccl"] = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
     }
   }
@@ -178,7 +178,7 @@ class Reader {
     const auto value = [&](const char* name, int otherwise) {
       std::smatch found;
       return std::regex_search(text, found, std::regex(fmt::format("{} (\\d+)", name)))
-                 ? number<int>(found[1].str()).value_or(otherwise)
+                 ? number_in<int>(found[1].str()).value_or(otherwise)
                  : otherwise;
     };
     Table fresh;
@@ -191,7 +191,8 @@ class Reader {
   }
 
   void add_device(const std::smatch& found) {
-    Device device{number<int>(found[1].str()).value_or(0), number<int>(found[2].str()).value_or(0), found[3], found[4]};
+    Device device{number_in<int>(found[1].str()).value_or(0), number_in<int>(found[2].str()).value_or(0), found[3],
+                  found[4]};
     const auto same = std::ranges::find(next_.devices, device.rank, &Device::rank);
     if (same != next_.devices.end())
       refuse(line_,

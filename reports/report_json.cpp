@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/names.hpp"
+#include "reports/json_values.hpp"
 #include "reports/report.hpp"
 
 namespace p5::reports {
@@ -30,8 +31,6 @@ Enum parse(const std::array<Enum, count>& all, const std::string& name, std::str
   return *found;
 }
 
-// Not a number has no place in JSON: null.
-json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 // To twelve digits: beyond what any clock tells, and a time that is read and written again stays what it was.
 double rounded(double value) {
   std::array<char, 32> text{};
@@ -41,15 +40,6 @@ double rounded(double value) {
   return back;
 }
 json microseconds(double seconds) { return number(rounded(seconds * 1e6)); }
-template <class T>
-json optional(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
-
-template <class T>
-std::optional<T> optional_from(const json& j) {
-  return j.is_null() ? std::nullopt : std::optional<T>(j.get<T>());
-}
 double seconds_from(const json& j) { return j.get<double>() * 1e-6; }
 
 // ---- cases

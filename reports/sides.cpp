@@ -131,6 +131,8 @@ std::string arms_of(std::span<const Run> runs) {
 
 std::string_view name_of(Quantity quantity) { return quantity == Quantity::latency ? "latency" : "throughput"; }
 
+std::string change(double ratio) { return fmt::format("{:+.1f} %", 100 * (ratio - 1)); }
+
 std::string_view name_of(Answer answer) {
   switch (answer) {
     case Answer::regression:

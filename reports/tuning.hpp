@@ -60,6 +60,21 @@ struct TuningArm {
   bool adopted = false;
 };
 
+// A way of calling NCCL that is no setting, over plain calls in the same processes.
+struct TuningWaySize {
+  std::string collective;
+  std::uint64_t bytes = 0;
+  std::optional<TuningGain> gain;  // null: not measured
+  std::string because;             // unless measured
+  // Whether it is worth a change to an application: at least 3 % less time, by its interval.
+  bool pays() const { return gain && gain->interval && gain->interval->low >= 0.03; }
+};
+struct TuningWay {
+  std::string name;  // "registered buffers"
+  std::string how;   // a job gets it
+  std::vector<TuningWaySize> sizes;
+};
+
 struct TuningRow {
   std::string collective;
   std::uint64_t from = 0, to = 0;  // as NCCL counts for tuners
@@ -88,6 +103,7 @@ struct Tuning {
   std::vector<TuningCell> cells;
   std::vector<TuningFailure> failures;
   std::vector<TuningArm> arms;
+  std::vector<TuningWay> ways;
   std::map<std::string, std::string> environment;  // of the files
   std::vector<TuningRow> rows;                     // of the files
   std::vector<TuningConfirmation> confirmations;

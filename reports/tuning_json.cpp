@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/error.hpp"
+#include "reports/json_values.hpp"
 #include "reports/tuning.hpp"
 
 namespace p5::reports {
@@ -16,25 +17,13 @@ using nlohmann::json;
 namespace {
 
 constexpr std::array modes{"quick", "full", "exhaustive"};
-constexpr std::array outcomes{"settings", "nothing", "refused"};
+constexpr std::array tuning_outcomes{"settings", "nothing", "refused"};
 
 template <std::size_t count>
 std::string one_of(const std::array<const char*, count>& all, const json& j, std::string_view what) {
   const std::string name = j.get<std::string>();
   if (std::ranges::find(all, name) == all.end()) throw UsageError(fmt::format("unknown {} of tuning '{}'", what, name));
   return name;
-}
-
-// Not a number has no place in JSON: null.
-json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
-
-template <class T>
-json optional(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
-template <class T>
-std::optional<T> optional_from(const json& j) {
-  return j.is_null() ? std::nullopt : std::optional<T>(j.get<T>());
 }
 
 json interval_json(const std::optional<Interval>& interval) {
@@ -138,12 +127,31 @@ json arm_json(const TuningArm& a) {
           {"ci95_speedup", interval_json(a.interval)},
           {"adopted", a.adopted}};
 }
-TuningArm arm_from(const json& j) {
+TuningArm tuning_arm_from(const json& j) {
   return {.name = j.at("name"),
           .environment = j.at("environment").get<std::map<std::string, std::string>>(),
           .speedup = optional_from<double>(j.at("speedup")),
           .interval = interval_from(j.at("ci95_speedup")),
           .adopted = j.at("adopted")};
+}
+
+json way_json(const TuningWay& way) {
+  json sizes = json::array();
+  for (const TuningWaySize& size : way.sizes)
+    sizes.push_back({{"collective", size.collective},
+                     {"bytes", size.bytes},
+                     {"gain", gain_json(size.gain)},
+                     {"because", size.because}});
+  return {{"name", way.name}, {"how", way.how}, {"sizes", sizes}};
+}
+TuningWay way_from(const json& j) {
+  TuningWay way{.name = j.at("name"), .how = j.at("how"), .sizes = {}};
+  for (const json& size : j.at("sizes"))
+    way.sizes.push_back({.collective = size.at("collective"),
+                         .bytes = size.at("bytes"),
+                         .gain = gain_from(size.at("gain")),
+                         .because = size.at("because")});
+  return way;
 }
 
 json row_json(const TuningRow& r) {
@@ -191,6 +199,7 @@ json to_json(const Tuning& t) {
           {"cells", list(t.cells, cell_json)},
           {"failures", list(t.failures, failure_json)},
           {"arms", list(t.arms, arm_json)},
+          {"ways", list(t.ways, way_json)},
           {"environment", t.environment},
           {"rows", list(t.rows, row_json)},
           {"confirmations", list(t.confirmations, confirmation_json)},
@@ -201,7 +210,7 @@ json to_json(const Tuning& t) {
 
 Tuning tuning_from_json(const json& j) {
   return {.mode = one_of(modes, j.at("mode"), "mode"),
-          .outcome = one_of(outcomes, j.at("outcome"), "outcome"),
+          .outcome = one_of(tuning_outcomes, j.at("outcome"), "outcome"),
           .because = j.at("because"),
           .seed = j.at("seed"),
           .wall_s = j.at("wall_s"),
@@ -211,7 +220,8 @@ Tuning tuning_from_json(const json& j) {
           .drift = optional_from<double>(j.at("drift")),
           .cells = list_from(j.at("cells"), cell_from),
           .failures = list_from(j.at("failures"), failure_from),
-          .arms = list_from(j.at("arms"), arm_from),
+          .arms = list_from(j.at("arms"), tuning_arm_from),
+          .ways = list_from(j.at("ways"), way_from),
           .environment = j.at("environment").get<std::map<std::string, std::string>>(),
           .rows = list_from(j.at("rows"), row_from),
           .confirmations = list_from(j.at("confirmations"), confirmation_from),

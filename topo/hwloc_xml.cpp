@@ -48,7 +48,7 @@ PciPlace place_of(hwloc_obj_t device) {
   return place;
 }
 
-int numa_node_of(hwloc_topology_t topology, hwloc_obj_t device) {
+int numa_node_in(hwloc_topology_t topology, hwloc_obj_t device) {
   const hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, device);
   return near && hwloc_bitmap_weight(near->nodeset) == 1 ? hwloc_bitmap_first(near->nodeset) : -1;
 }
@@ -74,14 +74,14 @@ void add_nic(Host& host, hwloc_topology_t topology, hwloc_obj_t pci) {
                  : Nic{.name = network->name, .kind = "ethernet", .driver = "", .state = "unknown"};
   if (!rdma) nic.hardware_address = info(network, "Address");
   nic.pci = place_of(pci);
-  nic.numa_node = numa_node_of(topology, pci);
+  nic.numa_node = numa_node_in(topology, pci);
   host.nics.push_back(std::move(nic));
 }
 
 void add_gpu(Host& host, hwloc_topology_t topology, hwloc_obj_t pci) {
   Gpu gpu;
   gpu.pci = place_of(pci);
-  gpu.numa_node = numa_node_of(topology, pci);
+  gpu.numa_node = numa_node_in(topology, pci);
   host.gpu_devices.push_back(std::move(gpu));
 }
 

@@ -29,9 +29,6 @@ constexpr std::array<std::pair<Level, std::string_view>, 3> level_names{
 // and the receiver out of it again; containers and ptrace restrictions often forbid the single copy.
 constexpr double copies_in_and_out = 0.5;
 
-// Rates for a sentence: enough digits for the arithmetic to be followed, no noise.
-std::string shown(double value) { return fmt::format("{:.6g}", value); }
-
 Limit limit(std::string_view name, Level level, double rate, std::string_view binding, std::string because) {
   return {std::string(name), level, {rate}, std::string(binding), std::move(because)};
 }
@@ -154,6 +151,8 @@ Level level_from(const std::string& name) {
 }
 
 }  // namespace
+
+std::string shown(double rate) { return fmt::format("{:.6g}", rate); }
 
 std::string_view name_of(Level level) {
   const auto at =

@@ -80,6 +80,9 @@ struct HostCopy {
 };
 Limits copy_limits(const std::vector<HostCopy>& per_host);
 
+// A rate for a sentence: enough digits for the arithmetic to be followed, no noise.
+std::string shown(double rate);
+
 nlohmann::json to_json(const Limits& limits);
 Limits limits_from_json(const nlohmann::json& j);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "topo/checks/about.hpp"
+#include "topo/system_files.hpp"
 
 namespace p5::topo {
 
@@ -158,17 +159,6 @@ std::string essence(const std::string& line) {
     if (const std::size_t at = text.find(mark); at != std::string::npos) text = text.substr(at + 10);
   text.erase(text.find_last_not_of(" \r") + 1);
   return text.size() > longest ? text.substr(0, longest) + "..." : text;
-}
-
-std::vector<std::string> lines_of(std::string_view log) {
-  std::vector<std::string> lines;
-  while (!log.empty()) {
-    const std::size_t end = log.find('\n');
-    lines.emplace_back(log.substr(0, end));
-    if (end == std::string_view::npos) break;
-    log.remove_prefix(end + 1);
-  }
-  return lines;
 }
 
 }  // namespace

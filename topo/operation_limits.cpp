@@ -25,8 +25,6 @@ constexpr std::array<std::pair<std::string_view, Way>, 8> ways{{{"p2p", Way::nei
                                                                 {"reduce", Way::ring},
                                                                 {"all_to_all", Way::exchange}}};
 
-std::string shown(double value) { return fmt::format("{:.6g}", value); }
-
 Limit scaled(const Limit& part, double factor, const std::string& why) {
   Limit out = part;
   out.rate = part.rate * factor;

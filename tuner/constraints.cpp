@@ -13,8 +13,8 @@ namespace p5::tuner {
 
 namespace {
 
-constexpr std::array functions{Function::broadcast, Function::reduce, Function::all_gather, Function::reduce_scatter,
-                               Function::all_reduce};
+constexpr std::array all_functions{Function::broadcast, Function::reduce, Function::all_gather,
+                                   Function::reduce_scatter, Function::all_reduce};
 
 template <class Value>
 struct Named {
@@ -23,27 +23,20 @@ struct Named {
 };
 
 // NCCL's own spellings, compared without case.
-constexpr std::array<Named<Function>, 5> function_names{{{"broadcast", Function::broadcast},
-                                                         {"reduce", Function::reduce},
-                                                         {"allgather", Function::all_gather},
-                                                         {"reducescatter", Function::reduce_scatter},
-                                                         {"allreduce", Function::all_reduce}}};
-constexpr std::array<Named<Algorithm>, 7> algorithm_names{{{"tree", Algorithm::tree},
-                                                           {"ring", Algorithm::ring},
-                                                           {"collnetdirect", Algorithm::collnet_direct},
-                                                           {"collnetchain", Algorithm::collnet_chain},
-                                                           {"nvls", Algorithm::nvls},
-                                                           {"nvlstree", Algorithm::nvls_tree},
-                                                           {"pat", Algorithm::pat}}};
-constexpr std::array<Named<Protocol>, 3> protocol_names{
+constexpr std::array<Named<Function>, 5> nccl_function_names{{{"broadcast", Function::broadcast},
+                                                              {"reduce", Function::reduce},
+                                                              {"allgather", Function::all_gather},
+                                                              {"reducescatter", Function::reduce_scatter},
+                                                              {"allreduce", Function::all_reduce}}};
+constexpr std::array<Named<Algorithm>, 7> nccl_algorithm_names{{{"tree", Algorithm::tree},
+                                                                {"ring", Algorithm::ring},
+                                                                {"collnetdirect", Algorithm::collnet_direct},
+                                                                {"collnetchain", Algorithm::collnet_chain},
+                                                                {"nvls", Algorithm::nvls},
+                                                                {"nvlstree", Algorithm::nvls_tree},
+                                                                {"pat", Algorithm::pat}}};
+constexpr std::array<Named<Protocol>, 3> nccl_protocol_names{
     {{"ll", Protocol::ll}, {"ll128", Protocol::ll128}, {"simple", Protocol::simple}}};
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return result;
-}
 
 template <class Value, std::size_t count>
 std::optional<Value> find(const std::array<Named<Value>, count>& names, std::string_view text) {
@@ -81,16 +74,16 @@ std::optional<std::set<std::tuple<Function, Value>>> parse_mask(const std::array
     if (!list) return std::nullopt;
     if (colon == std::string::npos) {
       if (!first) return std::nullopt;
-      for (const Function function : functions) allowed[function] = *list;
+      for (const Function function : all_functions) allowed[function] = *list;
     } else {
-      const auto function = find(function_names, entry.substr(0, colon));
+      const auto function = find(nccl_function_names, entry.substr(0, colon));
       if (!function) return std::nullopt;
       allowed[*function] = *list;
     }
     first = false;
   }
   std::set<std::tuple<Function, Value>> result;
-  for (const Function function : functions)
+  for (const Function function : all_functions)
     for (const Named<Value>& each : names)
       // A function that no entry names is not limited.
       if (!allowed.contains(function) || allowed[function].contains(each.value)) result.insert({function, each.value});
@@ -101,7 +94,7 @@ template <class Value, std::size_t count>
 std::set<std::tuple<Function, Value>> all_but(const std::array<Named<Value>, count>& names,
                                               const std::set<std::tuple<Function, Value>>& allowed) {
   std::set<std::tuple<Function, Value>> result;
-  for (const Function function : functions)
+  for (const Function function : all_functions)
     for (const Named<Value>& each : names)
       if (!allowed.contains({function, each.value})) result.insert({function, each.value});
   return result;
@@ -115,7 +108,7 @@ std::optional<int> whole(const std::string& text) {
 }
 
 void forbid_algorithm(Constraints& constraints, Algorithm algorithm) {
-  for (const Function function : functions) constraints.forbidden_algorithms.insert({function, algorithm});
+  for (const Function function : all_functions) constraints.forbidden_algorithms.insert({function, algorithm});
 }
 
 void not_understood(Constraints& constraints, const std::string& name, const std::string& value,
@@ -131,8 +124,8 @@ void read_masks(Constraints& constraints, const Environment& environment) {
     if (!allowed) not_understood(constraints, name, found->second, "no algorithm or protocol is tried against it");
     forbidden.merge(all_but(names, allowed.value_or(std::set<Value>{})));
   };
-  read("NCCL_ALGO", parse_algorithms, constraints.forbidden_algorithms, algorithm_names);
-  read("NCCL_PROTO", parse_protocols, constraints.forbidden_protocols, protocol_names);
+  read("NCCL_ALGO", parse_algorithms, constraints.forbidden_algorithms, nccl_algorithm_names);
+  read("NCCL_PROTO", parse_protocols, constraints.forbidden_protocols, nccl_protocol_names);
 }
 
 void read_channels(Constraints& constraints, const Environment& environment) {
@@ -168,11 +161,11 @@ bool concerns_tuning(std::string_view name) {
 }
 
 std::optional<std::set<std::tuple<Function, Algorithm>>> parse_algorithms(std::string_view text) {
-  return parse_mask(algorithm_names, text);
+  return parse_mask(nccl_algorithm_names, text);
 }
 
 std::optional<std::set<std::tuple<Function, Protocol>>> parse_protocols(std::string_view text) {
-  return parse_mask(protocol_names, text);
+  return parse_mask(nccl_protocol_names, text);
 }
 
 Constraints constraints_of(const Environment& environment) {

@@ -77,13 +77,6 @@ class Entry {
   std::string name_;
 };
 
-// NCCL and its plugins take names in any case.
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
 bool is_variable(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -169,6 +162,7 @@ bool applies(const Knob& knob, const Place& place) {
 
 std::vector<std::string> values_to_try(const Knob& knob, const Place& place) {
   const auto injected = place.injected.find(knob.name);
+  // NCCL and its plugins take names in any case.
   const std::string standard = lower(injected == place.injected.end() ? knob.standard : injected->second);
   std::vector<std::string> values;
   for (const std::string& value : knob.values)

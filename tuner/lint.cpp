@@ -38,7 +38,7 @@ constexpr std::string_view unset = "Unset it.";
 
 // Sources: the user guides of NCCL and aws-ofi-nccl, their release notes, and scripts in circulation that still have
 // these.
-constexpr std::array rules{
+constexpr std::array lint_rules{
     Rule{"settings.proto_simple", "NCCL_PROTO", When::is, "simple", "", Severity::warning,
          "a work-around for aws-ofi-nccl up to 1.5; it costs small and middle sizes, where LL and LL128 are faster",
          unset},
@@ -94,13 +94,6 @@ constexpr std::array rules{
          "a topology of another instance type: NCCL plans for GPUs and NICs that are not there", unset},
 };
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return result;
-}
-
 bool fits(const Rule& rule, const std::string& value, const LintPlace& place) {
   const std::vector<std::string> values = split(rule.values, '|');
   const auto is = [&](const std::string& each) { return each == lower(value); };
@@ -146,7 +139,7 @@ Finding finding(std::string_view id, Severity severity, const LintPlace& place, 
 std::vector<Finding> lint(const Environment& environment, const LintPlace& place) {
   std::vector<Finding> findings;
   for (const auto& [variable, value] : environment)
-    for (const Rule& rule : rules)
+    for (const Rule& rule : lint_rules)
       if (concerns(rule, variable, place.platform) && fits(rule, value, place))
         findings.push_back(
             finding(rule.id, rule.severity, place, fmt::format("{}={}: {}.", variable, value, rule.why), rule.action));
@@ -195,7 +188,7 @@ std::vector<Finding> lint_differences(const std::vector<RankEnvironment>& of_ran
 
 std::vector<LintFinding> lint_findings() {
   std::map<std::string, std::vector<std::string>> variables;
-  for (const Rule& rule : rules) {
+  for (const Rule& rule : lint_rules) {
     std::vector<std::string>& of_id = variables[std::string(rule.id)];
     if (std::ranges::find(of_id, rule.variable) == of_id.end()) of_id.emplace_back(rule.variable);
   }

@@ -9,7 +9,7 @@ namespace p5::tuner {
 namespace {
 
 // One size of one collective on its way to a row.
-struct Place {
+struct Spot {
   const Record* record = nullptr;
   std::optional<Setting> setting;
 };
@@ -22,19 +22,19 @@ std::optional<double> gain_in(const Record& record, const Setting& setting) {
 }
 
 // Whether `other` may stand in for the setting that the place has.
-bool replaces(const Place& place, const Setting& other, const RowRules& rules) {
+bool replaces(const Spot& place, const Setting& other, const RowRules& rules) {
   const std::optional<double> theirs = gain_in(*place.record, other), ours = gain_in(*place.record, *place.setting);
   return theirs && ours && *theirs >= rules.least_gain && 1 - *theirs <= (1 - *ours) * (1 + rules.within);
 }
 
-void keep_incumbents(std::vector<Place>& places, const RowRules& rules) {
+void keep_incumbents(std::vector<Spot>& places, const RowRules& rules) {
   for (std::size_t i = 1; i < places.size(); ++i)
     if (places[i].setting && places[i - 1].setting && replaces(places[i], *places[i - 1].setting, rules))
       places[i].setting = places[i - 1].setting;
 }
 
 // A size that stands alone joins the row that begins behind it.
-void join_next(std::vector<Place>& places, const RowRules& rules) {
+void join_next(std::vector<Spot>& places, const RowRules& rules) {
   for (std::size_t i = places.size(); i-- > 0;) {
     if (i + 1 >= places.size() || !places[i].setting || !places[i + 1].setting) continue;
     const bool alone = i == 0 || places[i - 1].setting != places[i].setting;
@@ -43,7 +43,7 @@ void join_next(std::vector<Place>& places, const RowRules& rules) {
 }
 
 // A size between two that agree, where the same setting was measured and is at least not slower.
-void bridge(std::vector<Place>& places, const SearchResult& result) {
+void bridge(std::vector<Spot>& places, const SearchResult& result) {
   for (std::size_t i = 1; i + 1 < places.size(); ++i) {
     if (places[i].setting || !places[i - 1].setting || places[i - 1].setting != places[i + 1].setting) continue;
     const Setting& setting = *places[i - 1].setting;
@@ -59,7 +59,7 @@ struct Weighed {
   double saved = 0;  // sum over its sizes
 };
 
-std::vector<Weighed> rows_of_places(Function function, const std::vector<Place>& places) {
+std::vector<Weighed> rows_of_places(Function function, const std::vector<Spot>& places) {
   std::vector<Weighed> rows;
   for (std::size_t i = 0; i < places.size();) {
     std::size_t end = i + 1;
@@ -90,7 +90,7 @@ std::uint64_t power_of_two_below(std::uint64_t bytes) {
 }  // namespace
 
 std::vector<Row> rows_of(const SearchResult& result, const std::vector<CellVerdict>& verdicts, const RowRules& rules) {
-  std::map<Function, std::vector<Place>> collectives;
+  std::map<Function, std::vector<Spot>> collectives;
   for (std::size_t i = 0; i < result.records.size(); ++i) {
     const Record& record = result.records[i];
     const std::optional<Function> function = parse_function(record.cell.collective);
@@ -98,7 +98,7 @@ std::vector<Row> rows_of(const SearchResult& result, const std::vector<CellVerdi
   }
   std::vector<Row> rows;
   for (auto& [function, places] : collectives) {
-    std::ranges::sort(places, {}, [](const Place& place) { return place.record->cell.tuner_bytes; });
+    std::ranges::sort(places, {}, [](const Spot& place) { return place.record->cell.tuner_bytes; });
     keep_incumbents(places, rules);
     join_next(places, rules);
     bridge(places, result);

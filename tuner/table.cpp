@@ -14,11 +14,11 @@ namespace p5::tuner {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> functions{"broadcast", "reduce", "all_gather", "reduce_scatter",
-                                                    "all_reduce"};
-constexpr std::array<std::string_view, 7> algorithms{"tree",      "ring", "collnet_direct", "collnet_chain", "nvls",
-                                                     "nvls_tree", "pat"};
-constexpr std::array<std::string_view, 3> protocols{"ll", "ll128", "simple"};
+constexpr std::array<std::string_view, 5> function_names{"broadcast", "reduce", "all_gather", "reduce_scatter",
+                                                         "all_reduce"};
+constexpr std::array<std::string_view, 7> algorithm_names{
+    "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
+constexpr std::array<std::string_view, 3> protocol_names{"ll", "ll128", "simple"};
 
 constexpr int format = 1;
 constexpr std::string_view columns = "function,from,to,algorithm,protocol,channels,chunk,microseconds";
@@ -181,12 +181,12 @@ void check_table(const Table& table) {
 
 }  // namespace
 
-std::string_view name_of(Function function) { return functions.at(static_cast<std::size_t>(function)); }
-std::string_view name_of(Algorithm algorithm) { return algorithms.at(static_cast<std::size_t>(algorithm)); }
-std::string_view name_of(Protocol protocol) { return protocols.at(static_cast<std::size_t>(protocol)); }
-std::optional<Function> parse_function(std::string_view name) { return parse_name<Function>(functions, name); }
-std::optional<Algorithm> parse_algorithm(std::string_view name) { return parse_name<Algorithm>(algorithms, name); }
-std::optional<Protocol> parse_protocol(std::string_view name) { return parse_name<Protocol>(protocols, name); }
+std::string_view name_of(Function function) { return function_names.at(static_cast<std::size_t>(function)); }
+std::string_view name_of(Algorithm algorithm) { return algorithm_names.at(static_cast<std::size_t>(algorithm)); }
+std::string_view name_of(Protocol protocol) { return protocol_names.at(static_cast<std::size_t>(protocol)); }
+std::optional<Function> parse_function(std::string_view name) { return parse_name<Function>(function_names, name); }
+std::optional<Algorithm> parse_algorithm(std::string_view name) { return parse_name<Algorithm>(algorithm_names, name); }
+std::optional<Protocol> parse_protocol(std::string_view name) { return parse_name<Protocol>(protocol_names, name); }
 
 std::string to_text(const Setting& setting) {
   std::string text = std::string(name_of(setting.algorithm)) + "/" + std::string(name_of(setting.protocol));

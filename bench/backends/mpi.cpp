@@ -1,12 +1,12 @@
 // Host memory over MPI. Timed with the steady clock of each rank, from the end of a barrier.
 #include <mpi.h>
 
-#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include "bench/backends/backends.hpp"
 #include "bench/backends/mpi_operations.hpp"
+#include "bench/clock.hpp"
 #include "bench/error.hpp"
 #include "bench/host_buffers.hpp"
 #include "bench/worlds/mpi_check.hpp"
@@ -54,9 +54,9 @@ class MpiSession final : public Session {
     for (int s = 0; s < request.samples; ++s) {
       if (request.poison_last && s + 1 == request.samples && place_ && !case_.in_place) buffers_.poison_outputs();
       check(MPI_Barrier(MPI_COMM_WORLD));
-      const auto start = std::chrono::steady_clock::now();
+      const auto start = Clock::now();
       if (place_) operate(next_slot_, request.operations);
-      const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      const double elapsed = since(start).count;
       times.push_back(place_ ? elapsed / messages : std::numeric_limits<double>::quiet_NaN());
       last_slot_ = next_slot_;
       last_count_ = request.operations;

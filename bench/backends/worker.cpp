@@ -26,7 +26,7 @@ constexpr Seconds reap_limit{10};
 constexpr Seconds dismiss_limit{5};
 
 // Of the device's free memory, what buffers may take: the library makes its own.
-constexpr double memory_share = 0.85;
+constexpr double gpu_memory_share = 0.85;
 
 // The time that ranks need to find each other grows with their number.
 Seconds join_limit(int ranks) { return {std::max(120.0, 120.0 * ranks / 1024)}; }
@@ -195,7 +195,7 @@ Bytes WorkerBackend::memory_per_rank(const Case& c) const {
 }
 
 Bytes WorkerBackend::usable(Bytes free_memory) {
-  return {static_cast<std::uint64_t>(static_cast<double>(free_memory.count) * memory_share)};
+  return {static_cast<std::uint64_t>(static_cast<double>(free_memory.count) * gpu_memory_share)};
 }
 
 }  // namespace p5

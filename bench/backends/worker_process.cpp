@@ -18,16 +18,15 @@
 #include <thread>
 #include <utility>
 
+#include "bench/clock.hpp"
+#include "bench/environment.hpp"
 #include "bench/error.hpp"
-
-extern char** environ;
 
 namespace p5 {
 
 namespace {
 
 using nlohmann::json;
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // Most replies come within microseconds or as soon as the samples are done; an alarm is worth a look every few
@@ -36,8 +35,6 @@ constexpr int look_ms = 5;
 
 // For aborting the library and seeing whether the device comes to rest.
 constexpr Seconds give_up_limit{3};
-
-Seconds since(Clock::time_point start) { return {std::chrono::duration<double>(Clock::now() - start).count()}; }
 
 class Descriptor {
  public:
@@ -58,10 +55,8 @@ CaseError failed(const std::string& what) { return CaseError(fmt::format("{}: {}
 
 std::vector<std::string> merged_environment(const Environment& changes) {
   std::vector<std::string> variables;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    if (!changes.contains(text.substr(0, text.find('=')))) variables.push_back(text);
-  }
+  for (const auto& [name, value] : own_environment())
+    if (!changes.contains(name)) variables.push_back(name + "=" + value);
   for (const auto& [name, value] : changes)
     if (!value.empty()) variables.push_back(name + "=" + value);
   return variables;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/clock.hpp"
 #include "bench/commands/arms.hpp"
 #include "bench/commands/leader.hpp"
 #include "bench/commands/preflight.hpp"
@@ -24,8 +25,6 @@
 namespace p5 {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Of the budget, what stays for judging and writing.
 constexpr double finishing_share = 0.1;
@@ -183,7 +182,7 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
     recorder->add_file("topology.json", to_json(machine.topology).dump(2) + "\n");
     if (machine.backend_name != "sim") recorder->add_file("topology.xml", topo::hwloc_xml());
   }
-  const double spent = std::chrono::duration<double>(Clock::now() - start).count();
+  const double spent = since(start).count;
   runner.budget = {options.budget.count * (1 - finishing_share) - spent};
   Silent silent;
   try {

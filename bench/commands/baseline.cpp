@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // What stands there already may be a baseline that others hold on to, or be among what this one is built from.
-fs::path folder_for(const Options& options, const std::string& cluster) {
+fs::path folder_of_baseline(const Options& options, const std::string& cluster) {
   // Not among the cluster's runs: it is no run of its own in their history.
   const fs::path folder = fs::path(options.out) / "baselines" / (options.cluster.empty() ? cluster : options.cluster);
   if (fs::exists(folder / "report.json"))
@@ -32,7 +32,7 @@ fs::path folder_for(const Options& options, const std::string& cluster) {
 ExitCode baseline_command(const Request& request) {
   if (!request.world.leads()) return ExitCode::ok;
   const reports::Baseline baseline = reports::make_baseline(read_runs(request.options.baseline_files), utc_now());
-  const fs::path folder = folder_for(request.options, baseline.report.run.cluster);
+  const fs::path folder = folder_of_baseline(request.options, baseline.report.run.cluster);
   std::string journal;
   for (const reports::Result& line : baseline.journal)
     journal += to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -13,7 +13,7 @@ namespace p5 {
 
 namespace {
 
-const std::array<Command, 10> table{{
+const std::array<Command, 10> command_table{{
     {"run", run_command},
     {"tune", run_command},
     {"ab", run_command},
@@ -28,7 +28,7 @@ const std::array<Command, 10> table{{
 
 }  // namespace
 
-const Command& find_command(const std::string& name) { return *std::ranges::find(table, name, &Command::name); }
+const Command& find_command(const std::string& name) { return *std::ranges::find(command_table, name, &Command::name); }
 
 namespace {
 

@@ -9,10 +9,9 @@
 
 #include "bench/backends/worker.hpp"
 #include "bench/commands/leader.hpp"
+#include "bench/environment.hpp"
 #include "bench/error.hpp"
 #include "bench/protocol.hpp"
-
-extern char** environ;
 
 namespace p5 {
 
@@ -25,15 +24,13 @@ std::string worker_program() { return program_beside_this("p5bench-worker-nccl")
 
 // What shapes the library's behaviour and has to be alike on all ranks. NCCL_HOSTID differs on purpose.
 Environment library_environment() {
-  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "LD_LIBRARY_PATH="};
-  Environment found;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || text.starts_with("NCCL_HOSTID=")) continue;
-    if (std::ranges::any_of(prefixes, [&](const char* prefix) { return text.starts_with(prefix); }))
-      found[text.substr(0, equals)] = text.substr(equals + 1);
-  }
+  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "LD_LIBRARY_PATH"};
+  Environment found = own_environment();
+  std::erase_if(found, [&](const auto& variable) {
+    const bool of_library =
+        std::ranges::any_of(prefixes, [&](const char* prefix) { return variable.first.starts_with(prefix); });
+    return !of_library || variable.first == "NCCL_HOSTID";
+  });
   return found;
 }
 

@@ -36,7 +36,7 @@ reports::nccl_tests::Imported read(const Options& options, const std::string& cl
 }
 
 // A folder by the file's name; what stands there already stays.
-fs::path folder_for(const Options& options, const std::string& cluster) {
+fs::path folder_of_import(const Options& options, const std::string& cluster) {
   const fs::path folder = fs::path(options.out) / cluster / fs::path(options.import_file).stem();
   if (fs::exists(folder / "report.json"))
     throw UsageError(
@@ -50,7 +50,7 @@ ExitCode import_command(const Request& request) {
   if (!request.world.leads()) return ExitCode::ok;
   const Options& options = request.options;
   const std::string cluster = options.cluster.empty() ? "imported" : options.cluster;
-  const fs::path folder = folder_for(options, cluster);
+  const fs::path folder = folder_of_import(options, cluster);
   const reports::nccl_tests::Imported imported = read(options, cluster);
   std::string journal;
   for (const reports::Result& line : imported.journal)

@@ -16,9 +16,8 @@
 #include "bench/commands/gpus.hpp"
 #include "bench/commands/leader.hpp"
 #include "bench/commands/recorder.hpp"
+#include "bench/environment.hpp"
 #include "bench/error.hpp"
-
-extern char** environ;
 
 namespace p5 {
 
@@ -190,12 +189,8 @@ topo::Limits find_limits(World& world, const Machine& machine) {
 
 std::map<std::string, std::string> find_context() {
   std::map<std::string, std::string> context;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals != std::string::npos && allowed(text.substr(0, equals)))
-      context["env." + text.substr(0, equals)] = text.substr(equals + 1);
-  }
+  for (const auto& [name, value] : own_environment())
+    if (allowed(name)) context["env." + name] = value;
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
   int length = 0;
   MPI_Get_library_version(version.data(), &length);

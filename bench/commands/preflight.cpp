@@ -6,26 +6,15 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "bench/environment.hpp"
 #include "topo/nccl_log.hpp"
 #include "tuner/lint.hpp"
-
-extern char** environ;
 
 namespace p5 {
 
 namespace {
 
 using nlohmann::json;
-
-tuner::Environment own_environment() {
-  tuner::Environment variables;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    if (const std::size_t equals = text.find('='); equals != std::string::npos)
-      variables[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  return variables;
-}
 
 // What has to be alike on all ranks. NCCL_HOSTID differs on purpose; launchers prepend to LD_LIBRARY_PATH on some
 // nodes.

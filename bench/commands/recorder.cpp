@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/clock.hpp"
 #include "bench/commands/arm_comparison.hpp"
 #include "bench/commands/sides.hpp"
 #include "bench/launches.hpp"
@@ -24,9 +25,6 @@ namespace p5 {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
 // `latest` is ours to move only where it is a link.
 void refuse_in_the_way(const fs::path& link) {
@@ -121,7 +119,7 @@ void Recorder::case_started(const Case& c, const Standing& standing) {
   const std::lock_guard lock(mutex_);
   running_ = c;
   standing_ = standing;
-  if (terminal_ && seconds_since(shown_) > 0.2)
+  if (terminal_ && since(shown_).count > 0.2)
     show_progress(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * standing.index / standing.count,
                               standing.index + 1, standing.count, describe(c), to_text(standing.left)));
 }
@@ -131,7 +129,7 @@ void Recorder::case_finished(const Measurement& m) {
   if (ended_) return;
   running_.reset();
   add(m);
-  if (seconds_since(written_) > 2) write_reports(false);
+  if (since(written_).count > 2) write_reports(false);
 }
 
 reports::ArmInfo* Recorder::find_arm(const std::string& name) {
@@ -264,7 +262,7 @@ reports::Verdict Recorder::judge(const Measurement& m) const {
 }
 
 void Recorder::write_reports(bool pages) {
-  report_.run.wall_s = seconds_since(started_);
+  report_.run.wall_s = since(started_).count;
   for (const reports::Writer& writer : reports::writers()) {
     const bool wanted =
         writer.name == "json" || (pages && std::ranges::find(options_.formats, writer.name) != options_.formats.end());

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include <sstream>
 #include <utility>
 
+#include "bench/clock.hpp"
 #include "bench/commands/gpus.hpp"
 #include "bench/commands/leader.hpp"
 #include "bench/commands/recorder.hpp"
@@ -18,31 +18,17 @@
 #include "bench/commands/tuning_arms.hpp"
 #include "bench/commands/tuning_report.hpp"
 #include "bench/commands/tuning_stages.hpp"
+#include "bench/commands/tuning_ways.hpp"
+#include "bench/environment.hpp"
 #include "bench/error.hpp"
 #include "bench/trials.hpp"
 #include "tuner/knobs.hpp"
-
-extern char** environ;
 
 namespace p5 {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
-
-double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
-
-tuner::Environment own_environment() {
-  tuner::Environment variables;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    if (const std::size_t equals = text.find('='); equals != std::string::npos)
-      variables[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  return variables;
-}
 
 // Of the job's collectives those that NCCL asks tuners about; all that it asks about in a full tuning of a job that
 // named none.
@@ -145,8 +131,9 @@ class Tuning {
     const std::string taken = from_leader(world_, [&] { return tuner_taken(); });
     if (options_.delivery == "plugin") search(taken);
     if (course_.mode != "quick" || options_.delivery == "env") try_environments();
+    if (course_.mode == "full") measure_ways();
     if (world_.broadcast(world_.leads() && !result_.table.rows.empty() ? "y" : "n") == "y") confirm();
-    course_.wall_s = seconds_since(start_);
+    course_.wall_s = since(start_).count;
     Tuned tuned;
     if (!world_.leads()) return tuned;
     if (!chain_.empty() && !result_.table.rows.empty()) result_.environment[chain_variable] = chain_;
@@ -162,7 +149,7 @@ class Tuning {
 
  private:
   tuner::TimeLeft until(Seconds end) const {
-    return [this, end] { return end.count - seconds_since(start_); };
+    return [this, end] { return end.count - since(start_).count; };
   }
 
   static std::string plugin() { return program_beside_this("libnccl-tuner-p5bench.so"); }
@@ -258,6 +245,22 @@ class Tuning {
       result_.nothing_because.clear();
     else if (options_.delivery == "env")
       result_.nothing_because = "No environment was faster in fresh processes without making a band of sizes slower.";
+  }
+
+  // Where calls differ most: small ones by their launch, large ones by what is copied.
+  void measure_ways() {
+    std::vector<std::string> collectives = options_.collectives;
+    if (options_.collectives == Options{}.collectives)
+      collectives = {"all_reduce", "all_gather", "all_to_all", "send_recv"};
+    std::erase(collectives, "p2p");
+    if (collectives.empty()) return;
+    std::vector<Bytes> sizes;
+    for (const Bytes size : {KiB(1), KiB(64), MiB(8), MiB(128)})
+      if (size <= extent_.max && (!machine_.memory_of_rank || size.count <= machine_.memory_of_rank->count / 4))
+        sizes.push_back(size);
+    if (!options_.sizes.empty()) sizes = options_.sizes;
+    course_.ways = try_ways(world_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes),
+                            runner_, result_.table.nccl_version, extent_.burst, until(extent_.ways_end));
   }
 
   tuner::Place place(const std::vector<std::string>& collectives) const {

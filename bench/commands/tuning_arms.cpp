@@ -18,9 +18,9 @@ constexpr std::size_t standard = 0, tried = 1;
 constexpr std::size_t samples_in_a_turn = 4;
 constexpr int launches_to_believe = 2;
 
-class Arms {
+class ArmSearch {
  public:
-  Arms(World& world, const Machine& machine, const ArmTrial& trial, const tuner::TimeLeft& time_left)
+  ArmSearch(World& world, const Machine& machine, const ArmTrial& trial, const tuner::TimeLeft& time_left)
       : world_(world), machine_(machine), trial_(trial), time_left_(time_left) {
     for (const Case& c : trial.cases) cells_.push_back(cell_of(c));
     std::vector<tuner::Weight> unused;
@@ -128,7 +128,7 @@ class Arms {
 }  // namespace
 
 ArmsTried try_arms(World& world, const Machine& machine, const ArmTrial& trial, const tuner::TimeLeft& time_left) {
-  return Arms(world, machine, trial, time_left).run();
+  return ArmSearch(world, machine, trial, time_left).run();
 }
 
 }  // namespace p5

@@ -18,6 +18,16 @@ std::optional<std::string> text_of(const std::optional<tuner::Setting>& setting)
   return setting ? std::optional(to_text(*setting)) : std::nullopt;
 }
 
+reports::TuningWay way_of(const WayTried& each) {
+  reports::TuningWay way{.name = std::string(each.way.name), .how = std::string(each.way.how), .sizes = {}};
+  for (const WaySize& size : each.sizes)
+    way.sizes.push_back({.collective = size.cell.collective,
+                         .bytes = size.cell.bytes,
+                         .gain = gain_of(size.gain),
+                         .because = size.because});
+  return way;
+}
+
 reports::TuningSetting measured(const tuner::Record& record, const tuner::Candidate& candidate) {
   const std::vector<double> samples = tuner::samples_of(record, candidate);
   reports::TuningSetting setting;
@@ -75,6 +85,7 @@ void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tune
 }
 
 void add_arms(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
+  for (const WayTried& each : course.ways) tuning.ways.push_back(way_of(each));
   for (const tuner::JudgedArm& judged : course.arms) {
     reports::TuningArm arm;
     arm.name = judged.arm.name;

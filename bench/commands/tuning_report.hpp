@@ -1,6 +1,7 @@
 // What the tuner found, as the report's value: the tuner knows nothing of reports, and reports nothing of the tuner.
 #pragma once
 
+#include "bench/commands/tuning_ways.hpp"
 #include "reports/tuning.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/confirm.hpp"
@@ -17,6 +18,7 @@ struct TuningCourse {
   std::vector<tuner::CellVerdict> verdicts;
   tuner::Drift drift;
   std::vector<tuner::JudgedArm> arms;
+  std::vector<WayTried> ways;
   tuner::Confirmed confirmed;
   std::vector<std::string> remarks;  // of constraints, and whatever else was not done
 };

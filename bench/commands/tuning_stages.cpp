@@ -1,19 +1,15 @@
 #include "bench/commands/tuning_stages.hpp"
+#include "bench/clock.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 
 namespace p5 {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
 tuner::Trial trial_of(const Trial& trial) {
   constexpr std::array outcomes{tuner::Trial::Outcome::measured, tuner::Trial::Outcome::failed,
@@ -59,10 +55,11 @@ void lead_together(World& world, Trials& trials, const std::function<void()>& le
 
 Extent extent_of(const std::string& mode) {
   if (mode == "quick")
-    return {{Bytes{8}, Bytes{128}, KiB(1)}, KiB(4), MiB(64), {0.7}, {9}, {9}, {18}, {0.5e-3}, 8, 2, false};
+    return {{Bytes{8}, Bytes{128}, KiB(1)}, KiB(4), MiB(64), {0.7}, {9}, {9}, {9}, {18}, {0.5e-3}, 8, 2, false};
   const bool exhaustive = mode == "exhaustive";
   const double most_s = exhaustive ? 1200 : 165;
-  return {{}, Bytes{8}, GiB(1), {3}, {0.5 * most_s}, {0.7 * most_s}, {most_s}, {1e-3}, 12, 4, exhaustive};
+  return {{},       Bytes{8}, GiB(1), {3}, {0.5 * most_s}, {0.66 * most_s}, {0.74 * most_s},
+          {most_s}, {1e-3},   12,     4,   exhaustive};
 }
 
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks) {
@@ -86,7 +83,7 @@ void burn_in(Trials& trials, const Extent& extent) {
   do {
     for (std::size_t at = 0; at < trials.cases().size(); ++at)
       trials.block({0, at}, {"", ""}, {extent.burst, Quantity::device});
-  } while (seconds_since(start) < extent.burn_in.count);
+  } while (since(start).count < extent.burn_in.count);
 }
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks, const Extent& extent,

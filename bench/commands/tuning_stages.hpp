@@ -17,8 +17,8 @@ struct Extent {
   std::vector<Bytes> small;  // sizes below `min`, where one behaves like the next
   Bytes min, max;
   Seconds burn_in;
-  // Wall time since tuning began, at which the search, the arms and everything are to be over.
-  Seconds search_end, arms_end, end;
+  // Wall time since tuning began, at which the search, the arms, the ways of calling and everything are to be over.
+  Seconds search_end, arms_end, ways_end, end;
   Seconds burst;            // of one sample
   int samples = 8;          // of one launch in the confirmation, at most
   int launches = 2;         // of each side in the confirmation

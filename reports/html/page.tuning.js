@@ -42,6 +42,18 @@ function arms_table(tuning) {
   ], tuning.arms);
 }
 
+function ways_table(tuning) {
+  const sizes = tuning.ways.flatMap((way) => way.sizes.map((size_of) => ({...size_of, way: way.name})));
+  const share = (part) => `${(100 * part).toFixed(1)} %`;
+  return simple_table("Ways of calling that are no setting, over plain calls", [
+    ["Way", (s) => s.way], ["Operation", (s) => s.collective], ["Bytes", (s) => size(s.bytes), "number"],
+    ["Plain us", (s) => s.gain ? digits(s.gain.default_us) : "N/A", "number"],
+    ["This way us", (s) => s.gain ? digits(s.gain.tuned_us) : "N/A", "number"],
+    ["Less time", (s) => s.gain ? share(s.gain.share) : s.because, "number"],
+    ["95 % interval", (s) => s.gain && s.gain.ci95_share ? s.gain.ci95_share.map(share).join(" to ") : "N/A", "number"],
+  ], sizes);
+}
+
 function failure_card(failure) {
   return card("warning", failure.wrong_data ? "wrong data" : "failed",
     `${failure.collective} ${size(failure.bytes)} with ${failure.setting}`, [["", failure.because]]);
@@ -71,6 +83,10 @@ function draw_tuning(report, section) {
     section.append(element("details", {}, element("summary", {}, "What NCCL offered, and what was measured"), settings_table(tuning)));
   }
   if (tuning.arms.length > 0) section.append(arms_table(tuning));
+  if (tuning.ways.length > 0) {
+    section.append(element("details", {}, element("summary", {}, "What registered buffers and CUDA graphs are worth"), ways_table(tuning)),
+      ...tuning.ways.map((way) => element("p", {class: "quiet"}, `${way.name}: ${way.how}.`)));
+  }
   for (const [launcher, line] of tuning.loading) {
     section.append(element("p", {}, `With ${launcher}: `, element("code", {}, line)));
   }

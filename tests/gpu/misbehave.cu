@@ -79,6 +79,9 @@ std::size_t steps_taken() {
   return taken;
 }
 
+// Of the time when the worker was started: one that begins late must not take the next step in the same case.
+const std::size_t mine = steps_taken();
+
 int my_rank = -1;
 
 // Which order this is, counted over all of its name; only the worker's one thread that obeys comes here.
@@ -95,7 +98,6 @@ void misbehave_when_due(cudaStream_t stream) {
   static const auto* const page =
       static_cast<const SharedPage*>(mmap(nullptr, sizeof(SharedPage), PROT_READ, MAP_SHARED, page_descriptor, 0));
   static bool within = false;
-  static const std::size_t mine = steps_taken();
   if (within || mine >= steps.size() || page == MAP_FAILED) return;
   const std::uint32_t order = page->order.load();
   const int number = number_of_order(*page, order);

@@ -15,6 +15,8 @@ import unittest
 SOURCE = pathlib.Path(os.environ.get("P5BENCH_SOURCE") or pathlib.Path(__file__).resolve().parents[2])
 BUILD = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "release")
 FAKES = os.environ.get("P5BENCH_FAKES", "")
+# Whether to try all there is: always on GPUs, which are quick.
+ALL = not FAKES or bool(os.environ.get("P5BENCH_NIGHTLY"))
 RANKS = int(os.environ.get("P5BENCH_RANKS", "2" if FAKES else "4"))
 WORKER = "p5bench-worker-"  # as far as /proc/PID/comm shows names
 # Beyond a deadline, for starting, replacing workers and ending.
@@ -122,9 +124,11 @@ class Runs(unittest.TestCase):
 
 class Workers(Runs):
     def test_all_collectives_types_and_operations_give_right_data(self):
-        for more in ([], ["--in-place", "--collectives", "all_reduce,all_gather"]):
-            sizes = "1000" if FAKES else "8,64KiB"
-            job = Job(self.folder, "--sizes", sizes, "--type", "all", "--op", "all", "--budget", "60s" if FAKES else "200s", *more)
+        every, few = ["--type", "all", "--op", "all"], ["--type", "int8,bfloat16,float64", "--op", "all"]
+        in_place = ["--in-place", "--collectives", "all_reduce,all_gather"]
+        sizes = "1000" if FAKES else "8,64KiB"
+        for more in ([*every], [*every, *in_place]) if ALL else (["--type", "all", "--op", "sum"], few, [*few, *in_place]):
+            job = Job(self.folder, "--sizes", sizes, "--budget", "60s" if FAKES else "200s", *more)
             code, output = job.end(260)
             self.assertEqual(code, 0, output)
             report = job.report()
@@ -178,7 +182,7 @@ class Workers(Runs):
         steps = [(kind, *order) for order in orders for kind in ("kill", "stop", "endless") if (kind, order[0]) != ("endless", "join")]
         self.misbehave([(kind, i % RANKS, *order) for i, (kind, *order) in enumerate(steps)], 300)
 
-    @unittest.skipIf(FAKES and not os.environ.get("P5BENCH_NIGHTLY"), "waits for two minutes, the time to join; nightly")
+    @unittest.skipUnless(ALL, "waits for two minutes, the time to join; nightly")
     def test_a_device_that_hangs_while_joining_costs_one_case(self):
         self.misbehave([("endless", 1, "join", 1, "open")], 300)
 
@@ -223,8 +227,9 @@ class Faults(Runs):
         return job, code, output
 
     def test_wrong_data_is_found_with_rank_offset_wanted_and_got(self):
-        for what, place in itertools.product(("element", "bit", "stale", "nothing"), ([], ["--in-place"])):
-            job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}", *place, sizes="8,1000,1MiB", budget="10s")
+        every = itertools.product(("element", "bit", "stale", "nothing"), ([], ["--in-place"]))
+        for what, place in every if ALL else (("element", []), ("bit", ["--in-place"]), ("stale", []), ("nothing", ["--in-place"])):
+            job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}", *place, sizes="8,300000", budget="6s")
             self.assertEqual(code, 11, output)
             for m in job.report()["measurements"]:
                 self.assertGreater(m["wrong_elements"], 0, (what, m["case"]))

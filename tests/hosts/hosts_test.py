@@ -69,7 +69,7 @@ class ThreeHosts(unittest.TestCase):
         return report
 
     def test_the_report_names_the_three_hosts(self):
-        status = self.wait_for_end(self.start(run_of(20)))
+        status = self.wait_for_end(self.start(run_of(4)))
         self.assertEqual(status, 0, self.printed())
         report = self.report()
         self.assertEqual((report["status"], report["exit_code"]), ("complete", 0))

@@ -5,13 +5,15 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import BUILD, Folder, main  # noqa: E402
+from program import BUILD, NIGHTLY, Folder, main  # noqa: E402
 
 FAILING = BUILD / "tests" / "failing_run"
 OPTIONS = ["--collectives", "all_reduce", "--sizes", "8,1KiB,16KiB,64KiB", "--seed", "1", "--budget", "3s",
            "--quiet", "--out", "out"]
 CASE = 1  # the second that runs
 LATER = ("warm_up", "sample", "verify")
+# The first and the last rank are treated differently in places; which of them meets which phase is all the same.
+EACH_ONCE = ((0, "warm_up"), (2, "sample"), (0, "verify"))
 
 
 class FailingRank(Folder):
@@ -51,21 +53,20 @@ class FailingRank(Folder):
                     self.assertIn(f"rank {rank} in open: {reason}", failed["because"])
 
     def test_a_failure_later_ends_the_run_with_the_reason(self):
-        for rank in (0, 2):
-            for phase in LATER:
-                with self.subTest(rank=rank, phase=phase):
-                    done, report = self.misbehave(rank, phase, "throw")
-                    self.assert_ended_early(done, report, f"rank {rank} failed in {phase}: thrown on purpose")
-                    self.assertEqual(done.returncode, 12)
+        for rank, phase in [(r, p) for r in (0, 2) for p in LATER] if NIGHTLY else EACH_ONCE:
+            with self.subTest(rank=rank, phase=phase):
+                done, report = self.misbehave(rank, phase, "throw")
+                self.assert_ended_early(done, report, f"rank {rank} failed in {phase}: thrown on purpose")
+                self.assertEqual(done.returncode, 12)
 
     def test_a_rank_that_dies_leaves_a_partial_report(self):
-        for phase in ("open", *LATER):
+        for phase in ("open", *LATER) if NIGHTLY else ("open", "sample"):
             with self.subTest(phase=phase):
                 done, report = self.misbehave(2, phase, "die")
                 self.assert_ended_early(done, report, "SIGTERM")
 
     def test_a_leader_that_dies_leaves_its_last_report(self):
-        for phase in ("open", *LATER):
+        for phase in ("open", *LATER) if NIGHTLY else ("warm_up", "verify"):
             with self.subTest(phase=phase):
                 done, report = self.misbehave(0, phase, "die")
                 self.assertNotEqual(done.returncode, 0)
@@ -73,7 +74,7 @@ class FailingRank(Folder):
                 self.assertEqual(len(self.files("measurements.jsonl")), 1)
 
     def test_a_rank_that_hangs_ends_the_run_after_the_timeout(self):
-        for rank, phase in ((0, "open"), (2, "warm_up"), (0, "sample"), (2, "sample"), (2, "verify")):
+        for rank, phase in ((0, "open"), (2, "sample"), (2, "verify"), *(((2, "warm_up"), (0, "sample")) if NIGHTLY else ())):
             with self.subTest(rank=rank, phase=phase):
                 done, report = self.misbehave(rank, phase, "hang")
                 self.assert_ended_early(done, report, "no progress", phase)

@@ -18,6 +18,8 @@ BUILD = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "dev"
 PROGRAM = BUILD / "p5bench"
 # Generous, for slow machines: nothing here judges time.
 PATIENCE_S = 120
+# Whether to try what else could be tried, besides what is most likely to break.
+NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads((SOURCE / "reports/schema/report.schema.json").read_text()))
 

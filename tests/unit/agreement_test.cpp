@@ -28,14 +28,14 @@ std::vector<PhaseFailed> failures_of(const std::vector<LocalPart>& parts) {
 }
 
 const LocalPart good = [] { return std::string("done"); };
-const LocalPart error = []() -> std::string { throw CaseError("the library reports an error"); };
+const LocalPart fails = []() -> std::string { throw CaseError("the library reports an error"); };
 const LocalPart lost = []() -> std::string { throw LostError("its process is gone"); };
 LocalPart stalled(double progress) {
   return [progress]() -> std::string { throw StalledError("no answer", std::nullopt, progress); };
 }
 
 TEST(Agreement, tells_all_ranks_the_same_failure) {
-  const std::vector<PhaseFailed> learned = failures_of({good, error, good});
+  const std::vector<PhaseFailed> learned = failures_of({good, fails, good});
   ASSERT_EQ(learned.size(), 3u);
   for (const PhaseFailed& failed : learned) {
     EXPECT_EQ(failed.rank, 1);
@@ -45,11 +45,11 @@ TEST(Agreement, tells_all_ranks_the_same_failure) {
 }
 
 TEST(Agreement, blames_a_lost_process_before_the_errors_that_its_peers_see) {
-  for (const PhaseFailed& failed : failures_of({error, stalled(1), lost})) EXPECT_EQ(failed.rank, 2);
+  for (const PhaseFailed& failed : failures_of({fails, stalled(1), lost})) EXPECT_EQ(failed.rank, 2);
 }
 
 TEST(Agreement, blames_an_error_before_those_that_waited_for_it) {
-  for (const PhaseFailed& failed : failures_of({stalled(0), error, stalled(1)})) EXPECT_EQ(failed.rank, 1);
+  for (const PhaseFailed& failed : failures_of({stalled(0), fails, stalled(1)})) EXPECT_EQ(failed.rank, 1);
 }
 
 TEST(Agreement, blames_the_rank_behind_when_all_stall) {
@@ -66,7 +66,7 @@ TEST(Agreement, blames_nobody_when_all_stall_at_the_same_point) {
 TEST(Agreement, ends_the_job_when_ranks_cannot_come_back) {
   EXPECT_THROW(run_threads(2,
                            [](World& world) {
-                             agree(world, Phase::sample, /*recovers=*/false, world.participant() == 1 ? error : good,
+                             agree(world, Phase::sample, /*recovers=*/false, world.participant() == 1 ? fails : good,
                                    [](const std::vector<std::string>&) { return std::string(); });
                            }),
                JobLost);

@@ -59,8 +59,8 @@ class SixteenBits : public testing::Test {
 
   const std::vector<double> values_ = finite_values<T>();
 };
-using Types = testing::Types<Float16, Bfloat16>;
-TYPED_TEST_SUITE(SixteenBits, Types);
+using SixteenBitTypes = testing::Types<Float16, Bfloat16>;
+TYPED_TEST_SUITE(SixteenBits, SixteenBitTypes);
 
 TYPED_TEST(SixteenBits, widen_to_the_values_of_their_definition) {
   for (std::size_t bits = 0; bits < this->values_.size(); ++bits) {

@@ -132,9 +132,9 @@ bool same_bits(T a, T b) {
 
 template <class T>
 class PatternTest : public testing::Test {};
-using Types = testing::Types<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t,
-                             Float16, Bfloat16, float, double>;
-TYPED_TEST_SUITE(PatternTest, Types);
+using AllTypes = testing::Types<std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t,
+                                Float16, Bfloat16, float, double>;
+TYPED_TEST_SUITE(PatternTest, AllTypes);
 
 TYPED_TEST(PatternTest, is_exact_in_any_order_of_reduction) {
   using T = TypeParam;

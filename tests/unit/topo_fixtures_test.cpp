@@ -19,16 +19,16 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-const std::string folder = std::string(P5BENCH_SOURCE_FOLDER) + "/tests/fixtures/machines/";
+const std::string machines_folder = std::string(P5BENCH_SOURCE_FOLDER) + "/tests/fixtures/machines/";
 const std::vector<std::string> machines{"p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge"};
 
 const json& recording(const std::string& machine) {
   static std::map<std::string, json> of;
-  if (!of.contains(machine)) of[machine] = json::parse(std::ifstream(folder + machine + ".json"));
+  if (!of.contains(machine)) of[machine] = json::parse(std::ifstream(machines_folder + machine + ".json"));
   return of[machine];
 }
 
-ordered_json faults() { return ordered_json::parse(std::ifstream(folder + "faults.json")); }
+ordered_json faults() { return ordered_json::parse(std::ifstream(machines_folder + "faults.json")); }
 
 // As in a report, less what to do.
 ordered_json found(const json& machine) {
@@ -44,7 +44,7 @@ ordered_json found(const json& machine) {
 }
 
 void write(const ordered_json& all) {
-  std::ofstream file(folder + "faults.json");
+  std::ofstream file(machines_folder + "faults.json");
   file << "[\n";
   for (std::size_t i = 0; i < all.size(); ++i) {
     file << "  {\n";

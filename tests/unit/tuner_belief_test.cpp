@@ -1,4 +1,5 @@
 // When a winner is believed, how believed cells become rows, and what breaks a row afterwards.
+#include "tests/unit/tuner_setting.hpp"
 #include "tuner/belief.hpp"
 
 #include <gmock/gmock.h>
@@ -14,8 +15,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-Setting setting(std::string_view text) { return *parse_setting(text); }
 
 // Alternately a little more and a little less, so that medians are what they are said to be.
 double wobble(int i) { return 1 + (i % 2 == 0 ? 1 : -1) * 0.001 * (1 + i % 5); }

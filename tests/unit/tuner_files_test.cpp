@@ -1,4 +1,5 @@
 // The files of a tuning result, read by those that they are for: a shell, YAML, our own plugin's parser.
+#include "tests/unit/tuner_setting.hpp"
 #include "tuner/files.hpp"
 
 #include <gmock/gmock.h>
@@ -21,8 +22,6 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-Setting setting(std::string_view text) { return *parse_setting(text); }
 
 TuningResult tuned() {
   TuningResult result;

@@ -1,5 +1,6 @@
 // What the search measures, and what it never measures: candidates within what NCCL and the operator allow, failures,
 // time.
+#include "tests/unit/tuner_setting.hpp"
 #include "tuner/search.hpp"
 
 #include <gmock/gmock.h>
@@ -19,7 +20,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Setting setting(std::string_view text) { return *parse_setting(text); }
 Cell cell(std::uint64_t bytes, std::string collective = "all_reduce") { return {std::move(collective), bytes, bytes}; }
 
 std::vector<std::string> texts(const std::vector<Setting>& settings) {

@@ -73,7 +73,7 @@ class Launches(unittest.TestCase):
 
     def journal(self):
         try:
-            return [json.loads(line) for line in (self.folder / "out" / "latest" / "measurements.jsonl").read_text().splitlines()]
+            return [json.loads(line) for line in (self.folder / "out" / "latest" / "measurements.jsonl").read_text().splitlines(keepends=True) if line.endswith("\n")]
         except OSError:
             return []
 

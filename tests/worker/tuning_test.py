@@ -107,6 +107,19 @@ class Tuning(unittest.TestCase):
         for arm in tuning["arms"]:
             self.assertEqual(arm["speedup"] is None, "NCCL_MIN_CTAS" in arm["environment"], tuning["arms"])
 
+    def test_ways_of_calling_that_are_no_setting_are_measured(self):
+        code, output = self.run_it("tune", "--tune=full", "--collectives", "all_reduce,send_recv")
+        self.assertEqual(code, 0, output)
+        report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
+        self.check_schema(report)
+        ways = report["tuning"]["ways"]
+        self.assertEqual([way["name"] for way in ways], ["registered buffers", "symmetric windows", "CUDA graph"])
+        for way in ways:
+            self.assertTrue(way["how"])
+            self.assertEqual([(size["collective"], size["bytes"]) for size in way["sizes"]],
+                             [(name, size) for name in ("all_reduce", "send_recv") for size in (65536, 1 << 20)])
+            self.assertTrue(all(size["gain"] for size in way["sizes"]), way)
+
     def test_weights_that_cannot_be_read_are_refused_before_anything_runs(self):
         weights = self.folder / "weights"
         for text, says in (("all_reduce 1MiB\n", "weights line 1"), ("allreduce 8 1\n", "all_reduce"), ("", "cannot be read, or is empty")):
@@ -117,7 +130,7 @@ class Tuning(unittest.TestCase):
             self.assertFalse((self.folder / "out").exists())
 
     def test_stale_settings_are_findings(self):
-        code, output = self.run_it("run", "--tune=off", NCCL_PROTO="simple")
+        code, output = self.run_it("run", "--tune=off", "--budget", "3s", NCCL_PROTO="simple")
         self.assertEqual(code, 0, output)
         report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
         self.check_schema(report)

@@ -9,7 +9,7 @@ namespace p5::tuner {
 
 namespace {
 
-constexpr const char* name = "p5bench";
+constexpr const char* plugin_name = "p5bench";
 
 // A context may be null: then its start failed, and NCCL goes its own ways.
 CommunicatorTuner* tuner_of(void* context) { return static_cast<CommunicatorTuner*>(context); }
@@ -88,15 +88,15 @@ extern const abi::TunerV6 ncclTunerPlugin_v6;
 }
 #pragma GCC visibility pop
 
-const abi::TunerV2 ncclTunerPlugin_v2{p5::tuner::name, p5::tuner::start_plain<2>, p5::tuner::choose_unseen,
+const abi::TunerV2 ncclTunerPlugin_v2{p5::tuner::plugin_name, p5::tuner::start_plain<2>, p5::tuner::choose_unseen,
                                       p5::tuner::finalize};
-const abi::TunerV3 ncclTunerPlugin_v3{p5::tuner::name, p5::tuner::start_plain<3>, p5::tuner::choose_unregistered,
+const abi::TunerV3 ncclTunerPlugin_v3{p5::tuner::plugin_name, p5::tuner::start_plain<3>, p5::tuner::choose_unregistered,
                                       p5::tuner::finalize};
-const abi::TunerV4 ncclTunerPlugin_v4{p5::tuner::name, p5::tuner::start_plain<4>, p5::tuner::choose,
+const abi::TunerV4 ncclTunerPlugin_v4{p5::tuner::plugin_name, p5::tuner::start_plain<4>, p5::tuner::choose,
                                       p5::tuner::finalize};
-const abi::TunerV5 ncclTunerPlugin_v5{p5::tuner::name, p5::tuner::start_named<5>, p5::tuner::choose,
+const abi::TunerV5 ncclTunerPlugin_v5{p5::tuner::plugin_name, p5::tuner::start_named<5>, p5::tuner::choose,
                                       p5::tuner::finalize};
-const abi::TunerV6 ncclTunerPlugin_v6{p5::tuner::name, p5::tuner::start_named<6>, p5::tuner::choose,
+const abi::TunerV6 ncclTunerPlugin_v6{p5::tuner::plugin_name, p5::tuner::start_named<6>, p5::tuner::choose,
                                       p5::tuner::finalize, p5::tuner::chunk};
 
 bool p5::tuner::is_ours(const void* tuner) {

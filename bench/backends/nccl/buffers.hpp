@@ -30,6 +30,9 @@ class Buffers {
   Buffers(const Case& c, const Layout& layout, std::byte* memory, Queue& queue);
 
   int slots() const { return layout_.slots; }
+  // All of them, for NCCL to know.
+  std::byte* memory() const { return memory_; }
+  std::uint64_t bytes() const { return layout_.bytes(); }
   std::byte* input(int slot, const Place& place) const;
   std::byte* output(int slot, const Place& place) const;
 

@@ -42,6 +42,26 @@ Event make_marker_event() {
   return Event(event);
 }
 
+GraphLaunch capture(cudaStream_t stream, const std::function<void()>& queue) {
+  using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
+  // Other threads of this process, NCCL's among them, may do with CUDA what they like meanwhile.
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  cudaGraph_t captured = nullptr;
+  try {
+    queue();
+  } catch (...) {
+    cudaStreamEndCapture(stream, &captured);
+    const Graph discarded(captured);
+    cudaGetLastError();
+    throw;
+  }
+  check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
+  const Graph graph(captured);
+  cudaGraphExec_t launch = nullptr;
+  check(cudaGraphInstantiateWithFlags(&launch, captured, 0), "cudaGraphInstantiateWithFlags");
+  return GraphLaunch(launch);
+}
+
 DeviceMemory make_device_memory(std::size_t bytes) {
   void* memory = nullptr;
   check(cudaMalloc(&memory, bytes), fmt::format("cudaMalloc of {} bytes", bytes));

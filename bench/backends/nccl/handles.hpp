@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <type_traits>
@@ -24,6 +25,7 @@ using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Closer<Handle, clos
 
 using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+using GraphLaunch = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 using DeviceMemory = Owned<void*, cudaFree>;
 using PinnedMemory = Owned<void*, cudaFreeHost>;
 // Aborts: what is right when something went wrong. A healthy one is left by leave().
@@ -31,6 +33,8 @@ using Communicator = Owned<ncclComm_t, ncclCommAbort>;
 
 Stream make_stream();
 Event make_timing_event();
+// What `queue` puts on the stream, without running it: ready to be launched as one.
+GraphLaunch capture(cudaStream_t stream, const std::function<void()>& queue);
 Event make_marker_event();  // cheaper: says only whether it has happened
 DeviceMemory make_device_memory(std::size_t bytes);
 PinnedMemory make_pinned_memory(std::size_t bytes);  // of the host; the device can address it too

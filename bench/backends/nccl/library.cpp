@@ -22,6 +22,10 @@ const OptionalCalls& optional_calls() {
     look_up(found.get_last_error, "ncclGetLastError");
     look_up(found.mem_alloc, "ncclMemAlloc");
     look_up(found.mem_free, "ncclMemFree");
+    look_up(found.comm_register, "ncclCommRegister");
+    look_up(found.comm_deregister, "ncclCommDeregister");
+    look_up(found.window_register, "ncclCommWindowRegister");
+    look_up(found.window_deregister, "ncclCommWindowDeregister");
     return found;
   }();
   return calls;

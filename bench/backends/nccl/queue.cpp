@@ -1,4 +1,5 @@
 #include "bench/backends/nccl/queue.hpp"
+#include "bench/clock.hpp"
 
 #include <sched.h>
 
@@ -8,7 +9,6 @@
 namespace p5::nccl {
 
 namespace {
-using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds between_checks{1};
 constexpr std::chrono::milliseconds before_sleep{2};
 constexpr std::chrono::microseconds sleep{50};
@@ -40,7 +40,7 @@ void Queue::finish(Waiting waiting) {
 bool Queue::rests_within(Seconds limit) const {
   const auto start = Clock::now();
   while (cudaStreamQuery(stream()) != cudaSuccess) {
-    if (std::chrono::duration<double>(Clock::now() - start).count() > limit.count) return false;
+    if (since(start).count > limit.count) return false;
     std::this_thread::sleep_for(between_checks);
   }
   return true;

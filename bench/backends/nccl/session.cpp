@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <numeric>
 
 #include "bench/backends/nccl/tuner_control.hpp"
+#include "bench/clock.hpp"
 #include "bench/error.hpp"
 #include "bench/names.hpp"
 
@@ -16,9 +16,6 @@ namespace p5::nccl {
 namespace {
 
 void refuse_what_is_not_offered(const Case& c) {
-  if (c.cuda_graph) throw CaseError("the nccl backend does not measure CUDA graphs");
-  if (c.registration != "none")
-    throw CaseError(fmt::format("the nccl backend does not register buffers ({})", c.registration));
   if (c.in_place && !c.collective->in_place_offset)
     throw CaseError(fmt::format("{} has no in-place form", c.collective->name));
 }
@@ -77,6 +74,9 @@ void NcclSession::enter(int round) {
   round_ = round;
   place_ = place_in((*case_.rounds)[static_cast<std::size_t>(round)], engine_.rank(), case_.root.value_or(0));
   make_communicator();
+  // Those that pause are ranks of a pair's communicator too, and it takes all of them to register.
+  if (place_ || case_.collective->pairwise)
+    registration_ = {case_.registration, communicator(), buffers_.memory(), buffers_.bytes()};
   // Ranks that pause count too: the number of the fill is part of the pattern, and their partners' next one has it.
   fill_checked_ = ++fills_;
   cursor_ = last_slot_ = last_count_ = 0;
@@ -84,9 +84,19 @@ void NcclSession::enter(int round) {
 }
 
 void NcclSession::leave_round() {
+  graphs_.clear();  // they and the registration belong to the communicator
+  registration_ = {};
   engine_.queue().watch({engine_.world()});
   leave(group_);
   round_ = -1;
+}
+
+// What belongs to an aborted communicator is not given back any more: that would ask it.
+void NcclSession::abort() {
+  for (auto& [key, graph] : graphs_) static_cast<void>(graph.release());
+  graphs_.clear();
+  registration_.forget();
+  group_.reset();
 }
 
 // Whether the job is split must come out alike on all ranks, also on those that pause: all take part in a split.
@@ -117,6 +127,30 @@ void NcclSession::operate(int slot) {
 void NcclSession::operate_as_set(int slot) {
   const Forcing forcing(setting_);
   operate(slot);
+}
+
+void NcclSession::operate_on(int first, int count) {
+  for (int i = 0; i < count; ++i) operate((first + i) % slots());
+}
+
+void NcclSession::launch(int first, int count) {
+  if (case_.cuda_graph)
+    check(cudaGraphLaunch(graphs_.at({first, count, setting_}).get(), stream()), "cudaGraphLaunch");
+  else
+    operate_on(first, count);
+}
+
+// Outside what is timed. The first launch of a graph takes longer, so it has one before; inputs in place do not survive
+// that.
+void NcclSession::get_ready(int first, int count) {
+  if (!case_.cuda_graph || !place_) return;
+  GraphLaunch& graph = graphs_[{first, count, setting_}];
+  if (graph) return;
+  const Forcing forcing(setting_);
+  graph = capture(stream(), [&] { operate_on(first, count); });
+  launch(first, count);
+  engine_.queue().mark(count);
+  engine_.queue().finish();
 }
 
 void NcclSession::operate_first() {
@@ -155,6 +189,7 @@ void NcclSession::warm_up(int round, int operations, const std::string& setting)
   }
   engine_.queue().finish();
   // The first kernel of a kind is loaded when it is launched, which may wait for the device: never behind the gate.
+  get_ready(cursor_, 1);
   queued_ahead(1);
 }
 
@@ -176,10 +211,10 @@ double NcclSession::burst(int operations) {
   engine_.queue().finish(Waiting::alert);
   if (!place_) return std::numeric_limits<double>::quiet_NaN();
   const Forcing forcing(setting_);
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < operations; ++i) operate((cursor_ + i) % slots());
+  const auto start = Clock::now();
+  launch(cursor_, operations);
   engine_.queue().finish(Waiting::alert);
-  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double elapsed = since(start).count;
   engine_.queue().mark(operations);
   return elapsed / operations;
 }
@@ -192,7 +227,7 @@ double NcclSession::queued_ahead(int operations) {
     start_clock();
     if (place_) {
       const Forcing forcing(setting_);
-      for (int i = 0; i < operations; ++i) operate((cursor_ + i) % slots());
+      launch(cursor_, operations);
     }
     stop_clock();
     engine_.queue().mark(place_ ? operations : 0);
@@ -222,6 +257,7 @@ Times NcclSession::sample(const SampleRequest& request) {
   std::vector<double> times;
   for (int s = 0; s < request.samples; ++s) {
     const bool last = s + 1 == request.samples;
+    get_ready(cursor_, operations);
     if (request.poison_last && last && place_ && !case_.in_place) buffers_.poison(cursor_, operations);
     times.push_back(seconds_per_operation(request));
     last_slot_ = cursor_;
@@ -249,8 +285,10 @@ Verification NcclSession::verify(int round) {
   if (again) fill_checked_ = ++fills_;
   if (!place_) return {};
   if (again) {
+    get_ready(0, 1);
     buffers_.fill(*place_, round, fills_, 1);
-    operate_as_set(0);
+    const Forcing forcing(setting_);
+    launch(0, 1);
     engine_.queue().mark(1);
     last_slot_ = 0;
     last_count_ = 1;

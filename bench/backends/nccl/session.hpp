@@ -2,15 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bench/backend.hpp"
 #include "bench/backends/nccl/buffers.hpp"
 #include "bench/backends/nccl/engine.hpp"
 #include "bench/backends/nccl/operations.hpp"
+#include "bench/backends/nccl/registration.hpp"
 
 namespace p5::nccl {
 
@@ -28,7 +31,7 @@ class NcclSession final : public Session {
   std::vector<Offer> offers() override;
   // Leaves the round's communicator together with its other members. Without it, it is aborted.
   void close() { leave_round(); }
-  void abort() { group_.reset(); }
+  void abort();
 
  private:
   void enter(int round);
@@ -40,6 +43,11 @@ class NcclSession final : public Session {
   void operate(int slot);
   // With the setting at hand.
   void operate_as_set(int slot);
+  // On `count` slots from `first` on, wrapping round.
+  void operate_on(int first, int count);
+  // The same, as a CUDA graph where the case wants that, which get_ready() has made with the setting at hand.
+  void launch(int first, int count);
+  void get_ready(int first, int count);
   void operate_first();
   void check_granted(std::uint64_t calls_before) const;
   void start_clock();
@@ -58,6 +66,8 @@ class NcclSession final : public Session {
   int round_ = -1;
   std::optional<Place> place_;
   Communicator group_;  // none where the whole job is the group
+  Registration registration_;
+  std::map<std::tuple<int, int, std::string>, GraphLaunch> graphs_;  // by first slot, count, setting
   std::uint64_t fills_ = 0, fill_checked_ = 0;
   int cursor_ = 0, last_slot_ = 0, last_count_ = 0;
   std::string setting_;  // of the latest warm-up or samples

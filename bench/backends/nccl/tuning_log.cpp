@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view level_variable = "NCCL_DEBUG=";
 constexpr std::string_view off = "WARN", on = "INFO";  // of the same length, to be changed in place
-constexpr std::array variables{"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
+constexpr std::array debug_variables{"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
 
 // NCCL up to 2.23 logs numbers, in this order (src/include/nccl_common.h).
 constexpr std::array algorithms{"tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
@@ -90,7 +90,7 @@ TuningLog::TuningLog() {
 
 TuningLog::~TuningLog() {
   if (file_ < 0) return;
-  for (const char* each : variables) unsetenv(each);
+  for (const char* each : debug_variables) unsetenv(each);
   close(file_);
 }
 
@@ -114,7 +114,7 @@ std::string TuningLog::stop_and_take() {
 }
 
 bool TuningLog::set_by_us(std::string_view variable) const {
-  return file_ >= 0 && std::ranges::find(variables, variable) != variables.end();
+  return file_ >= 0 && std::ranges::find(debug_variables, variable) != debug_variables.end();
 }
 
 void TuningLog::switch_to(std::string_view level) {

@@ -31,21 +31,26 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 does not know that 
 endif()
 message(STATUS "p5bench-worker-nccl: CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}")
 
-file(GLOB worker_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp ${CMAKE_CURRENT_LIST_DIR}/*.cu)
+# Apart from the rest, for the test of them.
+add_library(p5bench_kernels OBJECT ${CMAKE_CURRENT_LIST_DIR}/kernels.cu)
+target_link_libraries(p5bench_kernels PRIVATE p5bench_core)
+# 445: a template argument that a lambda's parameters do not name, as with_type() uses them.
+set(device_code_options --expt-relaxed-constexpr --diag-suppress=445)
+target_compile_options(p5bench_kernels PRIVATE ${device_code_options})
+set_target_properties(p5bench_kernels PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Shared)
+
+file(GLOB worker_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)
 # With NCCL's tuner plugin inside, whose symbols NCCL finds in the program where NCCL_TUNER_PLUGIN is STATIC_PLUGIN.
-add_executable(p5bench-worker-nccl ${worker_sources} ${tuner_plugin_sources}
+add_executable(p5bench-worker-nccl ${worker_sources} $<TARGET_OBJECTS:p5bench_kernels> ${tuner_plugin_sources}
                ${CMAKE_SOURCE_DIR}/tuner/plugin/worker.cpp)
 foreach(version RANGE 2 6)
   target_link_options(p5bench-worker-nccl PRIVATE LINKER:--export-dynamic-symbol=ncclTunerPlugin_v${version})
 endforeach()
 set_target_properties(p5bench-worker-nccl PROPERTIES
-  CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Shared CUDA_RESOLVE_DEVICE_SYMBOLS OFF
+  CUDA_RUNTIME_LIBRARY Shared CUDA_RESOLVE_DEVICE_SYMBOLS OFF
   LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/lib;$ORIGIN/../lib/p5bench;${nccl_folder}")
-# 445: a template argument that a lambda's parameters do not name, as with_type() uses them.
-target_compile_options(p5bench-worker-nccl PRIVATE
-  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --diag-suppress=445>)
 target_link_options(p5bench-worker-nccl PRIVATE LINKER:--enable-new-dtags)
 target_link_libraries(p5bench-worker-nccl PRIVATE p5bench_core CUDA::cudart NCCL::NCCL Threads::Threads ${CMAKE_DL_LIBS})
 

@@ -30,11 +30,6 @@ std::chrono::steady_clock::time_point Completion::time() {
 
 namespace {
 
-struct Entry {
-  Task task;
-  std::shared_ptr<Completion> completion;
-};
-
 bool& this_thread_is_a_queue() {
   thread_local bool is = false;
   return is;
@@ -43,6 +38,10 @@ bool& this_thread_is_a_queue() {
 }  // namespace
 
 struct Queue::Inner {
+  struct Entry {
+    Task task;
+    std::shared_ptr<Completion> completion;
+  };
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Entry> entries;

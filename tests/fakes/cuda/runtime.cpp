@@ -90,6 +90,12 @@ std::shared_ptr<Stream> Runtime::find_stream(cudaStream_t handle) {
 
 std::shared_ptr<Completion> Runtime::submit(const std::shared_ptr<Stream>& stream, Task task) {
   const std::scoped_lock lock(mutex_);
+  if (stream->captured) {
+    stream->captured->push_back(std::move(task));
+    auto nothing_to_wait_for = std::make_shared<Completion>();
+    nothing_to_wait_for->complete();
+    return nothing_to_wait_for;
+  }
   const std::shared_ptr<Stream> legacy = default_stream(stream->device);
   std::vector<std::shared_ptr<Completion>> before;
   if (stream == legacy) {
@@ -103,6 +109,46 @@ std::shared_ptr<Completion> Runtime::submit(const std::shared_ptr<Stream>& strea
       if (completion) completion->wait();
     if (sticky() == cudaSuccess) task();
   });
+}
+
+bool Runtime::begin_capture(const std::shared_ptr<Stream>& stream) {
+  const std::scoped_lock lock(mutex_);
+  if (stream->captured) return false;
+  stream->captured = std::make_shared<std::vector<Task>>();
+  return true;
+}
+
+cudaGraph_t Runtime::end_capture(const std::shared_ptr<Stream>& stream) {
+  const std::scoped_lock lock(mutex_);
+  if (!stream->captured) return nullptr;
+  const auto graph = reinterpret_cast<cudaGraph_t>(next_graph_++);
+  graphs_[graph] = std::exchange(stream->captured, nullptr);
+  return graph;
+}
+
+bool Runtime::captures(const std::shared_ptr<Stream>& stream) {
+  const std::scoped_lock lock(mutex_);
+  return stream->captured != nullptr;
+}
+
+cudaGraphExec_t Runtime::instantiate(cudaGraph_t graph) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = graphs_.find(graph);
+  if (found == graphs_.end()) return nullptr;
+  const auto launch = reinterpret_cast<cudaGraphExec_t>(next_graph_++);
+  graphs_[launch] = found->second;
+  return launch;
+}
+
+Tasks Runtime::find_graph(const void* handle) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = graphs_.find(handle);
+  return found == graphs_.end() ? nullptr : found->second;
+}
+
+bool Runtime::destroy_graph(const void* handle) {
+  const std::scoped_lock lock(mutex_);
+  return graphs_.erase(handle) == 1;
 }
 
 void Runtime::synchronize(int device) {

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,10 +17,13 @@
 
 namespace p5::fake_cuda {
 
+using Tasks = std::shared_ptr<std::vector<Task>>;
+
 struct Stream {
   int device = 0;
   bool blocking = true;  // waits for the legacy default stream, and that one for it
   Queue queue;
+  Tasks captured = nullptr;  // while it captures: what would run
 };
 
 struct Event {
@@ -65,6 +69,15 @@ class Runtime {
   std::shared_ptr<Completion> submit(const std::shared_ptr<Stream>& stream, Task task);
   void synchronize(int device);
 
+  // While a stream captures, what is submitted runs only when the graph is launched. False, null: not capturing, or
+  // already. Graphs and what is instantiated from them are the same thing here.
+  bool begin_capture(const std::shared_ptr<Stream>& stream);
+  cudaGraph_t end_capture(const std::shared_ptr<Stream>& stream);
+  bool captures(const std::shared_ptr<Stream>& stream);
+  cudaGraphExec_t instantiate(cudaGraph_t graph);
+  Tasks find_graph(const void* handle);
+  bool destroy_graph(const void* handle);
+
   cudaEvent_t create_event(int device, bool timing);
   bool destroy_event(cudaEvent_t handle);
   std::shared_ptr<Event> find_event(cudaEvent_t handle);
@@ -88,6 +101,8 @@ class Runtime {
   std::vector<std::pair<int, std::shared_ptr<Completion>>> departed_;  // last tasks of destroyed streams, by device
   std::map<cudaEvent_t, std::shared_ptr<Event>> events_;
   std::map<const void*, std::shared_ptr<const Kernel>> kernels_;
+  std::map<const void*, Tasks> graphs_;
+  std::uintptr_t next_graph_ = 1;
 };
 
 // Lives until the process ends: threads of streams may outlast main.

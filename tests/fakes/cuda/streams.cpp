@@ -32,6 +32,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   if (const cudaError_t error = enter()) return finish(error);
   const auto stream = runtime().find_stream(handle);
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
+  if (runtime().captures(stream)) return finish(cudaErrorStreamCaptureUnsupported);
   if (const auto tail = stream->queue.tail()) tail->wait();
   return finish(runtime().sticky());
 }
@@ -40,6 +41,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   if (const cudaError_t error = enter()) return finish(error);
   const auto stream = runtime().find_stream(handle);
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
+  if (runtime().captures(stream)) return finish(cudaErrorStreamCaptureUnsupported);
   const auto tail = stream->queue.tail();
   return finish(!tail || tail->done() ? runtime().sticky() : cudaErrorNotReady);
 }

@@ -150,8 +150,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   const auto communicator = remove_handle(handle);
   if (!communicator) return refuse(ncclInvalidArgument, "no communicator");
   communicator->drain();
+  const bool forgotten = communicator->holds_buffers();
   communicator->close();
-  return ncclSuccess;
+  return forgotten ? refuse(ncclInvalidUsage, "buffers are still registered with the communicator") : ncclSuccess;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
@@ -197,4 +198,36 @@ ncclResult_t ncclMemAlloc(void** address, std::size_t bytes) {
 
 ncclResult_t ncclMemFree(void* address) {
   return cudaFree(address) == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, "not an allocation");
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t handle, void* memory, std::size_t bytes, void** registered) {
+  const auto communicator = find_handle(handle);
+  if (!communicator || registered == nullptr) return refuse(ncclInvalidArgument, "no communicator, or no place");
+  *registered = communicator->register_buffer(memory, bytes);
+  return *registered ? ncclSuccess : refuse(ncclInvalidArgument, "the device cannot reach the buffer");
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t handle, void* registered) {
+  const auto communicator = find_handle(handle);
+  if (!communicator) return refuse(ncclInvalidArgument, "no communicator");
+  return communicator->deregister_buffer(registered) ? ncclSuccess : refuse(ncclInvalidArgument, "no such buffer");
+}
+
+// All ranks together, as NCCL has it.
+ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* memory, std::size_t bytes, ncclWindow_t* window,
+                                    int flags) {
+  const auto communicator = find_handle(handle);
+  if (!communicator || window == nullptr || flags != NCCL_WIN_COLL_SYMMETRIC)
+    return refuse(ncclInvalidArgument, "no communicator, no place, or other flags than the fake knows");
+  const auto votes = communicator->vote({static_cast<int>(bytes >> 32), static_cast<int>(bytes & 0x7fffffff)});
+  if (!votes) return refuse(ncclInternalError, "the communicator was aborted");
+  for (const Vote& vote : *votes)
+    if (vote.color != votes->front().color || vote.key != votes->front().key)
+      return refuse(ncclInvalidUsage, "ranks register windows of different sizes");
+  *window = reinterpret_cast<ncclWindow_t>(communicator->register_buffer(memory, bytes));
+  return *window ? ncclSuccess : refuse(ncclInvalidArgument, "the device cannot reach the buffer");
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window) {
+  return ncclCommDeregister(handle, window);
 }

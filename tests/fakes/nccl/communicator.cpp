@@ -172,6 +172,14 @@ struct Launch {
     --communicator.outstanding_;
     communicator.changed_.notify_all();
   }
+  // Of a graph, which may run it often: it stays.
+  static void run_again(void* data) {
+    const Launch& launch = *static_cast<const Launch*>(data);
+    Communicator& communicator = *launch.captured_by;
+    if (!communicator.aborted()) communicator.run(launch.operations);
+  }
+
+  Communicator* captured_by = nullptr;
 };
 
 ncclResult_t Communicator::enqueue(std::shared_ptr<Communicator> self, std::vector<Operation> operations,
@@ -182,6 +190,13 @@ ncclResult_t Communicator::enqueue(std::shared_ptr<Communicator> self, std::vect
     return refuse(ncclUnhandledCudaError, "the stream is no stream, or CUDA has failed before");
   for (Operation& operation : operations)
     if (!operation.pairwise()) tune(operation);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(stream, &capture) == cudaSuccess && capture == cudaStreamCaptureStatusActive) {
+    captured_.push_back(std::make_shared<Launch>(Launch{nullptr, std::move(operations), this}));
+    return cudaLaunchHostFunc(stream, &Launch::run_again, captured_.back().get()) == cudaSuccess
+               ? ncclSuccess
+               : refuse(ncclUnhandledCudaError, "nothing can be captured");
+  }
   auto launch = std::make_unique<Launch>(Launch{std::move(self), std::move(operations)});
   {
     const std::scoped_lock lock(mutex_);
@@ -196,6 +211,24 @@ ncclResult_t Communicator::enqueue(std::shared_ptr<Communicator> self, std::vect
   return cudaEventRecord(order_, stream) == cudaSuccess
              ? ncclSuccess
              : refuse(ncclUnhandledCudaError, "the stream is of another device than the communicator");
+}
+
+void* Communicator::register_buffer(const void* memory, std::uint64_t bytes) {
+  if (!p5bench_fake_accessible(memory, bytes)) return nullptr;
+  const std::scoped_lock lock(mutex_);
+  auto* const handle = reinterpret_cast<void*>(next_handle_++);
+  registered_[handle] = bytes;
+  return handle;
+}
+
+bool Communicator::deregister_buffer(void* handle) {
+  const std::scoped_lock lock(mutex_);
+  return registered_.erase(handle) == 1;
+}
+
+bool Communicator::holds_buffers() {
+  const std::scoped_lock lock(mutex_);
+  return !registered_.empty();
 }
 
 }  // namespace p5::fake_nccl

@@ -45,6 +45,8 @@ struct Form {
 };
 const Form& form_of(Operation::Kind kind);
 
+struct Launch;
+
 class Communicator {
  public:
   Communicator(int rank_, int ranks_, int device_, bool blocking_)
@@ -73,6 +75,11 @@ class Communicator {
   // Gives back what only a thread may give back that is not a stream's; the last act before the handle goes.
   void close();
   bool aborted() const { return aborted_; }
+
+  // Buffers that are known beforehand. Null: the device cannot reach them.
+  void* register_buffer(const void* memory, std::uint64_t bytes);
+  bool deregister_buffer(void* handle);
+  bool holds_buffers();
 
   // The first error stays, with words that live as long as this.
   void fail(ncclResult_t error, const std::string& words);
@@ -115,6 +122,9 @@ class Communicator {
   cudaEvent_t order_ = nullptr;                 // after the operations enqueued last
   std::vector<unsigned char> previous_result_;  // what a stale result consists of
   std::vector<unsigned char> previous_sent_;
+  std::vector<std::shared_ptr<Launch>> captured_;  // in graphs, for as long as this lives
+  std::map<void*, std::uint64_t> registered_;      // bytes, by handle
+  std::uintptr_t next_handle_ = 1;
 };
 
 // Sets what ncclGetLastError says in this thread, and prints it.

@@ -10,8 +10,6 @@
 
 namespace p5::fake_nccl {
 
-namespace {
-
 // Goes before the bytes of each transfer, so that ranks that do different things are found out.
 struct Label {
   std::uint32_t kind = 0;
@@ -26,6 +24,8 @@ struct Label {
            choice == other.choice;
   }
 };
+
+namespace {
 
 std::uint64_t bytes_of(const Operation& operation) { return operation.count * size_of(operation.type); }
 
