@@ -1,5 +1,6 @@
 // The table of a terminal: nccl-tests' columns, then the limit and the verdict, then what it all means.
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -134,17 +135,22 @@ std::string verdict_line(const Report& report) {
   return line + "\n";
 }
 
-// Those that pay, and how a job gets them.
+// Those that pay somewhere, where they cost, and how a job gets them.
 std::string ways_lines(const Tuning& tuning) {
   std::string text;
   for (const TuningWay& way : tuning.ways) {
-    std::vector<std::string> sizes;
-    for (const TuningWaySize& size : way.sizes)
-      if (size.pays())
-        sizes.push_back(
-            fmt::format("{} {} {:.0f} % less", size.collective, to_text(Bytes{size.bytes}), 100 * size.gain->share));
-    if (!sizes.empty())
-      text += fmt::format("  no setting, but worth it: {}: {}\n    {}\n", way.name, join(sizes), way.how);
+    std::vector<std::string> faster, slower;
+    for (const TuningWaySize& size : way.sizes) {
+      const auto shown = [&](std::string_view more_or_less) {
+        return fmt::format("{} {} {:.0f} % {}", size.collective, to_text(Bytes{size.bytes}),
+                           100 * std::abs(size.gain->share), more_or_less);
+      };
+      if (size.pays()) faster.push_back(shown("less"));
+      if (size.costs()) slower.push_back(shown("more"));
+    }
+    if (faster.empty()) continue;
+    text += fmt::format("  no setting, but worth it: {}: {}{}\n    {}\n", way.name, join(faster),
+                        slower.empty() ? "" : "; but " + join(slower), way.how);
   }
   return text;
 }

@@ -16,6 +16,7 @@ namespace {
 struct Bar {
   std::string binding, level, because;
   std::vector<std::string> collectives;
+  int ranks = 1;  // at least
   Bytes from;
   double ok_from = 0;
 };
@@ -30,6 +31,7 @@ std::vector<Bar> read_bars() {
                       .level = row.at("level"),
                       .because = row.at("because"),
                       .collectives = row.at("collectives"),
+                      .ranks = row.value("ranks", 1),
                       .from = parse_bytes(row.at("from").get<std::string>()),
                       .ok_from = row.at("ok_from")});
   }
@@ -48,7 +50,7 @@ const Bar* bar_for(const Case& c, const topo::Limit& limit) {
   for (const Bar& bar : bars) {
     if (bar.binding != limit.binding || bar.level != topo::name_of(limit.level)) continue;
     if (std::ranges::find(bar.collectives, c.collective->name) == bar.collectives.end()) continue;
-    if (part_of_rank(c) < bar.from || (best && bar.from < best->from)) continue;
+    if (c.ranks < bar.ranks || part_of_rank(c) < bar.from || (best && bar.from < best->from)) continue;
     best = &bar;
   }
   return best;

@@ -66,8 +66,9 @@ struct TuningWaySize {
   std::uint64_t bytes = 0;
   std::optional<TuningGain> gain;  // null: not measured
   std::string because;             // unless measured
-  // Whether it is worth a change to an application: at least 3 % less time, by its interval.
+  // Whether it is worth a change to an application, or costs one something: at least 3 % of the time, by its interval.
   bool pays() const { return gain && gain->interval && gain->interval->low >= 0.03; }
+  bool costs() const { return gain && gain->interval && gain->interval->high <= -0.03; }
 };
 struct TuningWay {
   std::string name;  // "registered buffers"

@@ -28,6 +28,11 @@ struct Finding {
   std::string action;    // what to do about it
 };
 
+// What a list of findings shows of those that are not checks.
+struct FindingKind {
+  std::string id, summary;
+};
+
 // A family of findings: one function in checks/, one row in checks.cpp.
 struct Check {
   std::string id, summary;

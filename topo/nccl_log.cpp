@@ -163,9 +163,9 @@ std::string essence(const std::string& line) {
 
 }  // namespace
 
-std::vector<LogFinding> log_findings() {
-  std::vector<LogFinding> all;
-  for (const Rule& rule : rules()) all.push_back({rule.id, rule.summary});
+std::vector<FindingKind> log_findings() {
+  std::vector<FindingKind> all;
+  for (const Rule& rule : rules()) all.push_back({std::string(rule.id), std::string(rule.summary)});
   return all;
 }
 

@@ -13,10 +13,7 @@
 namespace p5::topo {
 
 // For `list findings`.
-struct LogFinding {
-  std::string_view id, summary;
-};
-std::vector<LogFinding> log_findings();
+std::vector<FindingKind> log_findings();
 
 // Each kind once, with the first line that shows it. `host` is the rank's; `platform` null: not known. The wordings of
 // NCCL 2.18 to 2.30 and of aws-ofi-nccl 1.7 to 1.19 are known.

@@ -91,6 +91,9 @@ CaseWatch case_watch_from_json(const nlohmann::json& j);
 // Bytes that a host's fabric NICs sent, as they count them; absent when no NIC counts.
 std::optional<std::uint64_t> bytes_sent(const During& host);
 
+// Those that watch_findings() may find.
+std::vector<FindingKind> watch_kinds();
+
 // What the whole watch says, over all hosts. `least_sent`: bytes that cannot but have left each host through its NICs;
 // 0 when nothing can be said.
 std::vector<Finding> watch_findings(const Topology& topology, const std::vector<During>& hosts,

@@ -372,6 +372,16 @@ std::optional<std::uint64_t> bytes_sent(const During& host) {
   return sum;
 }
 
+std::vector<FindingKind> watch_kinds() {
+  return {{"gpu.held_back", "a GPU lowered its clocks while measuring: heat, power or a brake"},
+          {"gpu.memory_errors", "a GPU counted memory errors while measuring"},
+          {"gpu.xid", "the driver reported an Xid error while measuring"},
+          {"gpu.straggler", "a GPU ran at a lower clock than the others"},
+          {"nic.errors", "a NIC counted errors or drops while measuring"},
+          {"nic.uneven", "a NIC carried much less than its neighbours"},
+          {"nic.bypassed", "less crossed the fabric's NICs than must have: another transport was used"}};
+}
+
 std::vector<Finding> watch_findings(const Topology& topology, const std::vector<During>& hosts,
                                     std::uint64_t least_sent) {
   std::vector<Finding> findings;

@@ -186,13 +186,13 @@ std::vector<Finding> lint_differences(const std::vector<RankEnvironment>& of_ran
   return findings;
 }
 
-std::vector<LintFinding> lint_findings() {
+std::vector<topo::FindingKind> lint_findings() {
   std::map<std::string, std::vector<std::string>> variables;
   for (const Rule& rule : lint_rules) {
     std::vector<std::string>& of_id = variables[std::string(rule.id)];
     if (std::ranges::find(of_id, rule.variable) == of_id.end()) of_id.emplace_back(rule.variable);
   }
-  std::vector<LintFinding> all;
+  std::vector<topo::FindingKind> all;
   for (const auto& [id, names] : variables) all.push_back({id, join(names) + ": a value that is stale or does harm"});
   all.push_back({"settings.proto_injected", "NCCL_PROTO=simple that the network plugin set by itself"});
   all.push_back({"settings.differ", "ranks whose environment differs from rank 0's"});

@@ -32,9 +32,6 @@ struct RankEnvironment {
 std::vector<topo::Finding> lint_differences(const std::vector<RankEnvironment>& of_rank, bool rank0_counts);
 
 // For `list findings`: each id once.
-struct LintFinding {
-  std::string id, summary;
-};
-std::vector<LintFinding> lint_findings();
+std::vector<topo::FindingKind> lint_findings();
 
 }  // namespace p5::tuner

@@ -8,6 +8,7 @@
 #include "topo/finding.hpp"
 #include "topo/nccl_log.hpp"
 #include "topo/platform.hpp"
+#include "topo/watch.hpp"
 #include "tuner/knobs.hpp"
 #include "tuner/lint.hpp"
 
@@ -35,8 +36,8 @@ ExitCode list_command(const Request& request) {
     print(reports::writers());
   } else if (what == "findings") {
     for (const topo::Check& check : topo::checks()) fmt::print("{:<26} {}\n", check.id, check.summary);
-    for (const topo::LogFinding& each : topo::log_findings()) fmt::print("{:<26} {}\n", each.id, each.summary);
-    for (const tuner::LintFinding& each : tuner::lint_findings()) fmt::print("{:<26} {}\n", each.id, each.summary);
+    for (const auto& kinds : {topo::log_findings(), topo::watch_kinds(), tuner::lint_findings()})
+      for (const topo::FindingKind& kind : kinds) fmt::print("{:<26} {}\n", kind.id, kind.summary);
   } else if (what == "knobs") {
     for (const tuner::Knob& knob : tuner::knobs())
       fmt::print("{:<29} {}; {} (default {})\n", knob.name, knob.summary, join(knob.values),

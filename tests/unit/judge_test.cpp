@@ -59,6 +59,15 @@ TEST(Judge, has_a_bar_for_each_share_of_a_rank_against_nvlink) {
   EXPECT_EQ(grade_of(all_gather, MiB(8 * 256), 0.82 * link_rate), Grade::slow);
 }
 
+// 2 x H200 (18 NVLinks, NVLS off, NCCL 2.28.3) gather with 0.50 to 0.77 of what four reach 0.88 of, and nothing is
+// wrong.
+TEST(Judge, does_not_hold_two_ranks_against_what_four_reach) {
+  for (const Collective* each : {&all_reduce, &all_gather, &reduce_scatter, &all_to_all, &broadcast}) {
+    EXPECT_EQ(grade_of(*each, GiB(4), 0.6 * link_rate, 2), Grade::unknown) << each->name;
+    EXPECT_EQ(grade_of(*each, GiB(4), 0.6 * link_rate, 4), Grade::slow) << each->name;
+  }
+}
+
 TEST(Judge, has_pairs_own_bars_against_nvlink) {
   EXPECT_EQ(grade_of(p2p, MiB(256), 0.1 * link_rate, 2), Grade::unknown);
   EXPECT_EQ(grade_of(p2p, MiB(512), 0.86 * link_rate, 2), Grade::ok);

@@ -156,7 +156,7 @@ TEST(NcclLog, knows_each_of_its_findings_by_a_line) {
     EXPECT_FALSE(found[0].action.empty());
     shown.insert(id);
   }
-  for (const LogFinding& each : log_findings()) EXPECT_TRUE(shown.contains(std::string(each.id))) << each.id;
+  for (const FindingKind& each : log_findings()) EXPECT_TRUE(shown.contains(each.id)) << each.id;
   EXPECT_EQ(shown.size(), log_findings().size());
 }
 

@@ -1,6 +1,7 @@
 // What a watch amounts to: windows, hosts, findings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <nlohmann/json.hpp>
 
@@ -55,7 +56,12 @@ std::vector<Tick> ticks(int count) {
 
 std::vector<Finding> findings(const std::vector<Tick>& seen, const Windows& windows = {}, std::uint64_t least_sent = 0,
                               const Host& where = host()) {
-  return watch_findings(one(where), {summarize(seen, {windows}, where).front()}, least_sent);
+  std::vector<Finding> found = watch_findings(one(where), {summarize(seen, {windows}, where).front()}, least_sent);
+  for (const Finding& each : found) {
+    const auto is = [&](const FindingKind& kind) { return kind.id == each.id; };
+    EXPECT_TRUE(std::ranges::any_of(watch_kinds(), is)) << each.id << " is not listed";
+  }
+  return found;
 }
 
 TEST(TopoWatch, a_line_of_the_program_is_a_tick) {

@@ -111,7 +111,7 @@ TEST(Lint, tells_of_each_host_that_differs_from_rank_0_once) {
 
 TEST(Lint, lists_each_of_its_findings_once) {
   std::set<std::string> seen;
-  for (const LintFinding& each : lint_findings()) EXPECT_TRUE(seen.insert(each.id).second) << each.id;
+  for (const topo::FindingKind& each : lint_findings()) EXPECT_TRUE(seen.insert(each.id).second) << each.id;
   EXPECT_TRUE(seen.contains("settings.differ"));
   EXPECT_TRUE(seen.contains("settings.transport_off"));
 }
