@@ -7,8 +7,6 @@ namespace p5::tuner {
 
 namespace {
 
-bool same_kind(const Setting& a, const Setting& b) { return a.algorithm == b.algorithm && a.protocol == b.protocol; }
-
 void add_new(std::vector<Setting>& settings, const Setting& setting, std::span<const Setting> tried) {
   if (std::ranges::find(tried, setting) == tried.end() && std::ranges::find(settings, setting) == settings.end())
     settings.push_back(setting);
@@ -32,7 +30,8 @@ std::vector<Offer> worthwhile(const Cell& cell, std::span<const Offer> offers, c
   if (!function) return {};
   std::vector<Offer> possible;
   for (const Offer& offer : offers)
-    if (std::isfinite(offer.microseconds) && offer.microseconds >= 0 && constraints.allows(*function, offer.setting))
+    if (std::isfinite(offer.microseconds) && offer.microseconds >= 0 &&
+        constraints.allows(*function, {offer.setting.algorithm, offer.setting.protocol}))
       possible.push_back(offer);
   std::ranges::stable_sort(possible, {}, &Offer::microseconds);
   if (possible.empty()) return possible;

@@ -21,12 +21,12 @@ struct Cell {
   auto operator<=>(const Cell&) const = default;
 };
 
-// An entry of NCCL's cost table that it does not mark impossible. Channels are 0; chunk is NCCL's choice in bytes where
-// the tuner interface tells it (version 6), else 0.
+// An entry of NCCL's cost table that it does not mark impossible. Channels are 0, but for the chosen one where another
+// tuner sets them; chunk is NCCL's choice in bytes where the tuner interface tells it (version 6), else 0.
 struct Offer {
   Setting setting;
   double microseconds = 0;  // predicted by NCCL: good for ranking only
-  bool chosen = false;      // what NCCL takes by itself
+  bool chosen = false;      // what NCCL takes by itself, so the default under another name
 };
 
 // Null: what NCCL does by itself, with no tuner of ours.

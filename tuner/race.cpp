@@ -51,18 +51,20 @@ double spread_of(const std::vector<double>& values) {
 }
 
 std::vector<Standing> standings(const Record& record, const std::vector<Setting>& settings) {
+  constexpr std::size_t enough = 3;  // blocks: two are as far apart as chance will have it
   std::vector<Standing> result;
-  std::vector<double> distances;
+  std::vector<double> distances, few;
   std::vector<std::size_t> blocks;
   for (const Setting& setting : settings) {
     const std::vector<double> ratios = log_ratios(record, setting);
     if (ratios.empty()) continue;
     const double middle = median(ratios);
-    for (const double ratio : ratios) distances.push_back(std::abs(ratio - middle));
+    for (const double ratio : ratios) (ratios.size() < enough ? few : distances).push_back(std::abs(ratio - middle));
     result.push_back({.setting = setting, .gain = 1 - std::exp(middle)});
     blocks.push_back(ratios.size());
   }
   if (result.empty()) return result;
+  if (distances.empty()) distances = few;
   const double spread = std::max(least_spread, 1.4826 * median(distances));
   for (std::size_t i = 0; i < result.size(); ++i)
     result[i].error = median_error * spread / std::sqrt(static_cast<double>(blocks[i]));
@@ -70,11 +72,12 @@ std::vector<Standing> standings(const Record& record, const std::vector<Setting>
   return result;
 }
 
+bool may_gain(const Standing& standing, double least_gain) { return standing.gain + 2 * standing.error >= least_gain; }
+
 std::vector<Setting> survivors(const std::vector<Standing>& standings, double least_gain) {
   std::vector<Setting> result;
   for (const Standing& each : standings)
-    if (result.size() < (standings.size() + 1) / 2 && each.gain + 2 * each.error >= least_gain)
-      result.push_back(each.setting);
+    if (result.size() < (standings.size() + 1) / 2 && may_gain(each, least_gain)) result.push_back(each.setting);
   return result;
 }
 
@@ -98,9 +101,9 @@ Setting choose(const std::vector<Standing>& standings, const std::vector<Setting
       if (each.setting == setting) return setting;
   Setting best = first.setting;
   for (const Standing& each : equal) {
-    const bool same_kind = each.setting.algorithm == best.algorithm && each.setting.protocol == best.protocol;
     // NCCL's own count is not known here: between it and a number nothing is fewer.
-    if (same_kind && each.setting.channels > 0 && best.channels > each.setting.channels) best = each.setting;
+    if (same_kind(each.setting, best) && each.setting.channels > 0 && best.channels > each.setting.channels)
+      best = each.setting;
   }
   return best;
 }

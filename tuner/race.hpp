@@ -15,7 +15,10 @@ struct Standing {
 // five blocks a single one's own is mostly luck.
 std::vector<Standing> standings(const Record& record, const std::vector<Setting>& settings);
 
-// Who still has a chance to gain enough: the better half, without those whose gain plus two errors is too small.
+// Two errors more than it seems to gain would be enough.
+bool may_gain(const Standing& standing, double least_gain);
+
+// Who still has a chance: the better half, of those that may gain enough.
 std::vector<Setting> survivors(const std::vector<Standing>& standings, double least_gain);
 
 // More blocks would not change the choice: the first gains enough, two errors away, and the second could at most be

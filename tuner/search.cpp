@@ -15,8 +15,8 @@ namespace {
 
 constexpr double indifferent = 0.01;  // settings closer than this are as good as each other
 constexpr int most_channel_steps = 3;
-constexpr int blocks_to_despair = 2;
-constexpr double despair = 0.1;  // so much slower than the default
+// So much slower than the default in each of one, two, three blocks: no further block will make a winner of it.
+constexpr double despair[] = {0.5, 0.1, 0.05};
 
 class Searcher {
  public:
@@ -99,10 +99,12 @@ class Searcher {
         offered(offers, ladder, *neighbour->winner))
       preferred.push_back(*neighbour->winner);
     std::vector<Setting> contenders = preferred;
+    standard_.reset();
     for (const Offer& offer : offers) {
       Setting setting = offer.setting;
-      setting.channels = 0;
       setting.chunk = 0;
+      if (offer.chosen) standard_ = setting;
+      setting.channels = 0;
       if (std::ranges::find(contenders, setting) == contenders.end()) contenders.push_back(setting);
     }
     remove_ruled_out(contenders);
@@ -114,6 +116,7 @@ class Searcher {
       measure_everything(record, tasks_[i].offers);
       return;
     }
+    std::erase(contenders, standard_);
     measure_rung(record, 0, contenders);
     probe_channels(record, ladder, contenders);
     if (rules_.candidates.chunks) probe_chunks(record, offers, contenders);
@@ -153,18 +156,23 @@ class Searcher {
   // Measures neighbours of the best contender; whether one of them is the best now.
   template <class Neighbours>
   bool probe(Record& record, std::vector<Setting>& contenders, const Neighbours& neighbours) {
-    const std::vector<Standing> before = standings(record, contenders);
-    if (before.empty() || lost(record) || !in_time()) return false;
-    const Setting best = before.front().setting;
-    std::vector<Setting> probes = neighbours(best);
+    const std::optional<Setting> best = leader(record, contenders);
+    if (!best || lost(record) || !in_time()) return false;
+    std::vector<Setting> probes = neighbours(*best);
     remove_ruled_out(probes);
     if (probes.empty()) return false;
     contenders.insert(contenders.end(), probes.begin(), probes.end());
-    probes.push_back(best);
+    if (best != standard_) probes.push_back(*best);
     measure_rung(record, 0, probes);
-    const std::vector<Standing> after = standings(record, probes);
     remove_ruled_out(contenders);
-    return !after.empty() && after.front().setting != best;
+    return leader(record, probes) != best;
+  }
+
+  // The best so far. What the default does is known without measuring it: it gains nothing.
+  std::optional<Setting> leader(const Record& record, const std::vector<Setting>& contenders) const {
+    const std::vector<Standing> now = standings(record, contenders);
+    if (now.empty() || (standard_ && now.front().gain < 0)) return standard_;
+    return now.front().setting;
   }
 
   void halve(Record& record, std::vector<Setting> contenders, const std::vector<Setting>& preferred) {
@@ -227,15 +235,21 @@ class Searcher {
       if (block > 0 && !in_time()) return;
       measure_block(record, Visit::race, rung, alive);
       remove_ruled_out(alive);
-      if (rung == 0 && block + 1 == blocks_to_despair)
-        std::erase_if(alive, [&](const Setting& setting) { return hopeless(record, setting); });
+      if (rules_.exhaustive) continue;
+      std::erase_if(alive, [&](const Setting& setting) { return hopeless(record, setting); });
+      if (rung == 0) continue;
+      const std::vector<Standing> now = standings(record, alive);
+      if (decided(now, rules_.least_gain, indifferent)) return;
+      for (const Standing& each : now)
+        if (!may_gain(each, rules_.least_gain)) std::erase(alive, each.setting);
     }
   }
 
-  // Not once near the default: no further block will make a winner of it.
   static bool hopeless(const Record& record, const Setting& setting) {
     const std::vector<double> ratios = log_ratios(record, setting, Visit::race);
-    return !ratios.empty() && std::ranges::all_of(ratios, [](double ratio) { return ratio > std::log(1 + despair); });
+    if (ratios.empty() || ratios.size() > std::size(despair)) return false;
+    const double limit = std::log(1 + despair[ratios.size() - 1]);
+    return std::ranges::all_of(ratios, [&](double ratio) { return ratio > limit; });
   }
 
   void measure_block(Record& record, Visit visit, int rung, const std::vector<Setting>& settings) {
@@ -280,9 +294,10 @@ class Searcher {
   const MeasureBlock& measure_;
   const TimeLeft& time_left_;
   std::mt19937_64 random_;
-  std::vector<double> cost_;  // seconds of one sample of the default, by task
-  double reserve_ = 0;        // seconds kept for the repetition
-  double stop_at_ = 0;        // the time left at which the present race ends
+  std::vector<double> cost_;         // seconds of one sample of the default, by task
+  double reserve_ = 0;               // seconds kept for the repetition
+  double stop_at_ = 0;               // the time left at which the present race ends
+  std::optional<Setting> standard_;  // what the default does in the cell of the present race, where NCCL says so
   SearchResult result_;
 };
 

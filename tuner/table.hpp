@@ -37,6 +37,9 @@ struct Setting {
   std::uint64_t chunk = 0;
   bool operator==(const Setting&) const = default;
 };
+inline bool same_kind(const Setting& a, const Setting& b) {
+  return a.algorithm == b.algorithm && a.protocol == b.protocol;
+}
 
 // "ring/ll128", "ring/ll128/16", "ring/ll128/16/524288": at the edges, in cases and in reports.
 std::string to_text(const Setting& setting);

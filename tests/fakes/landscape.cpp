@@ -116,7 +116,8 @@ const Landscape::Kind& Landscape::chosen_by_nccl(const Cell& cell) const {
 
 std::vector<Offer> Landscape::offers(const Cell& cell) const {
   std::vector<Offer> result;
-  for (const Kind& kind : kinds(cell)) result.push_back({kind.setting, predicted_us(cell, kind)});
+  const Kind& chosen = chosen_by_nccl(cell);
+  for (const Kind& kind : kinds(cell)) result.push_back({kind.setting, predicted_us(cell, kind), &kind == &chosen});
   return result;
 }
 

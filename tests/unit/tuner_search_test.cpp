@@ -301,11 +301,40 @@ TEST(Search, measures_nothing_without_time) {
   EXPECT_THAT(result.records[0].remark, HasSubstr("no time left"));
 }
 
-TEST(Search, leaves_what_is_hopeless_after_two_blocks) {
-  Machine machine{.factor = {{"ring/simple", 1.2}, {"ring/ll", 1.05}}};
+TEST(Search, leaves_what_is_hopeless_the_earlier_the_worse_it_is) {
+  Machine machine{.factor = {{"ring/simple", 2}, {"tree/ll128", 1.2}, {"ring/ll", 1.02}}};
   run(machine, {{cell(8), three}});
-  EXPECT_EQ(machine.times_measured("ring/simple"), 2);
-  EXPECT_GE(machine.times_measured("ring/ll"), 5);
+  EXPECT_EQ(machine.times_measured("ring/simple"), 1);
+  EXPECT_EQ(machine.times_measured("tree/ll128"), 2);
+  EXPECT_EQ(machine.times_measured("ring/ll"), 5);
+}
+
+TEST(Search, measures_no_longer_than_until_the_choice_is_clear) {
+  Machine machine{.factor = {{"tree/ll128", 0.5}, {"ring/ll", 0.955}, {"ring/simple", 2}}};
+  SearchRules rules;
+  rules.least_gain = 0.04;  // 0.955 gains enough, 0.965 might until the noise is known
+  const SearchResult result = run(machine, {{cell(8), three}}, rules);
+  EXPECT_EQ(to_text(result.records[0].winner.value()), "tree/ll128");
+  EXPECT_LE(samples_of(result.records[0], {setting("tree/ll128")}, Visit::race).size(), 6u);
+}
+
+TEST(Search, does_not_measure_what_the_default_does_anyway) {
+  const std::vector<Offer> offers{{setting("ring/ll"), 10, true}, {setting("ring/simple"), 12}};
+  Machine machine{.factor = {{"ring/simple", 2}}};
+  run(machine, {{cell(8), offers}});
+  EXPECT_EQ(machine.times_measured("ring/ll"), 0);
+  Machine channels{.factor = {{"ring/simple", 2}, {"ring/ll/32", 0.9}, {"ring/ll/24", 0.7}, {"ring/ll/16", 0.8}}};
+  const SearchResult result = run(channels, {{cell(1 << 20), offers}});
+  EXPECT_EQ(channels.times_measured("ring/ll"), 0);
+  EXPECT_EQ(to_text(result.records[0].winner.value()), "ring/ll/24") << "its neighbours are";
+  Machine alone{.factor = {{"ring/ll/16", 0.8}}};
+  EXPECT_TRUE(run(alone, {{cell(1 << 20), {{setting("ring/ll"), 10, true}}}}).records[0].winner);
+}
+
+TEST(Search, measures_the_defaults_kind_where_another_tuner_sets_its_channels) {
+  Machine machine{.factor = {{"ring/ll", 0.7}}};
+  const SearchResult result = run(machine, {{cell(8), {{setting("ring/ll/2"), 10, true}}}});
+  EXPECT_EQ(to_text(result.records[0].winner.value()), "ring/ll");
 }
 
 TEST(Search, can_measure_everything_alike) {

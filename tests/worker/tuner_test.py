@@ -98,7 +98,7 @@ class Offers(unittest.TestCase):
         with Workers(2, environment={**INSIDE, "P5BENCH_TUNER_CHAIN": str(DISPLACED)}) as workers:
             workers.open(case("all_reduce", 10, 2))
             offers = workers.good("offers")[0]["offers"]
-            self.assertEqual(chosen(offers), ["tree/simple"])
+            self.assertEqual(chosen(offers), ["tree/simple/3"])  # with its channels
             self.assertGreater(min(each["microseconds"] for each in offers), 0)  # NCCL's, before it was asked
 
 

@@ -63,6 +63,7 @@ void CommunicatorTuner::choose(const Call& call) {
     displaced_->choose(call);
   }
   seen.cheapest = table.cheapest();
+  if (seen.cheapest) seen.cheapest->channels = *call.channels;
   if (!seen.granted && seen.cheapest) remember_chunk(call.function, *seen.cheapest);
   if (policy_) policy_->note(seen);
 }

@@ -25,7 +25,7 @@ struct Wish {
 // One call, for whoever watches.
 struct Seen {
   Costs costs = no_costs();         // as NCCL offered them
-  std::optional<Setting> cheapest;  // in the end
+  std::optional<Setting> cheapest;  // in the end, with the channels that a tuner set for it
   bool granted = false;             // the wish was available
 };
 

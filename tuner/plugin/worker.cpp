@@ -33,7 +33,8 @@ class Control final : public nccl::TunerControl {
     nccl::TunerCall call{.number = calls_, .granted = seen_.granted, .offers = {}};
     Costs costs = seen_.costs;
     CostTable(costs.data(), abi::algorithms, abi::protocols).for_each([&](const Setting& setting, float cost) {
-      if (cost >= 0) call.offers.push_back({to_text(setting), cost, seen_.cheapest == setting});
+      const bool chosen = seen_.cheapest && same_kind(*seen_.cheapest, setting);
+      if (cost >= 0) call.offers.push_back({to_text(chosen ? *seen_.cheapest : setting), cost, chosen});
     });
     return call;
   }
