@@ -17,6 +17,7 @@ constexpr double indifferent = 0.01;  // settings closer than this are as good a
 constexpr int most_channel_steps = 3;
 // So much slower than the default in each of one, two, three blocks: no further block will make a winner of it.
 constexpr double despair[] = {0.5, 0.1, 0.05};
+constexpr int blocks_to_judge = 3;  // before that the noise is not known
 
 class Searcher {
  public:
@@ -237,9 +238,9 @@ class Searcher {
       remove_ruled_out(alive);
       if (rules_.exhaustive) continue;
       std::erase_if(alive, [&](const Setting& setting) { return hopeless(record, setting); });
-      if (rung == 0) continue;
+      if (rung == 0 && block + 1 < blocks_to_judge) continue;
       const std::vector<Standing> now = standings(record, alive);
-      if (decided(now, rules_.least_gain, indifferent)) return;
+      if (rung > 0 && decided(now, rules_.least_gain, indifferent)) return;
       for (const Standing& each : now)
         if (!may_gain(each, rules_.least_gain)) std::erase(alive, each.setting);
     }

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include <fmt/format.h>
 
+#include "bench/clock.hpp"
 #include "bench/error.hpp"
 #include "bench/worlds/mpi_check.hpp"
 #include "bench/worlds/worlds.hpp"
@@ -60,10 +63,14 @@ class MpiWorld final : public World {
   std::vector<std::string> gather(const std::string& mine) override {
     const int length = static_cast<int>(mine.size());
     std::vector<int> lengths(leads() ? static_cast<std::size_t>(size_) : 0), offsets(lengths.size());
-    check(MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm_));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Igather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm_, &request));
+    finish(request);
     std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
     std::string all(leads() ? static_cast<std::size_t>(offsets.back() + lengths.back()) : 0, '\0');
-    check(MPI_Gatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR, 0, comm_));
+    check(MPI_Igatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR, 0, comm_,
+                       &request));
+    finish(request);
     std::vector<std::string> blobs;
     for (std::size_t i = 0; i < lengths.size(); ++i)
       blobs.push_back(all.substr(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(lengths[i])));
@@ -72,9 +79,12 @@ class MpiWorld final : public World {
 
   std::string broadcast(const std::string& leaders) override {
     int length = static_cast<int>(leaders.size());
-    check(MPI_Bcast(&length, 1, MPI_INT, 0, comm_));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Ibcast(&length, 1, MPI_INT, 0, comm_, &request));
+    finish(request);
     std::string text = leads() ? leaders : std::string(static_cast<std::size_t>(length), '\0');
-    check(MPI_Bcast(text.data(), length, MPI_CHAR, 0, comm_));
+    check(MPI_Ibcast(text.data(), length, MPI_CHAR, 0, comm_, &request));
+    finish(request);
     return text;
   }
 
@@ -102,6 +112,20 @@ class MpiWorld final : public World {
   }
 
  private:
+  // MPI's own waiting keeps a core busy, which workers and other ranks of this host may need: after a while it sleeps.
+  static void finish(MPI_Request& request) {
+    const Clock::time_point start = Clock::now();
+    for (int done = 0;;) {
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+      if (done) return;
+      if (Clock::now() - start > awake)
+        std::this_thread::sleep_for(sleep);
+      else
+        std::this_thread::yield();
+    }
+  }
+
+  static constexpr std::chrono::microseconds awake{200}, sleep{50};
   MPI_Comm alarms_ = MPI_COMM_NULL;
   std::deque<std::uint32_t> raised_;  // messages on their way refer to these
   std::set<std::uint32_t> heard_;

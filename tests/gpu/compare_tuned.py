@@ -1,6 +1,6 @@
 """nccl-tests with the files of a tuning and without, alternately on the GPUs of this host:
 python3 compare_tuned.py FOLDER-OF-ITS-PROGRAMS FOLDER-WITH-NCCL.ENV [ROUNDS [COMMAND-BEFORE-EACH-RANK...]].
-Prints the medians over the rounds. Measures; judges nothing."""
+Prints the medians over the rounds, and of a second arm without them as a control. Measures; judges nothing."""
 
 import math
 import os
@@ -33,24 +33,39 @@ def run(folder, collective, variables, before, last):
     return {key: statistics.median(each) for key, each in times.items()}
 
 
+# Three arms, of which two are alike: what differs between those is what launches differ by anyway.
+ARMS = {"default": False, "with files": True, "default again": False}
+
+
+def slower(before, after):
+    return after > before * 1.01 and after - before > 0.2
+
+
 def main():
     programs, files = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     rounds, before = int(sys.argv[3]) if len(sys.argv) > 3 else 5, sys.argv[4:]
-    tuned = settings(files)
-    times = {False: {}, True: {}}
+    tuned, arms = settings(files), list(ARMS)
+    times = {arm: {} for arm in arms}
     for turn in range(rounds):
         for collective in COLLECTIVES:
-            for with_files in ((False, True), (True, False))[turn % 2]:
-                for key, time in run(programs, collective, tuned if with_files else [], before, os.environ.get("P5BENCH_LAST", "1G")).items():
-                    times[with_files].setdefault(key, []).append(time)
-    print("| collective | bytes | default us | with files us | faster by | difference us |\n|---|---|---|---|---|---|")
-    for key in sorted(times[False]):
-        a, b = statistics.median(times[False][key]), statistics.median(times[True][key])
-        mark = " lost" if b > a * 1.01 and b - a > 0.2 else ""
-        print(f"| {key[0]} | {key[1]} | {a:.2f} | {b:.2f} | x{a / b:.3f} | {b - a:+.2f} |{mark}")
+            for place in range(len(arms)):
+                arm = arms[(place + turn) % len(arms)]
+                for key, time in run(programs, collective, tuned if ARMS[arm] else [], before, os.environ.get("P5BENCH_LAST", "1G")).items():
+                    times[arm].setdefault(key, []).append(time)
+    print("| collective | bytes | default us | with files us | default again us | faster by | difference us |\n|---|---|---|---|---|---|---|")
+    lost = {"with files": 0, "default again": 0}
+    for key in sorted(times["default"]):
+        a, b, c = (statistics.median(times[arm][key]) for arm in arms)
+        for arm, time in (("with files", b), ("default again", c)):
+            lost[arm] += slower(a, time)
+        print(f"| {key[0]} | {key[1]} | {a:.2f} | {b:.2f} | {c:.2f} | x{a / b:.3f} | {b - a:+.2f} |{' lost' if slower(a, b) else ''}")
+    for arm, count in lost.items():
+        print(f"{arm}: {count} of {len(times['default'])} sizes slower than the default by more than 1 % and 0.2 us")
     for collective in COLLECTIVES:
-        logs = [math.log(statistics.median(times[False][k]) / statistics.median(times[True][k])) for k in times[False] if k[0] == collective and k[1] <= 512 << 10]
-        print(f"{collective}, up to 512 KiB: faster by x{math.exp(statistics.mean(logs)):.3f} in the geometric mean")
+        for arm in arms[1:]:
+            logs = [math.log(statistics.median(times["default"][k]) / statistics.median(times[arm][k])) for k in times["default"]
+                    if k[0] == collective and k[1] <= 512 << 10]
+            print(f"{collective}, up to 512 KiB, {arm}: faster by x{math.exp(statistics.mean(logs)):.3f} in the geometric mean")
 
 
 main()

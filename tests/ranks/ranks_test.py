@@ -27,7 +27,7 @@ IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 
 class Verified(Folder):
     def measure(self, ranks, *arguments):
-        done = self.run_it("--quiet", "--budget", "60s" if NIGHTLY else "30s", "--out", "out", *arguments, ranks=ranks)
+        done = self.run_it("--quiet", "--budget", "60s", "--out", "out", *arguments, ranks=ranks)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         report = read_report(self.folder / "out" / "latest" / "report.json")
         self.assertEqual((report["status"], report["exit_code"], report["run"]["ranks"]), ("complete", 0, ranks))
@@ -63,10 +63,10 @@ class Verified(Folder):
         self.assert_types_and_ops_are_right(3, types="uint8,int32,float16,bfloat16,float64")
 
     def test_four_ranks(self):
-        self.assert_types_and_ops_are_right(4, types="int8,bfloat16,float64")
+        self.assert_types_and_ops_are_right(4, types="int8,bfloat16", ops="sum,max")
 
     def test_seven_ranks(self):
-        self.assert_types_and_ops_are_right(7, types="int8,bfloat16,float64", ops="sum,avg")
+        self.assert_types_and_ops_are_right(7, types="int8,float64", ops="avg")
 
     @unittest.skipUnless(NIGHTLY, "nightly: four and seven stand for them")
     def test_five_and_six_ranks(self):

@@ -61,12 +61,13 @@ struct RunnerJob {
   }
 };
 
-RunnerJob all_types(int ranks) {
+RunnerJob all_types(int ranks, bool every_op) {
   RunnerJob job;
   job.ranks = ranks;
   job.options.types.clear();
   for (const std::string& name : data_type_names()) job.options.types.push_back(parse_data_type(name));
-  job.options.ops = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
+  job.options.ops = {ReduceOp::sum, ReduceOp::avg};
+  if (every_op) job.options.ops = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
   return job;
 }
 
@@ -74,7 +75,7 @@ class Honest : public testing::TestWithParam<int> {};
 
 TEST_P(Honest, is_verified_for_all_types_and_operations) {
   for (bool in_place : {false, true}) {
-    RunnerJob job = all_types(GetParam());
+    RunnerJob job = all_types(GetParam(), GetParam() <= 3);
     job.options.collectives = collective_names();
     job.options.root = GetParam() - 1;
     job.options.in_place = in_place;
@@ -100,7 +101,7 @@ class Liar : public testing::TestWithParam<Lie> {};
 
 TEST_P(Liar, is_found_at_every_size_type_and_operation) {
   const auto [kind, in_place] = GetParam();
-  RunnerJob job = all_types(3);
+  RunnerJob job = all_types(3, kind == Kind::one_element || kind == Kind::one_bit);
   // Three elements for each rank at least: in place, a rank's own input may be the minimum of one.
   job.options.sizes = {{72}, {4096}};
   job.options.in_place = in_place;

@@ -178,7 +178,7 @@ TEST(Search, orders_blocks_at_random_and_alike_for_one_seed) {
   for (const auto& block : first.blocks)
     if (block.size() == 4)
       places.push_back(static_cast<std::size_t>(std::ranges::find(block, Candidate{}) - block.begin()));
-  ASSERT_GE(places.size(), 5u);
+  ASSERT_GE(places.size(), 3u);
   EXPECT_NE(std::ranges::count(places, places[0]), static_cast<std::ptrdiff_t>(places.size()));
 }
 
@@ -306,7 +306,7 @@ TEST(Search, leaves_what_is_hopeless_the_earlier_the_worse_it_is) {
   run(machine, {{cell(8), three}});
   EXPECT_EQ(machine.times_measured("ring/simple"), 1);
   EXPECT_EQ(machine.times_measured("tree/ll128"), 2);
-  EXPECT_EQ(machine.times_measured("ring/ll"), 5);
+  EXPECT_EQ(machine.times_measured("ring/ll"), 3);
 }
 
 TEST(Search, measures_no_longer_than_until_the_choice_is_clear) {
