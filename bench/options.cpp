@@ -190,13 +190,15 @@ void add_how(CLI::App& app, Texts& texts, Options& o) {
            })
       ->group(group);
   texts
-      .add(app, "--delivery",
-           "what the settings may need: plugin (NCCL's tuner plugin, a setting for each size) or env (variables alone, "
-           "which no band of sizes may lose by); default plugin",
-           "HOW",
-           [&](const std::string& t) {
-             o.delivery = one_of("delivery", t, {"plugin", "env"});
-           })
+      .add(
+          app, "--delivery",
+          "what the settings may need: plugin (NCCL's tuner plugin, a setting for each size), env (variables alone, "
+          "which no band of sizes may lose by) or nvidia (as plugin, and beside it the table for the example plugin of "
+          "NCCL's sources, see tuner/README.md); default plugin",
+          "HOW",
+          [&](const std::string& t) {
+            o.delivery = one_of("delivery", t, {"plugin", "env", "nvidia"});
+          })
       ->group(group);
   texts
       .add(app, "--weights",

@@ -47,7 +47,7 @@ struct Options {
   bool allow_shared_gpu = false;
   std::string tune;  // off, quick, full; "": quick in a run, full in tune. Without effect where nothing can be tuned
 
-  std::string delivery = "plugin";  // what tuning may use: plugin (and variables), or env: variables alone
+  std::string delivery = "plugin";  // what tuning may use: plugin (and variables), env: variables alone, or nvidia
   std::string weights;              // "", or a file: lines "collective bytes share", what tuning counts
 
   // ab: variables of the arms' processes over the operator's, see parse_arm()

@@ -53,7 +53,7 @@ std::string failure_text(const PhaseFailed& failed) {
 }  // namespace
 
 struct Trials::Order {
-  std::string what;  // offers, block, restart, finish
+  std::string what;  // offers, selection, block, restart, finish
   TrialPlace place;
   std::vector<std::string> settings;
   Burst burst;
@@ -92,9 +92,9 @@ void Trials::obey(const Order& order) {
     leave();
     arms_[order.place.arm]->abandon();
   }
-  if (order.what != "offers") return;
   try {
-    ask_offers(order.place);
+    if (order.what == "offers") ask(order, &Session::offers);
+    if (order.what == "selection") ask(order, &Session::selection);
   } catch (const PhaseFailed&) {
     // The leader has heard the same.
   }
@@ -112,9 +112,18 @@ void Trials::finish() {
 }
 
 std::vector<Offer> Trials::offers(TrialPlace place, std::string& problem) {
-  announce({"offers", place, {}, {}});
+  return announce_and_ask({"offers", place, {""}, {}}, &Session::offers, problem);
+}
+
+std::optional<Selection> Trials::selection(TrialPlace place, const std::string& setting, std::string& problem) {
+  return announce_and_ask({"selection", place, {setting}, {}}, &Session::selection, problem);
+}
+
+template <class Answer>
+Answer Trials::announce_and_ask(const Order& order, Answer (Session::*question)(), std::string& problem) {
+  announce(order);
   try {
-    return ask_offers(place);
+    return ask(order, question);
   } catch (const PhaseFailed& failed) {
     problem = failure_text(failed);
     return {};
@@ -155,16 +164,18 @@ void Trials::visit(TrialPlace place) {
       Phase::open, [&] { return session_ = backend.open(cases_.at(place.at)), ""; }, nothing);
 }
 
-std::vector<Offer> Trials::ask_offers(TrialPlace place) try {
-  visit(place);
+// After an operation with the order's setting.
+template <class Answer>
+Answer Trials::ask(const Order& order, Answer (Session::*question)()) try {
+  visit(order.place);
   step(
-      Phase::warm_up, [&] { return session_->warm_up(0, 1, ""), ""; }, nothing);
-  std::vector<Offer> offers;
+      Phase::warm_up, [&] { return session_->warm_up(0, 1, order.settings.at(0)), ""; }, nothing);
+  Answer answer{};
   step(
-      Phase::warm_up, [&] { return offers = session_->offers(), ""; }, nothing);
-  return offers;
+      Phase::warm_up, [&] { return answer = (*session_.*question)(), ""; }, nothing);
+  return answer;
 } catch (const PhaseFailed&) {
-  give_up(place.arm);
+  give_up(order.place.arm);
   throw;
 }
 

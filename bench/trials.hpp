@@ -46,6 +46,8 @@ class Trials {
   const std::vector<Case>& cases() const { return cases_; }
   // What the library offers for a case; empty where it tells nothing, and `problem` then says what failed, if anything.
   std::vector<Offer> offers(TrialPlace place, std::string& problem);
+  // What it takes for a case with a setting ("": by itself), where it says so.
+  std::optional<Selection> selection(TrialPlace place, const std::string& setting, std::string& problem);
   // One sample of each setting, in this order, of as many operations as last for `burst`. In each visit of a case a
   // setting is first warmed up, and its results are checked.
   std::vector<Trial> block(TrialPlace place, const std::vector<std::string>& settings, Burst burst);
@@ -65,7 +67,10 @@ class Trials {
   void visit(TrialPlace place);
   void leave();
   void give_up(std::size_t arm);
-  std::vector<Offer> ask_offers(TrialPlace place);
+  template <class Answer>
+  Answer ask(const Order& order, Answer (Session::*question)());
+  template <class Answer>
+  Answer announce_and_ask(const Order& order, Answer (Session::*question)(), std::string& problem);
   std::vector<Trial> run_block(const Order& order);
   Seconds sample(const std::string& setting, Burst burst);
   std::string prepare(const std::string& setting, Burst burst);

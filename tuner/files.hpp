@@ -60,7 +60,9 @@ std::string config_map(const TuningResult& result);
 
 // The table for the example plugin of NCCL's sources (plugins/tuner/example), which runs every call that it finds no
 // row for with one channel. So all calls need a row with a channel count: `standard` says what NCCL chooses by itself
-// at the sizes measured, of all five functions. Null result with a sentence where that is not known.
-std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& result, const std::vector<Row>& standard);
+// at the sizes measured, of all five functions; `taken` what it takes with the settings that leave the count open, at
+// sizes within their rows. A sentence where that is not known.
+std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& result, const std::vector<Row>& standard,
+                                                        const std::vector<Row>& taken);
 
 }  // namespace p5::tuner

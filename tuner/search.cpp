@@ -209,7 +209,7 @@ class Searcher {
     std::vector<Setting> winner;
     if (record.winner) winner = {*record.winner};
     remove_ruled_out(winner);
-    const int blocks = winner.empty() ? rules_.baseline_samples : repeats(record);
+    const int blocks = winner.empty() ? rules_.closing_samples : repeats(record);
     for (int block = 0; block < blocks && !lost(record); ++block) {
       if (time_left_() <= 0) {
         if (record.winner) record.remark = "no time left to repeat what looked good: the default stays";

@@ -77,6 +77,7 @@ struct SearchRules {
   std::uint64_t seed = 1;
   double least_gain = 0.03;  // a smaller one is not worth a setting
   int baseline_samples = 6;  // medians have an interval from six on
+  int closing_samples = 4;   // of the default where nothing won; drift is judged over many sizes
   int first_blocks = 5;      // of the first rung, doubled on each further one
   int rungs = 3;
   int least_repeats = 12, most_repeats = 24;  // blocks; as many as the noise demands

@@ -111,9 +111,9 @@ class Tuning {
         weights_(job.weights) {
     course_.mode = job.mode;
     course_.seed = job.seed;
-    chain_ = from_leader(world, [] {
+    chain_ = from_leader(world, [&] {
       const char* const chain = std::getenv(chain_variable);
-      return std::string(chain ? chain : "");
+      return chain ? std::string(chain) : tuner_to_keep(machine.topology);
     });
     result_.cluster = job.cluster;
     result_.date = utc_now();
@@ -129,7 +129,7 @@ class Tuning {
 
   Tuned run() {
     const std::string taken = from_leader(world_, [&] { return tuner_taken(); });
-    if (options_.delivery == "plugin") search(taken);
+    if (options_.delivery != "env") search(taken);
     if (course_.mode != "quick" || options_.delivery == "env") try_environments();
     if (course_.mode == "full") measure_ways();
     if (world_.broadcast(world_.leads() && !result_.table.rows.empty() ? "y" : "n") == "y") confirm();
@@ -140,6 +140,11 @@ class Tuning {
     tuned.files = tuner::tuning_files(result_);
     const bool sets = !result_.table.rows.empty() || !result_.environment.empty();
     if (sets) tuned.files.push_back({"nccl-configmap.yaml", tuner::config_map(result_)});
+    if (options_.delivery == "nvidia") {
+      const auto made = tuner::example_plugin_csv(result_, standard_, taken_);
+      if (const auto* file = std::get_if<tuner::NamedFile>(&made)) tuned.files.push_back(*file);
+      if (const auto* why = std::get_if<std::string>(&made)) course_.remarks.push_back(*why);
+    }
     tuned.report = tuning_report(course_, result_, tuned.files);
     if (sets)
       for (const tuner::LoadingLine& line : tuner::loading_lines(result_))
@@ -168,9 +173,9 @@ class Tuning {
       return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
     };
     if (chain_.empty() && std::ranges::any_of(machine_.topology.hosts, on_efa))
-      return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace: set "
-             "P5BENCH_TUNER_CHAIN=libnccl-net-ofi.so to keep it for all other calls. That has not been tried on EFA "
-             "yet.";
+      return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and no libnccl-net*.so "
+             "was "
+             "found that all hosts have: name it with P5BENCH_TUNER_CHAIN to keep its tuner for all other calls.";
     return "";
   }
 
@@ -190,6 +195,11 @@ class Tuning {
     Trials trials(world_, {workers.get()}, make_cases(options_, machine_, seed_, collectives, sizes), runner_);
     lead_together(world_, trials, [&] {
       course_.remarks = constraints_.remarks;
+      if (!chain_.empty())
+        course_.remarks.push_back(
+            fmt::format("{} has a tuner of its own, perhaps; it keeps all calls that get no setting here. That has not "
+                        "been tried on EFA yet.",
+                        chain_));
       const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
       if (!tasks.empty()) burn_in(trials, extent_);
       course_.search = search_with(trials, tasks, extent_, constraints_, seed_, until(extent_.search_end));
@@ -197,8 +207,32 @@ class Tuning {
         result_.nothing_because = "The library offers nothing to a tuner.";
       else
         believe();
+      if (options_.delivery == "nvidia") see_channels(trials);
     });
     workers->abandon();
+  }
+
+  // What the table for the example plugin needs besides.
+  void see_channels(Trials& trials) {
+    for (std::size_t at = 0; at < trials.cases().size(); ++at) {
+      const tuner::Cell cell = cell_of(trials.cases()[at]);
+      const std::optional<tuner::Function> function = tuner::parse_function(cell.collective);
+      const auto see = [&](const std::string& setting, std::vector<tuner::Row>& rows) {
+        std::string problem;
+        const std::optional<Selection> seen = trials.selection({0, at}, setting, problem);
+        if (!problem.empty()) course_.remarks.push_back(std::move(problem));
+        if (!seen) return;
+        const auto whole =
+            tuner::parse_setting(fmt::format("{}/{}/{}", seen->algorithm, seen->protocol, seen->channels));
+        if (whole) rows.push_back({*function, cell.tuner_bytes, cell.tuner_bytes, *whole, 0});
+      };
+      if (!function) continue;
+      see("", standard_);
+      for (const tuner::Row& row : result_.table.rows)
+        if (row.function == *function && row.from <= cell.tuner_bytes && cell.tuner_bytes <= row.to &&
+            row.setting.channels == 0)
+          see(to_text(row.setting), taken_);
+    }
   }
 
   void believe() {
@@ -342,6 +376,7 @@ class Tuning {
   tuner::Constraints constraints_;
   std::vector<tuner::Weight> weights_;
   tuner::TuningResult result_;
+  std::vector<tuner::Row> standard_, taken_;  // as example_plugin_csv() takes them
   TuningCourse course_;
   std::string chain_;  // the tuner that ours displaces and that keeps the calls without a row; rank 0's, "" for none
 };

@@ -62,6 +62,23 @@ Extent extent_of(const std::string& mode) {
           {most_s}, {1e-3},   12,     4,   exhaustive};
 }
 
+std::string tuner_to_keep(const topo::Topology& topology) {
+  std::vector<std::string> everywhere;
+  bool efa = false;
+  for (const topo::Host& host : topology.hosts) {
+    efa = efa || std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
+    const std::vector<std::string> here = host.net_plugins.value_or(std::vector<std::string>());
+    if (&host == &topology.hosts.front())
+      everywhere = here;
+    else
+      std::erase_if(everywhere, [&](const std::string& path) { return std::ranges::find(here, path) == here.end(); });
+  }
+  if (!efa || everywhere.empty()) return "";
+  const auto named =
+      std::ranges::find_if(everywhere, [](const std::string& path) { return path.ends_with("/libnccl-net-ofi.so"); });
+  return named == everywhere.end() ? everywhere.front() : *named;
+}
+
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks) {
   std::vector<tuner::Task> tasks;
   for (std::size_t at = 0; at < trials.cases().size(); ++at) {

@@ -7,6 +7,7 @@
 
 #include "bench/trials.hpp"
 #include "bench/units.hpp"
+#include "topo/topology.hpp"
 #include "tuner/confirm.hpp"
 #include "tuner/search.hpp"
 
@@ -33,6 +34,10 @@ tuner::Cell cell_of(const Case& c);
 
 // Runs `lead` at the leader while all others take part in the trials; they are let go whatever happens.
 void lead_together(World& world, Trials& trials, const std::function<void()>& lead);
+
+// aws-ofi-nccl's library, where NCCL on EFA finds it on all hosts: NCCL has room for one tuner, and the one in there is
+// to keep the calls that ours has nothing for. "" elsewhere.
+std::string tuner_to_keep(const topo::Topology& topology);
 
 // What NCCL offers in each case; what failed or offered nothing is remarked.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks);

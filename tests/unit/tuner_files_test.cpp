@@ -157,7 +157,7 @@ TEST_F(TuningFiles, set_nothing_where_nothing_beats_the_default) {
   EXPECT_THAT(config_map(result), HasSubstr("data: {}"));
   write("nccl.env.sh", file(result, "nccl.env.sh"));
   EXPECT_EQ(bash("before=$(export -p); . ./nccl.env.sh; [ \"$before\" = \"$(export -p)\" ]").status, 0);
-  EXPECT_TRUE(std::holds_alternative<std::string>(example_plugin_csv(result, {})));
+  EXPECT_TRUE(std::holds_alternative<std::string>(example_plugin_csv(result, {}, {})));
 }
 
 TEST_F(TuningFiles, leave_the_plugin_out_without_rows_or_without_a_place) {
@@ -301,7 +301,7 @@ std::vector<Row> all_defaults() {
 }
 
 TEST(ExamplePluginCsv, covers_every_call_with_channels) {
-  const auto made = example_plugin_csv(tuned(), all_defaults());
+  const auto made = example_plugin_csv(tuned(), all_defaults(), {});
   ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
   const std::string text = std::get<NamedFile>(made).text;
   EXPECT_THAT(content(text), StartsWith("allgather,1048576,8388608,ring,ll128,32,1,8,-1,-1\n"))
@@ -315,9 +315,25 @@ TEST(ExamplePluginCsv, covers_every_call_with_channels) {
   for (std::string line; std::getline(lines, line);) EXPECT_LT(line.size(), 250u);
 }
 
+TEST(ExamplePluginCsv, splits_a_row_without_channels_by_what_nccl_takes) {
+  TuningResult result = tuned();
+  result.table.rows[0].setting.channels = 0;
+  const auto at = [&](std::uint64_t bytes, int channels) {
+    Row row = result.table.rows[0];
+    row.from = row.to = bytes;
+    row.setting.channels = channels;
+    return row;
+  };
+  const auto made = example_plugin_csv(result, all_defaults(), {at(1048576, 8), at(2097152, 16), at(16777216, 24)});
+  ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
+  EXPECT_THAT(content(std::get<NamedFile>(made).text),
+              StartsWith("allgather,1048576,2097151,ring,ll128,8,1,8,-1,-1\n"
+                         "allgather,2097152,8388608,ring,ll128,16,1,8,-1,-1\n"));
+}
+
 TEST(ExamplePluginCsv, is_refused_where_something_is_not_known) {
   const auto refusal = [](const TuningResult& result, const std::vector<Row>& standard) {
-    const auto made = example_plugin_csv(result, standard);
+    const auto made = example_plugin_csv(result, standard, {});
     return std::holds_alternative<std::string>(made) ? std::get<std::string>(made) : "";
   };
   std::vector<Row> some = all_defaults();

@@ -120,6 +120,22 @@ class Tuning(unittest.TestCase):
                              [("send_recv", size) for size in (65536, 1 << 20)])
             self.assertTrue(all(size["gain"] for size in way["sizes"]), way)
 
+    def test_the_table_for_nvidias_example_plugin_covers_every_call(self):
+        code, output = self.run_it("tune", "--tune=quick", "--delivery", "nvidia", "--collectives",
+                                   "all_reduce,all_gather,reduce_scatter,broadcast,reduce")
+        self.assertEqual(code, 0, output)
+        latest = self.folder / "out" / "latest"
+        if not json.loads((latest / "report.json").read_text())["tuning"]["rows"]:  # the fakes' times are anybody's guess
+            self.assertIn("nothing to hand to NCCL's example plugin", output)
+            self.assertFalse((latest / "nccl-tuner-example.conf").exists())
+            return
+        lines = [line.split(",") for line in (latest / "nccl-tuner-example.conf").read_text().splitlines()
+                 if line and not line.startswith("#")]
+        for name in ("allreduce", "allgather", "reducescatter", "broadcast", "reduce"):
+            default = [line for line in lines if line[0] == name][-2:]
+            self.assertEqual((default[0][1], default[-1][2]), ("0", str(2**64 - 1)), lines)
+        self.assertTrue(all(int(line[5]) > 0 and line[6:8] == ["1", "2"] for line in lines), lines)
+
     def test_weights_that_cannot_be_read_are_refused_before_anything_runs(self):
         weights = self.folder / "weights"
         for text, says in (("all_reduce 1MiB\n", "weights line 1"), ("allreduce 8 1\n", "all_reduce"), ("", "cannot be read, or is empty")):
