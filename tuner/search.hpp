@@ -5,14 +5,13 @@
 // Three sweeps over the cells:
 //   baseline  the default alone, everywhere: the first of the visits that tell noise and drift
 //   race      the default against candidates, in blocks. A block is one sample of each in random order, so what drifts
-//   or
-//             disturbs hits all alike; candidates are compared by the median over blocks of the ratio to the default of
-//             the same block. Successive halving: after a rung of blocks the better half goes on, then the neighbouring
-//             channel counts of the leader. Neighbouring sizes start with each other's winners. A cell that cannot gain
-//             enough any more is left.
+//             or disturbs hits all alike; candidates are compared by the median over blocks of the ratio to the default
+//             of the same block. What the default does anyway is no candidate. Successive halving: after a rung of
+//             blocks the better half goes on, then the neighbouring channel counts of the leader. Neighbouring sizes
+//             start with each other's winners. From the third block on a candidate is dropped as soon as it cannot gain
+//             enough any more, and a decided race ends.
 //   repeat    later: default and winner again. Only these samples decide (belief.hpp), because a winner was chosen for
-//   how it
-//             looked in the race. Cells without a winner get the default once more, for the drift.
+//             how it looked in the race. Cells without a winner get the default once more, for the drift.
 #pragma once
 
 #include <functional>
