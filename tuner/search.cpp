@@ -231,7 +231,7 @@ class Searcher {
 
   void measure_rung(Record& record, int rung, const std::vector<Setting>& settings) {
     std::vector<Setting> alive = settings;
-    const int blocks = rules_.first_blocks << rung;
+    const int blocks = rules_.exhaustive ? rules_.exhaustive_blocks : rules_.first_blocks << rung;
     for (int block = 0; block < blocks && !lost(record) && !alive.empty(); ++block) {
       if (block > 0 && !in_time()) return;
       measure_block(record, Visit::race, rung, alive);

@@ -75,13 +75,14 @@ struct SearchRules {
   CandidateRules candidates;
   std::uint64_t seed = 1;
   double least_gain = 0.03;  // a smaller one is not worth a setting
-  int baseline_samples = 6;  // medians have an interval from six on
-  int closing_samples = 4;   // of the default where nothing won; drift is judged over many sizes
-  int first_blocks = 5;      // of the first rung, doubled on each further one
+  // Of the default, before all races, and at the end where nothing won. Drift is judged over many sizes.
+  int baseline_samples = 4, closing_samples = 4;
+  int first_blocks = 4;  // of the first rung, doubled on each further one
   int rungs = 3;
+  int exhaustive_blocks = 20;
   int least_repeats = 12, most_repeats = 24;  // blocks; as many as the noise demands
   double repeat_share = 0.35;                 // of the time: kept for the repetition
-  bool exhaustive = false;  // no race: everything that NCCL offers, as often as the last rung. The search's own oracle
+  bool exhaustive = false;       // no race: everything that NCCL offers, in exhaustive_blocks. The search's own oracle
   bool failures_spread = false;  // a failure rules out its algorithm and protocol altogether, not the one setting alone
 };
 

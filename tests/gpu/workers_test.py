@@ -148,12 +148,12 @@ class Workers(Runs):
         self.assertIsNotNone(failed["failed_rank"])
         self.assertIn("GPU-", failed["because"])
 
-    def misbehave(self, steps, patience):
+    def misbehave(self, steps, patience, budget="60s" if FAKES else "400s"):
         """One run in which one worker after the other misbehaves as tests/gpu/misbehave.cu says: each costs one case."""
         notes = tempfile.mkdtemp(dir=self.folder)
         text = ",".join(f"{kind}@{rank}:{order}#{number}" for kind, rank, order, number, _ in steps)
         memory = used_gpu_memory()
-        job = Job(self.folder, "--min", "64", "--max", SMALL.rpartition(",")[2], "--factor", "2", "--budget", "60s" if FAKES else "400s", "--seed", "5", "--timeout", TIMEOUT,
+        job = Job(self.folder, "--min", "64", "--max", SMALL.rpartition(",")[2], "--factor", "2", "--budget", budget, "--seed", "5", "--timeout", TIMEOUT,
                   "--collectives", "all_reduce,all_gather", preload=BUILD / "tests" / "gpu" / "misbehave.so",
                   P5BENCH_MISBEHAVE=text, P5BENCH_MISBEHAVE_NOTES=notes)
         code, output = job.end(patience)
@@ -184,7 +184,7 @@ class Workers(Runs):
 
     @unittest.skipUnless(ALL, "waits for two minutes, the time to join; nightly")
     def test_a_device_that_hangs_while_joining_costs_one_case(self):
-        self.misbehave([("endless", 1, "join", 1, "open")], 300)
+        self.misbehave([("endless", 1, "join", 1, "open")], 300, budget="400s")
 
     def test_two_ranks_on_one_gpu_are_refused(self):
         job = Job(self.folder, "--sizes", "8", ranks=2, CUDA_VISIBLE_DEVICES="0", P5BENCH_FAKE_GPUS="1")
