@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "bench/units.hpp"
 
@@ -190,28 +192,58 @@ std::vector<Confirmation> launched(std::vector<Confirmation> all) {
   return all;
 }
 
-// By how much longer the sizes take with the files, beyond what processes differ by among themselves: judged over all
-// that `counts` names, because one size alone may be unlucky. Null where they do not.
+// The mean over the sizes of the log of a size's median, for each process.
+std::vector<double> levels_of(const std::vector<const Confirmation*>& sizes, Processes processes, std::size_t count) {
+  std::vector<double> levels(count, 0);
+  for (const Confirmation* size : sizes)
+    for (std::size_t i = 0; i < count; ++i)
+      levels[i] += std::log(median((size->*processes)[i])) / static_cast<double>(sizes.size());
+  return levels;
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double squares_about_mean(const std::vector<double>& values) {
+  const double mean = mean_of(values);
+  return std::accumulate(values.begin(), values.end(), 0.0,
+                         [&](double sum, double value) { return sum + (value - mean) * (value - mean); });
+}
+
+// Student's t that is exceeded once in 200 times, for 2 (n - 1) degrees of freedom; from any table of it.
+double student(std::size_t n) {
+  constexpr std::array quantiles{9.925, 4.604, 3.707, 3.355, 3.169, 3.055, 2.977};
+  return quantiles[std::min(n - 2, quantiles.size() - 1)];
+}
+
+// By how much longer the sizes take with the files, beyond what processes differ by among themselves. How fast a host
+// launches is the same for all sizes of a process and differs by several per cent from one to the next, so processes
+// are compared, each as the mean over the sizes. Null where they do not, or where one process cannot tell.
 template <class Counts>
 std::optional<double> harm(const std::vector<Confirmation>& all, const RowRules& rules, const Counts& counts) {
-  std::vector<double> shares, noises;
-  std::size_t repeated = 0;
+  std::vector<const Confirmation*> sizes;
+  std::size_t processes = 0;
+  const auto complete = [](const Confirmation& size) { return repetitions(size).size(); };
+  for (const Confirmation& size : all)
+    if (counts(size) && size.failure.empty()) processes = std::max(processes, complete(size));
+  std::vector<double> shares;
   for (const Confirmation& size : all) {
-    if (!counts(size) || !size.failure.empty() || !measured(size)) continue;
+    if (!counts(size) || !size.failure.empty() || complete(size) < processes) continue;
     const double floor = rules.tolerated_s / median(together(size.standard));
     const double share = gain_of(size)->share;
     shares.push_back(share < 0 && -share <= floor ? 0 : share);
-    repeated = repetitions(size).size();
-    // Where the files let the device be faster than the host launches, processes differ with them alone.
-    const auto noise_of = [&](Processes processes) {
-      return launch_noise(all, size.function, static_cast<double>(size.tuner_bytes), processes).value_or(0);
-    };
-    noises.push_back(std::max(noise_of(&Confirmation::standard), noise_of(&Confirmation::tuned)));
+    sizes.push_back(&size);
   }
-  if (shares.empty()) return std::nullopt;
-  const double chance = noises.empty() ? 0 : by_chance(median(noises), repeated, shares.size());
-  if (median(shares) >= -2 * rules.tolerated_loss - chance) return std::nullopt;
-  return -median(shares);
+  if (sizes.empty() || processes < 2) return std::nullopt;
+  const std::vector<double> before = levels_of(sizes, &Confirmation::standard, processes);
+  const std::vector<double> after = levels_of(sizes, &Confirmation::tuned, processes);
+  const double n = static_cast<double>(processes);
+  const double variance = (squares_about_mean(before) + squares_about_mean(after)) / (2 * (n - 1));
+  const double chance = student(processes) * std::sqrt(2 * variance / n);
+  const double longer = -median(shares);
+  if (longer <= 2 * rules.tolerated_loss || mean_of(after) - mean_of(before) <= chance) return std::nullopt;
+  return longer;
 }
 
 }  // namespace

@@ -52,8 +52,9 @@ struct Confirmed {
 // processes (3.5 and not 2, because rows were chosen for looking good in one process, and there are several). So the
 // default has to be measured in two processes at least.
 // Gains are the device's, because processes differ by several per cent in how fast they launch small operations, which
-// no setting changes. What the files cost at a launch is judged apart, over many sizes together: a row that takes
-// longer with launches is dropped, and so are all rows when the sizes outside of them do.
+// no setting changes. What the files cost at a launch is judged apart, process against process over many sizes together
+// (Student's t, one false alarm in 200): a row that takes longer with launches is dropped, and so are all rows when the
+// sizes outside of them do.
 Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured, const RowRules& rules);
 
 }  // namespace p5::tuner
