@@ -97,13 +97,10 @@ std::vector<Row> good_parts(const Row& row, const std::vector<Confirmation>& all
 double log_distance(double a, double b) { return std::abs(std::log2(a) - std::log2(b)); }
 double middle_of(const Row& row) { return std::sqrt(static_cast<double>(row.from) * static_cast<double>(row.to)); }
 
-using Processes = std::vector<std::vector<double>> Confirmation::*;
-
-// How much a median differs from one fresh process to the next, relative, as a standard deviation: over the sizes of
-// the function nearest to `bytes`, inside rows or not. What all sizes of a process have in common counts too, so
-// differences are taken from 0. Null where there was one process only.
-std::optional<double> launch_noise(const std::vector<Confirmation>& all, Function function, double bytes,
-                                   Processes processes) {
+// How much a median of the default differs from one fresh process to the next, relative, as a standard deviation: over
+// the sizes of the function nearest to `bytes`, inside rows or not. What all sizes of a process have in common counts
+// too, so differences are taken from 0. Null where there was one process only.
+std::optional<double> launch_noise(const std::vector<Confirmation>& all, Function function, double bytes) {
   constexpr std::size_t neighbours = 10;
   std::vector<const Confirmation*> sizes;
   for (const Confirmation& size : all)
@@ -113,8 +110,8 @@ std::optional<double> launch_noise(const std::vector<Confirmation>& all, Functio
   sizes.resize(std::min(sizes.size(), neighbours));
   std::vector<double> differences;
   for (const Confirmation* size : sizes)
-    for (std::size_t i = 0; i + 1 < (size->*processes).size(); ++i) {
-      const auto &one = (size->*processes)[i], &next = (size->*processes)[i + 1];
+    for (std::size_t i = 0; i + 1 < size->standard.size(); ++i) {
+      const auto &one = size->standard[i], &next = size->standard[i + 1];
       if (!one.empty() && !next.empty()) differences.push_back(std::abs(std::log(median(next) / median(one))));
     }
   if (differences.empty()) return std::nullopt;
@@ -137,7 +134,7 @@ std::string objection(const Row& row, const std::vector<Confirmation>& all) {
     repeated = repetitions(*size).size();
     always += std::ranges::all_of(repetitions(*size), [](double share) { return share > 0; }) ? 1 : 0;
   }
-  const std::optional<double> noise = launch_noise(all, row.function, middle_of(row), &Confirmation::standard);
+  const std::optional<double> noise = launch_noise(all, row.function, middle_of(row));
   if (!noise) return "was compared with a single process of the default";
   const double saved = median(shares), needed = by_chance(*noise, repeated, shares.size());
   if (saved < least_saving || 2 * always < shares.size())
@@ -191,6 +188,8 @@ std::vector<Confirmation> launched(std::vector<Confirmation> all) {
   }
   return all;
 }
+
+using Processes = std::vector<std::vector<double>> Confirmation::*;
 
 // The mean over the sizes of the log of a size's median, for each process.
 std::vector<double> levels_of(const std::vector<const Confirmation*>& sizes, Processes processes, std::size_t count) {
