@@ -13,7 +13,8 @@ namespace p5::tuner {
 
 namespace {
 
-constexpr double least_saving = 0.02;  // of a row in fresh processes: a gain of 3 % found among many shrinks a little
+constexpr double most_by_chance = 0.1;  // few processes that differ much could excuse any loss
+constexpr double least_saving = 0.02;   // of a row in fresh processes: a gain of 3 % found among many shrinks a little
 
 std::vector<double> together(const std::vector<std::vector<double>>& launches) {
   std::vector<double> all;
@@ -239,7 +240,7 @@ std::optional<double> harm(const std::vector<Confirmation>& all, const RowRules&
   const std::vector<double> after = levels_of(sizes, &Confirmation::tuned, processes);
   const double n = static_cast<double>(processes);
   const double variance = (squares_about_mean(before) + squares_about_mean(after)) / (2 * (n - 1));
-  const double chance = student(processes) * std::sqrt(2 * variance / n);
+  const double chance = std::min(most_by_chance, student(processes) * std::sqrt(2 * variance / n));
   const double longer = -median(shares);
   if (longer <= 2 * rules.tolerated_loss || mean_of(after) - mean_of(before) <= chance) return std::nullopt;
   return longer;

@@ -113,7 +113,8 @@ class Tuning {
     course_.seed = job.seed;
     chain_ = from_leader(world, [&] {
       const char* const chain = std::getenv(chain_variable);
-      return chain ? std::string(chain) : tuner_to_keep(machine.topology);
+      if (chain) return std::string(chain);
+      return std::getenv("NCCL_NET_PLUGIN") ? std::string() : tuner_to_keep(machine.topology);
     });
     result_.cluster = job.cluster;
     result_.date = utc_now();
@@ -169,13 +170,9 @@ class Tuning {
     for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"})
       if (!constraints_.allows_variable(name))
         return fmt::format("{} is set, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name);
-    const auto on_efa = [](const topo::Host& host) {
-      return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
-    };
-    if (chain_.empty() && std::ranges::any_of(machine_.topology.hosts, on_efa))
-      return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and no libnccl-net*.so "
-             "was "
-             "found that all hosts have: name it with P5BENCH_TUNER_CHAIN to keep its tuner for all other calls.";
+    if (chain_.empty() && on_efa(machine_.topology))
+      return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain "
+             "which library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
     return "";
   }
 
@@ -246,6 +243,15 @@ class Tuning {
       result_.table.rows = tuner::rows_of(course_.search, course_.verdicts, {});
   }
 
+  // The operator's, or those of these that fit.
+  std::vector<Bytes> sizes_among(std::vector<Bytes> sizes) const {
+    if (!options_.sizes.empty()) return options_.sizes;
+    std::erase_if(sizes, [&](Bytes size) {
+      return size > extent_.max || (machine_.memory_of_rank && size.count > machine_.memory_of_rank->count / 4);
+    });
+    return sizes;
+  }
+
   // What no tuner is asked about is among the judges: send_recv, all_to_all.
   void try_environments() {
     std::vector<std::string> collectives = options_.collectives;
@@ -253,11 +259,7 @@ class Tuning {
       collectives = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"};
     std::erase(collectives, "p2p");  // several rounds; send_recv stands for it
     if (collectives.empty()) return;
-    std::vector<Bytes> sizes;
-    for (const Bytes size : {Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)})
-      if (size <= extent_.max && (!machine_.memory_of_rank || size.count <= machine_.memory_of_rank->count / 4))
-        sizes.push_back(size);
-    if (!options_.sizes.empty()) sizes = options_.sizes;
+    const std::vector<Bytes> sizes = sizes_among({Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)});
     const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, collectives, sizes),
                          .runner = runner_,
                          .place = place(collectives),
@@ -288,24 +290,17 @@ class Tuning {
       collectives = {"all_reduce", "all_gather", "all_to_all", "send_recv"};
     std::erase(collectives, "p2p");
     if (collectives.empty()) return;
-    std::vector<Bytes> sizes;
-    for (const Bytes size : {KiB(1), KiB(64), MiB(8), MiB(128)})
-      if (size <= extent_.max && (!machine_.memory_of_rank || size.count <= machine_.memory_of_rank->count / 4))
-        sizes.push_back(size);
-    if (!options_.sizes.empty()) sizes = options_.sizes;
+    const std::vector<Bytes> sizes = sizes_among({KiB(1), KiB(64), MiB(8), MiB(128)});
     course_.ways = try_ways(world_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes),
                             runner_, result_.table.nccl_version, extent_.burst, until(extent_.ways_end));
   }
 
   tuner::Place place(const std::vector<std::string>& collectives) const {
-    const auto on_efa = [](const topo::Host& host) {
-      return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
-    };
     const auto nvls = [](const tuner::Offer& offer) { return offer.setting.algorithm == tuner::Algorithm::nvls; };
     return {.platform = machine_.topology.platform,
             .nodes = result_.table.nodes,
             .nccl_version = result_.table.nccl_version,
-            .efa = std::ranges::any_of(machine_.topology.hosts, on_efa),
+            .efa = on_efa(machine_.topology),
             .nvls = std::ranges::any_of(
                 course_.search.records,
                 [&](const tuner::Record& record) { return std::ranges::any_of(record.offers, nvls); }),

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <set>
 
 namespace p5 {
 
@@ -62,21 +64,26 @@ Extent extent_of(const std::string& mode) {
           {most_s}, {1e-3},   12,     4,   exhaustive};
 }
 
+bool on_efa(const topo::Topology& topology) {
+  return std::ranges::any_of(topology.hosts, [](const topo::Host& host) {
+    return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
+  });
+}
+
 std::string tuner_to_keep(const topo::Topology& topology) {
-  std::vector<std::string> everywhere;
-  bool efa = false;
+  if (!on_efa(topology)) return "";
+  std::optional<std::string> found;
   for (const topo::Host& host : topology.hosts) {
-    efa = efa || std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
-    const std::vector<std::string> here = host.net_plugins.value_or(std::vector<std::string>());
-    if (&host == &topology.hosts.front())
-      everywhere = here;
-    else
-      std::erase_if(everywhere, [&](const std::string& path) { return std::ranges::find(here, path) == here.end(); });
+    std::string here;
+    std::set<std::string> folders;
+    for (const std::string& path : host.net_plugins.value_or(std::vector<std::string>())) {
+      folders.insert(path.substr(0, path.rfind('/')));
+      if (here.empty() || path.ends_with("/libnccl-net-ofi.so")) here = path;
+    }
+    if (folders.size() != 1 || (found && *found != here)) return "";
+    found = here;
   }
-  if (!efa || everywhere.empty()) return "";
-  const auto named =
-      std::ranges::find_if(everywhere, [](const std::string& path) { return path.ends_with("/libnccl-net-ofi.so"); });
-  return named == everywhere.end() ? everywhere.front() : *named;
+  return found.value_or("");
 }
 
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks) {

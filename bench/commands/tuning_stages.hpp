@@ -35,8 +35,11 @@ tuner::Cell cell_of(const Case& c);
 // Runs `lead` at the leader while all others take part in the trials; they are let go whatever happens.
 void lead_together(World& world, Trials& trials, const std::function<void()>& lead);
 
+bool on_efa(const topo::Topology& topology);
+
 // aws-ofi-nccl's library, where NCCL on EFA finds it on all hosts: NCCL has room for one tuner, and the one in there is
-// to keep the calls that ours has nothing for. "" elsewhere.
+// to keep the calls that ours has nothing for. "" elsewhere, and where network plugins lie in several folders: a second
+// copy of the wrong one in a process is worse than none.
 std::string tuner_to_keep(const topo::Topology& topology);
 
 // What NCCL offers in each case; what failed or offered nothing is remarked.

@@ -15,15 +15,23 @@ topo::Host efa_host(std::vector<std::string> plugins) {
 }
 
 TEST(TunerToKeep, is_the_network_plugins_where_all_hosts_have_it) {
-  const std::string ofi = "/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so",
-                    plain = "/opt/amazon/ofi-nccl/lib/libnccl-net.so";
+  const std::string folder = "/opt/amazon/ofi-nccl/lib", ofi = folder + "/libnccl-net-ofi.so",
+                    plain = folder + "/libnccl-net.so";
   topo::Topology topology;
   topology.hosts = {efa_host({plain, ofi}), efa_host({ofi, plain})};
   EXPECT_EQ(tuner_to_keep(topology), ofi);
-  topology.hosts[1].net_plugins = {plain};
+  topology.hosts = {efa_host({plain}), efa_host({plain})};
   EXPECT_EQ(tuner_to_keep(topology), plain);
+  topology.hosts[1] = efa_host({"/usr/lib/libnccl-net.so"});
+  EXPECT_EQ(tuner_to_keep(topology), "") << "another library";
   topology.hosts[1].net_plugins.reset();
   EXPECT_EQ(tuner_to_keep(topology), "") << "it is not known what that host has";
+}
+
+TEST(TunerToKeep, is_not_guessed_among_several_folders) {
+  topo::Topology topology;
+  topology.hosts = {efa_host({"/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "/usr/lib/libnccl-net.so"})};
+  EXPECT_EQ(tuner_to_keep(topology), "");
 }
 
 TEST(TunerToKeep, is_none_without_efa) {
