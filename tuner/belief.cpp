@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 
@@ -206,6 +207,13 @@ std::vector<CellVerdict> judge(const SearchResult& result, const BeliefRules& ru
   return verdicts;
 }
 
+std::vector<Task> restless(const std::vector<Task>& tasks, const Drift& drift) {
+  std::vector<Task> found;
+  std::ranges::copy_if(tasks, std::back_inserter(found),
+                       [&](const Task& task) { return !kept_still(drift, task.cell); });
+  return found;
+}
+
 Drift drift_of(const SearchResult& result, const BeliefRules& rules) {
   Drift drift;
   for (const auto& [part, logs] : changes_of(result)) {
@@ -224,13 +232,14 @@ Drift drift_of(const SearchResult& result, const BeliefRules& rules) {
   std::vector<std::string> restless;
   for (const Drift::Part& each : drift.parts)
     if (each.refused) restless.push_back(text_of(each));
+  drift.changes = join(restless, "; ");
   if (restless.empty())
     drift.sentence =
         fmt::format("The default changed by {} at most between beginning and end.", percent(std::abs(drift.share)));
   else
     drift.sentence =
         fmt::format("{}: {}; what changes so much cannot be tuned. Find out what else runs there, then tune again.",
-                    drift.refused ? "Nothing is set" : "Left at the default", join(restless, "; "));
+                    drift.refused ? "Nothing is set" : "Left at the default", drift.changes);
   return drift;
 }
 

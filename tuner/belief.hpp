@@ -72,8 +72,12 @@ struct Drift {
   std::vector<Part> parts;
   double share = 0;  // of the part that changed most
   bool refused = false;
+  std::string changes;  // of the refused parts
   std::string sentence;
 };
 Drift drift_of(const SearchResult& result, const BeliefRules& rules);
+
+// Those of the tasks that the drift leaves without a verdict: to be searched again, where there is time.
+std::vector<Task> restless(const std::vector<Task>& tasks, const Drift& drift);
 
 }  // namespace p5::tuner

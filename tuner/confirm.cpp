@@ -46,57 +46,7 @@ std::optional<Gain> gain_of(const Confirmation& size) {
 
 bool measured(const Confirmation& size) { return !repetitions(size).empty(); }
 
-// In total; and in one repetition by twice as much, since one process may be a little unlucky.
-bool loses(const Confirmation& size, const RowRules& rules) {
-  const std::vector<double> standard = together(size.standard), tuned = together(size.tuned);
-  const double before = median(standard);
-  const double tolerated = std::max(rules.tolerated_loss, rules.tolerated_s / before);
-  if (median(tuned) > before * (1 + tolerated)) return true;
-  return std::ranges::any_of(repetitions(size), [&](double share) { return -share > 2 * tolerated; });
-}
-
-std::vector<const Confirmation*> within(const std::vector<Confirmation>& all, const Row& row) {
-  std::vector<const Confirmation*> found;
-  for (const Confirmation& size : all)
-    if (size.function == row.function && row.from <= size.tuner_bytes && size.tuner_bytes <= row.to)
-      found.push_back(&size);
-  std::ranges::sort(found, {}, &Confirmation::tuner_bytes);
-  return found;
-}
-
-std::string name_of_row(const Row& row) {
-  return fmt::format("{} {} to {} with {}", name_of(row.function), to_text(Bytes{row.from}), to_text(Bytes{row.to}),
-                     to_text(row.setting));
-}
-
-std::string loss_at(const Confirmation& size) {
-  if (!size.failure.empty()) return fmt::format("failed at {}: {}", to_text(Bytes{size.tuner_bytes}), size.failure);
-  if (!measured(size)) return fmt::format("was not measured at {}", to_text(Bytes{size.tuner_bytes}));
-  const Gain gain = *gain_of(size);
-  return fmt::format("lost {:.1f} % at {}", -100 * gain.share, to_text(Bytes{size.tuner_bytes}));
-}
-
-// What is left of a row: runs of sizes at which it did not lose, each from its first to its last size.
-std::vector<Row> good_parts(const Row& row, const std::vector<Confirmation>& all, const RowRules& rules,
-                            std::vector<std::string>& dropped) {
-  std::vector<Row> parts;
-  bool open = false;
-  for (const Confirmation* size : within(all, row)) {
-    const bool good = size->failure.empty() && measured(*size) && !loses(*size, rules);
-    if (!good) {
-      dropped.push_back(fmt::format("{} {}", name_of_row(row), loss_at(*size)));
-      open = false;
-      continue;
-    }
-    if (!open) parts.push_back(row), parts.back().from = size->tuner_bytes;
-    parts.back().to = size->tuner_bytes;
-    open = true;
-  }
-  return parts;
-}
-
 double log_distance(double a, double b) { return std::abs(std::log2(a) - std::log2(b)); }
-double middle_of(const Row& row) { return std::sqrt(static_cast<double>(row.from) * static_cast<double>(row.to)); }
 
 // How much a median of the default differs from one fresh process to the next, relative, as a standard deviation: over
 // the sizes of the function nearest to `bytes`, inside rows or not. What all sizes of a process have in common counts
@@ -126,24 +76,86 @@ double by_chance(double noise, std::size_t repeated, std::size_t sizes) {
          std::sqrt(static_cast<double>(std::max<std::size_t>(1, sizes)));
 }
 
+// In total; and in one repetition by twice as much, or by what a pair of processes differs by for no reason, since one
+// process may be unlucky.
+bool loses(const Confirmation& size, const RowRules& rules, double noise) {
+  const std::vector<double> standard = together(size.standard), tuned = together(size.tuned);
+  const double before = median(standard);
+  const double tolerated = std::max(rules.tolerated_loss, rules.tolerated_s / before);
+  if (median(tuned) > before * (1 + tolerated)) return true;
+  const double unlucky = std::max(2 * tolerated, std::min(most_by_chance, by_chance(noise, 1, 1)));
+  return std::ranges::any_of(repetitions(size), [&](double share) { return -share > unlucky; });
+}
+
+std::vector<const Confirmation*> within(const std::vector<Confirmation>& all, const Row& row) {
+  std::vector<const Confirmation*> found;
+  for (const Confirmation& size : all)
+    if (size.function == row.function && row.from <= size.tuner_bytes && size.tuner_bytes <= row.to)
+      found.push_back(&size);
+  std::ranges::sort(found, {}, &Confirmation::tuner_bytes);
+  return found;
+}
+
+std::string name_of_row(const Row& row) {
+  return fmt::format("{} {} to {} with {}", name_of(row.function), to_text(Bytes{row.from}), to_text(Bytes{row.to}),
+                     to_text(row.setting));
+}
+
+std::string loss_at(const Confirmation& size) {
+  if (!size.failure.empty()) return fmt::format("failed at {}: {}", to_text(Bytes{size.tuner_bytes}), size.failure);
+  if (!measured(size)) return fmt::format("was not measured at {}", to_text(Bytes{size.tuner_bytes}));
+  const Gain gain = *gain_of(size);
+  return fmt::format("lost {:.1f} % at {}", -100 * gain.share, to_text(Bytes{size.tuner_bytes}));
+}
+
+// What is left of a row: runs of sizes at which it did not lose, each from its first to its last size.
+std::vector<Row> good_parts(const Row& row, const std::vector<Confirmation>& all, const RowRules& rules,
+                            Confirmed& result) {
+  std::vector<Row> parts;
+  bool open = false;
+  for (const Confirmation* size : within(all, row)) {
+    const bool complete = size->failure.empty() && measured(*size);
+    const double noise = launch_noise(all, size->function, static_cast<double>(size->tuner_bytes)).value_or(0);
+    if (!complete || loses(*size, rules, noise)) {
+      result.dropped.push_back(fmt::format("{} {}", name_of_row(row), loss_at(*size)));
+      if (complete && -gain_of(*size)->share < by_chance(noise, repetitions(*size).size(), 1)) result.undecided = true;
+      open = false;
+      continue;
+    }
+    if (!open) parts.push_back(row), parts.back().from = size->tuner_bytes;
+    parts.back().to = size->tuner_bytes;
+    open = true;
+  }
+  return parts;
+}
+
+double middle_of(const Row& row) { return std::sqrt(static_cast<double>(row.from) * static_cast<double>(row.to)); }
+
+// Of few repetitions all, of many four fifths.
+bool saves_again_and_again(const Confirmation& size) {
+  const std::vector<double> shares = repetitions(size);
+  const auto not_saved = std::ranges::count_if(shares, [](double share) { return share <= 0; });
+  return not_saved <= static_cast<std::ptrdiff_t>(shares.size() / 5);
+}
+
 // Why the row is not kept, "" if it is.
-std::string objection(const Row& row, const std::vector<Confirmation>& all) {
+std::string objection(const Row& row, const std::vector<Confirmation>& all, Confirmed& result) {
   std::vector<double> shares;
-  std::size_t always = 0, repeated = 0;
+  std::size_t steady = 0, repeated = 0;
   for (const Confirmation* size : within(all, row)) {
     shares.push_back(gain_of(*size)->share);
     repeated = repetitions(*size).size();
-    always += std::ranges::all_of(repetitions(*size), [](double share) { return share > 0; }) ? 1 : 0;
+    steady += saves_again_and_again(*size) ? 1 : 0;
   }
   const std::optional<double> noise = launch_noise(all, row.function, middle_of(row));
   if (!noise) return "was compared with a single process of the default";
   const double saved = median(shares), needed = by_chance(*noise, repeated, shares.size());
-  if (saved < least_saving || 2 * always < shares.size())
+  if (saved < least_saving || 2 * steady < shares.size())
     return fmt::format("saved nothing in fresh processes ({:.1f} %)", 100 * saved);
-  if (saved < needed)
-    return fmt::format("saved {:.1f} % in fresh processes, which differ by up to {:.1f} % among themselves",
-                       100 * saved, 100 * needed);
-  return "";
+  if (saved >= needed) return "";
+  result.undecided = true;
+  return fmt::format("saved {:.1f} % in fresh processes, which differ by up to {:.1f} % among themselves", 100 * saved,
+                     100 * needed);
 }
 
 // The time of the size nearest the middle, measured with the files.
@@ -292,10 +304,10 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, cons
     result.dropped.push_back(*refused);
   } else {
     for (const Row& row : table.rows) {
-      const std::vector<Row> parts = good_parts(row, all, rules, result.dropped);
+      const std::vector<Row> parts = good_parts(row, all, rules, result);
       if (within(all, row).empty()) result.dropped.push_back(name_of_row(row) + " was not measured");
       for (Row part : parts) {
-        if (const std::string why = objection(part, all); !why.empty()) {
+        if (const std::string why = objection(part, all, result); !why.empty()) {
           result.dropped.push_back(name_of_row(part) + " " + why);
           continue;
         }

@@ -43,14 +43,15 @@ struct Confirmed {
   Table table;  // what is left of it
   std::vector<ConfirmedCell> cells;
   std::vector<std::string> dropped;  // one sentence for each row or part of one
+  bool undecided = false;            // more processes could keep some of that
 };
 
 // Drops what did not hold up with the files alone in fresh processes. At each size inside a row the files must not lose
-// (more than tolerated) in any repetition; else the row is split around it, and sizes between there and the next good
-// one go too. What is left of a row must still save something at the sizes measured: 2 % in the median, in every
-// repetition at half of the sizes, and more than 3.5 standard errors of what the default alone differs by between its
-// processes (3.5 and not 2, because rows were chosen for looking good in one process, and there are several). So the
-// default has to be measured in two processes at least.
+// more than tolerated, and in no repetition more than two processes of the default differ by (a tenth at most); else
+// the row is split around it, and sizes between there and the next good one go too. What is left of a row must still
+// save something at the sizes measured: 2 % in the median, in every repetition at half of the sizes, and more than 3.5
+// standard errors of what the default alone differs by between its processes (3.5 and not 2, because rows were chosen
+// for looking good in one process, and there are several). So the default has to be measured in two processes at least.
 // Gains are the device's, because processes differ by several per cent in how fast they launch small operations, which
 // no setting changes. What the files cost at a launch is judged apart, process against process over many sizes together
 // (Student's t, one false alarm in 200; but a tenth is never put down to chance): a row that takes longer with launches

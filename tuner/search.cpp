@@ -309,4 +309,11 @@ SearchResult search(const std::vector<Task>& tasks, const SearchRules& rules, co
   return Searcher(tasks, rules, constraints, measure, time_left, std::move(failures)).run();
 }
 
+void supersede(SearchResult& result, SearchResult later) {
+  for (Record& record : later.records)
+    *std::ranges::find(result.records, record.cell, &Record::cell) = std::move(record);
+  result.failures = std::move(later.failures);
+  result.samples += later.samples;
+}
+
 }  // namespace p5::tuner

@@ -92,9 +92,12 @@ struct SearchResult {
   int samples = 0;  // of all candidates together
 };
 
-// `failures`: known beforehand, from an earlier run that they ended.
+// `failures`: known beforehand, from an earlier search.
 SearchResult search(const std::vector<Task>& tasks, const SearchRules& rules, const Constraints& constraints,
                     const MeasureBlock& measure, const TimeLeft& time_left, std::vector<Failure> failures = {});
+
+// Puts a later search of some of the cells, which knew the failures of `result`, in the place of what it says of them.
+void supersede(SearchResult& result, SearchResult later);
 
 // ---- reading records
 

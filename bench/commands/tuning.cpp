@@ -199,7 +199,7 @@ class Tuning {
                         chain_));
       const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
       if (!tasks.empty()) burn_in(trials, extent_);
-      course_.search = search_with(trials, tasks, extent_, constraints_, seed_, until(extent_.search_end));
+      search_tasks(trials, tasks);
       if (tasks.empty())
         result_.nothing_because = "The library offers nothing to a tuner.";
       else
@@ -207,6 +207,22 @@ class Tuning {
       if (options_.delivery == "nvidia") see_channels(trials);
     });
     workers->abandon();
+  }
+
+  // What the default changed too much for in the meantime is searched once more where the time allows it: the cause may
+  // have passed. Where nothing else is left to confirm, half of the time for that may go into it.
+  void search_tasks(Trials& trials, const std::vector<tuner::Task>& tasks) {
+    const Seconds before = since(start_);
+    course_.search = search_with(trials, tasks, extent_, constraints_, seed_, until(extent_.search_end));
+    const tuner::Drift drift = tuner::drift_of(course_.search, {});
+    const std::vector<tuner::Task> again = tuner::restless(tasks, drift);
+    const double now = since(start_).count, took = now - before.count;
+    Seconds end = extent_.search_end;
+    if (drift.refused) end.count = std::max(end.count, (now + extent_.end.count) / 2);
+    if (again.empty() || end.count - now < took / 2) return;
+    course_.remarks.push_back(drift.changes + "; searched once more");
+    tuner::supersede(course_.search,
+                     search_with(trials, again, extent_, constraints_, seed_ + 1, until(end), course_.search.failures));
   }
 
   // What the table for the example plugin needs besides.

@@ -57,11 +57,33 @@ void lead_together(World& world, Trials& trials, const std::function<void()>& le
 
 Extent extent_of(const std::string& mode) {
   if (mode == "quick")
-    return {{Bytes{8}, Bytes{128}, KiB(1)}, KiB(4), MiB(64), {0.7}, {9}, {9}, {9}, {18}, {0.5e-3}, 8, 2, false};
+    return {.small = {Bytes{8}, Bytes{128}, KiB(1)},
+            .min = KiB(4),
+            .max = MiB(64),
+            .burn_in = {0.7},
+            .search_end = {9},
+            .arms_end = {9},
+            .ways_end = {9},
+            .end = {18},
+            .burst = {0.5e-3},
+            .samples = 8,
+            .least_launches = 2,
+            .most_launches = 6};
   const bool exhaustive = mode == "exhaustive";
   const double most_s = exhaustive ? 1200 : 165;
-  return {{},       Bytes{8}, GiB(1), {3}, {0.5 * most_s}, {0.66 * most_s}, {0.74 * most_s},
-          {most_s}, {1e-3},   12,     4,   exhaustive};
+  return {.small = {},
+          .min = Bytes{8},
+          .max = GiB(1),
+          .burn_in = {3},
+          .search_end = {0.5 * most_s},
+          .arms_end = {0.66 * most_s},
+          .ways_end = {0.74 * most_s},
+          .end = {most_s},
+          .burst = {1e-3},
+          .samples = 12,
+          .least_launches = 4,
+          .most_launches = 12,
+          .exhaustive = exhaustive};
 }
 
 bool on_efa(const topo::Topology& topology) {
@@ -112,7 +134,7 @@ void burn_in(Trials& trials, const Extent& extent) {
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks, const Extent& extent,
                                 const tuner::Constraints& constraints, std::uint64_t seed,
-                                const tuner::TimeLeft& time_left) {
+                                const tuner::TimeLeft& time_left, std::vector<tuner::Failure> failures) {
   const auto at_of = [&](const tuner::Cell& cell) {
     const auto found = std::ranges::find_if(trials.cases(), [&](const Case& c) { return cell_of(c) == cell; });
     return static_cast<std::size_t>(found - trials.cases().begin());
@@ -134,7 +156,7 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
   // faster with 8 channels.
   if (std::ranges::all_of(trials.cases(), [](const Case& c) { return c.nodes == 1; }))
     rules.candidates.bytes_per_channel = 4 << 10;
-  return tuner::search(tasks, rules, constraints, measure, time_left);
+  return tuner::search(tasks, rules, constraints, measure, time_left, std::move(failures));
 }
 
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent, const tuner::Table& table,
@@ -142,6 +164,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
   constexpr std::size_t standard = 0, files = 1;
   // Where an operation takes longer, its launch is no part of its time.
   constexpr double launches_count_s = 1e-3;
+  constexpr int settling_launches = 4;  // where there is time
   std::vector<tuner::Confirmation> measured;
   std::vector<tuner::Measuring> sizes;
   std::vector<bool> launched;
@@ -157,7 +180,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
   }
   const auto before = time_left();
   for (const std::size_t arm : {standard, files}) trials.block({arm, 0}, {""}, {extent.burst});
-  const double joining_s = (before - time_left()) / 2, processes = 2.0 * extent.launches;
+  const double joining_s = (before - time_left()) / 2, processes = 2.0 * extent.least_launches;
   tuner::share_time(sizes, (time_left() - (processes - 2) * joining_s) / processes, extent.samples);
   const auto measure = [&](TrialPlace place, Quantity quantity, std::vector<std::vector<double>>& launches,
                            std::string& failure) {
@@ -168,18 +191,27 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
       if (trial.outcome != Trial::Outcome::measured && place.arm == files) failure = trial.because;
     }
   };
-  for (int launch = 0; launch < extent.launches; ++launch)
+  const auto measure_all = [&](std::size_t arm) {
+    for (std::size_t at = 0; at < measured.size(); ++at) {
+      if (sizes[at].samples == 0) continue;
+      tuner::Confirmation& size = measured[at];
+      measure({arm, at}, Quantity::device, arm == files ? size.tuned : size.standard, size.failure);
+      if (launched[at])
+        measure({arm, at}, Quantity::throughput, arm == files ? size.launched_tuned : size.launched_standard,
+                size.failure);
+    }
+  };
+  for (int launch = 0; launch < extent.most_launches; ++launch) {
+    const double began = time_left();
     for (const std::size_t arm : {standard, files}) {
       if (launch > 0) trials.restart(arm);
-      for (std::size_t at = 0; at < measured.size(); ++at) {
-        if (sizes[at].samples == 0) continue;
-        tuner::Confirmation& size = measured[at];
-        measure({arm, at}, Quantity::device, arm == files ? size.tuned : size.standard, size.failure);
-        if (launched[at])
-          measure({arm, at}, Quantity::throughput, arm == files ? size.launched_tuned : size.launched_standard,
-                  size.failure);
-      }
+      measure_all(arm);
     }
+    const double took = began - time_left() + (launch == 0 ? 2 * joining_s : 0);
+    if (launch + 1 < extent.least_launches) continue;
+    const bool settled = launch + 1 >= settling_launches && !tuner::confirm(table, measured, {}).undecided;
+    if (settled || time_left() < took) break;
+  }
   std::erase_if(measured, [](const tuner::Confirmation& size) { return size.standard.empty(); });
   return measured;
 }

@@ -20,9 +20,10 @@ struct Extent {
   Seconds burn_in;
   // Wall time since tuning began, at which the search, the arms, the ways of calling and everything are to be over.
   Seconds search_end, arms_end, ways_end, end;
-  Seconds burst;            // of one sample
-  int samples = 8;          // of one launch in the confirmation, at most
-  int launches = 2;         // of each side in the confirmation
+  Seconds burst;    // of one sample
+  int samples = 8;  // of one launch in the confirmation, at most
+  // Of each side in the confirmation: at least; and, where there is time, up to 4, and more while more would tell more.
+  int least_launches = 2, most_launches = 2;
   bool exhaustive = false;  // SearchRules
 };
 
@@ -50,7 +51,7 @@ void burn_in(Trials& trials, const Extent& extent);
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks, const Extent& extent,
                                 const tuner::Constraints& constraints, std::uint64_t seed,
-                                const tuner::TimeLeft& time_left);
+                                const tuner::TimeLeft& time_left, std::vector<tuner::Failure> failures = {});
 
 // A B A B: the default in arm 0, then the files in arm 1, each in processes of its own. Those of the first launch are
 // fresh, but for the default's where it has been measured before.

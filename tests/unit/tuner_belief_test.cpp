@@ -181,6 +181,23 @@ TEST(Drift, of_small_messages_leaves_the_large_ones) {
   EXPECT_THAT(verdicts[6].because, HasSubstr("changed too much"));
 }
 
+TEST(Drift, leaves_what_to_search_again) {
+  SearchResult result = drifted(1.2);
+  std::vector<Task> tasks;
+  for (const Record& each : result.records) tasks.push_back({each.cell, {}});
+  tasks.push_back({{"all_gather", 8, 8}, {}});
+  EXPECT_EQ(restless(tasks, drift_of(result, {})).size(), result.records.size());
+  result.samples = 100;
+  SearchResult again = drifted(1);
+  again.samples = 7;
+  again.failures = {{result.records[0].cell, {setting("ring/ll")}, Trial::Outcome::failed, "hung"}};
+  again.records.erase(again.records.begin());
+  supersede(result, again);
+  EXPECT_EQ(result.samples, 107);
+  EXPECT_EQ(result.failures.size(), 1u);
+  EXPECT_FALSE(drift_of(result, {}).refused);
+}
+
 TEST(Drift, unknown_is_refused) {
   SearchResult result = drifted(1);
   for (Record& cell : result.records) cell.blocks.resize(6);
@@ -348,6 +365,48 @@ TEST(Confirmation, asks_for_more_than_processes_differ_by) {
   const Confirmed confirmed = confirm(table(8, 8), {one}, {});
   EXPECT_THAT(ranges(confirmed), IsEmpty());
   EXPECT_THAT(confirmed.dropped[0], HasSubstr("among themselves"));
+}
+
+// Times of a size in each of several processes of the default and with the files.
+Confirmation in_processes(const std::vector<double>& standard, const std::vector<double>& tuned) {
+  Confirmation all = size(8, 1, 1);
+  all.standard.clear(), all.tuned.clear();
+  for (const double each : standard) all.standard.push_back(size(8, each, 1).tuned[0]);
+  for (const double each : tuned) all.tuned.push_back(size(8, each, 1).tuned[0]);
+  return all;
+}
+
+TEST(Confirmation, says_whether_more_processes_would_tell) {
+  const Confirmed loud = confirm(table(8, 8), {in_processes({1, 1.06}, {0.92, 0.97})}, {});
+  EXPECT_THAT(ranges(loud), IsEmpty());
+  EXPECT_TRUE(loud.undecided);
+  const std::vector<double> standard{1, 1.06, 1, 1.06, 1, 1.06, 1, 1.06, 1, 1.06};
+  const std::vector<double> tuned{0.85, 0.9, 0.85, 0.9, 0.85, 0.9, 0.85, 0.9, 0.85, 0.9};
+  const Confirmed settled = confirm(table(8, 8), {in_processes(standard, tuned)}, {});
+  EXPECT_THAT(ranges(settled), ElementsAre("8-8"));
+  EXPECT_FALSE(settled.undecided);
+  EXPECT_FALSE(confirm(table(8, 8), {in_processes({1, 1}, {1.05, 1.05})}, {}).undecided) << "it loses";
+  EXPECT_FALSE(confirm(table(8, 8), {in_processes({1, 1}, {1, 1})}, {}).undecided) << "nothing to gain";
+}
+
+TEST(Confirmation, excuses_one_unlucky_process_by_what_those_of_the_default_differ) {
+  std::vector<double> tuned(12, 0.8), still(12, 1), restless(12, 1);
+  for (std::size_t i = 0; i < restless.size(); i += 2) restless[i] = 1.05;
+  tuned[3] = 1.06;  // against 1
+  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(still, tuned)}, {})), IsEmpty());
+  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(restless, tuned)}, {})), ElementsAre("8-8"));
+  tuned[3] = 1.12;
+  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(restless, tuned)}, {})), IsEmpty()) << "a tenth";
+}
+
+TEST(Confirmation, wants_four_of_five_repetitions_faster) {
+  std::vector<double> standard(12, 1), tuned(12, 0.8);
+  for (std::size_t i = 0; i < standard.size(); i += 2) standard[i] = 1.02;
+  for (const std::size_t i : {1, 3}) tuned[i] = 1.01;
+  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(standard, tuned)}, {})), ElementsAre("8-8"));
+  tuned[5] = 1.01;
+  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(standard, tuned)}, {})), IsEmpty());
+  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes({1, 1, 1, 1}, {0.8, 0.8, 0.8, 1.005})}, {})), IsEmpty());
 }
 
 TEST(Confirmation, needs_two_processes_of_the_default) {

@@ -18,7 +18,8 @@ using fakes::Terrain;
 
 // An exhaustive search would give each point of the grid the samples of all three rungs, 5 + 15 + 40.
 constexpr int exhaustive_samples = 60;
-constexpr int confirming_samples = 8;  // of a launch
+constexpr int confirming_samples = 8;                 // of a launch
+constexpr int least_launches = 2, most_launches = 6;  // of each side, as in a quick tuning with little time
 
 std::vector<Task> tasks_on(const Landscape& land) {
   std::vector<Task> tasks;
@@ -39,14 +40,15 @@ struct Outcome {
   int believed = 0;
 };
 
-// A B A B, each in a fresh launch, at the sizes of the search and at sizes between.
+// A B A B, each in a fresh launch, at the sizes of the search and at sizes between: more often where that
+// would tell more.
 std::vector<Confirmation> alternate(Landscape& land, const Table& table, const std::vector<Task>& tasks) {
   std::vector<Confirmation> sizes;
   for (const Task& task : tasks)
     sizes.push_back({*parse_function(task.cell.collective), task.cell.tuner_bytes, {}, {}, {}});
   for (const HeldOut& size : held_out(table.rows, 4, 32))
     sizes.push_back({size.function, size.tuner_bytes, {}, {}, {}});
-  for (const bool with_files : {false, true, false, true}) {
+  const auto measure = [&](bool with_files) {
     land.launch();
     for (Confirmation& size : sizes) {
       const Row* row = with_files ? find_row(table, size.function, size.tuner_bytes) : nullptr;
@@ -56,6 +58,10 @@ std::vector<Confirmation> alternate(Landscape& land, const Table& table, const s
         samples.push_back(land.sample(cell, row ? Candidate{row->setting} : Candidate{}));
       (with_files ? size.tuned : size.standard).push_back(samples);
     }
+  };
+  for (int launch = 0; launch < most_launches; ++launch) {
+    if (launch >= least_launches && !confirm(table, sizes, {}).undecided) break;
+    for (const bool with_files : {false, true}) measure(with_files);
   }
   return sizes;
 }
