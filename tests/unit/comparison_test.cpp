@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string_view>
 
 #include "bench/error.hpp"
 #include "comparison_sides.hpp"
@@ -18,7 +19,7 @@ using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const BandRow& row_of(const Comparison& c, const std::string& collective, const std::string& band,
+const BandRow& row_of(const Comparison& c, std::string_view collective, std::string_view band,
                       Quantity quantity = Quantity::throughput) {
   return *std::ranges::find_if(c.bands, [&](const BandRow& row) {
     return row.collective == collective && row.threshold.band == band && row.quantity == quantity;
