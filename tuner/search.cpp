@@ -6,7 +6,10 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <set>
+#include <utility>
 
+#include "tuner/belief.hpp"
 #include "tuner/race.hpp"
 
 namespace p5::tuner {
@@ -18,6 +21,11 @@ constexpr int most_channel_steps = 3;
 // So much slower than the default in each of one, two, three blocks: no further block will make a winner of it.
 constexpr double despair[] = {0.5, 0.1, 0.05};
 constexpr int blocks_to_judge = 3;  // before that the noise is not known
+constexpr int samples_in_a_sweep = 2, most_sweeps = 100;
+
+// What is judged for drift together.
+using Part = std::pair<std::string, std::string>;
+Part part_of(const Cell& cell) { return {cell.collective, band_of(cell.bytes)}; }
 
 class Searcher {
  public:
@@ -36,10 +44,12 @@ class Searcher {
 
   SearchResult run() {
     const std::vector<std::size_t> order = by_size();
-    for (const std::size_t i : order) baseline(i);
+    baselines(order);
     reserve_ = rules_.repeat_share * std::max(0.0, time_left_());
     for (std::size_t at = 0; at < order.size(); ++at) race_within_share(order, at);
-    for (const std::size_t i : best_first()) repeat(i);
+    const std::vector<std::size_t> best = best_first();
+    for (const int sweep : {0, 1})  // further apart they tell more of the machine
+      for (const std::size_t i : best) repeat(i, sweep);
     return std::move(result_);
   }
 
@@ -55,16 +65,53 @@ class Searcher {
   // The default has first gone wrong here, so nothing can be compared with it.
   static bool lost(const Record& record) { return !record.remark.empty(); }
 
+  // Sweeps over all cells; where a part of them fluctuates, more sweeps of that part.
+  void baselines(const std::vector<std::size_t>& order) {
+    const double spare = time_left_() * (1 - rules_.settling_share);
+    std::set<Part> restless;
+    for (const std::size_t i : order) restless.insert(part_of(tasks_[i].cell));
+    for (int sweep = 1; !restless.empty(); ++sweep) {
+      for (const std::size_t i : order)
+        if (restless.contains(part_of(tasks_[i].cell))) baseline(i);
+      if (sweep < rules_.baseline_sweeps) continue;
+      if (time_left_() < spare || sweep == most_sweeps) return;
+      std::erase_if(restless, [&](const Part& part) { return settled(part, sweep); });
+    }
+  }
+
   void baseline(std::size_t i) {
     Record& record = result_.records[i];
+    if (lost(record)) return;
     if (time_left_() <= 0) {
-      record.remark = "no time left to measure it";
+      if (record.blocks.empty()) record.remark = "no time left to measure it";
       return;
     }
     const double before = time_left_();
-    for (int sample = 0; sample < rules_.baseline_samples && !lost(record); ++sample)
+    for (int sample = 0; sample < samples_in_a_sweep && !lost(record); ++sample)
       measure_block(record, Visit::baseline, 0, {});
-    cost_[i] = std::max(0.0, before - time_left_()) / rules_.baseline_samples;
+    cost_[i] = std::max(0.0, before - time_left_()) / samples_in_a_sweep;
+  }
+
+  // Whether the level of a part over its sweeps is known well enough to tell a drift: by the error of its mean.
+  bool settled(const Part& part, int sweeps) const {
+    std::vector<double> levels;
+    for (int sweep = 0; sweep < sweeps; ++sweep) {
+      std::vector<double> logs;
+      for (const Record& record : result_.records) {
+        const std::vector<double> all = samples_of(record, {}, Visit::baseline);
+        const std::size_t from = static_cast<std::size_t>(sweep * samples_in_a_sweep);
+        if (part_of(record.cell) != part || lost(record) || all.size() < from + samples_in_a_sweep) continue;
+        const auto begin = all.begin() + static_cast<std::ptrdiff_t>(from);
+        logs.push_back(std::log(median(std::vector<double>(begin, begin + samples_in_a_sweep)) / median(all)));
+      }
+      if (!logs.empty()) levels.push_back(median(logs));
+    }
+    if (levels.size() < 2) return true;
+    const double count = static_cast<double>(levels.size());
+    const double mean = std::accumulate(levels.begin(), levels.end(), 0.0) / count;
+    double squares = 0;
+    for (const double level : levels) squares += (level - mean) * (level - mean);
+    return std::sqrt(squares / (count - 1) / count) < rules_.settled;
   }
 
   // The time that is left divides over the cells by what a block of each costs, so small messages do not wait for large
@@ -203,13 +250,14 @@ class Searcher {
     return order;
   }
 
-  void repeat(std::size_t i) {
+  void repeat(std::size_t i, int sweep) {
     Record& record = result_.records[i];
     if (lost(record)) return;
     std::vector<Setting> winner;
     if (record.winner) winner = {*record.winner};
     remove_ruled_out(winner);
-    const int blocks = winner.empty() ? rules_.closing_samples : repeats(record);
+    const int all = winner.empty() ? rules_.closing_samples : repeats(record);
+    const int blocks = sweep == 0 ? all - all / 2 : all / 2;
     for (int block = 0; block < blocks && !lost(record); ++block) {
       if (time_left_() <= 0) {
         if (record.winner) record.remark = "no time left to repeat what looked good: the default stays";
@@ -222,8 +270,8 @@ class Searcher {
 
   // So many that a gain as large as in the race is seen in nearly all blocks of a sign test.
   int repeats(const Record& record) const {
-    const std::vector<double> ratios = log_ratios(record, *record.winner);
-    const double gain = std::max(rules_.least_gain, standings(record, {*record.winner}).front().gain);
+    const std::vector<double> ratios = log_ratios(record, *record.winner, Visit::race);
+    const double gain = std::max(rules_.least_gain, 1 - std::exp(median(ratios)));
     constexpr double clear = 2.5;  // standard deviations: then 99 of 100 blocks are won
     const double needed = rules_.least_repeats * std::pow(clear * spread_of(ratios) / gain, 2);
     return static_cast<int>(std::clamp<double>(std::ceil(needed), rules_.least_repeats, rules_.most_repeats));

@@ -75,9 +75,12 @@ struct SearchRules {
   CandidateRules candidates;
   std::uint64_t seed = 1;
   double least_gain = 0.03;  // a smaller one is not worth a setting
-  // Of the default, before all races, and at the end where nothing won. Drift is judged over many sizes.
-  int baseline_samples = 4, closing_samples = 4;
-  int first_blocks = 4;  // of the first rung, doubled on each further one
+  // Of the default before all races, two samples a cell each; and more, while the level of a collective's band of sizes
+  // is not known to within `settled` (standard error, relative) and no more than this share of the time is spent.
+  int baseline_sweeps = 2;
+  double settled = 0.01, settling_share = 0.1;
+  int closing_samples = 4;  // of the default at the end, where nothing won. Drift is judged over many sizes
+  int first_blocks = 4;     // of the first rung, doubled on each further one
   int rungs = 3;
   int exhaustive_blocks = 20;
   int least_repeats = 12, most_repeats = 24;  // blocks; as many as the noise demands

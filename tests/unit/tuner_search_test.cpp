@@ -117,16 +117,19 @@ struct Machine {
   std::map<std::string, double> factor{};  // 1 where absent
   std::map<std::string, Trial> bad{};
   double seconds = 1e-5, spent = 0, budget = 1e9;
+  double wave = 0;  // by so much it is slower and faster, in turns of 30 samples
   std::vector<std::vector<Candidate>> blocks{};
   std::vector<Cell> cells{};
   std::mt19937_64 random{7};
+  int taken = 0;
 
   double noise() { return 1 + 0.004 * (static_cast<double>(random() >> 11) * 0x1p-53 - 0.5); }
 
   Trial trial(const Candidate& candidate) {
     const std::string text = to_text(candidate);
     if (bad.contains(text)) return bad.at(text);
-    const double time = seconds * (factor.contains(text) ? factor.at(text) : 1) * noise();
+    const double level = 1 + wave * std::sin(taken++ / 30.0 * 3.14159);
+    const double time = seconds * (factor.contains(text) ? factor.at(text) : 1) * noise() * level;
     spent += time;
     return {Trial::Outcome::measured, time, {}};
   }
@@ -194,6 +197,19 @@ TEST(Search, finds_the_fastest_and_repeats_it_after_all_races) {
   const Block& last = result.records[0].blocks.back();
   EXPECT_EQ(last.visit, Visit::repeat);
   EXPECT_EQ(last.candidates.size(), 2u);
+}
+
+TEST(Search, takes_the_default_longer_where_the_machine_fluctuates) {
+  const std::vector<Task> tasks{{cell(8), three}, {cell(16), three}};
+  const auto baseline = [&](double wave, double budget) {
+    Machine machine{.budget = budget, .wave = wave};
+    return samples_of(run(machine, tasks).records[1], {}, Visit::baseline).size();
+  };
+  EXPECT_EQ(baseline(0, 1e9), 4u);
+  EXPECT_GT(baseline(0.2, 1e9), 12u);
+  // A tenth of the time at most: 100 samples in two cells.
+  EXPECT_LE(baseline(0.9, 1000 * 1e-5), 60u);
+  EXPECT_GE(baseline(0.9, 1000 * 1e-5), 40u);
 }
 
 TEST(Search, moves_along_the_channels_to_their_minimum) {
