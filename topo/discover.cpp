@@ -111,7 +111,18 @@ Host host_from_files(const std::string& root) {
   return host;
 }
 
+// Virtual machines of one NUMA node tell of no device where it is: there is only one place.
+void place_on_the_only_node(Host& host) {
+  if (host.numa.size() != 1) return;
+  const int only = host.numa.front().index;
+  for (Gpu& gpu : host.gpu_devices)
+    if (gpu.numa_node < 0) gpu.numa_node = only;
+  for (Nic& nic : host.nics)
+    if (nic.numa_node < 0) nic.numa_node = only;
+}
+
 void finish(Host& host, const fs::path& files) {
+  place_on_the_only_node(host);
   host.bridges = discover_bridges(files, host);
   find_rails(host);
 }

@@ -181,7 +181,7 @@ std::vector<Complaint> complaints_of(const GpuDuring& gpu) {
                    "see nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER; on rented capacity replace the instance"});
   }
   if (gpu.uncorrected > 0)
-    all.push_back({"gpu.memory_errors", Severity::error,
+    all.push_back({"gpu.new_memory_errors", Severity::error,
                    fmt::format("{} new uncorrected memory errors while measuring", gpu.uncorrected),
                    "reset the GPU; replace the instance if they come back"});
   for (const int xid : gpu.xids)
@@ -374,7 +374,7 @@ std::optional<std::uint64_t> bytes_sent(const During& host) {
 
 std::vector<FindingKind> watch_kinds() {
   return {{"gpu.held_back", "a GPU lowered its clocks while measuring: heat, power or a brake"},
-          {"gpu.memory_errors", "a GPU counted memory errors while measuring"},
+          {"gpu.new_memory_errors", "a GPU counted memory errors while measuring"},
           {"gpu.xid", "the driver reported an Xid error while measuring"},
           {"gpu.straggler", "a GPU ran at a lower clock than the others"},
           {"nic.errors", "a NIC counted errors or drops while measuring"},

@@ -358,8 +358,14 @@ SearchResult search(const std::vector<Task>& tasks, const SearchRules& rules, co
 }
 
 void supersede(SearchResult& result, SearchResult later) {
-  for (Record& record : later.records)
-    *std::ranges::find(result.records, record.cell, &Record::cell) = std::move(record);
+  for (Record& record : later.records) {
+    Record& earlier = *std::ranges::find(result.records, record.cell, &Record::cell);
+    record.samples_before = earlier.samples_before;
+    for (const Block& block : earlier.blocks)
+      record.samples_before +=
+          static_cast<int>(std::ranges::count(block.trials, Trial::Outcome::measured, &Trial::outcome));
+    earlier = std::move(record);
+  }
   result.failures = std::move(later.failures);
   result.samples += later.samples;
 }

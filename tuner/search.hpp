@@ -69,6 +69,7 @@ struct Record {
   std::optional<Setting> winner;  // of the race; still to be believed
   std::string remark;             // why there is none, or what cut the race short
   std::vector<Offer> offers = {};
+  int samples_before = 0;  // of an earlier search, which this one took the place of
 };
 
 struct SearchRules {

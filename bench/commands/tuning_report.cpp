@@ -58,6 +58,7 @@ reports::TuningCell cell_of(const tuner::Record& record, const tuner::CellVerdic
   cell.bytes = record.cell.bytes;
   cell.tuner_bytes = record.cell.tuner_bytes;
   cell.settings = settings_of(record);
+  cell.samples = record.samples_before;
   for (const reports::TuningSetting& setting : cell.settings) {
     cell.samples += setting.samples;
     cell.candidates += setting.samples > 0 && setting.setting != "default" ? 1 : 0;

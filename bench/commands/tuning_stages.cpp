@@ -64,7 +64,7 @@ Extent extent_of(const std::string& mode) {
             .search_end = {9},
             .arms_end = {9},
             .ways_end = {9},
-            .end = {18},
+            .end = {17},
             .burst = {0.5e-3},
             .samples = 8,
             .least_launches = 2,

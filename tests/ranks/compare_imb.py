@@ -40,7 +40,9 @@ def theirs(program, what, benchmark, mebibytes, burst):
     rank_part = 2 if what == "all_gather" else 1  # IMB counts one rank's bytes, p5bench the whole
     moved = 1.5 if what == "all_gather" else 2  # input and output together, in messages
     slots = max(1, int(POOL / (moved * mebibytes)))
-    return imb(program, benchmark, mebibytes * 2**20 // rank_part, slots, min(slots, burst))
+    # Uniband and Biband have a buffer for each message of a window, and use them again in the next.
+    window = slots if benchmark in ("Uniband", "Biband") else min(slots, burst)
+    return imb(program, benchmark, mebibytes * 2**20 // rank_part, slots, window)
 
 
 def ours(mebibytes):

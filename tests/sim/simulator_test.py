@@ -276,5 +276,14 @@ class Faulty(Simulation):
         self.assertRegex(text, re.compile(r"^Verdict: WRONG", re.MULTILINE))
 
 
+class Lists(Folder):
+    def test_name_each_thing_once(self):
+        for what in ("collectives", "platforms", "knobs", "backends", "formats", "findings"):
+            with self.subTest(what):
+                names = [line.split()[0].rstrip(":;") for line in self.run_it("list", what).stdout.splitlines()]
+                self.assertGreater(len(names), 2)
+                self.assertEqual(sorted(names), sorted(set(names)))
+
+
 if __name__ == "__main__":
     main()

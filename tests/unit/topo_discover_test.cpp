@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "tests/unit/topo_tree.hpp"
 #include "topo/topology.hpp"
@@ -94,6 +95,22 @@ TEST(TopoDiscover, a_virtio_nic_is_real_but_states_no_rate) {
   EXPECT_EQ(nic.state, "up");
   EXPECT_FALSE(nic.rate);
   EXPECT_EQ(nic.numa_node, -1);
+}
+
+TEST(TopoDiscover, what_does_not_say_where_it_is_lies_on_the_only_numa_node) {
+  Tree tree;
+  make_plain_vm(tree);
+  tree.file("sys/bus/pci/devices/0000:00:06.0/vendor", "0x10de")
+      .file("sys/bus/pci/devices/0000:00:06.0/class", "0x030200");
+  tree.file("sys/bus/pci/devices/0000:00:06.0/numa_node", "-1");
+  const auto nodes_of = [&] {
+    const Host host = discover_host(tree.root());
+    return std::pair(host.gpu_devices.at(0).numa_node, nic_named(host, "eth0").numa_node);
+  };
+  tree.file("sys/devices/system/node/node0/cpulist", "0-3");
+  EXPECT_EQ(nodes_of(), std::pair(0, 0));
+  tree.file("sys/devices/system/node/node1/cpulist", "");
+  EXPECT_EQ(nodes_of(), std::pair(-1, -1)) << "which of two is unknown";
 }
 
 TEST(TopoDiscover, a_virtual_device_has_no_rate_and_the_loopback_is_left_out) {

@@ -137,7 +137,7 @@ TEST(TopoWatch, new_memory_errors_are_errors_and_old_ones_are_not) {
   seen[3].gpus[1].uncorrected = 3;
   const std::vector<Finding> found = findings(seen);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_EQ(found[0].id, "gpu.memory_errors");
+  EXPECT_EQ(found[0].id, "gpu.new_memory_errors");
   EXPECT_EQ(found[0].severity, Severity::error);
   EXPECT_EQ(found[0].subject.gpu, 1);
   EXPECT_THAT(found[0].evidence, HasSubstr("2 new"));

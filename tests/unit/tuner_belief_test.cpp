@@ -194,6 +194,8 @@ TEST(Drift, leaves_what_to_search_again) {
   again.records.erase(again.records.begin());
   supersede(result, again);
   EXPECT_EQ(result.samples, 107);
+  EXPECT_EQ(result.records[0].samples_before, 0) << "it was not searched again";
+  EXPECT_EQ(result.records[1].samples_before, 12);
   EXPECT_EQ(result.failures.size(), 1u);
   EXPECT_FALSE(drift_of(result, {}).refused);
 }
