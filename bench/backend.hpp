@@ -138,7 +138,8 @@ class Backend {
 // For backends whose library has no settings: throws CaseError on any.
 void refuse_setting(std::string_view backend, std::string_view setting);
 
-// Why a backend that does not relaunch cannot be measured in several launches, and what to do instead.
+// Why a backend that does not relaunch cannot be measured in several launches (0: as many as fit), and what to do
+// instead.
 std::string no_launches(std::string_view backend, int launches);
 
 // A row of the table of backends, for `list` and for choosing one.

@@ -24,11 +24,13 @@ void refuse_setting(std::string_view backend, std::string_view setting) {
 }
 
 std::string no_launches(std::string_view backend, int launches) {
+  const bool soak = launches == 0;
   return fmt::format(
-      "--launches {}: the {} backend measures within the processes of this job, which cannot be started anew, and new "
-      "communicators in the same processes would pass for launches that they are not; start p5bench {} times instead, "
+      "{}: the {} backend measures within the processes of this job, which cannot be started anew, and new "
+      "communicators in the same processes would pass for launches that they are not; start p5bench {} instead, "
       "compare takes all their reports",
-      launches, backend, launches);
+      soak ? "--soak" : fmt::format("--launches {}", launches), backend,
+      soak ? "again and again" : fmt::format("{} times", launches));
 }
 
 std::span<const BackendInfo> backend_table() { return table; }

@@ -44,7 +44,7 @@ class LaunchRunner {
         cases_(cases),
         options_(options),
         observer_(observer),
-        turns_(turns_of(arms.size(), options.launches)),
+        turns_(turns_of(arms.size(), soaks() ? 1 : options.launches)),
         progress_(arms.size()),
         failures_(arms.size() * cases.size()) {
     if (!arms.front().backend->recovers() && options.on_hang) watchdog_.emplace(options.on_hang);
@@ -53,6 +53,7 @@ class LaunchRunner {
   std::vector<Measurement> run() {
     std::optional<std::size_t> previous;
     for (turn_ = 0; turn_ < turns_.size(); ++turn_) {
+      if (soaks()) turns_.push_back({0, static_cast<int>(turn_) + 1});  // there is always one more, until time is over
       const std::string word = several() ? world_.broadcast(world_.leads() ? decide_turn() : "") : "run";
       if (word == "end") break;
       if (word == "pass") continue;
@@ -72,8 +73,9 @@ class LaunchRunner {
     bool given_up = false;
   };
 
-  bool several() const { return turns_.size() > 1; }
-  Seconds left() const { return {options_.budget.count - since(start_).count}; }
+  bool soaks() const { return options_.soak.count > 0; }
+  bool several() const { return soaks() || turns_.size() > 1; }
+  Seconds left() const { return {(soaks() ? options_.soak : options_.budget).count - since(start_).count}; }
 
   // ---- at the leader
 
@@ -84,8 +86,10 @@ class LaunchRunner {
     if (new_block && turn_ > 0) longest_block_ = std::max(longest_block_, since(block_start_).count);
     if (new_block) block_start_ = Clock::now();
     const bool some_given_up = std::ranges::any_of(progress_, &Progress::given_up);
+    if (soaks() && some_given_up) return "end";
     if (progress_[arm].given_up || (some_given_up && progress_[arm].started > 0)) return "pass";
     if (!new_block || turn_ == 0 || left().count >= longest_block_) return "run";
+    if (soaks()) return "end";
     observer_.remark(fmt::format("{} of {} launches{} fit the budget: one takes {}", turns_[turn_].launch,
                                  options_.launches, arms_.size() > 1 ? " an arm" : "",
                                  to_text(Seconds{longest_block_ / static_cast<double>(arms_.size())})));
@@ -106,6 +110,7 @@ class LaunchRunner {
   }
 
   Seconds share_of_this_launch(Seconds start) const {
+    if (soaks()) return {std::min(options_.budget.count - start.count, left().count)};
     double least = 0;
     const CostModel cost = arms_[turns_[turn_].arm].backend->cost();
     for (const Case& c : cases_) least += predict_least(c, cost).count;
@@ -136,6 +141,7 @@ class LaunchRunner {
     double done = 0, open = 0;
     for (std::size_t i = 0; i < program.order.size(); ++i)
       (i < program.at ? done : open) += predict(cases_[program.order[i]], cost).count;
+    if (soaks()) return {std::max(left().count, 0.0)};
     const double whole = done + open;
     done += whole * static_cast<double>(turn_);
     open += whole * static_cast<double>(turns_.size() - turn_ - 1);
@@ -227,8 +233,8 @@ class LaunchRunner {
     observer_.case_started(c, {.number = number_of(program.order[program.at]),
                                .launch = turns_[turn_].launch,
                                .several = several(),
-                               .index = static_cast<int>(turn_ * cases_.size() + program.at),
-                               .count = static_cast<int>(turns_.size() * cases_.size()),
+                               .index = static_cast<int>((soaks() ? 0 : turn_ * cases_.size()) + program.at),
+                               .count = static_cast<int>((soaks() ? 1 : turns_.size()) * cases_.size()),
                                .left = estimate_left(program)});
   }
 
@@ -243,7 +249,7 @@ class LaunchRunner {
   const std::vector<Case>& cases_;
   const RunnerOptions& options_;
   Observer& observer_;
-  const std::vector<Turn> turns_;
+  std::vector<Turn> turns_;
   std::optional<Watchdog> watchdog_;
   const Clock::time_point start_ = Clock::now();
   std::size_t turn_ = 0;

@@ -173,6 +173,11 @@ void add_how(CLI::App& app, Texts& texts, Options& o) {
            "N", [&](const std::string& t) { o.launches = whole_number<int>(t, 1, 1000); })
       ->group(group);
   texts
+      .add(app, "--soak",
+           "go on with fresh launches until so much time is over, each within the budget, and tell which were slower",
+           "TIME", [&](const std::string& t) { o.soak = parse_duration(t); })
+      ->group(group);
+  texts
       .add(app, "--timeout", "without progress before a case counts as hung; default 30s", "TIME",
            [&](const std::string& t) { o.timeout = parse_duration(t); })
       ->group(group);
@@ -335,6 +340,14 @@ void check_ab(const Options& o) {
   if (!o.tune.empty()) throw UsageError("ab tunes nothing; leave --tune out");
 }
 
+void check_soak(const Options& o) {
+  if (o.soak.count == 0) return;
+  if (o.command != "run" && o.command != "plan")
+    throw UsageError(fmt::format("--soak is for run: {} has an end of its own", o.command));
+  if (o.launches != 1) throw UsageError("--soak makes as many launches as fit; leave --launches out");
+  if (o.backend == "mpi") throw UsageError(no_launches("mpi", 0));
+}
+
 void check_launches(const Options& o) {
   if (o.launches == 1) return;
   if (o.command == "tune")
@@ -349,6 +362,7 @@ void check_together(const Options& o) {
       throw UsageError(fmt::format("--format {} is for comparisons, not for a run", format));
   if (o.command == "ab") check_ab(o);
   check_launches(o);
+  check_soak(o);
   if (o.command == "tune" && (sim || o.backend == "mpi"))
     throw UsageError(fmt::format("tune finds settings for NCCL: --backend {} has none", o.backend));
   if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tune off does nothing; leave one out");

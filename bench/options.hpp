@@ -33,6 +33,7 @@ struct Options {
   std::string group = "world";
   Seconds budget{600};
   int launches = 1;  // fresh processes and communicators, of each arm
+  Seconds soak{0};   // not 0: as many launches as fit in this time, each within the budget
   Seconds timeout{30};
   std::string platform;  // "" : detected
   int nodes = 1;         // sim only

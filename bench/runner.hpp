@@ -35,6 +35,8 @@ struct RunnerOptions {
   Bytes latency_up_to = MiB(1);
   Bytes tight_from = KiB(64);  // from here on the interval has to be within 1 %, below within 2 %
 
+  // Not 0: instead of `launches`, as many of the one arm as fit in so much wall time, each within the budget.
+  Seconds soak{0};
   int launches = 1;        // of each arm, where the budget allows; more than one only where Backend::relaunches()
   std::uint64_t seed = 1;  // of the order of cases in launches other than the first
   // Asked at the leader when the ranks of a launch have come together, with Backend::context() of each: why they cannot

@@ -28,6 +28,7 @@ namespace {
 
 // Of the budget, what stays for judging and writing.
 constexpr double finishing_share = 0.1;
+constexpr double longest_finishing_s = 60;
 
 // How long ranks other than the leader wait before they leave, so that its report is written first.
 constexpr std::chrono::milliseconds grace{700};
@@ -184,6 +185,9 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   }
   const double spent = since(start).count;
   runner.budget = {options.budget.count * (1 - finishing_share) - spent};
+  if (options.soak.count > 0)
+    runner.soak = {std::max(
+        options.soak.count - spent - std::min(options.soak.count * finishing_share, longest_finishing_s), 1e-3)};
   Silent silent;
   try {
     if (options.command != "tune") {

@@ -49,17 +49,19 @@ void print_plan(const Machine& machine, const Plan& plan, const Options& options
     fmt::print("{:<18} {:>4} cases  {:>9} to {:<9} about {}\n", name, row.cases, to_text(row.smallest),
                to_text(row.largest), to_text(Seconds{row.seconds}));
   for (const std::string& remark : plan.remarks) fmt::print("{}\n", remark);
-  const double expected = std::min(all * options.launches, options.budget.count);
+  const bool soaks = options.soak.count > 0;
+  const Seconds whole = soaks ? options.soak : options.budget;
+  const double expected = soaks ? whole.count : std::min(all * options.launches, whole.count);
   if (options.launches > 1) fmt::print("each in {} launches, as far as the budget goes\n", options.launches);
+  if (soaks) fmt::print("each in as many launches as fit in {}\n", to_text(options.soak));
   fmt::print("{} cases, buffers of {:.3f} GiB a rank, about {} within a budget of {}\n", plan.cases.size(),
-             static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{expected}),
-             to_text(options.budget));
+             static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{expected}), to_text(whole));
   if (machine.platform && machine.platform->dollars_per_hour)
     fmt::print(
         "at {:.2f} dollars an hour a node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
         *machine.platform->dollars_per_hour, machine.platform->price_date,
         *machine.platform->dollars_per_hour * static_cast<double>(nodes) * expected / 3600,
-        *machine.platform->dollars_per_hour * static_cast<double>(nodes) * options.budget.count / 3600);
+        *machine.platform->dollars_per_hour * static_cast<double>(nodes) * whole.count / 3600);
 }
 
 ExitCode plan_in(World& world, const Options& options) {

@@ -18,6 +18,7 @@
 #include "bench/commands/sides.hpp"
 #include "bench/launches.hpp"
 #include "reports/atomic_file.hpp"
+#include "reports/slow_launches.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -72,6 +73,13 @@ std::string take_notes(const fs::path& folder) {
   return words;
 }
 
+// The journal keeps the samples; the report needs only what they sum up to.
+void drop_samples(Measurement& m) {
+  for (std::optional<Series>* series : {&m.latency, &m.throughput})
+    if (*series) std::vector<double>().swap((*series)->samples);
+  if (!m.measured_case.collective->pairwise) m.slowest_group.clear();
+}
+
 }  // namespace
 
 std::string utc_now() {
@@ -119,6 +127,7 @@ void Recorder::case_started(const Case& c, const Standing& standing) {
   const std::lock_guard lock(mutex_);
   running_ = c;
   standing_ = standing;
+  if (standing.several) launch_started_.try_emplace({c.arm, standing.launch}, utc_now());
   if (terminal_ && since(shown_).count > 0.2)
     show_progress(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * standing.index / standing.count,
                               standing.index + 1, standing.count, describe(c), to_text(standing.left)));
@@ -129,7 +138,8 @@ void Recorder::case_finished(const Measurement& m) {
   if (ended_) return;
   running_.reset();
   add(m);
-  if (since(written_).count > 2) write_reports(false);
+  // A hundredth of the time at most: the report of a long run takes a while to write.
+  if (since(written_).count > std::max(2.0, 100 * writing_s_)) write_reports(false);
 }
 
 reports::ArmInfo* Recorder::find_arm(const std::string& name) {
@@ -158,6 +168,7 @@ void Recorder::remark(const std::string& text) {
 
 std::string Recorder::reason_not_to_tune() {
   const std::lock_guard lock(mutex_);
+  combine_launches();
   for (const reports::Result& result : report_.results) {
     const Measurement& m = result.measurement;
     if (m.outcome == Outcome::failed || m.wrong_elements > 0)
@@ -233,6 +244,8 @@ void Recorder::close_run(const std::string& ended_by) {
   ended_ = true;
   report_.run.ended_by = ended_by;
   report_.run.ended = utc_now();
+  combine_launches();
+  look_at_launches();
   report_.grade = reports::overall(report_.results);
   if (terminal_) show_progress("");
 }
@@ -246,15 +259,34 @@ void Recorder::add(const Measurement& m) {
   reports::Result& result = report_.results[place->second.at];
   if (m.launch) {
     place->second.all.push_back(m);
-    result.measurement = combine(place->second.all, options_.launches);
-    result.verdict = judge(result.measurement);
+    place->second.combined = false;
+    if (first) result.measurement.measured_case = m.measured_case;
   } else {
     result = line;
+    drop_samples(result.measurement);
   }
-  // The journal keeps the samples; the report needs only what they sum up to.
-  for (std::optional<Series>* series : {&result.measurement.latency, &result.measurement.throughput})
-    if (*series) std::vector<double>().swap((*series)->samples);
-  if (!result.measurement.measured_case.collective->pairwise) result.measurement.slowest_group.clear();
+}
+
+// What each case's launches come to together.
+void Recorder::combine_launches() {
+  for (auto& [number, launches] : launches_) {
+    if (launches.combined) continue;
+    const int planned = options_.soak.count > 0 ? static_cast<int>(launches.all.size()) : options_.launches;
+    reports::Result& result = report_.results[launches.at];
+    result.measurement = combine(launches.all, planned);
+    result.verdict = judge(result.measurement);
+    drop_samples(result.measurement);
+    launches.combined = true;
+    report_.run.launches = std::max(report_.run.launches, planned);
+  }
+}
+
+// Once, at the end of the run.
+void Recorder::look_at_launches() {
+  std::vector<const reports::LaunchesOfCase*> cases;
+  for (const auto& [number, launches] : launches_) cases.push_back(&launches.all);
+  std::ranges::move(reports::slow_launches(cases, launch_started_), std::back_inserter(report_.findings));
+  std::ranges::stable_sort(report_.findings, {}, &topo::Finding::severity);
 }
 
 reports::Verdict Recorder::judge(const Measurement& m) const {
@@ -262,6 +294,8 @@ reports::Verdict Recorder::judge(const Measurement& m) const {
 }
 
 void Recorder::write_reports(bool pages) {
+  const auto began = Clock::now();
+  combine_launches();
   report_.run.wall_s = since(started_).count;
   for (const reports::Writer& writer : reports::writers()) {
     const bool wanted =
@@ -270,6 +304,7 @@ void Recorder::write_reports(bool pages) {
       reports::write_atomically(folder_ / writer.file_name("report"), writer.render(report_));
   }
   written_ = Clock::now();
+  writing_s_ = since(began).count;
 }
 
 // The answer of an `ab`, in all wanted formats beside the report; its exit code becomes the run's. Returns the text for

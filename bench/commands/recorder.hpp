@@ -63,6 +63,8 @@ class Recorder final : public Observer {
   void write_beside(const reports::Comparison& comparison) const;
   std::string closing_text(const std::string& comparison) const;
   void add(const Measurement& m);
+  void combine_launches();
+  void look_at_launches();
   reports::Verdict judge(const Measurement& m) const;
   reports::ArmInfo* find_arm(const std::string& name);
   void close_run(const std::string& ended_by);
@@ -80,8 +82,11 @@ class Recorder final : public Observer {
   struct Launches {
     std::size_t at = 0;
     std::vector<Measurement> all;
+    bool combined = true;  // the result is that of all of them
   };
   std::map<std::size_t, Launches> launches_;
+  std::map<std::pair<std::string, int>, std::string> launch_started_;  // by arm and launch: when, in UTC
+  double writing_s_ = 0;                                               // of the last report
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point written_{}, shown_{};
   bool terminal_ = false, ended_ = false;

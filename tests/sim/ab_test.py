@@ -105,6 +105,20 @@ class Launches(Folder):
             self.assertTrue(min(m["launches_us"]) <= low < m["throughput"]["median_us"] < high <= max(m["launches_us"]))
             self.assertEqual(m["throughput"]["samples"], sum(line["throughput"]["samples"] for line in lines))
 
+    def test_a_soak_goes_on_with_launches_until_its_time_is_over(self):
+        done = self.run_it(*SIM, "--soak", "3s", "--budget", "1s", "--seed", "1", "--quiet", *FEW, "--out", "soak")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = read_report(self.folder / "soak" / "latest" / "report.json")
+        journal = [json.loads(line) for line in (self.folder / "soak" / "latest" / "measurements.jsonl").read_text().splitlines()]
+        launches = report["run"]["launches"]
+        self.assertGreater(launches, 2)
+        self.assertEqual(sorted({line["launch"] for line in journal}), list(range(launches)))
+        for m in report["measurements"]:
+            lines = [line for line in journal if line["case"] == m["case"] and line["outcome"] == "measured"]
+            self.assertGreaterEqual(len(lines), launches - 1)
+            self.assertEqual(m["launches_us"], [line["throughput"]["median_us"] for line in lines])
+        self.assertEqual([f["id"] for f in report["findings"] if f["id"] == "run.slow_launch"], [])
+
     def test_launches_differ_by_the_size_that_the_model_states(self):
         report, _ = self.launches(200, "--collectives", "all_reduce")
         for m in report["measurements"]:

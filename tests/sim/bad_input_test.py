@@ -35,6 +35,10 @@ UNKNOWN_NAMES = [
 ]
 
 NONSENSE = [
+    ([*SIM, "--soak", "1h", "--launches", "3"], ["--soak", "--launches"]),
+    (["ab", *SIM, "--b", "P5BENCH_SIM_FAULT=gpu:n0g0:0.5", "--soak", "1h"], ["--soak", "ab"]),
+    (["--backend", "mpi", "--soak", "1h"], ["--soak", "mpi"]),
+    ([*SIM, "--soak", "0s"], ["'0s'", "above zero"]),
     (["list"], ["WHAT"]),
     (["report"], ["FILE"]),
     (["--budget"], ["--budget"]),

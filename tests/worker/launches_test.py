@@ -103,6 +103,13 @@ class Replicated(Launches):
             self.assertEqual(m["throughput"]["samples"], sum(len(line["throughput"]["samples_us"]) for line in lines))
             self.assertIsNone(m["throughput"]["ci95_us"], "three launches give no interval")
 
+    def test_a_soak_starts_workers_anew_until_its_time_is_over(self):
+        code, output = self.run_it("--soak", "6s", "--budget", "2s", "--tune=off", sizes="64")
+        self.assertEqual(code, 0, output)
+        report, journal = self.report(), self.journal()
+        self.assertGreaterEqual(report["run"]["launches"], 2)
+        self.assertEqual([line["launch"] for line in journal], list(range(report["run"]["launches"])))
+
     def test_a_worker_that_dies_in_the_second_launch_costs_one_case_of_it(self):
         process = self.start("--launches", "3", "--tune=off", sizes="64,1KiB,4KiB")
         self.wait_for_lines(process, 4)
