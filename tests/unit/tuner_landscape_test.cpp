@@ -141,7 +141,7 @@ void print(const char* name, const Totals& totals) {
 
 // tuner/README.md states the counts of the whole; every day a part of them has to do.
 bool nightly() { return std::getenv("P5BENCH_NIGHTLY") != nullptr; }
-int times(int all) { return nightly() ? all : all * 3 / 10; }
+int times(int all) { return nightly() ? all : all / 5; }
 // Fewer tries say less of how often.
 int most_of(int all) { return times(all) * (nightly() ? 95 : 90) / 100; }
 

@@ -11,6 +11,7 @@ import unittest
 from workers import BUILD, FAKES, skip_unless_built
 
 SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "report.schema.json"
+NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 PER_RANK = "#!/bin/sh\nexport NCCL_TUNER_CONFIG_FILE={}/$OMPI_COMM_WORLD_RANK.csv\nexec \"$@\"\n"
 
 
@@ -82,6 +83,7 @@ class Tuning(unittest.TestCase):
             self.assertEqual(len(tuning["cells"]), 4)
             self.assertFalse([s for s in self.settings_of(tuning) if s in ("tree/ll",) or s.startswith("tree/ll/")])
 
+    @unittest.skipUnless(NIGHTLY, "nightly: the rules have unit tests")
     def test_what_the_operator_set_is_never_contradicted(self):
         tuning = self.tuning(NCCL_ALGO="ring")
         tried = {c["winner"] for c in tuning["cells"] if c["winner"]}
@@ -97,6 +99,7 @@ class Tuning(unittest.TestCase):
         self.assertTrue(all(arm["speedup"] for arm in tuning["arms"]), tuning["arms"])
         self.assertEqual(tuning["environment"], next((arm["environment"] for arm in tuning["arms"] if arm["adopted"]), {}))
 
+    @unittest.skipUnless(NIGHTLY, "nightly: the rules have unit tests")
     def test_an_environment_that_the_operator_chose_is_not_tried(self):
         tuning = self.tuning("--delivery", "env", NCCL_BUFFSIZE="1048576")
         self.assertNotIn("NCCL_BUFFSIZE", {name for arm in tuning["arms"] for name in arm["environment"]})
