@@ -359,7 +359,8 @@ SearchResult search(const std::vector<Task>& tasks, const SearchRules& rules, co
 
 void supersede(SearchResult& result, SearchResult later) {
   for (Record& record : later.records) {
-    Record& earlier = *std::ranges::find(result.records, record.cell, &Record::cell);
+    const auto at = std::ranges::find(result.records, record.cell, &Record::cell);
+    Record& earlier = *at;
     record.samples_before = earlier.samples_before;
     for (const Block& block : earlier.blocks)
       record.samples_before +=
