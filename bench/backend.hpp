@@ -111,6 +111,9 @@ class Backend {
   // settles on terms from all offers in the order of participants, each joins on these terms. Nobody waits for others
   // in offer().
   virtual bool joined() const { return true; }
+  // Begins with what takes a while and needs nobody else, without waiting for it; offer() does the same where nobody
+  // called this. On all participants or on none.
+  virtual void prepare() {}
   virtual std::string offer() { return ""; }
   virtual std::string settle(const std::vector<std::string>& offers) { return offers.front(); }
   virtual void join(const std::string& /*terms*/) {}

@@ -53,10 +53,11 @@ std::string failure_text(const PhaseFailed& failed) {
 }  // namespace
 
 struct Trials::Order {
-  std::string what;  // offers, selection, block, restart, finish
+  std::string what;  // offers, selection, block, prepare, restart, finish
   TrialPlace place;
   std::vector<std::string> settings;
   Burst burst;
+  std::vector<std::size_t> arms = {};  // to prepare or restart
 };
 
 Trials::Trials(World& world, std::vector<Backend*> arms, std::vector<Case> cases, RunnerOptions options)
@@ -65,13 +66,15 @@ Trials::Trials(World& world, std::vector<Backend*> arms, std::vector<Case> cases
 // ---- the leader's word
 
 void Trials::announce(const Order& order) {
-  world_.broadcast(json{{"what", order.what},
-                        {"arm", order.place.arm},
-                        {"at", order.place.at},
-                        {"settings", order.settings},
-                        {"burst", order.burst.lasts.count},
-                        {"quantity", order.burst.quantity}}
-                       .dump());
+  world_.broadcast(json{
+      {"what", order.what},
+      {"arm", order.place.arm},
+      {"at", order.place.at},
+      {"settings", order.settings},
+      {"burst", order.burst.lasts.count},
+      {"quantity", order.burst.quantity},
+      {"arms",
+       order.arms}}.dump());
 }
 
 void Trials::follow() {
@@ -80,7 +83,8 @@ void Trials::follow() {
     const Order order{said.at("what"),
                       {said.at("arm"), said.at("at")},
                       said.at("settings"),
-                      {{said.at("burst")}, said.at("quantity")}};
+                      {{said.at("burst")}, said.at("quantity")},
+                      said.at("arms")};
     if (order.what == "finish") return leave();
     obey(order);
   }
@@ -90,8 +94,9 @@ void Trials::obey(const Order& order) {
   if (order.what == "block") run_block(order);
   if (order.what == "restart") {
     leave();
-    arms_[order.place.arm]->abandon();
+    for (const std::size_t arm : order.arms) arms_[arm]->abandon();
   }
+  for (const std::size_t arm : order.arms) arms_[arm]->prepare();
   try {
     if (order.what == "offers") ask(order, &Session::offers);
     if (order.what == "selection") ask(order, &Session::selection);
@@ -100,8 +105,14 @@ void Trials::obey(const Order& order) {
   }
 }
 
-void Trials::restart(std::size_t arm) {
-  const Order order{"restart", {arm, 0}, {}, {}};
+void Trials::prepare(const std::vector<std::size_t>& arms) {
+  const Order order{"prepare", {}, {}, {}, arms};
+  announce(order);
+  obey(order);
+}
+
+void Trials::restart(const std::vector<std::size_t>& arms) {
+  const Order order{"restart", {}, {}, {}, arms};
   announce(order);
   obey(order);
 }

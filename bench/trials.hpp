@@ -51,8 +51,10 @@ class Trials {
   // One sample of each setting, in this order, of as many operations as last for `burst`. In each visit of a case a
   // setting is first warmed up, and its results are checked.
   std::vector<Trial> block(TrialPlace place, const std::vector<std::string>& settings, Burst burst);
-  // Ends an arm's workers: its next use is a fresh launch.
-  void restart(std::size_t arm);
+  // The arms are to be used next: what they need to start begins at once, side by side.
+  void prepare(const std::vector<std::size_t>& arms);
+  // Ends the arms' workers and prepares new ones: their next use is a fresh launch.
+  void restart(const std::vector<std::size_t>& arms);
   // Ends follow() on the others.
   void finish();
 

@@ -92,13 +92,19 @@ struct TuningConfirmation {
   std::string verdict;
 };
 
+struct TuningStage {
+  std::string name;  // preparation, search, search again, variables, ways of calling, confirmation
+  double seconds = 0;
+};
+
 struct Tuning {
   std::string mode;     // quick, full, exhaustive
   std::string outcome;  // settings: files set something; nothing: the default stays; refused: nobody can tell
   std::string because;  // one sentence
   std::uint64_t seed = 0;
   double wall_s = 0;
-  int nccl_version = 0;  // as ncclGetVersion counts
+  std::vector<TuningStage> stages;  // what it is made of, but for the workers' end
+  int nccl_version = 0;             // as ncclGetVersion counts
   int ranks = 0, nodes = 0;
   std::optional<double> drift;  // of the default between first and last visit, relative
   std::vector<TuningCell> cells;
@@ -108,6 +114,7 @@ struct Tuning {
   std::map<std::string, std::string> environment;  // of the files
   std::vector<TuningRow> rows;                     // of the files
   std::vector<TuningConfirmation> confirmations;
+  int processes = 0;  // fresh launches of each side in the confirmation
   std::vector<std::string>
       refusals;                    // rows dropped, variables not understood, what did not fit the time: a sentence each
   std::vector<std::string> files;  // names

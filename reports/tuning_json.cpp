@@ -184,6 +184,9 @@ TuningConfirmation confirmation_from(const json& j) {
           .verdict = j.at("verdict")};
 }
 
+json stage_json(const TuningStage& s) { return {{"name", s.name}, {"seconds", number(s.seconds)}}; }
+TuningStage stage_from(const json& j) { return {.name = j.at("name"), .seconds = j.at("seconds")}; }
+
 }  // namespace
 
 json to_json(const Tuning& t) {
@@ -192,6 +195,7 @@ json to_json(const Tuning& t) {
           {"because", t.because},
           {"seed", t.seed},
           {"wall_s", number(t.wall_s)},
+          {"stages", list(t.stages, stage_json)},
           {"nccl_version", t.nccl_version},
           {"ranks", t.ranks},
           {"nodes", t.nodes},
@@ -203,6 +207,7 @@ json to_json(const Tuning& t) {
           {"environment", t.environment},
           {"rows", list(t.rows, row_json)},
           {"confirmations", list(t.confirmations, confirmation_json)},
+          {"processes", t.processes},
           {"refusals", t.refusals},
           {"files", t.files},
           {"loading", t.loading}};
@@ -214,6 +219,7 @@ Tuning tuning_from_json(const json& j) {
           .because = j.at("because"),
           .seed = j.at("seed"),
           .wall_s = j.at("wall_s"),
+          .stages = list_from(j.at("stages"), stage_from),
           .nccl_version = j.at("nccl_version"),
           .ranks = j.at("ranks"),
           .nodes = j.at("nodes"),
@@ -225,6 +231,7 @@ Tuning tuning_from_json(const json& j) {
           .environment = j.at("environment").get<std::map<std::string, std::string>>(),
           .rows = list_from(j.at("rows"), row_from),
           .confirmations = list_from(j.at("confirmations"), confirmation_from),
+          .processes = j.at("processes"),
           .refusals = j.at("refusals").get<std::vector<std::string>>(),
           .files = j.at("files").get<std::vector<std::string>>(),
           .loading = j.at("loading").get<std::vector<std::pair<std::string, std::string>>>()};

@@ -207,10 +207,19 @@ std::vector<CellVerdict> judge(const SearchResult& result, const BeliefRules& ru
   return verdicts;
 }
 
-std::vector<Task> restless(const std::vector<Task>& tasks, const Drift& drift) {
-  std::vector<Task> found;
-  std::ranges::copy_if(tasks, std::back_inserter(found),
-                       [&](const Task& task) { return !kept_still(drift, task.cell); });
+std::vector<Part> restless(const std::vector<Task>& tasks, const SearchResult& result, const Drift& drift) {
+  std::vector<Part> found;
+  for (const Drift::Part& drifted : drift.parts) {
+    if (!drifted.refused) continue;
+    Part& part = found.emplace_back();
+    const auto within = [&](const Cell& cell) {
+      return cell.collective == drifted.collective && band_of(cell.bytes) == drifted.band;
+    };
+    for (const Task& task : tasks)
+      if (within(task.cell)) part.tasks.push_back(task);
+    for (const Record& record : result.records)
+      if (within(record.cell)) part.seconds += record.seconds;
+  }
   return found;
 }
 

@@ -77,7 +77,12 @@ struct Drift {
 };
 Drift drift_of(const SearchResult& result, const BeliefRules& rules);
 
-// Those of the tasks that the drift leaves without a verdict: to be searched again, where there is time.
-std::vector<Task> restless(const std::vector<Task>& tasks, const Drift& drift);
+// What the drift leaves without a verdict: to be searched again, where there is time. In the order of the drift's
+// parts.
+struct Part {
+  std::vector<Task> tasks;
+  double seconds = 0;  // that their search has taken
+};
+std::vector<Part> restless(const std::vector<Task>& tasks, const SearchResult& result, const Drift& drift);
 
 }  // namespace p5::tuner

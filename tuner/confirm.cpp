@@ -323,7 +323,10 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, cons
       }
     }
   }
-  for (const Confirmation& size : all) result.cells.push_back(cell_of(size, table, result.table));
+  for (const Confirmation& size : all) {
+    result.cells.push_back(cell_of(size, table, result.table));
+    result.processes = std::max(result.processes, static_cast<int>(size.tuned.size()));
+  }
   return result;
 }
 

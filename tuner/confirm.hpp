@@ -44,6 +44,7 @@ struct Confirmed {
   std::vector<ConfirmedCell> cells;
   std::vector<std::string> dropped;  // one sentence for each row or part of one
   bool undecided = false;            // more processes could keep some of that
+  int processes = 0;                 // that measured each side
 };
 
 // Drops what did not hold up with the files alone in fresh processes. At each size inside a row the files must not lose

@@ -22,10 +22,13 @@ constexpr int most_channel_steps = 3;
 constexpr double despair[] = {0.5, 0.1, 0.05};
 constexpr int blocks_to_judge = 3;  // before that the noise is not known
 constexpr int samples_in_a_sweep = 2, most_sweeps = 100;
+constexpr int repeat_sweeps = 2;  // further apart they tell more of the machine
+constexpr const char* no_time_to_search = "no time left to search it: the default stays";
+constexpr const char* no_time_to_repeat = "no time left to repeat what looked good: the default stays";
 
 // What is judged for drift together.
-using Part = std::pair<std::string, std::string>;
-Part part_of(const Cell& cell) { return {cell.collective, band_of(cell.bytes)}; }
+using Band = std::pair<std::string, std::string>;
+Band band_of(const Cell& cell) { return {cell.collective, tuner::band_of(cell.bytes)}; }
 
 class Searcher {
  public:
@@ -37,7 +40,7 @@ class Searcher {
         measure_(measure),
         time_left_(time_left),
         random_(rules.seed),
-        cost_(tasks.size(), 0) {
+        cost_(tasks.size()) {
     result_.failures = std::move(failures);
     for (const Task& task : tasks) result_.records.push_back({task.cell, {}, {}, {}, task.offers});
   }
@@ -45,15 +48,21 @@ class Searcher {
   SearchResult run() {
     const std::vector<std::size_t> order = by_size();
     baselines(order);
+    if (!rules_.exhaustive) leave_out_the_longest(order);
     reserve_ = rules_.repeat_share * std::max(0.0, time_left_());
     for (std::size_t at = 0; at < order.size(); ++at) race_within_share(order, at);
-    const std::vector<std::size_t> best = best_first();
-    for (const int sweep : {0, 1})  // further apart they tell more of the machine
-      for (const std::size_t i : best) repeat(i, sweep);
+    const std::vector<Repetition> plan = repetitions(order);
+    for (int sweep = 0; sweep < repeat_sweeps; ++sweep)
+      for (const Repetition& each : plan) repeat(each, sweep);
     return std::move(result_);
   }
 
  private:
+  // Seconds of the default in a cell: what a visit takes beforehand, and each sample.
+  struct Cost {
+    double visit = 0, sample = 0;
+  };
+
   // Each collective's sizes ascending, so that a size finds its neighbour's winner.
   std::vector<std::size_t> by_size() const {
     std::vector<std::size_t> order(tasks_.size());
@@ -68,14 +77,14 @@ class Searcher {
   // Sweeps over all cells; where a part of them fluctuates, more sweeps of that part.
   void baselines(const std::vector<std::size_t>& order) {
     const double spare = time_left_() * (1 - rules_.settling_share);
-    std::set<Part> restless;
-    for (const std::size_t i : order) restless.insert(part_of(tasks_[i].cell));
+    std::set<Band> restless;
+    for (const std::size_t i : order) restless.insert(band_of(tasks_[i].cell));
     for (int sweep = 1; !restless.empty(); ++sweep) {
       for (const std::size_t i : order)
-        if (restless.contains(part_of(tasks_[i].cell))) baseline(i);
+        if (restless.contains(band_of(tasks_[i].cell))) baseline(i);
       if (sweep < rules_.baseline_sweeps) continue;
       if (time_left_() < spare || sweep == most_sweeps) return;
-      std::erase_if(restless, [&](const Part& part) { return settled(part, sweep); });
+      std::erase_if(restless, [&](const Band& band) { return settled(band, sweep); });
     }
   }
 
@@ -86,21 +95,25 @@ class Searcher {
       if (record.blocks.empty()) record.remark = "no time left to measure it";
       return;
     }
-    const double before = time_left_();
-    for (int sample = 0; sample < samples_in_a_sweep && !lost(record); ++sample)
+    double first = 0, last = 0;
+    for (int sample = 0; sample < samples_in_a_sweep && !lost(record); ++sample) {
+      const double before = time_left_();
       measure_block(record, Visit::baseline, 0, {});
-    cost_[i] = std::max(0.0, before - time_left_()) / samples_in_a_sweep;
+      last = std::max(0.0, before - time_left_());
+      if (sample == 0) first = last;
+    }
+    cost_[i] = {std::max(0.0, first - last), last};
   }
 
   // Whether the level of a part over its sweeps is known well enough to tell a drift: by the error of its mean.
-  bool settled(const Part& part, int sweeps) const {
+  bool settled(const Band& band, int sweeps) const {
     std::vector<double> levels;
     for (int sweep = 0; sweep < sweeps; ++sweep) {
       std::vector<double> logs;
       for (const Record& record : result_.records) {
         const std::vector<double> all = samples_of(record, {}, Visit::baseline);
         const std::size_t from = static_cast<std::size_t>(sweep * samples_in_a_sweep);
-        if (part_of(record.cell) != part || lost(record) || all.size() < from + samples_in_a_sweep) continue;
+        if (band_of(record.cell) != band || lost(record) || all.size() < from + samples_in_a_sweep) continue;
         const auto begin = all.begin() + static_cast<std::ptrdiff_t>(from);
         logs.push_back(std::log(median(std::vector<double>(begin, begin + samples_in_a_sweep)) / median(all)));
       }
@@ -114,6 +127,29 @@ class Searcher {
     return std::sqrt(squares / (count - 1) / count) < rules_.settled;
   }
 
+  // Each setting is prepared once a visit.
+  double seconds_of(std::size_t i, std::size_t settings, int visits, int blocks) const {
+    return static_cast<double>(settings) * (visits * cost_[i].visit + blocks * cost_[i].sample);
+  }
+
+  // The least with which a cell can come to a verdict.
+  double least_seconds(std::size_t i) const {
+    return seconds_of(i, 1 + tasks_[i].offers.size(), 1, blocks_to_judge) +
+           seconds_of(i, 2, repeat_sweeps, rules_.least_repeats);
+  }
+
+  void leave_out_the_longest(std::vector<std::size_t> order) {
+    std::erase_if(order, [&](std::size_t i) { return lost(result_.records[i]); });
+    std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return least_seconds(i); });
+    double all = 0;
+    for (const std::size_t i : order) all += least_seconds(i);
+    for (const std::size_t i : order) {
+      if (all <= time_left_()) return;
+      all -= least_seconds(i);
+      result_.records[i].remark = no_time_to_search;
+    }
+  }
+
   // The time that is left divides over the cells by what a block of each costs, so small messages do not wait for large
   // ones and no cell takes what the others need.
   void race_within_share(const std::vector<std::size_t>& order, std::size_t at) {
@@ -121,10 +157,11 @@ class Searcher {
     Record& record = result_.records[i];
     if (lost(record)) return;
     double weights = 0;
-    for (std::size_t later = at; later < order.size(); ++later) weights += weight(order[later]);
+    for (std::size_t later = at; later < order.size(); ++later)
+      if (!lost(result_.records[order[later]])) weights += weight(order[later]);
     const double available = time_left_() - reserve_;
     if (available <= 0) {
-      record.remark = "no time left to search it: the default stays";
+      record.remark = no_time_to_search;
       return;
     }
     stop_at_ = time_left_() - (weights > 0 ? available * weight(i) / weights : available);
@@ -133,7 +170,7 @@ class Searcher {
 
   double weight(std::size_t i) const {
     const std::size_t candidates = 1 + tasks_[i].offers.size() + rules_.candidates.channels.size() / 2;
-    return cost_[i] * static_cast<double>(candidates);
+    return seconds_of(i, candidates, 1, rules_.first_blocks);
   }
 
   bool in_time() const { return time_left_() > stop_at_; }
@@ -238,29 +275,52 @@ class Searcher {
     }
   }
 
-  std::vector<std::size_t> best_first() const {
-    std::vector<std::size_t> order = by_size();
-    const auto gain = [&](std::size_t i) {
-      const Record& record = result_.records[i];
-      if (!record.winner) return -1.0;
+  struct Repetition {
+    std::size_t task = 0;
+    int blocks = 0;
+    double seconds = 0, worth = 0;  // what it takes; gain for the time
+  };
+
+  Repetition repetition(std::size_t i) const {
+    const Record& record = result_.records[i];
+    Repetition each{i, rules_.closing_samples, 0, rules_.least_gain};
+    if (record.winner) {
+      each.blocks = repeats(record);
       const std::vector<Standing> one = standings(record, {*record.winner});
-      return one.empty() ? -1.0 : one.front().gain;
-    };
-    std::ranges::stable_sort(order, std::greater<>(), gain);
-    return order;
+      if (!one.empty()) each.worth = std::max(each.worth, one.front().gain);
+    }
+    each.seconds = seconds_of(i, record.winner ? 2 : 1, repeat_sweeps, each.blocks);
+    each.worth /= std::max(each.seconds, 1e-9);
+    return each;
   }
 
-  void repeat(std::size_t i, int sweep) {
-    Record& record = result_.records[i];
-    if (lost(record)) return;
+  std::vector<Repetition> repetitions(const std::vector<std::size_t>& order) {
+    std::vector<Repetition> all, plan;
+    for (const std::size_t i : order)
+      if (!lost(result_.records[i])) all.push_back(repetition(i));
+    std::ranges::stable_sort(all, std::greater<>(), &Repetition::worth);
+    double left = time_left_();
+    for (const Repetition& each : all) {
+      if (each.seconds <= left) {
+        left -= each.seconds;
+        plan.push_back(each);
+      } else if (Record& record = result_.records[each.task]; record.winner) {
+        record.remark = no_time_to_repeat;
+      }
+    }
+    return plan;
+  }
+
+  void repeat(const Repetition& repetition, int sweep) {
+    Record& record = result_.records[repetition.task];
     std::vector<Setting> winner;
     if (record.winner) winner = {*record.winner};
     remove_ruled_out(winner);
-    const int all = winner.empty() ? rules_.closing_samples : repeats(record);
-    const int blocks = sweep == 0 ? all - all / 2 : all / 2;
+    const int half = repetition.blocks / repeat_sweeps;
+    const int blocks = sweep == 0 ? repetition.blocks - half : half;
     for (int block = 0; block < blocks && !lost(record); ++block) {
       if (time_left_() <= 0) {
-        if (record.winner) record.remark = "no time left to repeat what looked good: the default stays";
+        if (record.winner) record.remark = no_time_to_repeat;
         return;
       }
       measure_block(record, Visit::repeat, rules_.rungs, winner);
@@ -306,7 +366,9 @@ class Searcher {
     for (const Setting& setting : settings) block.candidates.push_back({setting});
     for (std::size_t i = block.candidates.size(); i > 1; --i)
       std::swap(block.candidates[i - 1], block.candidates[random_() % i]);
+    const double before = time_left_();
     block.trials = measure_(record.cell, block.candidates, rung);
+    record.seconds += before - time_left_();
     block.trials.resize(block.candidates.size(), Trial{Trial::Outcome::skipped, 0, {}});
     for (std::size_t i = 0; i < block.trials.size(); ++i) note(record, block.candidates[i], block.trials[i]);
     record.blocks.push_back(std::move(block));
@@ -343,7 +405,7 @@ class Searcher {
   const MeasureBlock& measure_;
   const TimeLeft& time_left_;
   std::mt19937_64 random_;
-  std::vector<double> cost_;         // seconds of one sample of the default, by task
+  std::vector<Cost> cost_;           // by task
   double reserve_ = 0;               // seconds kept for the repetition
   double stop_at_ = 0;               // the time left at which the present race ends
   std::optional<Setting> standard_;  // what the default does in the cell of the present race, where NCCL says so

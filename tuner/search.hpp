@@ -12,6 +12,9 @@
 //             enough any more, and a decided race ends.
 //   repeat    later: default and winner again. Only these samples decide (belief.hpp), because a winner was chosen for
 //             how it looked in the race. Cells without a winner get the default once more, for the drift.
+//
+// Where the time is short, fewer cells are searched rather than all of them by halves: half a race or half a repetition
+// decides nothing. What takes longest is left out first, and of repetitions what gains least for its time.
 #pragma once
 
 #include <functional>
@@ -70,6 +73,7 @@ struct Record {
   std::string remark;             // why there is none, or what cut the race short
   std::vector<Offer> offers = {};
   int samples_before = 0;  // of an earlier search, which this one took the place of
+  double seconds = 0;      // of the caller's time, in this search
 };
 
 struct SearchRules {

@@ -104,8 +104,13 @@ int WorkerBackend::rank() const { return world_.hosted().front(); }
 // Its own failure ends the waiting of all others; theirs ends ours.
 json WorkerBackend::ask(const json& order, Seconds limit) {
   if (!worker_) throw CaseError("it has no worker");
+  worker_->send(order);
+  return wait(limit);
+}
+
+json WorkerBackend::wait(Seconds limit) {
   try {
-    return worker_->ask(order, limit, [&] { return world_.alarmed(epoch_); });
+    return worker_->wait(limit, [&] { return world_.alarmed(epoch_); });
   } catch (const StalledError& problem) {
     world_.raise_alarm(epoch_);
     throw StalledError(fmt::format("{} ({})", problem.what(), where()), std::nullopt, problem.progress);
@@ -122,14 +127,27 @@ std::string WorkerBackend::where() const {
   return identity_.device_uuid.empty() ? options_.host : fmt::format("{}, {}", options_.host, identity_.device_uuid);
 }
 
-const protocol::Identity& WorkerBackend::identify() {
-  if (worker_) return identity_;
+void WorkerBackend::prepare() {
+  if (worker_ || prepared_) return;
+  prepared_ = true;
   epoch_ = ++shared_->generations;
+  if (shared_->stuck) return;
+  try {
+    worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, epoch_);
+    worker_->send({{"order", "identify"}, {"local_rank", options_.local_rank}});
+  } catch (const CaseError& problem) {
+    not_started_ = problem.what();
+  }
+}
+
+const protocol::Identity& WorkerBackend::identify() {
+  prepare();
+  if (!prepared_) return identity_;
+  prepared_ = false;
   if (shared_->stuck)
     throw CaseError("its worker did not end after SIGKILL: the driver holds it; reboot or replace " + options_.host);
-  worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, epoch_);
-  identity_ = protocol::identity_from_json(
-      ask({{"order", "identify"}, {"local_rank", options_.local_rank}}, join_limit(world_.ranks())));
+  if (!worker_) throw CaseError(std::exchange(not_started_, ""));
+  identity_ = protocol::identity_from_json(wait(join_limit(world_.ranks())));
   return identity_;
 }
 
@@ -158,7 +176,7 @@ void WorkerBackend::join(const std::string& terms) {
 }
 
 void WorkerBackend::abandon() {
-  joined_ = false;
+  joined_ = prepared_ = false;
   if (worker_ && !worker_->kill_and_reap(reap_limit)) shared_->stuck = true;
   worker_.reset();
 }

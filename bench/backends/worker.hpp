@@ -40,6 +40,7 @@ class WorkerBackend final : public Backend {
   bool recovers() const override { return true; }
   Seconds burst() const override { return {5e-3}; }
   bool joined() const override { return joined_; }
+  void prepare() override;
   std::string offer() override;
   std::string settle(const std::vector<std::string>& offers) override;
   void join(const std::string& terms) override;
@@ -60,6 +61,7 @@ class WorkerBackend final : public Backend {
 
  private:
   std::string where() const;
+  nlohmann::json wait(Seconds limit);
 
   World& world_;
   WorkerOptions options_;
@@ -76,6 +78,8 @@ class WorkerBackend final : public Backend {
   };
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::uint32_t epoch_ = 0;
+  bool prepared_ = false;    // what the worker runs on is still to be heard
+  std::string not_started_;  // why there is no worker then
   bool joined_ = false;
 };
 

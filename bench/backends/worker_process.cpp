@@ -170,14 +170,17 @@ WorkerProcess::~WorkerProcess() {
   ::munmap(page_, sizeof(protocol::SharedPage));
 }
 
-json WorkerProcess::ask(const json& order, Seconds limit, const std::function<bool()>& interrupted) {
-  const auto start = Clock::now();
+void WorkerProcess::send(const json& order) {
+  ++orders_;
   try {
     protocol::send(socket_, {epoch_, order});
-    ++orders_;
   } catch (const CaseError&) {
-    throw LostError(how_it_ended());
+    // wait() finds the socket closed.
   }
+}
+
+json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted) {
+  const auto start = Clock::now();
   for (;;) {
     protocol::Received received = protocol::receive(socket_, look_ms);
     if (received.closed) throw LostError(how_it_ended());

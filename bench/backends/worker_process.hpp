@@ -32,10 +32,12 @@ class WorkerProcess {
   // Paths of the libraries that decide how fast it is: NCCL, its plugins and what those use, CUDA's runtime.
   std::vector<std::string> loaded_libraries() const;
 
-  // Sends an order and waits for its reply. `interrupted` is asked now and then; when it says so, or when `limit` has
+  // Sends an order. That the worker is gone shows when its reply is waited for.
+  void send(const nlohmann::json& order);
+  // Waits for the reply to the last order. `interrupted` is asked now and then; when it says so, or when `limit` has
   // passed, the worker is told to give up and StalledError is thrown with its progress. A worker that ended, or that
   // answers with an error, is a CaseError that says how.
-  nlohmann::json ask(const nlohmann::json& order, Seconds limit, const std::function<bool()>& interrupted);
+  nlohmann::json wait(Seconds limit, const std::function<bool()>& interrupted);
 
   // Tells it to end by itself and waits for that; one that takes longer than `limit` is killed.
   void dismiss(Seconds limit);

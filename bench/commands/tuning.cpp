@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -29,6 +30,10 @@ namespace p5 {
 namespace {
 
 constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
+
+// A search of what was searched before may take so many times as long.
+constexpr double patience = 1.5;
+constexpr int most_times_again = 3;
 
 // Of the job's collectives those that NCCL asks tuners about; all that it asks about in a full tuning of a job that
 // named none.
@@ -131,9 +136,18 @@ class Tuning {
   Tuned run() {
     const std::string taken = from_leader(world_, [&] { return tuner_taken(); });
     if (options_.delivery != "env") search(taken);
-    if (course_.mode != "quick" || options_.delivery == "env") try_environments();
-    if (course_.mode == "full") measure_ways();
-    if (world_.broadcast(world_.leads() && !result_.table.rows.empty() ? "y" : "n") == "y") confirm();
+    if (course_.mode != "quick" || options_.delivery == "env") {
+      try_environments();
+      end_stage("variables");
+    }
+    if (course_.mode == "full") {
+      measure_ways();
+      end_stage("ways of calling");
+    }
+    if (world_.broadcast(world_.leads() && !result_.table.rows.empty() ? "y" : "n") == "y") {
+      confirm();
+      end_stage("confirmation");
+    }
     course_.wall_s = since(start_).count;
     Tuned tuned;
     if (!world_.leads()) return tuned;
@@ -154,6 +168,12 @@ class Tuning {
   }
 
  private:
+  void end_stage(std::string name) {
+    const double now = since(start_).count;
+    course_.stages.push_back({std::move(name), now - stage_began_});
+    stage_began_ = now;
+  }
+
   tuner::TimeLeft until(Seconds end) const {
     return [this, end] { return end.count - since(start_).count; };
   }
@@ -199,6 +219,7 @@ class Tuning {
                         chain_));
       const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
       if (!tasks.empty()) burn_in(trials, extent_);
+      end_stage("preparation");
       search_tasks(trials, tasks);
       if (tasks.empty())
         result_.nothing_because = "The library offers nothing to a tuner.";
@@ -209,20 +230,34 @@ class Tuning {
     workers->abandon();
   }
 
-  // What the default changed too much for in the meantime is searched once more where the time allows it: the cause may
-  // have passed. Where nothing else is left to confirm, half of the time for that may go into it.
   void search_tasks(Trials& trials, const std::vector<tuner::Task>& tasks) {
-    const Seconds before = since(start_);
     course_.search = search_with(trials, tasks, extent_, constraints_, seed_, until(extent_.search_end));
+    end_stage("search");
     const tuner::Drift drift = tuner::drift_of(course_.search, {});
-    const std::vector<tuner::Task> again = tuner::restless(tasks, drift);
-    const double now = since(start_).count, took = now - before.count;
-    Seconds end = extent_.search_end;
-    if (drift.refused) end.count = std::max(end.count, (now + extent_.end.count) / 2);
-    if (again.empty() || end.count - now < took / 2) return;
-    course_.remarks.push_back(drift.changes + "; searched once more");
-    tuner::supersede(course_.search,
-                     search_with(trials, again, extent_, constraints_, seed_ + 1, until(end), course_.search.failures));
+    if (search_again(trials, tasks)) {
+      course_.remarks.push_back(drift.changes + "; searched again");
+      end_stage("search again");
+    }
+  }
+
+  // What the default changed too much for in the meantime, as long as there is time: the cause may have passed. Each
+  // band of sizes by itself, so that little time lies between its beginning and its end, the quickest first. Whether
+  // anything was.
+  bool search_again(Trials& trials, const std::vector<tuner::Task>& tasks) {
+    std::map<tuner::Cell, int> times;  // by a part's first cell
+    for (std::uint64_t seed = seed_ + 1;; ++seed) {
+      std::vector<tuner::Part> parts = tuner::restless(tasks, course_.search, tuner::drift_of(course_.search, {}));
+      std::erase_if(parts, [&](const tuner::Part& part) {
+        return times[part.tasks.front().cell] == most_times_again ||
+               since(start_).count + part.seconds > extent_.again_end.count;
+      });
+      if (parts.empty()) return seed > seed_ + 1;
+      const tuner::Part& part = *std::ranges::min_element(parts, {}, &tuner::Part::seconds);
+      ++times[part.tasks.front().cell];
+      const Seconds end{std::min(extent_.again_end.count, since(start_).count + patience * part.seconds)};
+      tuner::supersede(course_.search, search_with(trials, part.tasks, extent_, constraints_, seed, until(end),
+                                                   course_.search.failures));
+    }
   }
 
   // What the table for the example plugin needs besides.
@@ -381,6 +416,7 @@ class Tuning {
   const Options& options_;
   const Machine& machine_;
   const Clock::time_point start_ = Clock::now();
+  double stage_began_ = 0;
   Extent extent_;
   std::uint64_t seed_;
   RunnerOptions runner_;

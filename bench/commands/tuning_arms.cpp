@@ -97,8 +97,7 @@ class ArmSearch {
   std::vector<tuner::ArmCell> alternate(Trials& trials, int launches) {
     std::vector<tuner::ArmCell> cells(cells_.size());
     for (int launch = 0; launch < launches; ++launch) {
-      for (const std::size_t arm : {standard, tried})
-        if (launches > 1) trials.restart(arm);
+      if (launches > 1) trials.restart({standard, tried});
       // What is to be believed has to win as an application sees it, launches included.
       const Quantity quantity = launches > 1 ? Quantity::throughput : Quantity::device;
       for (std::size_t at = 0; at < cells.size(); ++at) {

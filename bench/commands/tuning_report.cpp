@@ -108,6 +108,7 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
   tuning.mode = course.mode;
   tuning.seed = course.seed;
   tuning.wall_s = course.wall_s;
+  tuning.stages = course.stages;
   tuning.nccl_version = result.table.nccl_version;
   tuning.ranks = result.table.ranks;
   tuning.nodes = result.table.nodes;
@@ -127,6 +128,7 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
   for (const tuner::ConfirmedCell& cell : course.confirmed.cells)
     tuning.confirmations.push_back({std::string(name_of(cell.function)), cell.tuner_bytes, text_of(cell.setting),
                                     gain_of(cell.gain), cell.verdict});
+  tuning.processes = course.confirmed.processes;
   tuning.refusals = course.confirmed.dropped;
   tuning.refusals.insert(tuning.refusals.end(), course.remarks.begin(), course.remarks.end());
   for (const tuner::NamedFile& file : files) tuning.files.push_back(file.name);

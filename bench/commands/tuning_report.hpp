@@ -14,6 +14,7 @@ struct TuningCourse {
   std::string mode = "quick";  // or "full"
   std::uint64_t seed = 0;
   double wall_s = 0;
+  std::vector<reports::TuningStage> stages;
   tuner::SearchResult search;
   std::vector<tuner::CellVerdict> verdicts;
   tuner::Drift drift;

@@ -61,9 +61,10 @@ Extent extent_of(const std::string& mode) {
             .min = KiB(4),
             .max = MiB(64),
             .burn_in = {0.7},
-            .search_end = {9},
-            .arms_end = {9},
-            .ways_end = {9},
+            .search_end = {8.5},
+            .again_end = {9.5},
+            .arms_end = {9.5},
+            .ways_end = {9.5},
             .end = {17},
             .burst = {0.5e-3},
             .samples = 8,
@@ -75,9 +76,10 @@ Extent extent_of(const std::string& mode) {
           .min = Bytes{8},
           .max = GiB(1),
           .burn_in = {3},
-          .search_end = {0.5 * most_s},
-          .arms_end = {0.66 * most_s},
-          .ways_end = {0.74 * most_s},
+          .search_end = {0.45 * most_s},
+          .again_end = {0.65 * most_s},
+          .arms_end = {0.7 * most_s},
+          .ways_end = {0.75 * most_s},
           .end = {most_s},
           .burst = {1e-3},
           .samples = 12,
@@ -165,6 +167,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
   // Where an operation takes longer, its launch is no part of its time.
   constexpr double launches_count_s = 1e-3;
   constexpr int settling_launches = 4;  // where there is time
+  constexpr double spare = 1.1;
   std::vector<tuner::Confirmation> measured;
   std::vector<tuner::Measuring> sizes;
   std::vector<bool> launched;
@@ -179,6 +182,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
                      tuner::find_row(table, size.function, size.tuner_bytes) != nullptr, sample_s, 0});
   }
   const auto before = time_left();
+  trials.prepare({standard, files});
   for (const std::size_t arm : {standard, files}) trials.block({arm, 0}, {""}, {extent.burst});
   const double joining_s = (before - time_left()) / 2, processes = 2.0 * extent.least_launches;
   tuner::share_time(sizes, (time_left() - (processes - 2) * joining_s) / processes, extent.samples);
@@ -203,14 +207,12 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
   };
   for (int launch = 0; launch < extent.most_launches; ++launch) {
     const double began = time_left();
-    for (const std::size_t arm : {standard, files}) {
-      if (launch > 0) trials.restart(arm);
-      measure_all(arm);
-    }
+    if (launch > 0) trials.restart({standard, files});
+    for (const std::size_t arm : {standard, files}) measure_all(arm);
     const double took = began - time_left() + (launch == 0 ? 2 * joining_s : 0);
     if (launch + 1 < extent.least_launches) continue;
     const bool settled = launch + 1 >= settling_launches && !tuner::confirm(table, measured, {}).undecided;
-    if (settled || time_left() < took) break;
+    if (settled || time_left() < took * spare) break;
   }
   std::erase_if(measured, [](const tuner::Confirmation& size) { return size.standard.empty(); });
   return measured;

@@ -18,8 +18,9 @@ struct Extent {
   std::vector<Bytes> small;  // sizes below `min`, where one behaves like the next
   Bytes min, max;
   Seconds burn_in;
-  // Wall time since tuning began, at which the search, the arms, the ways of calling and everything are to be over.
-  Seconds search_end, arms_end, ways_end, end;
+  // Wall time since tuning began, at which the search, what is searched again, the arms, the ways of calling and
+  // everything are to be over.
+  Seconds search_end, again_end, arms_end, ways_end, end;
   Seconds burst;    // of one sample
   int samples = 8;  // of one launch in the confirmation, at most
   // Of each side in the confirmation: at least; and, where there is time, up to 4, and more while more would tell more.

@@ -4,7 +4,6 @@ Prints a table; judges nothing."""
 
 import concurrent.futures
 import json
-import os
 import pathlib
 import sys
 import tempfile
@@ -41,5 +40,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, os.path.dirname(__file__))
     main()

@@ -183,7 +183,11 @@ TEST(Drift, leaves_what_to_search_again) {
   std::vector<Task> tasks;
   for (const Record& each : result.records) tasks.push_back({each.cell, {}});
   tasks.push_back({{"all_gather", 8, 8}, {}});
-  EXPECT_EQ(restless(tasks, drift_of(result, {})).size(), result.records.size());
+  for (Record& each : result.records) each.seconds = 2;
+  const std::vector<Part> parts = restless(tasks, result, drift_of(result, {}));
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].tasks.size(), result.records.size());
+  EXPECT_EQ(parts[0].seconds, 2.0 * static_cast<double>(result.records.size()));
   result.samples = 100;
   SearchResult again = drifted(1);
   again.samples = 7;

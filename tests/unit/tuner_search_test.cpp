@@ -117,7 +117,8 @@ struct Machine {
   std::map<std::string, double> factor{};  // 1 where absent
   std::map<std::string, Trial> bad{};
   double seconds = 1e-5, spent = 0, budget = 1e9;
-  double wave = 0;  // by so much it is slower and faster, in turns of 30 samples
+  double wave = 0;                                  // by so much it is slower and faster, in turns of 30 samples
+  std::map<std::uint64_t, double> times_as_long{};  // by bytes; 1 where absent
   std::vector<std::vector<Candidate>> blocks{};
   std::vector<Cell> cells{};
   std::mt19937_64 random{7};
@@ -135,10 +136,11 @@ struct Machine {
   }
 
   MeasureBlock measure() {
-    return [this](const Cell& where, const std::vector<Candidate>& candidates, int) {
+    return [this, first = seconds](const Cell& where, const std::vector<Candidate>& candidates, int) {
       blocks.push_back(candidates);
       cells.push_back(where);
       std::vector<Trial> trials;
+      seconds = first * (times_as_long.contains(where.bytes) ? times_as_long.at(where.bytes) : 1);
       for (const Candidate& each : candidates) trials.push_back(trial(each));
       return trials;
     };
@@ -308,6 +310,55 @@ TEST(Search, divides_the_time_and_says_what_did_not_fit) {
     EXPECT_TRUE(!record.blocks.empty() || record.remark.find("no time left") == 0) << record.remark;
   Machine rich{.factor = {{"tree/ll128", 0.5}}};
   for (const Record& record : run(rich, tasks).records) EXPECT_EQ(record.remark, "");
+}
+
+// Small sizes and long ones, which take 200 times as long, and two settings that gain.
+SearchResult with_long_ones(double budget, double repeat_share, const std::vector<std::uint64_t>& long_ones = {128}) {
+  Machine machine{.factor = {{"tree/ll128", 0.5}, {"ring/simple", 0.9}}, .budget = budget, .times_as_long = {}};
+  for (const std::uint64_t bytes : long_ones) machine.times_as_long[bytes] = 200;
+  std::vector<Task> tasks;
+  for (const std::uint64_t bytes : {8, 16, 32, 64}) tasks.push_back({cell(bytes), three});
+  for (const std::uint64_t bytes : long_ones) tasks.push_back({cell(bytes), three});
+  SearchRules rules;
+  rules.repeat_share = repeat_share;
+  return run(machine, tasks, rules);
+}
+
+TEST(Search, leaves_out_what_takes_longest) {
+  const SearchResult result = with_long_ones(5000 * 1e-5, 0.35);
+  for (const Record& record : result.records) {
+    if (record.cell.bytes == 128) {
+      EXPECT_THAT(record.remark, HasSubstr("no time left to search"));
+      EXPECT_EQ(record.blocks.size(), 4u) << "its default alone";
+    } else {
+      EXPECT_EQ(record.remark, "");
+      EXPECT_GE(samples_of(record, {setting("tree/ll128")}, Visit::repeat).size(), 12u);
+    }
+  }
+}
+
+TEST(Search, repeats_as_a_whole_or_not_at_all) {
+  const SearchResult result = with_long_ones(16200 * 1e-5, 0.1, {128, 256});
+  int left_out = 0;
+  for (const Record& record : result.records) {
+    ASSERT_TRUE(record.winner);
+    const std::size_t repeated = samples_of(record, {}, Visit::repeat).size();
+    if (record.remark.empty()) {
+      EXPECT_GE(repeated, 12u);
+    } else {
+      ++left_out;
+      EXPECT_GE(record.cell.bytes, 128u);
+      EXPECT_THAT(record.remark, HasSubstr("no time left to repeat"));
+      EXPECT_EQ(repeated, 0u);
+    }
+  }
+  EXPECT_EQ(left_out, 1);
+}
+
+TEST(Search, tells_how_long_each_cell_took) {
+  const SearchResult result = with_long_ones(1e9, 0.35);
+  EXPECT_GT(result.records[4].seconds, 100 * result.records[0].seconds);
+  EXPECT_GT(result.records[0].seconds, 0);
 }
 
 TEST(Search, measures_nothing_without_time) {
