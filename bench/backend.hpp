@@ -117,6 +117,8 @@ class Backend {
   virtual std::string offer() { return ""; }
   virtual std::string settle(const std::vector<std::string>& offers) { return offers.front(); }
   virtual void join(const std::string& /*terms*/) {}
+  // Begins with abandon(), without waiting for what is to end.
+  virtual void stop() {}
   // A phase failed somewhere: on all ranks, leave what cannot be gone on with. joined() is false from then on.
   virtual void abandon() {}
 

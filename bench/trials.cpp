@@ -94,6 +94,7 @@ void Trials::obey(const Order& order) {
   if (order.what == "block") run_block(order);
   if (order.what == "restart") {
     leave();
+    for (const std::size_t arm : order.arms) arms_[arm]->stop();
     for (const std::size_t arm : order.arms) arms_[arm]->abandon();
   }
   for (const std::size_t arm : order.arms) arms_[arm]->prepare();

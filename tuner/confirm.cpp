@@ -104,8 +104,12 @@ std::string name_of_row(const Row& row) {
 std::string loss_at(const Confirmation& size) {
   if (!size.failure.empty()) return fmt::format("failed at {}: {}", to_text(Bytes{size.tuner_bytes}), size.failure);
   if (!measured(size)) return fmt::format("was not measured at {}", to_text(Bytes{size.tuner_bytes}));
-  const Gain gain = *gain_of(size);
-  return fmt::format("lost {:.1f} % at {}", -100 * gain.share, to_text(Bytes{size.tuner_bytes}));
+  const std::vector<double> shares = repetitions(size);
+  const double worst = *std::ranges::min_element(shares), all = gain_of(size)->share;
+  if (all >= 0)
+    return fmt::format("lost {:.1f} % at {} in one process, though {:.1f} % faster in all", -100 * worst,
+                       to_text(Bytes{size.tuner_bytes}), 100 * all);
+  return fmt::format("lost {:.1f} % at {}", -100 * all, to_text(Bytes{size.tuner_bytes}));
 }
 
 // What is left of a row: runs of sizes at which it did not lose, each from its first to its last size.
@@ -118,7 +122,9 @@ std::vector<Row> good_parts(const Row& row, const std::vector<Confirmation>& all
     const double noise = launch_noise(all, size->function, static_cast<double>(size->tuner_bytes)).value_or(0);
     if (!complete || loses(*size, rules, noise)) {
       result.dropped.push_back(fmt::format("{} {}", name_of_row(row), loss_at(*size)));
-      if (complete && -gain_of(*size)->share < by_chance(noise, repetitions(*size).size(), 1)) result.undecided = true;
+      // What one process lost stays lost, however many follow.
+      const double lost = complete ? -gain_of(*size)->share : 0;
+      if (lost > 0 && lost < by_chance(noise, repetitions(*size).size(), 1)) result.undecided = true;
       open = false;
       continue;
     }
@@ -229,11 +235,16 @@ double student(std::size_t n) {
   return quantiles[std::min(n - 2, quantiles.size() - 1)];
 }
 
-// By how much longer the sizes take with the files, beyond what processes differ by among themselves. How fast a host
-// launches is the same for all sizes of a process and differs by several per cent from one to the next, so processes
-// are compared, each as the mean over the sizes. Null where they do not, or where one process cannot tell.
+struct Harm {
+  double longer = 0;
+  bool by_chance = false;  // processes differ enough among themselves to explain it; more of them would tell
+};
+
+// By how much longer the sizes take with the files, beyond what processes differ by among themselves (a tenth at most).
+// How fast a host launches is the same for all sizes of a process and differs by several per cent from one to the next,
+// so processes are compared, each as the mean over the sizes. Null where they do not, or where one process cannot tell.
 template <class Counts>
-std::optional<double> harm(const std::vector<Confirmation>& all, const RowRules& rules, const Counts& counts) {
+std::optional<Harm> harm(const std::vector<Confirmation>& all, const RowRules& rules, const Counts& counts) {
   std::vector<const Confirmation*> sizes;
   std::size_t processes = 0;
   const auto complete = [](const Confirmation& size) { return repetitions(size).size(); };
@@ -252,19 +263,21 @@ std::optional<double> harm(const std::vector<Confirmation>& all, const RowRules&
   const std::vector<double> after = levels_of(sizes, &Confirmation::tuned, processes);
   const double n = static_cast<double>(processes);
   const double variance = (squares_about_mean(before) + squares_about_mean(after)) / (2 * (n - 1));
-  const double chance = std::min(most_by_chance, student(processes) * std::sqrt(2 * variance / n));
-  const double longer = -median(shares);
-  if (longer <= 2 * rules.tolerated_loss || mean_of(after) - mean_of(before) <= chance) return std::nullopt;
-  return longer;
+  const double chance = student(processes) * std::sqrt(2 * variance / n);
+  const double longer = -median(shares), difference = mean_of(after) - mean_of(before);
+  if (longer <= 2 * rules.tolerated_loss || difference <= std::min(most_by_chance, chance)) return std::nullopt;
+  return Harm{longer, difference <= chance};
 }
 
 }  // namespace
 
 void share_time(std::vector<Measuring>& sizes, double seconds, int most) {
   constexpr int least = 4;
+  constexpr double for_rows = 3;
   const auto total = [&] {
     double sum = 0;
-    for (const Measuring& size : sizes) sum += size.samples * size.seconds;
+    for (const Measuring& size : sizes)
+      if (size.samples > 0) sum += size.preparation + size.samples * size.seconds;
     return sum;
   };
   std::vector<Measuring*> longest_first;
@@ -281,6 +294,8 @@ void share_time(std::vector<Measuring>& sizes, double seconds, int most) {
   }
   for (Measuring* size : longest_first)
     if (total() > seconds && !size->in_row) size->samples = 0;
+  for (Measuring* size : longest_first)
+    if (total() > std::max(seconds, for_rows)) size->samples = 0;
 }
 
 Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, const RowRules& rules) {
@@ -292,11 +307,13 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, cons
   });
   const std::vector<Confirmation> with_launches = launched(all);
   std::optional<std::string> refused;
-  if (const auto longer = harm(with_launches, rules, [&](const Confirmation& size) {
+  if (const auto harmed = harm(with_launches, rules, [&](const Confirmation& size) {
         return !find_row(table, size.function, size.tuner_bytes);
-      }))
+      })) {
     refused = fmt::format("all rows: with the files loaded the sizes that they leave alone take {:.1f} % longer",
-                          100 * *longer);
+                          100 * harmed->longer);
+    result.undecided = harmed->by_chance;
+  }
   if (failed != all.end())
     refused = fmt::format("all rows: {} of {}, which no row names, failed with the files: {}",
                           name_of(failed->function), to_text(Bytes{failed->tuner_bytes}), failed->failure);
@@ -311,11 +328,12 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, cons
           result.dropped.push_back(name_of_row(part) + " " + why);
           continue;
         }
-        if (const auto longer = harm(with_launches, rules, [&](const Confirmation& size) {
+        if (const auto harmed = harm(with_launches, rules, [&](const Confirmation& size) {
               return size.function == part.function && part.from <= size.tuner_bytes && size.tuner_bytes <= part.to;
             })) {
-          result.dropped.push_back(
-              fmt::format("{} takes {:.1f} % longer with the time to launch it", name_of_row(part), 100 * *longer));
+          result.undecided = result.undecided || harmed->by_chance;
+          result.dropped.push_back(fmt::format("{} takes {:.1f} % longer with the time to launch it", name_of_row(part),
+                                               100 * harmed->longer));
           continue;
         }
         part.microseconds = microseconds_of(part, all);

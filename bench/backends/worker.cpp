@@ -127,28 +127,39 @@ std::string WorkerBackend::where() const {
   return identity_.device_uuid.empty() ? options_.host : fmt::format("{}, {}", options_.host, identity_.device_uuid);
 }
 
-void WorkerBackend::prepare() {
-  if (worker_ || prepared_) return;
-  prepared_ = true;
+void WorkerBackend::start() {
+  if (state_ != State::none) return;
+  state_ = State::started;
   epoch_ = ++shared_->generations;
   if (shared_->stuck) return;
   try {
     worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, epoch_);
-    worker_->send({{"order", "identify"}, {"local_rank", options_.local_rank}});
   } catch (const CaseError& problem) {
     not_started_ = problem.what();
   }
 }
 
+void WorkerBackend::prepare() {
+  start();
+  if (state_ != State::started) return;
+  state_ = State::asked;
+  if (worker_) worker_->send({{"order", "identify"}, {"local_rank", options_.local_rank}});
+}
+
 const protocol::Identity& WorkerBackend::identify() {
   prepare();
-  if (!prepared_) return identity_;
-  prepared_ = false;
+  if (state_ == State::identified) return identity_;
   if (shared_->stuck)
     throw CaseError("its worker did not end after SIGKILL: the driver holds it; reboot or replace " + options_.host);
-  if (!worker_) throw CaseError(std::exchange(not_started_, ""));
+  if (!worker_) throw CaseError(not_started_);
   identity_ = protocol::identity_from_json(wait(join_limit(world_.ranks())));
+  state_ = State::identified;
   return identity_;
+}
+
+void WorkerBackend::place(std::string host, int local_rank) {
+  options_.host = std::move(host);
+  options_.local_rank = local_rank;
 }
 
 std::string WorkerBackend::offer() {
@@ -175,8 +186,13 @@ void WorkerBackend::join(const std::string& terms) {
   joined_ = true;
 }
 
+void WorkerBackend::stop() {
+  if (worker_) worker_->kill();
+}
+
 void WorkerBackend::abandon() {
-  joined_ = prepared_ = false;
+  joined_ = false;
+  state_ = State::none;
   if (worker_ && !worker_->kill_and_reap(reap_limit)) shared_->stuck = true;
   worker_.reset();
 }

@@ -258,13 +258,15 @@ void WorkerProcess::dismiss(Seconds limit) {
   reap_within(limit);
 }
 
-bool WorkerProcess::kill_and_reap(Seconds limit) {
-  if (reaped_) return true;
-  // Ended by itself: then its own status is worth knowing, and a kill would not change it.
-  if (reap_within({0})) return true;
+void WorkerProcess::kill() {
+  if (reaped_ || reap_within({0})) return;
   if (shared_memory_.empty()) shared_memory_ = shared_memory_of(pid_);
   ::kill(pid_, SIGKILL);
-  return reap_within(limit);
+}
+
+bool WorkerProcess::kill_and_reap(Seconds limit) {
+  kill();
+  return reaped_ || reap_within(limit);
 }
 
 }  // namespace p5

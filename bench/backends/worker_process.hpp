@@ -42,6 +42,9 @@ class WorkerProcess {
   // Tells it to end by itself and waits for that; one that takes longer than `limit` is killed.
   void dismiss(Seconds limit);
 
+  // SIGKILL; does not wait.
+  void kill();
+
   // SIGKILL, then waits for it to be gone. False when it is not within `limit`: the driver holds it.
   bool kill_and_reap(Seconds limit);
 

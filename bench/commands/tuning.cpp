@@ -408,8 +408,8 @@ class Tuning {
       if (result_.table.rows.empty())
         result_.nothing_because = "No setting held up with the files alone in fresh processes.";
     });
-    machine_.backend->abandon();
-    files->abandon();
+    for (Backend* const each : {machine_.backend.get(), files.get()}) each->stop();
+    for (Backend* const each : {machine_.backend.get(), files.get()}) each->abandon();
   }
 
   World& world_;

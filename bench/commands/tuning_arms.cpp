@@ -32,7 +32,9 @@ class ArmSearch {
 
   ArmsTried run() {
     while (const std::optional<tuner::Environment> next = agree_on(next_arm())) {
+      const double before = time_left_();
       const tuner::JudgedArm judged = judge(*next, 1, nullptr);
+      longest_s_ = std::max(longest_s_, before - time_left_());
       if (world_.leads()) result_.judged.push_back(judged);
     }
     const std::optional<tuner::Environment> best = agree_on(best_arm());
@@ -53,7 +55,8 @@ class ArmSearch {
     const std::optional<tuner::Arm> next =
         tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {});
     if (!next) return std::nullopt;
-    if (time_left_() > 0) return next->environment;
+    // What was the best is to be believed in the same time.
+    if (time_left_() > longest_s_ * (1 + launches_to_believe)) return next->environment;
     result_.remarks.push_back(fmt::format("no time left to try {} and what might follow", next->name));
     return std::nullopt;
   }
@@ -121,6 +124,7 @@ class ArmSearch {
   const tuner::TimeLeft& time_left_;
   std::vector<tuner::Cell> cells_;
   std::vector<double> weights_;
+  double longest_s_ = 0;  // that an arm has taken
   ArmsTried result_;
 };
 

@@ -68,7 +68,7 @@ Extent extent_of(const std::string& mode) {
             .end = {17},
             .burst = {0.5e-3},
             .samples = 8,
-            .least_launches = 2,
+            .planned_launches = 2,
             .most_launches = 6};
   const bool exhaustive = mode == "exhaustive";
   const double most_s = exhaustive ? 1200 : 165;
@@ -83,7 +83,7 @@ Extent extent_of(const std::string& mode) {
           .end = {most_s},
           .burst = {1e-3},
           .samples = 12,
-          .least_launches = 4,
+          .planned_launches = 4,
           .most_launches = 12,
           .exhaustive = exhaustive};
 }
@@ -166,8 +166,8 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
   constexpr std::size_t standard = 0, files = 1;
   // Where an operation takes longer, its launch is no part of its time.
   constexpr double launches_count_s = 1e-3;
-  constexpr int settling_launches = 4;  // where there is time
-  constexpr double spare = 1.1;
+  constexpr int least_launches = 2, settling_launches = 4;  // where there is time
+  constexpr double spare = 1.1;                             // of what a launch has taken
   std::vector<tuner::Confirmation> measured;
   std::vector<tuner::Measuring> sizes;
   std::vector<bool> launched;
@@ -178,13 +178,15 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
     const double operation_s = expected_s(search, c);
     launched.push_back(operation_s < launches_count_s);
     const double sample_s = std::max(operation_s, extent.burst.count) * (launched.back() ? 2 : 1) + agreeing_s;
+    // As Trials::prepare() does it.
+    const double preparation_s = 3 * operation_s + std::max(operation_s, extent.burst.count) + 5 * agreeing_s;
     sizes.push_back({size.function, size.tuner_bytes,
-                     tuner::find_row(table, size.function, size.tuner_bytes) != nullptr, sample_s, 0});
+                     tuner::find_row(table, size.function, size.tuner_bytes) != nullptr, sample_s, 0, preparation_s});
   }
   const auto before = time_left();
   trials.prepare({standard, files});
   for (const std::size_t arm : {standard, files}) trials.block({arm, 0}, {""}, {extent.burst});
-  const double joining_s = (before - time_left()) / 2, processes = 2.0 * extent.least_launches;
+  const double joining_s = (before - time_left()) / 2, processes = 2.0 * extent.planned_launches;
   tuner::share_time(sizes, (time_left() - (processes - 2) * joining_s) / processes, extent.samples);
   const auto measure = [&](TrialPlace place, Quantity quantity, std::vector<std::vector<double>>& launches,
                            std::string& failure) {
@@ -205,14 +207,13 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
                 size.failure);
     }
   };
-  for (int launch = 0; launch < extent.most_launches; ++launch) {
+  for (int launch = 1; launch <= extent.most_launches; ++launch) {
     const double began = time_left();
-    if (launch > 0) trials.restart({standard, files});
+    if (launch > 1) trials.restart({standard, files});
     for (const std::size_t arm : {standard, files}) measure_all(arm);
-    const double took = began - time_left() + (launch == 0 ? 2 * joining_s : 0);
-    if (launch + 1 < extent.least_launches) continue;
-    const bool settled = launch + 1 >= settling_launches && !tuner::confirm(table, measured, {}).undecided;
-    if (settled || time_left() < took * spare) break;
+    if (launch < least_launches) continue;
+    const bool settled = launch >= settling_launches && !tuner::confirm(table, measured, {}).undecided;
+    if (settled || time_left() < spare * (began - time_left())) break;
   }
   std::erase_if(measured, [](const tuner::Confirmation& size) { return size.standard.empty(); });
   return measured;

@@ -23,8 +23,9 @@ struct Extent {
   Seconds search_end, again_end, arms_end, ways_end, end;
   Seconds burst;    // of one sample
   int samples = 8;  // of one launch in the confirmation, at most
-  // Of each side in the confirmation: at least; and, where there is time, up to 4, and more while more would tell more.
-  int least_launches = 2, most_launches = 2;
+  // Of each side in the confirmation: what the time is divided for. There are 2 at least, and, where there is time, up
+  // to 4, and more while more would tell more.
+  int planned_launches = 2, most_launches = 2;
   bool exhaustive = false;  // SearchRules
 };
 
