@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstddef>
+#include <utility>
 
 namespace p5 {
 
@@ -90,6 +92,14 @@ double median(std::vector<double> samples) {
   assert(!samples.empty());
   std::ranges::sort(samples);
   return middle(samples);
+}
+
+double robust_deviation(const std::vector<double>& samples) {
+  if (samples.size() < 2) return 0;
+  const double middle = median(samples);
+  std::vector<double> distances;
+  for (const double sample : samples) distances.push_back(std::abs(sample - middle));
+  return deviation_of_median_distance * median(std::move(distances));
 }
 
 std::optional<Interval> median_interval(std::vector<double> samples) {

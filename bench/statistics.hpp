@@ -18,6 +18,12 @@ struct Interval {
 // Of a non-empty sample: the middle value, or the mean of the two middle ones.
 double median(std::vector<double> samples);
 
+// The standard deviation that a median of distances stands for where noise is normal.
+inline constexpr double deviation_of_median_distance = 1.4826;
+
+// The standard deviation as the distances from the median tell it, whatever a few samples do. 0 below two samples.
+double robust_deviation(const std::vector<double>& samples);
+
 // 95 % confidence interval of the median from order statistics, interpolated between the two nearest levels that they
 // allow (Hettmansperger and Sheather, Statistics & Probability Letters 4, 1986). Null below 6 samples: there even the
 // whole range covers less than 95 %.

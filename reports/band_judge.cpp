@@ -31,14 +31,8 @@ Effect effect_of(double log_ratio, const Interval& logs, double p) {
   return {std::exp(log_ratio), {std::exp(logs.low), std::exp(logs.high)}, p, p};
 }
 
-// The samples within a launch, relative to their median: the median absolute deviation, scaled to a standard deviation
-// of normal noise.
-double spread_of(const Launch& launch) {
-  const double middle = median(launch.samples_s);
-  std::vector<double> apart;
-  for (const double sample : launch.samples_s) apart.push_back(std::abs(sample - middle));
-  return 1.4826 * median(std::move(apart)) / middle;
-}
+// Of the samples within a launch, relative to their median.
+double spread_of(const Launch& launch) { return robust_deviation(launch.samples_s) / median(launch.samples_s); }
 
 double log_of_time(const Launch& launch) { return std::log(launch.median_s); }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "bench/names.hpp"
@@ -37,9 +36,7 @@ void find(const LaunchesOfCase& launches, Quantity quantity, std::map<Which, std
       medians.push_back(series_of(m, quantity)->summary.median);
   if (medians.size() < least_launches) return;
   const double middle = median(medians);
-  std::vector<double> distances;
-  for (const double each : medians) distances.push_back(std::abs(each - middle));
-  const double scatter = 1.4826 * median(distances) / middle;
+  const double scatter = robust_deviation(medians) / middle;
   const double matters = matters_at(band_of(launches.front().measured_case.bytes), middle);
   const double limit = std::max(times_what_matters * matters, standard_deviations * scatter);
   for (const Measurement& m : launches) {

@@ -40,7 +40,7 @@ std::optional<double> noise_of(const Record& record) {
 // The standard error of the median of the ratios within blocks: what slows the default and the winner alike is none of
 // it. 1.2533: of a median over that of a mean, for normal noise.
 double noise_of_gain(const std::vector<double>& ratios) {
-  return ratios.empty() ? 0 : 1.2533 * spread_of(ratios) / std::sqrt(static_cast<double>(ratios.size()));
+  return ratios.empty() ? 0 : 1.2533 * robust_deviation(ratios) / std::sqrt(static_cast<double>(ratios.size()));
 }
 
 bool overlap(const Interval& a, const Interval& b) { return a.low <= b.high && b.low <= a.high; }

@@ -66,7 +66,7 @@ std::optional<double> launch_noise(const std::vector<Confirmation>& all, Functio
       if (!one.empty() && !next.empty()) differences.push_back(std::abs(std::log(median(next) / median(one))));
     }
   if (differences.empty()) return std::nullopt;
-  return 1.4826 * median(differences) / std::sqrt(2);
+  return deviation_of_median_distance * median(differences) / std::sqrt(2);
 }
 
 // What the mean of `sizes` sizes may differ by for no reason but launches: 3.5 standard errors of a difference

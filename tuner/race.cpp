@@ -42,14 +42,6 @@ std::vector<double> log_ratios(const Record& record, const Setting& setting, std
   return ratios;
 }
 
-double spread_of(const std::vector<double>& values) {
-  if (values.size() < 2) return 0;
-  const double middle = median(values);
-  std::vector<double> distances;
-  for (const double value : values) distances.push_back(std::abs(value - middle));
-  return 1.4826 * median(distances);
-}
-
 std::vector<Standing> standings(const Record& record, const std::vector<Setting>& settings) {
   constexpr std::size_t enough = 3;  // blocks: two are as far apart as chance will have it
   std::vector<Standing> result;
@@ -65,7 +57,7 @@ std::vector<Standing> standings(const Record& record, const std::vector<Setting>
   }
   if (result.empty()) return result;
   if (distances.empty()) distances = few;
-  const double spread = std::max(least_spread, 1.4826 * median(distances));
+  const double spread = std::max(least_spread, deviation_of_median_distance * median(distances));
   for (std::size_t i = 0; i < result.size(); ++i)
     result[i].error = median_error * spread / std::sqrt(static_cast<double>(blocks[i]));
   std::ranges::stable_sort(result, std::greater<>(), &Standing::gain);

@@ -333,7 +333,7 @@ class Searcher {
     const std::vector<double> ratios = log_ratios(record, *record.winner, Visit::race);
     const double gain = std::max(rules_.least_gain, 1 - std::exp(median(ratios)));
     constexpr double clear = 2.5;  // standard deviations: then 99 of 100 blocks are won
-    const double needed = rules_.least_repeats * std::pow(clear * spread_of(ratios) / gain, 2);
+    const double needed = rules_.least_repeats * std::pow(clear * robust_deviation(ratios) / gain, 2);
     return static_cast<int>(std::clamp<double>(std::ceil(needed), rules_.least_repeats, rules_.most_repeats));
   }
 

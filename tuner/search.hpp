@@ -115,7 +115,4 @@ std::vector<double> samples_of(const Record& record, const Candidate& candidate,
 // log(setting / default) of each block that measured both.
 std::vector<double> log_ratios(const Record& record, const Setting& setting, std::optional<Visit> visit = {});
 
-// The robust standard deviation: 1.4826 times the median distance from the median. 0 below two values.
-double spread_of(const std::vector<double>& values);
-
 }  // namespace p5::tuner

@@ -59,11 +59,17 @@ function failure_card(failure) {
     `${failure.collective} ${size(failure.bytes)} with ${failure.setting}`, [["", failure.because]]);
 }
 
+function time_text(tuning) {
+  const stages = tuning.stages.map((s) => `${s.name} ${s.seconds.toFixed(1)} s`).join(", ");
+  const launches = tuning.processes > 1 ? `; files and default in ${tuning.processes} launches each` : "";
+  return `Took ${duration(tuning.wall_s)}: ${stages}${launches}.`;
+}
+
 function draw_tuning(report, section) {
   const tuning = report.tuning;
   section.hidden = !tuning;
   if (!tuning) return;
-  section.append(element("p", {}, tuning.because));
+  section.append(element("p", {}, tuning.because), element("p", {class: "quiet"}, time_text(tuning)));
   if (tuning.rows.length > 0) {
     section.append(simple_table("Settings", [
       ["Operation", (r) => r.collective], ["From", (r) => size(r.from), "number"], ["To", (r) => size(r.to), "number"],

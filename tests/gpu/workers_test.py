@@ -128,7 +128,7 @@ class Workers(Runs):
         in_place = ["--in-place", "--collectives", "all_reduce,all_gather"]
         sizes = "1000" if FAKES else "8,64KiB"
         for more in ([*every], [*every, *in_place]) if ALL else (["--type", "all", "--op", "sum"], few, [*few, *in_place]):
-            job = Job(self.folder, "--sizes", sizes, "--budget", "60s" if FAKES else "200s", *more)
+            job = Job(self.folder, "--sizes", sizes, "--budget", "120s" if FAKES else "200s", *more)
             code, output = job.end(260)
             self.assertEqual(code, 0, output)
             report = job.report()

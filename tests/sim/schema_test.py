@@ -80,7 +80,7 @@ class Schema(unittest.TestCase):
         self.assertEqual([error.message for error in self.validator.iter_errors(self.report)], [])
         for key in self.report["tuning"]:
             self.assert_refused(lambda report: report["tuning"].pop(key))
-        for part in ("cells", "failures", "arms", "ways", "rows", "confirmations"):
+        for part in ("stages", "cells", "failures", "arms", "ways", "rows", "confirmations"):
             for key in self.report["tuning"][part][0]:
                 self.assert_refused(lambda report: report["tuning"][part][0].pop(key))
             self.assert_refused(lambda report: report["tuning"][part][0].update(surprise=1))

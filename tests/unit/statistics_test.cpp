@@ -45,6 +45,13 @@ TEST(Median, is_the_middle_of_an_odd_number_of_samples) { EXPECT_EQ(median({9, 1
 
 TEST(Median, is_the_mean_of_the_middle_two_of_an_even_number) { EXPECT_EQ(median({9, 1, 5, 2}), 3.5); }
 
+TEST(RobustDeviation, is_that_of_normal_noise_and_ignores_a_few_samples) {
+  EXPECT_NEAR(robust_deviation({9, 10, 11, 8, 12, 10, 1000}), 1.4826, 1e-9);
+  EXPECT_EQ(robust_deviation({7}), 0);
+  EXPECT_EQ(robust_deviation({}), 0);
+  EXPECT_EQ(robust_deviation({3, 3, 3}), 0);
+}
+
 TEST(Median, of_one_sample_is_that_sample) { EXPECT_EQ(median({7}), 7); }
 
 // Wanted: tests/fixtures/order_statistics.py.
