@@ -127,23 +127,17 @@ std::string WorkerBackend::where() const {
   return identity_.device_uuid.empty() ? options_.host : fmt::format("{}, {}", options_.host, identity_.device_uuid);
 }
 
-void WorkerBackend::start() {
+void WorkerBackend::prepare() {
   if (state_ != State::none) return;
-  state_ = State::started;
+  state_ = State::asked;
   epoch_ = ++shared_->generations;
   if (shared_->stuck) return;
   try {
     worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, epoch_);
+    worker_->send({{"order", "identify"}, {"local_rank", options_.local_rank}});
   } catch (const CaseError& problem) {
     not_started_ = problem.what();
   }
-}
-
-void WorkerBackend::prepare() {
-  start();
-  if (state_ != State::started) return;
-  state_ = State::asked;
-  if (worker_) worker_->send({{"order", "identify"}, {"local_rank", options_.local_rank}});
 }
 
 const protocol::Identity& WorkerBackend::identify() {
@@ -155,11 +149,6 @@ const protocol::Identity& WorkerBackend::identify() {
   identity_ = protocol::identity_from_json(wait(join_limit(world_.ranks())));
   state_ = State::identified;
   return identity_;
-}
-
-void WorkerBackend::place(std::string host, int local_rank) {
-  options_.host = std::move(host);
-  options_.local_rank = local_rank;
 }
 
 std::string WorkerBackend::offer() {

@@ -16,9 +16,9 @@ namespace p5 {
 struct WorkerOptions {
   std::string program;      // path of the worker
   Environment environment;  // over this process's
-  Seconds timeout{30};      // for an answer, at least
-  std::string host = {};    // for messages
+  std::string host;         // for messages
   int local_rank = 0;       // among the ranks of this host
+  Seconds timeout{30};      // for an answer, at least
 };
 
 class WorkerBackend final : public Backend {
@@ -27,11 +27,7 @@ class WorkerBackend final : public Backend {
   WorkerBackend(World& world, WorkerOptions options);
   ~WorkerBackend() override;
 
-  // Starts a worker when there is none, which wakes the driver; does not wait. place() may come afterwards.
-  void start();
-  // Where this rank is: before anything but start().
-  void place(std::string host, int local_rank);
-  // What this rank's worker runs on. Throws CaseError.
+  // What this rank's worker runs on; starts it when there is none. Throws CaseError.
   const protocol::Identity& identify();
   LibraryStart library_start() const override { return library_start_; }
 
@@ -83,8 +79,8 @@ class WorkerBackend final : public Backend {
   };
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::uint32_t epoch_ = 0;
-  enum class State { none, started, asked, identified } state_ = State::none;  // of the worker
-  std::string not_started_;  // why there is none, though it was started
+  enum class State { none, asked, identified } state_ = State::none;  // of the worker: what it runs on
+  std::string not_started_;                                           // why there is none, though it was to be
   bool joined_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "bench/backends/worker.hpp"
 #include "bench/commands/leader.hpp"
 #include "bench/environment.hpp"
 #include "bench/error.hpp"
@@ -124,24 +125,20 @@ bool use_gpus(World& world, const Options& options) {
   return world.broadcast(everywhere ? "y" : "n") == "y";
 }
 
-std::unique_ptr<WorkerBackend> start_workers(World& world, const Options& options) {
-  WorkerOptions worker{
-      .program = worker_program(), .environment = worker_environment(world, options), .timeout = options.timeout};
+GpuBackend make_gpu_backend(World& world, const Options& options, const topo::Topology& topology) {
+  const auto me = static_cast<std::size_t>(world.participant());
+  WorkerOptions worker{.program = worker_program(),
+                       .environment = worker_environment(world, options),
+                       .host = host_of(topology, me).name,
+                       .local_rank = local_rank(topology, me),
+                       .timeout = options.timeout};
   from_leader(world, [&]() -> std::string {
     if (fs::exists(worker.program)) return "";
     throw EnvironmentError(fmt::format(
         "there is no '{}': this build found no CUDA toolkit or no NCCL; install them and build again", worker.program));
   });
-  auto workers = std::make_unique<WorkerBackend>(world, std::move(worker));
-  workers->start();
-  return workers;
-}
-
-GpuBackend make_gpu_backend(World& world, const Options& options, const topo::Topology& topology,
-                            std::unique_ptr<WorkerBackend> workers) {
-  const auto me = static_cast<std::size_t>(world.participant());
-  workers->place(host_of(topology, me).name, local_rank(topology, me));
-  const std::vector<std::string> texts = world.gather(identify(*workers));
+  auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
+  const std::vector<std::string> texts = world.gather(identify(*backend));
   GpuBackend made;
   const json agreed = json::parse(from_leader(world, [&] {
     const std::vector<protocol::Identity> identities = parse_identities(texts);
@@ -162,7 +159,7 @@ GpuBackend make_gpu_backend(World& world, const Options& options, const topo::To
         .dump();
   }));
   const int crowd = agreed.at("crowd");
-  workers->share_device(crowd);
+  backend->share_device(crowd);
   made.memory_of_rank = Bytes{WorkerBackend::usable({agreed.at("memory")}).count / static_cast<std::uint64_t>(crowd)};
   if (crowd > 1) made.why_not_judged = fmt::format("up to {} ranks share a GPU", crowd);
   made.gpu_of_rank = agreed.at("gpus").get<std::vector<std::string>>();
@@ -173,7 +170,7 @@ GpuBackend make_gpu_backend(World& world, const Options& options, const topo::To
                    {"nccl.path", first.library_path},
                    {"cuda.driver", first.driver},
                    {"cuda.runtime", first.runtime}};
-  made.backend = std::move(workers);
+  made.backend = std::move(backend);
   return made;
 }
 

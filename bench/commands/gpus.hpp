@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "bench/backend.hpp"
-#include "bench/backends/worker.hpp"
 #include "bench/options.hpp"
 #include "bench/world.hpp"
 #include "topo/topology.hpp"
@@ -33,12 +32,8 @@ struct GpuBackend {
   std::vector<int> gpus_seen_of_rank;
 };
 
-// Starts a worker for each rank, without waiting for it. Throws EnvironmentError where this build has none.
-std::unique_ptr<WorkerBackend> start_workers(World& world, const Options& options);
-
-// Places the workers on their devices. Throws EnvironmentError naming the rank and host whose worker has no GPU, whose
-// GPU another rank has too (unless that is allowed), or whose library is another version than rank 0's.
-GpuBackend make_gpu_backend(World& world, const Options& options, const topo::Topology& topology,
-                            std::unique_ptr<WorkerBackend> workers);
+// Starts a worker for each rank. Throws EnvironmentError naming the rank and host whose worker has no GPU, whose GPU
+// another rank has too (unless that is allowed), or whose library is another version than rank 0's.
+GpuBackend make_gpu_backend(World& world, const Options& options, const topo::Topology& topology);
 
 }  // namespace p5

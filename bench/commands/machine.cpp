@@ -110,17 +110,16 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
     machine.backend = make_sim_backend(sim_machine(options, *machine.platform, seed));
     return machine;
   }
-  // The driver takes as long to wake up as the machine to be looked at.
-  std::unique_ptr<WorkerBackend> workers = use_gpus(world, options) ? start_workers(world, options) : nullptr;
+  const bool gpus = use_gpus(world, options);
   machine.topology = discover_cluster(world, probes_for(options));
   machine.platform = detect_platform(options, machine.topology);
   machine.topology.platform = machine.platform ? machine.platform->name : "";
-  if (!workers) {
+  if (!gpus) {
     machine.backend_name = "mpi";
     machine.backend = make_mpi_backend();
     return machine;
   }
-  GpuBackend made = make_gpu_backend(world, options, machine.topology, std::move(workers));
+  GpuBackend made = make_gpu_backend(world, options, machine.topology);
   machine.backend_name = "nccl";
   machine.backend = std::move(made.backend);
   machine.memory_of_rank = made.memory_of_rank;

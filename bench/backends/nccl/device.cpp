@@ -73,13 +73,6 @@ void bind_near(const std::string& pci_address) {
   if (CPU_COUNT(&near) > 0) sched_setaffinity(0, sizeof near, &near);
 }
 
-void wake_driver() {
-  bind_near("");  // to all cores: the driver's threads, if any, inherit it
-  int devices = 0;
-  (void)cudaGetDeviceCount(&devices);
-  (void)cudaGetLastError();
-}
-
 int choose_device(int local_rank) {
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");

@@ -8,11 +8,6 @@
 
 namespace p5::nccl {
 
-// Has the driver begin without a device being chosen, which is most of its start (0.75 of 1.2 s with 4 processes on 4
-// H200, 2026-11-22). No context comes from it, so nobody takes this process for one that computes. What fails here
-// fails again, and is told, when a device is chosen.
-void wake_driver();
-
 // Chooses GPU number local_rank, modulo those that are visible, makes it current and binds this process to the cores
 // near it.
 int choose_device(int local_rank);

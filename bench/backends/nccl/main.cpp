@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <exception>
 
-#include "bench/backends/nccl/device.hpp"
 #include "bench/backends/nccl/kernels.hpp"
 #include "bench/backends/nccl/worker.hpp"
 #include "bench/protocol.hpp"
@@ -80,7 +79,6 @@ int main() {
     std::perror("p5bench-worker-nccl: the shared page");
     return 1;
   }
-  nccl::wake_driver();
   try {
     nccl::register_twins();
     nccl::Worker worker(*page);
