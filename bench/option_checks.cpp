@@ -32,6 +32,14 @@ void check_soak(const Options& o) {
   if (o.backend == "mpi") throw UsageError(no_launches("mpi", 0));
 }
 
+void check_resume(const Options& o) {
+  if (!o.resume) return;
+  if (o.command != "run") throw UsageError(fmt::format("--resume is for run: {} has nothing to go on with", o.command));
+  if (o.launches != 1 || o.soak.count > 0)
+    throw UsageError("--resume goes on with a run of one launch; leave --launches and --soak out");
+  if (o.seed) throw UsageError("--resume takes the seed of the run that it goes on with; leave --seed out");
+}
+
 void check_launches(const Options& o) {
   if (o.launches == 1) return;
   if (o.command == "tune")
@@ -47,6 +55,7 @@ void check_measuring(const Options& o) {
   if (o.command == "ab") check_ab(o);
   check_launches(o);
   check_soak(o);
+  check_resume(o);
   if (o.command == "tune" && (sim || o.backend == "mpi"))
     throw UsageError(fmt::format("tune finds settings for NCCL: --backend {} has none", o.backend));
   if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tune off does nothing; leave one out");

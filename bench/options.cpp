@@ -185,6 +185,9 @@ void add_how(CLI::App& app, Texts& texts, Options& o) {
       .add(app, "--seed", "of the order of cases and of drawn pairs; default random, recorded", "N",
            [&](const std::string& t) { o.seed = whole_number<std::uint64_t>(t, 0, ~std::uint64_t{0}); })
       ->group(group);
+  app.add_flag("--resume", o.resume,
+               "go on with the newest run in --out, which something ended: what it measured stands")
+      ->group(group);
   texts
       .add(app, "--tune",
            "search for faster NCCL settings after the run: off, quick (some 20 s), full (some 3 min) or exhaustive "

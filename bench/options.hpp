@@ -43,6 +43,7 @@ struct Options {
   std::vector<std::string> formats{"json", "html", "console"};
   bool formats_given = false;
   std::optional<std::uint64_t> seed;
+  bool resume = false;  // go on with the newest run in `out`
   bool quiet = false;
   bool environment_of_rank0 = true;  // --env rank0: workers get rank 0's NCCL variables; local: each its own
   bool allow_shared_gpu = false;

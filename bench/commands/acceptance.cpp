@@ -17,6 +17,7 @@
 #include "bench/commands/leader.hpp"
 #include "bench/commands/preflight.hpp"
 #include "bench/commands/recorder.hpp"
+#include "bench/commands/resuming.hpp"
 #include "bench/commands/sides.hpp"
 #include "bench/commands/tuning.hpp"
 #include "bench/commands/watching.hpp"
@@ -33,9 +34,21 @@ constexpr double longest_finishing_s = 60;
 // How long ranks other than the leader wait before they leave, so that its report is written first.
 constexpr std::chrono::milliseconds grace{700};
 
-std::uint64_t agree_on_seed(World& world, const Options& options) {
-  return std::stoull(from_leader(
-      world, [&] { return std::to_string(options.seed ? *options.seed : std::random_device{}() % 1'000'000); }));
+// `earlier`: what the leader finds where the run goes on with another one, whose seed it takes.
+std::uint64_t agree_on_seed(World& world, const Options& options, std::optional<EarlierRun>& earlier) {
+  return std::stoull(from_leader(world, [&] {
+    if (options.resume) earlier = find_earlier_run(options);
+    if (earlier) return std::to_string(earlier->report.run.seed);
+    return std::to_string(options.seed ? *options.seed : std::random_device{}() % 1'000'000);
+  }));
+}
+
+// The same on all ranks: what the leader's indices say.
+std::vector<Case> chosen(std::vector<Case> planned, const std::string& indices) {
+  std::vector<Case> cases;
+  for (const std::size_t at : nlohmann::json::parse(indices).get<std::vector<std::size_t>>())
+    cases.push_back(std::move(planned[at]));
+  return cases;
 }
 
 std::string cluster_name(const Options& options, const Machine& machine) {
@@ -150,22 +163,31 @@ void tune_if_wanted(World& world, const Options& options, const Machine& machine
 ExitCode run_acceptance(World& world, const Request& request, const WrapBackend& wrap) {
   const auto start = Clock::now();
   const Options& options = request.options;
-  const std::uint64_t seed = agree_on_seed(world, options);
+  std::optional<EarlierRun> earlier;
+  const std::uint64_t seed = agree_on_seed(world, options, earlier);
   Machine machine = find_machine(world, options, seed);
   if (wrap) machine.backend = wrap(std::move(machine.backend));
-  const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
+  Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
 
   refuse_differing_tuning_files(world);
   const std::vector<tuner::Weight> weights = read_weights(world, options);
   const Arms arms = make_arms(world, options, machine);
   std::optional<Recorder> recorder;
+  std::vector<std::size_t> left;
   const std::filesystem::path folder = from_leader(world, [&] {
     reports::Report report = new_report(request, machine, plan, seed);
     std::optional<reports::Side> baseline;
     if (!options.baseline.empty()) baseline = read_baseline(options.baseline, report);
+    std::optional<Kept> kept;
+    if (earlier) kept = keep_results(*earlier, report, plan.cases);
     recorder.emplace(options, std::move(report), std::move(baseline));
+    if (kept) {
+      left = left_to_measure(plan.cases, *kept);
+      recorder->go_on(*earlier, std::move(*kept));
+    }
     return recorder->folder().string();
   });
+  if (options.resume) plan.cases = chosen(std::move(plan.cases), world.broadcast(nlohmann::json(left).dump()));
   RunnerOptions runner;
   runner.timeout = options.timeout;
   runner.launches = options.launches;

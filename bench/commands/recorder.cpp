@@ -105,11 +105,25 @@ Recorder::Recorder(const Options& options, reports::Report report, std::optional
   write_reports(false);
 }
 
+void Recorder::go_on(const EarlierRun& earlier, Kept kept) {
+  const std::lock_guard lock(mutex_);
+  const std::string how =
+      earlier.report.run.ended_by.empty() ? "" : fmt::format(", which was ended: {}", earlier.report.run.ended_by);
+  report_.run.remarks.push_back(fmt::format("goes on with the run of {} ({}){}; {} results are of that one",
+                                            earlier.report.run.started, earlier.folder.string(), how,
+                                            kept.results.size()));
+  kept_ = kept.results.size();
+  report_.results = std::move(kept.results);
+  add_file("measurements.jsonl", kept.journal);
+  write_reports(false);
+}
+
 void Recorder::begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness) {
   const std::lock_guard lock(mutex_);
   report_.limits = std::move(limits);
   report_.findings = std::move(findings);
   fitness_ = std::move(fitness);
+  for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
   write_reports(false);
 }
 
@@ -186,9 +200,9 @@ void Recorder::add_tuning(reports::Tuning tuning) {
 void Recorder::add_watch(const std::vector<std::vector<topo::During>>& by_case, std::uint64_t least_sent) {
   const std::lock_guard lock(mutex_);
   if (ended_ || by_case.empty()) return;
-  for (std::size_t i = 0; i < report_.results.size() && i + 1 < by_case.size(); ++i)
+  for (std::size_t i = 0; kept_ + i < report_.results.size() && i + 1 < by_case.size(); ++i)
     if (const topo::CaseWatch during = topo::over_hosts(by_case[i + 1]); during.seconds > 0)
-      report_.results[i].during = during;
+      report_.results[kept_ + i].during = during;
   std::ranges::move(topo::watch_findings(report_.topology, by_case.front(), least_sent),
                     std::back_inserter(report_.findings));
   std::ranges::stable_sort(report_.findings, {}, &topo::Finding::severity);

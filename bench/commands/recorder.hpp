@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "bench/commands/resuming.hpp"
 #include "bench/options.hpp"
 #include "bench/runner.hpp"
 #include "reports/comparison.hpp"
@@ -29,6 +30,8 @@ class Recorder final : public Observer {
 
   const std::filesystem::path& folder() const { return folder_; }
 
+  // First of all: this run goes on with an earlier one, whose results stand.
+  void go_on(const EarlierRun& earlier, Kept kept);
   // What the machine is, before the first case: limits, findings and whether figures can be judged. Writes the first
   // report.
   void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness);
@@ -75,6 +78,7 @@ class Recorder final : public Observer {
   std::filesystem::path folder_;
   std::mutex mutex_;  // the thread that notices a signal or a hang comes in while a case runs
   reports::Report report_;
+  std::size_t kept_ = 0;  // results of an earlier run, before those of this one
   reports::Fitness fitness_;
   std::optional<Case> running_;
   Standing standing_;  // of the case that runs or ran last

@@ -215,6 +215,20 @@ class Ended(Folder):
         run.send_signal(signal.SIGTERM)
         self.assert_partial(run, "SIGTERM")
 
+    def test_by_a_signal_and_gone_on_with(self):
+        run = self.begin()
+        os.kill(self.rank(0), signal.SIGTERM)
+        earlier = self.assert_partial(run, "SIGTERM")
+        folder = (self.folder / "out" / "latest").resolve()
+        done = self.run_it("--resume", "--budget", "6s", *ENDLESS[2:], ranks=3)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        report = read_report(self.folder / "out" / "latest" / "report.json")
+        self.assertEqual(report["status"], "complete")
+        kept = [m for m in earlier["measurements"] if m["outcome"] == "measured"]
+        self.assertEqual(report["measurements"][:len(kept)], kept)
+        self.assertGreater(len(report["measurements"]), len(earlier["measurements"]))
+        self.assertTrue(any(str(folder) in remark for remark in report["run"]["remarks"]))
+
     def test_by_sigint_to_mpirun(self):
         run = self.begin()
         run.send_signal(signal.SIGINT)

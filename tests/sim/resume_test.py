@@ -1,0 +1,116 @@
+"""run --resume: what an ended run measured stands, the rest is measured, and runs that cannot be one are refused."""
+
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import Folder, main, read_report  # noqa: E402
+
+PLAN = ["--collectives", "all_reduce,all_gather", "--sizes", "64,4MiB,1GiB"]
+SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--out", "out", "--quiet"]
+
+
+def cases(report):
+    return sorted(json.dumps(m["case"], sort_keys=True) for m in report["measurements"])
+
+
+class Resume(Folder):
+    def folder_of_run(self):
+        return (self.folder / "out" / "latest").resolve()
+
+    def ended(self, kept, ended_by="ended by SIGTERM", **last):
+        """A run that was ended after so many cases; `last` is what became of the one that was running."""
+        done = self.run_it(*SIM, *PLAN, "--seed", "7")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        folder = self.folder_of_run()
+        whole = read_report(folder / "report.json")
+        report = json.loads(json.dumps(whole))
+        del report["measurements"][kept + (1 if last else 0):]
+        report["measurements"][0]["wall_s"] = 123.5
+        if last:
+            report["measurements"][kept] |= last | {"latency": None, "throughput": None}
+        report["run"]["ended_by"], report["status"], report["exit_code"] = ended_by, "partial", 12
+        (folder / "report.json").write_text(json.dumps(report))
+        journal = (folder / "measurements.jsonl").read_text().splitlines(keepends=True)
+        (folder / "measurements.jsonl").write_text("".join(journal[:len(report["measurements"])]) + journal[-1][:40])
+        return folder, whole
+
+    def resume(self, *arguments, exits=0):
+        done = self.run_it(*SIM, *(arguments or PLAN), "--resume")
+        self.assertEqual(done.returncode, exits, done.stderr + done.stdout)
+        return done
+
+    def refuse(self, *arguments, says):
+        before = sorted(self.folder.rglob("*"))
+        done = self.resume(*arguments, exits=2)
+        for word in says:
+            self.assertIn(word, done.stderr)
+        self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    def test_what_was_measured_stands_and_the_rest_is_measured(self):
+        earlier, whole = self.ended(2)
+        before = (earlier / "report.json").read_text()
+        self.resume()
+        now = self.folder_of_run()
+        self.assertNotEqual(now, earlier)
+        self.assertEqual((earlier / "report.json").read_text(), before)
+        report = read_report(now / "report.json")
+        self.assertEqual((report["status"], report["exit_code"], report["run"]["seed"]), ("complete", 0, 7))
+        self.assertEqual(cases(report), cases(whole))
+        self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
+        self.assertEqual([m["wall_s"] == 123.5 for m in report["measurements"]], [True] + 5 * [False])
+        self.assertTrue(any(str(earlier) in remark and "ended by SIGTERM" in remark and "2 results" in remark
+                            for remark in report["run"]["remarks"]), report["run"]["remarks"])
+        lines = [json.loads(line) for line in (now / "measurements.jsonl").read_text().splitlines()]
+        self.assertEqual(cases({"measurements": lines}), cases(whole))
+        self.assertTrue(all(line["throughput"]["samples_us"] for line in lines))
+
+    def test_a_run_that_was_resumed_and_ended_again_goes_on(self):
+        self.ended(1)
+        self.resume()
+        folder = self.folder_of_run()
+        report = read_report(folder / "report.json")
+        del report["measurements"][3:]
+        report["run"]["ended_by"], report["status"], report["exit_code"] = "ended by SIGINT", "partial", 12
+        (folder / "report.json").write_text(json.dumps(report))
+        self.resume()
+        report = read_report(self.folder_of_run() / "report.json")
+        self.assertEqual((len(report["measurements"]), report["measurements"][0]["wall_s"]), (6, 123.5))
+
+    def test_a_case_that_failed_stays_failed(self):
+        self.ended(2, outcome="failed", because="rank 3 in sample: it died")
+        self.resume(exits=12)
+        report = read_report(self.folder_of_run() / "report.json")
+        self.assertEqual(sorted(m["outcome"] for m in report["measurements"]), ["failed"] + 5 * ["measured"])
+        self.assertIn("it died", [m["because"] for m in report["measurements"]][2])
+
+    def test_a_case_that_hung_stays_failed_and_one_that_a_signal_interrupted_is_measured(self):
+        self.ended(2, ended_by="no progress in the sample within 30 s", outcome="failed", because="no progress in the sample within 30 s")
+        self.resume(exits=12)
+        self.ended(2, outcome="failed", because="ended by SIGTERM")
+        self.resume()
+        self.assertEqual({m["outcome"] for m in read_report(self.folder_of_run() / "report.json")["measurements"]}, {"measured"})
+
+    def test_skipped_cases_are_measured(self):
+        self.ended(5, ended_by="", outcome="skipped", because="budget")
+        self.resume()
+        report = read_report(self.folder_of_run() / "report.json")
+        self.assertEqual([m["outcome"] for m in report["measurements"]], 6 * ["measured"])
+
+    def test_a_complete_run_has_nothing_left(self):
+        self.run_it(*SIM, *PLAN)
+        self.refuse(says=["nothing is left to measure"])
+
+    def test_another_plan_or_job_is_refused(self):
+        self.ended(6 - 1)
+        self.refuse("--collectives", "all_reduce", "--sizes", "64,4MiB,1GiB", says=["all_gather", "not in this plan"])
+        self.refuse(*PLAN, "--nodes", "2", says=["cluster", "sim-p5.48xlarge-1n", "sim-p5.48xlarge-2n"])
+
+    def test_a_run_of_several_launches_is_refused(self):
+        self.run_it(*SIM, *PLAN, "--launches", "2")
+        self.refuse(says=["several launches"])
+
+
+if __name__ == "__main__":
+    main()
