@@ -224,8 +224,9 @@ class Ended(Folder):
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         report = read_report(self.folder / "out" / "latest" / "report.json")
         self.assertEqual(report["status"], "complete")
-        kept = [m for m in earlier["measurements"] if m["outcome"] == "measured"]
-        self.assertEqual(report["measurements"][:len(kept)], kept)
+        # But judged by what this run finds that the machine can do.
+        figures = [[m | {"verdict": None} for m in each["measurements"] if m["outcome"] == "measured"] for each in (earlier, report)]
+        self.assertEqual(figures[1][:len(figures[0])], figures[0])
         self.assertGreater(len(report["measurements"]), len(earlier["measurements"]))
         self.assertTrue(any(str(folder) in remark for remark in report["run"]["remarks"]))
 
