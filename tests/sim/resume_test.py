@@ -33,7 +33,7 @@ class Resume(Folder):
         report["run"]["ended_by"], report["status"], report["exit_code"] = ended_by, "partial", 12
         (folder / "report.json").write_text(json.dumps(report))
         journal = (folder / "measurements.jsonl").read_text().splitlines(keepends=True)
-        (folder / "measurements.jsonl").write_text("".join(journal[:len(report["measurements"])]) + journal[-1][:40])
+        (folder / "measurements.jsonl").write_text("".join(journal[:len(report["measurements"])]) + "{}\n" + journal[-1][:40])
         return folder, whole
 
     def resume(self, *arguments, exits=0):
