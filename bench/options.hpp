@@ -47,7 +47,7 @@ struct Options {
   bool quiet = false;
   bool environment_of_rank0 = true;  // --env rank0: workers get rank 0's NCCL variables; local: each its own
   bool allow_shared_gpu = false;
-  std::string tune;  // off, quick, full; "": quick in a run, full in tune. Without effect where nothing can be tuned
+  std::string tune;  // off, quick, full, exhaustive; "": quick in a run where there is something to tune, full in tune
 
   std::string delivery = "plugin";  // what tuning may use: plugin (and variables), env: variables alone, or nvidia
   std::string weights;              // "", or a file: lines "collective bytes share", what tuning counts
@@ -71,6 +71,8 @@ struct Options {
   std::string import_what, import_file, import_collective;
 
   std::string load_file, record_file, rank_file;  // topo
+
+  bool asks_for_tuning() const { return command == "tune" || (!tune.empty() && tune != "off"); }
 };
 
 // What the options are when the command line does not say. ab: sizes by factor 4 in the two collectives that show a

@@ -25,7 +25,8 @@ struct TuningGain {
 struct TuningSetting {
   std::string setting;  // or "default"
   std::optional<double> median_us;
-  int samples = 0;
+  std::optional<double> launched_us;   // with the time to launch it
+  int samples = 0;                     // of the median
   std::optional<double> predicted_us;  // by NCCL, whose choice follows from it
   bool chosen = false;                 // by NCCL: what the default runs with
 };
@@ -87,8 +88,9 @@ struct TuningRow {
 struct TuningConfirmation {
   std::string collective;
   std::uint64_t tuner_bytes = 0;
-  std::optional<std::string> setting;  // of the final table; null: the default
-  std::optional<TuningGain> gain;
+  std::optional<std::string> setting;       // of the final table; null: the default
+  std::optional<TuningGain> gain;           // of the device
+  std::optional<TuningGain> launched_gain;  // with the time to launch
   std::string verdict;
 };
 

@@ -64,15 +64,13 @@ auto list_from(const json& j, Read read) {
 }
 
 json setting_json(const TuningSetting& s) {
-  return {{"setting", s.setting},
-          {"median_us", optional(s.median_us)},
-          {"samples", s.samples},
-          {"predicted_us", optional(s.predicted_us)},
-          {"chosen", s.chosen}};
+  return {{"setting", s.setting}, {"median_us", optional(s.median_us)},       {"launched_us", optional(s.launched_us)},
+          {"samples", s.samples}, {"predicted_us", optional(s.predicted_us)}, {"chosen", s.chosen}};
 }
 TuningSetting setting_from(const json& j) {
   return {.setting = j.at("setting"),
           .median_us = optional_from<double>(j.at("median_us")),
+          .launched_us = optional_from<double>(j.at("launched_us")),
           .samples = j.at("samples"),
           .predicted_us = optional_from<double>(j.at("predicted_us")),
           .chosen = j.at("chosen")};
@@ -174,6 +172,7 @@ json confirmation_json(const TuningConfirmation& c) {
           {"tuner_bytes", c.tuner_bytes},
           {"setting", optional(c.setting)},
           {"gain", gain_json(c.gain)},
+          {"launched_gain", gain_json(c.launched_gain)},
           {"verdict", c.verdict}};
 }
 TuningConfirmation confirmation_from(const json& j) {
@@ -181,6 +180,7 @@ TuningConfirmation confirmation_from(const json& j) {
           .tuner_bytes = j.at("tuner_bytes"),
           .setting = optional_from<std::string>(j.at("setting")),
           .gain = gain_from(j.at("gain")),
+          .launched_gain = gain_from(j.at("launched_gain")),
           .verdict = j.at("verdict")};
 }
 

@@ -20,7 +20,7 @@ double square(double value) { return value * value; }
 std::vector<double> visits_of_default(const Record& record) {
   std::map<std::pair<Visit, int>, std::vector<double>> visits;
   for (const Block& block : record.blocks)
-    for (std::size_t i = 0; i < block.trials.size(); ++i)
+    for (std::size_t i = 0; i < block.trials.size() && block.visit != Visit::launched; ++i)
       if (block.candidates[i].is_default() && block.trials[i].outcome == Trial::Outcome::measured)
         visits[{block.visit, block.rung}].push_back(block.trials[i].seconds);
   std::vector<double> medians;
@@ -122,7 +122,8 @@ CellVerdict judge_cell(const SearchResult& result, const Record& record, const B
                       .gain = std::nullopt,
                       .because = record.remark};
   if (!record.winner) {
-    if (record.remark.empty()) verdict.because = "nothing gains enough";
+    if (record.remark.empty())
+      verdict.because = record.turned_down.empty() ? "nothing gains enough" : record.turned_down;
     return verdict;
   }
   const std::vector<double> standard = samples_of(record, {}, Visit::repeat);

@@ -31,17 +31,24 @@ std::vector<double> repetitions(const Confirmation& size) {
   return shares;
 }
 
+std::optional<Gain> gain_of(const std::vector<std::vector<double>>& before,
+                            const std::vector<std::vector<double>>& after) {
+  const std::vector<double> standard = together(before), tuned = together(after);
+  if (standard.empty() || tuned.empty()) return std::nullopt;
+  return tuner::gain_of(standard, tuned);
+}
+
 // Samples of one process do not know what the next process will be like, so the interval reaches over all repetitions.
 std::optional<Gain> gain_of(const Confirmation& size) {
-  const std::vector<double> standard = together(size.standard), tuned = together(size.tuned);
-  if (standard.empty() || tuned.empty()) return std::nullopt;
-  Gain gain = tuner::gain_of(standard, tuned);
+  std::optional<Gain> found = gain_of(size.standard, size.tuned);
+  if (!found) return found;
+  Gain& gain = *found;
   for (const double share : repetitions(size)) {
     if (!gain.interval) continue;
     gain.interval->low = std::min(gain.interval->low, share);
     gain.interval->high = std::max(gain.interval->high, share);
   }
-  return gain;
+  return found;
 }
 
 bool measured(const Confirmation& size) { return !repetitions(size).empty(); }
@@ -179,7 +186,8 @@ double microseconds_of(const Row& row, const std::vector<Confirmation>& all) {
 }
 
 ConfirmedCell cell_of(const Confirmation& size, const Table& tried, const Table& table) {
-  ConfirmedCell cell{size.function, size.tuner_bytes, {}, gain_of(size), {}};
+  ConfirmedCell cell{
+      size.function, size.tuner_bytes, {}, gain_of(size), gain_of(size.launched_standard, size.launched_tuned), {}};
   const Row* row = find_row(table, size.function, size.tuner_bytes);
   if (row) cell.setting = row->setting;
   if (!size.failure.empty()) {

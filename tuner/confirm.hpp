@@ -38,6 +38,7 @@ struct ConfirmedCell {
   std::uint64_t tuner_bytes = 0;
   std::optional<Setting> setting;  // of the final table; null: the default
   std::optional<Gain> gain;        // null when nothing was measured
+  std::optional<Gain> launched;    // the same with the time to launch; null where that was not measured
   std::string verdict;             // one sentence
 };
 

@@ -12,12 +12,21 @@ namespace {
 constexpr double median_error = 1.2533;  // standard error of a median over that of a mean, for normal noise
 constexpr double least_spread = 1e-3;    // no clock and no machine is better than that
 
+// Times with launches are no others' equals: they count only where they are asked for.
+bool asked_for(const Block& block, std::optional<Visit> visit) {
+  return visit ? block.visit == *visit : block.visit != Visit::launched;
+}
+
+double error_of_median(double spread, std::size_t samples) {
+  return median_error * std::max(least_spread, spread) / std::sqrt(static_cast<double>(samples));
+}
+
 }  // namespace
 
 std::vector<double> samples_of(const Record& record, const Candidate& candidate, std::optional<Visit> visit) {
   std::vector<double> samples;
   for (const Block& block : record.blocks) {
-    if (visit && block.visit != *visit) continue;
+    if (!asked_for(block, visit)) continue;
     for (std::size_t i = 0; i < block.trials.size(); ++i)
       if (block.candidates[i] == candidate && block.trials[i].outcome == Trial::Outcome::measured)
         samples.push_back(block.trials[i].seconds);
@@ -28,7 +37,7 @@ std::vector<double> samples_of(const Record& record, const Candidate& candidate,
 std::vector<double> log_ratios(const Record& record, const Setting& setting, std::optional<Visit> visit) {
   std::vector<double> ratios;
   for (const Block& block : record.blocks) {
-    if (visit && block.visit != *visit) continue;
+    if (!asked_for(block, visit)) continue;
     std::optional<double> mine, standard;
     for (std::size_t i = 0; i < block.trials.size(); ++i) {
       if (block.trials[i].outcome != Trial::Outcome::measured) continue;
@@ -57,11 +66,26 @@ std::vector<Standing> standings(const Record& record, const std::vector<Setting>
   }
   if (result.empty()) return result;
   if (distances.empty()) distances = few;
-  const double spread = std::max(least_spread, deviation_of_median_distance * median(distances));
-  for (std::size_t i = 0; i < result.size(); ++i)
-    result[i].error = median_error * spread / std::sqrt(static_cast<double>(blocks[i]));
+  const double spread = deviation_of_median_distance * median(distances);
+  for (std::size_t i = 0; i < result.size(); ++i) result[i].error = error_of_median(spread, blocks[i]);
   std::ranges::stable_sort(result, std::greater<>(), &Standing::gain);
   return result;
+}
+
+std::optional<Standing> standing_with_launch(const Record& record, const Setting& setting) {
+  const std::vector<double> ratios = log_ratios(record, setting, Visit::launched);
+  if (ratios.empty()) return std::nullopt;
+  return Standing{setting, 1 - std::exp(median(ratios)), error_of_median(robust_deviation(ratios), ratios.size())};
+}
+
+double tolerated_with_launch(const Record& record) {
+  return std::max(launch_loss, launch_loss_s / median(samples_of(record, {}, Visit::launched)));
+}
+
+std::optional<bool> slower_with_launch(const Record& record, const Setting& setting) {
+  const std::optional<Standing> standing = standing_with_launch(record, setting);
+  if (!standing) return std::nullopt;
+  return -standing->gain > tolerated_with_launch(record);
 }
 
 bool may_gain(const Standing& standing, double least_gain) { return standing.gain + 2 * standing.error >= least_gain; }

@@ -21,8 +21,15 @@ std::optional<double> gain_in(const Record& record, const Setting& setting) {
   return 1 - std::exp(median(ratios));
 }
 
+// Where launches were measured, only what was, and was not slower so.
+bool bears_launch(const Record& record, const Setting& setting) {
+  const bool any = std::ranges::any_of(record.blocks, [](const Block& each) { return each.visit == Visit::launched; });
+  return !any || !slower_with_launch(record, setting).value_or(true);
+}
+
 // Whether `other` may stand in for the setting that the place has.
 bool replaces(const Spot& place, const Setting& other, const RowRules& rules) {
+  if (!bears_launch(*place.record, other)) return false;
   const std::optional<double> theirs = gain_in(*place.record, other), ours = gain_in(*place.record, *place.setting);
   return theirs && ours && *theirs >= rules.least_gain && 1 - *theirs <= (1 - *ours) * (1 + rules.within);
 }
@@ -49,7 +56,8 @@ void bridge(std::vector<Spot>& places, const SearchResult& result) {
     const Setting& setting = *places[i - 1].setting;
     const bool failed = std::ranges::any_of(
         result.failures, [&](const Failure& failure) { return failure.candidate.setting == setting; });
-    if (const std::optional<double> gain = gain_in(*places[i].record, setting); !failed && gain && *gain >= 0)
+    if (const std::optional<double> gain = gain_in(*places[i].record, setting);
+        !failed && gain && *gain >= 0 && bears_launch(*places[i].record, setting))
       places[i].setting = setting;
   }
 }

@@ -135,7 +135,13 @@ class Searcher {
   // The least with which a cell can come to a verdict.
   double least_seconds(std::size_t i) const {
     return seconds_of(i, 1 + tasks_[i].offers.size(), 1, blocks_to_judge) +
+           seconds_of(i, 2, 0, launch_counts(result_.records[i]) ? rules_.least_launched_blocks : 0) +
            seconds_of(i, 2, repeat_sweeps, rules_.least_repeats);
+  }
+
+  static bool launch_counts(const Record& record) {
+    const std::vector<double> standard = samples_of(record, {});
+    return !standard.empty() && median(standard) < launches_count_s;
   }
 
   void leave_out_the_longest(std::vector<std::size_t> order) {
@@ -266,13 +272,49 @@ class Searcher {
       contenders = survivors(now, rules_.least_gain);
       if (contenders.empty()) return;  // the default stays
       if (decided(now, rules_.least_gain, indifferent) || rung >= rules_.rungs || !in_time()) {
-        if (now.front().gain + now.front().error >= rules_.least_gain)
-          record.winner = choose(now, preferred, indifferent);
+        record.winner = best_with_launch(record, now, preferred);
         return;
       }
       measure_rung(record, rung, contenders);
       remove_ruled_out(contenders);
     }
+  }
+
+  // The best that gains on the device and does not lose with its launch.
+  std::optional<Setting> best_with_launch(Record& record, std::vector<Standing> standings,
+                                          const std::vector<Setting>& preferred) {
+    std::erase_if(standings, [&](const Standing& each) { return each.gain + each.error < rules_.least_gain; });
+    for (int tried = 0; tried < rules_.most_launched && !standings.empty() && !lost(record); ++tried) {
+      const Setting best = choose(standings, preferred, indifferent);
+      std::vector<Setting> with{best};
+      for (const Setting& setting : preferred)
+        if (setting != best && std::ranges::find(standings, setting, &Standing::setting) != standings.end())
+          with.push_back(setting);  // which could stand in for it (rows.hpp)
+      if (!launch_costs_too_much(record, best, with)) return best;
+      std::erase_if(standings, [&](const Standing& each) { return each.setting == best; });
+    }
+    return std::nullopt;
+  }
+
+  bool launch_costs_too_much(Record& record, const Setting& setting, std::vector<Setting> together) {
+    if (!launch_counts(record)) return false;
+    std::optional<Standing> standing;
+    double tolerated = 0;
+    for (int block = 0; block < rules_.most_launched_blocks && time_left_() > 0; ++block) {
+      measure_block(record, Visit::launched, rules_.rungs, together);
+      remove_ruled_out(together);
+      if (ruled_out(setting) || lost(record)) return true;
+      standing = standing_with_launch(record, setting);
+      if (!standing) return false;
+      tolerated = tolerated_with_launch(record);
+      if (block + 1 >= rules_.least_launched_blocks && std::abs(standing->gain + tolerated) > 2 * standing->error)
+        break;
+    }
+    if (!standing || standing->gain >= -tolerated) return false;
+    if (record.turned_down.empty())
+      record.turned_down =
+          fmt::format("{} takes {:.1f} % longer with the time to launch it", to_text(setting), -100 * standing->gain);
+    return true;
   }
 
   struct Repetition {
@@ -367,7 +409,7 @@ class Searcher {
     for (std::size_t i = block.candidates.size(); i > 1; --i)
       std::swap(block.candidates[i - 1], block.candidates[random_() % i]);
     const double before = time_left_();
-    block.trials = measure_(record.cell, block.candidates, rung);
+    block.trials = measure_(record.cell, block.candidates, visit);
     record.seconds += before - time_left_();
     block.trials.resize(block.candidates.size(), Trial{Trial::Outcome::skipped, 0, {}});
     for (std::size_t i = 0; i < block.trials.size(); ++i) note(record, block.candidates[i], block.trials[i]);

@@ -2,7 +2,7 @@
 // GPU: the caller measures blocks and says how much time is left, and since all decisions follow from that and a seed,
 // a leader can take them for everybody.
 //
-// Three sweeps over the cells:
+// Sweeps over the cells, of which a cell's race and what is launched after it are one:
 //   baseline  the default alone, everywhere: the first of the visits that tell noise and drift
 //   race      the default against candidates, in blocks. A block is one sample of each in random order, so what drifts
 //             or disturbs hits all alike; candidates are compared by the median over blocks of the ratio to the default
@@ -10,6 +10,9 @@
 //             blocks the better half goes on, then the neighbouring channel counts of the leader. Neighbouring sizes
 //             start with each other's winners. From the third block on a candidate is dropped as soon as it cannot gain
 //             enough any more, and a decided race ends.
+//   launched  the winner of a race and the default with the time to launch them, as an application has it that is not
+//             ahead of the device: what takes longer so (more channels take the host longer) is no winner, and the next
+//             best has its turn. These samples decide nothing else
 //   repeat    later: default and winner again. Only these samples decide (belief.hpp), because a winner was chosen for
 //             how it looked in the race. Cells without a winner get the default once more, for the drift.
 //
@@ -33,10 +36,18 @@ struct Trial {
   std::string because;  // unless measured
 };
 
-// Measures the candidates once each in the given order, and returns as many trials in the same order. Higher rungs may
-// take longer samples. The first block of a cell has to warm up whatever connects lazily.
+enum class Visit { baseline, race, launched, repeat };
+
+// Measures the candidates once each in the given order, and returns as many trials in the same order: on the device
+// alone, with the time to launch them where `visit` is launched. The first block of a cell has to warm up whatever
+// connects lazily.
 using MeasureBlock =
-    std::function<std::vector<Trial>(const Cell& cell, const std::vector<Candidate>& in_this_order, int rung)>;
+    std::function<std::vector<Trial>(const Cell& cell, const std::vector<Candidate>& in_this_order, Visit visit)>;
+
+// Where an operation takes longer, its launch is no part of its time.
+inline constexpr double launches_count_s = 1e-3;
+// With its launch a setting may take so much longer than the default: this share, or these seconds if that is more.
+inline constexpr double launch_loss = 0.01, launch_loss_s = 0.2e-6;
 
 // Seconds of measuring that are left for the search.
 using TimeLeft = std::function<double()>;
@@ -46,8 +57,6 @@ struct Task {
   Cell cell;
   std::vector<Offer> offers;
 };
-
-enum class Visit { baseline, race, repeat };
 
 // What came of one block, in the order in which it was measured.
 struct Block {
@@ -70,10 +79,11 @@ struct Record {
   Cell cell;
   std::vector<Block> blocks;
   std::optional<Setting> winner;  // of the race; still to be believed
-  std::string remark;             // why there is none, or what cut the race short
+  std::string remark;             // what cut the race short; the cell is left alone then
   std::vector<Offer> offers = {};
-  int samples_before = 0;  // of an earlier search, which this one took the place of
-  double seconds = 0;      // of the caller's time, in this search
+  std::string turned_down = {};  // what was best in the race and took longer with its launch: a sentence
+  int samples_before = 0;        // of an earlier search, which this one took the place of
+  double seconds = 0;            // of the caller's time, in this search
 };
 
 struct SearchRules {
@@ -84,6 +94,8 @@ struct SearchRules {
   // is not known to within `settled` (standard error, relative) and no more than this share of the time is spent.
   int baseline_sweeps = 2;
   double settled = 0.01, settling_share = 0.1;
+  int most_launched = 3;  // of a cell's settings, until one is not slower with its launch
+  int least_launched_blocks = 4, most_launched_blocks = 12;  // the fewer the clearer it is
   int closing_samples = 4;  // of the default at the end, where nothing won. Drift is judged over many sizes
   int first_blocks = 4;     // of the first rung, doubled on each further one
   int rungs = 3;
@@ -109,10 +121,14 @@ void supersede(SearchResult& result, SearchResult later);
 
 // ---- reading records
 
-// The samples of a candidate in the order of their blocks; of one kind of visit, or of all.
+// The samples of a candidate in the order of their blocks; of one kind of visit, or of all but launched.
 std::vector<double> samples_of(const Record& record, const Candidate& candidate, std::optional<Visit> visit = {});
 
-// log(setting / default) of each block that measured both.
+// log(setting / default) of each block that measured both; of one kind of visit, or of all but launched.
 std::vector<double> log_ratios(const Record& record, const Setting& setting, std::optional<Visit> visit = {});
+
+// Whether a setting takes longer than the default with the launches of both, by more than is tolerated. Null where that
+// was not measured.
+std::optional<bool> slower_with_launch(const Record& record, const Setting& setting);
 
 }  // namespace p5::tuner

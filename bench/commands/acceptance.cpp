@@ -133,12 +133,24 @@ std::string tuning_mode(const Options& options) {
   return options.command == "tune" ? "full" : "quick";
 }
 
+// The default is to tune where that is possible; who asks for it has to be told where it is not.
+void refuse_tuning_without_nccl(const Options& options, const Machine& machine) {
+  if (!options.asks_for_tuning() || machine.backend_name == "nccl") return;
+  throw EnvironmentError(fmt::format(
+      "there is nothing to tune: settings are NCCL's, and the backend here is {}; NCCL takes a GPU for every rank (see "
+      "`p5bench topo`) and a build with CUDA",
+      machine.backend_name));
+}
+
 // Only where there is something to tune, and only what is sound.
 void tune_if_wanted(World& world, const Options& options, const Machine& machine, std::uint64_t seed,
                     const RunnerOptions& runner, const std::vector<tuner::Weight>& weights, Recorder* recorder) {
   const std::string mode = tuning_mode(options);
   if (mode == "off" || machine.backend_name != "nccl" || options.command == "ab") return;
-  const std::string reason = from_leader(world, [&] { return recorder->reason_not_to_tune(); });
+  const std::string reason = from_leader(world, [&] {
+    if (!machine.why_not_judged.empty()) return machine.why_not_judged + ": their times say nothing about settings";
+    return recorder->reason_not_to_tune();
+  });
   if (!reason.empty()) {
     reports::Tuning refused;
     refused.mode = mode;
@@ -166,6 +178,7 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   std::optional<EarlierRun> earlier;
   const std::uint64_t seed = agree_on_seed(world, options, earlier);
   Machine machine = find_machine(world, options, seed);
+  refuse_tuning_without_nccl(options, machine);
   if (wrap) machine.backend = wrap(std::move(machine.backend));
   Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
 

@@ -34,6 +34,8 @@ reports::TuningSetting measured(const tuner::Record& record, const tuner::Candid
   setting.setting = to_text(candidate);
   setting.samples = static_cast<int>(samples.size());
   if (!samples.empty()) setting.median_us = 1e6 * median(samples);
+  const std::vector<double> launched = tuner::samples_of(record, candidate, tuner::Visit::launched);
+  if (!launched.empty()) setting.launched_us = 1e6 * median(launched);
   return setting;
 }
 
@@ -63,6 +65,10 @@ reports::TuningCell cell_of(const tuner::Record& record, const tuner::CellVerdic
     cell.samples += setting.samples;
     cell.candidates += setting.samples > 0 && setting.setting != "default" ? 1 : 0;
   }
+  for (const tuner::Block& block : record.blocks)
+    if (block.visit == tuner::Visit::launched)
+      cell.samples +=
+          static_cast<int>(std::ranges::count(block.trials, tuner::Trial::Outcome::measured, &tuner::Trial::outcome));
   cell.winner = text_of(record.winner);
   cell.because = record.remark;
   if (!verdict) return cell;
@@ -127,7 +133,7 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
         {std::string(name_of(row.function)), row.from, row.to, to_text(row.setting), row.microseconds});
   for (const tuner::ConfirmedCell& cell : course.confirmed.cells)
     tuning.confirmations.push_back({std::string(name_of(cell.function)), cell.tuner_bytes, text_of(cell.setting),
-                                    gain_of(cell.gain), cell.verdict});
+                                    gain_of(cell.gain), gain_of(cell.launched), cell.verdict});
   tuning.processes = course.confirmed.processes;
   tuning.refusals = course.confirmed.dropped;
   tuning.refusals.insert(tuning.refusals.end(), course.remarks.begin(), course.remarks.end());

@@ -142,12 +142,13 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
     return static_cast<std::size_t>(found - trials.cases().begin());
   };
   const tuner::MeasureBlock measure = [&](const tuner::Cell& cell, const std::vector<tuner::Candidate>& candidates,
-                                          int) {
+                                          tuner::Visit visit) {
+    const Quantity quantity = visit == tuner::Visit::launched ? Quantity::throughput : Quantity::device;
     std::vector<std::string> settings;
     for (const tuner::Candidate& candidate : candidates)
       settings.push_back(candidate.is_default() ? "" : tuner::to_text(*candidate.setting));
     std::vector<tuner::Trial> outcomes;
-    for (const Trial& trial : trials.block({0, at_of(cell)}, settings, {extent.burst, Quantity::device}))
+    for (const Trial& trial : trials.block({0, at_of(cell)}, settings, {extent.burst, quantity}))
       outcomes.push_back(trial_of(trial));
     return outcomes;
   };
@@ -164,8 +165,6 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent, const tuner::Table& table,
                                               const tuner::SearchResult& search, const tuner::TimeLeft& time_left) {
   constexpr std::size_t standard = 0, files = 1;
-  // Where an operation takes longer, its launch is no part of its time.
-  constexpr double launches_count_s = 1e-3;
   constexpr int least_launches = 2, settling_launches = 4;  // where there is time
   constexpr double spare = 1.1;                             // of what a launch has taken
   std::vector<tuner::Confirmation> measured;
@@ -176,7 +175,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
     size.function = *tuner::parse_function(c.collective->name);
     size.tuner_bytes = c.bytes.count;
     const double operation_s = expected_s(search, c);
-    launched.push_back(operation_s < launches_count_s);
+    launched.push_back(operation_s < tuner::launches_count_s);
     const double sample_s = std::max(operation_s, extent.burst.count) * (launched.back() ? 2 : 1) + agreeing_s;
     // As Trials::prepare() does it.
     const double preparation_s = 3 * operation_s + std::max(operation_s, extent.burst.count) + 5 * agreeing_s;

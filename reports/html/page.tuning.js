@@ -12,7 +12,8 @@ function confirmation_table(tuning) {
     ["Setting", (c) => c.setting ?? "default"],
     ["Default \u00b5s", (c) => digits(c.gain?.default_us), "number"],
     ["With the files \u00b5s", (c) => digits(c.gain?.tuned_us), "number"],
-    ["Time saved (95 %)", (c) => gain_text(c.gain), "number"], ["Verdict", (c) => c.verdict, "sentence"],
+    ["Time saved (95 %)", (c) => gain_text(c.gain), "number"],
+    ["With its launch", (c) => c.launched_gain ? share(c.launched_gain.share) : NOT_AVAILABLE, "number"], ["Verdict", (c) => c.verdict, "sentence"],
   ], tuning.confirmations);
 }
 
@@ -31,7 +32,8 @@ function settings_table(tuning) {
   return simple_table("What NCCL offered, and what was measured", [
     ["Operation", (r) => r.cell.collective], ["Size", (r) => size(r.cell.bytes), "number"], ["Setting", (r) => r.setting],
     ["NCCL predicts \u00b5s", (r) => digits(r.predicted_us), "number"], ["NCCL takes it", (r) => r.chosen ? "yes" : ""],
-    ["Measured \u00b5s", (r) => digits(r.median_us), "number"], ["Samples", (r) => String(r.samples), "number"],
+    ["Measured \u00b5s", (r) => digits(r.median_us), "number"], ["With its launch \u00b5s", (r) => digits(r.launched_us), "number"],
+    ["Samples", (r) => String(r.samples), "number"],
   ], rows);
 }
 

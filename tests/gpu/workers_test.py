@@ -192,6 +192,16 @@ class Workers(Runs):
         self.assertEqual(code, 13, output)
         self.assertRegex(output, r"ranks 0 and 1 on .* have the same GPU .*--allow-shared-gpu")
 
+    def test_ranks_that_share_a_gpu_are_not_tuned(self):
+        job = Job(self.folder, "--sizes", "64KiB", "--collectives", "all_reduce", "--allow-shared-gpu", "--tune=quick", "--budget", "20s",
+                  ranks=2, CUDA_VISIBLE_DEVICES="0", P5BENCH_FAKE_GPUS="1")
+        code, output = job.end(120)
+        self.assertEqual(code, 0, output)
+        report = job.report()
+        self.assertEqual([m["outcome"] for m in report["measurements"]], ["measured"])
+        self.assertEqual(report["tuning"]["outcome"], "refused")
+        self.assertIn("2 ranks share a GPU: their times say nothing", report["tuning"]["because"])
+
     def test_a_message_beyond_the_device_is_refused(self):
         code, output = Job(self.folder, "--sizes", "1024G", "--collectives", "all_reduce").end(120)
         self.assertEqual(code, 2, output)

@@ -78,6 +78,8 @@ NONSENSE = [
     (["ab", "--b", "", "--tune=off", *SIM], ["ab", "--tune"]),
     (["run", "--a", "A=1"], ["--a"]),
     (["tune", "--launches", "3"], ["--launches"]),
+    (["tune", *SIM], ["tuning", "--backend sim"]),
+    (["run", "--tune=full", "--backend", "mpi"], ["tuning", "--backend mpi"]),
     (["--launches", "3", "--backend", "mpi"], ["--launches 3", "mpi", "compare"]),
     ([*SIM, "--launches", "0"], ["--launches", "'0'"]),
     ([*SIM, "--launches", "1001"], ["--launches", "'1001'"]),

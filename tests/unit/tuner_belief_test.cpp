@@ -249,6 +249,21 @@ TEST_F(Rows, keep_the_incumbent_within_two_percent) {
   EXPECT_THAT(rows(), ElementsAre("8-16 ring/ll", "32-32 tree/ll"));
 }
 
+TEST_F(Rows, keep_no_incumbent_that_is_slower_with_its_launch_or_was_not_launched) {
+  for (const bool measured : {true, false}) {
+    result.records.clear();
+    verdicts.clear();
+    add(8, {{"ring/ll", 0.8}}, "ring/ll");
+    add(16, {{"ring/ll", 0.81}, {"tree/ll", 0.8}}, "tree/ll");
+    std::vector<std::pair<std::string, double>> launched{{"tree/ll", 0.9e-5}};
+    if (measured) launched.emplace_back("ring/ll", 1.03e-5);
+    add_blocks(result.records[1], Visit::launched, 6, 1e-5, launched);
+    EXPECT_THAT(rows(), ElementsAre("8-8 ring/ll", "16-16 tree/ll"));
+  }
+  add_blocks(result.records[1], Visit::launched, 6, 1e-5, {{"tree/ll", 0.9e-5}, {"ring/ll", 1.01e-5}});
+  EXPECT_THAT(rows(), ElementsAre("8-16 ring/ll"));
+}
+
 TEST_F(Rows, join_a_lonely_size_to_the_next) {
   add(8, {{"ring/ll", 0.8}, {"tree/ll", 0.81}}, "ring/ll");
   add(16, {{"tree/ll", 0.8}}, "tree/ll");

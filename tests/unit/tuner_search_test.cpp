@@ -116,6 +116,7 @@ TEST(Constraints, are_the_variables_that_change_figures) {
 struct Machine {
   std::map<std::string, double> factor{};  // 1 where absent
   std::map<std::string, Trial> bad{};
+  std::map<std::string, double> with_launch{};  // the factor where launches count; `factor` where absent
   double seconds = 1e-5, spent = 0, budget = 1e9;
   double wave = 0;                                  // by so much it is slower and faster, in turns of 30 samples
   std::map<std::uint64_t, double> times_as_long{};  // by bytes; 1 where absent
@@ -126,22 +127,23 @@ struct Machine {
 
   double noise() { return 1 + 0.004 * (static_cast<double>(random() >> 11) * 0x1p-53 - 0.5); }
 
-  Trial trial(const Candidate& candidate) {
+  Trial trial(const Candidate& candidate, Visit visit) {
     const std::string text = to_text(candidate);
     if (bad.contains(text)) return bad.at(text);
+    const auto& factors = visit == Visit::launched && with_launch.contains(text) ? with_launch : factor;
     const double level = 1 + wave * std::sin(taken++ / 30.0 * 3.14159);
-    const double time = seconds * (factor.contains(text) ? factor.at(text) : 1) * noise() * level;
+    const double time = seconds * (factors.contains(text) ? factors.at(text) : 1) * noise() * level;
     spent += time;
     return {Trial::Outcome::measured, time, {}};
   }
 
   MeasureBlock measure() {
-    return [this, first = seconds](const Cell& where, const std::vector<Candidate>& candidates, int) {
+    return [this, first = seconds](const Cell& where, const std::vector<Candidate>& candidates, Visit visit) {
       blocks.push_back(candidates);
       cells.push_back(where);
       std::vector<Trial> trials;
       seconds = first * (times_as_long.contains(where.bytes) ? times_as_long.at(where.bytes) : 1);
-      for (const Candidate& each : candidates) trials.push_back(trial(each));
+      for (const Candidate& each : candidates) trials.push_back(trial(each, visit));
       return trials;
     };
   }
@@ -199,6 +201,39 @@ TEST(Search, finds_the_fastest_and_repeats_it_after_all_races) {
   const Block& last = result.records[0].blocks.back();
   EXPECT_EQ(last.visit, Visit::repeat);
   EXPECT_EQ(last.candidates.size(), 2u);
+}
+
+TEST(Search, takes_nothing_that_is_slower_with_its_launch) {
+  // The fastest of the device takes the host longer, the next one does not.
+  Machine machine{.factor = {{"tree/ll128", 0.8}, {"ring/simple", 0.9}}, .with_launch = {{"tree/ll128", 1.1}}};
+  Record record = run(machine, {{cell(8), three}}).records[0];
+  ASSERT_TRUE(record.winner);
+  EXPECT_EQ(to_text(*record.winner), "ring/simple");
+  EXPECT_EQ(record.turned_down, "tree/ll128 takes 10.0 % longer with the time to launch it");
+  EXPECT_TRUE(slower_with_launch(record, setting("tree/ll128")).value());
+  EXPECT_FALSE(slower_with_launch(record, setting("ring/simple")).value());
+  EXPECT_FALSE(slower_with_launch(record, setting("ring/ll")).has_value());
+  // Those samples tell nothing of the device.
+  EXPECT_NEAR(median(samples_of(record, {setting("tree/ll128")})), 0.8e-5, 0.01e-5);
+  for (const double ratio : log_ratios(record, setting("tree/ll128"))) EXPECT_LT(ratio, 0);
+
+  machine = {.factor = {{"tree/ll128", 0.8}, {"ring/simple", 0.9}},
+             .with_launch = {{"tree/ll128", 1.1}, {"ring/simple", 1.05}}};
+  const SearchResult nothing = run(machine, {{cell(8), three}});
+  EXPECT_FALSE(nothing.records[0].winner);
+  const std::vector<CellVerdict> verdicts = judge(nothing, {});
+  EXPECT_EQ(verdicts[0].because, "tree/ll128 takes 10.0 % longer with the time to launch it");
+  EXPECT_FALSE(samples_of(nothing.records[0], {}, Visit::repeat).empty()) << "the drift is still to be told";
+}
+
+TEST(Search, does_not_ask_for_the_launch_of_what_takes_long) {
+  Machine machine{.factor = {{"tree/ll128", 0.8}}, .with_launch = {{"tree/ll128", 1.5}}, .seconds = 2e-3};
+  const Record record = run(machine, {{cell(8), three}}).records[0];
+  ASSERT_TRUE(record.winner);
+  EXPECT_TRUE(samples_of(record, {}, Visit::launched).empty());
+  // Of 1 us a fifth may be lost: that is the host's noise.
+  machine = {.factor = {{"tree/ll128", 0.8}}, .with_launch = {{"tree/ll128", 1.15}}, .seconds = 1e-6};
+  EXPECT_TRUE(run(machine, {{cell(8), three}}).records[0].winner);
 }
 
 TEST(Search, takes_the_default_longer_where_the_machine_fluctuates) {
@@ -287,7 +322,7 @@ TEST(Search, takes_no_time_that_is_not_positive) {
 
 TEST(Search, survives_blocks_that_end_early) {
   int calls = 0;
-  const MeasureBlock cut = [&](const Cell&, const std::vector<Candidate>& candidates, int) {
+  const MeasureBlock cut = [&](const Cell&, const std::vector<Candidate>& candidates, Visit) {
     ++calls;
     std::vector<Trial> trials;
     if (candidates.size() == 1) trials.push_back({Trial::Outcome::measured, 1e-5, {}});
