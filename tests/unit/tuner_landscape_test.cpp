@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(Tuner, Landscapes,
                          });
 
 // Where the host launches more slowly than the device works, more channels gain on the device and lose in a loop.
-TEST(SlowHosts, lose_nothing_to_launches) {
+TEST(SlowHostLandscapes, lose_nothing_to_launches) {
   const Totals totals = tune_many(Terrain::one_node, times(70), 1000, 1, 10);
   print("slow host", totals);
   EXPECT_LE(totals.slower_with_launch, times(70) * 60 / 100) << "of 60 sizes each: one in a hundred";
