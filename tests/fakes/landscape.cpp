@@ -18,8 +18,8 @@
 //   offsets that last for one launch: 0.8 % for each size, 0.4 % for each setting at each size (times `restless`);
 //   drift: up to 2 % in 5000 samples, either way, and a wave of up to 0.5 % with a period of 700 samples.
 // With its launch an operation takes as long as the host needs for it where that is longer: `launch_us`, and 0.07 us
-// for each channel (after one H200 host, where gathering 64 KiB with 16 channels took 1 to 1.5 us longer in a loop of
-// launches, though 0.7 us less on the device). Beyond the noise above processes differ by 3 % in that.
+// for each channel (after one H200 host, where gathering 64 and 128 KiB with 16 channels took 1.2 to 1.6 us longer in a
+// loop of launches, though 0.6 us less on the device). Beyond the noise above processes differ by 3 % in that.
 // On flat landscapes all settings take as long as the default; where the default is best they take up to 10 % longer.
 #include "tests/fakes/landscape.hpp"
 
