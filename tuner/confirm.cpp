@@ -85,12 +85,12 @@ double by_chance(double noise, std::size_t repeated, std::size_t sizes) {
 
 // In total; and in one repetition by twice as much, or by what a pair of processes differs by for no reason, since one
 // process may be unlucky.
-bool loses(const Confirmation& size, const RowRules& rules, double noise) {
+bool loses(const Confirmation& size, double noise) {
   const std::vector<double> standard = together(size.standard), tuned = together(size.tuned);
   const double before = median(standard);
-  const double tolerated = std::max(rules.tolerated_loss, rules.tolerated_s / before);
-  if (median(tuned) > before * (1 + tolerated)) return true;
-  const double unlucky = std::max(2 * tolerated, std::min(most_by_chance, by_chance(noise, 1, 1)));
+  const double allowed = tolerated(before);
+  if (median(tuned) > before * (1 + allowed)) return true;
+  const double unlucky = std::max(2 * allowed, std::min(most_by_chance, by_chance(noise, 1, 1)));
   return std::ranges::any_of(repetitions(size), [&](double share) { return -share > unlucky; });
 }
 
@@ -120,14 +120,13 @@ std::string loss_at(const Confirmation& size) {
 }
 
 // What is left of a row: runs of sizes at which it did not lose, each from its first to its last size.
-std::vector<Row> good_parts(const Row& row, const std::vector<Confirmation>& all, const RowRules& rules,
-                            Confirmed& result) {
+std::vector<Row> good_parts(const Row& row, const std::vector<Confirmation>& all, Confirmed& result) {
   std::vector<Row> parts;
   bool open = false;
   for (const Confirmation* size : within(all, row)) {
     const bool complete = size->failure.empty() && measured(*size);
     const double noise = launch_noise(all, size->function, static_cast<double>(size->tuner_bytes)).value_or(0);
-    if (!complete || loses(*size, rules, noise)) {
+    if (!complete || loses(*size, noise)) {
       result.dropped.push_back(fmt::format("{} {}", name_of_row(row), loss_at(*size)));
       // What one process lost stays lost, however many follow.
       const double lost = complete ? -gain_of(*size)->share : 0;
@@ -252,7 +251,7 @@ struct Harm {
 // How fast a host launches is the same for all sizes of a process and differs by several per cent from one to the next,
 // so processes are compared, each as the mean over the sizes. Null where they do not, or where one process cannot tell.
 template <class Counts>
-std::optional<Harm> harm(const std::vector<Confirmation>& all, const RowRules& rules, const Counts& counts) {
+std::optional<Harm> harm(const std::vector<Confirmation>& all, const Counts& counts) {
   std::vector<const Confirmation*> sizes;
   std::size_t processes = 0;
   const auto complete = [](const Confirmation& size) { return repetitions(size).size(); };
@@ -261,7 +260,7 @@ std::optional<Harm> harm(const std::vector<Confirmation>& all, const RowRules& r
   std::vector<double> shares;
   for (const Confirmation& size : all) {
     if (!counts(size) || !size.failure.empty() || complete(size) < processes) continue;
-    const double floor = rules.tolerated_s / median(together(size.standard));
+    const double floor = tolerated_loss_s / median(together(size.standard));
     const double share = gain_of(size)->share;
     shares.push_back(share < 0 && -share <= floor ? 0 : share);
     sizes.push_back(&size);
@@ -273,7 +272,7 @@ std::optional<Harm> harm(const std::vector<Confirmation>& all, const RowRules& r
   const double variance = (squares_about_mean(before) + squares_about_mean(after)) / (2 * (n - 1));
   const double chance = student(processes) * std::sqrt(2 * variance / n);
   const double longer = -median(shares), difference = mean_of(after) - mean_of(before);
-  if (longer <= 2 * rules.tolerated_loss || difference <= std::min(most_by_chance, chance)) return std::nullopt;
+  if (longer <= 2 * tolerated_loss || difference <= std::min(most_by_chance, chance)) return std::nullopt;
   return Harm{longer, difference <= chance};
 }
 
@@ -306,7 +305,7 @@ void share_time(std::vector<Measuring>& sizes, double seconds, int most) {
     if (total() > std::max(seconds, for_rows)) size->samples = 0;
 }
 
-Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, const RowRules& rules) {
+Confirmed confirm(const Table& table, const std::vector<Confirmation>& all) {
   Confirmed result;
   result.table = table;
   result.table.rows.clear();
@@ -315,9 +314,8 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, cons
   });
   const std::vector<Confirmation> with_launches = launched(all);
   std::optional<std::string> refused;
-  if (const auto harmed = harm(with_launches, rules, [&](const Confirmation& size) {
-        return !find_row(table, size.function, size.tuner_bytes);
-      })) {
+  if (const auto harmed = harm(
+          with_launches, [&](const Confirmation& size) { return !find_row(table, size.function, size.tuner_bytes); })) {
     refused = fmt::format("all rows: with the files loaded the sizes that they leave alone take {:.1f} % longer",
                           100 * harmed->longer);
     result.undecided = harmed->by_chance;
@@ -329,14 +327,14 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& all, cons
     result.dropped.push_back(*refused);
   } else {
     for (const Row& row : table.rows) {
-      const std::vector<Row> parts = good_parts(row, all, rules, result);
+      const std::vector<Row> parts = good_parts(row, all, result);
       if (within(all, row).empty()) result.dropped.push_back(name_of_row(row) + " was not measured");
       for (Row part : parts) {
         if (const std::string why = objection(part, all, result); !why.empty()) {
           result.dropped.push_back(name_of_row(part) + " " + why);
           continue;
         }
-        if (const auto harmed = harm(with_launches, rules, [&](const Confirmation& size) {
+        if (const auto harmed = harm(with_launches, [&](const Confirmation& size) {
               return size.function == part.function && part.from <= size.tuner_bytes && size.tuner_bytes <= part.to;
             })) {
           result.undecided = result.undecided || harmed->by_chance;

@@ -60,6 +60,6 @@ struct Confirmed {
 // fast they launch small operations, which no setting changes. What the files cost at a launch is judged apart, process
 // against process over many sizes together (Student's t, one false alarm in 200; but a tenth is never put down to
 // chance): a row that takes longer with launches is dropped, and so are all rows when the sizes outside of them do.
-Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured, const RowRules& rules);
+Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured);
 
 }  // namespace p5::tuner

@@ -78,14 +78,12 @@ std::optional<Standing> standing_with_launch(const Record& record, const Setting
   return Standing{setting, 1 - std::exp(median(ratios)), error_of_median(robust_deviation(ratios), ratios.size())};
 }
 
-double tolerated_with_launch(const Record& record) {
-  return std::max(launch_loss, launch_loss_s / median(samples_of(record, {}, Visit::launched)));
-}
+double tolerated(double default_s) { return std::max(tolerated_loss, tolerated_loss_s / default_s); }
 
 std::optional<bool> slower_with_launch(const Record& record, const Setting& setting) {
   const std::optional<Standing> standing = standing_with_launch(record, setting);
   if (!standing) return std::nullopt;
-  return -standing->gain > tolerated_with_launch(record);
+  return -standing->gain > tolerated(median(samples_of(record, {}, Visit::launched)));
 }
 
 bool may_gain(const Standing& standing, double least_gain) { return standing.gain + 2 * standing.error >= least_gain; }

@@ -18,9 +18,6 @@ std::vector<Standing> standings(const Record& record, const std::vector<Setting>
 // The same with the launches, of one setting; null where that was not measured.
 std::optional<Standing> standing_with_launch(const Record& record, const Setting& setting);
 
-// What `standing_with_launch` may lose in the cell.
-double tolerated_with_launch(const Record& record);
-
 // Two errors more than it seems to gain would be enough.
 bool may_gain(const Standing& standing, double least_gain);
 

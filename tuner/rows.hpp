@@ -8,11 +8,9 @@
 namespace p5::tuner {
 
 struct RowRules {
-  double least_gain = 0.03;      // of a setting that stands in for a cell's own winner
-  double within = 0.02;          // it may be that much slower than the winner
-  int most_rows = 8;             // of a collective
-  double tolerated_loss = 0.01;  // in confirmations: of the default's time,
-  double tolerated_s = 0.2e-6;   // or this, whichever is more: below, it is the host's noise
+  double least_gain = 0.03;  // of a setting that stands in for a cell's own winner
+  double within = 0.02;      // it may be that much slower than the winner
+  int most_rows = 8;         // of a collective
 };
 
 // Rows for what is believed. A row begins and ends at measured sizes; sizes between two measured ones belong to it only

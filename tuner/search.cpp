@@ -298,22 +298,19 @@ class Searcher {
 
   bool launch_costs_too_much(Record& record, const Setting& setting, std::vector<Setting> together) {
     if (!launch_counts(record)) return false;
-    std::optional<Standing> standing;
-    double tolerated = 0;
     for (int block = 0; block < rules_.most_launched_blocks && time_left_() > 0; ++block) {
       measure_block(record, Visit::launched, rules_.rungs, together);
       remove_ruled_out(together);
       if (ruled_out(setting) || lost(record)) return true;
-      standing = standing_with_launch(record, setting);
+      const std::optional<Standing> standing = standing_with_launch(record, setting);
       if (!standing) return false;
-      tolerated = tolerated_with_launch(record);
-      if (block + 1 >= rules_.least_launched_blocks && std::abs(standing->gain + tolerated) > 2 * standing->error)
-        break;
+      const double limit = -tolerated(median(samples_of(record, {}, Visit::launched)));
+      if (block + 1 >= rules_.least_launched_blocks && std::abs(standing->gain - limit) > 2 * standing->error) break;
     }
-    if (!standing || standing->gain >= -tolerated) return false;
+    if (!slower_with_launch(record, setting).value_or(false)) return false;
     if (record.turned_down.empty())
-      record.turned_down =
-          fmt::format("{} takes {:.1f} % longer with the time to launch it", to_text(setting), -100 * standing->gain);
+      record.turned_down = fmt::format("{} takes {:.1f} % longer with the time to launch it", to_text(setting),
+                                       -100 * standing_with_launch(record, setting)->gain);
     return true;
   }
 

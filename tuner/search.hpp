@@ -46,8 +46,9 @@ using MeasureBlock =
 
 // Where an operation takes longer, its launch is no part of its time.
 inline constexpr double launches_count_s = 1e-3;
-// With its launch a setting may take so much longer than the default: this share, or these seconds if that is more.
-inline constexpr double launch_loss = 0.01, launch_loss_s = 0.2e-6;
+// A setting may take so much longer than the default: this share, or these seconds if that is more (below them it is
+// the host's noise).
+inline constexpr double tolerated_loss = 0.01, tolerated_loss_s = 0.2e-6;
 
 // Seconds of measuring that are left for the search.
 using TimeLeft = std::function<double()>;
@@ -118,6 +119,9 @@ SearchResult search(const std::vector<Task>& tasks, const SearchRules& rules, co
 
 // Puts a later search of some of the cells, which knew the failures of `result`, in the place of what it says of them.
 void supersede(SearchResult& result, SearchResult later);
+
+// The share of a time of the default that may be lost.
+double tolerated(double default_s);
 
 // ---- reading records
 

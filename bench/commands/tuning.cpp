@@ -402,7 +402,7 @@ class Tuning {
     Trials trials(world_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);
     lead_together(world_, trials, [&] {
       course_.confirmed = tuner::confirm(
-          result_.table, confirm_with(trials, extent_, result_.table, course_.search, until(extent_.end)), {});
+          result_.table, confirm_with(trials, extent_, result_.table, course_.search, until(extent_.end)));
       result_.table = course_.confirmed.table;
       result_.gains = gain_lines(course_.confirmed);
       if (result_.table.rows.empty())

@@ -211,7 +211,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
     if (launch > 1) trials.restart({standard, files});
     for (const std::size_t arm : {standard, files}) measure_all(arm);
     if (launch < least_launches) continue;
-    const bool settled = launch >= settling_launches && !tuner::confirm(table, measured, {}).undecided;
+    const bool settled = launch >= settling_launches && !tuner::confirm(table, measured).undecided;
     if (settled || time_left() < spare * (began - time_left())) break;
   }
   std::erase_if(measured, [](const tuner::Confirmation& size) { return size.standard.empty(); });

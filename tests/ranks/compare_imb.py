@@ -1,6 +1,6 @@
 """p5bench's mpi backend and the Intel MPI Benchmarks alternately on this host, two ranks:
 python3 compare_imb.py PATH-TO-IMB-MPI1 [ROUNDS]. Prints a table of medians over the rounds, of p5bench's medians and of the
-means of its samples, since IMB prints means. Measures; judges nothing."""
+means of its samples, since IMB prints means. Interrupted, it prints what it has. Measures; judges nothing."""
 
 import json
 import os
@@ -51,25 +51,32 @@ def ours(mebibytes):
         run(MPIRUN + [str(BUILD / "p5bench"), "--backend", "mpi", "--sizes", f"{mebibytes}MiB", "--quiet", "--budget", "20s", "--out", folder])
         journal = (pathlib.Path(folder) / "latest" / "measurements.jsonl").read_text()
     cases = [json.loads(line) for line in journal.splitlines()]
-    return {m["case"]["pattern"] or m["case"]["collective"]: m["throughput"] for m in cases}
+    return {m["case"]["pattern"] or m["case"]["collective"]: m["throughput"] for m in cases if m["throughput"]}
 
 
 def main():
     program, rounds = str(pathlib.Path(sys.argv[1]).resolve()), int(sys.argv[2]) if len(sys.argv) > 2 else 7
     ours_by, means_by, theirs_by, burst = {}, {}, {}, {}
-    for _ in range(rounds):
-        for mebibytes in MEBIBYTES:
-            for what, throughput in ours(mebibytes).items():
-                ours_by.setdefault((what, mebibytes), []).append(throughput["median_us"])
-                means_by.setdefault((what, mebibytes), []).append(statistics.mean(throughput["samples_us"]))
-                burst[what, mebibytes] = throughput["operations_per_sample"]
-                for benchmark in PARTNERS[what]:
-                    time = theirs(program, what, benchmark, mebibytes, throughput["operations_per_sample"])
-                    theirs_by.setdefault((what, benchmark, mebibytes), []).append(time)
+
+    def measure(mebibytes):
+        for what, throughput in ours(mebibytes).items():
+            ours_by.setdefault((what, mebibytes), []).append(throughput["median_us"])
+            means_by.setdefault((what, mebibytes), []).append(statistics.mean(throughput["samples_us"]))
+            burst[what, mebibytes] = throughput["operations_per_sample"]
+            for benchmark in PARTNERS[what]:
+                time = theirs(program, what, benchmark, mebibytes, throughput["operations_per_sample"])
+                theirs_by.setdefault((what, benchmark, mebibytes), []).append(time)
+
+    try:
+        for done in range(rounds):
+            for mebibytes in MEBIBYTES:
+                measure(mebibytes)
+    except KeyboardInterrupt:
+        print(f"interrupted after {done} of {rounds} alternations", file=sys.stderr)
     print("| case | MiB | k | p5bench, us | IMB | IMB, us | p5bench / IMB | of means |\n|---|---|---|---|---|---|---|---|")
     for what, benchmarks in PARTNERS.items():
         for benchmark in benchmarks:
-            for mebibytes in MEBIBYTES:
+            for mebibytes in (size for size in MEBIBYTES if (what, benchmark, size) in theirs_by):
                 a, b = ours_by[what, mebibytes], theirs_by[what, benchmark, mebibytes]
                 text = lambda v: f"{statistics.median(v):.0f} ({min(v):.0f} to {max(v):.0f})"
                 ratio, of_means = (statistics.median(mine) / statistics.median(b) for mine in (a, means_by[what, mebibytes]))

@@ -37,7 +37,7 @@ std::vector<std::string> ranges(const Confirmed& confirmed) {
 }
 
 TEST(Confirmation, keeps_what_is_faster_again) {
-  const Confirmed confirmed = confirm(table(8, 32), {size(8, 0.9, 0.9), size(16, 0.9, 0.9), size(32, 0.9, 0.9)}, {});
+  const Confirmed confirmed = confirm(table(8, 32), {size(8, 0.9, 0.9), size(16, 0.9, 0.9), size(32, 0.9, 0.9)});
   EXPECT_THAT(ranges(confirmed), ElementsAre("8-32"));
   EXPECT_THAT(confirmed.dropped, IsEmpty());
   EXPECT_EQ(confirmed.table.nccl_version, 22803);
@@ -48,9 +48,8 @@ TEST(Confirmation, keeps_what_is_faster_again) {
 }
 
 TEST(Confirmation, splits_a_row_where_it_loses) {
-  const Confirmed confirmed = confirm(
-      table(8, 64),
-      {size(8, 0.9, 0.9), size(16, 0.9, 0.9), size(24, 1.02, 1.02), size(32, 0.9, 0.9), size(64, 0.9, 0.9)}, {});
+  const Confirmed confirmed = confirm(table(8, 64), {size(8, 0.9, 0.9), size(16, 0.9, 0.9), size(24, 1.02, 1.02),
+                                                     size(32, 0.9, 0.9), size(64, 0.9, 0.9)});
   EXPECT_THAT(ranges(confirmed), ElementsAre("8-16", "32-64"));
   ASSERT_EQ(confirmed.dropped.size(), 1u);
   EXPECT_THAT(confirmed.dropped[0], HasSubstr("lost 2.0 % at 24 B"));
@@ -59,28 +58,28 @@ TEST(Confirmation, splits_a_row_where_it_loses) {
 
 TEST(Confirmation, tolerates_a_fifth_of_a_microsecond) {
   const auto with = [](double standard) {
-    return ranges(confirm(table(8, 32), {size(8, 0.9, 0.9), size(16, 1.015, 1.015, standard), size(32, 0.9, 0.9)}, {}));
+    return ranges(confirm(table(8, 32), {size(8, 0.9, 0.9), size(16, 1.015, 1.015, standard), size(32, 0.9, 0.9)}));
   };
   EXPECT_THAT(with(10e-6), ElementsAre("8-32"));
   EXPECT_THAT(with(100e-6), ElementsAre("8-8", "32-32"));
 }
 
 TEST(Confirmation, drops_a_row_that_was_faster_only_once) {
-  EXPECT_THAT(ranges(confirm(table(8, 8), {size(8, 0.9, 1.01)}, {})), IsEmpty());
+  EXPECT_THAT(ranges(confirm(table(8, 8), {size(8, 0.9, 1.01)})), IsEmpty());
 }
 
 TEST(Confirmation, drops_a_row_that_saves_nothing_any_more) {
-  const Confirmed confirmed = confirm(table(8, 8), {size(8, 0.99, 0.99)}, {});
+  const Confirmed confirmed = confirm(table(8, 8), {size(8, 0.99, 0.99)});
   EXPECT_THAT(ranges(confirmed), IsEmpty());
   EXPECT_THAT(confirmed.dropped[0], HasSubstr("saved nothing"));
 }
 
 TEST(Confirmation, asks_for_more_than_processes_differ_by) {
   Confirmation one = size(8, 0.95, 0.95);
-  EXPECT_THAT(ranges(confirm(table(8, 8), {one}, {})), ElementsAre("8-8"));
+  EXPECT_THAT(ranges(confirm(table(8, 8), {one})), ElementsAre("8-8"));
   for (double& seconds : one.standard[1]) seconds *= 1.06;  // the default itself differs by 6 % from process to process
   for (double& seconds : one.tuned[1]) seconds *= 1.06;
-  const Confirmed confirmed = confirm(table(8, 8), {one}, {});
+  const Confirmed confirmed = confirm(table(8, 8), {one});
   EXPECT_THAT(ranges(confirmed), IsEmpty());
   EXPECT_THAT(confirmed.dropped[0], HasSubstr("among themselves"));
 }
@@ -95,66 +94,66 @@ Confirmation in_processes(const std::vector<double>& standard, const std::vector
 }
 
 TEST(Confirmation, says_whether_more_processes_would_tell) {
-  const Confirmed loud = confirm(table(8, 8), {in_processes({1, 1.06}, {0.92, 0.97})}, {});
+  const Confirmed loud = confirm(table(8, 8), {in_processes({1, 1.06}, {0.92, 0.97})});
   EXPECT_THAT(ranges(loud), IsEmpty());
   EXPECT_TRUE(loud.undecided);
   const std::vector<double> standard{1, 1.06, 1, 1.06, 1, 1.06, 1, 1.06, 1, 1.06};
   const std::vector<double> tuned{0.85, 0.9, 0.85, 0.9, 0.85, 0.9, 0.85, 0.9, 0.85, 0.9};
-  const Confirmed settled = confirm(table(8, 8), {in_processes(standard, tuned)}, {});
+  const Confirmed settled = confirm(table(8, 8), {in_processes(standard, tuned)});
   EXPECT_THAT(ranges(settled), ElementsAre("8-8"));
   EXPECT_FALSE(settled.undecided);
-  EXPECT_FALSE(confirm(table(8, 8), {in_processes({1, 1}, {1.05, 1.05})}, {}).undecided) << "it loses";
-  EXPECT_FALSE(confirm(table(8, 8), {in_processes({1, 1}, {1, 1})}, {}).undecided) << "nothing to gain";
+  EXPECT_FALSE(confirm(table(8, 8), {in_processes({1, 1}, {1.05, 1.05})}).undecided) << "it loses";
+  EXPECT_FALSE(confirm(table(8, 8), {in_processes({1, 1}, {1, 1})}).undecided) << "nothing to gain";
 }
 
 TEST(Confirmation, excuses_one_unlucky_process_by_what_those_of_the_default_differ) {
   std::vector<double> tuned(12, 0.8), still(12, 1), restless(12, 1);
   for (std::size_t i = 0; i < restless.size(); i += 2) restless[i] = 1.05;
   tuned[3] = 1.06;  // against 1
-  const Confirmed unlucky = confirm(table(8, 8), {in_processes(still, tuned)}, {});
+  const Confirmed unlucky = confirm(table(8, 8), {in_processes(still, tuned)});
   EXPECT_THAT(ranges(unlucky), IsEmpty());
   EXPECT_THAT(unlucky.dropped[0], HasSubstr("lost 6.0 % at 8 B in one process, though 19.9 % faster in all"));
   EXPECT_FALSE(unlucky.undecided) << "no further process makes up for it";
-  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(restless, tuned)}, {})), ElementsAre("8-8"));
+  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(restless, tuned)})), ElementsAre("8-8"));
   tuned[3] = 1.12;
-  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(restless, tuned)}, {})), IsEmpty()) << "a tenth";
+  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(restless, tuned)})), IsEmpty()) << "a tenth";
 }
 
 TEST(Confirmation, wants_four_of_five_repetitions_faster) {
   std::vector<double> standard(12, 1), tuned(12, 0.8);
   for (std::size_t i = 0; i < standard.size(); i += 2) standard[i] = 1.02;
   for (const std::size_t i : {1, 3}) tuned[i] = 1.01;
-  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(standard, tuned)}, {})), ElementsAre("8-8"));
+  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(standard, tuned)})), ElementsAre("8-8"));
   tuned[5] = 1.01;
-  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(standard, tuned)}, {})), IsEmpty());
-  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes({1, 1, 1, 1}, {0.8, 0.8, 0.8, 1.005})}, {})), IsEmpty());
+  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes(standard, tuned)})), IsEmpty());
+  EXPECT_THAT(ranges(confirm(table(8, 8), {in_processes({1, 1, 1, 1}, {0.8, 0.8, 0.8, 1.005})})), IsEmpty());
 }
 
 TEST(Confirmation, needs_two_processes_of_the_default) {
   Confirmation one = size(8, 0.8, 0.8);
   one.standard.resize(1);
   one.tuned.resize(1);
-  EXPECT_THAT(ranges(confirm(table(8, 8), {one}, {})), IsEmpty());
+  EXPECT_THAT(ranges(confirm(table(8, 8), {one})), IsEmpty());
 }
 
 TEST(Confirmation, drops_what_failed_or_was_not_measured) {
   Confirmation failed = size(16, 0.9, 0.9);
   failed.failure = "hung";
   const Confirmed confirmed =
-      confirm(table(8, 32), {size(8, 0.9, 0.9), failed, {Function::all_reduce, 32, {}, {}, {}}}, {});
+      confirm(table(8, 32), {size(8, 0.9, 0.9), failed, {Function::all_reduce, 32, {}, {}, {}}});
   EXPECT_THAT(ranges(confirmed), ElementsAre("8-8"));
   EXPECT_THAT(confirmed.dropped[0], HasSubstr("hung"));
-  EXPECT_THAT(ranges(confirm(table(8, 32), {}, {})), IsEmpty());
+  EXPECT_THAT(ranges(confirm(table(8, 32), {})), IsEmpty());
 }
 
 TEST(Confirmation, refuses_files_that_harm_what_they_do_not_name) {
-  EXPECT_THAT(ranges(confirm(table(8, 8), {size(8, 0.9, 0.9), size(64, 1.01, 1.01)}, {})), ElementsAre("8-8"));
-  const Confirmed harmed = confirm(table(8, 8), {size(8, 0.9, 0.9), size(64, 1.1, 1.1)}, {});
+  EXPECT_THAT(ranges(confirm(table(8, 8), {size(8, 0.9, 0.9), size(64, 1.01, 1.01)})), ElementsAre("8-8"));
+  const Confirmed harmed = confirm(table(8, 8), {size(8, 0.9, 0.9), size(64, 1.1, 1.1)});
   EXPECT_THAT(ranges(harmed), IsEmpty());
   EXPECT_THAT(harmed.dropped[0], HasSubstr("leave alone"));
   Confirmation failed = size(64, 1, 1);
   failed.failure = "hung";
-  EXPECT_THAT(ranges(confirm(table(8, 8), {size(8, 0.9, 0.9), failed}, {})), IsEmpty());
+  EXPECT_THAT(ranges(confirm(table(8, 8), {size(8, 0.9, 0.9), failed})), IsEmpty());
 }
 
 TEST(Confirmation, shares_its_time) {
@@ -199,7 +198,7 @@ Confirmed confirm_launches(double first, double second, double first_with_files,
     one.launched_standard = {size(8, first, 1).tuned[0], size(8, second, 1).tuned[0]};
     one.launched_tuned = {size(8, first_with_files, 1).tuned[0], size(8, second_with_files, 1).tuned[0]};
   }
-  return confirm(table(8, 8), all, {});
+  return confirm(table(8, 8), all);
 }
 
 TEST(Confirmation, does_not_take_an_unlucky_process_for_a_cost_of_the_files) {
@@ -221,7 +220,7 @@ TEST(Confirmation, judges_what_a_launch_costs_apart) {
     return one;
   };
   const auto kept = [&](double inside, double outside) {
-    return ranges(confirm(table(8, 8), {launched(size(8, 0.9, 0.9), inside), launched(size(64, 1, 1), outside)}, {}));
+    return ranges(confirm(table(8, 8), {launched(size(8, 0.9, 0.9), inside), launched(size(64, 1, 1), outside)}));
   };
   EXPECT_THAT(kept(1, 1), ElementsAre("8-8"));
   EXPECT_THAT(kept(1.1, 1), IsEmpty());
@@ -229,7 +228,7 @@ TEST(Confirmation, judges_what_a_launch_costs_apart) {
 }
 
 TEST(Confirmation, reaches_with_its_interval_over_all_repetitions) {
-  const Gain gain = *confirm(table(8, 8), {size(8, 0.8, 0.9)}, {}).cells[0].gain;
+  const Gain gain = *confirm(table(8, 8), {size(8, 0.8, 0.9)}).cells[0].gain;
   EXPECT_LE(gain.interval->low, 0.1 + 1e-9);
   EXPECT_GE(gain.interval->high, 0.2 - 1e-9);
 }

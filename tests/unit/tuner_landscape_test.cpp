@@ -66,7 +66,7 @@ std::vector<Confirmation> alternate(Landscape& land, const Table& table, const s
     }
   };
   for (int launch = 0; launch < most_launches; ++launch) {
-    if (launch >= least_launches && !confirm(table, sizes, {}).undecided) break;
+    if (launch >= least_launches && !confirm(table, sizes).undecided) break;
     for (const bool with_files : {false, true}) measure(with_files);
   }
   return sizes;
@@ -85,9 +85,8 @@ void compare_with_everything(const Landscape& land, const std::vector<Task>& tas
     outcome.regret_of_default += land.time(task.cell, {}) / best - 1;
     outcome.regret += land.time(task.cell, left) / best - 1;
     const double launched = land.launched_time(task.cell, {});
-    const double tolerated = std::max(launch_loss * launched, launch_loss_s);
     outcome.worst_with_launch = std::max(outcome.worst_with_launch, land.launched_time(task.cell, left) / launched - 1);
-    outcome.slower_with_launch += land.launched_time(task.cell, left) > launched + tolerated ? 1 : 0;
+    outcome.slower_with_launch += land.launched_time(task.cell, left) > launched * (1 + tolerated(launched)) ? 1 : 0;
   }
   outcome.regret /= static_cast<double>(tasks.size());
   outcome.regret_of_default /= static_cast<double>(tasks.size());
@@ -113,7 +112,7 @@ Outcome tune(Terrain terrain, std::uint64_t seed, double restless, double launch
   outcome.drift = drift_of(found, {});
   for (const CellVerdict& verdict : verdicts) outcome.believed += verdict.believed ? 1 : 0;
   Table table{22803, 8, 1, rows_of(found, verdicts, {})};
-  outcome.table = confirm(table, alternate(land, table, tasks), {}).table;
+  outcome.table = confirm(table, alternate(land, table, tasks)).table;
   compare_with_everything(land, tasks, outcome);
   return outcome;
 }
