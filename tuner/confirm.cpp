@@ -15,6 +15,7 @@ namespace {
 
 constexpr double most_by_chance = 0.1;  // few processes that differ much could excuse any loss
 constexpr double least_saving = 0.02;   // of a row in fresh processes: a gain of 3 % found among many shrinks a little
+constexpr std::size_t beside_a_row = 4;
 
 std::vector<double> together(const std::vector<std::vector<double>>& launches) {
   std::vector<double> all;
@@ -215,6 +216,12 @@ std::vector<Confirmation> launched(std::vector<Confirmation> all) {
   return all;
 }
 
+// What of a loss is more than a host's noise; and all of a gain.
+double share_saved(const Confirmation& size) {
+  const double share = gain_of(size)->share;
+  return share < 0 && -share <= tolerated_loss_s / median(together(size.standard)) ? 0 : share;
+}
+
 using Processes = std::vector<std::vector<double>> Confirmation::*;
 
 // The mean over the sizes of the log of a size's median, for each process.
@@ -260,9 +267,7 @@ std::optional<Harm> harm(const std::vector<Confirmation>& all, const Counts& cou
   std::vector<double> shares;
   for (const Confirmation& size : all) {
     if (!counts(size) || !size.failure.empty() || complete(size) < processes) continue;
-    const double floor = tolerated_loss_s / median(together(size.standard));
-    const double share = gain_of(size)->share;
-    shares.push_back(share < 0 && -share <= floor ? 0 : share);
+    shares.push_back(share_saved(size));
     sizes.push_back(&size);
   }
   if (sizes.empty() || processes < 2) return std::nullopt;
@@ -274,6 +279,26 @@ std::optional<Harm> harm(const std::vector<Confirmation>& all, const Counts& cou
   const double longer = -median(shares), difference = mean_of(after) - mean_of(before);
   if (longer <= 2 * tolerated_loss || difference <= std::min(most_by_chance, chance)) return std::nullopt;
   return Harm{longer, difference <= chance};
+}
+
+// By how much longer a row's sizes take with their launches, against the sizes nearest to it that no row names: what
+// the processes with the files differ by from those without in both is not the row's doing. 0 where the row gains.
+double longer_than_beside(const std::vector<Confirmation>& with_launches, const Table& table, const Row& row) {
+  std::vector<double> inside, outside;
+  std::vector<const Confirmation*> beside;
+  for (const Confirmation* size : within(with_launches, row))
+    if (size->failure.empty() && measured(*size)) inside.push_back(share_saved(*size));
+  for (const Confirmation& size : with_launches)
+    if (size.function == row.function && size.failure.empty() && measured(size) &&
+        !find_row(table, size.function, size.tuner_bytes))
+      beside.push_back(&size);
+  std::ranges::stable_sort(beside, {}, [&](const Confirmation* size) {
+    return log_distance(static_cast<double>(size->tuner_bytes), middle_of(row));
+  });
+  beside.resize(std::min(beside.size(), beside_a_row));
+  for (const Confirmation* size : beside) outside.push_back(gain_of(*size)->share);
+  if (inside.empty() || outside.empty() || median(inside) >= 0) return 0;
+  return median(outside) - median(inside);
 }
 
 }  // namespace
@@ -340,6 +365,14 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& all) {
           result.undecided = result.undecided || harmed->by_chance;
           result.dropped.push_back(fmt::format("{} takes {:.1f} % longer with the time to launch it", name_of_row(part),
                                                100 * harmed->longer));
+          continue;
+        }
+        if (const double longer = longer_than_beside(with_launches, table, part); longer > 2 * tolerated_loss) {
+          result.undecided = true;
+          result.dropped.push_back(
+              fmt::format("{} takes {:.1f} % longer with the time to launch it than it would "
+                          "by the sizes beside it",
+                          name_of_row(part), 100 * longer));
           continue;
         }
         part.microseconds = microseconds_of(part, all);

@@ -59,7 +59,9 @@ struct Confirmed {
 // to be measured in two processes at least. Gains are the device's, because processes differ by several per cent in how
 // fast they launch small operations, which no setting changes. What the files cost at a launch is judged apart, process
 // against process over many sizes together (Student's t, one false alarm in 200; but a tenth is never put down to
-// chance): a row that takes longer with launches is dropped, and so are all rows when the sizes outside of them do.
+// chance): a row that takes longer with launches is dropped, and so are all rows when the sizes outside of them do. A
+// row that gains nothing with launches must not look more than 2 % worse than the sizes beside it either, chance or
+// not: there is no proof that it helps.
 Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured);
 
 }  // namespace p5::tuner

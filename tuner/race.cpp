@@ -98,7 +98,8 @@ std::vector<Setting> survivors(const std::vector<Standing>& standings, double le
 bool decided(const std::vector<Standing>& standings, double least_gain, double indifferent) {
   if (standings.empty()) return false;
   const Standing& first = standings[0];
-  if (first.gain - 2 * first.error < least_gain) return false;
+  const bool hardly_worth_it = first.gain + 2 * first.error < least_gain + indifferent;
+  if (first.gain - 2 * first.error < least_gain && !hardly_worth_it) return false;
   return std::ranges::all_of(standings.begin() + 1, standings.end(), [&](const Standing& other) {
     return other.gain + other.error - (first.gain - first.error) < indifferent ||
            other.gain + 2 * other.error < first.gain;

@@ -24,8 +24,8 @@ bool may_gain(const Standing& standing, double least_gain);
 // Who still has a chance: the better half, of those that may gain enough.
 std::vector<Setting> survivors(const std::vector<Standing>& standings, double least_gain);
 
-// More blocks would not change the choice: the first gains enough, two errors away, and the second could at most be
-// better by less than `indifferent`.
+// More blocks would not change the choice: the first gains enough, two errors away, or at most `indifferent` more than
+// that, so that little is lost either way; and the second could at most be better by less than `indifferent`.
 bool decided(const std::vector<Standing>& standings, double least_gain, double indifferent);
 
 // Of those that are as good as the first within `indifferent` and within two errors: the earliest in `preferred`, else

@@ -227,6 +227,24 @@ TEST(Confirmation, judges_what_a_launch_costs_apart) {
   EXPECT_THAT(kept(1, 1.1), IsEmpty());
 }
 
+TEST(Confirmation, drops_what_only_the_device_gains_when_the_sizes_beside_it_launch_faster) {
+  // Processes differ by a twentieth, so that nothing can be told from them alone.
+  const auto launched = [](Confirmation one, double with_files) {
+    one.launched_standard = {size(8, 0.975, 1).tuned[0], size(8, 1.025, 1).tuned[0]};
+    one.launched_tuned = {size(8, 0.975 * with_files, 1).tuned[0], size(8, 1.025 * with_files, 1).tuned[0]};
+    return one;
+  };
+  const auto confirmed = [&](double inside, double outside) {
+    return confirm(table(8, 8), {launched(size(8, 0.9, 0.9), inside), launched(size(64, 1, 1), outside),
+                                 launched(size(128, 1, 1), outside)});
+  };
+  EXPECT_THAT(ranges(confirmed(1.03, 1)), IsEmpty());
+  EXPECT_TRUE(confirmed(1.03, 1).undecided) << "more processes would tell";
+  EXPECT_THAT(ranges(confirmed(1.03, 1.03)), ElementsAre("8-8")) << "it is the processes";
+  EXPECT_THAT(ranges(confirmed(1.01, 1)), ElementsAre("8-8")) << "tolerated";
+  EXPECT_THAT(ranges(confirmed(0.97, 0.9)), ElementsAre("8-8")) << "it gains with its launch as well";
+}
+
 TEST(Confirmation, reaches_with_its_interval_over_all_repetitions) {
   const Gain gain = *confirm(table(8, 8), {size(8, 0.8, 0.9)}).cells[0].gain;
   EXPECT_LE(gain.interval->low, 0.1 + 1e-9);

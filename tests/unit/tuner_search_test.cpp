@@ -203,6 +203,17 @@ TEST(Search, finds_the_fastest_and_repeats_it_after_all_races) {
   EXPECT_EQ(last.candidates.size(), 2u);
 }
 
+TEST(Race, goes_on_only_where_more_blocks_could_change_something) {
+  const auto stands = [](double gain, double error) { return Standing{setting("tree/ll128"), gain, error}; };
+  constexpr double least = 0.03, indifferent = 0.01;
+  EXPECT_TRUE(decided({stands(0.05, 0.005)}, least, indifferent));
+  EXPECT_FALSE(decided({stands(0.05, 0.015)}, least, indifferent)) << "it may gain too little";
+  EXPECT_TRUE(decided({stands(0.03, 0.003)}, least, indifferent)) << "so little hangs on it";
+  EXPECT_FALSE(decided({stands(0.08, 0.01), stands(0.07, 0.02)}, least, indifferent)) << "which one is not known";
+  EXPECT_TRUE(decided({stands(0.08, 0.001), stands(0.075, 0.001)}, least, indifferent))
+      << "one is as good as the other";
+}
+
 TEST(Search, takes_nothing_that_is_slower_with_its_launch) {
   // The fastest of the device takes the host longer, the next one does not.
   Machine machine{.factor = {{"tree/ll128", 0.8}, {"ring/simple", 0.9}}, .with_launch = {{"tree/ll128", 1.1}}};
