@@ -1,6 +1,7 @@
 """p5bench and nccl-tests alternately on the GPUs of this host: python3 compare_nccl_tests.py FOLDER-OF-ITS-PROGRAMS [ROUNDS].
 Prints a table of the medians over the rounds. Measures; judges nothing."""
 
+import itertools
 import json
 import math
 import os
@@ -21,11 +22,11 @@ def run(command):
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
 
 
-def nccl_tests(folder, collective, first, last, cycles):
-    """Microseconds out of place by size, the slowest rank's (-a 3), 20 operations a burst; the median of so many bursts. One
-    burst of an operation that takes as long as its launch may be off by a tenth."""
-    out = run(MPIRUN + [str(folder / f"{collective}_perf"), "-b", first, "-e", last, "-f", "2", "-g", "1", "-a", "3", "-n", "20",
-                        "-N", str(cycles)])
+def nccl_tests(folder, collective, first, last, operations, cycles):
+    """Microseconds out of place by size, the slowest rank's (-a 3), so many operations a burst; the median of so many bursts.
+    One burst of an operation that takes as long as its launch may be off by a tenth."""
+    out = run(MPIRUN + [str(folder / f"{collective}_perf"), "-b", str(first), "-e", str(last), "-f", "2", "-g", "1", "-a", "3",
+                        "-n", str(operations), "-N", str(cycles)])
     times = {}
     for row in (line.split() for line in out.splitlines()):
         if len(row) > 8 and row[0].isdigit() and int(row[0]) > 0:
@@ -40,17 +41,26 @@ def p5bench():
     return {(m["case"]["collective"], m["case"]["bytes"]): m["throughput"] for m in report["measurements"] if m["throughput"]}
 
 
+def bursts(sizes):
+    """(first, last, operations, bursts) of the runs of nccl-tests that have p5bench's bursts: {bytes: operations}."""
+    def kind(size):
+        return sizes[size], 15 if size <= 65536 else 5
+    for (operations, cycles), group in itertools.groupby(sorted(sizes), kind):
+        group = list(group)
+        yield group[0], group[-1], operations, cycles
+
+
 def main():
     folder, rounds = pathlib.Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 5
     theirs, ours, burst = {}, {}, {}
     for _ in range(rounds):
-        for collective in COLLECTIVES:
-            small, large = nccl_tests(folder, collective, "8", "64K", 15), nccl_tests(folder, collective, "128K", "4G", 1)
-            for key, time in (small | large).items():
-                theirs.setdefault(key, []).append(time)
         for key, throughput in p5bench().items():
             ours.setdefault(key, []).append(throughput["median_us"])
             burst[key] = throughput["operations_per_sample"]
+        for collective in COLLECTIVES:
+            for first, last, operations, cycles in bursts({key[1]: k for key, k in burst.items() if key[0] == collective}):
+                for key, time in nccl_tests(folder, collective, first, last, operations, cycles).items():
+                    theirs.setdefault(key, []).append(time)
     print("| collective | bytes | burst | nccl-tests us | p5bench us | ratio | difference us |\n|---|---|---|---|---|---|---|")
     small = {c: [] for c in COLLECTIVES}
     for key in sorted(set(theirs) & set(ours)):

@@ -1,6 +1,7 @@
 """nccl-tests with the files of a tuning and without, alternately on the GPUs of this host:
 python3 compare_tuned.py FOLDER-OF-ITS-PROGRAMS FOLDER-WITH-NCCL.ENV [ROUNDS [COMMAND-BEFORE-EACH-RANK...]].
-Prints the medians over the rounds, and of a second arm without them as a control. Measures; judges nothing."""
+Prints the medians over the rounds, and of a second arm without them as a control. Interrupted, it prints what it has.
+Measures; judges nothing."""
 
 import math
 import os
@@ -46,26 +47,31 @@ def main():
     rounds, before = int(sys.argv[3]) if len(sys.argv) > 3 else 5, sys.argv[4:]
     tuned, arms = settings(files), list(ARMS)
     times = {arm: {} for arm in arms}
-    for turn in range(rounds):
-        for collective in COLLECTIVES:
-            for place in range(len(arms)):
-                arm = arms[(place + turn) % len(arms)]
-                for key, time in run(programs, collective, tuned if ARMS[arm] else [], before, os.environ.get("P5BENCH_LAST", "1G")).items():
-                    times[arm].setdefault(key, []).append(time)
+    try:
+        for turn in range(rounds):
+            for collective in COLLECTIVES:
+                for place in range(len(arms)):
+                    arm = arms[(place + turn) % len(arms)]
+                    for key, time in run(programs, collective, tuned if ARMS[arm] else [], before, os.environ.get("P5BENCH_LAST", "1G")).items():
+                        times[arm].setdefault(key, []).append(time)
+    except KeyboardInterrupt:
+        print(f"interrupted after {turn} of {rounds} rounds", file=sys.stderr)
+    complete = sorted(set.intersection(*(set(each) for each in times.values())))
     print("| collective | bytes | default us | with files us | default again us | faster by | difference us |\n|---|---|---|---|---|---|---|")
     lost = {"with files": 0, "default again": 0}
-    for key in sorted(times["default"]):
+    for key in complete:
         a, b, c = (statistics.median(times[arm][key]) for arm in arms)
         for arm, time in (("with files", b), ("default again", c)):
             lost[arm] += slower(a, time)
         print(f"| {key[0]} | {key[1]} | {a:.2f} | {b:.2f} | {c:.2f} | x{a / b:.3f} | {b - a:+.2f} |{' lost' if slower(a, b) else ''}")
     for arm, count in lost.items():
-        print(f"{arm}: {count} of {len(times['default'])} sizes slower than the default by more than 1 % and 0.2 us")
+        print(f"{arm}: {count} of {len(complete)} sizes slower than the default by more than 1 % and 0.2 us")
     for collective in COLLECTIVES:
         for arm in arms[1:]:
-            logs = [math.log(statistics.median(times["default"][k]) / statistics.median(times[arm][k])) for k in times["default"]
+            logs = [math.log(statistics.median(times["default"][k]) / statistics.median(times[arm][k])) for k in complete
                     if k[0] == collective and k[1] <= 512 << 10]
-            print(f"{collective}, up to 512 KiB, {arm}: faster by x{math.exp(statistics.mean(logs)):.3f} in the geometric mean")
+            if logs:
+                print(f"{collective}, up to 512 KiB, {arm}: faster by x{math.exp(statistics.mean(logs)):.3f} in the geometric mean")
 
 
 main()

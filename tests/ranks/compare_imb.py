@@ -34,7 +34,7 @@ def imb(program, benchmark, bytes_, slots, window):
     row = next(line.split() for line in out.splitlines() if line.split()[:1] == [str(bytes_)])
     if benchmark in ("Uniband", "Biband"):  # messages in a second, of both directions together
         return (2e6 if benchmark == "Biband" else 1e6) / float(row[3])
-    return float(row[2 if benchmark == "PingPong" else 4])
+    return float(row[2 if benchmark == "PingPong" else 3])  # t_max: the slowest rank's, as p5bench's
 
 
 def theirs(program, what, benchmark, mebibytes, burst):
