@@ -80,10 +80,10 @@ std::optional<Standing> standing_with_launch(const Record& record, const Setting
 
 double tolerated(double default_s) { return std::max(tolerated_loss, tolerated_loss_s / default_s); }
 
-std::optional<bool> slower_with_launch(const Record& record, const Setting& setting) {
+std::optional<bool> may_be_slower_with_launch(const Record& record, const Setting& setting) {
   const std::optional<Standing> standing = standing_with_launch(record, setting);
   if (!standing) return std::nullopt;
-  return -standing->gain > tolerated(median(samples_of(record, {}, Visit::launched)));
+  return standing->error - standing->gain > tolerated(median(samples_of(record, {}, Visit::launched)));
 }
 
 bool may_gain(const Standing& standing, double least_gain) { return standing.gain + 2 * standing.error >= least_gain; }

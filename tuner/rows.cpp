@@ -24,7 +24,7 @@ std::optional<double> gain_in(const Record& record, const Setting& setting) {
 // Where launches were measured, only what was, and was not slower so.
 bool bears_launch(const Record& record, const Setting& setting) {
   const bool any = std::ranges::any_of(record.blocks, [](const Block& each) { return each.visit == Visit::launched; });
-  return !any || !slower_with_launch(record, setting).value_or(true);
+  return !any || !may_be_slower_with_launch(record, setting).value_or(true);
 }
 
 // Whether `other` may stand in for the setting that the place has.

@@ -307,10 +307,12 @@ class Searcher {
       const double limit = -tolerated(median(samples_of(record, {}, Visit::launched)));
       if (block + 1 >= rules_.least_launched_blocks && std::abs(standing->gain - limit) > 2 * standing->error) break;
     }
-    if (!slower_with_launch(record, setting).value_or(false)) return false;
-    if (record.turned_down.empty())
-      record.turned_down = fmt::format("{} takes {:.1f} % longer with the time to launch it", to_text(setting),
-                                       -100 * standing_with_launch(record, setting)->gain);
+    if (!may_be_slower_with_launch(record, setting).value_or(false)) return false;
+    if (record.turned_down.empty()) {
+      const Standing found = *standing_with_launch(record, setting);
+      record.turned_down = fmt::format("{} takes {:.1f} % (give or take {:.1f}) longer with the time to launch it",
+                                       to_text(setting), -100 * found.gain, 100 * found.error);
+    }
     return true;
   }
 

@@ -131,8 +131,8 @@ std::vector<double> samples_of(const Record& record, const Candidate& candidate,
 // log(setting / default) of each block that measured both; of one kind of visit, or of all but launched.
 std::vector<double> log_ratios(const Record& record, const Setting& setting, std::optional<Visit> visit = {});
 
-// Whether a setting takes longer than the default with the launches of both, by more than is tolerated. Null where that
-// was not measured.
-std::optional<bool> slower_with_launch(const Record& record, const Setting& setting);
+// Whether a setting takes longer than the default with the launches of both, by more than is tolerated; what is in
+// doubt by a standard error counts against it. Null where that was not measured.
+std::optional<bool> may_be_slower_with_launch(const Record& record, const Setting& setting);
 
 }  // namespace p5::tuner

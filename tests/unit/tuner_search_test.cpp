@@ -220,10 +220,10 @@ TEST(Search, takes_nothing_that_is_slower_with_its_launch) {
   Record record = run(machine, {{cell(8), three}}).records[0];
   ASSERT_TRUE(record.winner);
   EXPECT_EQ(to_text(*record.winner), "ring/simple");
-  EXPECT_EQ(record.turned_down, "tree/ll128 takes 10.0 % longer with the time to launch it");
-  EXPECT_TRUE(slower_with_launch(record, setting("tree/ll128")).value());
-  EXPECT_FALSE(slower_with_launch(record, setting("ring/simple")).value());
-  EXPECT_FALSE(slower_with_launch(record, setting("ring/ll")).has_value());
+  EXPECT_EQ(record.turned_down, "tree/ll128 takes 10.0 % (give or take 0.1) longer with the time to launch it");
+  EXPECT_TRUE(may_be_slower_with_launch(record, setting("tree/ll128")).value());
+  EXPECT_FALSE(may_be_slower_with_launch(record, setting("ring/simple")).value());
+  EXPECT_FALSE(may_be_slower_with_launch(record, setting("ring/ll")).has_value());
   // Those samples tell nothing of the device.
   EXPECT_NEAR(median(samples_of(record, {setting("tree/ll128")})), 0.8e-5, 0.01e-5);
   for (const double ratio : log_ratios(record, setting("tree/ll128"))) EXPECT_LT(ratio, 0);
@@ -233,7 +233,7 @@ TEST(Search, takes_nothing_that_is_slower_with_its_launch) {
   const SearchResult nothing = run(machine, {{cell(8), three}});
   EXPECT_FALSE(nothing.records[0].winner);
   const std::vector<CellVerdict> verdicts = judge(nothing, {});
-  EXPECT_EQ(verdicts[0].because, "tree/ll128 takes 10.0 % longer with the time to launch it");
+  EXPECT_EQ(verdicts[0].because, "tree/ll128 takes 10.0 % (give or take 0.1) longer with the time to launch it");
   EXPECT_FALSE(samples_of(nothing.records[0], {}, Visit::repeat).empty()) << "the drift is still to be told";
 }
 
