@@ -370,8 +370,7 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& all) {
         if (const double longer = longer_than_beside(with_launches, table, part); longer > 2 * tolerated_loss) {
           result.undecided = true;
           result.dropped.push_back(
-              fmt::format("{} takes {:.1f} % longer with the time to launch it than it would "
-                          "by the sizes beside it",
+              fmt::format("{} takes {:.1f} % longer with the time to launch it, held against the sizes beside it",
                           name_of_row(part), 100 * longer));
           continue;
         }
