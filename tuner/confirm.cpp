@@ -216,7 +216,7 @@ std::vector<Confirmation> launched(std::vector<Confirmation> all) {
   return all;
 }
 
-// What of a loss is more than a host's noise; and all of a gain.
+// A loss within a host's noise is none.
 double share_saved(const Confirmation& size) {
   const double share = gain_of(size)->share;
   return share < 0 && -share <= tolerated_loss_s / median(together(size.standard)) ? 0 : share;

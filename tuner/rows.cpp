@@ -21,7 +21,7 @@ std::optional<double> gain_in(const Record& record, const Setting& setting) {
   return 1 - std::exp(median(ratios));
 }
 
-// Where launches were measured, only what was, and was not slower so.
+// Where launches were measured, only what was, and is not slower so beyond doubt.
 bool bears_launch(const Record& record, const Setting& setting) {
   const bool any = std::ranges::any_of(record.blocks, [](const Block& each) { return each.visit == Visit::launched; });
   return !any || !may_be_slower_with_launch(record, setting).value_or(true);
