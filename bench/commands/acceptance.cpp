@@ -31,8 +31,11 @@ namespace {
 constexpr double finishing_share = 0.1;
 constexpr double longest_finishing_s = 60;
 
-// How long ranks other than the leader wait before they leave, so that its report is written first.
+// How long ranks other than the leader wait before they leave, so that its report is written first: the launcher ends
+// the leader with them. After a signal it does so within a second anyway; after a hang nothing presses, and a busy
+// machine or file system may need long.
 constexpr std::chrono::milliseconds grace{700};
+constexpr std::chrono::seconds grace_after_hang{10};
 
 // `earlier`: what the leader finds where the run goes on with another one, whose seed it takes.
 std::uint64_t agree_on_seed(World& world, const Options& options, std::optional<EarlierRun>& earlier) {
@@ -94,7 +97,7 @@ reports::Fitness fitness_of(const Options& options, const Machine& machine,
   return {};
 }
 
-// Leaves word, waits until the leader may have read it, and goes: others wait for this rank in calls that nothing ends.
+// Leaves word and goes: others wait for this rank in calls that nothing ends.
 [[noreturn]] void leave_job(const std::filesystem::path& folder, int rank, const std::string& why, Recorder* recorder) {
   if (recorder) {
     recorder->end_early(why);
@@ -116,7 +119,7 @@ void prepare_for_the_worst(const Request& request, RunnerOptions& options, Recor
   } else {
     request.signals.on_end([](const std::string&) { std::this_thread::sleep_for(grace); });
     options.on_hang = [](const std::string&) {
-      std::this_thread::sleep_for(2 * grace);
+      std::this_thread::sleep_for(grace_after_hang);
       std::_Exit(static_cast<int>(ExitCode::unfinished));
     };
   }

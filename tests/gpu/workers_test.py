@@ -21,7 +21,7 @@ RANKS = int(os.environ.get("P5BENCH_RANKS", "2" if FAKES else "4"))
 WORKER = "p5bench-worker-"  # as far as /proc/PID/comm shows names
 # Beyond a deadline, for starting, replacing workers and ending.
 GRACE_S = 45
-TIMEOUT = "3s" if FAKES else "5s"
+TIMEOUT = "5s"
 SMALL = "64,4KiB,64KiB" if FAKES else "8,64KiB,1MiB,64MiB"
 
 
@@ -232,7 +232,7 @@ class Log(Runs):
 class Faults(Runs):
     def run_with(self, fault, *arguments, sizes="64,64KiB", budget="60s", patience=120):
         job = Job(self.folder, "--sizes", sizes, "--collectives", "all_reduce,all_gather", "--budget", budget,
-                  "--timeout", "3s", "--seed", "3", *arguments, P5BENCH_FAKE=fault)
+                  "--timeout", TIMEOUT if "hang" in fault else "60s", "--seed", "3", *arguments, P5BENCH_FAKE=fault)
         code, output = job.end(patience)
         return job, code, output
 

@@ -3,6 +3,7 @@ comes in bounded time."""
 
 import pathlib
 import sys
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from program import BUILD, NIGHTLY, Folder, main  # noqa: E402
@@ -20,8 +21,8 @@ class FailingRank(Folder):
     def misbehave(self, rank, phase, what):
         for path in self.files("report.json") + self.files("measurements.jsonl"):
             path.unlink()
-        # Short where something hangs; elsewhere a busy machine must not pass for a hang.
-        timeout = "3s" if what == "hang" else "60s"
+        # No shorter than a busy machine may stand still, and longer where nothing hangs.
+        timeout = "10s" if what in ("hang", "stop") else "60s"
         done = self.run_it(rank, phase, what, CASE, *OPTIONS, "--timeout", timeout, ranks=3, program=(FAILING,))
         self.assert_none_left()
         self.assertEqual([name for name in self.listing() if "lost-rank" in name], [])
@@ -79,6 +80,12 @@ class FailingRank(Folder):
                 done, report = self.misbehave(rank, phase, "hang")
                 self.assert_ended_early(done, report, "no progress", phase)
                 self.assertEqual(done.returncode, 12)
+
+    @unittest.skipUnless(NIGHTLY, "takes 20 s")
+    def test_a_leader_that_is_stopped_is_not_waited_for(self):
+        done, report = self.misbehave(0, "sample", "stop")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
 
     def test_a_rank_that_lies_is_named(self):
         for rank in (0, 2):

@@ -1,5 +1,5 @@
 // The acceptance run on the real mpi backend with one rank that misbehaves on purpose, for tests:
-// failing_run RANK open|warm_up|sample|verify throw|refuse|die|hang|lie CASE [p5bench's arguments]. CASE counts from 0.
+// failing_run RANK open|warm_up|sample|verify throw|refuse|die|hang|stop|lie CASE [p5bench's arguments]. CASE counts from 0.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -29,6 +29,7 @@ void act(const Plot& plot, bool here, const std::string& phase) {
   if (plot.what == "throw") throw std::runtime_error("thrown on purpose");
   if (plot.what == "refuse") throw CaseError("refused on purpose");
   if (plot.what == "die") std::raise(SIGKILL);
+  if (plot.what == "stop") std::raise(SIGSTOP);
   while (plot.what == "hang") std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
