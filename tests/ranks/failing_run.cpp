@@ -1,5 +1,6 @@
 // The acceptance run on the real mpi backend with one rank that misbehaves on purpose, for tests:
-// failing_run RANK open|warm_up|sample|verify throw|refuse|die|hang|stop|lie CASE [p5bench's arguments]. CASE counts from 0.
+// failing_run RANK open|warm_up|sample|verify throw|refuse|die|hang|stop|lie CASE [p5bench's arguments]. CASE counts
+// from 0.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
