@@ -48,20 +48,28 @@ struct InPlaceOffset {
   std::uint64_t input = 0, output = 0;
 };
 
+// What one member sends another in an exchange of blocks: elements, in the sender's input and the receiver's output.
+struct Block {
+  std::uint64_t elements = 0, input_offset = 0, output_offset = 0;
+};
+
 // How the message goes from rank to rank: what decides which part of a machine limits it, and how.
 enum class Route {
   rings,     // through all ranks, over all NICs of a node: a node's traffic with others is about the message once
   sums,      // as rings; but between two or three nodes a tree sends only the sum of each node, and needs less of NICs
   exchange,  // each rank with all others at once, each over its own NICs
-  neighbours,  // whole from one rank to one other, over that rank's own NICs
+  uneven_exchange,  // as exchange, but the more the farther on in the ring of ranks the other is, and nothing to itself
+  star,             // all others with the root at once, over the root's own NICs
+  neighbours,       // whole from one rank to one other, over that rank's own NICs
 };
 
 struct Collective {
   std::string_view name;
   std::string_view summary;
-  bool reduces = false;   // takes a reduction operation
-  bool rooted = false;    // takes a root
-  bool pairwise = false;  // performed by pairs of ranks, in rounds; the others by the whole group
+  bool reduces = false;        // takes a reduction operation
+  bool rooted = false;         // takes a root
+  bool pairwise = false;       // performed by pairs of ranks, in rounds; the others by the whole group
+  bool powers_of_two = false;  // only for groups of 1, 2, 4, 8, ... ranks
   Route route = Route::rings;
   std::vector<std::string> patterns;  // kinds of traffic that are separate cases; empty: only one
 
@@ -78,16 +86,17 @@ struct Collective {
   // Where the output of a member comes from; no segment where a member receives nothing.
   std::vector<Segment> (*result)(const Shape& shape, Member member, std::string_view pattern) = nullptr;
 
+  // What `from` sends `to`, where that is all there is to it; else null. The root is the same in both.
+  Block (*block)(const Shape& shape, Member from, Member to) = nullptr;
+
   // Null: the collective has no in-place form. Those that have one have nccl-tests' (NCCL's documentation of each
   // call).
   InPlaceOffset (*in_place_offset)(const Shape& shape, Member member) = nullptr;
 };
 
-// all_to_all: the elements that a member sends to each. A group that is smaller than the case's largest divides the
-// same input among fewer.
-constexpr std::uint64_t block_elements(const Shape& shape, Member member) {
-  return shape.input_elements / static_cast<std::uint64_t>(member.ranks);
-}
+// The result of a collective that exchanges blocks.
+std::vector<Segment> blocks_received(Block (*block)(const Shape& shape, Member from, Member to), const Shape& shape,
+                                     Member member);
 
 // Of the one buffer in place.
 constexpr std::uint64_t in_place_elements(const Shape& shape) {
@@ -108,6 +117,10 @@ extern const Collective reduce_scatter;
 extern const Collective broadcast;
 extern const Collective reduce;
 extern const Collective all_to_all;
+extern const Collective all_to_allv;
+extern const Collective gather;
+extern const Collective scatter;
 extern const Collective send_recv;
+extern const Collective hypercube;
 
 }  // namespace p5

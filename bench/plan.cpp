@@ -1,6 +1,7 @@
 #include "bench/plan.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -51,6 +52,16 @@ void refuse_root_beyond_groups(const Options& options, const Round& groups) {
     if (find_collective(name).rooted && static_cast<std::size_t>(options.root) >= smallest)
       throw UsageError(fmt::format("--root {}: the smallest group of --group {} has ranks 0 to {}", options.root,
                                    options.group, smallest - 1));
+}
+
+void refuse_groups_of_odd_sizes(const Options& options, const Round& groups) {
+  for (const std::string& name : options.collectives)
+    for (const Group& group : groups)
+      if (find_collective(name).powers_of_two && !std::has_single_bit(group.size()))
+        throw UsageError(
+            fmt::format("--collectives: {} takes groups of 1, 2, 4, 8, ... ranks, and one of --group {} has {}; start "
+                        "another number of ranks or leave it out",
+                        name, options.group, group.size()));
 }
 
 struct Maker {
@@ -223,7 +234,9 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   const Bytes wanted = options.max_given ? options.max : default_max(options, backend_name);
   std::vector<Bytes> sizes = requested_sizes(options, wanted);
   refuse_beyond_reason(sizes, options.per_rank, maker.ranks());
-  refuse_root_beyond_groups(options, make_groups(options.group, job.node_of_rank));
+  const Round groups = make_groups(options.group, job.node_of_rank);
+  refuse_root_beyond_groups(options, groups);
+  refuse_groups_of_odd_sizes(options, groups);
   maker.add_all(sizes);
   std::string misfit = maker.what_does_not_fit();
   const bool may_lower = options.sizes.empty() && !options.max_given;

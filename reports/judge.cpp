@@ -75,19 +75,14 @@ std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits,
     // A pair alone on its host; both ways, two copies go on at once.
     return c.pattern == "both_ways" ? scaled(*all, 1.0 / std::min(2, crowd), "; two copies at once") : *one;
   }
+  // Of a star bus bandwidth counts what the root moves, for which all may copy.
+  if (c.collective->route == Route::star) return *all;
   const int copies = c.collective->pairwise && c.pattern != "both_ways" ? std::max(1, crowd / 2) : crowd;
   topo::Limit share = scaled(*all, 1.0 / copies, fmt::format("; shared by {} ranks that copy at once", copies));
   return share.rate < one->rate ? share : *one;
 }
 
 int ranks_on_node(const Case& c) { return (c.ranks + c.nodes - 1) / c.nodes; }
-
-// By the NICs of one rank. Of the n - 1 blocks that bus bandwidth counts, those for the own node pass none.
-topo::Limit exchange_limit(const Case& c, const topo::Limit& nics) {
-  const int on_node = ranks_on_node(c);
-  return scaled(nics, static_cast<double>(c.ranks - 1) / (c.ranks - on_node),
-                fmt::format("; {} of {} blocks leave the node", c.ranks - on_node, c.ranks - 1));
-}
 
 bool used_nvls(const Measurement& m) { return m.selection && m.selection->algorithm.starts_with("nvls"); }
 
@@ -111,9 +106,11 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
   if (c.nodes < 2) return host_limit(c, limits, topology);
   const auto* nics = find(limits, topo::node_nics, topo::Level::wire);
   if (!nics) return std::nullopt;
-  if (c.collective->route != Route::exchange) return *nics;
+  const topo::Operation op{.collective = c.collective->name, .ranks = c.ranks, .nodes = c.nodes};
+  if (c.collective->route == Route::star) return exchange_limit(*nics, op);
+  if (c.collective->route != Route::exchange && c.collective->route != Route::uneven_exchange) return *nics;
   const int sharing = ranks_on_node(c);
-  return exchange_limit(c, scaled(*nics, 1.0 / sharing, fmt::format("; shared by {} ranks", sharing)));
+  return exchange_limit(scaled(*nics, 1.0 / sharing, fmt::format("; shared by {} ranks", sharing)), op);
 }
 
 // What keeps a figure from being judged on this kind of machine: sources that differ. "" for nothing.

@@ -57,6 +57,10 @@ struct Operation {
 // with the sentence that derives it. Null where a part's limit is not known.
 std::optional<Limit> limit_of(const Limits& parts, const Operation& operation, Level level);
 
+// What the NICs of one rank allow an exchange of blocks between several nodes: of the blocks that bus bandwidth counts
+// those for the own node pass none.
+Limit exchange_limit(const Limit& nics, const Operation& operation);
+
 // All-reduce between so few nodes needs less of the NICs than a ring: each node sends the sum of its GPUs only once
 // or twice. From four nodes on the busiest node of a tree sends as much as in a ring.
 inline constexpr int few_nodes = 3;

@@ -14,16 +14,20 @@ namespace p5::topo {
 
 namespace {
 
-enum class Way { ring, sums, exchange, neighbours };
+enum class Way { ring, sums, exchange, uneven_exchange, star, neighbours };
 
-constexpr std::array<std::pair<std::string_view, Way>, 8> ways{{{"p2p", Way::neighbours},
-                                                                {"send_recv", Way::neighbours},
-                                                                {"all_reduce", Way::sums},
-                                                                {"all_gather", Way::ring},
-                                                                {"reduce_scatter", Way::ring},
-                                                                {"broadcast", Way::ring},
-                                                                {"reduce", Way::ring},
-                                                                {"all_to_all", Way::exchange}}};
+constexpr std::array<std::pair<std::string_view, Way>, 12> ways{{{"p2p", Way::neighbours},
+                                                                 {"send_recv", Way::neighbours},
+                                                                 {"all_reduce", Way::sums},
+                                                                 {"all_gather", Way::ring},
+                                                                 {"reduce_scatter", Way::ring},
+                                                                 {"broadcast", Way::ring},
+                                                                 {"reduce", Way::ring},
+                                                                 {"all_to_all", Way::exchange},
+                                                                 {"all_to_allv", Way::uneven_exchange},
+                                                                 {"hypercube", Way::exchange},
+                                                                 {"gather", Way::star},
+                                                                 {"scatter", Way::star}}};
 
 Limit scaled(const Limit& part, double factor, const std::string& why) {
   Limit out = part;
@@ -49,7 +53,10 @@ std::optional<Limit> within_switches(const Limits& parts, const Operation& op, L
 
 std::optional<Limit> within_nodes(const Limits& parts, const Operation& op, Way way, Level level) {
   if (op.nvls && way == Way::sums) return within_switches(parts, op, level);
-  if (const Limit* link = find(parts, gpu_link, level)) return *link;
+  if (const Limit* link = find(parts, gpu_link, level)) {
+    if (way != Way::uneven_exchange) return *link;
+    return scaled(*link, (op.ranks - 1.0) / op.ranks, "no block stays with its rank, though bus bandwidth counts so");
+  }
   // Rings may use all links of a mesh; a pair has as many as happen to join the two.
   if (const Limit* mesh = find(parts, gpu_mesh, level); mesh && (way == Way::ring || way == Way::sums)) return *mesh;
   return std::nullopt;
@@ -86,24 +93,41 @@ std::optional<Limit> between_nodes(const Limits& parts, const Operation& op, Way
     if (!own) own = find(parts, gpu_nics, level);
     return own ? std::optional(*own) : std::nullopt;
   }
-  if (way == Way::exchange) {
-    const Limit* const nics = find(parts, gpu_nics, level);
+  if (way == Way::exchange || way == Way::uneven_exchange || way == Way::star) {
+    const Limit* nics = way == Way::star ? find(parts, gpu_nics_alone, level) : nullptr;
+    if (!nics) nics = find(parts, gpu_nics, level);
     if (!nics) return std::nullopt;
-    const int leaving = op.ranks - on_node(op);
-    return scaled(*nics, static_cast<double>(op.ranks - 1) / leaving,
-                  fmt::format("{} of {} blocks leave the node", leaving, op.ranks - 1));
+    return exchange_limit(*nics, op);
   }
   const std::optional<Limit> nics = nics_of_group(parts, op, level);
   if (!nics || way == Way::ring) return nics;
   return sums_between(*nics, op);
 }
 
+std::optional<Way> way_of(std::string_view collective) {
+  const auto known = std::ranges::find(ways, collective, &std::pair<std::string_view, Way>::first);
+  return known == ways.end() ? std::nullopt : std::optional(known->second);
+}
+
 }  // namespace
 
+Limit exchange_limit(const Limit& nics, const Operation& op) {
+  const double n = op.ranks, here = on_node(op);
+  if (way_of(op.collective) == Way::uneven_exchange) {
+    // The first rank of a node has the others of its node next to it, and the least for them.
+    const double stays = here * (here - 1) / (n * (n - 1));
+    return scaled(nics, (n - 1) / n / (1 - stays),
+                  fmt::format("{} % of what a rank sends leave the node, of which bus bandwidth counts {}/{}",
+                              shown(100 * (1 - stays)), op.ranks - 1, op.ranks));
+  }
+  const int leaving = op.ranks - on_node(op);
+  return scaled(nics, (n - 1) / leaving, fmt::format("{} of {} blocks leave the node", leaving, op.ranks - 1));
+}
+
 std::optional<Limit> limit_of(const Limits& parts, const Operation& op, Level level) {
-  const auto known = std::ranges::find(ways, op.collective, &std::pair<std::string_view, Way>::first);
-  if (known == ways.end() || op.ranks < 2) return std::nullopt;
-  const Way way = known->second;
+  const std::optional<Way> known = way_of(op.collective);
+  if (!known || op.ranks < 2) return std::nullopt;
+  const Way way = *known;
   const bool one_gpu_each = op.nodes == op.ranks;
   if (op.nodes < 2) return within_nodes(parts, op, way, level);
   std::optional<Limit> between = between_nodes(parts, op, way, level);

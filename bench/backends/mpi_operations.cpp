@@ -86,9 +86,62 @@ void broadcast_from_root(const Ground& g, int slot) {
 }
 
 void exchange_blocks(const Ground& g, int slot) {
-  const Count block(block_elements(g.of.shape, g.place.member), g.of.type);
+  const Count block(g.of.collective->block(g.of.shape, g.place.member, g.place.member).elements, g.of.type);
   check(
       MPI_Alltoall(input(g, slot), block.count(), block.type(), output(g, slot), block.count(), block.type(), g.group));
+}
+
+// MPI_Alltoallv takes places in buffers as int.
+void exchange_uneven_blocks(const Ground& g, int slot) {
+  const Member self = g.place.member;
+  const std::size_t size = size_of(g.of.type);
+  std::vector<MPI_Request> requests;
+  for (Member other{.rank = 0, .ranks = self.ranks}; other.rank < self.ranks; ++other.rank) {
+    const Block received = g.of.collective->block(g.of.shape, other, self);
+    if (received.elements == 0) continue;
+    const Count elements(received.elements, g.of.type);
+    check(MPI_Irecv(output(g, slot) + received.output_offset * size, elements.count(), elements.type(), other.rank,
+                    slot, g.group, &requests.emplace_back()));
+  }
+  for (Member other{.rank = 0, .ranks = self.ranks}; other.rank < self.ranks; ++other.rank) {
+    const Block sent = g.of.collective->block(g.of.shape, self, other);
+    if (sent.elements == 0) continue;
+    const Count elements(sent.elements, g.of.type);
+    check(MPI_Isend(input(g, slot) + sent.input_offset * size, elements.count(), elements.type(), other.rank, slot,
+                    g.group, &requests.emplace_back()));
+  }
+  check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
+}
+
+void gather_to_root(const Ground& g, int slot) {
+  const Count share(g.of.shape.input_elements, g.of.type);
+  const Member self = g.place.member;
+  const bool lies_there = g.of.in_place && self.rank == self.root;
+  check(MPI_Gather(lies_there ? MPI_IN_PLACE : input(g, slot), share.count(), share.type(), output(g, slot),
+                   share.count(), share.type(), self.root, g.group));
+}
+
+void scatter_from_root(const Ground& g, int slot) {
+  const Count share(g.of.shape.output_elements, g.of.type);
+  const Member self = g.place.member;
+  const bool stays_there = g.of.in_place && self.rank == self.root;
+  check(MPI_Scatter(input(g, slot), share.count(), share.type(), stays_there ? MPI_IN_PLACE : output(g, slot),
+                    share.count(), share.type(), self.root, g.group));
+}
+
+// Each step exchanges all blocks that two ranks have: those of the ranks that differ from them in lower bits alone.
+void double_in_steps(const Ground& g, int slot) {
+  const int self = g.place.member.rank;
+  const std::uint64_t share = g.of.shape.input_elements;
+  const std::size_t bytes = share * size_of(g.of.type);
+  const auto blocks = [&](int first) { return output(g, slot) + static_cast<std::size_t>(first) * bytes; };
+  if (blocks(self) != input(g, slot)) std::memcpy(blocks(self), input(g, slot), bytes);
+  for (int held = 1; held < g.place.member.ranks; held *= 2) {
+    const int partner = self ^ held, mine = self & ~(held - 1), theirs = mine ^ held;
+    const Count elements(static_cast<std::uint64_t>(held) * share, g.of.type);
+    check(MPI_Sendrecv(blocks(mine), elements.count(), elements.type(), partner, slot, blocks(theirs), elements.count(),
+                       elements.type(), partner, slot, g.group, MPI_STATUS_IGNORE));
+  }
 }
 
 void pass_along_ring(const Ground& g, int slot) {
@@ -118,7 +171,11 @@ constexpr std::array table{
     Row{&broadcast, "", one_by_one<broadcast_from_root>},
     Row{&p5::reduce, "", one_by_one<reduce_to_root>},
     Row{&all_to_all, "", one_by_one<exchange_blocks>},
+    Row{&all_to_allv, "", one_by_one<exchange_uneven_blocks>},
+    Row{&gather, "", one_by_one<gather_to_root>},
+    Row{&scatter, "", one_by_one<scatter_from_root>},
     Row{&send_recv, "", one_by_one<pass_along_ring>},
+    Row{&hypercube, "", one_by_one<double_in_steps>},
 };
 
 }  // namespace

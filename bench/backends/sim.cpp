@@ -60,11 +60,15 @@ class Moment {
     return std::min(machine_.link.count, nics) * ends * left_of_link(a.node, b.node);
   }
 
-  // Bus bandwidth of a group, by the way that its message goes.
-  double of_group(const std::vector<Port>& members, Route route) const {
+  // Bus bandwidth of a group, by the way that its message goes. The root is one of the members.
+  double of_group(const std::vector<Port>& members, Route route, std::size_t root) const {
     switch (route) {
       case Route::exchange:
-        return of_exchange(members);
+        return of_exchange(members, false);
+      case Route::uneven_exchange:
+        return of_exchange(members, true);
+      case Route::star:
+        return of_star(members, root);
       case Route::neighbours:
         return of_neighbours(members);
       case Route::sums:
@@ -112,22 +116,55 @@ class Moment {
   }
 
   // Each member sends a block to each other one, within its node and beyond it at the same time; all wait for the
-  // slowest block.
-  double of_exchange(const std::vector<Port>& members) const {
-    std::map<int, int> on_node;
-    for (Port p : members) ++on_node[p.node];
+  // slowest block. Uneven: blocks in proportion to the distance, from 0 for itself to n - 1.
+  double of_exchange(const std::vector<Port>& members, bool uneven) const {
+    std::map<int, std::vector<std::size_t>> on_node;
+    for (std::size_t i = 0; i < members.size(); ++i) on_node[members[i].node].push_back(i);
+    const auto n = static_cast<double>(members.size());
+    // What a member sends those of its node, of its message.
+    const auto stays = [&](std::size_t i) {
+      const std::vector<std::size_t>& here = on_node.at(members[i].node);
+      if (!uneven) return static_cast<double>(here.size()) / n;
+      double sum = 0;
+      for (std::size_t j : here) sum += static_cast<double>((j + members.size() - i) % members.size());
+      return sum / (n * (n - 1) / 2);
+    };
     double worst_link = 1;
     for (const Fault* fault : acting_)
       if (fault->kind == Fault::Kind::link && on_node.contains(fault->node) && on_node.contains(fault->part))
         worst_link = std::min(worst_link, left_of_link(fault->node, fault->part));
+    // Bus bandwidth counts (n - 1) / n of a message.
+    const double counted = (n - 1) / n, sent = uneven ? 1 : counted;
     double rate = std::numeric_limits<double>::infinity();
-    for (Port p : members) {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const Port p = members[i];
       const double own = left(Fault::Kind::gpu, p.node, p.gpu) * left(Fault::Kind::node, p.node);
-      rate = std::min(rate, machine_.link.count * own);
-      const double others = static_cast<double>(members.size()) - 1;
-      const double elsewhere = static_cast<double>(members.size()) - on_node[p.node];
-      if (elsewhere > 0) rate = std::min(rate, nics_of(p, on_node[p.node]) * own * worst_link * others / elsewhere);
+      rate = std::min(rate, machine_.link.count * own * counted / sent);
+      const std::size_t here = on_node.at(p.node).size();
+      if (here < members.size())
+        rate = std::min(rate, nics_of(p, static_cast<int>(here)) * own * worst_link * counted / (1 - stays(i)));
     }
+    return rate;
+  }
+
+  // All others send the root their parts at once, or it them: within its node over its link, beyond it over its NICs,
+  // where a slow way to one node holds up the parts of that node.
+  double of_star(const std::vector<Port>& members, std::size_t root) const {
+    const Port hub = members[root];
+    const auto others = static_cast<double>(members.size()) - 1;
+    const double own = left(Fault::Kind::gpu, hub.node, hub.gpu) * left(Fault::Kind::node, hub.node);
+    double rate = machine_.link.count * own;
+    std::map<int, double> parts;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (i == root) continue;
+      ++parts[members[i].node];
+      rate = std::min(rate, between(members[i], hub, 1) * others);
+    }
+    const double elsewhere = others - parts[hub.node];
+    for (const auto& [node, count] : parts)
+      if (node != hub.node)
+        rate =
+            std::min(rate, nics_of(hub, 1) * own * others / std::max(elsewhere, count / left_of_link(hub.node, node)));
     return rate;
   }
 
@@ -230,9 +267,10 @@ class SimSession final : public Session {
     std::vector<Port> members;
     for (int rank : group) members.push_back(port(rank));
     const bool many_nodes = std::ranges::any_of(members, [&](Port p) { return p.node != members.front().node; });
-    const double rate = case_.collective->pairwise
-                            ? moment.between(members[0], members[1], full_load ? machine_.gpus : 1)
-                            : moment.of_group(members, case_.collective->route);
+    const double rate =
+        case_.collective->pairwise
+            ? moment.between(members[0], members[1], full_load ? machine_.gpus : 1)
+            : moment.of_group(members, case_.collective->route, static_cast<std::size_t>(case_.root.value_or(0)));
     if (!(rate > 0))
       throw StalledError(fmt::format("no progress in {}: a part on the way is silent", describe(case_)), group.front());
     const int ranks = static_cast<int>(group.size());

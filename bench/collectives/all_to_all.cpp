@@ -18,13 +18,14 @@ double bus_factor(int ranks) { return ranks > 1 ? static_cast<double>(ranks - 1)
 
 int steps(int ranks) { return ranks - 1; }
 
+// A group that is smaller than the case's largest divides the same input among fewer.
+Block block(const Shape& shape, Member from, Member to) {
+  const std::uint64_t elements = shape.input_elements / static_cast<std::uint64_t>(from.ranks);
+  return {elements, static_cast<std::uint64_t>(to.rank) * elements, static_cast<std::uint64_t>(from.rank) * elements};
+}
+
 std::vector<Segment> result(const Shape& shape, Member member, std::string_view) {
-  const std::uint64_t block = block_elements(shape, member);
-  std::vector<Segment> segments;
-  for (int rank = 0; rank < member.ranks; ++rank)
-    segments.push_back(
-        {static_cast<std::uint64_t>(rank) * block, block, rank, static_cast<std::uint64_t>(member.rank) * block});
-  return segments;
+  return blocks_received(block, shape, member);
 }
 
 }  // namespace
@@ -37,6 +38,7 @@ const Collective all_to_all{.name = "all_to_all",
                             .bus_factor = bus_factor,
                             .steps = steps,
                             .result = result,
+                            .block = block,
                             .in_place_offset = nullptr};
 
 }  // namespace p5

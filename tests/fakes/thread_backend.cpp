@@ -157,18 +157,32 @@ class ThreadSession final : public Session {
     std::vector<std::byte> result;
     if (name == "p2p") {
       if (case_.pattern != "one_way" || self.rank == 1) result.assign(from(1 - self.rank), from(1 - self.rank) + whole);
-    } else if (name == "all_gather") {
+    } else if (name == "all_gather" || name == "hypercube") {
       for (const std::byte* input : inputs) result.insert(result.end(), input, input + whole);
     } else if (name == "broadcast") {
       result.assign(from(self.root), from(self.root) + whole);
     } else if (name == "send_recv") {
       const int left = self.rank == 0 ? self.ranks - 1 : self.rank - 1;
       result.assign(from(left), from(left) + whole);
+    } else if (name == "gather") {
+      if (self.rank == self.root)
+        for (const std::byte* input : inputs) result.insert(result.end(), input, input + whole);
+    } else if (name == "scatter") {
+      const std::size_t share = case_.shape.output_elements * size;
+      const std::byte* const mine = from(self.root) + static_cast<std::size_t>(self.rank) * share;
+      result.assign(mine, mine + share);
     } else if (name == "all_to_all") {
       const std::size_t block = case_.shape.input_elements / inputs.size() * size;
       for (const std::byte* input : inputs) {
         const std::byte* const mine = input + static_cast<std::size_t>(self.rank) * block;
         result.insert(result.end(), mine, mine + block);
+      }
+    } else if (name == "all_to_allv") {
+      for (int from_rank = 0; from_rank < self.ranks; ++from_rank) {
+        std::size_t begin = 0;
+        for (int to = 0; to < self.rank; ++to) begin += uneven_block(from_rank, to) * size;
+        const std::byte* const mine = from(from_rank) + begin;
+        result.insert(result.end(), mine, mine + uneven_block(from_rank, self.rank) * size);
       }
     } else if (name != "reduce" || self.rank == self.root) {
       result.resize(whole);
@@ -180,6 +194,17 @@ class ThreadSession final : public Session {
       }
     }
     return result;
+  }
+
+  // Elements from one member to another: of all, as many in proportion as the other is ranks on, cut to whole ones.
+  std::size_t uneven_block(int from, int to) const {
+    const auto n = static_cast<std::size_t>(place_->member.ranks);
+    if (n == 1) return case_.shape.input_elements;
+    const std::size_t distance = (static_cast<std::size_t>(to - from) + n) % n;
+    const auto up_to = [&](std::size_t d) {
+      return case_.shape.input_elements * (d * (d + 1) / 2) / (n * (n - 1) / 2);
+    };
+    return distance == 0 ? 0 : up_to(distance) - up_to(distance - 1);
   }
 
   template <class T>

@@ -11,11 +11,12 @@ class Large(Folder):
     def test_messages_of_4_gibibytes_are_verified(self):
         # A report that is slow is no matter here.
         done = self.run_it("--sizes", "4GiB", "--type", "int8", "--collectives",
-                           "p2p,all_gather,all_reduce,reduce_scatter,broadcast,reduce,all_to_all,send_recv", "--quiet",
+                           "p2p,all_gather,all_reduce,reduce_scatter,broadcast,reduce,all_to_all,all_to_allv,gather,scatter,"
+                           "send_recv,hypercube", "--quiet",
                            "--budget", "60min", "--timeout", "10min", "--out", "out", ranks=2, patience=3600)
         self.assertIn(done.returncode, (0, 10), done.stderr)
         report = self.report()
-        self.assertEqual(len(report["measurements"]), 10)
+        self.assertEqual(len(report["measurements"]), 14)
         for measurement in report["measurements"]:
             self.assertEqual((measurement["outcome"], measurement["wrong_elements"]), ("measured", 0),
                              measurement["case"])

@@ -20,9 +20,10 @@ ENDLESS = ["--budget", "10min", "--max", "1MiB", "--collectives", "all_reduce,al
            "--factor", "2", "--quiet", "--out", "out"]
 
 
-ALL = ("p2p", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv")
+ALL = ("p2p", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "all_to_allv", "gather",
+       "scatter", "send_recv")  # and hypercube, where the ranks are a power of two
 REDUCE = ("all_reduce", "reduce_scatter", "reduce")
-IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
+IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter")
 
 
 class Verified(Folder):
@@ -40,13 +41,14 @@ class Verified(Folder):
         """With the last rank as root."""
         if NIGHTLY:
             types = ops = "all"
+        collectives = collectives or (*ALL, *(("hypercube",) if ranks.bit_count() == 1 else ()))
         report = self.measure(ranks, "--type", types, "--op", ops, "--sizes", sizes, "--root", ranks - 1,
-                              "--collectives", ",".join(collectives or ALL), *arguments)
+                              "--collectives", ",".join(collectives), *arguments)
         number_of_types = 10 if types == "all" else len(types.split(","))
         number_of_ops = 5 if ops == "all" else len(ops.split(","))
         cases = {(m["case"]["collective"], m["case"]["type"], m["case"]["op"]) for m in report["measurements"]}
         in_place = {m["case"]["in_place"] for m in report["measurements"]}
-        for collective in ALL:
+        for collective in collectives:
             left_out = collective == "p2p" and ranks < 2 or in_place == {True} and collective not in IN_PLACE
             self.assertEqual(len([case for case in cases if case[0] == collective]),
                              0 if left_out else number_of_types * (number_of_ops if collective in REDUCE else 1), collective)
@@ -138,7 +140,7 @@ class Verified(Folder):
     def test_bandwidths_are_those_of_nccl_tests(self):
         report = self.measure(3, "--sizes", "64KiB", "--type", "int8", "--collectives", ",".join(ALL))
         factors = {"p2p": 1, "all_reduce": 2 * 2 / 3, "all_gather": 2 / 3, "reduce_scatter": 2 / 3, "all_to_all": 2 / 3,
-                   "broadcast": 1, "reduce": 1, "send_recv": 1}
+                   "all_to_allv": 2 / 3, "gather": 2 / 3, "scatter": 2 / 3, "broadcast": 1, "reduce": 1, "send_recv": 1}
         self.assertEqual({m["case"]["collective"] for m in report["measurements"]}, set(factors))
         for measurement in report["measurements"]:
             series, case = measurement["throughput"], measurement["case"]

@@ -38,6 +38,7 @@ NONSENSE = [
     ([*SIM, "--soak", "1h", "--launches", "3"], ["--soak", "--launches"]),
     (["ab", *SIM, "--b", "P5BENCH_SIM_FAULT=gpu:n0g0:0.5", "--soak", "1h"], ["--soak", "ab"]),
     (["--backend", "mpi", "--soak", "1h"], ["--soak", "mpi"]),
+    ([*SIM, "--nodes", "3", "--collectives", "all_gather,hypercube"], ["hypercube", "1, 2, 4, 8, ... ranks", "24"]),
     ([*SIM, "--soak", "0s"], ["'0s'", "above zero"]),
     ([*SIM, "--resume", "--launches", "3"], ["--resume", "--launches"]),
     ([*SIM, "--resume", "--seed", "3"], ["--resume", "--seed"]),

@@ -11,7 +11,8 @@ from program import Folder, main, read_report  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--seed", "1", "--quiet"]
 LARGE = ["--sizes", "8,4GiB"]
-GROUPS = "all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,send_recv"
+# And hypercube, for powers of two.
+GROUPS = "all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,all_to_allv,gather,scatter,send_recv"
 
 
 class Simulation(Folder):
@@ -72,9 +73,11 @@ class Healthy(Simulation):
                 name, verdict = measurement["case"]["collective"], measurement["verdict"]
                 with self.subTest(nodes=nodes, collective=name):
                     self.assertAlmostEqual(verdict["fraction_of_limit"], 1, delta=0.02)
-                    judged = name in ("all_reduce", "all_gather", "all_to_all") or nodes == "1" and name != "reduce"
+                    judged = name in ("all_reduce", "all_gather", "all_to_all") or nodes == "1"
                     if verdict["binding"] == "nvlink":
-                        judged = name != "reduce"
+                        judged = True
+                    if name in ("reduce", "all_to_allv", "gather", "scatter"):
+                        judged = False
                     self.assertEqual(verdict["grade"], "ok" if judged else "unknown", verdict)
                     if name in bound:
                         self.assertEqual(verdict["binding"], bound[name])
@@ -217,17 +220,17 @@ class Faulty(Simulation):
                          largest(report, "p2p", "one_way")["failed_rank"] // 8 in (0, 1, 2), True)
 
     def test_a_part_that_lies_is_caught_at_every_size_type_and_op(self):
-        arguments = ("--nodes", "2", "--collectives", GROUPS, "--type", "all", "--op", "all", "--factor", "64",
+        arguments = ("--nodes", "2", "--collectives", GROUPS + ",hypercube", "--type", "all", "--op", "all", "--factor", "64",
                      "--root", "10")  # what lies, since a reduction comes to the root alone
         report = self.fault("gpu:n1g2:1:lies", exits=11, arguments=arguments)
         self.assertEqual(report["grade"], "wrong")
         cases = {(m["case"]["collective"], m["case"]["type"], m["case"]["op"]) for m in report["measurements"]}
-        self.assertEqual(len(cases), 3 * 10 * 5 + 4 * 10)
+        self.assertEqual(len(cases), 3 * 10 * 5 + 8 * 10)
         for measurement in report["measurements"]:
             self.assert_caught(measurement)
 
     def test_a_lie_is_caught_in_place_and_between_pairs(self):
-        for arguments in (("--in-place", "--root", "10", "--collectives", "all_reduce,all_gather,reduce_scatter,broadcast,reduce"),
+        for arguments in (("--in-place", "--root", "10", "--collectives", "all_reduce,all_gather,reduce_scatter,broadcast,reduce,gather,hypercube"),
                           ("--collectives", "p2p")):
             report = self.fault("nic:n1r9:1:lies", exits=11, arguments=("--nodes", "2", *LARGE, *arguments))
             for measurement in report["measurements"]:
@@ -236,16 +239,16 @@ class Faulty(Simulation):
 
     def test_a_lie_of_a_rank_that_gets_nothing_shows_at_the_root(self):
         report = self.fault("gpu:n1g2:1:lies", exits=11,
-                            arguments=("--nodes", "2", *LARGE, "--collectives", "reduce", "--root", "3"))
+                            arguments=("--nodes", "2", *LARGE, "--collectives", "reduce,gather", "--root", "3"))
         for measurement in report["measurements"]:
             self.assertEqual(measurement["first_wrong"]["rank"], 3)
 
     def test_faults_slow_down_the_collectives_that_use_the_part(self):
-        arguments = ("--nodes", "3", "--sizes", "4GiB", "--collectives", GROUPS)
+        arguments = ("--nodes", "3", "--sizes", "4GiB", "--collectives", GROUPS, "--root", "10")
         healthy = self.simulate(*arguments, name="healthy-groups")
-        # Rank 10 is GPU 2 of node 1. Only ranks 7, 15 and 23 of the ring send to another node: a NIC of GPU 2 is idle there.
+        # Rank 10, the root, is GPU 2 of node 1. Only ranks 7, 15 and 23 of the ring send to another node: a NIC of GPU 2 is idle there.
         for fault, untouched in (("gpu:n1g2:0.1", ()), ("node:n1:0.1", ()), ("nic:n1r9:0.1", ("send_recv",)),
-                                 ("link:n0-n2:0.1", ())):
+                                 ("link:n0-n2:0.1", ("gather", "scatter"))):
             report = self.fault(fault, exits=10, arguments=arguments)
             for name in GROUPS.split(","):
                 share = busbw(largest(report, name)) / busbw(largest(healthy, name))

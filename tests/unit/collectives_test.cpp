@@ -22,8 +22,8 @@ struct Label {
 };
 using Elements = std::vector<std::optional<Label>>;  // none: nothing is written there
 
-constexpr std::array group_collectives{&all_reduce, &all_gather, &reduce_scatter, &broadcast,
-                                       &reduce,     &all_to_all, &send_recv};
+constexpr std::array group_collectives{&all_reduce,  &all_gather, &reduce_scatter, &broadcast, &reduce,   &all_to_all,
+                                       &all_to_allv, &gather,     &scatter,        &send_recv, &hypercube};
 
 // What all ranks bring, one after the other.
 std::vector<Elements> inputs_of(int ranks, std::uint64_t elements) {
@@ -37,6 +37,20 @@ Elements reduction_of(std::uint64_t elements) {
   Elements all;
   for (std::uint64_t i = 0; i < elements; ++i) all.push_back(Label{Segment::reduced, i});
   return all;
+}
+
+// What `from` sends `to`, of blocks that lie in the order of the ranks and grow with the distance in the ring.
+Elements uneven_part(const Elements& input, std::size_t from, std::size_t to, std::size_t ranks) {
+  if (ranks == 1) return input;
+  const auto length = [&](std::size_t other) {
+    const std::size_t distance = (other + ranks - from) % ranks, triangle = ranks * (ranks - 1) / 2;
+    const auto begins = [&](std::size_t d) { return input.size() * (d * (d - 1) / 2) / triangle; };
+    return distance == 0 ? 0 : begins(distance + 1) - begins(distance);
+  };
+  std::size_t begin = 0;
+  for (std::size_t other = 0; other < to; ++other) begin += length(other);
+  return {input.begin() + static_cast<std::ptrdiff_t>(begin),
+          input.begin() + static_cast<std::ptrdiff_t>(begin + length(to))};
 }
 
 // The definitions: from all inputs to one rank's output. `share`: elements of one rank's part.
@@ -56,9 +70,13 @@ Elements defined(const Collective& collective, const std::vector<Elements>& inpu
   if (&collective == &reduce_scatter) append(part(sum, rank));
   if (&collective == &broadcast) append(inputs[root]);
   if (&collective == &send_recv) append(inputs[(rank + ranks - 1) % ranks]);
-  for (const Elements& input : inputs) {
-    if (&collective == &all_gather) append(input);
+  if (&collective == &scatter) append(part(inputs[root], rank));
+  for (std::size_t from = 0; from < ranks; ++from) {
+    const Elements& input = inputs[from];
+    if (&collective == &all_gather || &collective == &hypercube) append(input);
+    if (&collective == &gather && rank == root) append(input);
     if (&collective == &all_to_all) append(part(input, rank));
+    if (&collective == &all_to_allv) append(uneven_part(input, from, rank, ranks));
   }
   return output;
 }
@@ -115,7 +133,8 @@ TEST(Collectives, are_those_that_are_listed_each_once) {
 }
 
 TEST(Collectives, round_a_message_up_to_the_same_number_of_elements_for_each_rank) {
-  const std::set<const Collective*> shared{&all_gather, &reduce_scatter, &all_to_all};
+  const std::set<const Collective*> shared{&all_gather, &reduce_scatter, &all_to_all, &all_to_allv,
+                                           &gather,     &scatter,        &hypercube};
   for (const Collective* collective : group_collectives) {
     for (int ranks = 1; ranks <= 7; ++ranks) {
       const auto parts = shared.contains(collective) ? static_cast<std::uint64_t>(ranks) : 1;
@@ -134,6 +153,39 @@ TEST(Collectives, round_a_message_up_to_the_same_number_of_elements_for_each_ran
 }
 
 // NCCL: element size * max(what a rank sends, what it receives), of the calls that it asks tuners about.
+// nccl-tests' alltoallv by default: 1 part for the next rank, 2 for the one behind it, and so on.
+TEST(Collectives, send_uneven_blocks_in_proportion_to_the_distance) {
+  const Shape shape = all_to_allv.shape({60}, false, 1, 4);
+  std::vector<std::uint64_t> sent;
+  for (int to = 0; to < 4; ++to)
+    sent.push_back(all_to_allv.block(shape, {.rank = 1, .ranks = 4}, {.rank = to, .ranks = 4}).elements);
+  EXPECT_EQ(sent, (std::vector<std::uint64_t>{30, 0, 10, 20}));
+}
+
+// To the last element, at sizes whose product with the square of the ranks is beyond 64 bits.
+TEST(Collectives, send_the_whole_input_in_uneven_blocks_one_behind_the_other) {
+  for (const auto& [ranks, size] : {std::pair{1, Bytes{7}},
+                                    {2, Bytes{10}},
+                                    {5, Bytes{13}},
+                                    {31, Bytes{1}},
+                                    {4096, Bytes{std::uint64_t{1} << 50}}}) {
+    const Shape shape = all_to_allv.shape(size, false, 1, ranks);
+    for (const int rank : {0, ranks / 3, ranks - 1}) {
+      std::uint64_t sent = 0, received = 0;
+      for (int other = 0; other < ranks; ++other) {
+        const Member self{.rank = rank, .ranks = ranks}, there{.rank = other, .ranks = ranks};
+        const Block out = all_to_allv.block(shape, self, there), in = all_to_allv.block(shape, there, self);
+        EXPECT_EQ(out.input_offset, sent);
+        EXPECT_EQ(in.output_offset, received);
+        sent += out.elements;
+        received += in.elements;
+      }
+      EXPECT_EQ(sent, shape.input_elements);
+      EXPECT_EQ(received, shape.output_elements);
+    }
+  }
+}
+
 TEST(Collectives, count_bytes_as_nccl_does_for_tuners) {
   int asked = 0;
   for (const Collective* collective : group_collectives) {
@@ -153,7 +205,8 @@ TEST(Collectives, have_the_bus_factors_of_nccl_tests) {
   for (int ranks = 2; ranks <= 9; ++ranks) {
     const double n = ranks;
     EXPECT_DOUBLE_EQ(all_reduce.bus_factor(ranks), 2 * (n - 1) / n);
-    for (const Collective* each : {&all_gather, &reduce_scatter, &all_to_all})
+    for (const Collective* each :
+         {&all_gather, &reduce_scatter, &all_to_all, &all_to_allv, &gather, &scatter, &hypercube})
       EXPECT_DOUBLE_EQ(each->bus_factor(ranks), (n - 1) / n) << each->name;
     for (const Collective* each : {&broadcast, &reduce, &send_recv, &p2p})
       EXPECT_DOUBLE_EQ(each->bus_factor(ranks), 1) << each->name;
@@ -163,8 +216,8 @@ TEST(Collectives, have_the_bus_factors_of_nccl_tests) {
 // As NCCL's documentation of each call says when it is in place; nccl-tests has no valid form of the others.
 TEST(Collectives, lie_in_place_where_nccl_wants_them) {
   const std::map<const Collective*, std::pair<std::uint64_t, std::uint64_t>> wanted{
-      {&all_reduce, {0, 0}}, {&all_gather, {3 * 5, 0}}, {&reduce_scatter, {0, 3 * 5}},
-      {&broadcast, {0, 0}},  {&reduce, {0, 0}},
+      {&all_reduce, {0, 0}}, {&all_gather, {3 * 5, 0}}, {&reduce_scatter, {0, 3 * 5}}, {&broadcast, {0, 0}},
+      {&reduce, {0, 0}},     {&gather, {3 * 5, 0}},     {&scatter, {0, 3 * 5}},        {&hypercube, {3 * 5, 0}},
   };
   for (const Collective* collective : collectives()) {
     const auto found = wanted.find(collective);

@@ -77,6 +77,7 @@ TEST_P(Honest, is_verified_for_all_types_and_operations) {
   for (bool in_place : {false, true}) {
     RunnerJob job = all_types(GetParam(), GetParam() <= 3);
     job.options.collectives = collective_names();
+    if (!std::has_single_bit(static_cast<unsigned>(GetParam()))) std::erase(job.options.collectives, "hypercube");
     job.options.root = GetParam() - 1;
     job.options.in_place = in_place;
     const std::vector<Measurement> measurements = job.run();
@@ -106,12 +107,17 @@ TEST_P(Liar, is_found_at_every_size_type_and_operation) {
   job.options.sizes = {{72}, {4096}};
   job.options.in_place = in_place;
   job.trouble = {.kind = kind, .rank = 2};
-  // What lies is what gets something: the root of reduce, any other rank of a broadcast.
-  job.options.collectives = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv"};
+  // What lies is what gets something: the root of a reduction, any other rank of a broadcast.
+  job.options.collectives = {"all_reduce", "all_gather",  "reduce_scatter", "broadcast",
+                             "all_to_all", "all_to_allv", "scatter",        "send_recv"};
   job.options.root = 1;
   std::vector<Measurement> measurements = job.run();
-  job.options.collectives = {"reduce"};
+  job.options.collectives = {"reduce", "gather"};
   job.options.root = 2;
+  for (Measurement& m : job.run()) measurements.push_back(std::move(m));
+  job.options.collectives = {"hypercube"};
+  job.options.sizes = {{96}};
+  job.ranks = 4;
   for (Measurement& m : job.run()) measurements.push_back(std::move(m));
   for (const Measurement& m : measurements) {
     const std::string what = describe(m.measured_case);

@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "bench/collective.hpp"
 #include "topo/limits.hpp"
 
 namespace p5::topo {
@@ -35,11 +36,18 @@ Operation on_nodes(std::string_view collective, int nodes, bool nvls = false) {
 }
 
 TEST(OperationLimits, within_a_node_are_a_gpus_links) {
-  for (const char* each :
-       {"p2p", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv"}) {
+  for (const char* each : {"p2p", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all",
+                           "gather", "scatter", "send_recv", "hypercube"}) {
     EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes(each, 1)), 450) << each;
     EXPECT_DOUBLE_EQ(achievable("p5.48xlarge", on_nodes(each, 1)).rate.count, 370.8) << each;
   }
+  // A rank sends all, of which bus bandwidth counts 7/8.
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("all_to_allv", 1)), 450 * 7.0 / 8);
+}
+
+TEST(OperationLimits, are_known_for_every_collective) {
+  for (const Collective* each : collectives())
+    for (const int nodes : {1, 2, 8}) EXPECT_GT(wire("p5.48xlarge", on_nodes(each->name, nodes)), 0) << each->name;
 }
 
 TEST(OperationLimits, of_nvls_lie_beyond_the_links) {
@@ -79,6 +87,17 @@ TEST(OperationLimits, say_where_all_reduce_cannot_prove_the_nics) {
 TEST(OperationLimits, of_an_exchange_count_the_blocks_that_leave_a_node) {
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("all_to_all", 2)), 50 * 15.0 / 8);
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("all_to_all", 32)), 50 * 255.0 / 248);
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("hypercube", 2)), 50 * 15.0 / 8);
+  // The first rank of a node: of parts 1 to 15, together 120, it sends 8 to 15, 92 of them, over its NICs.
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("all_to_allv", 2)), 50 * (15.0 / 16) / (92.0 / 120));
+}
+
+// A root has its own NICs alone: 8 of the 15 parts pass them, 7 its links.
+TEST(OperationLimits, of_a_star_are_the_roots_own) {
+  for (const char* each : {"gather", "scatter"}) {
+    EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes(each, 2)), 50 * 15.0 / 8) << each;
+    EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", on_nodes(each, 2)), 12.5 * 15 / 8) << each;
+  }
 }
 
 TEST(OperationLimits, of_pairs_and_rails_are_a_gpus_own_nics) {

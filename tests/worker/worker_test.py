@@ -134,6 +134,13 @@ class Results(unittest.TestCase):
                 for type_name, collective in itertools.product(BYTES, COPYING):
                     self.all_right(workers, case(collective, 515, ranks, type_name, root=ranks - 1))
 
+    def test_a_hypercube_of_powers_of_two(self):
+        for ranks in (1, 2, 4):
+            with Workers(ranks) as workers:
+                for in_place, size in itertools.product((False, True), (1, 515)):
+                    self.all_right(workers, case("hypercube", size, ranks, in_place=in_place))
+                self.all_right(workers, case("hypercube", 515, ranks, cuda_graph=True))
+
     def test_in_place(self):
         for ranks in (1, 2, 3):
             with Workers(ranks) as workers:
@@ -155,7 +162,7 @@ class Results(unittest.TestCase):
 
     def test_what_has_no_in_place_form_is_refused(self):
         with Workers(2) as workers:
-            for collective in ("all_to_all", "send_recv"):
+            for collective in ("all_to_all", "all_to_allv", "send_recv"):
                 self.assertIn("no in-place form", workers.open(case(collective, 8, 2, in_place=True))[0]["error"])
 
     def test_five_six_and_seven_ranks(self):
@@ -214,10 +221,12 @@ class Faults(unittest.TestCase):
                     if in_place and collective not in IN_PLACE:
                         continue
                     # A broadcast comes to all but the root, a reduction to the root alone.
-                    root = 1 if collective == "reduce" else 2
+                    root = 1 if collective in ("reduce", "scatter") else 2
                     found = wrong(workers.measure(case(collective, 500, 3, in_place=in_place, root=root))[0])
-                    # Of sends, what was sent is wrong: all blocks but nobody's own, or what the next rank gets.
-                    wanted = {"all_to_all": [True] * 3, "send_recv": [False, False, True]}.get(
+                    # Of sends, what was sent is wrong, at whoever gets it; in place the root's own share stays where it is.
+                    kept = not (in_place and what == "nothing")
+                    wanted = {"all_to_all": [True] * 3, "all_to_allv": [True, False, True], "scatter": [True, kept, True],
+                              "gather": [False, False, True], "send_recv": [False, False, True]}.get(
                         collective, [False, True, False])
                     with self.subTest(what=what, collective=collective, in_place=in_place):
                         self.assertEqual([count > 0 for count in found], wanted)

@@ -159,16 +159,16 @@ class Workers:
 
 
 REDUCING = ("all_reduce", "reduce_scatter", "reduce")
-ROOTED = ("broadcast", "reduce")
-COPYING = ("all_gather", "broadcast", "all_to_all", "send_recv")
-IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
+ROOTED = ("broadcast", "reduce", "gather", "scatter")
+COPYING = ("all_gather", "broadcast", "all_to_all", "all_to_allv", "gather", "scatter", "send_recv")  # and hypercube
+IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter")
 
 
 def case(collective, elements, ranks, type_name="float32", op=None, pattern="", in_place=False, root=0, **more):
     """A case as the protocol writes it; `elements` are those of one rank's share where ranks share the message, else
     all."""
-    inputs = elements * ranks if collective in ("reduce_scatter", "all_to_all") else elements
-    outputs = elements * ranks if collective in ("all_gather", "all_to_all") else elements
+    inputs = elements * ranks if collective in ("reduce_scatter", "all_to_all", "all_to_allv", "scatter") else elements
+    outputs = elements * ranks if collective in ("all_gather", "all_to_all", "all_to_allv", "gather", "hypercube") else elements
     return {"collective": collective, "pattern": pattern, "bytes": max(inputs, outputs) * BYTES[type_name],
             "type": type_name, "op": op if op or collective not in REDUCING else "sum",
             "root": root if collective in ROOTED else None, "in_place": in_place, "cuda_graph": False,

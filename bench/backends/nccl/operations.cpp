@@ -65,20 +65,50 @@ void reduce_to_root(const Operation& o) {
         "ncclReduce");
 }
 
-// As sends and receives in one group: ncclAlltoAll, which NCCL has from 2.28 on, would keep a worker that is built with
-// it from starting with an older library.
+const std::byte* input_at(const Operation& o, std::uint64_t element) {
+  return static_cast<const std::byte*>(o.input) + element * size_of(o.of.type);
+}
+
+std::byte* output_at(const Operation& o, std::uint64_t element) {
+  return static_cast<std::byte*>(o.output) + element * size_of(o.of.type);
+}
+
+// As sends and receives in one group: ncclAlltoAll, ncclGather and ncclScatter, which NCCL has from 2.28 on, would keep
+// a worker that is built with them from starting with an older library.
 void exchange_blocks(const Operation& o) {
-  const std::size_t block = block_elements(o.of.shape, o.place.member);
-  const std::size_t bytes = block * size_of(o.of.type);
-  const auto* const from = static_cast<const std::byte*>(o.input);
-  auto* const to = static_cast<std::byte*>(o.output);
+  const Member self = o.place.member;
   check(ncclGroupStart(), "ncclGroupStart");
-  for (int member = 0; member < o.place.member.ranks; ++member) {
-    const std::size_t offset = static_cast<std::size_t>(member) * bytes;
-    check(ncclSend(from + offset, block, nccl_type(o.of.type), member, o.communicator, o.stream), "ncclSend");
-    check(ncclRecv(to + offset, block, nccl_type(o.of.type), member, o.communicator, o.stream), "ncclRecv");
+  for (Member other{.rank = 0, .ranks = self.ranks, .root = self.root}; other.rank < self.ranks; ++other.rank) {
+    const Block sent = o.of.collective->block(o.of.shape, self, other);
+    const Block received = o.of.collective->block(o.of.shape, other, self);
+    if (sent.elements > 0)
+      check(ncclSend(input_at(o, sent.input_offset), sent.elements, nccl_type(o.of.type), other.rank, o.communicator,
+                     o.stream),
+            "ncclSend");
+    if (received.elements > 0)
+      check(ncclRecv(output_at(o, received.output_offset), received.elements, nccl_type(o.of.type), other.rank,
+                     o.communicator, o.stream),
+            "ncclRecv");
   }
   check(ncclGroupEnd(), "ncclGroupEnd");
+}
+
+// Each step exchanges all blocks that two ranks have: those of the ranks that differ from them in lower bits alone.
+void double_in_steps(const Operation& o) {
+  const int self = o.place.member.rank;
+  const std::size_t share = elements(o);
+  const auto blocks = [&](int first) { return output_at(o, static_cast<std::uint64_t>(first) * share); };
+  if (blocks(self) != o.input)
+    check(cudaMemcpyAsync(blocks(self), o.input, share * size_of(o.of.type), cudaMemcpyDeviceToDevice, o.stream),
+          "cudaMemcpyAsync");
+  for (int held = 1; held < o.place.member.ranks; held *= 2) {
+    const int partner = self ^ held, mine = self & ~(held - 1), theirs = mine ^ held;
+    const std::size_t count = static_cast<std::size_t>(held) * share;
+    check(ncclGroupStart(), "ncclGroupStart");
+    check(ncclSend(blocks(mine), count, nccl_type(o.of.type), partner, o.communicator, o.stream), "ncclSend");
+    check(ncclRecv(blocks(theirs), count, nccl_type(o.of.type), partner, o.communicator, o.stream), "ncclRecv");
+    check(ncclGroupEnd(), "ncclGroupEnd");
+  }
 }
 
 void pass_along_ring(const Operation& o) {
@@ -103,7 +133,11 @@ constexpr std::array table{
     Row{&broadcast, "", broadcast_from_root},
     Row{&reduce, "", reduce_to_root},
     Row{&all_to_all, "", exchange_blocks},
+    Row{&all_to_allv, "", exchange_blocks},
+    Row{&gather, "", exchange_blocks},
+    Row{&scatter, "", exchange_blocks},
     Row{&send_recv, "", pass_along_ring},
+    Row{&hypercube, "", double_in_steps},
 };
 
 }  // namespace

@@ -1,0 +1,62 @@
+// all_to_allv: every rank sends the others blocks of different length: the farther on in the ring of ranks, the longer,
+// and nothing to itself. The default traffic of nccl-tests' alltoallv, whose figures are then comparable, to a few
+// elements.
+#include "bench/collective.hpp"
+
+namespace p5 {
+
+namespace {
+
+// The message is the input of one rank, and as much comes to each.
+Shape shape(Bytes size, bool per_rank, std::size_t element, int ranks) {
+  const auto n = static_cast<std::uint64_t>(ranks);
+  const std::uint64_t share = per_rank ? size.count : (size.count + n - 1) / n;
+  const std::uint64_t count = (share + element - 1) / element;
+  return {count * n, count * n, {count * n * element}, {count * element}};
+}
+
+// nccl-tests counts as if a block stayed with its rank, which none does here.
+double bus_factor(int ranks) { return ranks > 1 ? static_cast<double>(ranks - 1) / ranks : 1.0; }
+
+int steps(int ranks) { return ranks - 1; }
+
+// Elements for all that are less than `distance` ranks on: of parts in the proportion 0, 1, .. n-1, the first
+// `distance`.
+std::uint64_t nearer_than(int distance, const Shape& shape, int ranks) {
+  const auto n = static_cast<std::uint64_t>(ranks), d = static_cast<std::uint64_t>(distance);
+  if (d == 0) return 0;
+  if (n == 1) return shape.input_elements;
+  // The whole and the rest apart: their product would not fit 64 bits.
+  const std::uint64_t triangle = n * (n - 1), part = d * (d - 1);
+  return shape.input_elements / triangle * part + shape.input_elements % triangle * part / triangle;
+}
+
+// Blocks lie in the order of the other member's rank. From the member itself on, distances count from 0; before it they
+// go on where the last rank's ended.
+Block block(const Shape& shape, Member from, Member to) {
+  const int n = from.ranks, distance = (to.rank - from.rank + n) % n;
+  const auto nearer = [&](int than) { return nearer_than(than, shape, n); };
+  const std::uint64_t all = nearer(n);
+  return {.elements = nearer(distance + 1) - nearer(distance),
+          .input_offset = nearer(distance) + (to.rank >= from.rank ? all : 0) - nearer(n - from.rank),
+          .output_offset = nearer(to.rank + 1) + (from.rank > to.rank ? all : 0) - nearer(distance + 1)};
+}
+
+std::vector<Segment> result(const Shape& shape, Member member, std::string_view) {
+  return blocks_received(block, shape, member);
+}
+
+}  // namespace
+
+const Collective all_to_allv{.name = "all_to_allv",
+                             .summary = "every rank sends the others blocks of different length",
+                             .route = Route::uneven_exchange,
+                             .patterns = {},
+                             .shape = shape,
+                             .bus_factor = bus_factor,
+                             .steps = steps,
+                             .result = result,
+                             .block = block,
+                             .in_place_offset = nullptr};
+
+}  // namespace p5
