@@ -94,10 +94,6 @@ struct Collective {
   InPlaceOffset (*in_place_offset)(const Shape& shape, Member member) = nullptr;
 };
 
-// The result of a collective that exchanges blocks.
-std::vector<Segment> blocks_received(Block (*block)(const Shape& shape, Member from, Member to), const Shape& shape,
-                                     Member member);
-
 // Of the one buffer in place.
 constexpr std::uint64_t in_place_elements(const Shape& shape) {
   return shape.input_elements > shape.output_elements ? shape.input_elements : shape.output_elements;

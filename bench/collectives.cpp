@@ -28,15 +28,4 @@ const Collective& find_collective(std::string_view name) {
   return **found;
 }
 
-std::vector<Segment> blocks_received(Block (*block)(const Shape& shape, Member from, Member to), const Shape& shape,
-                                     Member member) {
-  std::vector<Segment> segments;
-  for (Member from{.rank = 0, .ranks = member.ranks, .root = member.root}; from.rank < member.ranks; ++from.rank) {
-    const Block received = block(shape, from, member);
-    if (received.elements > 0)
-      segments.push_back({received.output_offset, received.elements, from.rank, received.input_offset});
-  }
-  return segments;
-}
-
 }  // namespace p5

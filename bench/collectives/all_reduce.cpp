@@ -1,14 +1,9 @@
 // all_reduce: every rank gets the reduction over all ranks' inputs.
-#include "bench/collective.hpp"
+#include "bench/collectives/common.hpp"
 
 namespace p5 {
 
 namespace {
-
-Shape shape(Bytes size, bool, std::size_t element, int) {
-  const std::uint64_t count = (size.count + element - 1) / element;
-  return {count, count, {count * element}, {count * element}};
-}
 
 // Each rank sends and receives 2(n-1)/n of the message at least.
 double bus_factor(int ranks) { return ranks > 1 ? 2.0 * (ranks - 1) / ranks : 1.0; }
@@ -19,8 +14,6 @@ std::vector<Segment> result(const Shape& shape, Member, std::string_view) {
   return {{0, shape.output_elements, Segment::reduced, 0}};
 }
 
-InPlaceOffset in_place_offset(const Shape&, Member) { return {}; }
-
 }  // namespace
 
 const Collective all_reduce{.name = "all_reduce",
@@ -28,10 +21,10 @@ const Collective all_reduce{.name = "all_reduce",
                             .reduces = true,
                             .route = Route::sums,
                             .patterns = {},
-                            .shape = shape,
+                            .shape = common::undivided,
                             .bus_factor = bus_factor,
                             .steps = steps,
                             .result = result,
-                            .in_place_offset = in_place_offset};
+                            .in_place_offset = common::same_place};
 
 }  // namespace p5

@@ -1,24 +1,12 @@
 // all_to_allv: every rank sends the others blocks of different length: the farther on in the ring of ranks, the longer,
-// and nothing to itself. The default traffic of nccl-tests' alltoallv, whose figures are then comparable, to a few
-// elements.
-#include "bench/collective.hpp"
+// and nothing to itself. The default traffic of nccl-tests' alltoallv, whose figures are then comparable; it also
+// counts bus bandwidth as if a block stayed with its rank. The message is the input of one rank, and as much comes to
+// each.
+#include "bench/collectives/common.hpp"
 
 namespace p5 {
 
 namespace {
-
-// The message is the input of one rank, and as much comes to each.
-Shape shape(Bytes size, bool per_rank, std::size_t element, int ranks) {
-  const auto n = static_cast<std::uint64_t>(ranks);
-  const std::uint64_t share = per_rank ? size.count : (size.count + n - 1) / n;
-  const std::uint64_t count = (share + element - 1) / element;
-  return {count * n, count * n, {count * n * element}, {count * element}};
-}
-
-// nccl-tests counts as if a block stayed with its rank, which none does here.
-double bus_factor(int ranks) { return ranks > 1 ? static_cast<double>(ranks - 1) / ranks : 1.0; }
-
-int steps(int ranks) { return ranks - 1; }
 
 // Elements for all that are less than `distance` ranks on: of parts in the proportion 0, 1, .. n-1, the first
 // `distance`.
@@ -42,20 +30,16 @@ Block block(const Shape& shape, Member from, Member to) {
           .output_offset = nearer(to.rank + 1) + (from.rank > to.rank ? all : 0) - nearer(distance + 1)};
 }
 
-std::vector<Segment> result(const Shape& shape, Member member, std::string_view) {
-  return blocks_received(block, shape, member);
-}
-
 }  // namespace
 
 const Collective all_to_allv{.name = "all_to_allv",
                              .summary = "every rank sends the others blocks of different length",
                              .route = Route::uneven_exchange,
                              .patterns = {},
-                             .shape = shape,
-                             .bus_factor = bus_factor,
-                             .steps = steps,
-                             .result = result,
+                             .shape = common::whole_to_whole,
+                             .bus_factor = common::all_parts_but_one,
+                             .steps = common::as_many_as_others,
+                             .result = common::blocks_received<block>,
                              .block = block,
                              .in_place_offset = nullptr};
 

@@ -1,18 +1,9 @@
 // p2p: messages between two ranks, one way, both ways at once, or back and forth. Bandwidth counts one direction.
-#include "bench/collective.hpp"
+#include "bench/collectives/common.hpp"
 
 namespace p5 {
 
 namespace {
-
-Shape shape(Bytes size, bool, std::size_t element, int) {
-  const std::uint64_t count = (size.count + element - 1) / element;
-  return {count, count, {count * element}, {count * element}};
-}
-
-double bus_factor(int) { return 1.0; }
-
-int steps(int) { return 1; }
 
 std::vector<Segment> result(const Shape& shape, Member member, std::string_view pattern) {
   if (member.rank == 0 && pattern == "one_way") return {};
@@ -26,9 +17,9 @@ const Collective p2p{.name = "p2p",
                      .pairwise = true,
                      .route = Route::neighbours,
                      .patterns = {"one_way", "both_ways", "ping_pong"},
-                     .shape = shape,
-                     .bus_factor = bus_factor,
-                     .steps = steps,
+                     .shape = common::undivided,
+                     .bus_factor = common::once,
+                     .steps = common::one_step,
                      .result = result,
                      .in_place_offset = nullptr};
 

@@ -1,39 +1,13 @@
-// scatter: every rank gets its share of the root's input.
-#include "bench/collective.hpp"
+// scatter: every rank gets its share of the root's input, which is the message.
+#include "bench/collectives/common.hpp"
 
 namespace p5 {
 
 namespace {
 
-// The message is the root's input.
-Shape shape(Bytes size, bool per_rank, std::size_t element, int ranks) {
-  const auto n = static_cast<std::uint64_t>(ranks);
-  const std::uint64_t share = per_rank ? size.count : (size.count + n - 1) / n;
-  const std::uint64_t count = (share + element - 1) / element;
-  return {count * n, count, {count * n * element}, {count * element}};
-}
-
-// One of n parts stays with the root.
-double bus_factor(int ranks) { return ranks > 1 ? static_cast<double>(ranks - 1) / ranks : 1.0; }
-
-int steps(int ranks) { return ranks - 1; }
-
-std::uint64_t share_of(const Shape& shape, Member member) {
-  return static_cast<std::uint64_t>(member.rank) * shape.output_elements;
-}
-
 Block block(const Shape& shape, Member from, Member to) {
   if (from.rank != from.root) return {};
-  return {shape.output_elements, share_of(shape, to), 0};
-}
-
-std::vector<Segment> result(const Shape& shape, Member member, std::string_view) {
-  return blocks_received(block, shape, member);
-}
-
-// The root's own share stays where it is; elsewhere the output lies as far into the buffer.
-InPlaceOffset in_place_offset(const Shape& shape, Member member) {
-  return {.input = 0, .output = share_of(shape, member)};
+  return {shape.output_elements, static_cast<std::uint64_t>(to.rank) * shape.output_elements, 0};
 }
 
 }  // namespace
@@ -43,11 +17,11 @@ const Collective scatter{.name = "scatter",
                          .rooted = true,
                          .route = Route::star,
                          .patterns = {},
-                         .shape = shape,
-                         .bus_factor = bus_factor,
-                         .steps = steps,
-                         .result = result,
+                         .shape = common::whole_to_shares,
+                         .bus_factor = common::all_parts_but_one,
+                         .steps = common::as_many_as_others,
+                         .result = common::blocks_received<block>,
                          .block = block,
-                         .in_place_offset = in_place_offset};
+                         .in_place_offset = common::output_in_input};
 
 }  // namespace p5

@@ -1,4 +1,5 @@
-"""p5bench and nccl-tests alternately on the GPUs of this host: python3 compare_nccl_tests.py FOLDER-OF-ITS-PROGRAMS [ROUNDS].
+"""p5bench and nccl-tests alternately on the GPUs of this host:
+python3 compare_nccl_tests.py FOLDER-OF-ITS-PROGRAMS [ROUNDS [COLLECTIVE...]], by default all_reduce and all_gather.
 Prints a table of the medians over the rounds. Measures; judges nothing."""
 
 import itertools
@@ -14,7 +15,8 @@ import tempfile
 SOURCE = pathlib.Path(os.environ.get("P5BENCH_SOURCE") or pathlib.Path(__file__).resolve().parents[2])
 BUILD = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "release")
 RANKS = int(os.environ.get("P5BENCH_RANKS", "4"))
-COLLECTIVES = ("all_reduce", "all_gather")
+COLLECTIVES = sys.argv[3:] or ("all_reduce", "all_gather")
+PROGRAMS = {"all_to_all": "alltoall", "all_to_allv": "alltoallv", "send_recv": "sendrecv"}  # called otherwise there
 MPIRUN = ["mpirun", "--allow-run-as-root", "-np", str(RANKS), "--bind-to", "none"]
 
 
@@ -25,12 +27,13 @@ def run(command):
 def nccl_tests(folder, collective, first, last, operations, cycles):
     """Microseconds out of place by size, the slowest rank's (-a 3), so many operations a burst; the median of so many bursts.
     One burst of an operation that takes as long as its launch may be off by a tenth."""
-    out = run(MPIRUN + [str(folder / f"{collective}_perf"), "-b", str(first), "-e", str(last), "-f", "2", "-g", "1", "-a", "3",
+    out = run(MPIRUN + [str(folder / f"{PROGRAMS.get(collective, collective)}_perf"), "-b", str(first), "-e", str(last), "-f", "2", "-g", "1", "-a", "3",
                         "-n", str(operations), "-N", str(cycles)])
     times = {}
     for row in (line.split() for line in out.splitlines()):
         if len(row) > 8 and row[0].isdigit() and int(row[0]) > 0:
-            times.setdefault((collective, int(row[0])), []).append(float(row[5]))
+            wanted = 1 << (int(row[0]) - 1).bit_length()  # it cuts the parts of a message to 16 bytes
+            times.setdefault((collective, wanted), []).append(float(row[5]))
     return {key: statistics.median(each) for key, each in times.items()}
 
 

@@ -127,7 +127,12 @@ class Workers(Runs):
         every, few = ["--type", "all", "--op", "all"], ["--type", "bfloat16,float64", "--op", "prod,max,avg"]
         in_place = ["--in-place", "--collectives", "all_reduce,all_gather"]
         sizes = "1000" if FAKES else "8,64KiB"
-        for more in ([*every], [*every, *in_place]) if ALL else (["--type", "all", "--op", "sum"], few, [*few, *in_place]):
+        listed = subprocess.run([BUILD / "p5bench", "list", "collectives"], capture_output=True, text=True, check=True).stdout
+        names = [line.split()[0] for line in listed.splitlines()]
+        if RANKS.bit_count() > 1:
+            names.remove("hypercube")
+        everything = ["--type", "uint8,float32", "--root", str(RANKS - 1), "--collectives", ",".join(names)]
+        for more in ([*every], [*every, *in_place], everything) if ALL else (["--type", "all", "--op", "sum"], few, [*few, *in_place], everything):
             job = Job(self.folder, "--sizes", sizes, "--budget", "120s" if FAKES else "200s", *more)
             code, output = job.end(260)
             self.assertEqual(code, 0, output)
