@@ -131,7 +131,7 @@ class Workers(Runs):
         names = [line.split()[0] for line in listed.splitlines()]
         if RANKS.bit_count() > 1:
             names.remove("hypercube")
-        everything = ["--type", "uint8,float32", "--root", str(RANKS - 1), "--collectives", ",".join(names)]
+        everything = ["--type", "bfloat16", "--root", str(RANKS - 1), "--collectives", ",".join(names)]
         for more in ([*every], [*every, *in_place], everything) if ALL else (["--type", "all", "--op", "sum"], few, [*few, *in_place], everything):
             job = Job(self.folder, "--sizes", sizes, "--budget", "120s" if FAKES else "200s", *more)
             code, output = job.end(260)
@@ -244,7 +244,7 @@ class Faults(Runs):
     def test_wrong_data_is_found_with_rank_offset_wanted_and_got(self):
         every = itertools.product(("element", "bit", "stale", "nothing"), ([], ["--in-place"]))
         for what, place in every if ALL else (("element", []), ("bit", ["--in-place"]), ("stale", []), ("nothing", ["--in-place"])):
-            job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}", *place, sizes="8,300000", budget="6s")
+            job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}", *place, sizes="8,300000", budget="20s")
             self.assertEqual(code, 11, output)
             for m in job.report()["measurements"]:
                 self.assertGreater(m["wrong_elements"], 0, (what, m["case"]))
@@ -252,7 +252,7 @@ class Faults(Runs):
                 self.assertNotEqual(m["first_wrong"]["wanted"], m["first_wrong"]["got"])
 
     def test_a_hang_ends_with_failed_cases_and_no_process_left(self):
-        job, code, output = self.run_with("hang:rank=1:operation=40")
+        job, code, output = self.run_with("hang:rank=1:operation=40", sizes="64")
         self.assertEqual(code, 12, output)
         self.assertTrue(all(m["outcome"] in ("failed", "measured") for m in job.report()["measurements"]))
 

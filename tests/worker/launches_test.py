@@ -104,7 +104,7 @@ class Replicated(Launches):
             self.assertIsNone(m["throughput"]["ci95_us"], "three launches give no interval")
 
     def test_a_soak_starts_workers_anew_until_its_time_is_over(self):
-        code, output = self.run_it("--soak", "6s", "--budget", "2s", "--tune=off", sizes="64")
+        code, output = self.run_it("--soak", "10s", "--budget", "3s", "--tune=off", sizes="64")
         self.assertEqual(code, 0, output)
         report, journal = self.report(), self.journal()
         self.assertGreaterEqual(report["run"]["launches"], 2)

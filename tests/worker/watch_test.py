@@ -22,7 +22,7 @@ class Watched(unittest.TestCase):
                   "P5BENCH_FAKE_NVML": faults, "P5BENCH_FAKE_GPUS": "4", **variables}
         done = subprocess.run(
             ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), "--backend", "nccl",
-             "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tune=off", "--budget", "4s", "--seed", "4", "--out", folder.name],
+             "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tune=off", "--budget", "12s", "--seed", "4", "--out", folder.name],
             env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
         report = json.loads((pathlib.Path(folder.name) / "latest" / "report.json").read_text())
         try:

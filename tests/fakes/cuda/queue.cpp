@@ -23,6 +23,11 @@ bool Completion::done() {
   return done_;
 }
 
+bool Completion::done_within(std::chrono::microseconds limit) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [this] { return done_; });
+}
+
 std::chrono::steady_clock::time_point Completion::time() {
   const std::scoped_lock lock(mutex_);
   return time_;

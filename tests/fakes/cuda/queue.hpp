@@ -16,6 +16,7 @@ class Completion {
   void complete();
   void wait();
   bool done();
+  bool done_within(std::chrono::microseconds limit);
   // Only when done.
   std::chrono::steady_clock::time_point time();
 

@@ -7,6 +7,8 @@ namespace {
 
 using namespace p5::fake_cuda;
 
+constexpr std::chrono::microseconds while_asked{100};
+
 cudaError_t create(cudaStream_t* stream, bool blocking) {
   if (const cudaError_t error = enter()) return finish(error);
   if (stream == nullptr) return finish(cudaErrorInvalidValue);
@@ -43,7 +45,8 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
   if (runtime().captures(stream)) return finish(cudaErrorStreamCaptureUnsupported);
   const auto tail = stream->queue.tail();
-  return finish(!tail || tail->done() ? runtime().sticky() : cudaErrorNotReady);
+  // Not at once: whoever asks again and again would take the processor from the threads that stand for the device.
+  return finish(!tail || tail->done_within(while_asked) ? runtime().sticky() : cudaErrorNotReady);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t event_handle, unsigned flags) {
