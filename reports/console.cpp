@@ -1,7 +1,6 @@
 // The table of a terminal: nccl-tests' columns, then the limit and the verdict, then what it all means.
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include <fmt/format.h>
 
@@ -17,20 +16,6 @@ constexpr std::string_view none = "N/A";
 std::string upper(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return text;
-}
-
-// Rows in the order of a reader: collective, pattern, group, type, op, size.
-std::vector<const Result*> ordered(const Report& report) {
-  std::vector<const Result*> rows;
-  for (const Result& result : report.results) rows.push_back(&result);
-  const auto key = [](const Result* r) {
-    const Case& c = r->measurement.measured_case;
-    const auto all = collectives();
-    return std::tuple(std::ranges::find(all, c.collective) - all.begin(), c.pattern, c.group, c.arm, c.type, c.op,
-                      c.in_place, c.bytes);
-  };
-  std::ranges::stable_sort(rows, {}, key);
-  return rows;
 }
 
 // Four significant digits, as wide as nccl-tests' columns.
@@ -81,7 +66,7 @@ std::string heading(const Case& c) {
 std::string results_table(const Report& report) {
   std::string text;
   const Case* previous = nullptr;
-  for (const Result* result : ordered(report)) {
+  for (const Result* result : in_reading_order(report)) {
     const Case& c = result->measurement.measured_case;
     if (!previous || std::tie(c.collective, c.pattern, c.group, c.arm) !=
                          std::tie(previous->collective, previous->pattern, previous->group, previous->arm))
@@ -113,7 +98,7 @@ std::string reasons(const Report& report) {
   std::string text;
   constexpr std::size_t most = 8;
   std::size_t shown = 0, bad = 0;
-  for (const Result* result : ordered(report)) {
+  for (const Result* result : in_reading_order(report)) {
     if (result->verdict.grade == Grade::ok || result->verdict.grade == Grade::unknown) continue;
     ++bad;
     if (shown++ < most)

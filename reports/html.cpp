@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "bench/embedded.hpp"
 #include "reports/writer.hpp"
@@ -60,7 +61,13 @@ std::string render(std::string_view name, const nlohmann::json& data) {
 
 }  // namespace
 
-std::string render_html(const Report& report) { return render("page.", to_json(report)); }
+std::string render_html(const Report& report) {
+  nlohmann::json data = to_json(report), ordered = nlohmann::json::array();
+  for (const Result* result : in_reading_order(report))
+    ordered.push_back(std::move(data["measurements"][static_cast<std::size_t>(result - report.results.data())]));
+  data["measurements"] = std::move(ordered);
+  return render("page.", data);
+}
 
 std::string render_html(const Comparison& comparison) { return render("comparison.", to_json(comparison)); }
 

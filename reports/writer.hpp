@@ -25,6 +25,9 @@ std::vector<std::string> format_names();
 // Throws UsageError with the nearest name.
 const Writer& find_writer(std::string_view name);
 
+// By collective, pattern, group, arm, type, operation, place, size.
+std::vector<const Result*> in_reading_order(const Report& report);
+
 // One per file.
 std::string render_json(const Report& report);
 std::string render_html(const Report& report);

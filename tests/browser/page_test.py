@@ -169,6 +169,18 @@ class Page(unittest.TestCase):
             jsonschema.Draft202012Validator(schema).validate(report)
             self.assertEqual(len(report["measurements"]), len(make()["measurements"]))
 
+    def test_shows_measurements_in_the_same_order_however_they_were_made(self):
+        report = json.loads((EXAMPLES / "simulated.json").read_text())
+        report["measurements"].reverse()
+        path = pathlib.Path(self.folder.name) / "reversed.json"
+        path.write_text(json.dumps(report))
+        page = render(path, pathlib.Path(self.folder.name) / "reversed").read_text()
+        shown = embedded_report(page)["measurements"]
+        self.assertEqual(shown, embedded_report(self.pages["simulated.json"].read_text())["measurements"])
+        cases = [measurement["case"] for measurement in shown]
+        self.assertEqual([c["bytes"] for c in cases if c["collective"] == "all_gather"],
+                         sorted(c["bytes"] for c in cases if c["collective"] == "all_gather"))
+
     def test_asks_nothing_of_a_network(self):
         page = self.pages["simulated.json"].read_text()
         self.assertIn("default-src 'none'", page)
