@@ -54,7 +54,7 @@ void refuse_root_beyond_groups(const Options& options, const Round& groups) {
                                    options.group, smallest - 1));
 }
 
-void refuse_groups_of_odd_sizes(const Options& options, const Round& groups) {
+void refuse_groups_of_no_power_of_two(const Options& options, const Round& groups) {
   for (const std::string& name : options.collectives)
     for (const Group& group : groups)
       if (find_collective(name).powers_of_two && !std::has_single_bit(group.size()))
@@ -236,7 +236,7 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   refuse_beyond_reason(sizes, options.per_rank, maker.ranks());
   const Round groups = make_groups(options.group, job.node_of_rank);
   refuse_root_beyond_groups(options, groups);
-  refuse_groups_of_odd_sizes(options, groups);
+  refuse_groups_of_no_power_of_two(options, groups);
   maker.add_all(sizes);
   std::string misfit = maker.what_does_not_fit();
   const bool may_lower = options.sizes.empty() && !options.max_given;
