@@ -24,7 +24,7 @@ std::uint64_t nearer_than(int distance, const Shape& shape, int ranks) {
 Block block(const Shape& shape, Member from, Member to) {
   const int n = from.ranks, distance = (to.rank - from.rank + n) % n;
   const auto nearer = [&](int than) { return nearer_than(than, shape, n); };
-  const std::uint64_t all = nearer(n);
+  const std::uint64_t all = shape.input_elements;
   return {.elements = nearer(distance + 1) - nearer(distance),
           .input_offset = nearer(distance) + (to.rank >= from.rank ? all : 0) - nearer(n - from.rank),
           .output_offset = nearer(to.rank + 1) + (from.rank > to.rank ? all : 0) - nearer(distance + 1)};

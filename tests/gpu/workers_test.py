@@ -252,7 +252,7 @@ class Faults(Runs):
                 self.assertNotEqual(m["first_wrong"]["wanted"], m["first_wrong"]["got"])
 
     def test_a_hang_ends_with_failed_cases_and_no_process_left(self):
-        job, code, output = self.run_with("hang:rank=1:operation=40", sizes="64")
+        job, code, output = self.run_with("hang:rank=1:operation=40")
         self.assertEqual(code, 12, output)
         self.assertTrue(all(m["outcome"] in ("failed", "measured") for m in job.report()["measurements"]))
 
