@@ -12,17 +12,24 @@ namespace p5::fakes {
 
 enum class Terrain { one_node, two_nodes, many_nodes, flat, default_best };
 
+// What processes differ by, and how fast they launch.
+struct Processes {
+  double restless = 1;   // how much more they differ than usual
+  double launch_us = 0;  // what the host takes to launch an operation on no channels; 0: nothing, whatever it is
+  double lucky = 0;      // share of processes whose host takes 0.7 of that
+};
+
 class Landscape {
  public:
-  // `restless`: how much more launches differ than usual. `launch_us`: what the host takes to launch an operation on no
-  // channels; 0: nothing, whatever it is.
-  Landscape(Terrain terrain, std::uint64_t seed, double restless = 1, double launch_us = 0);
+  Landscape(Terrain terrain, std::uint64_t seed, Processes processes = {});
 
   // What NCCL would offer for a cell, with its predictions.
   std::vector<tuner::Offer> offers(const tuner::Cell& cell) const;
   // Seconds without any noise.
   double time(const tuner::Cell& cell, const tuner::Candidate& candidate) const;
-  double launched_time(const tuner::Cell& cell, const tuner::Candidate& candidate) const;
+  double launched_time(const tuner::Cell& cell, const tuner::Candidate& candidate) const {
+    return launched_time(cell, candidate, processes_.launch_us);
+  }
 
   // A fresh process: the offsets that last as long as it does are drawn anew.
   void launch();
@@ -45,6 +52,7 @@ class Landscape {
   const Kind& chosen_by_nccl(const tuner::Cell& cell) const;
   int channels_of_nccl(const tuner::Cell& cell) const;
   int channels_of(const tuner::Cell& cell, const tuner::Candidate& candidate) const;
+  double launched_time(const tuner::Cell& cell, const tuner::Candidate& candidate, double launch_us) const;
   double disturbance(const tuner::Cell& cell, const tuner::Candidate& candidate);
   double normal(double deviation);
   double fixed_normal(const tuner::Cell& cell, const tuner::Candidate& candidate, std::uint64_t salt) const;
@@ -53,7 +61,8 @@ class Landscape {
   std::uint64_t seed_ = 0, launch_ = 0;
   std::mt19937_64 random_;
   std::vector<Kind> all_reduce_, others_;
-  double restless_ = 1, launch_us_ = 0, noise_ = 1, drift_ = 0, wave_ = 0, bytes_per_channel_ = 0;
+  Processes processes_;
+  double noise_ = 1, drift_ = 0, wave_ = 0, bytes_per_channel_ = 0;
   int samples_ = 0;
 };
 

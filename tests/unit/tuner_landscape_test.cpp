@@ -92,8 +92,8 @@ void compare_with_everything(const Landscape& land, const std::vector<Task>& tas
   outcome.regret_of_default /= static_cast<double>(tasks.size());
 }
 
-Outcome tune(Terrain terrain, std::uint64_t seed, double restless, double launch_us) {
-  Landscape land(terrain, seed, restless, launch_us);
+Outcome tune(Terrain terrain, std::uint64_t seed, fakes::Processes processes) {
+  Landscape land(terrain, seed, processes);
   const std::vector<Task> tasks = tasks_on(land);
   SearchRules rules;
   rules.seed = seed;
@@ -130,10 +130,10 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-Totals tune_many(Terrain terrain, int count, std::uint64_t first_seed, double restless = 1, double launch_us = 0) {
+Totals tune_many(Terrain terrain, int count, std::uint64_t first_seed, fakes::Processes processes = {}) {
   Totals totals;
   for (int i = 0; i < count; ++i) {
-    const Outcome outcome = tune(terrain, first_seed + static_cast<std::uint64_t>(i), restless, launch_us);
+    const Outcome outcome = tune(terrain, first_seed + static_cast<std::uint64_t>(i), processes);
     totals.regrets.push_back(outcome.regret);
     totals.regrets_of_default.push_back(outcome.regret_of_default);
     totals.shares.push_back(static_cast<double>(outcome.samples) / outcome.exhaustive);
@@ -185,11 +185,20 @@ INSTANTIATE_TEST_SUITE_P(Tuner, Landscapes,
 
 // Where the host launches more slowly than the device works, more channels gain on the device and lose in a loop.
 TEST(SlowHostLandscapes, lose_nothing_to_launches) {
-  const Totals totals = tune_many(Terrain::one_node, times(70), 1000, 1, 10);
+  const Totals totals = tune_many(Terrain::one_node, times(70), 1000, {.launch_us = 10});
   print("slow host", totals);
   EXPECT_LE(totals.slower_with_launch, times(70) * 60 / 100) << "of 60 sizes each: one in a hundred";
   EXPECT_LE(totals.worst_with_launch, 0.03);
   EXPECT_LT(mean(totals.regrets), 0.6 * mean(totals.regrets_of_default)) << "what loses nothing is still found";
+}
+
+// Where processes are of two kinds, two of a side are often not of the same.
+TEST(SlowHostLandscapes, whose_processes_are_of_two_kinds_are_tuned_all_the_same) {
+  const Totals totals = tune_many(Terrain::one_node, times(70), 1000, {.launch_us = 10, .lucky = 1.0 / 6});
+  print("two kinds", totals);
+  EXPECT_LE(totals.empty, times(70) / 10);
+  EXPECT_LE(totals.slower_with_launch, times(70) * 60 / 100);
+  EXPECT_LT(mean(totals.regrets), 0.6 * mean(totals.regrets_of_default));
 }
 
 TEST(FlatLandscapes, are_left_alone) {
@@ -200,7 +209,7 @@ TEST(FlatLandscapes, are_left_alone) {
 
 // Settings differ by 1.2 % from launch to launch, so in one launch the best of forty is really faster by more than 3 %.
 TEST(FlatLandscapes, whose_launches_differ_much_are_left_alone) {
-  const Totals totals = tune_many(Terrain::flat, times(100), 7000, 3);
+  const Totals totals = tune_many(Terrain::flat, times(100), 7000, {.restless = 3});
   print("restless", totals);
   EXPECT_GE(totals.empty, most_of(100));
 }
