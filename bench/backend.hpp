@@ -85,6 +85,9 @@ class Session {
   virtual std::vector<Offer> offers() { return {}; }
 };
 
+// What a rank's device does by itself, by name with the unit: "launch_us".
+using LocalFigures = std::map<std::string, double>;
+
 // What a case costs before anything is known: for dividing the budget and for plan.
 struct CostModel {
   Seconds latency{20e-6};
@@ -130,6 +133,8 @@ class Backend {
     Variables environment = {};
   };
   virtual LibraryStart library_start() const { return {}; }
+  // Copies and launches of this rank's device alone; empty where there is no device. Ranks are together.
+  virtual LocalFigures check_locally() { return {}; }
   // The same thing under test in processes of their own, with variables over those of this backend (an empty value
   // removes one). Null where there are no such processes.
   virtual std::unique_ptr<Backend> arm(const Variables& /*changes*/) const { return nullptr; }

@@ -54,7 +54,8 @@ struct Identity {
 // "operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank that pauses.
 // "verify" {"round"}: {Verification}; "selection" {}: {Selection or null}; "offers"
 // {}:
-// {"offers": [Offer]}; "close" {}; "quit" {}: no reply. A "setting" that is left out is none.
+// {"offers": [Offer]}; "close" {}; "check_locally" {}: {"figures": {NAME: NUMBER}}; "quit" {}: no reply. A "setting"
+// that is left out is none.
 
 // A case as a worker needs it: what moves, not where the figures go.
 nlohmann::json to_json(const Case& c);

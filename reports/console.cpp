@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "bench/names.hpp"
+#include "reports/local_checks.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {
@@ -166,6 +167,11 @@ std::string tuning_lines(const Report& report) {
   return text;
 }
 
+std::string local_line(const Report& report) {
+  const std::vector<std::string> ranges = local_ranges(report);
+  return ranges.empty() ? "" : fmt::format("Each GPU alone: {}\n", join(ranges));
+}
+
 std::string heading(const Report& report) {
   const RunInfo& run = report.run;
   std::string text = fmt::format("# p5bench {} on {}: {} ranks on {} {}, backend {}{}, seed {}{}\n", run.version,
@@ -195,7 +201,7 @@ std::string render_console(const Report& report) {
   for (const topo::Limit& limit : report.limits)
     text += fmt::format("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                         limit.because);
-  return text + tuning_lines(report) + verdict_line(report) + reasons(report);
+  return text + local_line(report) + tuning_lines(report) + verdict_line(report) + reasons(report);
 }
 
 }  // namespace p5::reports

@@ -7,6 +7,7 @@
 
 #include "bench/embedded.hpp"
 #include "bench/names.hpp"
+#include "reports/local_checks.hpp"
 #include "topo/platform.hpp"
 
 namespace p5::reports {
@@ -210,6 +211,8 @@ ExitCode exit_code(const Report& report) {
     for (const TuningFailure& failure : report.tuning->failures)
       if (failure.setting == "default")
         code = worse(code, failure.wrong_data ? ExitCode::wrong_data : ExitCode::unfinished);
+  if (std::ranges::find(report.findings, check_failed, &topo::Finding::id) != report.findings.end())
+    code = worse(code, ExitCode::unfinished);
   return code;
 }
 

@@ -78,7 +78,8 @@ struct Report {
   std::map<std::string, std::string> context;  // software and environment, allow-listed
   topo::Topology topology;
   topo::Limits limits;
-  std::vector<Result> results;  // "measurements" in JSON
+  std::vector<Result> results;             // "measurements" in JSON
+  std::vector<LocalFigures> local_checks;  // of each rank's GPU alone; empty: not checked
   std::vector<topo::Finding> findings;
   std::vector<Suspect> suspects;
   std::vector<ArmInfo> arms;     // of an `ab`

@@ -257,6 +257,15 @@ ArmInfo arm_from(const json& j) {
           .problem = j.at("problem")};
 }
 
+json local_checks_json(const std::vector<LocalFigures>& of_ranks) {
+  json all = json::array();
+  for (const LocalFigures& figures : of_ranks) {
+    json& each = all.emplace_back(json::object());
+    for (const auto& [name, figure] : figures) each[name] = number(figure);
+  }
+  return all;
+}
+
 json suspects_json(const std::vector<Suspect>& suspects) {
   json all = json::array();
   for (const Suspect& s : suspects)
@@ -349,6 +358,7 @@ json to_json(const Report& report) {
          {"suspects", suspects_json(report.suspects)},
          {"tuning", report.tuning ? to_json(*report.tuning) : json(nullptr)}};
   if (!report.arms.empty()) j["arms"] = arms_json(report.arms);
+  if (!report.local_checks.empty()) j["local_checks"] = local_checks_json(report.local_checks);
   return j;
 }
 
@@ -371,6 +381,7 @@ Report report_from_json(const json& j) {
     for (const json& each : j.at("measurements")) report.results.push_back(result_from(each));
     report.findings = topo::findings_from_json(j.at("findings"));
     for (const json& each : j.at("suspects")) report.suspects.push_back(suspect_from(each));
+    if (j.contains("local_checks")) report.local_checks = j.at("local_checks").get<std::vector<LocalFigures>>();
     if (j.contains("arms"))
       for (const json& each : j.at("arms")) report.arms.push_back(arm_from(each));
     if (!j.at("tuning").is_null()) report.tuning = tuning_from_json(j.at("tuning"));

@@ -146,7 +146,7 @@ void add_tree(std::string& text, const Host& host, const std::vector<Finding>& f
 
 // "GPU 0, 1, 2: 18 of 18 links ..." with equal GPUs together.
 void add_links(std::string& text, const Host& host) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> kinds;
+  std::vector<std::pair<std::string, std::vector<std::string>>> links;
   for (std::size_t i = 0; i < host.gpu_devices.size(); ++i) {
     const Gpu& gpu = host.gpu_devices[i];
     if (!gpu.links || gpu.nvlinks.empty()) continue;
@@ -159,11 +159,11 @@ void add_links(std::string& text, const Host& host) {
     std::string what = fmt::format("{} of {} links active", *gpu.links, gpu.nvlinks.size());
     if (!parts.empty()) what += ", " + join(parts);
     if (!gpu.fabric_state.empty()) what += ", fabric " + gpu.fabric_state;
-    auto at = std::ranges::find(kinds, what, &decltype(kinds)::value_type::first);
-    if (at == kinds.end()) at = kinds.insert(at, {what, {}});
+    auto at = std::ranges::find(links, what, &decltype(links)::value_type::first);
+    if (at == links.end()) at = links.insert(at, {what, {}});
     at->second.push_back(std::to_string(i));
   }
-  for (const auto& [what, gpus] : kinds) text += fmt::format("    NVLink  GPU {}: {}\n", join(gpus), what);
+  for (const auto& [what, gpus] : links) text += fmt::format("    NVLink  GPU {}: {}\n", join(gpus), what);
 }
 
 void add_bindings(std::string& text, const Host& host, int index, const std::vector<topo::Binding>& bindings) {

@@ -175,6 +175,10 @@ void WorkerBackend::join(const std::string& terms) {
   joined_ = true;
 }
 
+LocalFigures WorkerBackend::check_locally() {
+  return ask({{"order", "check_locally"}}, options_.timeout).at("figures").get<LocalFigures>();
+}
+
 void WorkerBackend::stop() {
   if (worker_) worker_->kill();
 }

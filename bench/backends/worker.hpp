@@ -30,6 +30,7 @@ class WorkerBackend final : public Backend {
   // What this rank's worker runs on; starts it when there is none. Throws CaseError.
   const protocol::Identity& identify();
   LibraryStart library_start() const override { return library_start_; }
+  LocalFigures check_locally() override;
 
   // How many ranks have the fullest device: each then takes its part of the memory only.
   void share_device(int ranks) { ranks_on_device_ = ranks; }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/agreement.hpp"
 #include "bench/clock.hpp"
 #include "bench/commands/arms.hpp"
 #include "bench/commands/leader.hpp"
@@ -21,6 +22,8 @@
 #include "bench/commands/sides.hpp"
 #include "bench/commands/tuning.hpp"
 #include "bench/commands/watching.hpp"
+#include "bench/local_checks.hpp"
+#include "reports/local_checks.hpp"
 #include "topo/finding.hpp"
 
 namespace p5 {
@@ -136,6 +139,24 @@ std::string tuning_mode(const Options& options) {
   return options.command == "tune" ? "full" : "quick";
 }
 
+// In the workers that measured the last case; where that failed they are gone, and a GPU that hangs would hang again.
+void check_gpus_alone(World& world, const Machine& machine, Backend& backend, Recorder* recorder) {
+  if (machine.backend_name != "nccl" || !machine.why_not_judged.empty() || !backend.joined()) return;
+  try {
+    std::vector<LocalFigures> of_ranks = check_locally(world, backend);
+    if (recorder) recorder->add_local_checks(std::move(of_ranks));
+  } catch (const PhaseFailed& failed) {
+    backend.abandon();
+    if (!recorder) return;
+    const std::string rank = failed.rank ? fmt::format("rank {}: ", *failed.rank) : "";
+    recorder->add_findings({{std::string(reports::check_failed),
+                             topo::Severity::error,
+                             {},
+                             rank + failed.what,
+                             "run again with --collectives p2p; if it comes again, replace that GPU's host"}});
+  }
+}
+
 // The default is to tune where that is possible; who asks for it has to be told where it is not.
 void refuse_tuning_without_nccl(const Options& options, const Machine& machine) {
   if (!options.asks_for_tuning() || machine.backend_name == "nccl") return;
@@ -233,6 +254,8 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
       Observer& observer = recorder ? watching.around(*recorder) : silent;
       run_launches(world, arms.all, plan.cases, runner, observer);
       watching.finish(world, machine, recorder ? &*recorder : nullptr);
+      if (options.command == "run")
+        check_gpus_alone(world, machine, *arms.all.front().backend, recorder ? &*recorder : nullptr);
     }
     std::vector<topo::Finding> told = look_at_library(world, machine, arms.all);
     if (recorder) recorder->add_findings(std::move(told));

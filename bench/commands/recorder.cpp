@@ -18,6 +18,7 @@
 #include "bench/commands/sides.hpp"
 #include "bench/launches.hpp"
 #include "reports/atomic_file.hpp"
+#include "reports/local_checks.hpp"
 #include "reports/slow_launches.hpp"
 #include "reports/writer.hpp"
 
@@ -131,6 +132,15 @@ void Recorder::add_findings(std::vector<topo::Finding> findings) {
   const std::lock_guard lock(mutex_);
   std::ranges::move(findings, std::back_inserter(report_.findings));
   std::ranges::stable_sort(report_.findings, {}, &topo::Finding::severity);
+}
+
+void Recorder::add_local_checks(std::vector<LocalFigures> of_ranks) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_ || of_ranks.empty() || of_ranks.front().empty()) return;
+    report_.local_checks = std::move(of_ranks);
+  }
+  add_findings(reports::slow_alone(report_));
 }
 
 void Recorder::add_file(const std::string& name, const std::string& text) const {

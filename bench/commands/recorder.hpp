@@ -46,6 +46,8 @@ class Recorder final : public Observer {
   // Why nothing should be tuned after what was measured: "" when all is well.
   std::string reason_not_to_tune();
   void add_tuning(reports::Tuning tuning);
+  // What the GPU of each rank did alone.
+  void add_local_checks(std::vector<LocalFigures> of_ranks);
   // What was noticed later than before the first case.
   void add_findings(std::vector<topo::Finding> findings);
 

@@ -176,11 +176,29 @@ function nic_table(hosts) {
   ], hosts.flatMap((host) => host.nics.map((nic) => ({...nic, host: host.name}))));
 }
 
+function alone_table(report) {
+  const {hosts, host_of_rank, gpu_of_rank} = report.topology;
+  const number = (name) => (row) => digits(row[name]);
+  return simple_table("Each GPU alone", [
+    ["Rank", (row) => String(row.rank), "number"], ["Host", (row) => hosts[host_of_rank[row.rank]]?.name ?? ""],
+    ["GPU", (row) => gpu_of_rank?.[row.rank] ?? NOT_AVAILABLE],
+    ["Device copy (GB/s)", number("device_copy_gb_per_s"), "number"],
+    ["Host to device (GB/s)", number("host_to_device_gb_per_s"), "number"],
+    ["Device to host (GB/s)", number("device_to_host_gb_per_s"), "number"],
+    ["Launch (us)", number("launch_us"), "number"],
+  ], report.local_checks.map((figures, rank) => ({...figures, rank})));
+}
+
 function draw_machine(report, section) {
   const hosts = report.topology.hosts, run = report.run;
   section.append(hosts.length ? host_table(hosts) : element("p", {}, "No hosts were recorded."));
   const nics = hosts.reduce((sum, host) => sum + host.nics.length, 0);
   if (nics > 0) section.append(element("details", {}, element("summary", {}, plural(nics, "NIC")), nic_table(hosts)));
+  if (report.local_checks) {
+    section.append(element("h3", {}, "Each GPU alone"), element("p", {},
+      "Copies and launches without partners, on all GPUs at the same time: of a device copy the bytes read and written, and the launch of an empty kernel."),
+      alone_table(report));
+  }
   section.append(element("h3", {}, "The run"), definitions([
     ["Command", element("code", {}, run.command.join(" "))],
     ["Started", run.started], ["Ended", run.ended || "not ended"], ["Budget", duration(run.budget_s)],

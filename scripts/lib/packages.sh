@@ -14,6 +14,7 @@ libhwloc-dev         header hwloc.h
 nlohmann-json3-dev   header nlohmann/json.hpp
 libcli11-dev         header CLI/CLI.hpp
 libfmt-dev           header fmt/core.h
+libbenchmark-dev     header benchmark/benchmark.h
 "
 test_packages="
 libgtest-dev         header gtest/gtest.h
@@ -24,8 +25,9 @@ iproute2             command ip
 hwloc                command hwloc-calc
 chromium             command chromium
 "
-# What a system may not offer (Ubuntu has Chromium as a snap only); the tests that need it then say so.
-optional_packages="chromium"
+# What a system may not offer (Ubuntu has Chromium as a snap only); the tests that need it then say so. Without Google
+# Benchmark the worker does not check GPUs by themselves.
+optional_packages="chromium libbenchmark-dev"
 
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2

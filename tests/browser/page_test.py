@@ -147,6 +147,11 @@ class Page(unittest.TestCase):
             rows = table.group(0).count("<tr>") - 1 if table else 0
             self.assertEqual(rows, len(make()["measurements"]), name)
 
+    def test_shows_what_each_gpu_does_alone(self):
+        self.assertIn("Each GPU alone", self.doms["wrong.json"].text)
+        self.assertIn("2602", self.doms["wrong.json"].text)
+        self.assertNotIn("Each GPU alone", self.doms["measured.json"].text)
+
     def test_keeps_all_digits_of_the_seed(self):
         self.assertIn("18446744073709551615", self.doms["measured.json"].text)
 

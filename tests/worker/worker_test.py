@@ -78,6 +78,17 @@ class Protocol(unittest.TestCase):
             self.assertIn("error", workers.ask("open")[0])
             self.assertEqual(wrong(workers.measure(case("all_reduce", 4, 1))[0]), [0])
 
+    def test_checks_its_device_alone_once_ranks_are_together(self):
+        with Workers(2) as workers:
+            for reply in workers.good("check_locally"):
+                figures = reply["figures"]
+                self.assertEqual(sorted(figures), ["device_copy_gb_per_s", "device_to_host_gb_per_s",
+                                                   "host_to_device_gb_per_s", "launch_us"])
+                self.assertTrue(all(value > 0 for value in figures.values()), figures)
+            self.assertTrue(all(reply["figures"] for reply in workers.good("check_locally")), "a second time")
+        with Workers(2, join=False) as workers:
+            self.assertIn("join", workers.all[0].ask("check_locally")["error"])
+
     def test_signals_that_reach_the_whole_group_do_not_end_it(self):
         with Workers(1) as workers:
             for each in (signal.SIGINT, signal.SIGTERM):

@@ -57,6 +57,9 @@ void check_guards(cudaStream_t stream, const GuardedBuffers& buffers, Found* fou
 // Work queued behind it waits until gate->open is set. Gives up by itself, so that nothing hangs for ever.
 void hold_at(cudaStream_t stream, Gate* gate);
 
+// A kernel that does nothing.
+void do_nothing(cudaStream_t stream);
+
 // Tells a fake of the CUDA runtime what each kernel computes. Without effect on the real one.
 void register_twins();
 

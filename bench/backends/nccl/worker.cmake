@@ -54,6 +54,22 @@ set_target_properties(p5bench-worker-nccl PROPERTIES
 target_link_options(p5bench-worker-nccl PRIVATE LINKER:--enable-new-dtags)
 target_link_libraries(p5bench-worker-nccl PRIVATE p5bench_core CUDA::cudart NCCL::NCCL Threads::Threads ${CMAKE_DL_LIBS})
 
+# For what a GPU does by itself.
+find_package(benchmark QUIET)
+if(benchmark_FOUND)
+  target_compile_definitions(p5bench-worker-nccl PRIVATE P5BENCH_GOOGLE_BENCHMARK)
+  target_link_libraries(p5bench-worker-nccl PRIVATE benchmark::benchmark)
+  get_target_property(benchmark_kind benchmark::benchmark TYPE)
+  if(benchmark_kind STREQUAL SHARED_LIBRARY)  # beside the worker, like CUDA's runtime: not every node has it
+    set(benchmark_name $<TARGET_SONAME_FILE_NAME:benchmark::benchmark>)
+    add_custom_command(TARGET p5bench-worker-nccl POST_BUILD
+      COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:benchmark::benchmark> ${CMAKE_BINARY_DIR}/lib/${benchmark_name})
+    install(FILES $<TARGET_FILE:benchmark::benchmark> DESTINATION lib/p5bench RENAME ${benchmark_name})
+  endif()
+else()
+  message(STATUS "No Google Benchmark: p5bench-worker-nccl does not check GPUs by themselves")
+endif()
+
 # Under its SONAME, which is what the loader asks for.
 file(REAL_PATH ${CUDA_cudart_LIBRARY} cudart_file)
 set(cudart_name libcudart.so.${CUDAToolkit_VERSION_MAJOR})

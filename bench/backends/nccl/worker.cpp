@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "bench/backends/nccl/device.hpp"
+#include "bench/backends/nccl/local_checks.hpp"
 #include "bench/error.hpp"
 
 namespace p5::nccl {
@@ -105,11 +106,17 @@ json Worker::act(const json& order) {
     std::string_view name;
     Json (Worker::*act)(const Json&);
   };
-  constexpr std::array table{Row{"identify", &Worker::identify}, Row{"unique_id", &Worker::unique_id},
-                             Row{"join", &Worker::join},         Row{"open", &Worker::open},
-                             Row{"warm_up", &Worker::warm_up},   Row{"sample", &Worker::sample},
-                             Row{"verify", &Worker::verify},     Row{"selection", &Worker::selection},
-                             Row{"offers", &Worker::offers},     Row{"close", &Worker::close}};
+  constexpr std::array table{Row{"identify", &Worker::identify},
+                             Row{"unique_id", &Worker::unique_id},
+                             Row{"join", &Worker::join},
+                             Row{"open", &Worker::open},
+                             Row{"warm_up", &Worker::warm_up},
+                             Row{"sample", &Worker::sample},
+                             Row{"verify", &Worker::verify},
+                             Row{"selection", &Worker::selection},
+                             Row{"offers", &Worker::offers},
+                             Row{"close", &Worker::close},
+                             Row{"check_locally", &Worker::check_locally}};
   const auto name = order.at("order").get<std::string>();
   const auto* const row = std::ranges::find(table, name, &Row::name);
   if (row == table.end()) throw CaseError(fmt::format("the worker knows no order \"{}\"", name));
@@ -184,6 +191,11 @@ json Worker::close(const json&) {
   risk([&] { at.close(); });
   session_.reset();
   return json::object();
+}
+
+json Worker::check_locally(const json&) {
+  Queue& queue = engine().queue();
+  return {{"figures", risk([&] { return nccl::check_locally(queue); })}};
 }
 
 Engine& Worker::engine() {

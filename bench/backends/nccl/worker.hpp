@@ -35,6 +35,7 @@ class Worker {
   Json selection(const Json& order);
   Json offers(const Json& order);
   Json close(const Json& order);
+  Json check_locally(const Json& order);
 
   // Runs what may leave operations on the device, or other ranks waiting, when it fails.
   template <class Action>

@@ -1,0 +1,38 @@
+// What each GPU did by itself (Report::local_checks): how it is called, and which one differs from the others.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/report.hpp"
+#include "topo/finding.hpp"
+
+namespace p5::reports {
+
+// A figure of one GPU.
+struct LocalCheck {
+  std::string_view name;   // in the report, with its unit: "device_copy_gb_per_s"
+  std::string_view label;  // "device copy"
+  std::string_view unit;   // "GB/s", "us"
+  bool more_is_better = true;
+  double tolerated = 0;     // share by which one may be worse than the median of the others
+  std::string_view action;  // where one is worse than that
+};
+std::span<const LocalCheck> local_checks();
+
+// gpu.slow_alone, a warning: a GPU that is worse than the median of all others of its model in the job by more than is
+// tolerated. Of fewer than three nothing is said: of two nobody can tell which is at fault.
+std::vector<topo::Finding> slow_alone(const Report& report);
+
+// "device copy 3905 to 3921 GB/s", for each figure that there is: of all GPUs the lowest and the highest.
+std::vector<std::string> local_ranges(const Report& report);
+
+// The id of a finding, an error: what a GPU does alone could not be measured, so the run is not finished.
+inline constexpr std::string_view check_failed = "gpu.check_failed";
+
+// For `list findings`.
+std::vector<topo::FindingKind> local_finding_kinds();
+
+}  // namespace p5::reports
