@@ -101,6 +101,8 @@ class Backend {
   // Memory that one rank needs for a case: at least one slot of input and output.
   virtual Bytes memory_per_rank(const Case& c) const = 0;
   virtual CostModel cost() const = 0;
+  // Whether there is such an operation here at all.
+  virtual bool performs(const Collective& /*collective*/) const { return true; }
   // Whether ranks come back when one of them fails inside warm_up, sample or verify. If not, a failure there ends the
   // job.
   virtual bool recovers() const = 0;

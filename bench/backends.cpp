@@ -11,9 +11,10 @@ namespace p5 {
 
 namespace {
 
-const std::vector<BackendInfo> table{
+const std::vector<BackendInfo> backends{
     {"nccl", "GPU memory over NCCL, one GPU a rank, in worker processes"},
     {"mpi", "host memory over the MPI that started the job"},
+    {"ofi", "host memory over libfabric, messages only, one NIC a rank, in worker processes"},
     {"sim", "a model of an instance type: no hardware, no mpirun, marked simulated"},
 };
 
@@ -33,11 +34,11 @@ std::string no_launches(std::string_view backend, int launches) {
       soak ? "again and again" : fmt::format("{} times", launches));
 }
 
-std::span<const BackendInfo> backend_table() { return table; }
+std::span<const BackendInfo> backend_table() { return backends; }
 
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
-  for (const BackendInfo& info : table) names.push_back(info.name);
+  for (const BackendInfo& info : backends) names.push_back(info.name);
   return names;
 }
 

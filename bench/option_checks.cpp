@@ -56,7 +56,7 @@ void check_measuring(const Options& o) {
   check_launches(o);
   check_soak(o);
   check_resume(o);
-  if (o.asks_for_tuning() && (sim || o.backend == "mpi"))
+  if (o.asks_for_tuning() && (sim || o.backend == "mpi" || o.backend == "ofi"))
     throw UsageError(fmt::format("tuning finds settings for NCCL: --backend {} has none", o.backend));
   if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tune off does nothing; leave one out");
   if (!o.faults.empty() && !sim) throw UsageError("--fault simulates: it needs --backend sim");

@@ -116,7 +116,7 @@ void add_what(CLI::App& app, Texts& texts, Options& o) {
   texts.add(app, "--min", "smallest message; default 8", "SIZE", [&](const std::string& t) { o.min = parse_bytes(t); })
       ->group(group);
   texts
-      .add(app, "--max", "largest message; default 4GiB, 64MiB on the mpi backend, lowered to what fits", "SIZE",
+      .add(app, "--max", "largest message; default 4GiB, 64MiB of host memory (mpi, ofi), lowered to what fits", "SIZE",
            [&](const std::string& t) { o.max = parse_bytes(t), o.max_given = true; })
       ->group(group);
   texts

@@ -165,6 +165,9 @@ struct Maker {
       const Collective& collective = find_collective(name);
       if (collective.pairwise && ranks() < 2) {
         plan.remarks.push_back(name + ": left out, it needs two ranks");
+      } else if (!backend.performs(collective)) {
+        plan.remarks.push_back(
+            fmt::format("{}: left out, the {} backend has messages between ranks only", name, backend_name));
       } else if (options.in_place && !collective.in_place_offset) {
         plan.remarks.push_back(name + ": left out, it has no in-place form");
       } else if (collective.pairwise) {
@@ -201,7 +204,7 @@ struct Maker {
 };
 
 Bytes default_max(const Options& options, const std::string& backend_name) {
-  return backend_name == "mpi" ? std::min(options.max, MiB(64)) : options.max;
+  return backend_name == "mpi" || backend_name == "ofi" ? std::min(options.max, MiB(64)) : options.max;
 }
 
 std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {

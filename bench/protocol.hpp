@@ -47,9 +47,9 @@ struct Identity {
   std::string driver, runtime;  // "13.0"
 };
 
-// "unique_id" {}: {"id": HEX}. Only asked of the worker of rank 0.
-// "join" {"id": HEX, "rank": int, "ranks": int}: {"environment": {NAME: VALUE}, "log": TEXT}, those variables after the
-// library's start and what it said meanwhile, "" where the operator has the log. "open" {"case": ..., "groups":
+// "unique_id" {}: {"id": HEX}, what others need to find this rank; where one for all is enough only rank 0 is asked.
+// "join" {"ids": [HEX], "rank": int, "ranks": int}: {"environment": {NAME: VALUE}, "log": TEXT}, those variables after
+// the library's start and what it said meanwhile, "" where the operator has the log. "open" {"case": ..., "groups":
 // [[rank...] or null for each round]}: the group of this rank in each round. Reply {"slots": int}. "warm_up" {"round",
 // "operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank that pauses.
 // "verify" {"round"}: {Verification}; "selection" {}: {Selection or null}; "offers"

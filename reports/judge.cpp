@@ -103,6 +103,7 @@ std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& l
 
 std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology) {
   const Case& c = m.measured_case;
+  if (c.backend == "ofi") return std::nullopt;  // one NIC a rank; nobody has published what those do with host memory
   if (c.backend != "mpi") return gpu_limit(m, limits);
   if (c.nodes < 2) return host_limit(c, limits, topology);
   const auto* nics = find(limits, topo::node_nics, topo::Level::wire);

@@ -153,23 +153,27 @@ const protocol::Identity& WorkerBackend::identify() {
 
 std::string WorkerBackend::offer() {
   json mine{{"free_memory", identify().free_memory}};
-  if (rank() == 0) mine["id"] = ask({{"order", "unique_id"}}, join_limit(world_.ranks())).at("id");
+  if (rank() == 0 || options_.each_has_id)
+    mine["id"] = ask({{"order", "unique_id"}}, join_limit(world_.ranks())).at("id");
   return mine.dump();
 }
 
 std::string WorkerBackend::settle(const std::vector<std::string>& offers) {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  for (const std::string& offer : offers)
-    least = std::min(least, json::parse(offer).at("free_memory").get<std::uint64_t>());
-  return json{{"id", json::parse(offers.front()).at("id")},
-              {"memory", usable(Bytes{least}).count / static_cast<std::uint64_t>(ranks_on_device_)}}
+  json ids = json::array();
+  for (const std::string& offer : offers) {
+    const json each = json::parse(offer);
+    least = std::min(least, each.at("free_memory").get<std::uint64_t>());
+    if (each.contains("id")) ids.push_back(each.at("id"));
+  }
+  return json{{"ids", ids}, {"memory", usable(Bytes{least}).count / static_cast<std::uint64_t>(ranks_on_device_)}}
       .dump();
 }
 
 void WorkerBackend::join(const std::string& terms) {
   const json agreed = json::parse(terms);
   agreed_memory_ = {agreed.at("memory")};
-  const json reply = ask({{"order", "join"}, {"id", agreed.at("id")}, {"rank", rank()}, {"ranks", world_.ranks()}},
+  const json reply = ask({{"order", "join"}, {"ids", agreed.at("ids")}, {"rank", rank()}, {"ranks", world_.ranks()}},
                          join_limit(world_.ranks()));
   library_start_ = {.log = reply.value("log", ""), .environment = reply.at("environment").get<Variables>()};
   joined_ = true;
@@ -205,11 +209,12 @@ std::unique_ptr<Backend> WorkerBackend::arm(const Variables& changes) const {
 }
 
 Backend::Variables WorkerBackend::context() const {
-  Variables found{{"gpu.uuid", identity_.device_uuid},
-                  {"nccl", identity_.library},
-                  {"nccl.path", identity_.library_path},
+  Variables found{{options_.device, identity_.device_uuid},
+                  {options_.library, identity_.library},
+                  {options_.library + ".path", identity_.library_path},
                   {"cuda.driver", identity_.driver},
                   {"cuda.runtime", identity_.runtime}};
+  std::erase_if(found, [](const auto& each) { return each.second.empty(); });
   if (worker_) found["libraries"] = p5::join(worker_->loaded_libraries(), ":");
   for (const auto& [name, value] : library_start_.environment) found["env." + name] = value;
   return found;

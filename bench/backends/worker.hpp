@@ -19,6 +19,11 @@ struct WorkerOptions {
   std::string host;         // for messages
   int local_rank = 0;       // among the ranks of this host
   Seconds timeout{30};      // for an answer, at least
+  // How a report's context calls the library and the device.
+  std::string library = "nccl", device = "gpu.uuid";
+  bool each_has_id = false;    // ranks find each other by all their ids, not by the first one's
+  bool messages_only = false;  // between ranks: no operations of groups
+  CostModel cost{.latency = {10e-6}, .bandwidth = {20}};
 };
 
 class WorkerBackend final : public Backend {
@@ -37,7 +42,10 @@ class WorkerBackend final : public Backend {
 
   std::unique_ptr<Session> open(const Case& c) override;
   Bytes memory_per_rank(const Case& c) const override;
-  CostModel cost() const override { return {.latency = {10e-6}, .bandwidth = {20}}; }
+  CostModel cost() const override { return options_.cost; }
+  bool performs(const Collective& collective) const override {
+    return !options_.messages_only || collective.route == Route::neighbours;
+  }
   bool recovers() const override { return true; }
   Seconds burst() const override { return {5e-3}; }
   bool joined() const override { return joined_; }

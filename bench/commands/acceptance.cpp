@@ -93,7 +93,7 @@ reports::Fitness fitness_of(const Options& options, const Machine& machine,
   if (!machine.why_not_judged.empty()) return {false, machine.why_not_judged};
   for (const topo::Finding& finding : findings) {
     // Ranks on GPUs wait more than they work: sharing hardware threads is no good, but does not spoil their figures.
-    if (finding.id == "host.oversubscribed" && machine.backend_name == "mpi")
+    if (finding.id == "host.oversubscribed" && machine.backend_name != "nccl")
       return {false, "ranks share hardware threads (" + finding.evidence + ")"};
     if (finding.id == "host.pretended") return {false, "nodes are pretended"};
   }

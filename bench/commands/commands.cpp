@@ -48,7 +48,7 @@ std::optional<Options> real_run(const std::vector<std::string>& arguments) {
 
 bool measures_over_mpi(const std::vector<std::string>& arguments) {
   const std::optional<Options> options = real_run(arguments);
-  return options && !may_use_gpus(*options);
+  return options && options->backend != "ofi" && !may_use_gpus(*options);
 }
 
 bool needs_mpi(const std::vector<std::string>& arguments) { return started_by_launcher() || real_run(arguments); }

@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "bench/backends/worker.hpp"
 #include "bench/commands/leader.hpp"
-#include "bench/environment.hpp"
+#include "bench/commands/workers.hpp"
 #include "bench/error.hpp"
-#include "bench/protocol.hpp"
 
 namespace p5 {
 
@@ -20,64 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::string worker_program() { return program_beside_this("p5bench-worker-nccl"); }
-
-// What shapes the library's behaviour and has to be alike on all ranks. NCCL_HOSTID differs on purpose.
-Environment library_environment() {
-  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "LD_LIBRARY_PATH"};
-  Environment found = own_environment();
-  std::erase_if(found, [&](const auto& variable) {
-    const bool of_library =
-        std::ranges::any_of(prefixes, [&](const char* prefix) { return variable.first.starts_with(prefix); });
-    return !of_library || variable.first == "NCCL_HOSTID";
-  });
-  return found;
-}
-
-// Rank 0's variables; what only this rank has is removed.
-Environment worker_environment(World& world, const Options& options) {
-  const Environment mine = library_environment();
-  const Environment leaders = json::parse(world.broadcast(world.leads() ? json(mine).dump() : "")).get<Environment>();
-  if (!options.environment_of_rank0) return {};
-  Environment changes = leaders;
-  for (const auto& [name, value] : mine) changes.try_emplace(name, "");
-  return changes;
-}
-
-const topo::Host& host_of(const topo::Topology& topology, std::size_t rank) {
-  return topology.hosts[static_cast<std::size_t>(topology.host_of_rank[rank])];
-}
-
-// Among the ranks on the same kernel: pretended nodes share its GPUs.
-int local_rank(const topo::Topology& topology, std::size_t me) {
-  int earlier = 0;
-  for (std::size_t rank = 0; rank < me; ++rank) {
-    const topo::Host &a = host_of(topology, rank), &b = host_of(topology, me);
-    if (a.host_name == b.host_name && a.boot_id == b.boot_id) ++earlier;
-  }
-  return earlier;
-}
-
-// The identity of each rank's device, or why there is none, as text: a failure of its own, or that it was given up.
-std::string identify(WorkerBackend& backend) {
-  try {
-    return "+" + protocol::to_json(backend.identify()).dump();
-  } catch (const StalledError& problem) {
-    return std::string("~") + problem.what();
-  } catch (const CaseError& problem) {
-    return std::string("-") + problem.what();
-  }
-}
-
-// At the leader.
-std::vector<protocol::Identity> parse_identities(const std::vector<std::string>& texts) {
-  for (const char kind : {'-', '~'})
-    for (std::size_t rank = 0; rank < texts.size(); ++rank)
-      if (texts[rank].front() == kind) throw EnvironmentError(fmt::format("rank {}: {}", rank, texts[rank].substr(1)));
-  std::vector<protocol::Identity> identities;
-  for (const std::string& text : texts) identities.push_back(protocol::identity_from_json(json::parse(text.substr(1))));
-  return identities;
-}
+constexpr const char* program = "p5bench-worker-nccl";
 
 // How many ranks the fullest GPU has.
 int most_ranks_on_a_gpu(const std::vector<protocol::Identity>& identities, const topo::Topology& topology,
@@ -88,35 +28,22 @@ int most_ranks_on_a_gpu(const std::vector<protocol::Identity>& identities, const
   for (const auto& [uuid, ranks] : ranks_of) {
     most = std::max(most, static_cast<int>(ranks.size()));
     if (ranks.size() > 1 && !allowed)
-      throw EnvironmentError(
-          fmt::format("ranks {} and {} on {} have the same GPU ({}, {}): start one rank a GPU, or give "
-                      "--allow-shared-gpu for figures that "
-                      "are not to be judged",
-                      ranks[0], ranks[1], host_of(topology, ranks[0]).name, identities[ranks[0]].device_name, uuid));
+      throw EnvironmentError(fmt::format(
+          "ranks {} and {} on {} have the same GPU ({}, {}): start one rank a GPU, or give "
+          "--allow-shared-gpu for figures that "
+          "are not to be judged",
+          ranks[0], ranks[1], host_of_rank(topology, ranks[0]).name, identities[ranks[0]].device_name, uuid));
   }
   return most;
 }
 
-void refuse_mixed_libraries(const std::vector<protocol::Identity>& identities, const topo::Topology& topology) {
-  for (std::size_t rank = 1; rank < identities.size(); ++rank)
-    if (identities[rank].library != identities[0].library)
-      throw EnvironmentError(
-          fmt::format("rank {} on {} has {} ({}), rank 0 has {} ({}): the library has to be the same on all nodes",
-                      rank, host_of(topology, rank).name, identities[rank].library, identities[rank].library_path,
-                      identities[0].library, identities[0].library_path));
-}
-
 }  // namespace
-
-std::string program_beside_this(const std::string& name) {
-  std::error_code problem;
-  return (fs::read_symlink("/proc/self/exe", problem).parent_path() / name).string();
-}
 
 bool may_use_gpus(const Options& options) {
   if (options.backend == "nccl") return true;
   std::error_code problem;
-  return options.backend == "auto" && fs::exists("/dev/nvidiactl", problem) && fs::exists(worker_program(), problem);
+  return options.backend == "auto" && fs::exists("/dev/nvidiactl", problem) &&
+         fs::exists(program_beside_this(program), problem);
 }
 
 bool use_gpus(World& world, const Options& options) {
@@ -126,19 +53,10 @@ bool use_gpus(World& world, const Options& options) {
 }
 
 GpuBackend make_gpu_backend(World& world, const Options& options, const topo::Topology& topology) {
-  const auto me = static_cast<std::size_t>(world.participant());
-  WorkerOptions worker{.program = worker_program(),
-                       .environment = worker_environment(world, options),
-                       .host = host_of(topology, me).name,
-                       .local_rank = local_rank(topology, me),
-                       .timeout = options.timeout};
-  from_leader(world, [&]() -> std::string {
-    if (fs::exists(worker.program)) return "";
-    throw EnvironmentError(fmt::format(
-        "there is no '{}': this build found no CUDA toolkit or no NCCL; install them and build again", worker.program));
-  });
-  auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
-  const std::vector<std::string> texts = world.gather(identify(*backend));
+  auto backend = std::make_unique<WorkerBackend>(
+      world, worker_options(world, options, topology, program,
+                            "this build found no CUDA toolkit or no NCCL; install them and build again"));
+  const std::vector<std::string> texts = identify_workers(world, *backend);
   GpuBackend made;
   const json agreed = json::parse(from_leader(world, [&] {
     const std::vector<protocol::Identity> identities = parse_identities(texts);

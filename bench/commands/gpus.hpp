@@ -14,9 +14,6 @@
 
 namespace p5 {
 
-// The path of a program that was built with this one.
-std::string program_beside_this(const std::string& name);
-
 // On this host alone, before there is a world: a GPU driver and the worker are there, or the options insist.
 bool may_use_gpus(const Options& options);
 

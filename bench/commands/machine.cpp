@@ -13,9 +13,11 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/backends/backends.hpp"
+#include "bench/commands/fabric.hpp"
 #include "bench/commands/gpus.hpp"
 #include "bench/commands/leader.hpp"
 #include "bench/commands/recorder.hpp"
+#include "bench/commands/workers.hpp"
 #include "bench/environment.hpp"
 #include "bench/error.hpp"
 
@@ -114,6 +116,13 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
   machine.topology = discover_cluster(world, probes_for(options));
   machine.platform = detect_platform(options, machine.topology);
   machine.topology.platform = machine.platform ? machine.platform->name : "";
+  if (options.backend == "ofi") {
+    FabricBackend made = make_fabric_backend(world, options, machine.topology);
+    machine.backend_name = "ofi";
+    machine.backend = std::move(made.backend);
+    machine.software = std::move(made.software);
+    return machine;
+  }
   if (!gpus) {
     machine.backend_name = "mpi";
     machine.backend = make_mpi_backend();
@@ -136,7 +145,7 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   facts.node_of_rank = machine.topology.host_of_rank;
   facts.seed = seed;
   facts.memory_of_rank = machine.memory_of_rank;
-  if (machine.backend_name == "mpi")
+  if (machine.backend_name == "mpi" || machine.backend_name == "ofi")
     for (const topo::Host& host : machine.topology.hosts) facts.memory_of_node.push_back(host.memory_available);
   return facts;
 }
@@ -155,6 +164,7 @@ topo::Limits gpu_limits(const Machine& machine) {
 }
 
 topo::Limits find_limits(World& world, const Machine& machine) {
+  if (machine.backend_name == "ofi") return nic_limits(machine.topology);
   if (machine.backend_name != "mpi") {
     topo::Limits limits = gpu_limits(machine);
     if (machine.platform)

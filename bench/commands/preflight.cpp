@@ -58,7 +58,7 @@ void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
 std::vector<topo::Finding> look_before(World& world, const Options& options, const Machine& machine) {
   const bool nccl = machine.backend_name == "nccl";
   std::vector<topo::Finding> findings;
-  if (nccl) findings = differing_settings(world, options, machine);
+  if (nccl || machine.backend_name == "ofi") findings = differing_settings(world, options, machine);
   if (!world.leads()) return {};
   append(findings, topo::look(machine.topology));
   if (nccl) append(findings, tuner::lint(own_environment(), place_of(machine, "")));

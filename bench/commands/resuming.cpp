@@ -47,7 +47,7 @@ void refuse_another_job(const EarlierRun& earlier, const reports::Report& fresh)
   same("backend", then.backend, now.backend);
   same("ranks", std::to_string(then.ranks), std::to_string(now.ranks));
   same("hosts", hosts_of(earlier.report), hosts_of(fresh));
-  for (const char* const name : {"gpu", "nccl", "cuda.driver", "cuda.runtime", "mpi"}) {
+  for (const char* const name : {"gpu", "nccl", "libfabric", "cuda.driver", "cuda.runtime", "mpi"}) {
     const auto value = [&](const reports::Report& report) {
       const auto found = report.context.find(name);
       return found == report.context.end() ? std::string() : found->second;

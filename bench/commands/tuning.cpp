@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "bench/clock.hpp"
-#include "bench/commands/gpus.hpp"
 #include "bench/commands/leader.hpp"
 #include "bench/commands/recorder.hpp"
 #include "bench/commands/table_on_hosts.hpp"
@@ -20,6 +19,7 @@
 #include "bench/commands/tuning_report.hpp"
 #include "bench/commands/tuning_stages.hpp"
 #include "bench/commands/tuning_ways.hpp"
+#include "bench/commands/workers.hpp"
 #include "bench/environment.hpp"
 #include "bench/error.hpp"
 #include "bench/trials.hpp"

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/commands/gpus.hpp"
+#include "bench/commands/workers.hpp"
 
 namespace p5 {
 

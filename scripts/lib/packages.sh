@@ -17,6 +17,7 @@ libfmt-dev           header fmt/core.h
 libbenchmark-dev     header benchmark/benchmark.h
 "
 test_packages="
+libfabric-dev        header rdma/fi_tagged.h
 libgtest-dev         header gtest/gtest.h
 libgmock-dev         header gmock/gmock.h
 python3              file /usr/bin/python3
@@ -27,7 +28,7 @@ chromium             command chromium
 "
 # What a system may not offer (Ubuntu has Chromium as a snap only); the tests that need it then say so. Without Google
 # Benchmark the worker does not check GPUs by themselves.
-optional_packages="chromium libbenchmark-dev"
+optional_packages="chromium libbenchmark-dev libfabric-dev"
 
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2

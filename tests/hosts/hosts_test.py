@@ -77,6 +77,16 @@ class ThreeHosts(unittest.TestCase):
         self.assertEqual([host["name"] for host in report["topology"]["hosts"]], ["h1", "h2", "h3"])
         self.assertEqual(report["topology"]["host_of_rank"], [0, 0, 1, 1, 2, 2])
 
+    @unittest.skipUnless(PROGRAM.with_name("p5bench-worker-ofi").exists(), "needs libfabric's headers to be built")
+    def test_messages_over_libfabric_go_from_host_to_host(self):
+        program = ["env", "FI_PROVIDER=tcp", str(PROGRAM), "--backend", "ofi", "--collectives", "send_recv", "--sizes", "8,64KiB", "--out", str(self.out)]
+        status = self.wait_for_end(self.hosts.start_mpirun(1, program, self.log))
+        self.assertEqual(status, 0, self.printed())
+        report = self.report()
+        self.assertEqual([(m["outcome"], m["wrong_elements"], m["case"]["nodes"]) for m in report["measurements"]],
+                         [("measured", 0, 3)] * 2)
+        self.assertEqual(report["context"]["nics"], "net0")
+
     def a_case_is_finished(self):
         journal = self.file("measurements.jsonl")
         return journal is not None and b"\n" in journal.read_bytes()

@@ -28,7 +28,8 @@ IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
 
 class Verified(Folder):
     def measure(self, ranks, *arguments):
-        done = self.run_it("--quiet", "--budget", "60s", "--out", "out", *arguments, ranks=ranks)
+        budget, patience = ("300s", 400) if NIGHTLY else ("60s", PATIENCE_S)
+        done = self.run_it("--quiet", "--budget", budget, "--out", "out", *arguments, ranks=ranks, patience=patience)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         report = read_report(self.folder / "out" / "latest" / "report.json")
         self.assertEqual((report["status"], report["exit_code"], report["run"]["ranks"]), ("complete", 0, ranks))

@@ -82,11 +82,11 @@ class Folder(unittest.TestCase):
         except subprocess.TimeoutExpired as late:
             self.fail(f"{' '.join(command)} does not end: {late.stdout} {late.stderr}")
 
-    def start(self, *arguments, ranks=None, program=(PROGRAM,), **how):
+    def start(self, *arguments, ranks=None, program=(PROGRAM,), variables=None, **how):
         command = [*(mpirun(ranks) if ranks else []), *map(str, program), *map(str, arguments)]
         with open(self.folder / "printed", "wb") as printed:
             how = {"stdin": subprocess.DEVNULL, "stdout": printed, "stderr": subprocess.STDOUT, **how}
-            process = subprocess.Popen(command, cwd=self.folder, env=self.environment(), **how)
+            process = subprocess.Popen(command, cwd=self.folder, env=self.environment(**(variables or {})), **how)
         self.addCleanup(process.wait, PATIENCE_S)
         self.addCleanup(lambda: process.poll() is None and process.kill())
         return process

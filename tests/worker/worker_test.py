@@ -53,7 +53,7 @@ class Protocol(unittest.TestCase):
         worker = Worker({"NCCL_ALGO": "Ring", "SECRET_TOKEN": "x"})
         try:
             worker.ask("identify", local_rank=0)
-            reply = worker.ask("join", id=worker.ask("unique_id")["id"], rank=0, ranks=1)
+            reply = worker.ask("join", ids=[worker.ask("unique_id")["id"]], rank=0, ranks=1)
             self.assertEqual(reply["environment"]["NCCL_ALGO"], "Ring")
             self.assertNotIn("SECRET_TOKEN", reply["environment"])
             self.assertFalse([name for name in reply["environment"] if name.startswith("NCCL_DEBUG")])

@@ -117,7 +117,7 @@ class Workers:
     def join(self):
         unique_id = self.all[0].ask("unique_id")["id"]
         for rank, worker in enumerate(self.all):
-            worker.send("join", id=unique_id, rank=rank, ranks=self.ranks)
+            worker.send("join", ids=[unique_id], rank=rank, ranks=self.ranks)
         return [worker.receive() for worker in self.all]
 
     def ask(self, name, **order):

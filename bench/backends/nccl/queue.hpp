@@ -5,15 +5,13 @@
 
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/progress.hpp"
+#include "bench/backends/worker_program.hpp"
 #include "bench/units.hpp"
 
 namespace p5::nccl {
 
 // alert: never sleeps, so that all ranks go on within microseconds. relaxed: leaves the core to others after a while.
 enum class Waiting { alert, relaxed };
-
-// The supervisor said to give up; thrown out of the wait.
-struct GivenUp {};
 
 class Queue {
  public:

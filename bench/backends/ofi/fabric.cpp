@@ -1,0 +1,224 @@
+#include "bench/backends/ofi/fabric.hpp"
+
+#include <fmt/format.h>
+#include <rdma/fi_errno.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <tuple>
+
+#include "bench/backends/worker_program.hpp"
+#include "bench/error.hpp"
+
+namespace p5::ofi {
+
+namespace {
+
+constexpr std::uint32_t api = FI_VERSION(1, 9);  // what newer interfaces offer is not needed
+
+std::string base_name(const fi_info& info) {
+  const std::string name = info.fabric_attr->prov_name;
+  return name.substr(0, name.find(';'));
+}
+
+// The lower the better. Shared memory reaches one host only, and EFA's own is no NIC.
+std::size_t preference(const fi_info& info) {
+  constexpr std::array<std::string_view, 6> known{"efa", "cxi", "verbs", "tcp", "sockets", "shm"};
+  const std::string name = base_name(info);
+  return static_cast<std::size_t>(std::ranges::find(known, name) - known.begin());
+}
+
+std::string domain_of(const fi_info& info) { return info.domain_attr->name; }
+
+auto pci_of(const fi_info& info) {
+  const fid_nic* const nic = info.nic;
+  if (!nic || !nic->bus_attr || nic->bus_attr->bus_type != FI_BUS_PCI) return std::tuple(0, 0, 0, 0);
+  const fi_pci_attr& pci = nic->bus_attr->attr.pci;
+  return std::tuple(int{pci.domain_id}, int{pci.bus_id}, int{pci.device_id}, int{pci.function_id});
+}
+
+Info all_offers() {
+  const Info hints(fi_allocinfo());
+  hints->caps = FI_MSG | FI_TAGGED;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+  fi_info* found = nullptr;
+  const int result = fi_getinfo(api, nullptr, nullptr, 0, hints.get(), &found);
+  if (result == -FI_ENODATA) {
+    const char* const wanted = std::getenv("FI_PROVIDER");
+    throw CaseError(fmt::format("libfabric has no reliable endpoint with tags{}; fi_info shows what it has",
+                                wanted ? fmt::format(" of FI_PROVIDER={}", wanted) : ""));
+  }
+  check(result, "fi_getinfo");
+  return Info(found);
+}
+
+// One of each domain: devices are listed again for other protocols and addresses.
+std::vector<const fi_info*> domains_of(const fi_info* offers) {
+  std::vector<const fi_info*> domains;
+  for (const fi_info* info = offers; info; info = info->next) {
+    if (!domains.empty() && preference(*info) > preference(*domains.front())) continue;
+    if (!domains.empty() && preference(*info) < preference(*domains.front())) domains.clear();
+    const auto same = [&](const fi_info* other) { return domain_of(*other) == domain_of(*info); };
+    if (std::ranges::none_of(domains, same)) domains.push_back(info);
+  }
+  return domains;
+}
+
+std::uint64_t clock_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+}  // namespace
+
+void check(std::int64_t result, std::string_view call) {
+  if (result >= 0) return;
+  throw CaseError(fmt::format("{}: {} (libfabric error {})", call, fi_strerror(static_cast<int>(-result)), -result));
+}
+
+Info choose_nic(int local_rank) {
+  const Info offers = all_offers();
+  std::vector<const fi_info*> domains = domains_of(offers.get());
+  const auto is_nic = [](const fi_info* info) { return pci_of(*info) != std::tuple(0, 0, 0, 0); };
+  if (std::ranges::any_of(domains, is_nic)) {
+    std::erase_if(domains, [&](const fi_info* info) { return !is_nic(info); });
+    std::ranges::stable_sort(domains, {}, [](const fi_info* info) { return pci_of(*info); });
+    return Info(fi_dupinfo(domains[static_cast<std::size_t>(local_rank) % domains.size()]));
+  }
+  const auto real = std::ranges::find_if(domains, [](const fi_info* info) { return domain_of(*info) != "lo"; });
+  return Info(fi_dupinfo(real == domains.end() ? domains.front() : *real));
+}
+
+std::string name_of_library(const fi_info& info) {
+  const std::uint32_t version = fi_version();
+  return fmt::format("libfabric {}.{}, {}", FI_MAJOR(version), FI_MINOR(version), info.fabric_attr->prov_name);
+}
+
+Registration::Registration(fid_domain* domain, const fi_info& info, std::byte* memory, std::size_t bytes,
+                           std::uint64_t key) {
+  if ((info.domain_attr->mr_mode & FI_MR_LOCAL) == 0) return;
+  fid_mr* region = nullptr;
+  check(fi_mr_reg(domain, memory, bytes, FI_SEND | FI_RECV, 0, key, 0, &region, nullptr), "fi_mr_reg");
+  region_.reset(region);
+}
+
+Endpoint::Endpoint(Info info, protocol::SharedPage& page) : info_(std::move(info)), page_(page) {
+  const auto make = [](auto& owned, std::string_view call, const auto& open) {
+    typename std::remove_reference_t<decltype(owned)>::pointer made = nullptr;
+    check(open(&made), call);
+    owned.reset(made);
+  };
+  make(fabric_, "fi_fabric", [&](auto made) { return fi_fabric(info_->fabric_attr, made, nullptr); });
+  make(domain_, "fi_domain", [&](auto made) { return fi_domain(fabric_.get(), info_.get(), made, nullptr); });
+  fi_cq_attr queue{};
+  queue.format = FI_CQ_FORMAT_CONTEXT;
+  queue.wait_obj = FI_WAIT_NONE;
+  make(completions_, "fi_cq_open", [&](auto made) { return fi_cq_open(domain_.get(), &queue, made, nullptr); });
+  fi_av_attr table{};
+  table.type = FI_AV_TABLE;
+  make(addresses_, "fi_av_open", [&](auto made) { return fi_av_open(domain_.get(), &table, made, nullptr); });
+  make(endpoint_, "fi_endpoint", [&](auto made) { return fi_endpoint(domain_.get(), info_.get(), made, nullptr); });
+  check(fi_ep_bind(endpoint_.get(), &completions_->fid, FI_SEND | FI_RECV), "fi_ep_bind to the completion queue");
+  check(fi_ep_bind(endpoint_.get(), &addresses_->fid, 0), "fi_ep_bind to the address vector");
+  check(fi_enable(endpoint_.get()), "fi_enable");
+}
+
+std::string Endpoint::address() const {
+  std::array<unsigned char, 512> bytes{};
+  std::size_t length = bytes.size();
+  check(fi_getname(&endpoint_->fid, bytes.data(), &length), "fi_getname");
+  std::string text;
+  for (std::size_t i = 0; i < length; ++i) text += fmt::format("{:02x}", bytes[i]);
+  return text;
+}
+
+void Endpoint::connect(const std::vector<std::string>& addresses) {
+  for (const std::string& text : addresses) {
+    std::vector<unsigned char> bytes;
+    for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+      bytes.push_back(static_cast<unsigned char>(std::stoi(text.substr(i, 2), nullptr, 16)));
+    fi_addr_t found = FI_ADDR_UNSPEC;
+    const int inserted = fi_av_insert(addresses_.get(), bytes.data(), 1, &found, 0, nullptr);
+    if (inserted != 1)
+      throw CaseError(fmt::format("fi_av_insert: the address of rank {} is none here", of_rank_.size()));
+    of_rank_.push_back(found);
+  }
+}
+
+fi_context2* Endpoint::begin() {
+  if (begun_ == contexts_.size()) contexts_.push_back(std::make_unique<fi_context2>());
+  return contexts_[begun_++].get();
+}
+
+// Where the library has no room, what is under way has to go on first.
+template <class Post>
+void Endpoint::post(const Post& post_now, std::string_view call) {
+  fi_context2* const context = begin();
+  for (;;) {
+    const ssize_t result = post_now(context);
+    if (result != -FI_EAGAIN) return check(result, call);
+    progress();
+    look_up();
+    sched_yield();
+  }
+}
+
+void Endpoint::send(const std::byte* memory, std::size_t bytes, const Registration& registration, int to,
+                    std::uint64_t tag) {
+  const fi_addr_t there = of_rank_.at(static_cast<std::size_t>(to));
+  post(
+      [&](void* context) {
+        return fi_tsend(endpoint_.get(), memory, bytes, registration.descriptor(), there, tag, context);
+      },
+      "fi_tsend");
+}
+
+void Endpoint::receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag) {
+  post(
+      [&](void* context) {
+        return fi_trecv(endpoint_.get(), memory, bytes, registration.descriptor(), FI_ADDR_UNSPEC, tag, 0, context);
+      },
+      "fi_trecv");
+}
+
+void Endpoint::progress() {
+  std::array<fi_cq_entry, 16> entries{};
+  const ssize_t count = fi_cq_read(completions_.get(), entries.data(), entries.size());
+  if (count == -FI_EAGAIN) return;
+  if (count == -FI_EAVAIL) {
+    fi_cq_err_entry error{};
+    check(fi_cq_readerr(completions_.get(), &error, 0), "fi_cq_readerr");
+    throw CaseError(fmt::format("a message failed: {} ({})", fi_strerror(error.err),
+                                fi_cq_strerror(completions_.get(), error.prov_errno, error.err_data, nullptr, 0)));
+  }
+  check(count, "fi_cq_read");
+  done_ += static_cast<std::size_t>(count);
+  page_.completed.fetch_add(static_cast<std::uint64_t>(count));
+  page_.last_completion_ns.store(clock_ns());
+}
+
+void Endpoint::look_up() {
+  if (page_.give_up.load()) throw GivenUp{};
+}
+
+// Where ranks are more than cores, those that wait must not keep the others from working.
+void Endpoint::finish() {
+  constexpr int between_looks = 64;
+  for (int i = 1; done_ < begun_; ++i) {
+    progress();
+    if (i % between_looks != 0) continue;
+    look_up();
+    sched_yield();
+  }
+  begun_ = done_ = 0;
+}
+
+}  // namespace p5::ofi

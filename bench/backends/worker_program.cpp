@@ -1,0 +1,244 @@
+#include "bench/backends/worker_program.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <limits>
+
+#include "bench/error.hpp"
+
+namespace p5 {
+
+using nlohmann::json;
+
+namespace {
+
+// The rounds as this rank sees them: its own group, or nobody.
+std::shared_ptr<const std::vector<Round>> rounds_from(const json& groups) {
+  auto rounds = std::make_shared<std::vector<Round>>();
+  for (const json& group : groups) rounds->push_back(group.is_null() ? Round{} : Round{group.get<Group>()});
+  return rounds;
+}
+
+bool is_socket(int descriptor) {
+  struct stat status {};
+  return fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+// Ends with the process that made the socket pair. That one may be gone before prctl has come into effect.
+bool tie_to_parent() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ucred maker{};
+  socklen_t size = sizeof maker;
+  if (getsockopt(protocol::socket_descriptor, SOL_SOCKET, SO_PEERCRED, &maker, &size) != 0) return true;
+  return maker.pid <= 0 || maker.pid == getppid();
+}
+
+void close_all_above(int descriptor) {
+  if (close_range(static_cast<unsigned>(descriptor) + 1, ~0u, 0) == 0) return;
+  const long end = sysconf(_SC_OPEN_MAX);  // a kernel before 5.9
+  for (int each = descriptor + 1; each < end; ++each) ::close(each);
+}
+
+// Children, of which plugins may start some, get none of it.
+protocol::SharedPage* take_descriptors() {
+  close_all_above(protocol::page_descriptor);
+  for (const int each : {protocol::socket_descriptor, protocol::page_descriptor}) fcntl(each, F_SETFD, FD_CLOEXEC);
+  void* const page =
+      mmap(nullptr, sizeof(protocol::SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED, protocol::page_descriptor, 0);
+  return page == MAP_FAILED ? nullptr : static_cast<protocol::SharedPage*>(page);
+}
+
+// Until "quit", or until the other side is gone.
+void obey(WorkerProgram& worker, protocol::SharedPage& page) {
+  for (;;) {
+    const protocol::Received received = protocol::receive(protocol::socket_descriptor, -1);
+    if (!received.message) return;
+    page.orders.fetch_add(1);
+    const auto& [epoch, order] = *received.message;
+    const std::string name = order.value("order", "");
+    if (name == "quit") return;
+    page.order.store(protocol::order_number(name));
+    const json reply = worker.answer(order);
+    page.order.store(0);
+    protocol::send(protocol::socket_descriptor, {epoch, reply});
+  }
+}
+
+}  // namespace
+
+json WorkerProgram::answer(const json& order) noexcept {
+  try {
+    return act(order);
+  } catch (const GivenUp&) {
+    return {{"gave_up", true}, {"at_rest", comes_to_rest()}};
+  } catch (const StalledError& problem) {
+    return {{"error", problem.what()}, {"elsewhere", true}};
+  } catch (const std::exception& problem) {
+    return {{"error", problem.what()}, {"elsewhere", false}};
+  }
+}
+
+template <class Action>
+auto WorkerProgram::risk(Action&& action) {
+  try {
+    return action();
+  } catch (...) {
+    broken_ = true;
+    throw;
+  }
+}
+
+json WorkerProgram::act(const json& order) {
+  struct Row {
+    std::string_view name;
+    Json (WorkerProgram::*act)(const Json&);
+    bool together = true;  // needs the ranks together
+  };
+  constexpr std::array table{Row{"identify", &WorkerProgram::identify_order, false},
+                             Row{"unique_id", &WorkerProgram::id_order, false},
+                             Row{"join", &WorkerProgram::join_order, false},
+                             Row{"open", &WorkerProgram::open_order},
+                             Row{"warm_up", &WorkerProgram::warm_up},
+                             Row{"sample", &WorkerProgram::sample},
+                             Row{"verify", &WorkerProgram::verify},
+                             Row{"selection", &WorkerProgram::selection},
+                             Row{"offers", &WorkerProgram::offers},
+                             Row{"close", &WorkerProgram::close_order},
+                             Row{"check_locally", &WorkerProgram::check_locally_order}};
+  const auto name = order.at("order").get<std::string>();
+  const auto* const row = std::ranges::find(table, name, &Row::name);
+  if (row == table.end()) throw CaseError(fmt::format("the worker knows no order \"{}\"", name));
+  if (broken_) throw CaseError("this worker has failed before; start a new one");
+  if (row->together && state_ != State::joined) throw CaseError("an order that needs \"join\" came before it");
+  Json reply = (this->*row->act)(order);
+  reply["ok"] = true;
+  return reply;
+}
+
+json WorkerProgram::identify_order(const json& order) {
+  const protocol::Identity identity = identify(order.at("local_rank"));
+  state_ = std::max(state_, State::identified);
+  return protocol::to_json(identity);
+}
+
+json WorkerProgram::id_order(const json&) { return {{"id", id()}}; }
+
+json WorkerProgram::join_order(const json& order) {
+  if (state_ == State::started) throw CaseError("\"join\" before \"identify\"");
+  if (state_ == State::joined) throw CaseError("this worker has joined already");
+  const auto ids = order.at("ids").get<std::vector<std::string>>();
+  const int rank = order.at("rank"), ranks = order.at("ranks");
+  const Joined joined = risk([&] { return join(ids, rank, ranks); });
+  state_ = State::joined;
+  return {{"environment", joined.environment}, {"log", joined.log}};
+}
+
+json WorkerProgram::open_order(const json& order) {
+  if (session_) throw CaseError("\"open\" before the last case was closed");
+  Case c = protocol::case_from_json(order.at("case"));
+  c.rounds = rounds_from(order.at("groups"));
+  session_ = open(std::move(c), order.value("memory", std::numeric_limits<std::uint64_t>::max()));
+  return {{"slots", session_->slots()}};
+}
+
+json WorkerProgram::warm_up(const json& order) {
+  Session& at = session();
+  const int round = order.at("round"), operations = order.at("operations");
+  const std::string setting = order.value("setting", "");
+  risk([&] { at.warm_up(round, operations, setting); });
+  return json::object();
+}
+
+json WorkerProgram::sample(const json& order) {
+  Session& at = session();
+  const SampleRequest request = protocol::request_from_json(order);
+  const Times times = risk([&] { return at.sample(request); });
+  json seconds = json::array();
+  for (const double each : times.front()) seconds.push_back(std::isnan(each) ? json(nullptr) : json(each));
+  return {{"seconds", seconds}};
+}
+
+json WorkerProgram::verify(const json& order) {
+  Session& at = session();
+  const int round = order.at("round");
+  return protocol::to_json(risk([&] { return at.verify(round); }));
+}
+
+json WorkerProgram::selection(const json&) { return {{"selection", protocol::to_json(session().selection())}}; }
+
+json WorkerProgram::offers(const json&) {
+  Session& at = session();
+  return {{"offers", protocol::to_json(risk([&] { return at.offers(); }))}};
+}
+
+json WorkerProgram::close_order(const json&) {
+  session();
+  risk([&] { close(); });
+  session_.reset();
+  return json::object();
+}
+
+json WorkerProgram::check_locally_order(const json&) {
+  return {{"figures", risk([&] { return check_locally(); })}};
+}
+
+Session& WorkerProgram::session() {
+  if (!session_) throw CaseError("an order that needs \"open\" came before it");
+  return *session_;
+}
+
+std::map<std::string, std::string> library_variables(const std::function<bool(std::string_view)>& hidden) {
+  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "CUDA_", "UCX_"};
+  std::map<std::string, std::string> variables;
+  for (char** each = environ; *each; ++each) {
+    const std::string_view text = *each;
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool allowed = name == "LD_LIBRARY_PATH" ||
+                         std::ranges::any_of(prefixes, [&](const char* prefix) { return name.starts_with(prefix); });
+    if (allowed && name.size() < text.size() && !hidden(name))
+      variables[std::string(name)] = text.substr(name.size() + 1);
+  }
+  return variables;
+}
+
+int run_worker(const char* name,
+               const std::function<std::unique_ptr<WorkerProgram>(protocol::SharedPage& page)>& make_program) {
+  if (!is_socket(protocol::socket_descriptor)) {
+    std::fputs("p5bench starts this program by itself; start p5bench instead\n", stderr);
+    return 2;
+  }
+  // Ctrl-C and the scheduler's signals reach all processes; what follows from them is the supervisor's to say.
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
+  if (!tie_to_parent()) return 0;
+  protocol::SharedPage* const page = take_descriptors();
+  if (!page) {
+    std::fprintf(stderr, "%s: ", name);
+    std::perror("the shared page");
+    return 1;
+  }
+  try {
+    // Never destroyed: that could wait for a device that does not answer.
+    WorkerProgram& worker = *make_program(*page).release();
+    obey(worker, *page);
+    worker.abort();
+    _exit(0);
+  } catch (const std::exception& problem) {
+    std::fprintf(stderr, "%s: %s\n", name, problem.what());
+    _exit(1);
+  }
+}
+
+}  // namespace p5

@@ -1,0 +1,43 @@
+#include "bench/commands/fabric.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "bench/commands/leader.hpp"
+#include "bench/commands/workers.hpp"
+#include "bench/names.hpp"
+
+namespace p5 {
+
+using nlohmann::json;
+
+FabricBackend make_fabric_backend(World& world, const Options& options, const topo::Topology& topology) {
+  WorkerOptions worker = worker_options(world, options, topology, "p5bench-worker-ofi",
+                                        "this build found no libfabric (libfabric-dev); install it and build again");
+  worker.library = "libfabric";
+  worker.device = "nic";
+  worker.each_has_id = true;
+  worker.messages_only = true;
+  worker.cost = {.latency = {20e-6}, .bandwidth = {5}};
+  auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
+  const std::vector<std::string> texts = identify_workers(world, *backend);
+  FabricBackend made;
+  made.software = json::parse(from_leader(world, [&] {
+                    const std::vector<protocol::Identity> identities = parse_identities(texts);
+                    refuse_mixed_libraries(identities, topology);
+                    std::map<std::string, std::string> software{{"libfabric", identities.front().library},
+                                                                {"libfabric.path", identities.front().library_path}};
+                    // Not by rank: that many ranks would hide all else. Rank 0's host has them all, if it has as many
+                    // ranks.
+                    std::vector<std::string> nics;
+                    for (const protocol::Identity& each : identities)
+                      if (std::ranges::find(nics, each.device_name) == nics.end()) nics.push_back(each.device_name);
+                    software["nics"] = join(nics);
+                    return json(software).dump();
+                  })).get<std::map<std::string, std::string>>();
+  made.backend = std::move(backend);
+  return made;
+}
+
+}  // namespace p5
