@@ -6,6 +6,7 @@
 
 #include "bench/commands/leader.hpp"
 #include "bench/commands/workers.hpp"
+#include "bench/environment.hpp"
 #include "bench/names.hpp"
 
 namespace p5 {
@@ -20,6 +21,9 @@ FabricBackend make_fabric_backend(World& world, const Options& options, const to
   worker.each_has_id = true;
   worker.messages_only = true;
   worker.cost = {.latency = {20e-6}, .bandwidth = {5}};
+  // Or messages within a host would go through its memory and say nothing of its NICs.
+  constexpr const char* around_nics = "FI_EFA_ENABLE_SHM_TRANSFER";
+  if (!own_environment().contains(around_nics)) worker.environment.try_emplace(around_nics, "0");
   auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
   const std::vector<std::string> texts = identify_workers(world, *backend);
   FabricBackend made;

@@ -76,13 +76,14 @@ class Ofi(Folder):
         self.assertEqual(len(report["measurements"]), 3 * 7)
         self.assert_none_left()
 
-    def test_arms_differ_by_provider(self):
-        ended = self.run_it("ab", "--a", "FI_PROVIDER=tcp", "--b", "FI_PROVIDER=shm", "--launches", "2", "--collectives", "send_recv",
+    def test_arms_differ_by_provider_and_nothing_goes_around_nics_unless_told_to(self):
+        ended = self.run_it("ab", "--a", "FI_PROVIDER=tcp", "--b", "FI_PROVIDER=shm,FI_EFA_ENABLE_SHM_TRANSFER=1", "--launches", "2", "--collectives", "send_recv",
                             "--sizes", "64", *self.arguments(), ranks=2, variables={"FI_TCP_IFACE": "lo"}, patience=300)
         self.assertIn(ended.returncode, (0, 10, 14), ended.stdout + ended.stderr)
         arms = {arm["name"]: arm for arm in self.report()["arms"]}
         self.assertRegex(arms["a"]["context"]["libfabric"], "tcp")
         self.assertRegex(arms["b"]["context"]["libfabric"], "shm")
+        self.assertEqual([arms[name]["context"]["env.FI_EFA_ENABLE_SHM_TRANSFER"] for name in ("a", "b")], ["0", "1"])
 
     def test_what_it_has_not_is_refused(self):
         ended = self.measure("no-such-provider", 2, "--sizes", "8", code=13)
