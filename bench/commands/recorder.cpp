@@ -199,6 +199,9 @@ std::string Recorder::reason_not_to_tune() {
       return fmt::format("{} {}: nobody tunes around a fault", describe(m.measured_case),
                          m.wrong_elements > 0 ? "gave wrong data" : "failed");
   }
+  for (const topo::Finding& finding : report_.findings)
+    if (finding.id == reports::check_failed)
+      return fmt::format("a GPU failed alone ({}): nobody tunes around a fault", finding.evidence);
   return "";
 }
 

@@ -187,12 +187,12 @@ class Workers(Runs):
         steps = [(kind, *order) for order in orders for kind in ("kill", "stop", "endless") if (kind, order[0]) != ("endless", "join")]
         self.misbehave([(kind, i % RANKS, *order) for i, (kind, *order) in enumerate(steps)], 300)
 
-    def test_a_gpu_that_fails_alone_is_named_and_what_was_measured_stays(self):
+    def test_a_gpu_that_fails_alone_is_named_what_was_measured_stays_and_nothing_is_tuned(self):
         ways = {"kill": "ended by signal 9", "endless": "did not come to rest"}
         for kind in ways if ALL else ("kill",):
             with self.subTest(kind=kind):
                 notes = tempfile.mkdtemp(dir=self.folder)
-                job = Job(self.folder, "--sizes", "64", "--collectives", "all_reduce", "--timeout", TIMEOUT,
+                job = Job(self.folder, "--sizes", "64", "--collectives", "all_reduce", "--timeout", TIMEOUT, "--tune=quick",
                           preload=BUILD / "tests" / "gpu" / "misbehave.so",
                           P5BENCH_MISBEHAVE=f"{kind}@1:check_locally#1", P5BENCH_MISBEHAVE_NOTES=notes)
                 code, output = job.end(120)
@@ -204,6 +204,8 @@ class Workers(Runs):
                 found = [f for f in report["findings"] if f["id"] == "gpu.check_failed"]
                 self.assertEqual(len(found), 1)
                 self.assertRegex(found[0]["evidence"], rf"^rank 1: .*{ways[kind]}.*GPU-")
+                self.assertEqual(report["tuning"]["outcome"], "refused")
+                self.assertIn("a GPU failed alone (rank 1: ", report["tuning"]["because"])
 
     @unittest.skipUnless(ALL, "waits for two minutes, the time to join; nightly")
     def test_a_device_that_hangs_while_joining_costs_one_case(self):
