@@ -63,7 +63,6 @@ Device device_of(const Report& report, std::size_t rank) {
   return device;
 }
 
-// In the order of the table, those that the rank has.
 std::optional<double> figure(const Report& report, std::size_t rank, const LocalCheck& check) {
   const auto found = report.local_checks[rank].find(std::string(check.name));
   return found == report.local_checks[rank].end() ? std::nullopt : std::optional(found->second);

@@ -32,8 +32,7 @@ FabricBackend make_fabric_backend(World& world, const Options& options, const to
                     refuse_mixed_libraries(identities, topology);
                     std::map<std::string, std::string> software{{"libfabric", identities.front().library},
                                                                 {"libfabric.path", identities.front().library_path}};
-                    // Not by rank: that many ranks would hide all else. Rank 0's host has them all, if it has as many
-                    // ranks.
+                    // Each once, and not by rank: of many ranks that would hide all else.
                     std::vector<std::string> nics;
                     for (const protocol::Identity& each : identities)
                       if (std::ranges::find(nics, each.device_name) == nics.end()) nics.push_back(each.device_name);

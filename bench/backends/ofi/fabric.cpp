@@ -211,8 +211,8 @@ void Endpoint::look_up() {
 
 // Where ranks are more than cores, those that wait must not keep the others from working.
 void Endpoint::finish() {
-  constexpr int between_looks = 64;
-  for (int i = 1; done_ < begun_; ++i) {
+  constexpr std::uint64_t between_looks = 64;
+  for (std::uint64_t i = 1; done_ < begun_; ++i) {
     progress();
     if (i % between_looks != 0) continue;
     look_up();
