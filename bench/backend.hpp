@@ -1,5 +1,5 @@
-// The thing under test. A Backend opens a Session for one case; the Session runs and times operations with its own
-// clock. All participants call the same functions with the same arguments in the same order.
+// The thing under test. A Backend opens a Session for one round of a case; the Session runs and times operations with
+// its own clock. All participants call the same functions with the same arguments in the same order.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,13 @@ enum class Quantity { latency, throughput, device };
 inline constexpr int most_queued = 8;
 
 struct SampleRequest {
-  int round = 0;  // index into Case::rounds
   Quantity quantity = Quantity::throughput;
   int operations = 1;  // per sample; latency: 1, device: most_queued. Never more than slots()
   int samples = 1;
   // Fill outputs with poison before the last sample, whose results verify() then checks.
   bool poison_last = false;
-  // How the library is to run the operations, as a tuner writes it; empty: as the library chooses. The round's warm-up
-  // ran with the same.
+  // How the library is to run the operations, as a tuner writes it; empty: as the library chooses. The warm-up ran with
+  // the same.
   std::string setting = {};
 };
 
@@ -74,11 +73,11 @@ class Session {
   virtual int slots() const = 0;
   // Runs `operations` untimed, at least one, with a setting as in SampleRequest. Throws CaseError where the library
   // does not offer that.
-  virtual void warm_up(int round, int operations, const std::string& setting) = 0;
+  virtual void warm_up(int operations, const std::string& setting) = 0;
   virtual Times sample(const SampleRequest& request) = 0;
   // Checks all elements of the outputs of the hosted ranks: of the last sample's operations out of place; of one more
   // operation on refilled buffers in place.
-  virtual Verification verify(int round) = 0;
+  virtual Verification verify() = 0;
   virtual std::optional<Selection> selection() { return std::nullopt; }
   // What the library offers for the case: runs one operation untimed, as the library chooses. Known at the first rank
   // of the group, empty elsewhere and where the library tells nothing. Before the samples that are to be verified.
@@ -92,12 +91,16 @@ using LocalFigures = std::map<std::string, double>;
 struct CostModel {
   Seconds latency{20e-6};
   GBps bandwidth{1.0};
+  Seconds communicator{0};  // that groups of ranks need before their first operation, all groups of a round at once
 };
 
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::unique_ptr<Session> open(const Case& c) = 0;
+  // The groups of the round get communicators of their own, unless those of the last session were the same groups:
+  // what a library gives a communicator may depend on all of its ranks. Only one round's communicators are there at a
+  // time, beside the job's.
+  virtual std::unique_ptr<Session> open(const Case& c, int round) = 0;
   // Memory that one rank needs for a case: at least one slot of input and output.
   virtual Bytes memory_per_rank(const Case& c) const = 0;
   virtual CostModel cost() const = 0;
@@ -111,6 +114,8 @@ class Backend {
   // A burst of operations should last this long, so that starting it and reading the clock do not count.
   virtual Seconds burst() const { return usual_burst; }
   static constexpr Seconds usual_burst{1e-3};
+  // What NCCL takes to make and leave the communicators of a round (bench/RESULTS.md).
+  static constexpr Seconds usual_communicator{0.3};
 
   // Backends whose ranks have to come together first, and again after a failure: each makes its offer, the leader
   // settles on terms from all offers in the order of participants, each joins on these terms. Nobody waits for others

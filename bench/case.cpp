@@ -6,9 +6,15 @@
 
 namespace p5 {
 
-std::string describe(const Case& c) {
+std::string operation_of(const Case& c) {
   std::string text{c.collective->name};
-  if (!c.pattern.empty()) text += " " + c.pattern;
+  for (const std::string* part : {&c.pattern, &c.pair})
+    if (!part->empty()) text += " " + *part;
+  return text;
+}
+
+std::string describe(const Case& c) {
+  std::string text = operation_of(c);
   text += fmt::format(" {} {}", to_text(c.bytes), name_of(c.type));
   if (c.op) text += fmt::format(" {}", name_of(*c.op));
   if (c.root) text += fmt::format(" root {}", *c.root);

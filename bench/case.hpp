@@ -23,6 +23,7 @@ struct Case {
   std::string backend;
   const Collective* collective = nullptr;
   std::string pattern;  // p2p only, else ""
+  std::string pair;     // p2p only: "same_node" or "other_node", of all its pairs; "" in reports before 2026-11-23
   Bytes bytes;
   Bytes bytes_per_rank;
   DataType type = DataType::float32;
@@ -39,10 +40,13 @@ struct Case {
 
   Shape shape;
   std::shared_ptr<const std::vector<Round>> rounds;  // one for a collective; shared between the sizes of a plan
-  bool pairs_sampled = false;                        // p2p: not all pairs of the job are in `rounds`
+  bool pairs_sampled = false;                        // p2p: not all pairs of the kind are in `rounds`, or were measured
 };
 
-// "all_reduce 64 KiB float32 sum", "p2p one_way 8 B float32": for messages.
+// "all_reduce", "p2p one_way same_node": what is done, whatever its size, type and group.
+std::string operation_of(const Case& c);
+
+// "all_reduce 64 KiB float32 sum", "p2p one_way same_node 8 B float32": for messages.
 std::string describe(const Case& c);
 
 }  // namespace p5

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <numeric>
-#include <optional>
 #include <random>
 #include <span>
 
@@ -113,38 +112,30 @@ std::vector<std::size_t> drawing_order(const RoundsBetween& between, std::uint64
   return order;
 }
 
-// The rounds and all those between nodes; null when they are more than `most`.
-std::optional<std::vector<Round>> complete(std::vector<Round> rounds, const RoundsBetween& between, std::size_t most) {
-  for (std::size_t number = 0; number < between.count(); ++number) {
+// Rounds between nodes in this order, until there are `most`; whether that is all.
+bool take(std::vector<Round>& rounds, const RoundsBetween& between, const std::vector<std::size_t>& order,
+          std::size_t most) {
+  for (const std::size_t number : order) {
     Round round = between[number];
     if (round.empty()) continue;
-    if (rounds.size() >= most) return std::nullopt;
+    if (rounds.size() >= most) return false;
     rounds.push_back(std::move(round));
   }
-  return rounds;
-}
-
-// Adds drawn rounds between nodes until there are `most`.
-void draw(std::vector<Round>& rounds, const RoundsBetween& between, std::size_t most, std::uint64_t seed) {
-  for (const std::size_t number : drawing_order(between, seed)) {
-    if (rounds.size() >= most) return;
-    if (Round round = between[number]; !round.empty()) rounds.push_back(std::move(round));
-  }
-}
-
-std::vector<Round> circle_over_all(int ranks) {
-  std::vector<Round> rounds;
-  for (const auto& pairs : circle(ranks)) {
-    Round& round = rounds.emplace_back();
-    for (const auto& [a, b] : pairs) round.push_back(pair_of(a, b));
-  }
-  return rounds;
+  return true;
 }
 
 }  // namespace
 
 int count_nodes(const NodeOfRank& node_of_rank) {
   return node_of_rank.empty() ? 0 : *std::ranges::max_element(node_of_rank) + 1;
+}
+
+Round communicators_of(const Round& round, int ranks) {
+  if (round.size() == 1 && std::cmp_equal(round.front().size(), ranks)) return {};
+  Round groups = round;
+  for (Group& group : groups) std::ranges::sort(group);
+  std::ranges::sort(groups);
+  return groups;
 }
 
 Round make_groups(std::string_view spec, const NodeOfRank& node_of_rank) {
@@ -178,25 +169,36 @@ std::vector<std::vector<std::pair<int, int>>> circle(int count) {
 
 PairRounds all_pairs(const NodeOfRank& node_of_rank, int most_rounds, std::uint64_t seed) {
   const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
-  const auto ranks = static_cast<int>(node_of_rank.size());
-  const auto most = static_cast<std::size_t>(std::max(most_rounds, 1));
-  std::vector<Round> rounds = rounds_within(nodes);
+  PairRounds pairs;
+  pairs.same_node = rounds_within(nodes);
   const RoundsBetween between(nodes);
-  if (auto all = complete(rounds, between, most)) return {std::move(*all), false};
-  // Nodes that differ in size leave pauses; without regard to nodes there may be few enough rounds.
-  const int fewest = ranks % 2 == 0 ? ranks - 1 : ranks;
-  if (std::cmp_less_equal(fewest, most)) return {circle_over_all(ranks), false};
-  draw(rounds, between, std::max(most, rounds.size() + 1), seed);  // never without what is between nodes
-  return {std::move(rounds), true};
+  const auto most = static_cast<std::size_t>(std::max(most_rounds - static_cast<int>(pairs.same_node.size()), 1));
+  std::vector<std::size_t> in_order(between.count());
+  std::iota(in_order.begin(), in_order.end(), std::size_t{0});
+  if (take(pairs.other_node, between, in_order, most)) return pairs;
+  pairs.other_node.clear();
+  take(pairs.other_node, between, drawing_order(between, seed), most);
+  pairs.sampled = true;
+  return pairs;
 }
 
-std::vector<Round> sample_pairs(const NodeOfRank& node_of_rank) {
+PairRounds sample_pairs(const NodeOfRank& node_of_rank) {
   const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
-  std::vector<Round> rounds;
+  PairRounds pairs;
   const auto two = std::ranges::find_if(nodes, [](const Group& node) { return node.size() >= 2; });
-  if (two != nodes.end()) rounds.push_back({pair_of((*two)[0], (*two)[1])});
-  if (nodes.size() >= 2) rounds.push_back({pair_of(nodes[0][0], nodes[1][0])});
-  return rounds;
+  if (two != nodes.end()) pairs.same_node.push_back({pair_of((*two)[0], (*two)[1])});
+  if (nodes.size() >= 2) pairs.other_node.push_back({pair_of(nodes[0][0], nodes[1][0])});
+  return pairs;
+}
+
+std::vector<Round> both_directions(const std::vector<Round>& rounds) {
+  std::vector<Round> all;
+  for (const Round& round : rounds) {
+    all.push_back(round);
+    Round& back = all.emplace_back(round);
+    for (Group& pair : back) std::ranges::reverse(pair);
+  }
+  return all;
 }
 
 }  // namespace p5

@@ -29,10 +29,18 @@ Measurement not_measured(const Case& c, Outcome outcome, std::string because) {
   return m;
 }
 
-// The cases of one launch, in its order.
+// One launch: its visits in their order, and the cases that they belong to.
 struct Program {
-  std::vector<std::size_t> order;
+  struct Step {
+    Visit visit;
+    bool first = true;   // of those that have the same communicators
+    bool forms = false;  // these communicators, which the job's is not
+  };
+  std::vector<Step> steps;
   std::size_t at = 0;
+  std::vector<std::optional<CaseRun>> runs;  // by case, from its first visit to its last
+
+  const Step& step() const { return steps[at]; }
 };
 
 class LaunchRunner {
@@ -113,34 +121,37 @@ class LaunchRunner {
     if (soaks()) return {std::min(options_.budget.count - start.count, left().count)};
     double least = 0;
     const CostModel cost = arms_[turns_[turn_].arm].backend->cost();
-    for (const Case& c : cases_) least += predict_least(c, cost).count;
+    for (const Case& c : cases_) least += predict_least(c, cost).count * static_cast<double>(c.rounds->size());
     return share_of_launch(left(), start, {least}, static_cast<int>(turns_.size() - turn_) - 1);
   }
 
-  // What the next case of the launch may take; why it is not run.
+  double cost_of(const Program::Step& step, const CostModel& cost) const {
+    return predict_round(cases_[step.visit.at], cost).count + (step.forms ? cost.communicator.count : 0);
+  }
+
+  // What the next visit of the launch may take; why it is not made.
   struct Decision {
     std::string why_not;
     Seconds share;
   };
-  Decision decide_case(const Program& program, Seconds remaining) const {
-    if (failures_[number_of(program.order[program.at])] >= most_failures)
+  Decision decide_visit(const Program& program, Seconds remaining) const {
+    const std::size_t at = program.step().visit.at;
+    if (failures_[number_of(at)] >= most_failures)
       return {fmt::format("failed in {} launches before", most_failures), {}};
     const CostModel cost = arms_[turns_[turn_].arm].backend->cost();
     double all = 0;
-    for (std::size_t i = program.at; i < program.order.size(); ++i)
-      all += predict(cases_[program.order[i]], cost).count;
-    const Case& mine = cases_[program.order[program.at]];
-    if (remaining.count < predict_least(mine, cost).count) return {"budget", {}};
-    return {"", {remaining.count * predict(mine, cost).count / all}};
+    for (std::size_t i = program.at; i < program.steps.size(); ++i) all += cost_of(program.steps[i], cost);
+    if (remaining.count < predict_least(cases_[at], cost).count) return {"budget", {}};
+    return {"", {remaining.count * cost_of(program.step(), cost) / all}};
   }
 
-  // Time until all cases of all launches have run, from the pace so far: predictions are for dividing, not for
+  // Time until all visits of all launches are made, from the pace so far: predictions are for dividing, not for
   // believing.
   Seconds estimate_left(const Program& program) const {
     const CostModel cost = arms_.front().backend->cost();
     double done = 0, open = 0;
-    for (std::size_t i = 0; i < program.order.size(); ++i)
-      (i < program.at ? done : open) += predict(cases_[program.order[i]], cost).count;
+    for (std::size_t i = 0; i < program.steps.size(); ++i)
+      (i < program.at ? done : open) += cost_of(program.steps[i], cost);
     if (soaks()) return {std::max(left().count, 0.0)};
     const double whole = done + open;
     done += whole * static_cast<double>(turn_);
@@ -163,23 +174,44 @@ class LaunchRunner {
   void launch() {
     const auto launch_start = Clock::now();
     const std::string problem = several() ? start() : "";
+    if (!problem.empty()) return not_started(problem);
     const Seconds share = share_of_this_launch(since(launch_start));
     const auto cases_start = Clock::now();
-    Program program{order_of_cases(cases_.size(), options_.seed, turns_[turn_].launch)};
-    for (; program.at < program.order.size(); ++program.at) {
-      const Case c = case_of(program.order[program.at]);
-      if (world_.leads()) announce(c, program);
-      keep(problem.empty() ? run_one(c, program, {share.count - since(cases_start).count}) : not_started(c, problem));
-      if (problem.empty() && measurements_.back().outcome == Outcome::failed)
-        ++failures_[number_of(program.order[program.at])];
+    Program program = plan_launch();
+    for (int failures = 0; program.at < program.steps.size(); ++program.at) {
+      const Program::Step& step = program.step();
+      if (step.first) failures = 0;
+      std::optional<CaseRun>& run = program.runs[step.visit.at];
+      if (!run)
+        run.emplace(world_, *arms_[turns_[turn_].arm].backend, case_of(step.visit.at), options_,
+                    watchdog_ ? &*watchdog_ : nullptr);
+      if (world_.leads()) announce(program);
+      const bool well = visit(*run, program, failures, {share.count - since(cases_start).count});
+      if (!well) ++failures;
+      keep(*run, step.visit.at, well);
+      if (run->complete()) run.reset();
     }
   }
 
-  Measurement not_started(const Case& c, const std::string& problem) const {
-    Measurement m = not_measured(c, Outcome::failed, problem);
-    m.failed_in = Phase::open;
-    m.failed_rank = failed_rank_;
-    return m;
+  Program plan_launch() const {
+    Program program;
+    program.runs.resize(cases_.size());
+    for (const Sitting& sitting : sittings_of(cases_, world_.ranks(), options_.seed, turns_[turn_].launch))
+      for (const Visit& visit : sitting.visits) {
+        const bool first = visit == sitting.visits.front();
+        program.steps.push_back({visit, first, first && !sitting.communicators.empty()});
+      }
+    return program;
+  }
+
+  void not_started(const std::string& problem) {
+    for (std::size_t at = 0; at < cases_.size(); ++at) {
+      Measurement m = not_measured(case_of(at), Outcome::failed, problem);
+      m.failed_in = Phase::open;
+      m.failed_rank = failed_rank_;
+      if (world_.leads()) observer_.visit_started(m.measured_case, standing_of(at, 0, 1, {}));
+      finish(std::move(m), true);
+    }
   }
 
   // The ranks come together and say what they run on. Returns why they cannot be measured.
@@ -213,35 +245,61 @@ class LaunchRunner {
     return problem;
   }
 
-  Measurement run_one(const Case& c, const Program& program, Seconds remaining) {
+  // False when it failed. `failures`: of the visits before it that had the same communicators.
+  bool visit(CaseRun& run, const Program& program, int failures, Seconds remaining) {
+    if (failures >= most_failures)
+      return run.give_up(fmt::format("not tried: {} others of these ranks failed before", failures)), false;
     std::string decision;
     if (world_.leads()) {
-      const Decision next = decide_case(program, remaining);
+      const Decision next = decide_visit(program, remaining);
       decision = json{{"why_not", next.why_not}, {"share", next.share.count}}.dump();
     }
-    if (watchdog_) watchdog_->expect("the start of " + describe(c), options_.timeout);
+    if (watchdog_) watchdog_->expect("the start of " + describe(run.measured_case()), options_.timeout);
     const json agreed = json::parse(world_.broadcast(decision));
     const std::string why_not = agreed.at("why_not");
-    Measurement m = why_not.empty() ? run_case(world_, *arms_[turns_[turn_].arm].backend, c, options_,
-                                               {agreed.at("share")}, watchdog_ ? &*watchdog_ : nullptr)
-                                    : not_measured(c, Outcome::skipped, why_not);
+    bool well = true;
+    if (why_not.empty())
+      well = run.visit(program.step().visit.round, {agreed.at("share")});
+    else
+      run.leave_out(why_not);
     if (watchdog_) watchdog_->rest();
-    return m;
+    return well;
   }
 
-  void announce(const Case& c, const Program& program) const {
-    observer_.case_started(c, {.number = number_of(program.order[program.at]),
-                               .launch = turns_[turn_].launch,
-                               .several = several(),
-                               .index = static_cast<int>((soaks() ? 0 : turn_ * cases_.size()) + program.at),
-                               .count = static_cast<int>((soaks() ? 1 : turns_.size()) * cases_.size()),
-                               .left = estimate_left(program)});
+  Standing standing_of(std::size_t at, std::size_t index, std::size_t count, Seconds left) const {
+    return {.number = number_of(at),
+            .launch = turns_[turn_].launch,
+            .several = several(),
+            .index = static_cast<int>((soaks() ? 0 : turn_ * count) + index),
+            .count = static_cast<int>((soaks() ? 1 : turns_.size()) * count),
+            .left = left};
   }
 
-  void keep(Measurement m) {
-    if (several()) m.launch = turns_[turn_].launch;
-    if (world_.leads()) observer_.case_finished(m);
+  void announce(const Program& program) const {
+    const std::size_t at = program.step().visit.at;
+    observer_.visit_started(program.runs[at]->measured_case(),
+                            standing_of(at, program.at, program.steps.size(), estimate_left(program)));
+  }
+
+  void keep(const CaseRun& run, std::size_t at, bool well) {
+    if (!run.complete()) {
+      if (world_.leads()) observer_.visit_finished(of_this_launch(run.result()), !well);
+      return;
+    }
+    Measurement m = run.result();
+    if (m.outcome == Outcome::failed) ++failures_[number_of(at)];
+    finish(std::move(m), !well);
+  }
+
+  void finish(Measurement m, bool failed) {
+    m = of_this_launch(std::move(m));
+    if (world_.leads()) observer_.case_finished(m, failed);
     measurements_.push_back(std::move(m));
+  }
+
+  Measurement of_this_launch(Measurement m) const {
+    if (several()) m.launch = turns_[turn_].launch;
+    return m;
   }
 
   World& world_;

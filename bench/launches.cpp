@@ -6,7 +6,6 @@
 #include <cassert>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <random>
 #include <utility>
 
@@ -39,18 +38,24 @@ std::optional<Series> together(const std::vector<const Series*>& launches) {
   return all;
 }
 
-std::vector<PairResult> pairs_of(const std::vector<const Measurement*>& launches) {
-  std::map<std::pair<int, int>, std::vector<double>> medians;
-  std::vector<std::pair<int, int>> order;
+std::vector<GroupResult> groups_of(const std::vector<const Measurement*>& launches) {
+  std::map<Group, std::vector<double>> medians;
+  std::vector<Group> order;
   for (const Measurement* m : launches)
-    for (const PairResult& pair : m->pairs) {
-      auto& all = medians[{pair.source, pair.destination}];
-      if (all.empty()) order.emplace_back(pair.source, pair.destination);
-      all.push_back(pair.median.count);
+    for (const GroupResult& each : m->groups) {
+      auto& all = medians[each.group];
+      if (all.empty()) order.push_back(each.group);
+      all.push_back(each.median.count);
     }
-  std::vector<PairResult> pairs;
-  for (const auto& pair : order) pairs.push_back({pair.first, pair.second, {median(medians[pair])}});
-  return pairs;
+  std::vector<GroupResult> groups;
+  for (const Group& group : order) groups.push_back({group, {median(medians[group])}});
+  return groups;
+}
+
+// Fisher and Yates, so that the order depends on the random numbers alone.
+template <class Value>
+void shuffle(std::vector<Value>& values, std::mt19937_64& random) {
+  for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random() % i]);
 }
 
 void take_failures(const std::vector<Measurement>& launches, int planned, Measurement& whole) {
@@ -78,16 +83,24 @@ std::vector<Turn> turns_of(std::size_t arms, int launches) {
   return turns;
 }
 
-std::vector<std::size_t> order_of_cases(std::size_t cases, std::uint64_t seed, int launch) {
-  std::vector<std::size_t> order(cases);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  if (launch == 0) return order;
-  // Fisher and Yates, so that the order depends on the seed alone.
+std::vector<Sitting> sittings_of(const std::vector<Case>& cases, int ranks, std::uint64_t seed, int launch) {
+  std::vector<Sitting> sittings;
+  std::map<Round, std::size_t> of_communicators;
+  for (std::size_t at = 0; at < cases.size(); ++at)
+    for (std::size_t round = 0; round < cases[at].rounds->size(); ++round) {
+      Round groups = communicators_of((*cases[at].rounds)[round], ranks);
+      const auto [place, first] = groups.empty() ? std::pair(of_communicators.end(), true)
+                                                 : of_communicators.try_emplace(groups, sittings.size());
+      if (first) sittings.push_back({std::move(groups), {}});
+      sittings[place == of_communicators.end() ? sittings.size() - 1 : place->second].visits.push_back(
+          {at, static_cast<int>(round)});
+    }
   std::seed_seq mixed{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
                       static_cast<std::uint32_t>(launch)};
   std::mt19937_64 random(mixed);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
-  return order;
+  shuffle(sittings, random);
+  for (Sitting& sitting : sittings) shuffle(sitting.visits, random);
+  return sittings;
 }
 
 Seconds share_of_launch(Seconds left, Seconds start, Seconds least, int others) {
@@ -121,7 +134,7 @@ Measurement combine(const std::vector<Measurement>& launches, int planned) {
   for (const Series* each : throughputs) whole.launches_s.push_back(each->summary.median);
   whole.latency = together(latencies);
   whole.throughput = together(throughputs);
-  whole.pairs = pairs_of(measured);
+  whole.groups = groups_of(measured);
   if (measured.empty()) {
     whole.outcome = Outcome::skipped;
     whole.because = launches.front().because;

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "bench/groups.hpp"
+
 #include "bench/measurement.hpp"
 #include "bench/units.hpp"
 
@@ -21,9 +23,22 @@ struct Turn {
 // A B, B A, A B, ...: what drifts while they run hits all arms alike.
 std::vector<Turn> turns_of(std::size_t arms, int launches);
 
-// The order of `cases` in a launch: as planned in the first, shuffled anew in each other one. Arms share it, so that
-// what a case's predecessor does to it is alike in all.
-std::vector<std::size_t> order_of_cases(std::size_t cases, std::uint64_t seed, int launch);
+// One round of one case: index of the case, index into its rounds.
+struct Visit {
+  std::size_t at = 0;
+  int round = 0;
+  friend bool operator==(const Visit&, const Visit&) = default;
+};
+
+// Visits that need the same communicators, one after the other. What the job's communicator is enough for stands alone.
+struct Sitting {
+  Round communicators;  // as communicators_of(); empty: the job's
+  std::vector<Visit> visits;
+};
+
+// All rounds of all cases in the order of a launch: sittings shuffled, and visits within each, anew in each launch.
+// Arms share it, so that what a visit's predecessor does to it is alike in all.
+std::vector<Sitting> sittings_of(const std::vector<Case>& cases, int ranks, std::uint64_t seed, int launch);
 
 // What the cases of one launch may take, when `left` are for it and `others` after it. Each of those takes `start` to
 // come together first, and is worth it only if its cases get `least`; those that do not fit are not waited for.

@@ -23,9 +23,10 @@ struct Series {
   std::string stopped_because;  // "interval within 1 %", "share of the budget spent", "most samples"
 };
 
-struct PairResult {
-  int source = 0, destination = 0;
-  Seconds median;  // throughput: per message
+// Of several groups that perform a case, at the same time or in rounds: one.
+struct GroupResult {
+  Group group;     // p2p: source and destination; of a report that was read, of a collective only the first rank
+  Seconds median;  // throughput: per operation, p2p: per message
 };
 
 struct Measurement {
@@ -37,17 +38,17 @@ struct Measurement {
   std::string because;  // skipped or failed: why
   std::optional<Phase> failed_in;
   std::optional<int> failed_rank;
-  std::optional<Series> latency;  // p2p and several groups: those of the slowest
+  std::optional<Series> latency;  // of several groups: those of the slowest
   std::optional<Series> throughput;
-  std::vector<PairResult> pairs;  // p2p: all rounds
-  Group slowest_group;            // p2p: the slowest pair
+  std::vector<GroupResult> groups;  // all of all rounds
+  Group slowest_group;
   std::optional<int> slowest_rank;
   std::vector<double> launches_s;          // throughput: median of each launch, in the order of the launches
   std::vector<double> latency_launches_s;  // the same of latency; empty where that was not measured
   std::uint64_t wrong_elements = 0;
   std::optional<WrongElement> first_wrong;
   std::optional<Selection> selection;
-  double wall_s = 0;  // all phases of the case
+  double wall_s = 0;  // all phases of the case, without the time between its rounds
 };
 
 // Algorithm and bus bandwidth of a time per operation (definitions of nccl-tests).

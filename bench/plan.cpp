@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <functional>
-#include <random>
 #include <set>
 
 #include <fmt/format.h>
@@ -64,6 +63,9 @@ void refuse_groups_of_no_power_of_two(const Options& options, const Round& group
                         name, options.group, group.size()));
 }
 
+// Whether GPUs of a node are joined in a way of their own.
+bool has_links(const std::string& backend_name) { return backend_name == "nccl" || backend_name == "sim"; }
+
 struct Maker {
   const Options& options;
   const JobFacts& job;
@@ -79,65 +81,76 @@ struct Maker {
     return static_cast<int>(nodes.size());
   }
 
-  Case make(const Collective& collective, const std::string& pattern, Bytes size, DataType type,
-            std::shared_ptr<const std::vector<Round>> rounds) const {
+  // What all sizes of a collective have in common.
+  Case case_of(const Collective& collective, DataType type) const {
     Case c;
     c.backend = backend_name;
     c.collective = &collective;
-    c.pattern = pattern;
     c.type = type;
     if (collective.rooted) c.root = options.root;
     c.in_place = options.in_place;
     c.cuda_graph = options.cuda_graph;
     c.registration = options.registration;
-    c.group = collective.pairwise ? "world" : options.group;
+    return c;
+  }
+
+  Case make(Case c, Bytes size, std::shared_ptr<const std::vector<Round>> rounds) const {
     const Group* largest = nullptr;
     for (const Round& round : *rounds)
-      for (const Group& group : round) {
+      for (const Group& group : round)
         if (!largest || group.size() > largest->size()) largest = &group;
-        if (collective.pairwise) c.nodes = std::max(c.nodes, nodes_of(group));
-      }
     c.ranks = static_cast<int>(largest->size());
-    if (!collective.pairwise) c.nodes = nodes_of(*largest);
-    c.shape = collective.shape(size, options.per_rank, size_of(type), c.ranks);
+    c.nodes = nodes_of(*largest);
+    c.shape = c.collective->shape(size, options.per_rank, size_of(c.type), c.ranks);
     c.bytes = c.shape.bytes;
     c.bytes_per_rank = c.shape.bytes_per_rank;
     c.rounds = std::move(rounds);
     return c;
   }
 
-  // All sizes of one collective, pattern and type; sizes that round to the same message once.
-  void add_sizes(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& pattern,
-                 DataType type, std::optional<ReduceOp> op,
-                 const std::function<std::shared_ptr<const std::vector<Round>>(Bytes)>& rounds_of) {
-    std::set<std::uint64_t> seen;
-    for (Bytes size : sizes) {
-      Case c = make(collective, pattern, size, type, rounds_of(size));
-      if (!seen.insert(c.bytes.count).second) continue;
-      c.op = op;
-      c.pairs_sampled = collective.pairwise && pairs.sampled && c.rounds == all_rounds;
-      plan.cases.push_back(std::move(c));
-    }
-  }
+  using Rounds = std::shared_ptr<const std::vector<Round>>;
+  using RoundsOfSize = std::function<Rounds(Bytes)>;
 
-  PairRounds pairs{};
-  std::shared_ptr<const std::vector<Round>> all_rounds{}, few_rounds{};
+  // All sizes of one collective, pattern and type; sizes that round to the same message once.
+  void add_sizes(const std::vector<Bytes>& sizes, const Case& like, const RoundsOfSize& rounds_of) {
+    std::set<std::uint64_t> seen;
+    for (Bytes size : sizes)
+      if (Case c = make(like, size, rounds_of(size)); seen.insert(c.bytes.count).second)
+        plan.cases.push_back(std::move(c));
+  }
 
   void add_pairs(const std::vector<Bytes>& sizes, const Collective& collective) {
     const int most_rounds = std::clamp(2 * most_pairs / std::max(ranks(), 1), 10, 64);
-    pairs = all_pairs(job.node_of_rank, most_rounds, job.seed);
-    all_rounds = std::make_shared<std::vector<Round>>(pairs.rounds);
-    few_rounds = std::make_shared<std::vector<Round>>(sample_pairs(job.node_of_rank));
-    if (pairs.sampled)
+    const PairRounds all = all_pairs(job.node_of_rank, most_rounds, job.seed), few = sample_pairs(job.node_of_rank);
+    if (all.sampled)
       plan.remarks.push_back(
-          fmt::format("p2p: {} ranks have too many pairs to measure all; {} rounds were drawn with the seed", ranks(),
-                      pairs.rounds.size()));
-    // All pairs where latency, the change to bandwidth, and bandwidth show; elsewhere one pair of each kind.
+          fmt::format("p2p: {} ranks have too many pairs to measure all; {} rounds of pairs on different nodes were "
+                      "drawn with the seed",
+                      ranks(), all.other_node.size()));
+    add_pairs_of_kind(sizes, collective, "same_node", all.same_node, few.same_node, false);
+    add_pairs_of_kind(sizes, collective, "other_node", all.other_node, few.other_node, all.sampled);
+  }
+
+  void add_pairs_of_kind(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& kind,
+                         const std::vector<Round>& all, const std::vector<Round>& few, bool sampled) {
+    if (few.empty()) return;
+    // All pairs where latency, the change to bandwidth, and bandwidth show; elsewhere one.
     std::set<std::uint64_t> thorough{sizes.front().count};
     for (Bytes target : {MiB(1), MiB(256)}) thorough.insert(nearest_size(sizes, target).count);
-    const auto rounds_of = [&](Bytes size) { return thorough.contains(size.count) ? all_rounds : few_rounds; };
-    for (const std::string& pattern : collective.patterns)
-      for (DataType type : options.types) add_sizes(sizes, collective, pattern, type, std::nullopt, rounds_of);
+    for (const std::string& pattern : collective.patterns) {
+      const bool directed = pattern == "one_way";
+      const auto of_all = std::make_shared<std::vector<Round>>(directed ? both_directions(all) : all);
+      const auto of_few = std::make_shared<std::vector<Round>>(directed ? both_directions(few) : few);
+      for (DataType type : options.types) {
+        Case like = case_of(collective, type);
+        like.pattern = pattern;
+        like.pair = kind;
+        const std::size_t first = plan.cases.size();
+        add_sizes(sizes, like, [&](Bytes size) { return thorough.contains(size.count) ? of_all : of_few; });
+        for (std::size_t at = first; at < plan.cases.size(); ++at)
+          plan.cases[at].pairs_sampled = sampled && plan.cases[at].rounds == of_all;
+      }
+    }
   }
 
   static Bytes nearest_size(const std::vector<Bytes>& sizes, Bytes target) {
@@ -146,17 +159,36 @@ struct Maker {
     });
   }
 
-  void add_groups(const std::vector<Bytes>& sizes, const Collective& collective) {
-    const auto rounds =
-        std::make_shared<const std::vector<Round>>(std::vector<Round>{make_groups(options.group, job.node_of_rank)});
-    const auto rounds_of = [&](Bytes) { return rounds; };
+  void add_groups(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& group,
+                  const Round& groups) {
+    const auto rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{groups});
     for (DataType type : options.types) {
+      Case like = case_of(collective, type);
+      like.group = group;
       if (!collective.reduces) {
-        add_sizes(sizes, collective, "", type, std::nullopt, rounds_of);
+        add_sizes(sizes, like, [&](Bytes) { return rounds; });
         continue;
       }
-      for (ReduceOp op : options.ops) add_sizes(sizes, collective, "", type, op, rounds_of);
+      for (ReduceOp op : options.ops) {
+        like.op = op;
+        add_sizes(sizes, like, [&](Bytes) { return rounds; });
+      }
     }
+  }
+
+  // Each node by itself, all at the same time: in the whole job a slow node hides behind its NICs.
+  void add_nodes_alone(const std::vector<Bytes>& sizes) {
+    constexpr std::size_t most_sizes = 2;  // the largest
+    if (count_nodes(job.node_of_rank) < 2 || options.group != "world" || !has_links(backend_name)) return;
+    if (options.collectives != Options{}.collectives) return;
+    Round nodes = make_groups("node", job.node_of_rank);
+    std::erase_if(nodes, [](const Group& node) { return node.size() < 2; });
+    if (nodes.empty()) return;
+    const std::vector<Bytes> top(sizes.end() - static_cast<std::ptrdiff_t>(std::min(most_sizes, sizes.size())),
+                                 sizes.end());
+    for (const char* const name : {"all_reduce", "all_gather"})
+      if (!options.in_place || find_collective(name).in_place_offset)
+        add_groups(top, find_collective(name), "node", nodes);
   }
 
   void add_all(const std::vector<Bytes>& sizes) {
@@ -173,9 +205,10 @@ struct Maker {
       } else if (collective.pairwise) {
         add_pairs(sizes, collective);
       } else {
-        add_groups(sizes, collective);
+        add_groups(sizes, collective, options.group, make_groups(options.group, job.node_of_rank));
       }
     }
+    add_nodes_alone(sizes);
     for (const Case& c : plan.cases) {
       plan.max = std::max(plan.max, c.bytes);
       plan.memory_per_rank = std::max(plan.memory_per_rank, backend.memory_per_rank(c));
@@ -219,12 +252,6 @@ std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
   return sizes_between(options.min, max, options.factor);
 }
 
-// Fisher and Yates, so that the order depends on the seed alone.
-void shuffle(std::vector<Case>& cases, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  for (std::size_t i = cases.size(); i > 1; --i) std::swap(cases[i - 1], cases[random() % i]);
-}
-
 }  // namespace
 
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name) {
@@ -257,7 +284,6 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
     misfit = next;
   }
   if (maker.plan.cases.empty()) throw UsageError("nothing to measure: " + join(maker.plan.remarks, "; "));
-  shuffle(maker.plan.cases, job.seed);
   return std::move(maker.plan);
 }
 

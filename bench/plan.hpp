@@ -1,4 +1,4 @@
-// From options and the facts of the job to the cases to run, in the order in which they run.
+// From options and the facts of the job to the cases to run; in which order they run is a launch's (launches.hpp).
 #pragma once
 
 #include <optional>
@@ -15,12 +15,12 @@ namespace p5 {
 struct JobFacts {
   NodeOfRank node_of_rank;
   std::vector<Bytes> memory_of_node;                   // available to the job's ranks on it; empty: no limit known
-  std::uint64_t seed = 1;                              // of the shuffle and the drawn pairs
+  std::uint64_t seed = 1;                              // of the drawn pairs
   std::optional<Bytes> memory_of_rank = std::nullopt;  // that each rank has for itself, on its device
 };
 
 struct Plan {
-  std::vector<Case> cases;           // shuffled within the seed's order
+  std::vector<Case> cases;           // by collective, pattern and size
   Bytes max;                         // largest size in the plan
   std::vector<std::string> remarks;  // what was changed and why: a lowered maximum, sampled pairs
   Bytes memory_per_rank;             // of the largest case

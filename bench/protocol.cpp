@@ -124,8 +124,7 @@ static Quantity quantity_of(const std::string& name) {
 }
 
 json to_json(const SampleRequest& request) {
-  return {{"round", request.round},
-          {"quantity", quantities.at(static_cast<std::size_t>(request.quantity))},
+  return {{"quantity", quantities.at(static_cast<std::size_t>(request.quantity))},
           {"operations", request.operations},
           {"samples", request.samples},
           {"poison_last", request.poison_last},
@@ -133,8 +132,7 @@ json to_json(const SampleRequest& request) {
 }
 
 SampleRequest request_from_json(const json& j) {
-  return {.round = j.at("round"),
-          .quantity = quantity_of(j.at("quantity").get<std::string>()),
+  return {.quantity = quantity_of(j.at("quantity").get<std::string>()),
           .operations = j.at("operations"),
           .samples = j.at("samples"),
           .poison_last = j.at("poison_last"),

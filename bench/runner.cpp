@@ -1,10 +1,10 @@
-// The way of one measurement: open, warm up, sample until the leader has enough, verify. Participants differ only in
-// that the leader decides.
+// The way of one measurement: open a round, warm up, sample until the leader has enough, verify. Participants differ
+// only in that the leader decides.
 #include "bench/runner.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -17,11 +17,9 @@ namespace p5 {
 
 namespace {
 
-// Of a case's share of the budget: what latency may take where both quantities are measured.
+// Of a round's share of the budget: what latency may take where both quantities are measured.
 constexpr double latency_share = 0.3;
-// Beyond its share, what a case of several rounds may take for connections that its first operations make.
-constexpr double patience_s = 0.5, patience_share = 0.25;
-// Samples that a case takes when nothing disturbs it: for predicting.
+// Samples that a round takes when nothing disturbs it: for predicting.
 constexpr int usual_samples = 24;
 
 std::string flatten(const Times& times) {
@@ -89,94 +87,58 @@ Next decode(const std::string& text) {
   return {numbers.at(0), numbers.at(1)};
 }
 
-class CaseRun {
+// One round of a case, from opening a session to verification.
+class RoundRun {
  public:
-  CaseRun(World& world, Backend& backend, const Case& c, const RunnerOptions& options, Seconds share,
-          Watchdog* watchdog)
-      : world_(world), backend_(backend), case_(c), options_(options), share_(share), watchdog_(watchdog) {
-    result_.measured_case = c;
-  }
+  RoundRun(World& world, Backend& backend, const Case& c, int round, const RunnerOptions& options, Seconds share,
+           Watchdog* watchdog)
+      : world_(world),
+        backend_(backend),
+        case_(c),
+        round_(round),
+        groups_((*c.rounds)[static_cast<std::size_t>(round)]),
+        options_(options),
+        share_(share),
+        watchdog_(watchdog) {}
 
-  Measurement run() {
-    const auto start = Clock::now();
-    try {
-      bring_together(world_, backend_);
-      step(
-          Phase::open, [&] { return session_ = backend_.open(case_), ""; }, nothing);
-      for (std::size_t round = 0; round < case_.rounds->size() && go_on(round, start); ++round)
-        run_round(static_cast<int>(round));
-      step(
-          Phase::verify, [&] { return result_.selection = session_->selection(), ""; }, nothing);
-    } catch (const PhaseFailed& failed) {
-      backend_.abandon();
-      session_.reset();
-      result_ = {};
-      result_.measured_case = case_;
-      result_.outcome = Outcome::failed;
-      result_.failed_in = failed.phase;
-      result_.failed_rank = failed.rank;
-      const std::string where = failed.rank ? fmt::format("rank {} in ", *failed.rank) : "";
-      result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
-    }
-    if (result_.throughput) result_.launches_s = {result_.throughput->summary.median};
-    if (result_.latency) result_.latency_launches_s = {result_.latency->summary.median};
-    result_.wall_s = since(start).count;
+  // Throws PhaseFailed.
+  Measurement run() try {
+    bring_together(world_, backend_);
+    step(
+        Phase::open, [&] { return session_ = backend_.open(case_, round_), ""; }, nothing);
+    step(
+        Phase::warm_up, [&] { return session_->warm_up(1, ""), ""; }, nothing);
+    const int operations = choose_operations();
+    const bool both = case_.bytes <= options_.latency_up_to;
+    if (both) measure(Quantity::latency, 1, {share_.count * latency_share});
+    measure(Quantity::throughput, operations, {share_.count * (both ? 1 - latency_share : 1)});
+    step(
+        Phase::verify, [&] { return result_.selection = session_->selection(), ""; }, nothing);
     return std::move(result_);
+  } catch (const PhaseFailed&) {
+    // What does not answer any more cannot be closed in order.
+    backend_.abandon();
+    throw;
   }
 
  private:
-  // Rounds of pairs beyond the case's share of the budget are left out: where connecting takes long, one case would
-  // otherwise spend what all others need. The first round is always measured.
-  bool go_on(std::size_t round, Clock::time_point start) {
-    if (round == 0) return true;
-    const std::string answer = step(
-        Phase::warm_up, [] { return std::string(); },
-        [&](const std::vector<std::string>&) {
-          return since(start).count > (1 + patience_share) * share_.count + patience_s ? "stop" : "go";
-        });
-    if (answer == "go") return true;
-    result_.measured_case.pairs_sampled = true;
-    return false;
-  }
-
   static std::string nothing(const std::vector<std::string>&) { return ""; }
 
   std::string step(Phase phase, const LocalPart& local, const Decide& decide) {
     if (watchdog_) {
-      const Seconds limit{std::max(options_.timeout.count, 10 * predict(case_, backend_.cost()).count)};
+      const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(case_, backend_.cost()).count)};
       watchdog_->expect(fmt::format("{} of {}", name_of(phase), describe(case_)), limit);
     }
     return agree(world_, phase, backend_.recovers(), local, decide);
   }
 
-  void run_round(int round) {
-    const Round& groups = (*case_.rounds)[static_cast<std::size_t>(round)];
-    step(
-        Phase::warm_up, [&] { return session_->warm_up(round, 1, ""), ""; }, nothing);
-    const int operations = choose_operations(round);
-    // Each round and quantity gets its part of what is left, so that a quick one leaves more to the next.
-    const auto rounds_left = static_cast<double>(case_.rounds->size()) - round;
-    const Seconds part{std::max(0.0, share_.count - sampling_s_) / rounds_left};
-    if (case_.bytes <= options_.latency_up_to) {
-      RoundSamples samples(groups, world_.ranks());
-      const std::string stopped = take(round, Quantity::latency, 1, {part.count * latency_share}, samples);
-      if (world_.leads()) keep(groups, samples, 1, stopped, result_.latency, false);
-    }
-    RoundSamples samples(groups, world_.ranks());
-    const std::string stopped =
-        take(round, Quantity::throughput, operations, {part.count * (1 - latency_share)}, samples);
-    verify(round, operations, samples);
-    if (world_.leads()) keep(groups, samples, operations, stopped, result_.throughput, true);
-  }
-
   // Operations per burst, from the fastest of three single ones.
-  int choose_operations(int round) {
-    const SampleRequest single{
-        .round = round, .quantity = Quantity::throughput, .operations = 1, .samples = 3, .poison_last = false};
+  int choose_operations() {
+    const SampleRequest single{.quantity = Quantity::throughput, .operations = 1, .samples = 3, .poison_last = false};
     const std::string answer = step(
         Phase::warm_up, [&] { return flatten(session_->sample(single)); },
         [&](const std::vector<std::string>& parts) {
-          RoundSamples trial((*case_.rounds)[static_cast<std::size_t>(round)], world_.ranks());
+          RoundSamples trial(groups_, world_.ranks());
           trial.add(parts, single.samples);
           double one = backend_.burst().count;
           for (const auto& group : trial.groups()) one = std::min(one, *std::ranges::min_element(group));
@@ -186,9 +148,20 @@ class CaseRun {
     return static_cast<int>(decode(answer).operations);
   }
 
+  void measure(Quantity quantity, int operations, Seconds part) {
+    RoundSamples samples(groups_, world_.ranks());
+    const std::string stopped = take(quantity, operations, part, samples);
+    if (quantity == Quantity::throughput) verify(operations, samples);
+    if (!world_.leads()) return;
+    if (quantity == Quantity::latency)
+      keep(samples, operations, stopped, result_.latency, false);
+    else
+      keep(samples, operations, stopped, result_.throughput, true);
+  }
+
   // Samples until the stopping rule holds in all groups or the part of the budget is spent. Returns which, at the
   // leader.
-  std::string take(int round, Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
+  std::string take(Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
     StoppingRule rule;
     if (case_.bytes < options_.tight_from) rule.relative *= 2;
     const auto start = Clock::now();
@@ -196,7 +169,7 @@ class CaseRun {
     int count = next_batch(rule, 0);
     while (count > 0) {
       const SampleRequest request{
-          .round = round, .quantity = quantity, .operations = operations, .samples = count, .poison_last = false};
+          .quantity = quantity, .operations = operations, .samples = count, .poison_last = false};
       const std::string answer = step(
           Phase::sample, [&] { return flatten(session_->sample(request)); },
           [&](const std::vector<std::string>& parts) {
@@ -205,7 +178,6 @@ class CaseRun {
           });
       count = static_cast<int>(decode(answer).samples);
     }
-    sampling_s_ += since(start).count;
     return stopped;
   }
 
@@ -228,14 +200,14 @@ class CaseRun {
 
   // One more sample into poisoned outputs, which are then checked: the data that was timed is the data that is
   // verified.
-  void verify(int round, int operations, RoundSamples& samples) {
+  void verify(int operations, RoundSamples& samples) {
     const SampleRequest last{
-        .round = round, .quantity = Quantity::throughput, .operations = operations, .samples = 1, .poison_last = true};
+        .quantity = Quantity::throughput, .operations = operations, .samples = 1, .poison_last = true};
     step(
         Phase::sample, [&] { return flatten(session_->sample(last)); },
         [&](const std::vector<std::string>& parts) { return samples.add(parts, 1), ""; });
     step(
-        Phase::verify, [&] { return encode_verification(session_->verify(round)); },
+        Phase::verify, [&] { return encode_verification(session_->verify()); },
         [&](const std::vector<std::string>& parts) {
           for (const std::string& part : parts) add_verification(part);
           return "";
@@ -266,33 +238,49 @@ class CaseRun {
                                        .guard = lines.at(3) == "1"};
   }
 
-  // Adds a round to the result: its pairs, and its slowest group where that is the slowest so far.
-  void keep(const Round& groups, const RoundSamples& samples, int operations, const std::string& stopped,
-            std::optional<Series>& series, bool headline) {
-    for (std::size_t g = 0; g < groups.size(); ++g) {
+  // All groups of the round, and the samples of the slowest.
+  void keep(const RoundSamples& samples, int operations, const std::string& stopped, std::optional<Series>& series,
+            bool headline) {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
       const double middle = median(samples.groups()[g]);
-      if (headline && case_.collective->pairwise) result_.pairs.push_back({groups[g][0], groups[g][1], {middle}});
+      if (headline) result_.groups.push_back({groups_[g], {middle}});
       if (series && series->summary.median >= middle) continue;
       series = Series{.operations_per_sample = operations,
                       .samples = samples.groups()[g],
                       .summary = summarize(samples.groups()[g]),
                       .stopped_because = stopped};
       if (!headline) continue;
-      result_.slowest_group = groups[g];
-      result_.slowest_rank = samples.slowest_rank(groups[g]);
+      result_.slowest_group = groups_[g];
+      result_.slowest_rank = samples.slowest_rank(groups_[g]);
     }
   }
 
   World& world_;
   Backend& backend_;
   const Case& case_;
+  const int round_;
+  const Round& groups_;
   const RunnerOptions& options_;
   const Seconds share_;
   Watchdog* watchdog_;
-  double sampling_s_ = 0;  // spent of the share: connections that the first operations make are no fault of the case
   std::unique_ptr<Session> session_;
   Measurement result_;
 };
+
+// Adds a round to what the others of its case came to.
+void merge(Measurement& whole, Measurement part) {
+  if (part.latency && (!whole.latency || part.latency->summary.median > whole.latency->summary.median))
+    whole.latency = std::move(part.latency);
+  if (part.throughput && (!whole.throughput || part.throughput->summary.median > whole.throughput->summary.median)) {
+    whole.throughput = std::move(part.throughput);
+    whole.slowest_group = std::move(part.slowest_group);
+    whole.slowest_rank = part.slowest_rank;
+  }
+  std::ranges::move(part.groups, std::back_inserter(whole.groups));
+  whole.wrong_elements += part.wrong_elements;
+  if (!whole.first_wrong) whole.first_wrong = std::move(part.first_wrong);
+  if (!whole.selection) whole.selection = std::move(part.selection);
+}
 
 double predicted_operation(const Case& c, const CostModel& cost) {
   return cost.latency.count * c.collective->steps(c.ranks) +
@@ -301,18 +289,71 @@ double predicted_operation(const Case& c, const CostModel& cost) {
 
 }  // namespace
 
-Seconds predict(const Case& c, const CostModel& cost) {
+CaseRun::CaseRun(World& world, Backend& backend, Case c, const RunnerOptions& options, Watchdog* watchdog)
+    : world_(world), backend_(backend), options_(options), watchdog_(watchdog) {
+  result_.measured_case = std::move(c);
+}
+
+bool CaseRun::visit(int round, Seconds share) {
+  const auto start = Clock::now();
+  ++rounds_done_;
+  bool good = true;
+  try {
+    merge(result_, RoundRun(world_, backend_, result_.measured_case, round, options_, share, watchdog_).run());
+  } catch (const PhaseFailed& failed) {
+    fail(failed);
+    good = false;
+  }
+  result_.wall_s += since(start).count;
+  return good;
+}
+
+void CaseRun::fail(const PhaseFailed& failed) {
+  ++rounds_failed_;
+  if (result_.outcome == Outcome::failed) return;
+  result_.outcome = Outcome::failed;
+  result_.failed_in = failed.phase;
+  result_.failed_rank = failed.rank;
+  const std::string where = failed.rank ? fmt::format("rank {} in ", *failed.rank) : "";
+  result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
+}
+
+void CaseRun::leave_out(const std::string& why) {
+  ++rounds_done_;
+  ++rounds_left_out_;
+  why_left_out_ = why;
+}
+
+void CaseRun::give_up(const std::string& why) {
+  ++rounds_done_;
+  fail({Phase::open, std::nullopt, why});
+}
+
+Measurement CaseRun::result() const {
+  Measurement m = result_;
+  const auto rounds = m.measured_case.rounds->size();
+  if (rounds_failed_ > 0 && rounds > 1) m.because += fmt::format(" (in {} of {} rounds)", rounds_failed_, rounds);
+  if (rounds_left_out_ == rounds_done_) {
+    m.outcome = Outcome::skipped;
+    m.because = why_left_out_;
+  }
+  if (rounds_left_out_ > 0 && rounds_left_out_ < rounds_done_) m.measured_case.pairs_sampled = true;
+  if (m.throughput) m.launches_s = {m.throughput->summary.median};
+  if (m.latency) m.latency_launches_s = {m.latency->summary.median};
+  return m;
+}
+
+Seconds predict_round(const Case& c, const CostModel& cost) {
   constexpr double overhead_s = 1e-3;  // open, agreements
   constexpr double verification = 4;   // filling and checking, in operations
   const double one = predicted_operation(c, cost);
   const double burst = std::max(one, Backend::usual_burst.count);
   const bool both = c.bytes <= RunnerOptions{}.latency_up_to;
-  const double round = usual_samples * (burst + (both ? one : 0)) + verification * one;
-  return {overhead_s + round * static_cast<double>(c.rounds->size())};
+  return {overhead_s + usual_samples * (burst + (both ? one : 0)) + verification * one};
 }
 
 Seconds predict_least(const Case& c, const CostModel& cost) {
-  return {predict(c, cost).count * StoppingRule{}.least / usual_samples};
+  return {predict_round(c, cost).count * StoppingRule{}.least / usual_samples};
 }
 
 void bring_together(World& world, Backend& backend) {
@@ -323,11 +364,6 @@ void bring_together(World& world, Backend& backend) {
   agree(
       world, Phase::open, backend.recovers(), [&] { return backend.join(terms), ""; },
       [](const std::vector<std::string>&) { return ""; });
-}
-
-Measurement run_case(World& world, Backend& backend, const Case& c, const RunnerOptions& options, Seconds share,
-                     Watchdog* watchdog) {
-  return CaseRun(world, backend, c, options, share, watchdog).run();
 }
 
 }  // namespace p5

@@ -1,5 +1,8 @@
 // Runs the cases of a plan on all ranks, in one launch or in several, and hands each finished Measurement to the
-// observer. It does not print, judge or write. runner.cpp: one case; launch_runner.cpp: all of them.
+// observer. It does not print, judge or write. runner.cpp: one round of one case; launch_runner.cpp: all of them.
+//
+// A launch is a list of visits: one round of one case each. Those that need the same communicators follow each other,
+// so that each round's are made once; a case is finished with the last of its rounds.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +22,7 @@
 namespace p5 {
 
 class Watchdog;
+struct PhaseFailed;
 
 // A way to run all cases: the backend under test with settings of its own.
 struct Arm {
@@ -44,12 +48,12 @@ struct RunnerOptions {
   std::function<std::string(const Arm& arm, const std::vector<Backend::Variables>& of_ranks)> objection = {};
 };
 
-// Where a run stands when a case starts.
+// Where a run stands when a visit starts.
 struct Standing {
   std::size_t number = 0;    // of the case among those of all arms: alike in all its launches
   int launch = 0;            // of its arm, from 0
   bool several = false;      // launches or arms
-  int index = 0, count = 1;  // of all cases in all launches
+  int index = 0, count = 1;  // of all visits in all launches
   Seconds left;
 };
 
@@ -57,9 +61,11 @@ struct Standing {
 class Observer {
  public:
   virtual ~Observer() = default;
-  virtual void case_started(const Case& c, const Standing& standing) = 0;
-  // Of several launches each one's: Measurement::launch is set.
-  virtual void case_finished(const Measurement& m) = 0;
+  virtual void visit_started(const Case& c, const Standing& standing) = 0;
+  // What the visited rounds of the case come to; more are to come. `failed`: this one.
+  virtual void visit_finished(const Measurement& so_far, bool failed) = 0;
+  // The same after the last of its rounds. Of several launches each one's: Measurement::launch is set.
+  virtual void case_finished(const Measurement& m, bool failed) = 0;
   // One of several launches: what each rank runs on, or why it could not be measured.
   virtual void launch_started(const Arm& /*arm*/, const std::vector<Backend::Variables>& /*of_ranks*/) {}
   virtual void launch_failed(const Arm& /*arm*/, const std::string& /*why*/) {}
@@ -86,12 +92,38 @@ std::vector<Measurement> run_launches(World& world, const std::vector<Arm>& arms
 // The ranks of a backend that are not together yet, or no longer, on terms that the leader settles. Throws PhaseFailed.
 void bring_together(World& world, Backend& backend);
 
-// One case of the time that is its share of the budget.
-Measurement run_case(World& world, Backend& backend, const Case& c, const RunnerOptions& options, Seconds share,
-                     Watchdog* watchdog);
+// One case in a launch, visited round by round, alike on all participants.
+class CaseRun {
+ public:
+  CaseRun(World& world, Backend& backend, Case c, const RunnerOptions& options, Watchdog* watchdog);
 
-// Predicted wall time of a case, for dividing the budget: samples and verification on top of the cost model.
-Seconds predict(const Case& c, const CostModel& cost);
+  const Case& measured_case() const { return result_.measured_case; }
+  // Measures a round in its share of the budget. Whether it went well: when not, the backend has abandoned what cannot
+  // be gone on with, and the figures of the other rounds stand.
+  bool visit(int round, Seconds share);
+  // A round that is not measured for want of time.
+  void leave_out(const std::string& why);
+  // A round that counts as failed without having been tried.
+  void give_up(const std::string& why);
+  bool complete() const { return rounds_done_ == static_cast<int>(result_.measured_case.rounds->size()); }
+  // What the rounds so far come to; complete at the leader only.
+  Measurement result() const;
+
+ private:
+  void fail(const PhaseFailed& failed);
+
+  World& world_;
+  Backend& backend_;
+  const RunnerOptions& options_;
+  Watchdog* watchdog_;
+  Measurement result_;
+  int rounds_done_ = 0, rounds_failed_ = 0, rounds_left_out_ = 0;
+  std::string why_left_out_;
+};
+
+// Predicted wall time of one round of a case, for dividing the budget: samples and verification on top of the cost
+// model. Without the communicators that it needs.
+Seconds predict_round(const Case& c, const CostModel& cost);
 
 // Of that, the part without which there would be too few samples.
 Seconds predict_least(const Case& c, const CostModel& cost);

@@ -173,7 +173,7 @@ void Trials::visit(TrialPlace place) {
   Backend& backend = *arms_[place.arm];
   bring_together(world_, backend);
   step(
-      Phase::open, [&] { return session_ = backend.open(cases_.at(place.at)), ""; }, nothing);
+      Phase::open, [&] { return session_ = backend.open(cases_.at(place.at), 0), ""; }, nothing);
 }
 
 // After an operation with the order's setting.
@@ -181,7 +181,7 @@ template <class Answer>
 Answer Trials::ask(const Order& order, Answer (Session::*question)()) try {
   visit(order.place);
   step(
-      Phase::warm_up, [&] { return session_->warm_up(0, 1, order.settings.at(0)), ""; }, nothing);
+      Phase::warm_up, [&] { return session_->warm_up(1, order.settings.at(0)), ""; }, nothing);
   Answer answer{};
   step(
       Phase::warm_up, [&] { return answer = (*session_.*question)(), ""; }, nothing);
@@ -194,7 +194,7 @@ Answer Trials::ask(const Order& order, Answer (Session::*question)()) try {
 // Warms the setting up, finds how many operations make a burst, and checks what comes out. Returns what is wrong.
 std::string Trials::prepare(const std::string& setting, Burst burst) {
   step(
-      Phase::warm_up, [&] { return session_->warm_up(0, 1, setting), ""; }, nothing);
+      Phase::warm_up, [&] { return session_->warm_up(1, setting), ""; }, nothing);
   const SampleRequest one{.operations = 1, .samples = 2, .setting = setting};
   const std::string fitting = step(
       Phase::warm_up, [&] { return packed(session_->sample(one)); },
@@ -207,7 +207,7 @@ std::string Trials::prepare(const std::string& setting, Burst burst) {
   step(
       Phase::sample, [&] { return packed(session_->sample(checked)); }, nothing);
   std::string wrong = step(
-      Phase::verify, [&] { return text_of(session_->verify(0)); },
+      Phase::verify, [&] { return text_of(session_->verify()); },
       [](const std::vector<std::string>& parts) {
         const auto found = std::ranges::find_if(parts, [](const std::string& part) { return !part.empty(); });
         return found == parts.end() ? std::string() : *found;

@@ -170,7 +170,23 @@ void refuse_other_hardware(const std::vector<Difference>& differences) {
                                  join(hardware, "; ")));
 }
 
+// Before 2026-11-23 pairs used the job's communicator, where NCCL gives all pairs the fewest channels that any of them
+// has; reports do not tell their kind.
+std::string why_pairs_do_not_match(const Side& base, const Side& fresh) {
+  const auto has = [](const Side& side, bool with_kind) {
+    return std::ranges::any_of(side.observations, [&](const Observation& each) {
+      const Case& c = each.measured_case;
+      return c.collective->pairwise && c.pair.empty() != with_kind;
+    });
+  };
+  if (!(has(base, false) && has(fresh, true)) && !(has(base, true) && has(fresh, false))) return "";
+  return "p2p is left out: reports before 2026-11-23 measured pairs in the job's communicator, newer ones in "
+         "communicators "
+         "of their own, so the figures are not comparable";
+}
+
 void add_remarks(const Side& base, const Side& fresh, const std::vector<Row>& rows, Comparison& out) {
+  if (std::string why = why_pairs_do_not_match(base, fresh); !why.empty()) out.remarks.push_back(std::move(why));
   for (const Side* side : {&base, &fresh})
     for (std::size_t i = 0; i < side->reports.size(); ++i)
       if (side->reports[i].status != "complete")
@@ -246,9 +262,12 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   const Matched matched = match(base, fresh, options.across_hardware);
   out.only_in_base = matched.only_in_base;
   out.only_in_new = matched.only_in_new;
-  if (matched.both.empty())
-    throw UsageError(fmt::format("the sides have no case in common: {} has {}, {} has {}, for example", base.name,
-                                 matched.only_in_base.front(), fresh.name, matched.only_in_new.front()));
+  if (matched.both.empty()) {
+    const std::string why = why_pairs_do_not_match(base, fresh);
+    throw UsageError(fmt::format("the sides have no case in common: {} has {}, {} has {}, for example{}", base.name,
+                                 matched.only_in_base.front(), fresh.name, matched.only_in_new.front(),
+                                 why.empty() ? why : "; " + why));
+  }
   out.troubles = troubles_of(matched);
   const std::vector<Pair> pairs = pairs_of(matched);
   const std::vector<Row> rows = rows_of(pairs);

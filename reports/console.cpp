@@ -50,9 +50,9 @@ std::string row(const Result& result) {
 }
 
 std::string heading(const Case& c) {
-  std::string title{c.collective->name};
-  if (!c.pattern.empty()) title += fmt::format(" {} (slowest pair)", c.pattern);
-  if (c.group != "world") title += fmt::format(", group {}", c.group);
+  std::string title = operation_of(c);
+  if (c.collective->pairwise) title += " (slowest pair)";
+  if (c.group != "world") title += fmt::format(", group {} (slowest group)", c.group);
   if (c.arm != "default") title += fmt::format(", arm {}", c.arm);
   return fmt::format(
       "\n# {}, {} ranks on {} {}\n#{:>11} {:>13} {:>9} {:>6} {:>5}  {:^32}  {:^32}\n"
@@ -69,8 +69,9 @@ std::string results_table(const Report& report) {
   const Case* previous = nullptr;
   for (const Result* result : in_reading_order(report)) {
     const Case& c = result->measurement.measured_case;
-    if (!previous || std::tie(c.collective, c.pattern, c.group, c.arm) !=
-                         std::tie(previous->collective, previous->pattern, previous->group, previous->arm))
+    if (!previous ||
+        std::tie(c.collective, c.pattern, c.pair, c.group, c.arm) !=
+            std::tie(previous->collective, previous->pattern, previous->pair, previous->group, previous->arm))
       text += heading(c);
     text += row(*result);
     previous = &c;

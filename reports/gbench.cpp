@@ -17,6 +17,7 @@ std::string name_of_case(const Case& c, std::string_view quantity) {
     if (!part.empty()) name += fmt::format("/{}", part);
   };
   add(c.pattern);
+  add(c.pair);
   add(quantity);
   add(name_of(c.type));
   if (c.op) add(name_of(*c.op));

@@ -64,6 +64,12 @@ topo::Limit scaled(const topo::Limit& limit, double factor, const std::string& w
   return out;
 }
 
+// A pair that nothing else goes on beside.
+bool is_alone(const Case& c) {
+  return c.collective->pairwise && c.rounds &&
+         std::ranges::all_of(*c.rounds, [](const Round& round) { return round.size() == 1; });
+}
+
 // Bus bandwidth counts what each rank moves, so the ranks of a host share what they can copy together.
 std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
   const auto* one = find(limits, topo::host_copy_one, topo::Level::wire);
@@ -72,8 +78,8 @@ std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits,
   std::vector<int> ranks_on(topology.hosts.size());
   for (int host : topology.host_of_rank) ++ranks_on[static_cast<std::size_t>(host)];
   const int crowd = ranks_on.empty() ? 1 : *std::ranges::max_element(ranks_on);
-  if (c.collective->pairwise && c.rounds && c.rounds->size() <= 2) {
-    // A pair alone on its host; both ways, two copies go on at once.
+  if (is_alone(c)) {
+    // Both ways, two copies go on at once.
     return c.pattern == "both_ways" ? scaled(*all, 1.0 / std::min(2, crowd), "; two copies at once") : *one;
   }
   // Of a star bus bandwidth counts what the root moves, for which all may copy.
@@ -90,11 +96,8 @@ bool used_nvls(const Measurement& m) { return m.selection && m.selection->algori
 // A GPU's link into its node, and across nodes its NICs too: the slower binds.
 std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& limits) {
   const Case& c = m.measured_case;
-  topo::Operation op{.collective = c.collective->name,
-                     .ranks = c.ranks,
-                     .nodes = c.nodes,
-                     .nvls = used_nvls(m),
-                     .alone = c.collective->pairwise && c.rounds && c.rounds->size() <= 2};
+  topo::Operation op{
+      .collective = c.collective->name, .ranks = c.ranks, .nodes = c.nodes, .nvls = used_nvls(m), .alone = is_alone(c)};
   if (auto limit = limit_of(limits, op, topo::Level::achievable)) return limit;
   // What NVLS can do here is not known, but it was chosen for being faster than a ring.
   op.nvls = false;
@@ -137,15 +140,30 @@ std::string wrong_text(const Measurement& m) {
                      first.guard ? "byte beside the buffer" : "element", first.offset, first.wanted, first.got);
 }
 
+// Of several groups the figures are the slowest one's: which that is.
+std::string slowest_of(const Measurement& m, const topo::Topology& topology) {
+  if (m.groups.size() < 2 || m.slowest_group.empty()) return "";
+  const auto place = [&](int rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (at >= topology.host_of_rank.size()) return fmt::format("rank {}", rank);
+    return fmt::format("rank {} on {}", rank, topology.hosts[static_cast<std::size_t>(topology.host_of_rank[at])].name);
+  };
+  if (m.measured_case.collective->pairwise)
+    return fmt::format("; the slowest of {} pairs, {} to {}", m.groups.size(), place(m.slowest_group.front()),
+                       place(m.slowest_group.back()));
+  return fmt::format("; the slowest of {} groups, from {} on", m.groups.size(), place(m.slowest_group.front()));
+}
+
 // Against the limit alone.
-Verdict measure_against(const Measurement& m, const topo::Limit& limit) {
+Verdict measure_against(const Measurement& m, const topo::Limit& limit, const topo::Topology& topology) {
   const Case& c = m.measured_case;
   Verdict v;
   v.level = topo::name_of(limit.level);
   v.limit = limit.rate;
   v.binding = limit.binding;
   v.fraction = bus_bandwidth(c, {m.throughput->summary.median}).count / limit.rate.count;
-  if (c.group != "world") {
+  // A node by itself is what a job of one node is.
+  if (c.group != "world" && c.group != "node") {
     v.because = "no bar for this group";
     return v;
   }
@@ -158,6 +176,7 @@ Verdict measure_against(const Measurement& m, const topo::Limit& limit) {
   v.grade = *v.fraction >= bar->ok_from ? Grade::ok : Grade::slow;
   v.because = fmt::format("{:.0f} % of what {} can do ({:.4g} GB/s, {}); good from {:.0f} %: {}", *v.fraction * 100,
                           limit.binding, limit.rate.count, v.level, bar->ok_from * 100, bar->because);
+  v.because += slowest_of(m, topology);
   if (c.nodes > 1 && limit.binding != "nic")
     v.because += fmt::format("; between {} nodes this cannot prove the NICs: pairs and all_gather do", c.nodes);
   return v;
@@ -182,7 +201,7 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   const std::optional<topo::Limit> limit = limit_for(m, limits, topology);
   const std::string conflict = conflict_over(m.measured_case, topology);
   if (!limit) return unknown("the limit is not known" + (conflict.empty() ? "" : ": " + conflict));
-  Verdict v = measure_against(m, *limit);
+  Verdict v = measure_against(m, *limit, topology);
   if (!conflict.empty() && v.grade != Grade::unknown) {
     v.grade = Grade::unknown;
     v.because = "not judged: " + conflict;

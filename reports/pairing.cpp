@@ -40,8 +40,7 @@ std::vector<std::size_t> alike(const std::vector<Pair>& pairs, const std::vector
 Cell Pair::cell() const { return {launches_of(*base, quantity), launches_of(*fresh, quantity)}; }
 
 std::string label_of(const Case& c) {
-  std::string label(c.collective->name);
-  if (!c.pattern.empty()) label += " " + c.pattern;
+  std::string label = operation_of(c);
   if (c.group != "world") label += " " + c.group;
   if (c.in_place) label += " in place";
   if (c.cuda_graph) label += " graph";
@@ -50,8 +49,8 @@ std::string label_of(const Case& c) {
 }
 
 std::string identity_of(const Case& c, bool across_hardware) {
-  const std::string what = fmt::format("{}|{}|{}|{}|{}|{}", label_of(c), c.bytes.count, name_of(c.type),
-                                       c.op ? name_of(*c.op) : "", c.root.value_or(-1), c.pattern);
+  const std::string what = fmt::format("{}|{}|{}|{}|{}", label_of(c), c.bytes.count, name_of(c.type),
+                                       c.op ? name_of(*c.op) : "", c.root.value_or(-1));
   return across_hardware ? what : fmt::format("{}|{}|{}|{}", what, c.backend, c.ranks, c.nodes);
 }
 

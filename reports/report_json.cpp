@@ -57,6 +57,7 @@ json case_json(const Case& c) {
           {"register", c.registration},
           {"group", c.group},
           {"pattern", c.pattern.empty() ? json(nullptr) : json(c.pattern)},
+          {"pair", c.pair.empty() ? json(nullptr) : json(c.pair)},
           {"ranks", c.ranks},
           {"nodes", c.nodes},
           {"arm", c.arm},
@@ -78,6 +79,8 @@ Case case_from(const json& j) {
   c.registration = j.at("register");
   c.group = j.at("group");
   c.pattern = j.at("pattern").is_null() ? "" : j.at("pattern").get<std::string>();
+  // Reports before 2026-11-23 have none: their pairs were of both kinds.
+  if (j.contains("pair") && !j.at("pair").is_null()) c.pair = j.at("pair");
   c.ranks = j.at("ranks");
   c.nodes = j.at("nodes");
   c.arm = j.at("arm");
@@ -169,11 +172,26 @@ Verdict verdict_from(const json& j) {
   return v;
 }
 
-json pairs_json(const Measurement& m) {
-  json pairs = json::array();
-  for (const PairResult& pair : m.pairs)
-    pairs.push_back({pair.source, pair.destination, microseconds(pair.median.count)});
-  return pairs;
+// Pairs by both ranks, other groups by their first.
+json groups_json(const Measurement& m) {
+  json groups = json::array();
+  for (const GroupResult& each : m.groups) {
+    json row{each.group.front()};
+    if (m.measured_case.collective->pairwise) row.push_back(each.group.back());
+    row.push_back(microseconds(each.median.count));
+    groups.push_back(std::move(row));
+  }
+  return groups;
+}
+
+std::vector<GroupResult> groups_from(const json& j) {
+  std::vector<GroupResult> groups;
+  for (const json& row : j) {
+    Group group;
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) group.push_back(row.at(i));
+    groups.push_back({std::move(group), {seconds_from(row.back())}});
+  }
+  return groups;
 }
 
 Result result_from(const json& j) {
@@ -202,8 +220,8 @@ Result result_from(const json& j) {
                                  .guard = first.at("guard")};
   if (const json& s = j.at("selection"); !s.is_null())
     m.selection = Selection{s.at("algorithm"), s.at("protocol"), s.at("channels"), s.at("source")};
-  if (j.contains("pairs"))
-    for (const json& pair : j.at("pairs")) m.pairs.push_back({pair.at(0), pair.at(1), {seconds_from(pair.at(2))}});
+  for (const char* const name : {"pairs", "groups"})
+    if (j.contains(name)) m.groups = groups_from(j.at(name));
   if (j.contains("slowest_pair") && !j.at("slowest_pair").is_null())
     m.slowest_group = j.at("slowest_pair").get<Group>();
   result.verdict = verdict_from(j.at("verdict"));
@@ -335,8 +353,10 @@ json to_json(const Result& result, bool with_samples) {
          {"verdict", verdict_json(result.verdict)},
          {"during", result.during ? topo::to_json(*result.during) : json(nullptr)}};
   if (c.collective->pairwise) {
-    j["pairs"] = pairs_json(m);
+    j["pairs"] = groups_json(m);
     j["slowest_pair"] = m.slowest_group.empty() ? json(nullptr) : json(m.slowest_group);
+  } else if (m.groups.size() > 1) {
+    j["groups"] = groups_json(m);
   }
   return j;
 }

@@ -21,9 +21,9 @@ constexpr const char* journal_name = "measurements.jsonl";
 
 // What of a case tells it from others on its own side; arm and settings are the caller's choice.
 std::string key_of(const Case& c) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", c.backend, c.collective->name, c.pattern, c.bytes.count,
-                     name_of(c.type), c.op ? name_of(*c.op) : "", c.root.value_or(-1), c.in_place, c.cuda_graph,
-                     c.registration, c.group, c.ranks, c.nodes);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", c.backend, operation_of(c), c.bytes.count, name_of(c.type),
+                     c.op ? name_of(*c.op) : "", c.root.value_or(-1), c.in_place, c.cuda_graph, c.registration, c.group,
+                     c.ranks, c.nodes);
 }
 
 // The journal's lines of one case, by launch. A case that was measured again replaces what it left before.

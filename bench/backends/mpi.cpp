@@ -1,6 +1,7 @@
 // Host memory over MPI. Timed with the steady clock of each rank, from the end of a barrier.
 #include <mpi.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -8,6 +9,7 @@
 #include "bench/backends/mpi_operations.hpp"
 #include "bench/clock.hpp"
 #include "bench/error.hpp"
+#include "bench/groups.hpp"
 #include "bench/host_buffers.hpp"
 #include "bench/worlds/mpi_check.hpp"
 
@@ -29,25 +31,33 @@ int world_rank() {
   return rank;
 }
 
+int world_size() {
+  int size = 1;
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size));
+  return size;
+}
+
 class MpiSession final : public Session {
  public:
-  explicit MpiSession(const Case& c)
-      : case_(c), perform_(mpi::perform_for(c)), rank_(world_rank()), buffers_(c, slots_of(c)) {}
-  ~MpiSession() override { leave(); }
-  MpiSession(const MpiSession&) = delete;
-  MpiSession& operator=(const MpiSession&) = delete;
+  MpiSession(const Case& c, int round, int rank, MPI_Comm group)
+      : case_(c),
+        round_(round),
+        place_(place_in((*c.rounds)[static_cast<std::size_t>(round)], rank, c.root.value_or(0))),
+        perform_(mpi::perform_for(c)),
+        group_(group),
+        buffers_(c, slots_of(c)) {
+    if (place_) buffers_.fill(*place_, round_);
+  }
 
   int slots() const override { return buffers_.slots(); }
 
-  void warm_up(int round, int operations, const std::string& setting) override {
+  void warm_up(int operations, const std::string& setting) override {
     refuse_setting("mpi", setting);
-    enter(round);
     if (place_) operate(0, operations);
   }
 
   Times sample(const SampleRequest& request) override {
     refuse_setting("mpi", request.setting);
-    enter(request.round);
     // A round trip is two messages: the time of one is half.
     const double messages = request.operations * (case_.pattern == "ping_pong" ? 2.0 : 1.0);
     std::vector<double> times;
@@ -65,53 +75,64 @@ class MpiSession final : public Session {
     return {times};
   }
 
-  Verification verify(int round) override {
-    enter(round);
+  Verification verify() override {
     if (!place_) return {};
     if (!case_.in_place) return buffers_.check(*place_, last_slot_, last_count_);
-    buffers_.fill(*place_, round);
+    buffers_.fill(*place_, round_);
     operate(0, 1);
     return buffers_.check(*place_, 0, 1);
   }
 
  private:
-  // Makes the round's communicator and data, on all ranks together.
-  void enter(int round) {
-    if (round == round_) return;
-    leave();
-    round_ = round;
-    place_ = place_in((*case_.rounds)[static_cast<std::size_t>(round)], rank_, case_.root.value_or(0));
-    if (!case_.collective->pairwise) {
-      const int color = place_ ? place_->group.front() : MPI_UNDEFINED;
-      check(MPI_Comm_split(MPI_COMM_WORLD, color, place_ ? place_->member.rank : 0, &group_));
-    }
-    if (place_) buffers_.fill(*place_, round);
-  }
-
-  void leave() {
-    if (group_ != MPI_COMM_NULL) MPI_Comm_free(&group_);
-    round_ = -1;
-  }
-
   void operate(int first, int count) { perform_({case_, buffers_, *place_, group_}, first, count); }
 
   Case case_;
-  mpi::Perform perform_;
-  int rank_ = 0;
-  HostBuffers buffers_;
-  int round_ = -1;
+  int round_ = 0;
   std::optional<Place> place_;
+  mpi::Perform perform_;
   MPI_Comm group_ = MPI_COMM_NULL;
+  HostBuffers buffers_;
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
 };
 
 class MpiBackend final : public Backend {
  public:
-  std::unique_ptr<Session> open(const Case& c) override { return std::make_unique<MpiSession>(c); }
+  MpiBackend() = default;
+  ~MpiBackend() override { leave_groups(); }
+  MpiBackend(const MpiBackend&) = delete;
+  MpiBackend& operator=(const MpiBackend&) = delete;
+
+  // Pairs exchange messages over the job's communicator: MPI gives a communicator nothing of its own for them.
+  std::unique_ptr<Session> open(const Case& c, int round) override {
+    if (!c.collective->pairwise) form((*c.rounds)[static_cast<std::size_t>(round)]);
+    return std::make_unique<MpiSession>(c, round, rank_, group_ == MPI_COMM_NULL ? MPI_COMM_WORLD : group_);
+  }
   Bytes memory_per_rank(const Case& c) const override { return host_memory(c, slots_of(c)); }
-  CostModel cost() const override { return {.latency = {5e-6}, .bandwidth = {1.0}}; }
+  CostModel cost() const override { return {.latency = {5e-6}, .bandwidth = {1.0}, .communicator = {0}}; }
   // A rank that leaves a blocking MPI call to the others cannot be made up for.
   bool recovers() const override { return false; }
+
+ private:
+  void form(const Round& round) {
+    Round groups = communicators_of(round, world_size());
+    if (groups == formed_) return;
+    leave_groups();
+    formed_ = std::move(groups);
+    if (formed_.empty()) return;
+    const auto mine =
+        std::ranges::find_if(formed_, [&](const Group& group) { return std::ranges::binary_search(group, rank_); });
+    const int color = mine == formed_.end() ? MPI_UNDEFINED : mine->front();
+    check(MPI_Comm_split(MPI_COMM_WORLD, color, rank_, &group_));
+  }
+
+  void leave_groups() {
+    if (group_ != MPI_COMM_NULL) MPI_Comm_free(&group_);
+    formed_.clear();
+  }
+
+  int rank_ = world_rank();
+  Round formed_;  // alike on all ranks; empty: none but the job's
+  MPI_Comm group_ = MPI_COMM_NULL;
 };
 
 }  // namespace

@@ -216,27 +216,29 @@ class Moment {
 
 class SimSession final : public Session {
  public:
-  SimSession(const SimMachine& machine, const Case& c, std::uint64_t launch)
+  SimSession(const SimMachine& machine, const Case& c, int round, std::uint64_t launch)
       : machine_(machine),
         case_(c),
-        noise_(pattern::hash(seed_of(machine, launch), c.bytes.count, std::hash<std::string>{}(describe(c)))),
+        number_(round),
+        round_((*c.rounds)[static_cast<std::size_t>(round)]),
+        noise_(pattern::hash(seed_of(machine, launch), c.bytes.count + static_cast<std::uint64_t>(round),
+                             std::hash<std::string>{}(describe(c)))),
         launch_factor_(std::max(0.5, 1 + machine.launch_noise * Noise(seed_of(machine, launch)).normal())) {}
 
   int slots() const override { return 16; }
-  void warm_up(int, int, const std::string& setting) override { refuse_setting("sim", setting); }
+  void warm_up(int, const std::string& setting) override { refuse_setting("sim", setting); }
 
   Times sample(const SampleRequest& request) override {
     refuse_setting("sim", request.setting);
-    const Round& round = (*case_.rounds)[static_cast<std::size_t>(request.round)];
     Times times(
         static_cast<std::size_t>(machine_.nodes * machine_.gpus),
         std::vector<double>(static_cast<std::size_t>(request.samples), std::numeric_limits<double>::quiet_NaN()));
     std::size_t active = 0;
-    for (const Group& group : round) active += group.size();
+    for (const Group& group : round_) active += group.size();
     const bool full_load = active + 1 >= times.size();
     for (int s = 0; s < request.samples; ++s) {
       const Moment moment(machine_, full_load, noise_);
-      for (const Group& group : round) {
+      for (const Group& group : round_) {
         const double time =
             time_of(moment, group, full_load) * launch_factor_ * std::max(0.5, 1 + machine_.noise * noise_.normal());
         for (int rank : group)
@@ -248,11 +250,11 @@ class SimSession final : public Session {
 
   // Right results, but for one element wherever a part that lies had a hand in it: planted into a window of what has to
   // be there, and looked for as in any other backend.
-  Verification verify(int round) override {
+  Verification verify() override {
     Verification v;
-    for (const Group& group : (*case_.rounds)[static_cast<std::size_t>(round)])
+    for (const Group& group : round_)
       for (const Fault& fault : machine_.faults)
-        if (fault.mode == Fault::Mode::lies) plant(fault, group, round, v);
+        if (fault.mode == Fault::Mode::lies) plant(fault, group, v);
     return v;
   }
 
@@ -316,11 +318,11 @@ class SimSession final : public Session {
     return std::ranges::any_of(group, [&](int rank) { return port(rank).node == node; });
   }
 
-  void plant(const Fault& fault, const Group& group, int round, Verification& v) {
+  void plant(const Fault& fault, const Group& group, Verification& v) {
     const std::optional<std::size_t> hit = victim(fault, group);
     if (!hit) return;
     const Place place{group, member(group, *hit)};
-    const Pattern pattern = pattern_for(case_, place, round, 0, 1);
+    const Pattern pattern = pattern_for(case_, place, number_, 0, 1);
     const std::uint64_t window = std::min<std::uint64_t>(case_.shape.output_elements, 256);
     const std::uint64_t first =
         static_cast<std::uint64_t>(noise_.uniform() * static_cast<double>(case_.shape.output_elements - window + 1));
@@ -334,6 +336,8 @@ class SimSession final : public Session {
 
   const SimMachine& machine_;
   Case case_;
+  int number_ = 0;
+  const Round& round_;  // of the case
   Noise noise_;
   double launch_factor_;
 };
@@ -343,12 +347,14 @@ constexpr const char* fault_variable = "P5BENCH_SIM_FAULT";
 class SimBackend final : public Backend {
  public:
   explicit SimBackend(const SimMachine& machine) : machine_(machine) {}
-  std::unique_ptr<Session> open(const Case& c) override { return std::make_unique<SimSession>(machine_, c, launch_); }
+  std::unique_ptr<Session> open(const Case& c, int round) override {
+    return std::make_unique<SimSession>(machine_, c, round, launch_);
+  }
   Bytes memory_per_rank(const Case& c) const override {
     return {(c.shape.input_elements + c.shape.output_elements) * size_of(c.type)};
   }
   // Of computing the model, not of the machine it stands for.
-  CostModel cost() const override { return {.latency = {1e-9}, .bandwidth = {1e6}}; }
+  CostModel cost() const override { return {.latency = {1e-9}, .bandwidth = {1e6}, .communicator = {0}}; }
   bool recovers() const override { return true; }
   std::string_view provenance() const override { return "simulated"; }
   bool relaunches() const override { return true; }

@@ -10,6 +10,7 @@
 
 #include "bench/error.hpp"
 #include "bench/expected.hpp"
+#include "bench/groups.hpp"
 #include "bench/names.hpp"
 #include "bench/runner.hpp"
 
@@ -29,23 +30,22 @@ constexpr Seconds dismiss_limit{5};
 constexpr double gpu_memory_share = 0.85;
 
 // The time that ranks need to find each other grows with their number.
-Seconds join_limit(int ranks) { return {std::max(120.0, 120.0 * ranks / 1024)}; }
+constexpr double join_seconds_a_rank = 120.0 / 1024;
+Seconds join_limit(int ranks) { return {std::max(120.0, join_seconds_a_rank * ranks)}; }
 
 }  // namespace
 
 class WorkerSession final : public Session {
  public:
-  WorkerSession(WorkerBackend& backend, const Case& c, Seconds limit) : backend_(backend), case_(c), limit_(limit) {
-    json groups = json::array();
-    for (const Round& round : *c.rounds) {
-      const std::optional<Place> place = place_in(round, backend.rank(), c.root.value_or(0));
-      groups.push_back(place ? json(place->group) : json(nullptr));
-    }
-    slots_ = ask({{"order", "open"},
-                  {"case", protocol::to_json(c)},
-                  {"groups", groups},
-                  {"memory", backend.agreed_memory().count}})
-                 .at("slots");
+  // form: as in the order to open.
+  WorkerSession(WorkerBackend& backend, const Case& c, int round, const std::string& form, Seconds limit)
+      : backend_(backend), limit_(limit) {
+    const Round& groups = c.rounds->at(static_cast<std::size_t>(round));
+    const std::optional<Place> place = place_in(groups, backend.rank(), c.root.value_or(0));
+    const json order{{"order", "open"}, {"case", protocol::to_json(c)},
+                     {"round", round},  {"group", place ? json(place->group) : json(nullptr)},
+                     {"form", form},    {"memory", backend.agreed_memory().count}};
+    slots_ = backend_.ask(order, form.empty() ? limit : backend.forming_limit()).at("slots");
   }
 
   ~WorkerSession() override {
@@ -60,8 +60,8 @@ class WorkerSession final : public Session {
 
   int slots() const override { return slots_; }
 
-  void warm_up(int round, int operations, const std::string& setting) override {
-    ask({{"order", "warm_up"}, {"round", round}, {"operations", operations}, {"setting", setting}});
+  void warm_up(int operations, const std::string& setting) override {
+    ask({{"order", "warm_up"}, {"operations", operations}, {"setting", setting}});
   }
 
   Times sample(const SampleRequest& request) override {
@@ -74,9 +74,7 @@ class WorkerSession final : public Session {
     return {seconds};
   }
 
-  Verification verify(int round) override {
-    return protocol::verification_from_json(ask({{"order", "verify"}, {"round", round}}));
-  }
+  Verification verify() override { return protocol::verification_from_json(ask({{"order", "verify"}})); }
 
   std::optional<Selection> selection() override {
     return protocol::selection_from_json(ask({{"order", "selection"}}).at("selection"));
@@ -88,7 +86,6 @@ class WorkerSession final : public Session {
   json ask(const json& order) { return backend_.ask(order, limit_); }
 
   WorkerBackend& backend_;
-  Case case_;
   Seconds limit_;
   int slots_ = 1;
 };
@@ -189,14 +186,23 @@ void WorkerBackend::stop() {
 
 void WorkerBackend::abandon() {
   joined_ = false;
+  formed_.clear();
   state_ = State::none;
   if (worker_ && !worker_->kill_and_reap(reap_limit)) shared_->stuck = true;
   worker_.reset();
 }
 
-std::unique_ptr<Session> WorkerBackend::open(const Case& c) {
-  const Seconds limit{std::max(options_.timeout.count, 10 * predict(c, cost()).count)};
-  return std::make_unique<WorkerSession>(*this, c, limit);
+// What is together afterwards must come out alike on all ranks, also where one fails: then all abandon.
+std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
+  const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(c, cost()).count)};
+  Round groups = communicators_of(c.rounds->at(static_cast<std::size_t>(round)), world_.ranks());
+  const std::string form = groups == formed_ ? "" : groups.empty() ? "job" : "groups";
+  formed_ = std::move(groups);
+  return std::make_unique<WorkerSession>(*this, c, round, form, limit);
+}
+
+Seconds WorkerBackend::forming_limit() const {
+  return {std::max(options_.timeout.count, join_seconds_a_rank * world_.ranks())};
 }
 
 std::unique_ptr<Backend> WorkerBackend::arm(const Variables& changes) const {

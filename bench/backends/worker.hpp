@@ -23,7 +23,7 @@ struct WorkerOptions {
   std::string library = "nccl", device = "gpu.uuid";
   bool each_has_id = false;    // ranks find each other by all their ids, not by the first one's
   bool messages_only = false;  // between ranks: no operations of groups
-  CostModel cost{.latency = {10e-6}, .bandwidth = {20}};
+  CostModel cost{.latency = {10e-6}, .bandwidth = {20}, .communicator = Backend::usual_communicator};
 };
 
 class WorkerBackend final : public Backend {
@@ -40,7 +40,7 @@ class WorkerBackend final : public Backend {
   // How many ranks have the fullest device: each then takes its part of the memory only.
   void share_device(int ranks) { ranks_on_device_ = ranks; }
 
-  std::unique_ptr<Session> open(const Case& c) override;
+  std::unique_ptr<Session> open(const Case& c, int round) override;
   Bytes memory_per_rank(const Case& c) const override;
   CostModel cost() const override { return options_.cost; }
   bool performs(const Collective& collective) const override {
@@ -67,6 +67,7 @@ class WorkerBackend final : public Backend {
   // For its sessions.
   int rank() const;
   Bytes agreed_memory() const { return agreed_memory_; }
+  Seconds forming_limit() const;  // for the communicators of a round
   nlohmann::json ask(const nlohmann::json& order, Seconds limit);
 
  private:
@@ -91,6 +92,7 @@ class WorkerBackend final : public Backend {
   enum class State { none, asked, identified } state_ = State::none;  // of the worker: what it runs on
   std::string not_started_;                                           // why there is none, though it was to be
   bool joined_ = false;
+  Round formed_;  // what communicators there are beside the job's, alike on all ranks
 };
 
 }  // namespace p5

@@ -24,13 +24,6 @@ using nlohmann::json;
 
 namespace {
 
-// The rounds as this rank sees them: its own group, or nobody.
-std::shared_ptr<const std::vector<Round>> rounds_from(const json& groups) {
-  auto rounds = std::make_shared<std::vector<Round>>();
-  for (const json& group : groups) rounds->push_back(group.is_null() ? Round{} : Round{group.get<Group>()});
-  return rounds;
-}
-
 bool is_socket(int descriptor) {
   struct stat status {};
   return fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode);
@@ -141,6 +134,7 @@ json WorkerProgram::join_order(const json& order) {
   const auto ids = order.at("ids").get<std::vector<std::string>>();
   const int rank = order.at("rank"), ranks = order.at("ranks");
   const Joined joined = risk([&] { return join(ids, rank, ranks); });
+  rank_ = rank;
   state_ = State::joined;
   return {{"environment", joined.environment}, {"log", joined.log}};
 }
@@ -148,16 +142,22 @@ json WorkerProgram::join_order(const json& order) {
 json WorkerProgram::open_order(const json& order) {
   if (session_) throw CaseError("\"open\" before the last case was closed");
   Case c = protocol::case_from_json(order.at("case"));
-  c.rounds = rounds_from(order.at("groups"));
-  session_ = open(std::move(c), order.value("memory", std::numeric_limits<std::uint64_t>::max()));
+  std::optional<Group> group;
+  if (!order.at("group").is_null()) group = order.at("group").get<Group>();
+  const std::string form_order = order.at("form");
+  if (form_order == "groups") risk([&] { form(group); });
+  if (form_order == "job") risk([&] { leave_groups(); });
+  std::optional<Place> place = group ? place_in({*group}, rank_, c.root.value_or(0)) : std::nullopt;
+  session_ = open(std::move(c), order.at("round"), std::move(place),
+                  order.value("memory", std::numeric_limits<std::uint64_t>::max()));
   return {{"slots", session_->slots()}};
 }
 
 json WorkerProgram::warm_up(const json& order) {
   Session& at = session();
-  const int round = order.at("round"), operations = order.at("operations");
+  const int operations = order.at("operations");
   const std::string setting = order.value("setting", "");
-  risk([&] { at.warm_up(round, operations, setting); });
+  risk([&] { at.warm_up(operations, setting); });
   return json::object();
 }
 
@@ -170,10 +170,9 @@ json WorkerProgram::sample(const json& order) {
   return {{"seconds", seconds}};
 }
 
-json WorkerProgram::verify(const json& order) {
+json WorkerProgram::verify(const json&) {
   Session& at = session();
-  const int round = order.at("round");
-  return protocol::to_json(risk([&] { return at.verify(round); }));
+  return protocol::to_json(risk([&] { return at.verify(); }));
 }
 
 json WorkerProgram::selection(const json&) { return {{"selection", protocol::to_json(session().selection())}}; }

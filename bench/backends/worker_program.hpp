@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/backend.hpp"
+#include "bench/expected.hpp"
 #include "bench/protocol.hpp"
 
 namespace p5 {
@@ -39,8 +41,13 @@ class WorkerProgram {
   virtual std::string id() = 0;
   // `ids`: of all ranks, or only the first one's.
   virtual Joined join(const std::vector<std::string>& ids, int rank, int ranks) = 0;
-  // The rounds of `c` hold this rank's own group each, or none. `memory` is the same on all ranks.
-  virtual std::unique_ptr<Session> open(Case c, std::uint64_t memory) = 0;
+  // The groups of a round get communicators of their own, on all ranks together; `group` is this rank's, none where it
+  // pauses. Those of an earlier round are left first.
+  virtual void form(const std::optional<Group>& /*group*/) {}
+  // Back to the job's communicator alone.
+  virtual void leave_groups() {}
+  // `place`: this rank's in the round, none where it pauses. `memory` is the same on all ranks.
+  virtual std::unique_ptr<Session> open(Case c, int round, std::optional<Place> place, std::uint64_t memory) = 0;
   // Leaves the case in order, together with the other ranks.
   virtual void close() {}
   virtual LocalFigures check_locally() { return {}; }
@@ -69,6 +76,7 @@ class WorkerProgram {
   Session& session();
 
   std::unique_ptr<Session> session_;
+  int rank_ = 0;
   enum class State { started, identified, joined } state_ = State::started;
   // After such a failure operations may hang for ever: nothing more is asked of it.
   bool broken_ = false;

@@ -130,8 +130,9 @@ void prepare_for_the_worst(const Request& request, RunnerOptions& options, Recor
 
 class Silent final : public Observer {
  public:
-  void case_started(const Case&, const Standing&) override {}
-  void case_finished(const Measurement&) override {}
+  void visit_started(const Case&, const Standing&) override {}
+  void visit_finished(const Measurement&, bool) override {}
+  void case_finished(const Measurement&, bool) override {}
 };
 
 std::string tuning_mode(const Options& options) {

@@ -6,6 +6,7 @@
 
 #include "bench/commands/commands.hpp"
 #include "bench/commands/machine.hpp"
+#include "bench/launches.hpp"
 #include "bench/runner.hpp"
 #include "bench/worlds/worlds.hpp"
 
@@ -21,7 +22,29 @@ CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case&
   if (!limit) limit = limit_of(parts, op, topo::Level::wire);
   if (!machine.platform || !limit) return machine.backend->cost();
   return {.latency = c.nodes < 2 ? machine.platform->link_latency : machine.platform->nic_latency,
-          .bandwidth = limit->rate};
+          .bandwidth = limit->rate,
+          .communicator = Backend::usual_communicator};
+}
+
+std::string label_of(const Case& c) {
+  return c.group == "world" ? operation_of(c) : fmt::format("{}, group {}", operation_of(c), c.group);
+}
+
+// Of groups that are not the whole job, in one launch; where they cost nothing there are none.
+struct Communicators {
+  int count = 0;
+  double seconds = 0;
+};
+
+Communicators communicators_of_plan(const Machine& machine, const topo::Limits& parts, const Plan& plan) {
+  Communicators all;
+  for (const Sitting& sitting : sittings_of(plan.cases, static_cast<int>(machine.topology.host_of_rank.size()), 0, 0)) {
+    const double each = cost_of(machine, parts, plan.cases[sitting.visits.front().at]).communicator.count;
+    if (sitting.communicators.empty() || each <= 0) continue;
+    ++all.count;
+    all.seconds += each;
+  }
+  return all;
 }
 
 void print_plan(const Machine& machine, const Plan& plan, const Options& options) {
@@ -37,8 +60,8 @@ void print_plan(const Machine& machine, const Plan& plan, const Options& options
   const topo::Limits parts = gpu_limits(machine);
   double all = 0;
   for (const Case& c : plan.cases) {
-    Row& row = rows[std::string(c.collective->name) + (c.pattern.empty() ? "" : " " + c.pattern)];
-    const double seconds = predict(c, cost_of(machine, parts, c)).count;
+    Row& row = rows[label_of(c)];
+    const double seconds = predict_round(c, cost_of(machine, parts, c)).count * static_cast<double>(c.rounds->size());
     ++row.cases;
     row.smallest = std::min(row.smallest, c.bytes);
     row.largest = std::max(row.largest, c.bytes);
@@ -46,8 +69,13 @@ void print_plan(const Machine& machine, const Plan& plan, const Options& options
     all += seconds;
   }
   for (const auto& [name, row] : rows)
-    fmt::print("{:<18} {:>4} cases  {:>9} to {:<9} about {}\n", name, row.cases, to_text(row.smallest),
+    fmt::print("{:<25} {:>4} cases  {:>9} to {:<9} about {}\n", name, row.cases, to_text(row.smallest),
                to_text(row.largest), to_text(Seconds{row.seconds}));
+  if (const auto [count, seconds] = communicators_of_plan(machine, parts, plan); count > 0) {
+    fmt::print("{:<25} {:>4} times, {} each: about {}\n", "communicators of groups", count,
+               to_text(Seconds{seconds / count}), to_text(Seconds{seconds}));
+    all += seconds;
+  }
   for (const std::string& remark : plan.remarks) fmt::print("{}\n", remark);
   const bool soaks = options.soak.count > 0;
   const Seconds whole = soaks ? options.soak : options.budget;

@@ -78,7 +78,9 @@ std::string take_notes(const fs::path& folder) {
 void drop_samples(Measurement& m) {
   for (std::optional<Series>* series : {&m.latency, &m.throughput})
     if (*series) std::vector<double>().swap((*series)->samples);
+  // A group of the whole job tells nothing and may be large.
   if (!m.measured_case.collective->pairwise) m.slowest_group.clear();
+  if (m.groups.size() == 1 && !m.measured_case.collective->pairwise) m.groups.clear();
 }
 
 }  // namespace
@@ -147,7 +149,7 @@ void Recorder::add_file(const std::string& name, const std::string& text) const 
   reports::write_atomically(folder_ / name, text);
 }
 
-void Recorder::case_started(const Case& c, const Standing& standing) {
+void Recorder::visit_started(const Case& c, const Standing& standing) {
   const std::lock_guard lock(mutex_);
   running_ = c;
   standing_ = standing;
@@ -157,11 +159,18 @@ void Recorder::case_started(const Case& c, const Standing& standing) {
                               standing.index + 1, standing.count, describe(c), to_text(standing.left)));
 }
 
-void Recorder::case_finished(const Measurement& m) {
+void Recorder::visit_finished(const Measurement& so_far, bool /*failed*/) {
+  const std::lock_guard lock(mutex_);
+  running_.reset();
+  begun_.insert_or_assign(standing_.number, so_far);
+}
+
+void Recorder::case_finished(const Measurement& m, bool /*failed*/) {
   const std::lock_guard lock(mutex_);
   if (ended_) return;
   running_.reset();
-  add(m);
+  begun_.erase(standing_.number);
+  add(standing_.number, m);
   // A hundredth of the time at most: the report of a long run takes a while to write.
   if (since(written_).count > std::max(2.0, 100 * writing_s_)) write_reports(false);
 }
@@ -241,13 +250,12 @@ void Recorder::end_early(const std::string& why) {
   if (ended_) return;
   const std::string notes = take_notes(folder_);
   const std::string reason = notes.empty() ? why : fmt::format("{} ({})", notes, why);
-  if (running_) {
-    Measurement m;
-    m.measured_case = *running_;
+  if (running_) begun_.try_emplace(standing_.number).first->second.measured_case = *running_;
+  for (auto& [number, m] : begun_) {
+    if (m.outcome != Outcome::failed) m.because = reason;
     m.outcome = Outcome::failed;
-    m.because = reason;
     if (standing_.several) m.launch = standing_.launch;
-    add(m);
+    add(number, m);
   }
   report_.status = "partial";
   close_run(reason);
@@ -277,11 +285,11 @@ void Recorder::close_run(const std::string& ended_by) {
   if (terminal_) show_progress("");
 }
 
-void Recorder::add(const Measurement& m) {
+void Recorder::add(std::size_t number, const Measurement& m) {
   const reports::Result line{m, judge(m)};
   reports::append_line(folder_ / "measurements.jsonl",
                        to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  const auto [place, first] = launches_.try_emplace(standing_.number, Launches{report_.results.size(), {}});
+  const auto [place, first] = launches_.try_emplace(number, Launches{report_.results.size(), {}});
   if (first) report_.results.emplace_back();
   reports::Result& result = report_.results[place->second.at];
   if (m.launch) {

@@ -37,8 +37,9 @@ class Recorder final : public Observer {
   void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness);
   void add_file(const std::string& name, const std::string& text) const;
 
-  void case_started(const Case& c, const Standing& standing) override;
-  void case_finished(const Measurement& m) override;
+  void visit_started(const Case& c, const Standing& standing) override;
+  void visit_finished(const Measurement& so_far, bool failed) override;
+  void case_finished(const Measurement& m, bool failed) override;
   void launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks) override;
   void launch_failed(const Arm& arm, const std::string& why) override;
   void remark(const std::string& text) override;
@@ -52,12 +53,12 @@ class Recorder final : public Observer {
   void add_findings(std::vector<topo::Finding> findings);
 
   // What was seen while cases ran, by case and host: the whole first, then each case in the order in which they
-  // first came. `least_sent` as in topo::watch_findings.
+  // were first finished. `least_sent` as in topo::watch_findings.
   void add_watch(const std::vector<std::vector<topo::During>>& by_case, std::uint64_t least_sent);
 
   // The plan was run to its end. Returns the exit code.
   ExitCode finish();
-  // Something ends the run now; the case that was running failed of it. Safe from any thread, and after finish()
+  // Something ends the run now; the cases that were not finished failed of it. Safe from any thread, and after finish()
   // without effect.
   void end_early(const std::string& why);
 
@@ -67,7 +68,7 @@ class Recorder final : public Observer {
   std::string compare_with_baseline();
   void write_beside(const reports::Comparison& comparison) const;
   std::string closing_text(const std::string& comparison) const;
-  void add(const Measurement& m);
+  void add(std::size_t number, const Measurement& m);
   void combine_launches();
   void look_at_launches();
   reports::Verdict judge(const Measurement& m) const;
@@ -83,7 +84,8 @@ class Recorder final : public Observer {
   std::size_t kept_ = 0;  // results of an earlier run, before those of this one
   reports::Fitness fitness_;
   std::optional<Case> running_;
-  Standing standing_;  // of the case that runs or ran last
+  Standing standing_;                         // of the visit that runs or ran last
+  std::map<std::size_t, Measurement> begun_;  // by number: cases of which not all rounds are done
   // Of each case by its number: where its result is, and, of several launches, what they measured.
   struct Launches {
     std::size_t at = 0;

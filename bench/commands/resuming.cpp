@@ -17,8 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// A case by what its report says of it, so by everything that a measurement depends on.
-std::string key_of(const Case& c) { return reports::to_json(c).dump(); }
+// A case by what its report says of it, so by everything that a measurement depends on. Which pairs the budget left out
+// was not planned.
+std::string key_of(const Case& c) {
+  json key = reports::to_json(c);
+  key.erase("pairs_sampled");
+  return key.dump();
+}
 
 std::set<std::string> keys_of(const std::vector<reports::Result>& results) {
   std::set<std::string> keys;

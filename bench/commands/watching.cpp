@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -60,17 +62,24 @@ class Watching::Cases final : public Observer {
  public:
   Cases(const Watching& watching, Observer& inner) : watching_(watching), inner_(inner) {}
 
-  void case_started(const Case& c, const Standing& standing) override {
+  void visit_started(const Case& c, const Standing& standing) override {
     number_ = standing.number;
     started_ = watching_.now();
-    inner_.case_started(c, standing);
+    inner_.visit_started(c, standing);
   }
-  void case_finished(const Measurement& m) override {
+  void visit_finished(const Measurement& so_far, bool failed) override {
+    begun_[number_].push_back({started_, watching_.now(), failed});
+    inner_.visit_finished(so_far, failed);
+  }
+  void case_finished(const Measurement& m, bool failed) override {
     const auto [place, first] = place_of_.try_emplace(number_, windows.size());
     if (first) windows.emplace_back();
-    windows[place->second].push_back({started_, watching_.now(), m.outcome == Outcome::failed});
+    topo::Windows visits = std::move(begun_[number_]);
+    begun_.erase(number_);
+    visits.push_back({started_, watching_.now(), failed});
+    std::ranges::move(visits, std::back_inserter(windows[place->second]));
     bytes += least_sent(m);
-    inner_.case_finished(m);
+    inner_.case_finished(m, failed);
   }
   void launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks) override {
     inner_.launch_started(arm, of_ranks);
@@ -78,15 +87,16 @@ class Watching::Cases final : public Observer {
   void launch_failed(const Arm& arm, const std::string& why) override { inner_.launch_failed(arm, why); }
   void remark(const std::string& text) override { inner_.remark(text); }
 
-  std::vector<topo::Windows> windows;  // by case, in the order in which they first came, as the recorder has them
+  std::vector<topo::Windows> windows;  // by case, in the order in which they were first finished, as the recorder's
   std::uint64_t bytes = 0;
 
  private:
   const Watching& watching_;
   Observer& inner_;
   Seconds started_{};
-  int number_ = 0;
-  std::map<int, std::size_t> place_of_;
+  std::size_t number_ = 0;
+  std::map<std::size_t, std::size_t> place_of_;
+  std::map<std::size_t, topo::Windows> begun_;  // of cases with rounds to come
 };
 
 Watching::Watching(World& world, const Machine& machine) : wanted_(machine.backend_name == "nccl") {

@@ -47,7 +47,7 @@ function draw_verdict(c, header) {
 }
 
 function case_text(c) {
-  return [c.pattern ? `${c.collective} ${c.pattern}` : c.collective, size(c.bytes), c.type, c.op].filter(Boolean).join(" ");
+  return [c.collective, c.pattern, c.pair, size(c.bytes), c.type, c.op].filter(Boolean).join(" ");
 }
 
 // ---- Bands
@@ -115,7 +115,7 @@ function look_of(ratio) {
 
 function row_name(row) {
   const c = row.case;
-  return [c.pattern ? `${c.collective} ${c.pattern}` : c.collective, row.quantity, c.type, c.op,
+  return [[c.collective, c.pattern, c.pair].filter(Boolean).join(" "), row.quantity, c.type, c.op,
     c.in_place ? "in place" : null, c.group === "world" ? null : c.group, c.cuda_graph ? "graph" : null,
     c.register === "none" ? null : `registered ${c.register}`].filter(Boolean).join(", ");
 }

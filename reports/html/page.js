@@ -10,7 +10,12 @@ const GRADES = {
 };
 const WORST_FIRST = ["wrong", "failed", "slow", "ok"];
 
-function case_name(c) { return c.pattern ? `${c.collective} ${c.pattern}` : c.collective; }
+const PAIRS = {same_node: "same node", other_node: "different nodes"};
+
+function case_name(c) {
+  const operation = [c.collective, c.pattern].filter(Boolean).join(" ");
+  return c.pair ? `${operation}, ${PAIRS[c.pair]}` : operation;
+}
 
 function case_sentence(c) {
   const parts = [case_name(c), size(c.bytes), c.type, c.op, c.in_place ? "in place" : null,

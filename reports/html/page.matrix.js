@@ -230,6 +230,12 @@ function add_matrix(parent, report, pattern, list, number) {
   redraw_on_resize(figure, svg, draw);
 }
 
+// Pairs of a node and pairs of different nodes are measured apart, and make one matrix.
+function both_kinds(list) {
+  return [...group_by(list, (m) => m.case.bytes).values()].map((of_size) => ({
+    case: of_size[0].case, pairs: of_size.flatMap((m) => m.pairs)}));
+}
+
 function draw_pairs(report, section) {
   const list = report.measurements.filter((m) => m.pairs && m.pairs.length > 0);
   section.hidden = list.length === 0;
@@ -241,6 +247,6 @@ function draw_pairs(report, section) {
   const title = (c) => [c.pattern ?? c.collective, c.type === first.type ? "" : c.type, variant_text(c)]
     .filter(Boolean).join(", ");
   for (const [name, of_title] of group_by(list, (m) => title(m.case))) {
-    add_matrix(row, report, name, of_title, number++);
+    add_matrix(row, report, name, both_kinds(of_title), number++);
   }
 }

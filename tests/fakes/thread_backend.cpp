@@ -53,19 +53,26 @@ T element(const std::byte* memory, std::uint64_t i) {
 
 class ThreadSession final : public Session {
  public:
-  ThreadSession(Threads& threads, const Case& c, int rank, bool troubled)
-      : threads_(threads), case_(c), rank_(rank), troubled_(troubled), buffers_(c, threads.slots) {}
+  ThreadSession(Threads& threads, const Case& c, int round, int rank, bool troubled)
+      : threads_(threads),
+        case_(c),
+        round_(round),
+        place_(place_in((*c.rounds)[static_cast<std::size_t>(round)], rank, c.root.value_or(0))),
+        rank_(rank),
+        troubled_(troubled),
+        buffers_(c, threads.slots) {
+    if (place_) buffers_.fill(*place_, round_);
+    threads_.exchange.publish(rank_, &buffers_, place_);
+  }
 
   int slots() const override { return buffers_.slots(); }
 
-  void warm_up(int round, int operations, const std::string& /*setting*/) override {
-    enter(round);
+  void warm_up(int operations, const std::string& /*setting*/) override {
     misbehave(Phase::warm_up);
     run(0, operations);
   }
 
   Times sample(const SampleRequest& request) override {
-    enter(request.round);
     if (calls_++ > 0) misbehave(Phase::sample);  // the first are a trial that belongs to the warm-up
     int most = threads_.most_operations;
     while (request.operations > most && !threads_.most_operations.compare_exchange_weak(most, request.operations)) {
@@ -82,11 +89,10 @@ class ThreadSession final : public Session {
     return {times};
   }
 
-  Verification verify(int round) override {
-    enter(round);
+  Verification verify() override {
     misbehave(Phase::verify);
     if (case_.in_place) {
-      if (place_) buffers_.fill(*place_, round);
+      if (place_) buffers_.fill(*place_, round_);
       run(0, 1);
       return place_ ? buffers_.check(*place_, 0, 1) : Verification{};
     }
@@ -107,14 +113,6 @@ class ThreadSession final : public Session {
   double made_up_time() {
     const double factor = 1 + threads_.spread * static_cast<double>(pattern::hash(1, 0, ++samples_) >> 11) * 0x1p-53;
     return threads_.operation_s * factor * (lies(Kind::slow) ? 2 : 1);
-  }
-
-  void enter(int round) {
-    if (round == round_) return;
-    round_ = round;
-    place_ = place_in((*case_.rounds)[static_cast<std::size_t>(round)], rank_, case_.root.value_or(0));
-    if (place_) buffers_.fill(*place_, round);
-    threads_.exchange.publish(rank_, &buffers_, place_);
   }
 
   // All ranks meet, also those that pause: before, between reading and writing, and after.
@@ -219,12 +217,13 @@ class ThreadSession final : public Session {
 
   Threads& threads_;
   Case case_;
+  int round_ = 0;
+  std::optional<Place> place_;
   int rank_;
   bool troubled_;
   HostBuffers buffers_;
-  int round_ = -1, next_ = 0, last_ = 0, last_count_ = 0, calls_ = 0;
+  int next_ = 0, last_ = 0, last_count_ = 0, calls_ = 0;
   std::uint64_t samples_ = 0;
-  std::optional<Place> place_;
 };
 
 }  // namespace
@@ -295,15 +294,16 @@ const std::byte* Exchange::input(int rank, int slot) const {
   return published.buffers->input(slot, *published.place);
 }
 
-std::unique_ptr<Session> ThreadBackend::open(const Case& c) {
+std::unique_ptr<Session> ThreadBackend::open(const Case& c, int round) {
   const int number = opened_++;
+  if (rank_ == 0) ++threads_.opened;
   threads_.exchange.begin(number);
   const Trouble& trouble = threads_.trouble;
   const bool troubled = trouble.rank == rank_ && trouble.only_case.value_or(number) == number;
   if (troubled && trouble.phase == Phase::open && trouble.kind == Kind::throws) throw CaseError("told to throw");
   if (troubled && trouble.phase == Phase::open && trouble.kind == Kind::stalls)
     throw StalledError("does not come", rank_);
-  return std::make_unique<ThreadSession>(threads_, c, rank_, troubled);
+  return std::make_unique<ThreadSession>(threads_, c, round, rank_, troubled);
 }
 
 }  // namespace p5::fakes

@@ -67,14 +67,15 @@ struct Threads {
   double operation_s = 100e-6;
   double spread = 0;  // relative, from sample to sample: 0 agrees at once
   std::atomic<int> most_operations{0};
+  std::atomic<int> opened{0};  // sessions of rank 0
 };
 
 class ThreadBackend final : public Backend {
  public:
   ThreadBackend(Threads& threads, int rank) : threads_(threads), rank_(rank) {}
-  std::unique_ptr<Session> open(const Case& c) override;
+  std::unique_ptr<Session> open(const Case& c, int round) override;
   Bytes memory_per_rank(const Case& c) const override { return host_memory(c, threads_.slots); }
-  CostModel cost() const override { return {.latency = {1e-6}, .bandwidth = {1.0}}; }
+  CostModel cost() const override { return {.latency = {1e-6}, .bandwidth = {1.0}, .communicator = {0}}; }
   bool recovers() const override { return true; }
 
  private:

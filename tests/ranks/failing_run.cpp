@@ -40,17 +40,17 @@ class FailingSession final : public Session {
       : inner_(std::move(inner)), plot_(plot), rank_(rank), here_(here) {}
 
   int slots() const override { return inner_->slots(); }
-  void warm_up(int round, int operations, const std::string& setting) override {
+  void warm_up(int operations, const std::string& setting) override {
     act(plot_, here_, "warm_up");
-    inner_->warm_up(round, operations, setting);
+    inner_->warm_up(operations, setting);
   }
   Times sample(const SampleRequest& request) override {
     if (calls_++ > 0) act(plot_, here_, "sample");  // the first are a trial that belongs to the warm-up
     return inner_->sample(request);
   }
-  Verification verify(int round) override {
+  Verification verify() override {
     act(plot_, here_, "verify");
-    Verification v = inner_->verify(round);
+    Verification v = inner_->verify();
     if (!here_ || plot_.what != "lie") return v;
     return {.wrong_elements = v.wrong_elements + 1,
             .first = WrongElement{.rank = rank_, .offset = 1, .wanted = "2", .got = "3"}};
@@ -69,10 +69,10 @@ class FailingBackend final : public Backend {
   FailingBackend(std::unique_ptr<Backend> inner, const Plot& plot, int rank)
       : inner_(std::move(inner)), plot_(plot), rank_(rank) {}
 
-  std::unique_ptr<Session> open(const Case& c) override {
+  std::unique_ptr<Session> open(const Case& c, int round) override {
     const bool here = rank_ == plot_.rank && opened_++ == plot_.case_number;
     act(plot_, here, "open");
-    return std::make_unique<FailingSession>(inner_->open(c), plot_, rank_, here);
+    return std::make_unique<FailingSession>(inner_->open(c, round), plot_, rank_, here);
   }
   Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
   CostModel cost() const override { return inner_->cost(); }

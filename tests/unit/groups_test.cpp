@@ -41,6 +41,13 @@ bool disjoint(const Round& round) {
   });
 }
 
+// Those within nodes first.
+std::vector<Round> rounds_of(const PairRounds& pairs) {
+  std::vector<Round> rounds = pairs.same_node;
+  rounds.insert(rounds.end(), pairs.other_node.begin(), pairs.other_node.end());
+  return rounds;
+}
+
 Pairs count_pairs(const std::vector<Round>& rounds) {
   Pairs pairs;
   for (const Round& round : rounds) {
@@ -58,7 +65,7 @@ Pairs count_pairs(const std::vector<Round>& rounds) {
 void expect_each_pair_once(const NodeOfRank& nodes, int most_rounds = no_limit) {
   const PairRounds result = all_pairs(nodes, most_rounds, 1);
   EXPECT_FALSE(result.sampled);
-  const Pairs pairs = count_pairs(result.rounds);
+  const Pairs pairs = count_pairs(rounds_of(result));
   EXPECT_EQ(pairs.size(), nodes.size() * (nodes.size() - 1) / 2);
   for (const auto& [pair, times] : pairs) EXPECT_EQ(times, 1) << pair.first << " " << pair.second;
 }
@@ -160,8 +167,8 @@ TEST(AllPairs, meet_once_for_any_division_into_nodes) {
 
 TEST(AllPairs, of_equal_nodes_keep_all_ranks_busy_in_every_round) {
   const PairRounds result = all_pairs(in_blocks({8, 8, 8, 8}), no_limit, 1);
-  EXPECT_EQ(result.rounds.size(), 31u);
-  for (const Round& round : result.rounds) EXPECT_EQ(round.size(), 16u);
+  EXPECT_EQ(rounds_of(result).size(), 31u);
+  for (const Round& round : rounds_of(result)) EXPECT_EQ(round.size(), 16u);
 }
 
 TEST(AllPairs, come_within_nodes_first_then_same_positions_then_the_rest) {
@@ -172,7 +179,7 @@ TEST(AllPairs, come_within_nodes_first_then_same_positions_then_the_rest) {
     return position[pair[0]] == position[pair[1]] ? 1 : 2;
   };
   int last = 0;
-  for (const Round& round : all_pairs(nodes, no_limit, 1).rounds) {
+  for (const Round& round : rounds_of(all_pairs(nodes, no_limit, 1))) {
     for (const Group& pair : round) EXPECT_EQ(kind(pair), kind(round.front()));
     EXPECT_GE(kind(round.front()), last);
     last = kind(round.front());
@@ -182,7 +189,7 @@ TEST(AllPairs, come_within_nodes_first_then_same_positions_then_the_rest) {
 
 TEST(AllPairs, pair_whole_nodes_between_nodes) {
   const NodeOfRank nodes = in_blocks({4, 4, 4, 4});
-  for (const Round& round : all_pairs(nodes, no_limit, 1).rounds) {
+  for (const Round& round : rounds_of(all_pairs(nodes, no_limit, 1))) {
     std::map<int, std::set<int>> partners;
     for (const Group& pair : round) {
       const int a = nodes[static_cast<std::size_t>(pair[0])], b = nodes[static_cast<std::size_t>(pair[1])];
@@ -197,20 +204,13 @@ TEST(AllPairs, fit_exactly_the_rounds_that_they_need) {
   EXPECT_TRUE(all_pairs(in_blocks({8, 8, 8, 8}), 30, 1).sampled);
 }
 
-TEST(AllPairs, of_uneven_nodes_fall_back_to_the_plain_circle_when_that_fits) {
-  const NodeOfRank nodes = in_blocks({8, 1, 1, 1});  // by nodes: 7 + 3 * 8 rounds
-  EXPECT_GT(all_pairs(nodes, no_limit, 1).rounds.size(), 11u);
-  expect_each_pair_once(nodes, 11);
-  EXPECT_TRUE(all_pairs(nodes, 10, 1).sampled);
-}
-
 TEST(SampledPairs, honour_the_limit_and_say_that_they_are_sampled) {
   for (const auto& nodes : {in_blocks(std::vector<int>(16, 8)), in_blocks({8, 7, 8, 3, 1, 8}), dealt(60, 7)}) {
     for (const int most : {10, 20, 30}) {
       const PairRounds result = all_pairs(nodes, most, 5);
       EXPECT_TRUE(result.sampled);
-      EXPECT_EQ(result.rounds.size(), static_cast<std::size_t>(most));
-      for (const auto& [pair, times] : count_pairs(result.rounds)) EXPECT_EQ(times, 1);
+      EXPECT_EQ(rounds_of(result).size(), static_cast<std::size_t>(most));
+      for (const auto& [pair, times] : count_pairs(rounds_of(result))) EXPECT_EQ(times, 1);
     }
   }
 }
@@ -220,7 +220,7 @@ TEST(SampledPairs, contain_all_pairs_within_nodes_and_then_same_positions) {
   auto position = positions(nodes);
   const PairRounds result = all_pairs(nodes, 7 + 15 + 4, 5);
   std::size_t within = 0, same = 0, other = 0;
-  for (const auto& [pair, times] : count_pairs(result.rounds)) {
+  for (const auto& [pair, times] : count_pairs(rounds_of(result))) {
     if (nodes[static_cast<std::size_t>(pair.first)] == nodes[static_cast<std::size_t>(pair.second)])
       ++within;
     else if (position[pair.first] == position[pair.second])
@@ -237,36 +237,67 @@ TEST(SampledPairs, keep_all_pairs_within_nodes_and_one_round_between_when_the_li
   for (const int most : {-1, 0, 1, 7}) {
     const PairRounds result = all_pairs(in_blocks({8, 8, 8, 8}), most, 5);
     EXPECT_TRUE(result.sampled);
-    EXPECT_EQ(result.rounds.size(), 8u) << most;
+    EXPECT_EQ(rounds_of(result).size(), 8u) << most;
   }
   EXPECT_FALSE(all_pairs(in_blocks({8}), 1, 5).sampled);
-  EXPECT_EQ(all_pairs(in_blocks({8}), 1, 5).rounds.size(), 7u);
+  EXPECT_EQ(rounds_of(all_pairs(in_blocks({8}), 1, 5)).size(), 7u);
 }
 
 TEST(SampledPairs, depend_on_the_seed_alone) {
   const NodeOfRank nodes = in_blocks(std::vector<int>(16, 8));
-  EXPECT_EQ(all_pairs(nodes, 20, 5).rounds, all_pairs(nodes, 20, 5).rounds);
-  EXPECT_NE(all_pairs(nodes, 20, 5).rounds, all_pairs(nodes, 20, 6).rounds);
+  EXPECT_EQ(rounds_of(all_pairs(nodes, 20, 5)), rounds_of(all_pairs(nodes, 20, 5)));
+  EXPECT_NE(rounds_of(all_pairs(nodes, 20, 5)), rounds_of(all_pairs(nodes, 20, 6)));
 }
 
 TEST(SampledPairs, of_4096_ranks_reach_every_node_in_every_round) {
   const NodeOfRank nodes = in_blocks(std::vector<int>(512, 8));
   const PairRounds result = all_pairs(nodes, 64, 5);
   EXPECT_TRUE(result.sampled);
-  EXPECT_EQ(result.rounds.size(), 64u);
-  for (const Round& round : result.rounds) EXPECT_EQ(round.size(), 2048u);
+  EXPECT_EQ(rounds_of(result).size(), 64u);
+  for (const Round& round : rounds_of(result)) EXPECT_EQ(round.size(), 2048u);
+}
+
+TEST(AllPairs, of_a_round_are_of_one_kind) {
+  for (const NodeOfRank& nodes : {in_blocks({2, 1}), in_blocks({3, 5, 1, 7}), dealt(17, 5)}) {
+    const PairRounds pairs = all_pairs(nodes, no_limit, 1);
+    for (const Round& round : rounds_of(pairs))
+      for (const Group& pair : round) {
+        const bool same = nodes[static_cast<std::size_t>(pair[0])] == nodes[static_cast<std::size_t>(pair[1])];
+        EXPECT_EQ(same, std::ranges::find(pairs.same_node, round) != pairs.same_node.end());
+      }
+  }
 }
 
 TEST(SamplePairs, take_one_pair_of_each_kind) {
-  EXPECT_EQ(sample_pairs(in_blocks({2, 2})), (std::vector<Round>{{{0, 1}}, {{0, 2}}}));
-  EXPECT_EQ(sample_pairs(dealt(4, 2)), (std::vector<Round>{{{0, 2}}, {{0, 1}}}));
-  EXPECT_EQ(sample_pairs(in_blocks({1, 1, 2})), (std::vector<Round>{{{2, 3}}, {{0, 1}}}));
+  const auto expect = [](const NodeOfRank& nodes, const Group& same, const Group& other) {
+    const PairRounds pairs = sample_pairs(nodes);
+    EXPECT_EQ(pairs.same_node, (std::vector<Round>{{same}}));
+    EXPECT_EQ(pairs.other_node, (std::vector<Round>{{other}}));
+  };
+  expect(in_blocks({2, 2}), {0, 1}, {0, 2});
+  expect(dealt(4, 2), {0, 2}, {0, 1});
+  expect(in_blocks({1, 1, 2}), {2, 3}, {0, 1});
 }
 
 TEST(SamplePairs, leave_out_a_kind_that_the_job_does_not_have) {
-  EXPECT_EQ(sample_pairs(in_blocks({3})), (std::vector<Round>{{{0, 1}}}));
-  EXPECT_EQ(sample_pairs(in_blocks({1, 1})), (std::vector<Round>{{{0, 1}}}));
-  EXPECT_TRUE(sample_pairs(in_blocks({1})).empty());
+  EXPECT_EQ(sample_pairs(in_blocks({3})).same_node, (std::vector<Round>{{{0, 1}}}));
+  EXPECT_TRUE(sample_pairs(in_blocks({3})).other_node.empty());
+  EXPECT_EQ(sample_pairs(in_blocks({1, 1})).other_node, (std::vector<Round>{{{0, 1}}}));
+  EXPECT_TRUE(sample_pairs(in_blocks({1, 1})).same_node.empty());
+  EXPECT_TRUE(rounds_of(sample_pairs(in_blocks({1}))).empty());
+}
+
+TEST(BothDirections, follow_each_other) {
+  EXPECT_EQ(both_directions({{{0, 1}, {2, 3}}, {{0, 2}}}),
+            (std::vector<Round>{{{0, 1}, {2, 3}}, {{1, 0}, {3, 2}}, {{0, 2}}, {{2, 0}}}));
+}
+
+TEST(CommunicatorsOf, are_alike_for_both_directions_and_none_for_the_whole_job) {
+  EXPECT_EQ(communicators_of({{2, 3}, {1, 0}}, 4), (Round{{0, 1}, {2, 3}}));
+  EXPECT_EQ(communicators_of({{0, 1}, {3, 2}}, 4), (Round{{0, 1}, {2, 3}}));
+  EXPECT_EQ(communicators_of({{1, 0}}, 3), (Round{{0, 1}}));
+  EXPECT_TRUE(communicators_of({{1, 0}}, 2).empty());
+  EXPECT_TRUE(communicators_of({{0, 1, 2, 3}}, 4).empty());
 }
 
 }  // namespace

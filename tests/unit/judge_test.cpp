@@ -226,8 +226,27 @@ TEST(Judge, is_unknown_for_one_rank_alone) { EXPECT_EQ(grade_of(all_reduce, GiB(
 
 TEST(Judge, is_unknown_for_groups_other_than_the_world) {
   Measurement m = measured(all_reduce, GiB(4), 1, 8, 1, "sim");
-  m.measured_case.group = "node";
-  EXPECT_EQ(judge(m, gpu_limits(), {}, {}).grade, Grade::unknown);
+  for (const char* const group : {"rail", "stride:2"}) {
+    m.measured_case.group = group;
+    EXPECT_EQ(judge(m, gpu_limits(), {}, {}).grade, Grade::unknown);
+  }
+}
+
+TEST(Judge, judges_nodes_alone_by_the_bars_of_a_node_and_names_the_slowest) {
+  topo::Topology two_nodes;
+  two_nodes.hosts.resize(2);
+  two_nodes.hosts[0].name = "fast";
+  two_nodes.hosts[1].name = "lame";
+  two_nodes.host_of_rank = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+  for (const double fraction : {1.0, 0.5}) {
+    Measurement m = measured(all_gather, GiB(4), fraction * link_rate, 8, 1, "sim");
+    m.measured_case.group = "node";
+    m.groups = {{{0, 1, 2, 3, 4, 5, 6, 7}, {1e-3}}, {{8, 9, 10, 11, 12, 13, 14, 15}, {2e-3}}};
+    m.slowest_group = m.groups[1].group;
+    const Verdict v = judge(m, gpu_limits(), two_nodes, {});
+    EXPECT_EQ(v.grade, fraction < 1 ? Grade::slow : Grade::ok);
+    EXPECT_NE(v.because.find("the slowest of 2 groups, from rank 8 on lame on"), std::string::npos) << v.because;
+  }
 }
 
 TEST(Judge, does_not_judge_speed_where_figures_are_unfit_but_does_judge_data) {

@@ -25,18 +25,51 @@ TEST(Turns, alternate_so_that_drift_hits_both_arms) {
   EXPECT_DOUBLE_EQ(drift[0], drift[1]);
 }
 
-TEST(OrderOfCases, is_the_plans_first_and_another_in_each_launch) {
-  std::set<std::vector<std::size_t>> orders;
+// All-reduces of the whole job, and pairs in rounds that several cases have.
+std::vector<Case> cases_of_both_kinds() {
+  std::vector<Case> cases(12);
+  for (std::size_t at = 0; at < cases.size(); ++at)
+    cases[at].rounds = std::make_shared<std::vector<Round>>(
+        at < 6 ? std::vector<Round>{{{0, 1, 2, 3}}}
+               : std::vector<Round>{{{0, 1}, {2, 3}}, {{1, 0}, {3, 2}}, {{0, 2}, {1, 3}}});
+  return cases;
+}
+
+TEST(Sittings, are_in_another_order_in_each_launch) {
+  const std::vector<Case> cases = cases_of_both_kinds();
+  const auto order = [&](std::uint64_t seed, int launch) {
+    std::vector<std::pair<std::size_t, int>> visits;
+    for (const Sitting& sitting : sittings_of(cases, 4, seed, launch))
+      for (const Visit& visit : sitting.visits) visits.emplace_back(visit.at, visit.round);
+    return visits;
+  };
+  std::set<std::vector<std::pair<std::size_t, int>>> orders;
   for (int launch = 0; launch < 5; ++launch) {
-    std::vector<std::size_t> order = order_of_cases(20, 7, launch);
-    EXPECT_EQ(order, order_of_cases(20, 7, launch));
-    orders.insert(order);
-    EXPECT_EQ(std::ranges::is_sorted(order), launch == 0);
-    std::ranges::sort(order);
-    EXPECT_EQ(order, order_of_cases(20, 7, 0)) << "each case once";
+    auto visits = order(7, launch);
+    EXPECT_EQ(visits, order(7, launch));
+    orders.insert(visits);
+    std::ranges::sort(visits);
+    EXPECT_EQ(std::set(visits.begin(), visits.end()).size(), 6u + 6 * 3) << "each round of each case once";
   }
   EXPECT_EQ(orders.size(), 5u);
-  EXPECT_NE(order_of_cases(20, 7, 1), order_of_cases(20, 8, 1));
+  EXPECT_NE(order(7, 1), order(8, 1));
+}
+
+TEST(Sittings, hold_together_what_needs_the_same_communicators_and_nothing_else) {
+  std::size_t alone = 0, together = 0;
+  for (const Sitting& sitting : sittings_of(cases_of_both_kinds(), 4, 7, 0)) {
+    if (sitting.communicators.empty()) {
+      EXPECT_EQ(sitting.visits.size(), 1u);
+      ++alone;
+      continue;
+    }
+    ++together;
+    const bool within = sitting.communicators == Round{{0, 1}, {2, 3}};
+    EXPECT_EQ(sitting.visits.size(), within ? 12u : 6u) << "both directions have the same communicators";
+    for (const Visit& visit : sitting.visits) EXPECT_EQ(visit.round < 2, within);
+  }
+  EXPECT_EQ(alone, 6u);
+  EXPECT_EQ(together, 2u);
 }
 
 TEST(ShareOfLaunch, leaves_the_others_their_start_and_their_part) {
@@ -142,13 +175,13 @@ TEST(Combine, gives_pairs_their_median_over_launches) {
   for (int i = 0; i < 3; ++i) {
     launches.push_back(launch_of(i, {1.0 + i}));
     launches.back().measured_case.collective = &find_collective("p2p");
-    launches.back().pairs = {{0, 1, {1.0 + i}}, {1, 0, {5.0 - i}}};
+    launches.back().groups = {{{0, 1}, {1.0 + i}}, {{1, 0}, {5.0 - i}}};
     launches.back().slowest_group = i == 0 ? Group{0, 1} : Group{1, 0};
   }
   const Measurement whole = combine(launches, 3);
-  ASSERT_EQ(whole.pairs.size(), 2u);
-  EXPECT_DOUBLE_EQ(whole.pairs[0].median.count, 2);
-  EXPECT_DOUBLE_EQ(whole.pairs[1].median.count, 4);
+  ASSERT_EQ(whole.groups.size(), 2u);
+  EXPECT_DOUBLE_EQ(whole.groups[0].median.count, 2);
+  EXPECT_DOUBLE_EQ(whole.groups[1].median.count, 4);
   EXPECT_EQ(whole.slowest_group, (Group{1, 0}));
 }
 
@@ -161,10 +194,10 @@ class Troubled final : public Backend {
   std::set<int> not_starting, failing;  // launches, from 0
   int launch = 0, opened = 0;
 
-  std::unique_ptr<Session> open(const Case& c) override {
+  std::unique_ptr<Session> open(const Case& c, int round) override {
     ++opened;
     if (failing.contains(launch) && c.bytes == Bytes{64}) throw CaseError("told to fail", 1);
-    return model_->open(c);
+    return model_->open(c, round);
   }
   Bytes memory_per_rank(const Case& c) const override { return model_->memory_per_rank(c); }
   CostModel cost() const override { return model_->cost(); }
@@ -189,8 +222,9 @@ class Troubled final : public Backend {
 
 class Watching final : public Observer {
  public:
-  void case_started(const Case&, const Standing& standing) override { standings.push_back(standing); }
-  void case_finished(const Measurement& m) override { finished.push_back(m); }
+  void visit_started(const Case&, const Standing& standing) override { standings.push_back(standing); }
+  void visit_finished(const Measurement&, bool) override {}
+  void case_finished(const Measurement& m, bool) override { finished.push_back(m); }
   void launch_started(const Arm& arm, const std::vector<Backend::Variables>&) override { started += arm.name; }
   void launch_failed(const Arm& arm, const std::string& why) override { problems.push_back(arm.name + ": " + why); }
   void remark(const std::string& text) override { remarks.push_back(text); }

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
+#include "bench/backends/backends.hpp"
 #include "bench/error.hpp"
 #include "tests/fakes/thread_backend.hpp"
 
@@ -131,32 +133,57 @@ TEST(Plan, leaves_out_in_place_what_has_no_such_form) {
   for (const Case& c : plan_for(options, job_of({0, 0})).cases) EXPECT_FALSE(c.collective->pairwise);
 }
 
-TEST(Plan, measures_all_pairs_at_three_sizes_and_one_of_each_kind_elsewhere) {
-  std::vector<std::uint64_t> thorough;
+TEST(Plan, measures_all_pairs_of_each_kind_at_three_sizes_and_one_elsewhere) {
+  std::map<std::string, std::vector<std::uint64_t>> thorough;
   for (const Case& c : plan_for(only("p2p"), job_of({0, 0, 1, 1})).cases) {
     std::size_t pairs = 0;
     for (const Round& round : *c.rounds) pairs += round.size();
-    EXPECT_TRUE(pairs == 6 || pairs == 2) << pairs;
-    if (pairs == 6 && c.pattern == "one_way") thorough.push_back(c.bytes.count);
+    if (c.pattern == "one_way") pairs /= 2;  // both directions
+    const std::size_t all = c.pair == "same_node" ? 2 : 4;
+    EXPECT_TRUE(pairs == all || pairs == 1) << pairs;
+    EXPECT_EQ(c.nodes, c.pair == "same_node" ? 1 : 2);
+    if (pairs == all && c.pattern == "one_way") thorough[c.pair].push_back(c.bytes.count);
   }
-  std::ranges::sort(thorough);
-  EXPECT_EQ(thorough, (std::vector<std::uint64_t>{8, MiB(1).count, MiB(64).count}));
+  const std::vector<std::uint64_t> sizes{8, MiB(1).count, MiB(64).count};
+  EXPECT_EQ(thorough, (std::map<std::string, std::vector<std::uint64_t>>{{"other_node", sizes}, {"same_node", sizes}}));
 }
 
-TEST(Plan, is_shuffled_by_the_seed) {
-  const auto order = [](std::uint64_t seed) {
-    JobFacts job = job_of({0, 0});
-    job.seed = seed;
+TEST(Plan, sends_one_way_in_both_directions) {
+  for (const Case& c : plan_for(only("p2p"), job_of({0, 0})).cases)
+    EXPECT_EQ(*c.rounds,
+              c.pattern == "one_way" ? (std::vector<Round>{{{0, 1}}, {{1, 0}}}) : (std::vector<Round>{{{0, 1}}}));
+}
+
+TEST(Plan, has_only_the_kinds_of_pairs_that_the_job_has) {
+  for (const Case& c : plan_for(only("p2p"), job_of({0, 0})).cases) EXPECT_EQ(c.pair, "same_node");
+  for (const Case& c : plan_for(only("p2p"), job_of({0, 1})).cases) EXPECT_EQ(c.pair, "other_node");
+  EXPECT_EQ(plan_for(only("all_reduce"), job_of({0, 1})).cases.front().pair, "");
+}
+
+TEST(Plan, measures_each_node_alone_at_the_top_sizes_where_gpus_have_links) {
+  const auto alone = [](const Options& options, const NodeOfRank& nodes, const std::string& backend) {
+    const std::unique_ptr<Backend> model = make_sim_backend(SimMachine{});
     std::vector<std::string> names;
-    for (const Case& c : plan_for(Options{}, job).cases) names.push_back(describe(c));
+    for (const Case& c : make_plan(options, job_of(nodes), *model, backend).cases)
+      if (c.group == "node") {
+        names.push_back(describe(c));
+        EXPECT_EQ(c.nodes, 1);
+        EXPECT_EQ(c.rounds->size(), 1u);
+      }
     return names;
   };
-  EXPECT_EQ(order(1), order(1));
-  EXPECT_NE(order(1), order(2));
-  std::vector<std::string> one = order(1), two = order(2);
-  std::ranges::sort(one);
-  std::ranges::sort(two);
-  EXPECT_EQ(one, two);
+  Options options;
+  EXPECT_EQ(
+      alone(options, {0, 0, 1, 1}, "nccl"),
+      (std::vector<std::string>{"all_reduce 2 GiB float32 sum group node", "all_reduce 4 GiB float32 sum group node",
+                                "all_gather 2 GiB float32 group node", "all_gather 4 GiB float32 group node"}));
+  EXPECT_EQ(alone(options, {0, 0, 1}, "sim").size(), 4u);
+  EXPECT_TRUE(alone(options, {0, 0, 1, 1}, "mpi").empty()) << "nothing joins the processes of a node but its memory";
+  EXPECT_TRUE(alone(options, {0, 0}, "nccl").empty());
+  EXPECT_TRUE(alone(options, {0, 1}, "nccl").empty());
+  options.group = "rail";
+  EXPECT_TRUE(alone(options, {0, 0, 1, 1}, "nccl").empty());
+  EXPECT_TRUE(alone(only("all_reduce"), {0, 0, 1, 1}, "nccl").empty()) << "who names collectives gets these alone";
 }
 
 TEST(Plan, knows_the_nodes_that_a_case_spans) {

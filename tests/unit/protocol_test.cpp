@@ -7,14 +7,9 @@ namespace p5::protocol {
 namespace {
 
 TEST(Protocol, a_request_for_samples_arrives_with_its_setting) {
-  const SampleRequest request{.round = 3,
-                              .quantity = Quantity::device,
-                              .operations = 7,
-                              .samples = 5,
-                              .poison_last = true,
-                              .setting = "ring/ll128/16"};
+  const SampleRequest request{
+      .quantity = Quantity::device, .operations = 7, .samples = 5, .poison_last = true, .setting = "ring/ll128/16"};
   const SampleRequest read = request_from_json(to_json(request));
-  EXPECT_EQ(read.round, 3);
   EXPECT_EQ(read.quantity, Quantity::device);
   EXPECT_EQ(read.operations, 7);
   EXPECT_EQ(read.samples, 5);

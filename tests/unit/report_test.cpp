@@ -72,7 +72,8 @@ Report everything() {
       .operations_per_sample = 3, .samples = {1e-6 / 3, 2e-6 / 3}, .summary = {}, .stopped_because = "250 samples"};
   m.throughput->summary = summarize({1e-6 / 3, 2e-6 / 3, 1e-6, 1.1e-6, 1.2e-6, 1.3e-6 / 7});
   m.latency = m.throughput;
-  m.pairs = {{0, 1, {1e-6 / 3}}};
+  m.measured_case.pair = "other_node";
+  m.groups = {{{0, 1}, {1e-6 / 3}}};
   m.slowest_group = {0, 1};
   m.slowest_rank = 1;
   m.launches_s = {1e-6 / 3};

@@ -1,6 +1,7 @@
 // The runner with ranks as threads: what is honest is verified, what lies is found, what fails fails alone and alike.
 #include "bench/runner.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,10 +18,11 @@ using Kind = Trouble::Kind;
 
 class Recording final : public Observer {
  public:
-  void case_started(const Case& c, const Standing&) override { started.push_back(describe(c)); }
-  void case_finished(const Measurement& m) override { finished.push_back(m); }
+  void visit_started(const Case& c, const Standing&) override { started.push_back(describe(c)); }
+  void visit_finished(const Measurement& so_far, bool) override { unfinished.push_back(so_far); }
+  void case_finished(const Measurement& m, bool) override { finished.push_back(m); }
   std::vector<std::string> started;
-  std::vector<Measurement> finished;
+  std::vector<Measurement> finished, unfinished;
 };
 
 struct RunnerJob {
@@ -31,7 +33,8 @@ struct RunnerJob {
   int slots = 4;
   double operation_s = 100e-6, spread = 0;
   // Afterwards
-  int most_operations = 0;
+  int most_operations = 0, opened = 0;
+  std::vector<Measurement> unfinished{};
   std::vector<std::string> started{};
   std::vector<std::vector<Outcome>> outcomes_of_rank{};
 
@@ -56,6 +59,8 @@ struct RunnerJob {
         outcomes_of_rank[static_cast<std::size_t>(world.participant())].push_back(m.outcome);
     });
     most_operations = threads.most_operations;
+    opened = threads.opened;
+    unfinished = observer.unfinished;
     started = observer.started;
     return observer.finished;
   }
@@ -196,10 +201,52 @@ TEST(Runner, gives_a_pairs_case_the_time_of_its_slowest_pair) {
   job.options.collectives = {"p2p"};
   job.trouble = {.kind = Kind::slow, .rank = 3};
   for (const Measurement& m : job.run()) {
-    EXPECT_EQ(m.pairs.size(), 6u);
+    EXPECT_EQ(m.groups.size(), m.measured_case.pattern == "one_way" ? 12u : 6u);
     EXPECT_TRUE(std::ranges::find(m.slowest_group, 3) != m.slowest_group.end());
-    for (const PairResult& pair : m.pairs)
-      EXPECT_DOUBLE_EQ(pair.median.count, (pair.destination == 3 ? 2 : 1) * job.operation_s);
+    for (const GroupResult& pair : m.groups)
+      EXPECT_DOUBLE_EQ(pair.median.count, (pair.group[0] == 3 || pair.group[1] == 3 ? 2 : 1) * job.operation_s);
+  }
+}
+
+// One visit fails, the eighth that is opened: its round's pairs are lost, those of the others stand.
+TEST(Runner, a_round_that_fails_costs_that_round) {
+  RunnerJob job;
+  job.ranks = 4;
+  job.options.collectives = {"p2p"};
+  job.trouble = {.kind = Kind::throws, .rank = 2, .phase = Phase::warm_up, .only_case = 7};
+  const std::vector<Measurement> all = job.run();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(std::ranges::count(all, Outcome::failed, &Measurement::outcome), 1);
+  for (const Measurement& m : all) {
+    const bool directed = m.measured_case.pattern == "one_way", failed = m.outcome == Outcome::failed;
+    EXPECT_EQ(m.groups.size(), (directed ? 12u : 6u) - (failed ? 2 : 0));
+    EXPECT_TRUE(m.throughput);
+    const std::string why = fmt::format("rank 2 in warm_up: told to throw (in 1 of {} rounds)", directed ? 6 : 3);
+    EXPECT_EQ(m.because, failed ? why : "");
+  }
+}
+
+TEST(Runner, after_two_failures_the_others_of_a_round_are_not_tried) {
+  RunnerJob job;
+  job.ranks = 4;
+  job.options.collectives = {"p2p"};
+  job.trouble = {.kind = Kind::throws, .rank = 2, .phase = Phase::open};
+  for (const Measurement& m : job.run()) {
+    EXPECT_EQ(m.outcome, Outcome::failed);
+    EXPECT_TRUE(m.groups.empty());
+  }
+  EXPECT_EQ(job.opened, 3 * 2) << "of three rounds with four visits each";
+}
+
+TEST(Runner, shows_what_a_case_came_to_before_its_last_round) {
+  RunnerJob job;
+  job.ranks = 4;
+  job.options.collectives = {"p2p"};
+  job.run();
+  EXPECT_EQ(job.unfinished.size(), (6u - 1) + 2 * (3 - 1));
+  for (const Measurement& m : job.unfinished) {
+    EXPECT_EQ(m.outcome, Outcome::measured);
+    EXPECT_GE(m.groups.size(), 2u);
   }
 }
 

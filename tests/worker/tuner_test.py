@@ -65,7 +65,7 @@ class Offers(unittest.TestCase):
                 self.assertTrue(all(each["microseconds"] > 0 for each in offers[0]))
                 cheapest = min(offers[0], key=lambda each: each["microseconds"])
                 self.assertEqual(chosen(offers[0]), [cheapest["setting"]])
-                workers.good("warm_up", round=0, operations=1)
+                workers.good("warm_up", operations=1)
                 self.assertEqual(selected(workers), cheapest["setting"])
                 workers.good("close")
                 workers.open(case("all_gather", 10, 3))
@@ -73,9 +73,9 @@ class Offers(unittest.TestCase):
 
     def test_with_groups_each_groups_first_rank_tells(self):
         with Workers(4, environment=INSIDE) as workers:
-            workers.open(case("all_reduce", 10, 2), [[[0, 1], [3, 2]]])
+            workers.open(case("all_reduce", 10, 2), [[0, 1], [2, 3]])
             offers = [settings(reply["offers"]) for reply in workers.good("offers")]
-            self.assertEqual(offers, [ALL_REDUCE, [], [], ALL_REDUCE])
+            self.assertEqual(offers, [ALL_REDUCE, [], ALL_REDUCE, []])
 
     def test_without_the_variable_the_plugin_is_not_there(self):
         # A library without a tuner: the program's symbols must not be taken for its own.
@@ -84,14 +84,14 @@ class Offers(unittest.TestCase):
             with self.subTest(environment=environment), Workers(2, environment=environment) as workers:
                 workers.open(case("all_reduce", 10, 2))
                 self.assertEqual([reply["offers"] for reply in workers.good("offers")], [[], []])
-                for reply in workers.ask("warm_up", round=0, operations=1, setting="ring/ll"):
+                for reply in workers.ask("warm_up", operations=1, setting="ring/ll"):
                     self.assertIn("has not loaded", reply["error"])
 
     def test_messages_have_none(self):
         with Workers(2, environment=INSIDE) as workers:
             workers.open(case("p2p", 10, 2, pattern="one_way"))
             self.assertEqual([reply["offers"] for reply in workers.good("offers")], [[], []])
-            for reply in workers.ask("warm_up", round=0, operations=1, setting="ring/ll"):
+            for reply in workers.ask("warm_up", operations=1, setting="ring/ll"):
                 self.assertIn("NCCL asks no tuner about this case", reply["error"])
 
     def test_with_a_chain_what_is_chosen_is_the_displaced_tuners_choice(self):
@@ -118,12 +118,12 @@ class Settings(unittest.TestCase):
             workers.open(case("all_reduce", 1 << 20, 2))
             own = chosen(workers.good("offers")[0]["offers"])[0]
             for setting in [*ALL_REDUCE, "", "ring/simple/8"]:
-                workers.good("warm_up", round=0, operations=1, setting=setting)
-                workers.good("sample", round=0, quantity="throughput", operations=2, samples=2, poison_last=True,
+                workers.good("warm_up", operations=1, setting=setting)
+                workers.good("sample", quantity="throughput", operations=2, samples=2, poison_last=True,
                              setting=setting)
                 self.assertEqual(selected(workers), "/".join((setting or own).split("/")[:2]))
             self.assertEqual(workers.good("selection")[0]["selection"]["channels"], 8)
-            self.assertEqual(wrong(workers.good("verify", round=0)), [0, 0])
+            self.assertEqual(wrong(workers.good("verify")), [0, 0])
 
     def test_only_the_cases_own_operations_are_forced(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +141,7 @@ class Settings(unittest.TestCase):
         for setting in ("nvls/simple", "pat/simple", "tree/ll"):
             with self.subTest(setting=setting), Workers(2, environment=INSIDE) as workers:
                 workers.open(case("all_gather", 10, 2))
-                for reply in workers.ask("warm_up", round=0, operations=1, setting=setting):
+                for reply in workers.ask("warm_up", operations=1, setting=setting):
                     self.assertIn(f"{setting} cannot be forced", reply["error"])
                     self.assertIn("offers only ring/ll, ring/ll128, ring/simple", reply["error"])
                     self.assertFalse(reply["elsewhere"])
@@ -149,16 +149,16 @@ class Settings(unittest.TestCase):
     def test_text_that_is_no_setting_is_an_error(self):
         with Workers(1, environment=INSIDE) as workers:
             workers.open(case("all_reduce", 10, 1))
-            self.assertIn("no setting such as", workers.ask("warm_up", round=0, operations=1,
+            self.assertIn("no setting such as", workers.ask("warm_up", operations=1,
                                                             setting="ring/fast")[0]["error"])
 
     def test_the_oldest_interface_can_be_forced_where_that_is_certain(self):
         with Workers(2, environment={**INSIDE, "P5BENCH_FAKE_TUNER_VERSION": "2"}) as workers:
             workers.open(case("all_reduce", 10, 2))
             self.assertEqual(workers.good("offers")[0]["offers"], [])  # it is not told
-            workers.good("warm_up", round=0, operations=1, setting="ring/simple")
+            workers.good("warm_up", operations=1, setting="ring/simple")
             self.assertEqual(selected(workers), "ring/simple")
-            self.assertIn("cannot be forced", workers.ask("warm_up", round=0, operations=1,
+            self.assertIn("cannot be forced", workers.ask("warm_up", operations=1,
                                                           setting="ring/ll128")[0]["error"])
 
     def test_chunks_are_forced_from_version_6_on(self):
@@ -203,7 +203,7 @@ class Candidates(unittest.TestCase):
             workers.open(case("all_reduce", 100, 2))
             before = [worker.completed() for worker in workers.all]
             for worker in workers.all:
-                worker.send("warm_up", round=0, operations=1, setting="tree/simple")
+                worker.send("warm_up", operations=1, setting="tree/simple")
                 worker.socket.settimeout(1)
             for worker in workers.all:
                 self.assertRaises(TimeoutError, worker.receive)
@@ -212,9 +212,9 @@ class Candidates(unittest.TestCase):
     def test_one_that_crashes_ends_its_worker(self):
         with Workers(2, "crash:rank=1:operation=1+:setting=tree/simple", environment=INSIDE) as workers:
             workers.open(case("all_reduce", 100, 2))
-            workers.good("warm_up", round=0, operations=1, setting="ring/simple")
+            workers.good("warm_up", operations=1, setting="ring/simple")
             for worker in workers.all:
-                worker.send("warm_up", round=0, operations=1, setting="tree/simple")
+                worker.send("warm_up", operations=1, setting="tree/simple")
             self.assertEqual(workers.all[1].process.wait(60), -signal.SIGSEGV)
 
     def test_a_misspelt_setting_of_a_fault_is_refused(self):

@@ -74,7 +74,7 @@ class Protocol(unittest.TestCase):
     def test_an_order_that_makes_no_sense_is_an_error_and_the_worker_lives_on(self):
         with Workers(1) as workers:
             self.assertIn("no order", workers.ask("dance")[0]["error"])
-            self.assertIn("before it", workers.ask("sample", round=0)[0]["error"])
+            self.assertIn("before it", workers.ask("sample")[0]["error"])
             self.assertIn("error", workers.ask("open")[0])
             self.assertEqual(wrong(workers.measure(case("all_reduce", 4, 1))[0]), [0])
 
@@ -123,7 +123,7 @@ class Slots(unittest.TestCase):
     def test_more_operations_than_slots_is_an_error(self):
         with Workers(1) as workers:
             workers.open(case("all_reduce", 1 << 20, 1), memory=20 << 20)
-            reply = workers.ask("sample", round=0, quantity="throughput", operations=3, samples=1, poison_last=False)[0]
+            reply = workers.ask("sample", quantity="throughput", operations=3, samples=1, poison_last=False)[0]
             self.assertIn("3 operations, at most 2", reply["error"])
 
 
@@ -206,11 +206,25 @@ class Results(unittest.TestCase):
             for collective in (*REDUCING, *COPYING):
                 self.all_right(workers, case(collective, 100, 3, root=1), [[[0, 1, 2], [3, 4]]])
 
-    def test_a_group_may_leave_ranks_out_and_have_its_own_order(self):
+    def test_a_group_may_leave_ranks_out(self):
         with Workers(3) as workers:
-            self.all_right(workers, case("all_gather", 100, 2), [[[2, 0]]])
             for collective in ("all_gather", "all_to_all", "send_recv", "broadcast", "reduce"):
-                self.all_right(workers, case(collective, 100, 3, root=1), [[[2, 0, 1]]])
+                self.all_right(workers, case(collective, 100, 2, root=1), [[[0, 2]]])
+
+    def test_groups_stay_together_until_others_are_formed(self):
+        with Workers(4, environment={"NCCL_DEBUG": "INFO"}) as workers:
+            opened = lambda form: [self.open_with(worker, rank, form) for rank, worker in enumerate(workers.all)]
+            opened("groups")
+            self.assertEqual([worker.receive().get("slots", 0) > 0 for worker in workers.all], [True] * 4)
+            workers.good("close")
+            opened("")  # the same communicators again
+            self.assertEqual([worker.receive().get("slots", 0) > 0 for worker in workers.all], [True] * 4)
+            workers.good("warm_up", operations=1)
+            self.assertEqual(wrong(workers.good("verify")), [0] * 4)
+
+    def open_with(self, worker, rank, form):
+        group = [0, 3] if rank in (0, 3) else [1, 2]
+        worker.send("open", case=case("p2p", 10, 2, pattern="both_ways"), round=0, group=group, form=form)
 
 
 class Faults(unittest.TestCase):
@@ -254,8 +268,8 @@ class Faults(unittest.TestCase):
     def test_an_error_that_nccl_reports_meanwhile_ends_the_wait(self):
         with Workers(2, f"async:rank=1:operation={OPERATIONS_TO_JOIN + 1}") as workers:
             workers.open(case("all_reduce", 100, 2))
-            workers.all[1].send("warm_up", round=0, operations=1)
-            workers.all[0].send("warm_up", round=0, operations=1)
+            workers.all[1].send("warm_up", operations=1)
+            workers.all[0].send("warm_up", operations=1)
             self.assertIn("NCCL, while an operation ran", workers.all[1].receive()["error"])
             self.assertIn("start a new one", workers.all[1].ask("close")["error"])
 
@@ -269,7 +283,7 @@ class Faults(unittest.TestCase):
         with Workers(2, f"hang:rank=1:operation={OPERATIONS_TO_JOIN + 3}") as workers:
             workers.open(case("all_reduce", 100, 2))
             for worker in workers.all:
-                worker.send("warm_up", round=0, operations=5)
+                worker.send("warm_up", operations=5)
             until = time.monotonic() + 30
             while workers.all[1].completed() < 2 and time.monotonic() < until:
                 time.sleep(0.01)
@@ -288,7 +302,7 @@ class Faults(unittest.TestCase):
     def test_a_hanging_worker_ends_when_its_supervisor_is_killed(self):
         script = ("from workers import Workers, case; import time\n"
                   f"jobs = Workers(1, 'hang:rank=0:operation={OPERATIONS_TO_JOIN + 1}')\n"
-                  "jobs.open(case('all_reduce', 100, 1)); jobs.all[0].send('warm_up', round=0, operations=1)\n"
+                  "jobs.open(case('all_reduce', 100, 1)); jobs.all[0].send('warm_up', operations=1)\n"
                   "print(jobs.all[0].process.pid, flush=True); time.sleep(600)")
         supervisor = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
                                       cwd=os.path.dirname(os.path.abspath(__file__)))

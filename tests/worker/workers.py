@@ -133,28 +133,30 @@ class Workers:
             assert reply.get("ok") is True, f"{name} at rank {rank}: {reply}"
         return replies
 
-    def open(self, case, rounds=None, memory=64 << 20):
-        """`rounds`: the groups of each round; by default one round with all ranks as its group."""
-        rounds = [[list(range(self.ranks))]] if rounds is None else rounds
+    def open(self, case, groups=None, number=0, memory=64 << 20):
+        """A round: its groups, by default one of all ranks, and its number."""
+        everyone = [list(range(self.ranks))]
+        groups = everyone if groups is None else groups
+        form = "job" if sorted(map(sorted, groups)) == everyone else "groups"
         for rank, worker in enumerate(self.all):
-            groups = [next((group for group in each if rank in group), None) for each in rounds]
-            worker.send("open", case=case, groups=groups, memory=memory)
+            group = next((group for group in groups if rank in group), None)
+            worker.send("open", case=case, round=number, group=group, form=form, memory=memory)
         return [worker.receive() for worker in self.all]
 
     def measure(self, case, rounds=None, operations=2, samples=2, setting="", **options):
         """A whole case; the verifications of all ranks in all rounds, and the times."""
-        slots = [reply["slots"] for reply in self.open(case, rounds, **options)]
-        assert len(set(slots)) == 1, slots
-        operations = min(operations, slots[0])
         verifications, seconds = [], []
-        for number in range(len(rounds) if rounds else 1):
-            self.good("warm_up", round=number, operations=1, setting=setting)
+        for number, groups in enumerate(rounds or [None]):
+            slots = [reply["slots"] for reply in self.open(case, groups, number, **options)]
+            assert len(set(slots)) == 1, slots
+            most = min(operations, slots[0])
+            self.good("warm_up", operations=1, setting=setting)
             for latency in (True, False):
-                replies = self.good("sample", round=number, quantity="latency" if latency else "throughput", samples=samples, poison_last=True,
-                                    operations=1 if latency else operations, setting=setting)
+                replies = self.good("sample", quantity="latency" if latency else "throughput", samples=samples, poison_last=True,
+                                    operations=1 if latency else most, setting=setting)
                 seconds.append([reply["seconds"] for reply in replies])
-            verifications += self.good("verify", round=number)
-        self.good("close")
+            verifications += self.good("verify")
+            self.good("close")
         return verifications, seconds
 
 

@@ -1,5 +1,6 @@
 #include "bench/backends/nccl/engine.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 
@@ -25,6 +26,21 @@ Engine::Engine(int device, protocol::SharedPage& page, TuningLog& log, const ncc
   queue_.watch({world});
   align();  // connects what is connected at first use
   queue_.finish();
+}
+
+// Ranks of a group are in ascending order in it.
+void Engine::form(const std::optional<Group>& group) {
+  leave_groups();
+  ncclComm_t made = nullptr;
+  const int color = group ? *std::ranges::min_element(*group) : NCCL_SPLIT_NOCOLOR;
+  check(ncclCommSplit(world(), color, rank_, &made, nullptr), "ncclCommSplit");
+  group_.reset(made);
+  if (made) queue_.watch({world(), made});
+}
+
+void Engine::leave_groups() {
+  queue_.watch({world()});
+  leave(group_);
 }
 
 void Engine::align() {

@@ -1,11 +1,14 @@
 // What a worker has once it has joined the others, and all of its cases use: communicator, stream, memory, the gate.
 #pragma once
 
+#include <optional>
+
 #include "bench/backends/nccl/arena.hpp"
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/kernels.hpp"
 #include "bench/backends/nccl/queue.hpp"
 #include "bench/backends/nccl/tuning_log.hpp"
+#include "bench/case.hpp"
 
 namespace p5::nccl {
 
@@ -17,12 +20,21 @@ class Engine {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   ncclComm_t world() const { return world_.get(); }
+  // The one that this rank's group has, else the job's.
+  ncclComm_t communicator() const { return group_ ? group_.get() : world(); }
   Queue& queue() { return queue_; }
   cudaStream_t stream() const { return queue_.stream(); }
   Arena& arena() { return arena_; }
   TuningLog& log() { return log_; }
 
-  void abort() { world_.reset(); }
+  // All ranks take part, those in no group with none: from here on groups have communicators of their own.
+  void form(const std::optional<Group>& group);
+  void leave_groups();
+
+  void abort() {
+    group_.reset();
+    world_.reset();
+  }
 
   // Queues an all-reduce of one element over all ranks: when it ends, all are there.
   void align();
@@ -42,7 +54,7 @@ class Engine {
   DeviceMemory one_element_;
   PinnedMemory gate_memory_;
   Gate* gate_on_device_ = nullptr;
-  Communicator world_;
+  Communicator world_, group_;
 };
 
 }  // namespace p5::nccl

@@ -13,7 +13,11 @@ namespace {
 
 std::size_t elements(const Operation& o) { return o.of.shape.input_elements; }
 bool source(const Operation& o) { return o.place.member.rank == 0; }
-int peer(const Operation& o) { return o.place.group[static_cast<std::size_t>(1 - o.place.member.rank)]; }
+// A pair's source may be the higher of the two ranks, and is the second in the communicator then.
+int peer(const Operation& o) {
+  const bool source_first = o.place.group[0] < o.place.group[1];
+  return source(o) == source_first ? 1 : 0;
+}
 
 ncclRedOp_t reduction(const Operation& o) { return nccl_op(o.of.op.value_or(ReduceOp::sum)); }
 

@@ -15,7 +15,7 @@ struct Operation {
   const Place& place;
   const void* input = nullptr;
   void* output = nullptr;
-  ncclComm_t communicator = nullptr;  // of the group; of the whole job for pairs
+  ncclComm_t communicator = nullptr;  // of the group, whose ranks ascend in it
   cudaStream_t stream = nullptr;
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "bench/backends/nccl/tuner_control.hpp"
 #include "bench/clock.hpp"
@@ -53,8 +52,10 @@ class Forcing {
 
 }  // namespace
 
-NcclSession::NcclSession(Case c, Engine& engine, std::uint64_t usable_memory)
+NcclSession::NcclSession(Case c, int round, std::optional<Place> place, Engine& engine, std::uint64_t usable_memory)
     : case_(std::move(c)),
+      round_(round),
+      place_(std::move(place)),
       engine_(engine),
       enqueue_(enqueue_for(case_)),
       buffers_([&] {
@@ -62,33 +63,15 @@ NcclSession::NcclSession(Case c, Engine& engine, std::uint64_t usable_memory)
         return Buffers(case_, layout, engine.arena().reserve(layout.bytes()), engine.queue());
       }()),
       start_(make_timing_event()),
-      stop_(make_timing_event()) {}
-
-// ---- rounds
-
-void NcclSession::enter(int round) {
-  if (round == round_) return;
-  if (round < 0 || static_cast<std::size_t>(round) >= case_.rounds->size())
-    throw CaseError(fmt::format("round {} of {} rounds", round, case_.rounds->size()));
-  leave_round();
-  round_ = round;
-  place_ = place_in((*case_.rounds)[static_cast<std::size_t>(round)], engine_.rank(), case_.root.value_or(0));
-  make_communicator();
-  // Those that pause are ranks of a pair's communicator too, and it takes all of them to register.
-  if (place_ || case_.collective->pairwise)
-    registration_ = {case_.registration, communicator(), buffers_.memory(), buffers_.bytes()};
-  // Ranks that pause count too: the number of the fill is part of the pattern, and their partners' next one has it.
-  fill_checked_ = ++fills_;
-  cursor_ = last_slot_ = last_count_ = 0;
-  if (place_) buffers_.fill(*place_, round, fills_, slots());
+      stop_(make_timing_event()) {
+  if (!place_) return;
+  registration_ = {case_.registration, engine_.communicator(), buffers_.memory(), buffers_.bytes()};
+  buffers_.fill(*place_, round_, fills_, slots());
 }
 
-void NcclSession::leave_round() {
-  graphs_.clear();  // they and the registration belong to the communicator
+void NcclSession::close() {
+  graphs_.clear();
   registration_ = {};
-  engine_.queue().watch({engine_.world()});
-  leave(group_);
-  round_ = -1;
 }
 
 // What belongs to an aborted communicator is not given back any more: that would ask it.
@@ -96,21 +79,6 @@ void NcclSession::abort() {
   for (auto& [key, graph] : graphs_) static_cast<void>(graph.release());
   graphs_.clear();
   registration_.forget();
-  group_.reset();
-}
-
-// Whether the job is split must come out alike on all ranks, also on those that pause: all take part in a split.
-void NcclSession::make_communicator() {
-  if (case_.collective->pairwise) return;
-  Group world(static_cast<std::size_t>(engine_.ranks()));
-  std::iota(world.begin(), world.end(), 0);
-  if (case_.ranks == engine_.ranks() && (!place_ || place_->group == world)) return;
-  ncclComm_t group = nullptr;
-  check(ncclCommSplit(engine_.world(), place_ ? place_->group.front() : NCCL_SPLIT_NOCOLOR,
-                      place_ ? place_->member.rank : 0, &group, nullptr),
-        "ncclCommSplit");
-  group_.reset(group);
-  if (group) engine_.queue().watch({engine_.world(), group});
 }
 
 // ---- operations
@@ -120,7 +88,7 @@ void NcclSession::operate(int slot) {
             .place = *place_,
             .input = buffers_.input(slot, *place_),
             .output = buffers_.output(slot, *place_),
-            .communicator = communicator(),
+            .communicator = engine_.communicator(),
             .stream = stream()});
 }
 
@@ -178,8 +146,7 @@ void NcclSession::check_granted(std::uint64_t calls_before) const {
   throw CaseError(fmt::format("{} cannot be forced: for this case NCCL offers only {}", setting_, join(offered)));
 }
 
-void NcclSession::warm_up(int round, int operations, const std::string& setting) {
-  enter(round);
+void NcclSession::warm_up(int operations, const std::string& setting) {
   setting_ = setting;
   if (place_) {
     for (int i = 0; i < std::max(operations, 1); ++i) {
@@ -248,7 +215,6 @@ double NcclSession::seconds_per_operation(const SampleRequest& request) {
 }
 
 Times NcclSession::sample(const SampleRequest& request) {
-  enter(request.round);
   setting_ = request.setting;
   const int operations = operations_of(request);
   const int most = request.quantity == Quantity::device ? std::min(slots(), most_queued) : slots();
@@ -268,7 +234,6 @@ Times NcclSession::sample(const SampleRequest& request) {
 }
 
 std::vector<Offer> NcclSession::offers() {
-  if (round_ < 0) enter(0);
   if (!place_) return {};
   const std::uint64_t calls = tuner_control().last_call().number;
   operate(0);
@@ -279,21 +244,20 @@ std::vector<Offer> NcclSession::offers() {
   return call.offers;
 }
 
-Verification NcclSession::verify(int round) {
-  enter(round);
+Verification NcclSession::verify() {
   const bool again = case_.in_place || last_count_ == 0;
   if (again) fill_checked_ = ++fills_;
   if (!place_) return {};
   if (again) {
     get_ready(0, 1);
-    buffers_.fill(*place_, round, fills_, 1);
+    buffers_.fill(*place_, round_, fills_, 1);
     const Forcing forcing(setting_);
     launch(0, 1);
     engine_.queue().mark(1);
     last_slot_ = 0;
     last_count_ = 1;
   }
-  return buffers_.check(*place_, round, fill_checked_, last_slot_, last_count_);
+  return buffers_.check(*place_, round_, fill_checked_, last_slot_, last_count_);
 }
 
 }  // namespace p5::nccl

@@ -1,4 +1,4 @@
-// One case on NCCL: its communicator, buffers and operations in the round at hand, and timing them with CUDA events.
+// One round of a case on NCCL: its buffers and operations, and timing them with CUDA events.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +19,21 @@ namespace p5::nccl {
 
 class NcclSession final : public Session {
  public:
-  // The rounds of `c` hold this rank's own group each, or none. `usable_memory` is the same on all ranks.
-  NcclSession(Case c, Engine& engine, std::uint64_t usable_memory);
+  // On the communicators that the engine has. `usable_memory` is the same on all ranks.
+  NcclSession(Case c, int round, std::optional<Place> place, Engine& engine, std::uint64_t usable_memory);
 
   int slots() const override { return buffers_.slots(); }
-  void warm_up(int round, int operations, const std::string& setting) override;
+  void warm_up(int operations, const std::string& setting) override;
   Times sample(const SampleRequest& request) override;
-  Verification verify(int round) override;
+  Verification verify() override;
   // Of the group's first rank: only there NCCL tells.
   std::optional<Selection> selection() override { return selection_; }
   std::vector<Offer> offers() override;
-  // Leaves the round's communicator together with its other members. Without it, it is aborted.
-  void close() { leave_round(); }
+  // Gives back what belongs to its communicator, together with the other members.
+  void close();
   void abort();
 
  private:
-  void enter(int round);
-  void leave_round();
-  void make_communicator();
-  ncclComm_t communicator() const { return group_ ? group_.get() : engine_.world(); }
   cudaStream_t stream() const { return engine_.stream(); }
 
   void operate(int slot);
@@ -58,17 +54,16 @@ class NcclSession final : public Session {
   double seconds_per_operation(const SampleRequest& request);
 
   Case case_;
+  int round_ = 0;
+  std::optional<Place> place_;
   Engine& engine_;
   Enqueue enqueue_;
   Buffers buffers_;
   Event start_, stop_;
 
-  int round_ = -1;
-  std::optional<Place> place_;
-  Communicator group_;  // none where the whole job is the group
   Registration registration_;
   std::map<std::tuple<int, int, std::string>, GraphLaunch> graphs_;  // by first slot, count, setting
-  std::uint64_t fills_ = 0, fill_checked_ = 0;
+  std::uint64_t fills_ = 1, fill_checked_ = 1;
   int cursor_ = 0, last_slot_ = 0, last_count_ = 0;
   std::string setting_;  // of the latest warm-up or samples
   std::optional<Selection> selection_;

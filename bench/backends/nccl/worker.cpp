@@ -49,8 +49,8 @@ WorkerProgram::Joined Worker::join(const std::vector<std::string>& ids, int rank
   return {library_variables([&](std::string_view name) { return log_.set_by_us(name); }), log_.stop_and_take()};
 }
 
-std::unique_ptr<Session> Worker::open(Case c, std::uint64_t memory) {
-  auto session = std::make_unique<NcclSession>(std::move(c), *engine_, memory);
+std::unique_ptr<Session> Worker::open(Case c, int round, std::optional<Place> place, std::uint64_t memory) {
+  auto session = std::make_unique<NcclSession>(std::move(c), round, std::move(place), *engine_, memory);
   session_ = session.get();
   return session;
 }

@@ -48,8 +48,8 @@ class Worker final : public WorkerProgram {
     return {library_variables([](std::string_view) { return false; }), ""};
   }
 
-  std::unique_ptr<Session> open(Case c, std::uint64_t) override {
-    return std::make_unique<OfiSession>(std::move(c), *endpoint_, rank_, ranks_);
+  std::unique_ptr<Session> open(Case c, int round, std::optional<Place> place, std::uint64_t) override {
+    return std::make_unique<OfiSession>(std::move(c), round, std::move(place), *endpoint_, rank_, ranks_);
   }
 
   protocol::SharedPage& page_;

@@ -17,8 +17,9 @@ constexpr int most_slots = 32;
 
 }  // namespace
 
-OfiSession::OfiSession(Case c, Endpoint& endpoint, int rank, int ranks)
+OfiSession::OfiSession(Case c, int round, std::optional<Place> place, Endpoint& endpoint, int rank, int ranks)
     : case_(std::move(c)),
+      place_(std::move(place)),
       endpoint_(endpoint),
       rank_(rank),
       ranks_(ranks),
@@ -29,6 +30,9 @@ OfiSession::OfiSession(Case c, Endpoint& endpoint, int rank, int ranks)
   if (bytes > endpoint.info().ep_attr->max_msg_size)
     throw CaseError(fmt::format("a message of {} bytes; {} takes {} at most", bytes, name_of_library(endpoint.info()),
                                 endpoint.info().ep_attr->max_msg_size));
+  if (!place_) return;
+  enlist();
+  buffers_.fill(*place_, round);
 }
 
 std::uint64_t OfiSession::tag(bool barrier, std::uint32_t burst, int number, int source) {
@@ -38,9 +42,8 @@ std::uint64_t OfiSession::tag(bool barrier, std::uint32_t burst, int number, int
          (static_cast<std::uint64_t>(number) << source_bits) | static_cast<std::uint64_t>(source);
 }
 
-void OfiSession::warm_up(int round, int operations, const std::string& setting) {
+void OfiSession::warm_up(int operations, const std::string& setting) {
   refuse_setting("ofi", setting);
-  enter(round);
   ++bursts_;
   if (place_) operate(0, std::min(operations, slots()));
   barrier();
@@ -48,7 +51,6 @@ void OfiSession::warm_up(int round, int operations, const std::string& setting) 
 
 Times OfiSession::sample(const SampleRequest& request) {
   refuse_setting("ofi", request.setting);
-  enter(request.round);
   if (request.operations < 1 || request.operations > slots())
     throw CaseError(fmt::format("a sample of {} operations, at most {}", request.operations, slots()));
   // A round trip is two messages: the time of one is half.
@@ -72,20 +74,7 @@ Times OfiSession::sample(const SampleRequest& request) {
   return {times};
 }
 
-Verification OfiSession::verify(int round) {
-  enter(round);
-  return place_ ? buffers_.check(*place_, last_slot_, last_count_) : Verification{};
-}
-
-void OfiSession::enter(int round) {
-  if (round == round_) return;
-  round_ = round;
-  place_ = place_in(case_.rounds->at(static_cast<std::size_t>(round)), rank_, case_.root.value_or(0));
-  next_slot_ = last_slot_ = last_count_ = 0;
-  if (!place_) return;
-  if (inputs_.empty()) enlist();
-  buffers_.fill(*place_, round);
-}
+Verification OfiSession::verify() { return place_ ? buffers_.check(*place_, last_slot_, last_count_) : Verification{}; }
 
 void OfiSession::enlist() {
   const std::size_t size = size_of(case_.type);

@@ -1,4 +1,5 @@
-// One case over libfabric: host memory, messages between pairs or around a ring, timed with the steady clock.
+// One round of a case over libfabric: host memory, messages between pairs or around a ring, timed with the steady
+// clock.
 #pragma once
 
 #include <optional>
@@ -14,19 +15,18 @@ namespace p5::ofi {
 class OfiSession final : public Session {
  public:
   // Throws CaseError on anything but p2p and send_recv.
-  OfiSession(Case c, Endpoint& endpoint, int rank, int ranks);
+  OfiSession(Case c, int round, std::optional<Place> place, Endpoint& endpoint, int rank, int ranks);
 
   int slots() const override { return buffers_.slots(); }
-  void warm_up(int round, int operations, const std::string& setting) override;
+  void warm_up(int operations, const std::string& setting) override;
   Times sample(const SampleRequest& request) override;
-  Verification verify(int round) override;
+  Verification verify() override;
 
  private:
   // What a tag says, so that a message is taken for no other: whether it belongs to a barrier, which burst or barrier
   // it is of, alike on all ranks because all count them, its number in that, and who sent it.
   static std::uint64_t tag(bool barrier, std::uint32_t burst, int number, int source);
 
-  void enter(int round);
   void enlist();
   void barrier();
   void operate(int first, int count);
@@ -36,12 +36,11 @@ class OfiSession final : public Session {
   void receive(int slot, int number, int from);
 
   Case case_;
+  std::optional<Place> place_;
   Endpoint& endpoint_;
   int rank_ = 0, ranks_ = 1;
   HostBuffers buffers_;
   std::vector<Registration> inputs_, outputs_;  // by slot
-  int round_ = -1;
-  std::optional<Place> place_;
   std::uint32_t bursts_ = 0;
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
 };
