@@ -178,17 +178,18 @@ class LaunchRunner {
     const Seconds share = share_of_this_launch(since(launch_start));
     const auto cases_start = Clock::now();
     Program program = plan_launch();
-    for (int failures = 0; program.at < program.steps.size(); ++program.at) {
+    std::vector<PhaseFailed> failures;  // of the visits that have the same communicators
+    for (; program.at < program.steps.size(); ++program.at) {
       const Program::Step& step = program.step();
-      if (step.first) failures = 0;
+      if (step.first) failures.clear();
       std::optional<CaseRun>& run = program.runs[step.visit.at];
       if (!run)
         run.emplace(world_, *arms_[turns_[turn_].arm].backend, case_of(step.visit.at), options_,
                     watchdog_ ? &*watchdog_ : nullptr);
       if (world_.leads()) announce(program);
-      const bool well = visit(*run, program, failures, {share.count - since(cases_start).count});
-      if (!well) ++failures;
-      keep(*run, step.visit.at, well);
+      const std::size_t failed_before = failures.size();
+      visit(*run, program, failures, {share.count - since(cases_start).count});
+      keep(*run, step.visit.at, failures.size() > failed_before);
       if (run->complete()) run.reset();
     }
   }
@@ -245,10 +246,13 @@ class LaunchRunner {
     return problem;
   }
 
-  // False when it failed. `failures`: of the visits before it that had the same communicators.
-  bool visit(CaseRun& run, const Program& program, int failures, Seconds remaining) {
-    if (failures >= most_failures)
-      return run.give_up(fmt::format("not tried: {} others of these ranks failed before", failures)), false;
+  // Adds to `failures` when it fails; after most_failures it is not tried.
+  void visit(CaseRun& run, const Program& program, std::vector<PhaseFailed>& failures, Seconds remaining) {
+    if (failures.size() >= most_failures) {
+      run.give_up(failures.back());
+      failures.push_back(failures.back());
+      return;
+    }
     std::string decision;
     if (world_.leads()) {
       const Decision next = decide_visit(program, remaining);
@@ -257,13 +261,12 @@ class LaunchRunner {
     if (watchdog_) watchdog_->expect("the start of " + describe(run.measured_case()), options_.timeout);
     const json agreed = json::parse(world_.broadcast(decision));
     const std::string why_not = agreed.at("why_not");
-    bool well = true;
-    if (why_not.empty())
-      well = run.visit(program.step().visit.round, {agreed.at("share")});
-    else
+    if (!why_not.empty()) {
       run.leave_out(why_not);
+    } else if (std::optional<PhaseFailed> failed = run.visit(program.step().visit.round, {agreed.at("share")})) {
+      failures.push_back(*std::move(failed));
+    }
     if (watchdog_) watchdog_->rest();
-    return well;
   }
 
   Standing standing_of(std::size_t at, std::size_t index, std::size_t count, Seconds left) const {
@@ -281,14 +284,14 @@ class LaunchRunner {
                             standing_of(at, program.at, program.steps.size(), estimate_left(program)));
   }
 
-  void keep(const CaseRun& run, std::size_t at, bool well) {
+  void keep(const CaseRun& run, std::size_t at, bool failed) {
     if (!run.complete()) {
-      if (world_.leads()) observer_.visit_finished(of_this_launch(run.result()), !well);
+      if (world_.leads()) observer_.visit_finished(of_this_launch(run.result()), failed);
       return;
     }
     Measurement m = run.result();
     if (m.outcome == Outcome::failed) ++failures_[number_of(at)];
-    finish(std::move(m), !well);
+    finish(std::move(m), failed);
   }
 
   void finish(Measurement m, bool failed) {

@@ -294,18 +294,18 @@ CaseRun::CaseRun(World& world, Backend& backend, Case c, const RunnerOptions& op
   result_.measured_case = std::move(c);
 }
 
-bool CaseRun::visit(int round, Seconds share) {
+std::optional<PhaseFailed> CaseRun::visit(int round, Seconds share) {
   const auto start = Clock::now();
   ++rounds_done_;
-  bool good = true;
+  std::optional<PhaseFailed> problem;
   try {
     merge(result_, RoundRun(world_, backend_, result_.measured_case, round, options_, share, watchdog_).run());
   } catch (const PhaseFailed& failed) {
     fail(failed);
-    good = false;
+    problem = failed;
   }
   result_.wall_s += since(start).count;
-  return good;
+  return problem;
 }
 
 void CaseRun::fail(const PhaseFailed& failed) {
@@ -324,13 +324,14 @@ void CaseRun::leave_out(const std::string& why) {
   why_left_out_ = why;
 }
 
-void CaseRun::give_up(const std::string& why) {
+void CaseRun::give_up(const PhaseFailed& before) {
   ++rounds_done_;
-  fail({Phase::open, std::nullopt, why});
+  fail({before.phase, before.rank, "not tried, because others of these ranks failed before: " + before.what});
 }
 
 Measurement CaseRun::result() const {
   Measurement m = result_;
+  std::ranges::sort(m.groups, {}, &GroupResult::group);
   const auto rounds = m.measured_case.rounds->size();
   if (rounds_failed_ > 0 && rounds > 1) m.because += fmt::format(" (in {} of {} rounds)", rounds_failed_, rounds);
   if (rounds_left_out_ == rounds_done_) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/agreement.hpp"
 #include "bench/backend.hpp"
 #include "bench/measurement.hpp"
 #include "bench/world.hpp"
@@ -22,7 +23,6 @@
 namespace p5 {
 
 class Watchdog;
-struct PhaseFailed;
 
 // A way to run all cases: the backend under test with settings of its own.
 struct Arm {
@@ -98,13 +98,13 @@ class CaseRun {
   CaseRun(World& world, Backend& backend, Case c, const RunnerOptions& options, Watchdog* watchdog);
 
   const Case& measured_case() const { return result_.measured_case; }
-  // Measures a round in its share of the budget. Whether it went well: when not, the backend has abandoned what cannot
-  // be gone on with, and the figures of the other rounds stand.
-  bool visit(int round, Seconds share);
+  // Measures a round in its share of the budget. Returns what failed: then the backend has abandoned what cannot be
+  // gone on with, and the figures of the other rounds stand.
+  std::optional<PhaseFailed> visit(int round, Seconds share);
   // A round that is not measured for want of time.
   void leave_out(const std::string& why);
-  // A round that counts as failed without having been tried.
-  void give_up(const std::string& why);
+  // A round that counts as failed like others `before` it, without having been tried.
+  void give_up(const PhaseFailed& before);
   bool complete() const { return rounds_done_ == static_cast<int>(result_.measured_case.rounds->size()); }
   // What the rounds so far come to; complete at the leader only.
   Measurement result() const;

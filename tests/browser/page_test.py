@@ -120,10 +120,11 @@ class Page(unittest.TestCase):
 
     def test_draws_a_line_and_its_interval_for_each_series(self):
         simulated = self.doms["simulated.json"]
-        # Bandwidth and latency of three p2p patterns, two kinds of all_reduce (in legends too) and all_gather.
-        self.assertEqual(simulated.count("svg", "chart"), 10)
-        self.assertEqual(simulated.count("path", "line"), 12 + 4)
-        self.assertEqual(simulated.count("path", "band"), 12)
+        # Bandwidth and latency of three p2p patterns for two kinds of pairs, two kinds of all_reduce (in legends too) and
+        # all_gather.
+        self.assertEqual(simulated.count("svg", "chart"), 16)
+        self.assertEqual(simulated.count("path", "line"), 18 + 4)
+        self.assertEqual(simulated.count("path", "band"), 18)
         self.assertIn("achievable limit 388.0 GB/s (nic)", simulated.text)
 
     def test_draws_a_cell_for_each_measured_pair(self):
