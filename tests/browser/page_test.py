@@ -235,7 +235,7 @@ class Page(unittest.TestCase):
         self.assertRegex(dom.text, r"rank 0 \(n0\) to rank 13 \(n1\): 0\.000\d+ GB/s, [\d.]+ .s, [\d.]+ % of the")
         table = re.search(r'<table class="measurements">.*?</table>', dom.markup, re.S).group(0)
         self.assertIn('aria-sort="descending"', table)
-        self.assertIn('<tbody><tr><th scope="row">all_reduce</th><td class="number">2 GiB</td>', table)
+        self.assertIn('<tbody><tr><th scope="row">p2p one_way, same node</th><td class="number">2 GiB</td>', table)
 
     def test_draws_at_the_width_of_a_phone(self):
         page = self.pages["simulated.json"]
@@ -244,7 +244,7 @@ class Page(unittest.TestCase):
         self.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
         dom = chromium(page, "--window-size=500,900", "--dump-dom")
         widths = [int(width) for width in re.findall(r'class="(?:chart|matrix)"[^>]*viewBox="0 0 (\d+) ', dom)]
-        self.assertEqual(len(widths), 13)
+        self.assertEqual(len(widths), 16 + 3)
         self.assertLess(max(widths), 500)
 
 
