@@ -91,8 +91,15 @@ using LocalFigures = std::map<std::string, double>;
 struct CostModel {
   Seconds latency{20e-6};
   GBps bandwidth{1.0};
-  Seconds communicator{0};  // that groups of ranks need before their first operation, all groups of a round at once
+  Seconds burst{1e-3};      // how long one lasts, where so many operations fit
+  Seconds visit{1e-3};      // opening, agreements, and samples that take no time themselves
+  Seconds communicator{0};  // to make those that the groups of a round need, and to leave them
 };
+
+// With what was seen on two H200s (bench/RESULTS.md).
+inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth) {
+  return {.latency = latency, .bandwidth = bandwidth, .burst = {5e-3}, .visit = {18e-3}, .communicator = {0.6}};
+}
 
 class Backend {
  public:
@@ -112,10 +119,7 @@ class Backend {
   // What the times stand for: "measured" or "simulated".
   virtual std::string_view provenance() const { return "measured"; }
   // A burst of operations should last this long, so that starting it and reading the clock do not count.
-  virtual Seconds burst() const { return usual_burst; }
-  static constexpr Seconds usual_burst{1e-3};
-  // What NCCL takes to make and leave the communicators of a round (bench/RESULTS.md).
-  static constexpr Seconds usual_communicator{0.3};
+  virtual Seconds burst() const { return {1e-3}; }
 
   // Backends whose ranks have to come together first, and again after a failure: each makes its offer, the leader
   // settles on terms from all offers in the order of participants, each joins on these terms. Nobody waits for others

@@ -19,8 +19,9 @@ namespace {
 
 // Of a round's share of the budget: what latency may take where both quantities are measured.
 constexpr double latency_share = 0.3;
-// Samples that a round takes when nothing disturbs it: for predicting.
-constexpr int usual_samples = 24;
+// Samples that a round takes when nothing disturbs it, and operations besides: warming up, choosing the burst, filling
+// and checking. For predicting.
+constexpr int usual_samples = 14, usual_others = 6;
 
 std::string flatten(const Times& times) {
   std::vector<double> numbers;
@@ -345,12 +346,11 @@ Measurement CaseRun::result() const {
 }
 
 Seconds predict_round(const Case& c, const CostModel& cost) {
-  constexpr double overhead_s = 1e-3;  // open, agreements
-  constexpr double verification = 4;   // filling and checking, in operations
+  constexpr double usual_slots = 20;
   const double one = predicted_operation(c, cost);
-  const double burst = std::max(one, Backend::usual_burst.count);
+  const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0, usual_slots);
   const bool both = c.bytes <= RunnerOptions{}.latency_up_to;
-  return {overhead_s + usual_samples * (burst + (both ? one : 0)) + verification * one};
+  return {cost.visit.count + usual_samples * (burst + (both ? one : 0)) + usual_others * one};
 }
 
 Seconds predict_least(const Case& c, const CostModel& cost) {

@@ -108,7 +108,9 @@ class MpiBackend final : public Backend {
     return std::make_unique<MpiSession>(c, round, rank_, group_ == MPI_COMM_NULL ? MPI_COMM_WORLD : group_);
   }
   Bytes memory_per_rank(const Case& c) const override { return host_memory(c, slots_of(c)); }
-  CostModel cost() const override { return {.latency = {5e-6}, .bandwidth = {1.0}, .communicator = {0}}; }
+  CostModel cost() const override {
+    return {.latency = {5e-6}, .bandwidth = {1.0}, .burst = {1e-3}, .visit = {1e-3}, .communicator = {0}};
+  }
   // A rank that leaves a blocking MPI call to the others cannot be made up for.
   bool recovers() const override { return false; }
 

@@ -354,7 +354,9 @@ class SimBackend final : public Backend {
     return {(c.shape.input_elements + c.shape.output_elements) * size_of(c.type)};
   }
   // Of computing the model, not of the machine it stands for.
-  CostModel cost() const override { return {.latency = {1e-9}, .bandwidth = {1e6}, .communicator = {0}}; }
+  CostModel cost() const override {
+    return {.latency = {1e-9}, .bandwidth = {1e6}, .burst = {1e-3}, .visit = {1e-4}, .communicator = {0}};
+  }
   bool recovers() const override { return true; }
   std::string_view provenance() const override { return "simulated"; }
   bool relaunches() const override { return true; }

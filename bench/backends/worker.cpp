@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "bench/error.hpp"
 #include "bench/expected.hpp"
@@ -42,9 +43,13 @@ class WorkerSession final : public Session {
       : backend_(backend), limit_(limit) {
     const Round& groups = c.rounds->at(static_cast<std::size_t>(round));
     const std::optional<Place> place = place_in(groups, backend.rank(), c.root.value_or(0));
-    const json order{{"order", "open"}, {"case", protocol::to_json(c)},
-                     {"round", round},  {"group", place ? json(place->group) : json(nullptr)},
-                     {"form", form},    {"memory", backend.agreed_memory().count}};
+    std::size_t members = 0;
+    for (const Group& group : groups) members += group.size();
+    json order{{"order", "open"}, {"case", protocol::to_json(c)}, {"round", round}, {"form", form}};
+    order["group"] = place ? json(place->group) : json(nullptr);
+    order["alone"] = groups.size() == 1;
+    order["pauses"] = std::cmp_less(members, backend.ranks());
+    order["memory"] = backend.agreed_memory().count;
     slots_ = backend_.ask(order, form.empty() ? limit : backend.forming_limit()).at("slots");
   }
 
@@ -97,6 +102,7 @@ WorkerBackend::~WorkerBackend() {
 }
 
 int WorkerBackend::rank() const { return world_.hosted().front(); }
+int WorkerBackend::ranks() const { return world_.ranks(); }
 
 // Its own failure ends the waiting of all others; theirs ends ours.
 json WorkerBackend::ask(const json& order, Seconds limit) {

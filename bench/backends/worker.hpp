@@ -23,7 +23,7 @@ struct WorkerOptions {
   std::string library = "nccl", device = "gpu.uuid";
   bool each_has_id = false;    // ranks find each other by all their ids, not by the first one's
   bool messages_only = false;  // between ranks: no operations of groups
-  CostModel cost{.latency = {10e-6}, .bandwidth = {20}, .communicator = Backend::usual_communicator};
+  CostModel cost = cost_on_gpus({10e-6}, {20});
 };
 
 class WorkerBackend final : public Backend {
@@ -66,6 +66,7 @@ class WorkerBackend final : public Backend {
 
   // For its sessions.
   int rank() const;
+  int ranks() const;
   Bytes agreed_memory() const { return agreed_memory_; }
   Seconds forming_limit() const;  // for the communicators of a round
   nlohmann::json ask(const nlohmann::json& order, Seconds limit);

@@ -145,7 +145,7 @@ json WorkerProgram::open_order(const json& order) {
   std::optional<Group> group;
   if (!order.at("group").is_null()) group = order.at("group").get<Group>();
   const std::string form_order = order.at("form");
-  if (form_order == "groups") risk([&] { form(group); });
+  if (form_order == "groups") risk([&] { form({group, order.at("alone"), order.at("pauses")}); });
   if (form_order == "job") risk([&] { leave_groups(); });
   std::optional<Place> place = group ? place_in({*group}, rank_, c.root.value_or(0)) : std::nullopt;
   session_ = open(std::move(c), order.at("round"), std::move(place),

@@ -41,9 +41,14 @@ class WorkerProgram {
   virtual std::string id() = 0;
   // `ids`: of all ranks, or only the first one's.
   virtual Joined join(const std::vector<std::string>& ids, int rank, int ranks) = 0;
-  // The groups of a round get communicators of their own, on all ranks together; `group` is this rank's, none where it
-  // pauses. Those of an earlier round are left first.
-  virtual void form(const std::optional<Group>& /*group*/) {}
+  // The groups of a round get communicators of their own, on all ranks together; those of an earlier round are left
+  // first. Alike on all ranks but for `group`: this rank's, none where it pauses.
+  struct Formation {
+    std::optional<Group> group;
+    bool alone = false;   // there is one group
+    bool pauses = false;  // some rank of the job is in none
+  };
+  virtual void form(const Formation& /*formation*/) {}
   // Back to the job's communicator alone.
   virtual void leave_groups() {}
   // `place`: this rank's in the round, none where it pauses. `memory` is the same on all ranks.

@@ -20,7 +20,7 @@ FabricBackend make_fabric_backend(World& world, const Options& options, const to
   worker.device = "nic";
   worker.each_has_id = true;
   worker.messages_only = true;
-  worker.cost = {.latency = {20e-6}, .bandwidth = {5}, .communicator = {0}};
+  worker.cost = {.latency = {20e-6}, .bandwidth = {5}, .burst = {5e-3}, .visit = {5e-3}, .communicator = {0}};
   // Or messages within a host would go through its memory and say nothing of its NICs.
   constexpr const char* around_nics = "FI_EFA_ENABLE_SHM_TRANSFER";
   if (!own_environment().contains(around_nics)) worker.environment.try_emplace(around_nics, "0");

@@ -20,10 +20,10 @@ CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case&
   const topo::Operation op{.collective = c.collective->name, .ranks = c.ranks, .nodes = c.nodes};
   auto limit = limit_of(parts, op, topo::Level::achievable);
   if (!limit) limit = limit_of(parts, op, topo::Level::wire);
-  if (!machine.platform || !limit) return machine.backend->cost();
-  return {.latency = c.nodes < 2 ? machine.platform->link_latency : machine.platform->nic_latency,
-          .bandwidth = limit->rate,
-          .communicator = Backend::usual_communicator};
+  if (!limit) return machine.backend->cost();
+  Seconds latency = machine.backend->cost().latency;
+  if (machine.platform) latency = c.nodes < 2 ? machine.platform->link_latency : machine.platform->nic_latency;
+  return cost_on_gpus(latency, limit->rate);
 }
 
 std::string label_of(const Case& c) {

@@ -75,7 +75,9 @@ class ThreadBackend final : public Backend {
   ThreadBackend(Threads& threads, int rank) : threads_(threads), rank_(rank) {}
   std::unique_ptr<Session> open(const Case& c, int round) override;
   Bytes memory_per_rank(const Case& c) const override { return host_memory(c, threads_.slots); }
-  CostModel cost() const override { return {.latency = {1e-6}, .bandwidth = {1.0}, .communicator = {0}}; }
+  CostModel cost() const override {
+    return {.latency = {1e-6}, .bandwidth = {1.0}, .burst = {1e-3}, .visit = {1e-3}, .communicator = {0}};
+  }
   bool recovers() const override { return true; }
 
  private:

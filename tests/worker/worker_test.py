@@ -224,7 +224,8 @@ class Results(unittest.TestCase):
 
     def open_with(self, worker, rank, form):
         group = [0, 3] if rank in (0, 3) else [1, 2]
-        worker.send("open", case=case("p2p", 10, 2, pattern="both_ways"), round=0, group=group, form=form)
+        worker.send("open", case=case("p2p", 10, 2, pattern="both_ways"), round=0, group=group, form=form, alone=False,
+                    pauses=False)
 
 
 class Faults(unittest.TestCase):

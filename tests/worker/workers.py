@@ -140,7 +140,8 @@ class Workers:
         form = "job" if sorted(map(sorted, groups)) == everyone else "groups"
         for rank, worker in enumerate(self.all):
             group = next((group for group in groups if rank in group), None)
-            worker.send("open", case=case, round=number, group=group, form=form, memory=memory)
+            worker.send("open", case=case, round=number, group=group, form=form, alone=len(groups) == 1,
+                        pauses=sum(map(len, groups)) < self.ranks, memory=memory)
         return [worker.receive() for worker in self.all]
 
     def measure(self, case, rounds=None, operations=2, samples=2, setting="", **options):

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "bench/error.hpp"
 
@@ -29,23 +31,46 @@ Engine::Engine(int device, protocol::SharedPage& page, TuningLog& log, const ncc
 }
 
 // Ranks of a group are in ascending order in it.
-void Engine::form(const std::optional<Group>& group) {
+void Engine::form(const std::optional<Group>& group, Aligned aligned) {
   leave_groups();
-  ncclComm_t made = nullptr;
-  const int color = group ? *std::ranges::min_element(*group) : NCCL_SPLIT_NOCOLOR;
-  check(ncclCommSplit(world(), color, rank_, &made, nullptr), "ncclCommSplit");
-  group_.reset(made);
-  if (made) queue_.watch({world(), made});
+  const auto split = [&](int color) {
+    ncclComm_t made = nullptr;
+    check(ncclCommSplit(world(), color, rank_, &made, nullptr), "ncclCommSplit");
+    return made;
+  };
+  group_.reset(split(group ? *std::ranges::min_element(*group) : NCCL_SPLIT_NOCOLOR));
+  if (aligned == Aligned::members) members_.reset(split(group ? 0 : NCCL_SPLIT_NOCOLOR));
+  aligned_ = aligned;
+  std::vector<ncclComm_t> watched{world()};
+  for (const Communicator* each : {&group_, &members_})
+    if (*each) watched.push_back(each->get());
+  queue_.watch(std::move(watched));
 }
 
 void Engine::leave_groups() {
   queue_.watch({world()});
+  aligned_ = Aligned::job;
+  leave(members_);
   leave(group_);
 }
 
+ncclComm_t Engine::aligning() const {
+  switch (aligned_) {
+    case Aligned::group:
+      return group_.get();
+    case Aligned::members:
+      return members_.get();
+    case Aligned::job:
+      break;
+  }
+  return world();
+}
+
 void Engine::align() {
+  ncclComm_t const together = aligning();
+  if (!together) return;
   void* const element = one_element_.get();
-  check(ncclAllReduce(element, element, 1, ncclFloat32, ncclSum, world(), stream()), "ncclAllReduce to align");
+  check(ncclAllReduce(element, element, 1, ncclFloat32, ncclSum, together, stream()), "ncclAllReduce to align");
 }
 
 void Engine::close_gate() {

@@ -27,16 +27,20 @@ class Engine {
   Arena& arena() { return arena_; }
   TuningLog& log() { return log_; }
 
+  // Who begins a sample together: all ranks, those of this rank's group, or those of all groups.
+  enum class Aligned { job, group, members };
   // All ranks take part, those in no group with none: from here on groups have communicators of their own.
-  void form(const std::optional<Group>& group);
+  void form(const std::optional<Group>& group, Aligned aligned);
   void leave_groups();
 
   void abort() {
+    members_.reset();
     group_.reset();
     world_.reset();
   }
 
-  // Queues an all-reduce of one element over all ranks: when it ends, all are there.
+  // Queues an all-reduce of one element over the ranks that are aligned: when it ends, all are there. Nothing on a rank
+  // that pauses.
   void align();
   // Holds back what is queued from now on until the gate is opened.
   void close_gate();
@@ -45,6 +49,7 @@ class Engine {
   void check_gate() const;
 
  private:
+  ncclComm_t aligning() const;
   Gate& gate() const { return *static_cast<Gate*>(gate_memory_.get()); }
 
   int rank_ = 0, ranks_ = 1;
@@ -54,7 +59,8 @@ class Engine {
   DeviceMemory one_element_;
   PinnedMemory gate_memory_;
   Gate* gate_on_device_ = nullptr;
-  Communicator world_, group_;
+  Communicator world_, group_, members_;  // members_: the ranks of all groups, where some pause
+  Aligned aligned_ = Aligned::job;
 };
 
 }  // namespace p5::nccl

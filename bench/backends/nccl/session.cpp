@@ -155,6 +155,7 @@ void NcclSession::warm_up(int operations, const std::string& setting) {
     }
   }
   engine_.queue().finish();
+  if (!place_) return;
   // The first kernel of a kind is loaded when it is launched, which may wait for the device: never behind the gate.
   get_ready(cursor_, 1);
   queued_ahead(1);
@@ -176,7 +177,6 @@ double NcclSession::elapsed_s() const {
 double NcclSession::burst(int operations) {
   engine_.align();
   engine_.queue().finish(Waiting::alert);
-  if (!place_) return std::numeric_limits<double>::quiet_NaN();
   const Forcing forcing(setting_);
   const auto start = Clock::now();
   launch(cursor_, operations);
@@ -192,12 +192,12 @@ double NcclSession::queued_ahead(int operations) {
   try {
     engine_.align();
     start_clock();
-    if (place_) {
+    {
       const Forcing forcing(setting_);
       launch(cursor_, operations);
     }
     stop_clock();
-    engine_.queue().mark(place_ ? operations : 0);
+    engine_.queue().mark(operations);
   } catch (...) {
     engine_.open_gate();
     throw;
@@ -205,10 +205,12 @@ double NcclSession::queued_ahead(int operations) {
   engine_.open_gate();
   engine_.queue().finish();
   engine_.check_gate();
-  return place_ ? elapsed_s() / operations : std::numeric_limits<double>::quiet_NaN();
+  return elapsed_s() / operations;
 }
 
+// None for a rank that pauses: its device may be another rank's too, which waiting would slow down.
 double NcclSession::seconds_per_operation(const SampleRequest& request) {
+  if (!place_) return std::numeric_limits<double>::quiet_NaN();
   const double seconds =
       request.quantity == Quantity::throughput ? burst(request.operations) : queued_ahead(operations_of(request));
   return case_.pattern == "ping_pong" ? seconds / 2 : seconds;  // a round trip is two messages

@@ -49,6 +49,13 @@ WorkerProgram::Joined Worker::join(const std::vector<std::string>& ids, int rank
   return {library_variables([&](std::string_view name) { return log_.set_by_us(name); }), log_.stop_and_take()};
 }
 
+// Ranks that pause have nothing to do on their devices: not even to wait for the others there.
+void Worker::form(const Formation& formation) {
+  using Aligned = Engine::Aligned;
+  const Aligned beginners = !formation.pauses ? Aligned::job : formation.alone ? Aligned::group : Aligned::members;
+  engine_->form(formation.group, beginners);
+}
+
 std::unique_ptr<Session> Worker::open(Case c, int round, std::optional<Place> place, std::uint64_t memory) {
   auto session = std::make_unique<NcclSession>(std::move(c), round, std::move(place), *engine_, memory);
   session_ = session.get();
