@@ -26,6 +26,12 @@ CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case&
   return cost_on_gpus(latency, limit->rate);
 }
 
+// From mpirun to the first sample, and from the last one to the end: workers, the library, each GPU alone
+// (bench/RESULTS.md).
+Seconds around_cases(const Machine& machine) {
+  return {machine.backend_name == "nccl" || machine.backend_name == "sim" ? 3.0 : 0.0};
+}
+
 std::string label_of(const Case& c) {
   return c.group == "world" ? operation_of(c) : fmt::format("{}, group {}", operation_of(c), c.group);
 }
@@ -75,6 +81,10 @@ void print_plan(const Machine& machine, const Plan& plan, const Options& options
     fmt::print("{:<25} {:>4} times, {} each: about {}\n", "communicators of groups", count,
                to_text(Seconds{seconds / count}), to_text(Seconds{seconds}));
     all += seconds;
+  }
+  if (const Seconds around = around_cases(machine); around.count > 0) {
+    fmt::print("{:<25} about {}\n", "starting and finishing", to_text(around));
+    all += around.count;
   }
   for (const std::string& remark : plan.remarks) fmt::print("{}\n", remark);
   const bool soaks = options.soak.count > 0;
