@@ -172,7 +172,7 @@ class Hosts:
 
     def _has_carriers(self, name):
         """The kernel takes up to a second to notice; programs that look for interfaces do not."""
-        shown = subprocess.run(["ip", "-n", self.namespace(name), "-oneline", "link"], capture_output=True, text=True).stdout
+        shown = subprocess.run(["ip", "-n", self.namespace(name), "-oneline", "link", "show", "up"], capture_output=True, text=True).stdout
         return all(" state UP " in line for line in shown.splitlines() if "LOOPBACK" not in line)
 
     def _keep(self, name):
