@@ -17,6 +17,11 @@ struct EnvironmentError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Ranks cannot talk to each other: the job cannot be left in good order, and only the leader has something to say.
+struct UnreachableError : EnvironmentError {
+  using EnvironmentError::EnvironmentError;
+};
+
 // The thing under test failed during a case; the run goes on with the next one.
 struct CaseError : std::runtime_error {
   explicit CaseError(const std::string& what, std::optional<int> at_rank = std::nullopt)

@@ -43,6 +43,10 @@ int main(int argc, char** argv) {
     const MpiJob job(!measures_over_mpi(arguments));
     // Rank 0's words count for all.
     return dispatch(job.world(), share_arguments(job.world(), arguments), signals);
+  } catch (const UnreachableError& problem) {
+    // The farewells of MPI would wait for those that cannot be reached.
+    report_problem(*problem.what() != '\0', ExitCode::environment, problem.what());
+    std::_Exit(static_cast<int>(ExitCode::environment));
   } catch (const EnvironmentError& problem) {
     // Before there is a world: copies of a job other than the first say nothing and leave quietly.
     return report_problem(*problem.what() != '\0', ExitCode::environment, problem.what());

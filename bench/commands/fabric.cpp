@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/commands/leader.hpp"
+#include "bench/commands/worker_interfaces.hpp"
 #include "bench/commands/workers.hpp"
 #include "bench/environment.hpp"
 #include "bench/names.hpp"
@@ -24,6 +25,7 @@ FabricBackend make_fabric_backend(World& world, const Options& options, const to
   // Or messages within a host would go through its memory and say nothing of its NICs.
   constexpr const char* around_nics = "FI_EFA_ENABLE_SHM_TRANSFER";
   if (!own_environment().contains(around_nics)) worker.environment.try_emplace(around_nics, "0");
+  name_interface_for_libfabric(topology, worker.environment);
   auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
   const std::vector<std::string> texts = identify_workers(world, *backend);
   FabricBackend made;

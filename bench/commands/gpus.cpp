@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/commands/leader.hpp"
+#include "bench/commands/worker_interfaces.hpp"
 #include "bench/commands/workers.hpp"
 #include "bench/error.hpp"
 
@@ -53,11 +54,14 @@ bool use_gpus(World& world, const Options& options) {
 }
 
 GpuBackend make_gpu_backend(World& world, const Options& options, const topo::Topology& topology) {
-  auto backend = std::make_unique<WorkerBackend>(
-      world, worker_options(world, options, topology, program,
-                            "this build found no CUDA toolkit or no NCCL; install them and build again"));
-  const std::vector<std::string> texts = identify_workers(world, *backend);
+  WorkerOptions worker = worker_options(world, options, topology, program,
+                                        "this build found no CUDA toolkit or no NCCL; install them and build again");
   GpuBackend made;
+  made.findings = name_interfaces_for_nccl(world, topology, worker.environment);
+  const auto named = worker.environment.find("NCCL_SOCKET_IFNAME");
+  const std::string interfaces = named == worker.environment.end() ? "" : named->second;
+  auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
+  const std::vector<std::string> texts = identify_workers(world, *backend);
   const json agreed = json::parse(from_leader(world, [&] {
     const std::vector<protocol::Identity> identities = parse_identities(texts);
     refuse_mixed_libraries(identities, topology);
@@ -88,6 +92,7 @@ GpuBackend make_gpu_backend(World& world, const Options& options, const topo::To
                    {"nccl.path", first.library_path},
                    {"cuda.driver", first.driver},
                    {"cuda.runtime", first.runtime}};
+  if (!interfaces.empty()) made.software["workers.NCCL_SOCKET_IFNAME"] = interfaces;
   made.backend = std::move(backend);
   return made;
 }

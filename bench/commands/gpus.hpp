@@ -10,6 +10,7 @@
 #include "bench/backend.hpp"
 #include "bench/options.hpp"
 #include "bench/world.hpp"
+#include "topo/finding.hpp"
 #include "topo/topology.hpp"
 
 namespace p5 {
@@ -27,6 +28,7 @@ struct GpuBackend {
   std::map<std::string, std::string> software;
   std::vector<std::string> gpu_of_rank;  // UUIDs
   std::vector<int> gpus_seen_of_rank;
+  std::vector<topo::Finding> findings;  // at the leader
 };
 
 // Starts a worker for each rank. Throws EnvironmentError naming the rank and host whose worker has no GPU, whose GPU

@@ -134,6 +134,7 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
   machine.memory_of_rank = made.memory_of_rank;
   machine.why_not_judged = std::move(made.why_not_judged);
   machine.software = std::move(made.software);
+  machine.findings = std::move(made.findings);
   machine.gpu_of_rank = std::move(made.gpu_of_rank);
   machine.topology.gpu_of_rank = machine.gpu_of_rank;
   machine.topology.gpus_seen_of_rank = std::move(made.gpus_seen_of_rank);

@@ -11,6 +11,7 @@
 #include "bench/options.hpp"
 #include "bench/plan.hpp"
 #include "bench/world.hpp"
+#include "topo/finding.hpp"
 #include "topo/limits.hpp"
 #include "topo/platform.hpp"
 #include "topo/topology.hpp"
@@ -26,6 +27,7 @@ struct Machine {
   std::string why_not_judged;                   // ranks that share a GPU; "" when they do not
   std::map<std::string, std::string> software;  // of the devices' library, for the report's context
   std::vector<std::string> gpu_of_rank;         // UUIDs
+  std::vector<topo::Finding> findings;          // at the leader: what was noticed on the way
 };
 
 // Who is asked about a live host besides its files.

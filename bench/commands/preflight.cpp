@@ -61,6 +61,7 @@ std::vector<topo::Finding> look_before(World& world, const Options& options, con
   if (nccl || machine.backend_name == "ofi") findings = differing_settings(world, options, machine);
   if (!world.leads()) return {};
   append(findings, topo::look(machine.topology));
+  append(findings, machine.findings);
   if (nccl) append(findings, tuner::lint(own_environment(), place_of(machine, "")));
   std::ranges::stable_sort(findings, {}, &topo::Finding::severity);
   return findings;

@@ -13,6 +13,9 @@
 
 #include "bench/clock.hpp"
 #include "bench/error.hpp"
+#include "bench/worlds/interfaces.hpp"
+#include "bench/worlds/mca_settings.hpp"
+#include "bench/worlds/meeting.hpp"
 #include "bench/worlds/mpi_check.hpp"
 #include "bench/worlds/worlds.hpp"
 
@@ -158,26 +161,68 @@ void refuse_copies(int ranks) {
              : "");
 }
 
-void set_default(const char* variable, const char* value) { setenv(variable, value, /*overwrite=*/0); }
+// Whether the launcher says so: then nothing goes over interfaces, and none is chosen.
+bool all_on_one_host() {
+  const int ranks = number_from(size_variables, 1);
+  return number_from(std::array{"OMPI_COMM_WORLD_LOCAL_SIZE"}, 0) == ranks ||
+         number_from(std::array{"SLURM_STEP_NUM_NODES"}, 0) == 1 || !started_by_launcher();
+}
+
+// For MPI's parameters the environment of the process is the place, until MPI_Init.
+void set_default(const std::string& parameter, const std::string& value) {
+  if (!value.empty()) setenv(("OMPI_MCA_" + parameter).c_str(), value.c_str(), /*overwrite=*/0);
+}
+
+// What Open MPI's TCP goes over, in words; chosen here unless the operator did.
+std::string choose_interfaces(const Environment& environment, const McaSettings& files, Traffic traffic) {
+  const McaSettings variables = mca_variables(environment);
+  for (const char* const name : {"btl_tcp_if_include", "btl_tcp_if_exclude"})
+    for (const McaSettings* const settings : {&variables, &files})
+      if (const auto found = settings->find(name); found != settings->end())
+        return fmt::format("what was set ({}={})", name, found->second);
+  if (all_on_one_host()) return "no network";
+  const std::string chosen = tcp_interfaces(own_interfaces(), launcher_addresses(environment), traffic);
+  if (chosen.empty()) return "all interfaces";
+  set_default("btl_tcp_if_include", chosen);
+  return fmt::format("{} on this host, as p5bench chose", chosen);
+}
+
+std::string choose_transport(bool control_plane_only) {
+  const Environment environment = own_environment();
+  const McaSettings files = mca_files(environment, folder_of_mpi(), read_file);
+  if (control_plane_only) {
+    const auto in_files = [&](const char* parameter) {
+      const auto found = files.find(parameter);
+      return found == files.end() ? std::string() : found->second;
+    };
+    set_default("pml", within_choice("ob1", in_files("pml")));
+    set_default("btl", within_choice("tcp,vader,self", in_files("btl")));
+  }
+  return choose_interfaces(environment, files, control_plane_only ? Traffic::control : Traffic::measured);
+}
 
 }  // namespace
 
 MpiJob::MpiJob(bool control_plane_only) {
-  if (control_plane_only) {
-    set_default("OMPI_MCA_pml", "ob1");
-    set_default("OMPI_MCA_btl", "tcp,vader,self");
-  }
-  int provided = 0;
+  constexpr Seconds longest_meeting{60};
+  const std::string ways = choose_transport(control_plane_only);
+  int provided = 0, ranks = 1;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  world_ = std::make_unique<MpiWorld>();
+  for (MPI_Comm each : {MPI_COMM_WORLD, MPI_COMM_SELF}) MPI_Comm_set_errhandler(each, MPI_ERRORS_RETURN);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   try {
-    refuse_copies(world_->ranks());
+    refuse_copies(ranks);
   } catch (...) {
-    world_.reset();
     MPI_Finalize();
     throw;
   }
+  meet(longest_meeting,
+       fmt::format(
+           "Open MPI's TCP between ranks goes over {}. Name the interface by which all hosts reach each other, as "
+           "in mpirun --mca btl_tcp_if_include eth0 (with srun: OMPI_MCA_btl_tcp_if_include=eth0), and let "
+           "firewalls pass TCP between the hosts",
+           ways));
+  world_ = std::make_unique<MpiWorld>();
 }
 
 MpiJob::~MpiJob() {

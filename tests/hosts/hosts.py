@@ -1,5 +1,6 @@
-"""Hosts without hardware: network namespaces with host names of their own, joined by a bridge. What runs on them is real:
-Open MPI's daemons, TCP between them, and processes that can be killed one host at a time."""
+"""Hosts without hardware: namespaces with networks, names and files of their own, joined by a bridge. What runs on them is
+real: Open MPI's daemons, TCP between them, and processes that can be killed one host at a time. As on cloud images each
+has a bridge for containers, with the same address everywhere, and hosts share nothing but programs and sources."""
 
 import os
 import pathlib
@@ -12,15 +13,30 @@ import tempfile
 import time
 
 ENTER = pathlib.Path(__file__).resolve().parent / "enter_host"
+# What keeps a host there: the first process of its namespaces. Folders that are shared stay where they were also when
+# they are in /tmp, of which each host has its own.
+KEEP = """
+host=$1 files=$2 names=$3 fabric=$4
+shift 4
+mount --bind "$names" /etc/hosts
+mount --bind "$fabric" "$files/tmp/fabric"
+for folder; do
+  case $folder in
+    /tmp/*) mkdir -p "$files$folder"; mount --bind "$folder" "$files$folder" ;;
+  esac
+done
+mount --rbind "$files/tmp" /tmp
+mount -t tmpfs -o size=1g tmpfs /dev/shm
+hostname "$host"
+echo ready
+exec sleep infinity
+"""
 
 
 def what_is_missing():
-    """Why hosts cannot be made here, or None."""
+    """Why hosts cannot be made here whatever is installed, or None."""
     if os.geteuid() != 0:
         return "root (network namespaces)"
-    for program in ("ip", "unshare", "mpirun"):
-        if not shutil.which(program):
-            return program
     probe = subprocess.run(["unshare", "--net", "--uts", "--mount", "true"], capture_output=True, text=True)
     return None if probe.returncode == 0 else f"the right to make namespaces ({probe.stderr.strip()})"
 
@@ -75,17 +91,26 @@ def remove_left_over():
 
 
 class Hosts:
-    """Use with `with`: makes `count` hosts named h1, h2, ... and takes them away again with all that runs on them."""
+    """Use with `with`: makes `count` hosts named h1, h2, ... and takes them away again with all that runs on them.
 
-    def __init__(self, count):
+    bridge: the bridge for containers that each host has, with the same address; "" for none.
+    networks: how many real ones join the hosts; net0, on which mpirun reaches them, is 10.55.0.0/24, net1 10.55.1.0/24.
+    default_route: whether there is one, over net0. shared: folders that all hosts see, besides the system's. Made-up
+    GPUs need a network too: /tmp/fabric, memory that all hosts share and nothing else may use."""
+
+    def __init__(self, count, bridge="docker0", networks=1, default_route=True, shared=()):
         # Names of interfaces have at most 15 characters. The process id tells apart what runs at the same time.
         self.tag = f"p5{os.getpid()}"
-        self.bridge = f"{self.tag}b"
+        self.switch = f"{self.tag}b"
         self.names = [f"h{i}" for i in range(1, count + 1)]
+        self.bridge, self.networks, self.default_route = bridge, networks, default_route
+        self.shared = [*map(str, shared), str(ENTER.parent)]
+        self.keepers = {}
 
     def __enter__(self):
         remove_left_over()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="p5bench-hosts-"))
+        self.fabric = tempfile.mkdtemp(prefix="p5bench-hosts-", dir="/dev/shm")
         try:
             self._make()
         except BaseException:
@@ -94,31 +119,71 @@ class Hosts:
         return self
 
     def __exit__(self, *_):
-        for namespace in [*map(self.namespace, self.names), self.bridge]:
+        for namespace in [*map(self.namespace, self.names), self.switch]:
             remove(namespace)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for keeper in self.keepers.values():
+            keeper.wait()
+            keeper.stdout.close()
+        for folder in (self.folder, self.fabric):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def namespace(self, name):
         return f"{self.tag}{name}"
 
+    def files(self, name):
+        """The folder that one host sees as /tmp."""
+        return self.folder / name / "tmp"
+
     def _make(self):
-        # The bridge has a namespace of its own, so that the machine's firewall and addresses have no say.
-        switch = ["ip", "-n", self.bridge]
-        self._run("ip", "netns", "add", self.bridge)
-        self._run(*switch, "link", "add", "bridge", "type", "bridge")
-        self._run(*switch, "link", "set", "bridge", "up")
-        lines = ["127.0.0.1 localhost"]
-        for number, name in enumerate(self.names, 1):
-            own, outer = ["ip", "-n", self.namespace(name)], f"port{number}"
+        # The switch has a namespace of its own, so that the machine's firewall and addresses have no say.
+        self._run("ip", "netns", "add", self.switch)
+        for network in range(self.networks):
+            self._run("ip", "-n", self.switch, "link", "add", f"bridge{network}", "type", "bridge")
+            self._run("ip", "-n", self.switch, "link", "set", f"bridge{network}", "up")
+        numbered = [*enumerate(self.names, 1)]
+        (self.folder / "hosts").write_text("".join(["127.0.0.1 localhost\n"] + [f"10.55.0.{i} {name}\n" for i, name in numbered]))
+        for number, name in numbered:
             self._run("ip", "netns", "add", self.namespace(name))
-            self._run(*switch, "link", "add", outer, "type", "veth", "peer", "name", "net0", "netns", self.namespace(name))
-            self._run(*switch, "link", "set", outer, "master", "bridge", "up")
-            self._run(*own, "address", "add", f"10.55.0.{number}/24", "dev", "net0")
-            self._run(*own, "link", "set", "net0", "up")
-            self._run(*own, "link", "set", "lo", "up")
-            lines.append(f"10.55.0.{number} {name}")
-            (self.folder / name).write_text(self.namespace(name))
-        (self.folder / "hosts").write_text("\n".join(lines) + "\n")
+            self._connect(name, number)
+            self._keep(name)
+        if not wait_for(lambda: all(map(self._has_carriers, self.names)), 30):
+            raise RuntimeError("an interface does not come up")
+
+    def _connect(self, name, number):
+        own = ["ip", "-n", self.namespace(name)]
+        self._run(*own, "link", "set", "lo", "up")
+        # Before the real ones: what takes interfaces in their order takes this one.
+        if self.bridge:
+            self._run(*own, "link", "add", self.bridge, "type", "bridge")
+            self._run(*own, "address", "add", "172.17.0.1/16", "dev", self.bridge)
+            self._run(*own, "link", "set", self.bridge, "up")
+        for network in range(self.networks):
+            outer, inner = f"port{network}-{number}", f"net{network}"
+            self._run("ip", "-n", self.switch, "link", "add", outer, "type", "veth", "peer", "name", inner, "netns", self.namespace(name))
+            self._run("ip", "-n", self.switch, "link", "set", outer, "master", f"bridge{network}", "up")
+            self._run(*own, "address", "add", f"10.55.{network}.{number}/24", "dev", inner)
+            self._run(*own, "link", "set", inner, "up")
+        if self.bridge:  # a container, which came later
+            self._run(*own, "link", "add", "veth1", "type", "veth", "peer", "name", f"container{number}", "netns", self.switch)
+            self._run("ip", "-n", self.switch, "link", "set", f"container{number}", "up")
+            self._run(*own, "link", "set", "veth1", "master", self.bridge, "up")
+        if self.default_route:
+            self._run(*own, "route", "add", "default", "via", "10.55.0.254")
+
+    def _has_carriers(self, name):
+        """The kernel takes up to a second to notice; programs that look for interfaces do not."""
+        shown = subprocess.run(["ip", "-n", self.namespace(name), "-oneline", "link", "show", "up"], capture_output=True, text=True).stdout
+        return all(" state UP " in line for line in shown.splitlines() if "LOOPBACK" not in line)
+
+    def _keep(self, name):
+        (self.files(name) / "fabric").mkdir(parents=True)
+        keeper = subprocess.Popen(
+            ["ip", "netns", "exec", self.namespace(name), "unshare", "--mount", "--uts", "sh", "-euc", KEEP, "sh", name,
+             str(self.folder / name), str(self.folder / "hosts"), self.fabric, *self.shared],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        self.keepers[name] = keeper
+        if keeper.stdout.readline() != b"ready\n":
+            raise RuntimeError(f"{name} cannot be made")
 
     @staticmethod
     def _run(*command):
@@ -126,22 +191,27 @@ class Hosts:
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
 
+    def cut(self, name, network):
+        """Takes the cable out of one network: what is sent there is lost without an answer."""
+        port = f"port{network}-{self.names.index(name) + 1}"
+        self._run("ip", "-n", self.switch, "link", "set", port, "nomaster")
+
     def processes(self, name):
-        """The process ids that run on one host."""
-        return processes_in(self.namespace(name))
+        """The process ids that run on one host, without its keeper."""
+        return [pid for pid in processes_in(self.namespace(name)) if pid != self.keepers[name].pid]
 
     def all_processes(self):
         return {pid: command_of(pid) for name in self.names for pid in self.processes(name)}
 
-    def start_mpirun(self, ranks_per_host, program, output):
-        """Starts `program` (a list) with mpirun on the first host; what it prints goes to the file `output`."""
+    def start_mpirun(self, ranks_per_host, program, output, options=(), **variables):
+        """Starts `program` (a list) with mpirun on the first host; what it prints goes to the file `output`. Nothing is said
+        of interfaces: mpirun tries one after the other, and what the program does is its own business."""
         places = ",".join(f"{name}:{ranks_per_host}" for name in self.names)
         command = ["mpirun", "-np", str(ranks_per_host * len(self.names)), "--host", places, "--oversubscribe",
-                   "--bind-to", "none", "--mca", "plm_rsh_agent", str(ENTER), "--mca", "btl", "tcp,self",
-                   "--mca", "pml", "ob1", "--mca", "btl_tcp_if_include", "net0", "--mca", "oob_tcp_if_include", "net0"]
-        # Open MPI's session folders go with the hosts, also those of killed daemons.
-        environment = {**os.environ, "P5BENCH_HOSTS": str(self.folder), "TMPDIR": str(self.folder),
-                       "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+                   "--bind-to", "none", "--mca", "plm_rsh_agent", str(ENTER), *options]
+        keepers = " ".join(f"{name}={keeper.pid}" for name, keeper in self.keepers.items())
+        environment = {**os.environ, "P5BENCH_HOSTS": keepers, "HOME": "/tmp", "TMPDIR": "/tmp",
+                       "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **variables}
         with open(output, "wb") as file:
             return subprocess.Popen([str(ENTER), self.names[0], "exec " + shlex.join(command + program)],
                                     stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, env=environment)

@@ -1,4 +1,5 @@
-"""p5bench over several real hosts, whole and with one of them dying. See hosts.py for what the hosts are."""
+"""p5bench over several hosts as they really are: with bridges for containers, without a common file system, whole and with
+one of them dying. Nothing is said of interfaces, neither to mpirun nor to p5bench. See hosts.py for what the hosts are."""
 
 import json
 import os
@@ -11,38 +12,37 @@ import unittest
 
 from hosts import Hosts, command_of, wait_for, what_is_missing
 
-try:
-    import jsonschema
-except ImportError:
-    jsonschema = None
+import jsonschema
 
 SOURCE = pathlib.Path(os.environ.get("P5BENCH_SOURCE") or pathlib.Path(__file__).resolve().parents[2])
-PROGRAM = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "test") / "p5bench"
+BUILD = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "test")
+PROGRAM = BUILD / "p5bench"
+FAKES = BUILD / "tests" / "fakes"
+OUT = "/tmp/out"  # each host has its own
+GPUS = {"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE_GPUS": "2", "P5BENCH_FAKE_FABRIC": "/tmp/fabric"}
+HAVE_GPUS = all(path.exists() for path in (BUILD / "p5bench-worker-nccl", FAKES / "libnccl.so.2"))
 # Generous, for slow machines: nothing here judges time.
-PATIENCE_S = 120
+PATIENCE_S = 200
 
 
 def run_of(seconds):
     return ["run", "--backend", "mpi", "--collectives", "all_reduce", "--min", "8", "--max", "1MiB", "--budget", f"{seconds}s"]
 
 
-class ThreeHosts(unittest.TestCase):
-    def setUp(self):
-        self.hosts = self.enter(Hosts(3))
-        self.out = pathlib.Path(self.enter(tempfile.TemporaryDirectory()))
-        self.log = self.out / "printed"
+class OnHosts(unittest.TestCase):
+    """What tests on hosts have in common; the last hosts made are those that they speak of."""
 
     def enter(self, manager):
         entered = manager.__enter__()
         self.addCleanup(manager.__exit__, None, None, None)
         return entered
 
-    def start(self, arguments):
-        return self.hosts.start_mpirun(2, [str(PROGRAM), *arguments, "--out", str(self.out)], self.log)
+    def make(self, count, **how):
+        self.hosts = self.enter(Hosts(count, shared=(SOURCE, BUILD), **how))
+        self.log = pathlib.Path(self.enter(tempfile.TemporaryDirectory())) / "printed"
 
-    def test_the_hosts_have_names_of_their_own(self):
-        self.assertEqual(self.wait_for_end(self.hosts.start_mpirun(2, ["hostname"], self.log)), 0, self.printed())
-        self.assertEqual(sorted(self.printed().split()), ["h1", "h1", "h2", "h2", "h3", "h3"])
+    def start(self, ranks_per_host, arguments, options=(), **variables):
+        return self.hosts.start_mpirun(ranks_per_host, [str(PROGRAM), *arguments, "--out", OUT], self.log, options, **variables)
 
     def printed(self):
         return self.log.read_text(errors="replace")[-4000:]
@@ -53,38 +53,68 @@ class ThreeHosts(unittest.TestCase):
         except subprocess.TimeoutExpired:
             self.fail(f"mpirun does not end; left: {self.hosts.all_processes()}\n{self.printed()}")
 
+    def assert_none_left(self):
+        wait_for(lambda: not self.hosts.all_processes(), PATIENCE_S)
+        self.assertEqual(self.hosts.all_processes(), {}, "the run left processes")
+
+    def out_of(self, host):
+        return self.hosts.files(host) / pathlib.Path(OUT).relative_to("/tmp")
+
     def file(self, name):
-        """The file of the only run under the out folder."""
-        found = [path for path in self.out.rglob(name) if "latest" not in path.parts]
+        """The file of the only run; rank 0 writes it, on the first host."""
+        found = [path for path in self.out_of("h1").rglob(name) if "latest" not in path.parts]
         self.assertLessEqual(len(found), 1)
         return found[0] if found else None
 
     def report(self):
         path = self.file("report.json")
         self.assertIsNotNone(path, f"no report\n{self.printed()}")
-        latest = {link.resolve() for link in self.out.rglob("latest")}
+        latest = {link.resolve() for link in self.out_of("h1").rglob("latest")}
         self.assertEqual(latest, {path.parent.resolve()}, "latest does not point to the run")
         report = json.loads(path.read_text())
         jsonschema.validate(report, json.loads((SOURCE / "reports/schema/report.schema.json").read_text()))
         return report
 
-    def test_the_report_names_the_three_hosts(self):
-        status = self.wait_for_end(self.start(run_of(4)))
+    def whole_run(self, ranks_per_host, arguments, options=(), **variables):
+        """The report of a run that has to end well."""
+        status = self.wait_for_end(self.start(ranks_per_host, arguments, options, **variables))
         self.assertEqual(status, 0, self.printed())
         report = self.report()
         self.assertEqual((report["status"], report["exit_code"]), ("complete", 0))
-        self.assertEqual((report["run"]["nodes"], report["run"]["ranks"]), (3, 6))
+        self.assertEqual(report["run"]["nodes"], len(self.hosts.names))
+        outcomes = [entry["outcome"] for entry in report["measurements"]]
+        self.assertIn("measured", outcomes)
+        self.assertNotIn("failed", outcomes)
+        return report
+
+    def findings(self, report):
+        return [finding["id"] for finding in report["findings"]]
+
+
+class ThreeHosts(OnHosts):
+    def setUp(self):
+        self.make(3)
+
+    def test_the_hosts_have_names_and_files_of_their_own(self):
+        script = 'hostname >/tmp/name; touch "/dev/shm/$(hostname)"; cat /tmp/name; ls /dev/shm | grep "^h"; ip -4 -br address show docker0'
+        self.assertEqual(self.wait_for_end(self.hosts.start_mpirun(1, ["sh", "-c", script], self.log)), 0, self.printed())
+        words = self.printed().split()
+        self.assertEqual(sorted(word for word in words if word.startswith("h")), ["h1", "h1", "h2", "h2", "h3", "h3"])
+        self.assertEqual(words.count("172.17.0.1/16"), 3)
+
+    def test_the_report_names_the_three_hosts(self):
+        report = self.whole_run(2, run_of(4))
+        self.assertEqual(report["run"]["ranks"], 6)
         self.assertEqual([host["name"] for host in report["topology"]["hosts"]], ["h1", "h2", "h3"])
         self.assertEqual(report["topology"]["host_of_rank"], [0, 0, 1, 1, 2, 2])
+        self.assertEqual(report["context"]["env.OMPI_MCA_btl_tcp_if_include"], "net0")
+        for host in ("h2", "h3"):
+            self.assertFalse(self.out_of(host).exists(), f"{host} has files of a report")
 
     @unittest.skipUnless(PROGRAM.with_name("p5bench-worker-ofi").exists(), "needs libfabric's headers to be built")
     def test_messages_over_libfabric_go_from_host_to_host(self):
-        program = ["env", "FI_PROVIDER=tcp", str(PROGRAM), "--backend", "ofi", "--collectives", "send_recv", "--sizes", "8,64KiB", "--out", str(self.out)]
-        status = self.wait_for_end(self.hosts.start_mpirun(1, program, self.log))
-        self.assertEqual(status, 0, self.printed())
-        report = self.report()
-        self.assertEqual([(m["outcome"], m["wrong_elements"], m["case"]["nodes"]) for m in report["measurements"]],
-                         [("measured", 0, 3)] * 2)
+        report = self.whole_run(1, ["--backend", "ofi", "--collectives", "send_recv", "--sizes", "8,64KiB"], FI_PROVIDER="tcp")
+        self.assertEqual([entry["case"]["nodes"] for entry in report["measurements"]], [3, 3])
         self.assertEqual(report["context"]["nics"], "net0")
 
     def a_case_is_finished(self):
@@ -92,15 +122,14 @@ class ThreeHosts(unittest.TestCase):
         return journal is not None and b"\n" in journal.read_bytes()
 
     def assert_a_partial_report_stays_when_killed(self, command):
-        run = self.start(run_of(300))
+        run = self.start(2, run_of(300))
         begun = wait_for(lambda: self.a_case_is_finished() or run.poll() is not None, PATIENCE_S)
         self.assertTrue(begun and run.poll() is None, f"the run did not get going\n{self.printed()}")
         victims = [pid for pid in self.hosts.processes("h3") if command_of(pid) == command]
         self.assertTrue(victims, f"no {command} on h3: {self.hosts.all_processes()}")
         os.kill(victims[0], signal.SIGKILL)
         self.assertNotEqual(self.wait_for_end(run), 0, self.printed())
-        wait_for(lambda: not self.hosts.all_processes(), PATIENCE_S)
-        self.assertEqual(self.hosts.all_processes(), {}, "the run left processes")
+        self.assert_none_left()
         report = self.report()
         self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
         self.assertTrue(any(entry["outcome"] == "measured" for entry in report["measurements"]), "what was measured is lost")
@@ -112,8 +141,80 @@ class ThreeHosts(unittest.TestCase):
         self.assert_a_partial_report_stays_when_killed("orted")
 
 
+class Interfaces(OnHosts):
+    # Above what TCP sends at once, so that MPI uses all the connections that it made.
+    MPI = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "8,1MiB", "--budget", "10s"]
+
+    def test_a_bridge_of_a_name_that_nobody_knows_is_no_network(self):
+        self.make(2, bridge="mybridge", default_route=False)
+        report = self.whole_run(1, self.MPI)
+        self.assertEqual(report["context"]["env.OMPI_MCA_btl_tcp_if_include"], "net0")
+
+    def test_data_of_the_mpi_backend_goes_over_all_real_networks(self):
+        self.make(2, networks=2)
+        report = self.whole_run(1, self.MPI)
+        self.assertEqual(report["context"]["env.OMPI_MCA_btl_tcp_if_include"], "net0,net1")
+
+    def test_what_the_operator_wrote_into_a_file_stands(self):
+        self.make(2)
+        for host in self.hosts.names:
+            folder = self.hosts.files(host) / ".openmpi"  # /tmp is their home
+            folder.mkdir()
+            (folder / "mca-params.conf").write_text("btl_tcp_if_exclude = 127.0.0.0/8,docker0\n")
+        self.assertNotIn("env.OMPI_MCA_btl_tcp_if_include", self.whole_run(1, self.MPI)["context"])
+
+
+@unittest.skipUnless(HAVE_GPUS, "needs CUDA's and NCCL's headers to be built")
+class Gpus(OnHosts):
+    """On made-up GPUs, whose NCCL takes interfaces as the real one does."""
+
+    NCCL = ["--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64KiB,1MiB", "--budget", "60s"]
+
+    def test_a_run_with_tuning_needs_no_common_file_system(self):
+        self.make(2)
+        report = self.whole_run(2, self.NCCL, **GPUS)
+        # Whatever it finds on a busy machine, it searched everything.
+        tuning = report["tuning"]
+        self.assertEqual([cell["bytes"] for cell in tuning["cells"]], [64 << 10, 1 << 20])
+        self.assertTrue(all(cell["samples"] > 0 for cell in tuning["cells"]), tuning)
+        # Words between ranks take one interface.
+        self.assertEqual(report["context"]["env.OMPI_MCA_btl_tcp_if_include"], "net0")
+
+    def test_nccl_is_kept_from_a_bridge_that_it_does_not_know(self):
+        self.make(2, bridge="mybridge", networks=2)
+        report = self.whole_run(1, [*self.NCCL, "--tune=off"], **GPUS)
+        self.assertEqual(report["context"]["workers.NCCL_SOCKET_IFNAME"], "=net0,net1")
+        found = [finding for finding in report["findings"] if finding["id"] == "nccl.interfaces"]
+        self.assertEqual(len(found), 1, report["findings"])
+        for words in ("h1, h2", "mybridge"):
+            self.assertIn(words, found[0]["evidence"])
+        self.assertIn("NCCL_SOCKET_IFNAME==net0,net1", found[0]["action"])
+
+    def test_an_interface_that_the_operator_gave_to_nccl_stands(self):
+        self.make(2, bridge="mybridge")
+        report = self.whole_run(1, [*self.NCCL, "--tune=off"], ("-x", "NCCL_SOCKET_IFNAME=net0"), **GPUS)
+        self.assertEqual(report["context"]["workers.NCCL_SOCKET_IFNAME"], "net0")
+        self.assertNotIn("nccl.interfaces", self.findings(report))
+
+
+class Unreachable(OnHosts):
+    """Takes as long as the first words between ranks may: a minute."""
+
+    def test_hosts_that_are_not_heard_of_are_named_with_the_setting_to_give(self):
+        self.make(3, networks=2)
+        self.hosts.cut("h3", 1)
+        run = self.start(2, run_of(4), ("--mca", "btl_tcp_if_include", "net1", "--mca", "oob_tcp_if_include", "net0"))
+        self.assertEqual(self.wait_for_end(run), 13, self.printed())
+        self.assert_none_left()
+        told = [line for line in self.log.read_text(errors="replace").splitlines() if "p5bench: " in line]
+        self.assertEqual(len(told), 1, self.printed())
+        for words in ("h3 (ranks 4, 5).", "btl_tcp_if_include=net1", "--mca btl_tcp_if_include eth0"):
+            self.assertIn(words, told[0])
+        self.assertNotIn("h2", told[0])
+
+
 if __name__ == "__main__":
-    missing = what_is_missing() or ("Python's jsonschema" if jsonschema is None else None)
+    missing = what_is_missing()
     if missing:
         print(f"left out: needs {missing}")
         sys.exit(77)

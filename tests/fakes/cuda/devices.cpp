@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tests/fakes/cuda/runtime.hpp"
+#include "tests/fakes/device_uuid.hpp"
 
 namespace {
 
@@ -16,8 +17,7 @@ int bus_of(int device) { return 0x10 + device; }
 cudaDeviceProp properties_of(int device) {
   cudaDeviceProp properties{};
   std::snprintf(properties.name, sizeof properties.name, "Fake GPU");
-  std::memcpy(properties.uuid.bytes, "p5bench fake GPU", sizeof properties.uuid.bytes);
-  properties.uuid.bytes[15] = static_cast<char>(device);
+  std::memcpy(properties.uuid.bytes, p5::fake_device_uuid(device).data(), sizeof properties.uuid.bytes);
   properties.totalGlobalMem = runtime().memory().total_bytes();
   properties.pciBusID = bus_of(device);
   properties.major = 9;

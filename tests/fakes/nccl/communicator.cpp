@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tests/fakes/cuda/fake.hpp"
+#include "tests/fakes/nccl/bootstrap.hpp"
 #include "tests/fakes/nccl/debug.hpp"
 #include "tests/fakes/nccl/reduce.hpp"
 
@@ -31,7 +32,11 @@ ncclResult_t Communicator::join(const std::string& name) {
     return ncclSystemError;
   }
   const char* node = std::getenv("NCCL_HOSTID");
-  segment_->member(rank).node = std::hash<std::string>{}(node ? node : "");
+  const std::string address = bootstrap_address();
+  const std::hash<std::string> hash;
+  segment_->member(rank).node = hash(node ? node : own_host());
+  segment_->member(rank).host = hash(own_host());
+  segment_->member(rank).address = is_link_local(address) ? 0 : hash(address);
   if (segment_->member(rank).joined.exchange(1) != 0) {
     fail(ncclInvalidUsage, "rank " + std::to_string(rank) + " joins twice");
     return ncclInvalidUsage;
@@ -49,6 +54,10 @@ ncclResult_t Communicator::join(const std::string& name) {
     }
     segment_->wait(rank, seen);
   }
+  if (!all_reachable()) {
+    wait_for_abort();
+    return ncclInternalError;
+  }
   if (faults().find(Fault::Kind::oom, process_rank())) p5bench_fake_exhaust_memory();
   auto tuning = std::make_unique<Tuning>(ranks, nodes());
   const std::scoped_lock lock(mutex_);
@@ -59,7 +68,17 @@ ncclResult_t Communicator::join(const std::string& name) {
   return ncclSuccess;
 }
 
-// All processes are of one host, but they may pretend.
+// What connects to an address that its own host has too reaches itself, and waits for ever.
+bool Communicator::all_reachable() {
+  for (int one = 0; one < ranks; ++one)
+    for (int other = 0; other < ranks; ++other) {
+      const Member &a = segment_->member(one), &b = segment_->member(other);
+      if (a.host != b.host && (a.address == b.address || a.address == 0)) return false;
+    }
+  return true;
+}
+
+// Of one host, too, processes may pretend.
 int Communicator::nodes() {
   std::set<std::uint64_t> all;
   for (int each = 0; each < ranks; ++each) all.insert(segment_->member(each).node);

@@ -89,6 +89,7 @@ class Communicator {
   friend struct Launch;
   struct Transfer;
 
+  bool all_reachable();
   int nodes();
   // What a collective is to run with; tells it to the log.
   void tune(Operation& operation);

@@ -23,6 +23,13 @@ namespace {
 
 constexpr char name_start[] = "/p5bench-fake-";
 
+// Where segments are: what the processes of a communicator share, instead of a network. Hosts that share no other
+// memory get a folder of their own for it.
+std::string fabric() {
+  const char* const folder = std::getenv("P5BENCH_FAKE_FABRIC");
+  return folder && *folder ? folder : "/dev/shm";
+}
+
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
   return syscall(SYS_futex, &word, operation, value, nullptr, nullptr, 0);
 }
@@ -30,11 +37,11 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value)
 void remove_leftovers() {
   const std::string start = std::string(name_start).substr(1);
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored)) {
+  for (const auto& entry : std::filesystem::directory_iterator(fabric(), ignored)) {
     const std::string file = entry.path().filename().string();
     if (!file.starts_with(start)) continue;
     const pid_t maker = static_cast<pid_t>(std::strtol(file.c_str() + start.size(), nullptr, 10));
-    if (maker > 0 && kill(maker, 0) != 0 && errno == ESRCH) shm_unlink(("/" + file).c_str());
+    if (maker > 0 && kill(maker, 0) != 0 && errno == ESRCH) ::unlink(entry.path().c_str());
   }
 }
 
@@ -60,18 +67,18 @@ std::uint64_t Pipe::read(void* data, std::uint64_t bytes) {
   return bytes;
 }
 
-Segment::Segment(const std::string& name, int ranks) : name_(name), ranks_(ranks) {
+Segment::Segment(const std::string& name, int ranks) : name_(name), path_(fabric() + name), ranks_(ranks) {
   const auto count = static_cast<std::uint64_t>(ranks);
   bytes_ = sizeof(Header) + count * sizeof(Member) + count * count * sizeof(Pipe);
-  const int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0) throw std::system_error(errno, std::generic_category(), "shared memory " + name);
+  const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) throw std::system_error(errno, std::generic_category(), "shared memory " + path_);
   // A number of ranks that differs would make the segment another size; it must never shrink under another's feet.
   const bool sized =
       lseek(file, 0, SEEK_END) >= static_cast<off_t>(bytes_) || ftruncate(file, static_cast<off_t>(bytes_)) == 0;
   memory_ = sized ? mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   const int error = errno;
   close(file);
-  if (memory_ == MAP_FAILED) throw std::system_error(error, std::generic_category(), "shared memory " + name);
+  if (memory_ == MAP_FAILED) throw std::system_error(error, std::generic_category(), "shared memory " + path_);
   int others = 0;
   if (!header().ranks.compare_exchange_strong(others, ranks) && others != ranks) {
     munmap(memory_, bytes_);
@@ -86,7 +93,7 @@ Member& Segment::member(int rank) { return reinterpret_cast<Member*>(static_cast
 
 Pipe& Segment::pipe(int from, int to) { return reinterpret_cast<Pipe*>(&member(ranks_))[from * ranks_ + to]; }
 
-void Segment::unlink() { shm_unlink(name_.c_str()); }
+void Segment::unlink() { ::unlink(path_.c_str()); }
 
 void Segment::ring(int rank) {
   member(rank).doorbell.fetch_add(1);

@@ -31,7 +31,8 @@ struct Vote {
 struct Member {
   alignas(64) std::atomic<std::uint32_t> doorbell;
   std::atomic<std::uint32_t> joined;
-  std::atomic<std::uint64_t> node;  // a hash of the node's name, set before joined
+  // Hashes, set before joined: of the node's name, and of the host's and of the address that its NCCL would listen at.
+  std::atomic<std::uint64_t> node, host, address;
   std::atomic<std::uint64_t> votes_cast;
   Vote votes[2];
 };
@@ -64,13 +65,13 @@ class Segment {
   void wait(int rank, std::uint32_t seen);
 
  private:
-  std::string name_;
+  std::string name_, path_;
   int ranks_;
   std::uint64_t bytes_;
   void* memory_;
 };
 
-// A new name, unique on this host. Names left over by processes that are gone are removed on this occasion.
+// A new name, unique where it is used. Names left over by processes that are gone are removed on this occasion.
 std::string new_segment_name();
 
 }  // namespace p5::fake_nccl

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tests/fakes/device_uuid.hpp"
 #include "tests/fakes/nvml/machine.hpp"
 #include "topo/nvml/library.hpp"
 
@@ -76,9 +77,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
 
 // As the fake CUDA runtime has it.
 int nvmlDeviceGetUUID(void* device, char* text, unsigned size) {
-  std::array<unsigned char, 16> bytes{};
-  std::memcpy(bytes.data(), "p5bench fake GPU", bytes.size());
-  bytes[15] = static_cast<unsigned char>(index_of(device));
+  const std::array<unsigned char, 16> bytes = p5::fake_device_uuid(index_of(device));
   std::string uuid = "GPU-";
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     std::array<char, 4> pair{};
