@@ -17,8 +17,8 @@
 namespace p5::fake_nccl {
 
 ncclResult_t Communicator::join(const std::string& name) {
-  if (faults().find(Fault::Kind::join_crash, process_rank())) raise(SIGSEGV);
-  if (faults().find(Fault::Kind::join_hang, process_rank())) {
+  if (faults().find_joining(Fault::Kind::join_crash, process_rank(), ranks)) raise(SIGSEGV);
+  if (faults().find_joining(Fault::Kind::join_hang, process_rank(), ranks)) {
     wait_for_abort();
     return ncclInternalError;
   }
@@ -30,8 +30,10 @@ ncclResult_t Communicator::join(const std::string& name) {
     fail(ncclSystemError, error.what());
     return ncclSystemError;
   }
-  const char* node = std::getenv("NCCL_HOSTID");
-  segment_->member(rank).node = std::hash<std::string>{}(node ? node : "");
+  segment_->member(rank).node = std::hash<std::string>{}(host_name());
+  int bus = 0;
+  cudaDeviceGetAttribute(&bus, cudaDevAttrPciBusId, device);
+  segment_->member(rank).bus = bus;
   if (segment_->member(rank).joined.exchange(1) != 0) {
     fail(ncclInvalidUsage, "rank " + std::to_string(rank) + " joins twice");
     return ncclInvalidUsage;
@@ -49,6 +51,16 @@ ncclResult_t Communicator::join(const std::string& name) {
     }
     segment_->wait(rank, seen);
   }
+  if (const int twin = twin_of(rank); twin >= 0) {
+    char words[128] = {};
+    std::snprintf(words, sizeof words, "Duplicate GPU detected : rank %d and rank %d both on CUDA device %lx", rank,
+                  twin, static_cast<unsigned long>(bus) << 12);
+    debug_log(static_cast<int>(Level::warn), log_init, __FILE__, __LINE__, "%s", words);
+    fail(ncclInvalidUsage, words);
+    return ncclInvalidUsage;
+  }
+  for (int each = 0; each < ranks; ++each)
+    if (twin_of(each) >= 0) return ncclRemoteError;
   if (faults().find(Fault::Kind::oom, process_rank())) p5bench_fake_exhaust_memory();
   auto tuning = std::make_unique<Tuning>(ranks, nodes());
   const std::scoped_lock lock(mutex_);
@@ -57,6 +69,14 @@ ncclResult_t Communicator::join(const std::string& name) {
   if (const char* line = std::getenv("P5BENCH_FAKE_LOG"))
     debug_log(static_cast<int>(Level::info), log_init, __FILE__, __LINE__, "%s", line);
   return ncclSuccess;
+}
+
+int Communicator::twin_of(int rank_) {
+  const Member& own = segment_->member(rank_);
+  for (int each = 0; each < ranks; ++each)
+    if (const Member& other = segment_->member(each); each != rank_ && other.node == own.node && other.bus == own.bus)
+      return each;
+  return -1;
 }
 
 // All processes are of one host, but they may pretend.

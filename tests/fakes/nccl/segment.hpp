@@ -31,7 +31,9 @@ struct Vote {
 struct Member {
   alignas(64) std::atomic<std::uint32_t> doorbell;
   std::atomic<std::uint32_t> joined;
-  std::atomic<std::uint64_t> node;  // a hash of the node's name, set before joined
+  // Set before joined: a hash of the node's name, and the device's PCI bus.
+  std::atomic<std::uint64_t> node;
+  std::atomic<int> bus;
   std::atomic<std::uint64_t> votes_cast;
   Vote votes[2];
 };
