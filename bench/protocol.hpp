@@ -48,14 +48,12 @@ struct Identity {
 };
 
 // "unique_id" {}: {"id": HEX}, what others need to find this rank; where one for all is enough only rank 0 is asked.
-// "join" {"ids": [HEX], "rank": int, "ranks": int}: {"environment": {NAME: VALUE}, "log": TEXT}, those variables after
-// the library's start and what it said meanwhile, "" where the operator has the log. "open" {"case": ..., "groups":
-// [[rank...] or null for each round]}: the group of this rank in each round. Reply {"slots": int}. "warm_up" {"round",
-// "operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank that pauses.
-// "verify" {"round"}: {Verification}; "selection" {}: {Selection or null}; "offers"
-// {}:
-// {"offers": [Offer]}; "close" {}; "check_locally" {}: {"figures": {NAME: NUMBER}}; "quit" {}: no reply. A "setting"
-// that is left out is none.
+// "join" {"ids": [HEX], "rank": int, "ranks": int}: {"environment": {NAME: VALUE}}, those variables after the library's
+// start. "open" {"case": ..., "groups": [[rank...] or null for each round]}: the group of this rank in each round.
+// Reply {"slots": int}. "warm_up" {"round", "operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null
+// for a sample of a rank that pauses. "verify" {"round"}: {Verification}; "selection" {}: {Selection or null}; "offers"
+// {}: {"offers": [Offer]}; "close" {}; "check_locally" {}: {"figures": {NAME: NUMBER}}; "quit" {}: no reply. A
+// "setting" that is left out is none.
 
 // A case as a worker needs it: what moves, not where the figures go.
 nlohmann::json to_json(const Case& c);

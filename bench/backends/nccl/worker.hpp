@@ -22,7 +22,7 @@ class Worker final : public WorkerProgram {
  private:
   protocol::Identity identify(int local_rank) override;
   std::string id() override;
-  Joined join(const std::vector<std::string>& ids, int rank, int ranks) override;
+  Variables join(const std::vector<std::string>& ids, int rank, int ranks) override;
   std::unique_ptr<Session> open(Case c, std::uint64_t memory) override;
   void close() override;
   LocalFigures check_locally() override;
