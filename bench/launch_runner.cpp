@@ -45,6 +45,7 @@ class LaunchRunner {
         options_(options),
         observer_(observer),
         turns_(turns_of(arms.size(), soaks() ? 1 : options.launches)),
+        joining_(world, arms.size() == 1 ? options.hosts : RanksOnHosts{}, observer),
         progress_(arms.size()),
         failures_(arms.size() * cases.size()) {
     if (!arms.front().backend->recovers() && options.on_hang) watchdog_.emplace(options.on_hang);
@@ -190,7 +191,7 @@ class LaunchRunner {
     failed_rank_.reset();
     std::vector<Backend::Variables> of_ranks;
     try {
-      bring_together(world_, backend);
+      joining_.bring_together(backend);
       problem = agree(
           world_, Phase::open, backend.recovers(),
           [&] { return json(backend.context()).dump(-1, ' ', true, json::error_handler_t::replace); },
@@ -214,6 +215,7 @@ class LaunchRunner {
   }
 
   Measurement run_one(const Case& c, const Program& program, Seconds remaining) {
+    if (!joining_.given_up().empty()) return not_measured(c, Outcome::skipped, joining_.given_up());
     std::string decision;
     if (world_.leads()) {
       const Decision next = decide_case(program, remaining);
@@ -222,7 +224,7 @@ class LaunchRunner {
     if (watchdog_) watchdog_->expect("the start of " + describe(c), options_.timeout);
     const json agreed = json::parse(world_.broadcast(decision));
     const std::string why_not = agreed.at("why_not");
-    Measurement m = why_not.empty() ? run_case(world_, *arms_[turns_[turn_].arm].backend, c, options_,
+    Measurement m = why_not.empty() ? run_case(world_, *arms_[turns_[turn_].arm].backend, joining_, c, options_,
                                                {agreed.at("share")}, watchdog_ ? &*watchdog_ : nullptr)
                                     : not_measured(c, Outcome::skipped, why_not);
     if (watchdog_) watchdog_->rest();
@@ -250,6 +252,7 @@ class LaunchRunner {
   const RunnerOptions& options_;
   Observer& observer_;
   std::vector<Turn> turns_;
+  Joining joining_;
   std::optional<Watchdog> watchdog_;
   const Clock::time_point start_ = Clock::now();
   std::size_t turn_ = 0;

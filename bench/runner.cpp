@@ -91,16 +91,22 @@ Next decode(const std::string& text) {
 
 class CaseRun {
  public:
-  CaseRun(World& world, Backend& backend, const Case& c, const RunnerOptions& options, Seconds share,
+  CaseRun(World& world, Backend& backend, Joining& joining, const Case& c, const RunnerOptions& options, Seconds share,
           Watchdog* watchdog)
-      : world_(world), backend_(backend), case_(c), options_(options), share_(share), watchdog_(watchdog) {
+      : world_(world),
+        backend_(backend),
+        joining_(joining),
+        case_(c),
+        options_(options),
+        share_(share),
+        watchdog_(watchdog) {
     result_.measured_case = c;
   }
 
   Measurement run() {
     const auto start = Clock::now();
     try {
-      bring_together(world_, backend_);
+      joining_.bring_together(backend_);
       step(
           Phase::open, [&] { return session_ = backend_.open(case_), ""; }, nothing);
       for (std::size_t round = 0; round < case_.rounds->size() && go_on(round, start); ++round)
@@ -285,6 +291,7 @@ class CaseRun {
 
   World& world_;
   Backend& backend_;
+  Joining& joining_;
   const Case& case_;
   const RunnerOptions& options_;
   const Seconds share_;
@@ -315,19 +322,9 @@ Seconds predict_least(const Case& c, const CostModel& cost) {
   return {predict(c, cost).count * StoppingRule{}.least / usual_samples};
 }
 
-void bring_together(World& world, Backend& backend) {
-  if (backend.joined()) return;
-  const std::string terms = agree(
-      world, Phase::open, backend.recovers(), [&] { return backend.offer(); },
-      [&](const std::vector<std::string>& offers) { return backend.settle(offers); });
-  agree(
-      world, Phase::open, backend.recovers(), [&] { return backend.join(terms), ""; },
-      [](const std::vector<std::string>&) { return ""; });
-}
-
-Measurement run_case(World& world, Backend& backend, const Case& c, const RunnerOptions& options, Seconds share,
-                     Watchdog* watchdog) {
-  return CaseRun(world, backend, c, options, share, watchdog).run();
+Measurement run_case(World& world, Backend& backend, Joining& joining, const Case& c, const RunnerOptions& options,
+                     Seconds share, Watchdog* watchdog) {
+  return CaseRun(world, backend, joining, c, options, share, watchdog).run();
 }
 
 }  // namespace p5

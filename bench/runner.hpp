@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/backend.hpp"
+#include "bench/joining.hpp"
 #include "bench/measurement.hpp"
 #include "bench/world.hpp"
 
@@ -42,6 +43,8 @@ struct RunnerOptions {
   // Asked at the leader when the ranks of a launch have come together, with Backend::context() of each: why they cannot
   // be measured; "" when they can.
   std::function<std::string(const Arm& arm, const std::vector<Backend::Variables>& of_ranks)> objection = {};
+  // Of a single arm: where ranks are, for finding out which hosts do not join.
+  RanksOnHosts hosts = {};
 };
 
 // Where a run stands when a case starts.
@@ -63,6 +66,8 @@ class Observer {
   // One of several launches: what each rank runs on, or why it could not be measured.
   virtual void launch_started(const Arm& /*arm*/, const std::vector<Backend::Variables>& /*of_ranks*/) {}
   virtual void launch_failed(const Arm& /*arm*/, const std::string& /*why*/) {}
+  // The ranks did not join, and which hosts that comes from; or they did only the second time.
+  virtual void joining_failed(const JoinFailure& /*failure*/) {}
   // Something of the run as a whole that a reader should know.
   virtual void remark(const std::string& /*text*/) {}
 };
@@ -83,12 +88,9 @@ std::vector<Measurement> run_cases(World& world, Backend& backend, const std::ve
 std::vector<Measurement> run_launches(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases,
                                       const RunnerOptions& options, Observer& observer);
 
-// The ranks of a backend that are not together yet, or no longer, on terms that the leader settles. Throws PhaseFailed.
-void bring_together(World& world, Backend& backend);
-
 // One case of the time that is its share of the budget.
-Measurement run_case(World& world, Backend& backend, const Case& c, const RunnerOptions& options, Seconds share,
-                     Watchdog* watchdog);
+Measurement run_case(World& world, Backend& backend, Joining& joining, const Case& c, const RunnerOptions& options,
+                     Seconds share, Watchdog* watchdog);
 
 // Predicted wall time of a case, for dividing the budget: samples and verification on top of the cost model.
 Seconds predict(const Case& c, const CostModel& cost);

@@ -4,6 +4,7 @@
 #include "bench/collective.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/names.hpp"
+#include "reports/joining.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/slow_launches.hpp"
 #include "reports/writer.hpp"
@@ -38,8 +39,9 @@ ExitCode list_command(const Request& request) {
     print(reports::writers());
   } else if (what == "findings") {
     for (const topo::Check& check : topo::checks()) fmt::print("{:<26} {}\n", check.id, check.summary);
-    for (const auto& kinds : {topo::log_findings(), topo::watch_kinds(), tuner::lint_findings(),
-                              reports::launch_finding_kinds(), reports::local_finding_kinds()})
+    for (const auto& kinds :
+         {topo::log_findings(), topo::watch_kinds(), tuner::lint_findings(), reports::launch_finding_kinds(),
+          reports::local_finding_kinds(), reports::join_finding_kinds()})
       for (const topo::FindingKind& kind : kinds) fmt::print("{:<26} {}\n", kind.id, kind.summary);
   } else if (what == "knobs") {
     for (const tuner::Knob& knob : tuner::knobs())
