@@ -15,7 +15,7 @@ namespace p5 {
 namespace {
 
 // From the failure on: a host is to be named within a minute, and workers take a while to end and to start.
-constexpr Seconds to_look_for{50};
+constexpr Seconds to_look_for{45};
 constexpr Seconds least_limit{5};
 
 std::string name_rank(const PhaseFailed& failed) {
@@ -164,19 +164,25 @@ void Joining::look_for_culprit(Backend& backend, const PhaseFailed& first) {
   if (together) return tell(first, std::nullopt);
   const int hosts = static_cast<int>(hosts_.names.size());
   JoinCulprit culprit = find_culprit(hosts, trials);
-  start_anew(backend);
   if (culprit.kind == JoinCulprit::Kind::together) {
-    culprit.because = name_rank(first);
-    if (!trials.empty()) try {
-        p5::bring_together(world_, backend);
-        return tell(first, std::nullopt);
-      } catch (const PhaseFailed& again) {
-        culprit.because = name_rank(again);
-      }
+    const std::optional<PhaseFailed> again = trials.empty() ? std::optional(first) : join_again(backend);
+    if (!again) return tell(first, std::nullopt);
+    culprit.because = name_rank(*again);
   }
   given_up_ = "the ranks do not join: see the findings";
   tell(first, culprit);
   throw PhaseFailed{Phase::open, first.rank, describe(culprit, hosts_.names)};
+}
+
+// The whole job; what fails.
+std::optional<PhaseFailed> Joining::join_again(Backend& backend) {
+  start_anew(backend);
+  try {
+    p5::bring_together(world_, backend);
+    return std::nullopt;
+  } catch (const PhaseFailed& failed) {
+    return failed;
+  }
 }
 
 // Whether the last of them was the whole job, which is together now.

@@ -72,6 +72,7 @@ class Joining {
 
  private:
   void look_for_culprit(Backend& backend, const PhaseFailed& first);
+  std::optional<PhaseFailed> join_again(Backend& backend);
   bool try_rounds(Backend& backend, std::vector<JoinTrial>& trials);
   bool try_round(Backend& backend, const std::vector<std::vector<int>>& hosts, int rounds_left,
                  std::vector<JoinTrial>& trials);
