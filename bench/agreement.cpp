@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "bench/error.hpp"
 #include "bench/runner.hpp"
@@ -78,6 +79,13 @@ std::optional<std::string> failure_among(const std::vector<std::string>& parts) 
   return blame_for_stall(parts);
 }
 
+// Those of a group's members.
+std::vector<std::string> parts_of(const Group& group, const std::vector<std::string>& parts) {
+  std::vector<std::string> own;
+  for (const int rank : group) own.push_back(parts.at(static_cast<std::size_t>(rank)));
+  return own;
+}
+
 PhaseFailed phase_failed(Phase phase, const std::string& message) {
   const Failure failure = parse_failure(message);
   return {phase, failure.rank < 0 ? std::nullopt : std::optional(failure.rank), failure.what};
@@ -104,6 +112,22 @@ std::string agree(World& world, Phase phase, bool recovers, const LocalPart& loc
   answer = world.broadcast(answer);
   if (answer.front() == bad) throw phase_failed(phase, answer);
   return answer.substr(1);
+}
+
+GroupParts gather_by_group(World& world, Phase phase, const Round& groups, const LocalPart& local) {
+  GroupParts found;
+  found.parts = world.gather(do_part(world, local).message);
+  nlohmann::json failures = nlohmann::json::array();
+  if (world.leads()) {
+    for (const Group& group : groups) failures.push_back(failure_among(parts_of(group, found.parts)).value_or(""));
+    for (std::string& part : found.parts) part = part.front() == good ? part.substr(1) : "";
+  }
+  const std::string shared = world.broadcast(failures.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  for (const auto& each : nlohmann::json::parse(shared)) {
+    const std::string message = each;
+    found.failures.push_back(message.empty() ? std::nullopt : std::optional(phase_failed(phase, message)));
+  }
+  return found;
 }
 
 }  // namespace p5

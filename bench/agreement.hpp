@@ -25,4 +25,11 @@ using Decide = std::function<std::string(const std::vector<std::string>& parts)>
 // recovers: Backend::recovers(). Throws PhaseFailed, or JobLost when this part failed where others may wait for it.
 std::string agree(World& world, Phase phase, bool recovers, const LocalPart& local, const Decide& decide);
 
+// A step that groups of ranks take side by side: what fails in one is no failure of the others. One rank a participant.
+struct GroupParts {
+  std::vector<std::optional<PhaseFailed>> failures;  // of each group, known to all
+  std::vector<std::string> parts;                    // of all participants, at the leader; "" of one that failed
+};
+GroupParts gather_by_group(World& world, Phase phase, const Round& groups, const LocalPart& local);
+
 }  // namespace p5

@@ -101,6 +101,13 @@ inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth) {
   return {.latency = latency, .bandwidth = bandwidth, .burst = {5e-3}, .visit = {18e-3}, .communicator = {0.6}};
 }
 
+// Ranks that come together, each group by itself, in the time that they have for it; nullopt: what the backend gives
+// a whole job. Ranks in no group stay alone.
+struct Joiners {
+  Round groups;
+  std::optional<Seconds> limit = {};
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -123,22 +130,24 @@ class Backend {
 
   // Backends whose ranks have to come together first, and again after a failure: each makes its offer, the leader
   // settles on terms from all offers in the order of participants, each joins on these terms. Nobody waits for others
-  // in offer().
+  // in offer(). `joiners` are the same in all three; the last two may leave out groups that failed.
   virtual bool joined() const { return true; }
   // Begins with what takes a while and needs nobody else, without waiting for it; offer() does the same where nobody
   // called this. On all participants or on none.
   virtual void prepare() {}
-  virtual std::string offer() { return ""; }
-  virtual std::string settle(const std::vector<std::string>& offers) { return offers.front(); }
-  virtual void join(const std::string& /*terms*/) {}
+  virtual std::string offer(const Joiners& /*joiners*/) { return ""; }
+  virtual std::string settle(const Joiners& /*joiners*/, const std::vector<std::string>& offers) {
+    return offers.front();
+  }
+  virtual void join(const Joiners& /*joiners*/, const std::string& /*terms*/) {}
   // Begins with abandon(), without waiting for what is to end.
   virtual void stop() {}
   // A phase failed somewhere: on all ranks, leave what cannot be gone on with. joined() is false from then on.
   virtual void abandon() {}
 
   using Variables = std::map<std::string, std::string>;
-  // What the library under test said while it started, on this rank, and the variables as they were then. Empty before
-  // that, and where there is no library.
+  // What the library under test said while it started, on this rank, where that failed too, and the variables as they
+  // were once it had. Empty before that, and where there is no library.
   struct LibraryStart {
     std::string log = {};
     Variables environment = {};

@@ -53,6 +53,7 @@ class LaunchRunner {
         options_(options),
         observer_(observer),
         turns_(turns_of(arms.size(), soaks() ? 1 : options.launches)),
+        joining_(world, arms.size() == 1 ? options.hosts : RanksOnHosts{}, observer),
         progress_(arms.size()),
         failures_(arms.size() * cases.size()) {
     if (!arms.front().backend->recovers() && options.on_hang) watchdog_.emplace(options.on_hang);
@@ -184,7 +185,7 @@ class LaunchRunner {
       if (step.first) failures.clear();
       std::optional<CaseRun>& run = program.runs[step.visit.at];
       if (!run)
-        run.emplace(world_, *arms_[turns_[turn_].arm].backend, case_of(step.visit.at), options_,
+        run.emplace(world_, *arms_[turns_[turn_].arm].backend, joining_, case_of(step.visit.at), options_,
                     watchdog_ ? &*watchdog_ : nullptr);
       if (world_.leads()) announce(program);
       const std::size_t failed_before = failures.size();
@@ -223,7 +224,7 @@ class LaunchRunner {
     failed_rank_.reset();
     std::vector<Backend::Variables> of_ranks;
     try {
-      bring_together(world_, backend);
+      joining_.bring_together(backend);
       problem = agree(
           world_, Phase::open, backend.recovers(),
           [&] { return json(backend.context()).dump(-1, ' ', true, json::error_handler_t::replace); },
@@ -248,6 +249,7 @@ class LaunchRunner {
 
   // Adds to `failures` when it fails; after most_failures it is not tried.
   void visit(CaseRun& run, const Program& program, std::vector<PhaseFailed>& failures, Seconds remaining) {
+    if (!joining_.given_up().empty()) return run.leave_out(joining_.given_up());
     if (failures.size() >= most_failures) {
       run.give_up(failures.back());
       failures.push_back(failures.back());
@@ -311,6 +313,7 @@ class LaunchRunner {
   const RunnerOptions& options_;
   Observer& observer_;
   std::vector<Turn> turns_;
+  Joining joining_;
   std::optional<Watchdog> watchdog_;
   const Clock::time_point start_ = Clock::now();
   std::size_t turn_ = 0;

@@ -48,11 +48,10 @@ struct Identity {
 };
 
 // "unique_id" {}: {"id": HEX}, what others need to find this rank; where one for all is enough only rank 0 is asked.
-// "join" {"ids": [HEX], "rank": int, "ranks": int}: {"environment": {NAME: VALUE}, "log": TEXT}, those variables after
-// the library's start and what it said meanwhile, "" where the operator has the log. "open" {"case": ..., "round": int,
-// "group": [rank...] or null, "form": STRING}: one round of a case and the group of this rank in it; form "groups": the
-// groups of the round get communicators of their own first, on all ranks ("alone": is it one group, "pauses": does any
-// rank of the job pause?), "job": those of earlier rounds are left, "":
+// "join" {"ids": [HEX], "rank": int, "ranks": int}: {"environment": {NAME: VALUE}}, those variables after the library's
+// start. "open" {"case": ..., "round": int, "group": [rank...] or null, "form": STRING}: one round of a case and the
+// group of this rank in it; form "groups": the groups of the round get communicators of their own first, on all ranks
+// ("alone": is it one group, "pauses": does any rank of the job pause?), "job": those of earlier rounds are left, "":
 // what is there stays. Reply {"slots": int}. "warm_up" {"operations", "setting"}; "sample" {SampleRequest}:
 // {"seconds": [..]}, null for a sample of a rank that pauses. "verify" {}: {Verification}; "selection" {}: {Selection
 // or null}; "offers" {}: {"offers": [Offer]}; "close" {}; "check_locally" {}: {"figures": {NAME: NUMBER}}; "quit" {}:

@@ -91,10 +91,11 @@ Next decode(const std::string& text) {
 // One round of a case, from opening a session to verification.
 class RoundRun {
  public:
-  RoundRun(World& world, Backend& backend, const Case& c, int round, const RunnerOptions& options, Seconds share,
-           Watchdog* watchdog)
+  RoundRun(World& world, Backend& backend, Joining& joining, const Case& c, int round, const RunnerOptions& options,
+           Seconds share, Watchdog* watchdog)
       : world_(world),
         backend_(backend),
+        joining_(joining),
         case_(c),
         round_(round),
         groups_((*c.rounds)[static_cast<std::size_t>(round)]),
@@ -104,7 +105,7 @@ class RoundRun {
 
   // Throws PhaseFailed.
   Measurement run() try {
-    bring_together(world_, backend_);
+    joining_.bring_together(backend_);
     step(
         Phase::open, [&] { return session_ = backend_.open(case_, round_), ""; }, nothing);
     step(
@@ -258,6 +259,7 @@ class RoundRun {
 
   World& world_;
   Backend& backend_;
+  Joining& joining_;
   const Case& case_;
   const int round_;
   const Round& groups_;
@@ -290,8 +292,9 @@ double predicted_operation(const Case& c, const CostModel& cost) {
 
 }  // namespace
 
-CaseRun::CaseRun(World& world, Backend& backend, Case c, const RunnerOptions& options, Watchdog* watchdog)
-    : world_(world), backend_(backend), options_(options), watchdog_(watchdog) {
+CaseRun::CaseRun(World& world, Backend& backend, Joining& joining, Case c, const RunnerOptions& options,
+                 Watchdog* watchdog)
+    : world_(world), backend_(backend), joining_(joining), options_(options), watchdog_(watchdog) {
   result_.measured_case = std::move(c);
 }
 
@@ -300,7 +303,8 @@ std::optional<PhaseFailed> CaseRun::visit(int round, Seconds share) {
   ++rounds_done_;
   std::optional<PhaseFailed> problem;
   try {
-    merge(result_, RoundRun(world_, backend_, result_.measured_case, round, options_, share, watchdog_).run());
+    merge(result_,
+          RoundRun(world_, backend_, joining_, result_.measured_case, round, options_, share, watchdog_).run());
   } catch (const PhaseFailed& failed) {
     fail(failed);
     problem = failed;
@@ -355,16 +359,6 @@ Seconds predict_round(const Case& c, const CostModel& cost) {
 
 Seconds predict_least(const Case& c, const CostModel& cost) {
   return {predict_round(c, cost).count * StoppingRule{}.least / usual_samples};
-}
-
-void bring_together(World& world, Backend& backend) {
-  if (backend.joined()) return;
-  const std::string terms = agree(
-      world, Phase::open, backend.recovers(), [&] { return backend.offer(); },
-      [&](const std::vector<std::string>& offers) { return backend.settle(offers); });
-  agree(
-      world, Phase::open, backend.recovers(), [&] { return backend.join(terms), ""; },
-      [](const std::vector<std::string>&) { return ""; });
 }
 
 }  // namespace p5

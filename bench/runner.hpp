@@ -17,6 +17,7 @@
 
 #include "bench/agreement.hpp"
 #include "bench/backend.hpp"
+#include "bench/joining.hpp"
 #include "bench/measurement.hpp"
 #include "bench/world.hpp"
 
@@ -46,6 +47,8 @@ struct RunnerOptions {
   // Asked at the leader when the ranks of a launch have come together, with Backend::context() of each: why they cannot
   // be measured; "" when they can.
   std::function<std::string(const Arm& arm, const std::vector<Backend::Variables>& of_ranks)> objection = {};
+  // Of a single arm: where ranks are, for finding out which hosts do not join.
+  RanksOnHosts hosts = {};
 };
 
 // Where a run stands when a visit starts.
@@ -69,6 +72,8 @@ class Observer {
   // One of several launches: what each rank runs on, or why it could not be measured.
   virtual void launch_started(const Arm& /*arm*/, const std::vector<Backend::Variables>& /*of_ranks*/) {}
   virtual void launch_failed(const Arm& /*arm*/, const std::string& /*why*/) {}
+  // The ranks did not join, and which hosts that comes from; or they did only the second time.
+  virtual void joining_failed(const JoinFailure& /*failure*/) {}
   // Something of the run as a whole that a reader should know.
   virtual void remark(const std::string& /*text*/) {}
 };
@@ -89,13 +94,10 @@ std::vector<Measurement> run_cases(World& world, Backend& backend, const std::ve
 std::vector<Measurement> run_launches(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases,
                                       const RunnerOptions& options, Observer& observer);
 
-// The ranks of a backend that are not together yet, or no longer, on terms that the leader settles. Throws PhaseFailed.
-void bring_together(World& world, Backend& backend);
-
 // One case in a launch, visited round by round, alike on all participants.
 class CaseRun {
  public:
-  CaseRun(World& world, Backend& backend, Case c, const RunnerOptions& options, Watchdog* watchdog);
+  CaseRun(World& world, Backend& backend, Joining& joining, Case c, const RunnerOptions& options, Watchdog* watchdog);
 
   const Case& measured_case() const { return result_.measured_case; }
   // Measures a round in its share of the budget. Returns what failed: then the backend has abandoned what cannot be
@@ -114,6 +116,7 @@ class CaseRun {
 
   World& world_;
   Backend& backend_;
+  Joining& joining_;
   const RunnerOptions& options_;
   Watchdog* watchdog_;
   Measurement result_;

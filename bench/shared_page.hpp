@@ -10,7 +10,10 @@
 
 namespace p5::protocol {
 
-// The worker finds its end of the socket pair and the shared page at these descriptors.
+// The worker finds its end of the socket pair and the shared page at these descriptors. What it writes to its standard
+// output, NCCL's log above all, goes to a file in memory of its supervisor, which thus has it whatever becomes of the
+// worker.
+inline constexpr int log_descriptor = 1;
 inline constexpr int socket_descriptor = 3;
 inline constexpr int page_descriptor = 4;
 

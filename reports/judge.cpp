@@ -7,6 +7,7 @@
 
 #include "bench/embedded.hpp"
 #include "bench/names.hpp"
+#include "reports/joining.hpp"
 #include "reports/local_checks.hpp"
 #include "topo/platform.hpp"
 
@@ -220,6 +221,8 @@ Grade overall(const std::vector<Result>& results) {
 }
 
 ExitCode exit_code(const Report& report) {
+  // A run that never began is no fault of its cases.
+  if (never_joined(report)) return ExitCode::environment;
   ExitCode code = ExitCode::ok;
   for (const Result& result : report.results) {
     if (result.verdict.grade == Grade::slow) code = worse(code, ExitCode::slow);

@@ -109,6 +109,14 @@ const std::vector<Rule>& rules() {
       {"nccl.bootstrap", "NCCL's own connections go over an interface of this host alone", Severity::warning,
        R"(Bootstrap ?: Using (?:docker|virbr|cni|br-|lo)\S*)", always,
        "name one that all nodes reach each other by: NCCL_SOCKET_IFNAME=^docker,lo,virbr,cni"},
+      {"nccl.connect", "NCCL's own connections do not reach another host", Severity::error,
+       R"([Cc]onnect (?:to \S+ )?(?:returned|failed).*(?:exceeded error retry count|timed out|No route to host|unreachable)|socketStartConnect: exceeded retries)",
+       always,
+       "look at what that address is, and whether firewalls let all ports through between the hosts; name an interface "
+       "that all nodes reach each other by: NCCL_SOCKET_IFNAME"},
+      {"nccl.duplicate_gpu", "ranks of one host that share a GPU, which NCCL refuses", Severity::error,
+       R"(Duplicate GPU detected)", always,
+       "start one rank a GPU; to pretend several nodes on one host, give the processes of each NCCL_HOSTID of its own"},
       {"nccl.nvls_failed", "reduction in the NVSwitch failed", Severity::error, R"(Failed to bind NVLink SHARP)",
        always,
        "look at nvidia-fabricmanager (state, log) and dmesg; reboot or replace the instance; NCCL_NVLS_ENABLE=0 goes "
@@ -186,6 +194,14 @@ std::vector<Finding> findings_in_log(std::string_view log, const Host& host, con
           fmt::format("{}NCCL's log of rank {} on {}: \"{}\"", *wrong, rank, host.name, essence(line)), rule->action));
     }
   return findings;
+}
+
+std::optional<Remedy> remedy_for(std::string_view text) {
+  const std::string searched(text);
+  for (const auto& [rule, regex] : wordings())
+    if (rule->judge == always && rule->severity == Severity::error && std::regex_search(searched, regex))
+      return Remedy{std::string(rule->id), rule->action};
+  return std::nullopt;
 }
 
 std::vector<Finding> of_all_ranks(const std::vector<std::vector<Finding>>& of_rank) {

@@ -30,9 +30,13 @@ constexpr Seconds dismiss_limit{5};
 // Of the device's free memory, what buffers may take: the library makes its own.
 constexpr double gpu_memory_share = 0.85;
 
-// The time that ranks need to find each other grows with their number.
-constexpr double join_seconds_a_rank = 120.0 / 1024;
-Seconds join_limit(int ranks) { return {std::max(120.0, join_seconds_a_rank * ranks)}; }
+// The time that ranks need to find each other grows with their number: beyond so many of them.
+constexpr double ranks_of_limit = 1024;
+
+// Of a library's start that is kept, and of how many that failed together.
+constexpr std::size_t most_of_start = 256 << 10, most_of_failures = 1 << 20;
+
+constexpr std::size_t most_warnings = 3;
 
 }  // namespace
 
@@ -107,23 +111,47 @@ int WorkerBackend::ranks() const { return world_.ranks(); }
 // Its own failure ends the waiting of all others; theirs ends ours.
 json WorkerBackend::ask(const json& order, Seconds limit) {
   if (!worker_) throw CaseError("it has no worker");
-  worker_->send(order);
+  send(order);
   return wait(limit);
+}
+
+void WorkerBackend::send(const json& order) {
+  order_began_ = worker_->log().size();
+  worker_->send(order);
 }
 
 json WorkerBackend::wait(Seconds limit) {
   try {
-    return worker_->wait(limit, [&] { return world_.alarmed(epoch_); });
+    return worker_->wait(limit, [&] { return world_.alarmed(alarm_); });
   } catch (const StalledError& problem) {
-    world_.raise_alarm(epoch_);
-    throw StalledError(fmt::format("{} ({})", problem.what(), where()), std::nullopt, problem.progress);
+    world_.raise_alarm(alarm_);
+    throw StalledError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())), std::nullopt,
+                       problem.progress);
   } catch (const LostError& problem) {
-    world_.raise_alarm(epoch_);
-    throw LostError(fmt::format("{} ({})", problem.what(), where()));
+    world_.raise_alarm(alarm_);
+    throw LostError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())));
   } catch (const CaseError& problem) {
-    world_.raise_alarm(epoch_);
-    throw CaseError(fmt::format("{} ({})", problem.what(), where()));
+    world_.raise_alarm(alarm_);
+    throw CaseError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())));
   }
+}
+
+// Of the order that failed the library's last ones, but for what was told already.
+std::string WorkerBackend::warnings(const std::string& told) const {
+  const off_t end = worker_->log().size();
+  const off_t from = std::max(order_began_, end - static_cast<off_t>(most_of_start));
+  std::vector<std::string> said = last_warnings(worker_->log().text(from, most_of_start), most_warnings);
+  std::erase_if(said, [&](const std::string& each) { return told.find(each) != std::string::npos; });
+  return said.empty() ? "" : fmt::format("; it warned: \"{}\"", p5::join(said, "\", \""));
+}
+
+// The time that ranks need to find each other grows with their number.
+Seconds WorkerBackend::join_limit() const {
+  return {options_.join_limit.count * std::max(1.0, world_.ranks() / ranks_of_limit)};
+}
+
+Seconds WorkerBackend::limit_of(const Joiners& joiners) const {
+  return {std::min(join_limit().count, joiners.limit.value_or(join_limit()).count)};
 }
 
 std::string WorkerBackend::where() const {
@@ -133,53 +161,77 @@ std::string WorkerBackend::where() const {
 void WorkerBackend::prepare() {
   if (state_ != State::none) return;
   state_ = State::asked;
-  epoch_ = ++shared_->generations;
+  alarm_ = ++shared_->generations;
   if (shared_->stuck) return;
   try {
-    worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, epoch_);
-    worker_->send({{"order", "identify"}, {"local_rank", options_.local_rank}});
+    worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, alarm_);
+    send({{"order", "identify"}, {"local_rank", options_.local_rank}});
   } catch (const CaseError& problem) {
     not_started_ = problem.what();
   }
 }
 
-const protocol::Identity& WorkerBackend::identify() {
+const protocol::Identity& WorkerBackend::identify() { return identify(join_limit()); }
+
+const protocol::Identity& WorkerBackend::identify(Seconds limit) {
   prepare();
   if (state_ == State::identified) return identity_;
   if (shared_->stuck)
     throw CaseError("its worker did not end after SIGKILL: the driver holds it; reboot or replace " + options_.host);
   if (!worker_) throw CaseError(not_started_);
-  identity_ = protocol::identity_from_json(wait(join_limit(world_.ranks())));
+  identity_ = protocol::identity_from_json(wait(limit));
   state_ = State::identified;
   return identity_;
 }
 
-std::string WorkerBackend::offer() {
-  json mine{{"free_memory", identify().free_memory}};
-  if (rank() == 0 || options_.each_has_id)
-    mine["id"] = ask({{"order", "unique_id"}}, join_limit(world_.ranks())).at("id");
+std::string WorkerBackend::offer(const Joiners& joiners) {
+  prepare();
+  const std::optional<Place> place = place_in(joiners.groups, rank(), 0);
+  // A group's failure is no alarm for the others.
+  const auto own = place ? std::ranges::find(joiners.groups, place->group) - joiners.groups.begin() : 0;
+  alarm_ = shared_->generations + 1 + static_cast<std::uint32_t>(own);
+  shared_->generations += static_cast<std::uint32_t>(joiners.groups.size());
+  json mine{{"free_memory", identify(limit_of(joiners)).free_memory}};
+  if (place && (place->member.rank == 0 || options_.each_has_id))
+    mine["id"] = ask({{"order", "unique_id"}}, limit_of(joiners)).at("id");
   return mine.dump();
 }
 
-std::string WorkerBackend::settle(const std::vector<std::string>& offers) {
+std::string WorkerBackend::settle(const Joiners& joiners, const std::vector<std::string>& offers) {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  json ids = json::array();
-  for (const std::string& offer : offers) {
-    const json each = json::parse(offer);
-    least = std::min(least, each.at("free_memory").get<std::uint64_t>());
-    if (each.contains("id")) ids.push_back(each.at("id"));
+  json ids_of_groups = json::array();
+  for (const Group& group : joiners.groups) {
+    json ids = json::array();
+    for (const int member : group) {
+      const json each = json::parse(offers.at(static_cast<std::size_t>(member)));
+      least = std::min(least, each.at("free_memory").get<std::uint64_t>());
+      if (each.contains("id")) ids.push_back(each.at("id"));
+    }
+    ids_of_groups.push_back(std::move(ids));
   }
-  return json{{"ids", ids}, {"memory", usable(Bytes{least}).count / static_cast<std::uint64_t>(ranks_on_device_)}}
+  return json{{"ids", ids_of_groups},
+              {"memory", usable(Bytes{least}).count / static_cast<std::uint64_t>(ranks_on_device_)}}
       .dump();
 }
 
-void WorkerBackend::join(const std::string& terms) {
+void WorkerBackend::join(const Joiners& joiners, const std::string& terms) {
+  const std::optional<Place> place = place_in(joiners.groups, rank(), 0);
+  if (!place) return;
   const json agreed = json::parse(terms);
   agreed_memory_ = {agreed.at("memory")};
-  const json reply = ask({{"order", "join"}, {"ids", agreed.at("ids")}, {"rank", rank()}, {"ranks", world_.ranks()}},
-                         join_limit(world_.ranks()));
-  library_start_ = {.log = reply.value("log", ""), .environment = reply.at("environment").get<Variables>()};
+  const auto own = std::ranges::find(joiners.groups, place->group) - joiners.groups.begin();
+  const json reply = ask({{"order", "join"},
+                          {"ids", agreed.at("ids").at(static_cast<std::size_t>(own))},
+                          {"rank", place->member.rank},
+                          {"ranks", place->member.ranks}},
+                         limit_of(joiners));
+  library_start_ = {.log = worker_->log().text(0, most_of_start),
+                    .environment = reply.at("environment").get<Variables>()};
   joined_ = true;
+}
+
+Backend::LibraryStart WorkerBackend::library_start() const {
+  return {.log = log_of_failures_ + library_start_.log, .environment = library_start_.environment};
 }
 
 LocalFigures WorkerBackend::check_locally() {
@@ -191,10 +243,12 @@ void WorkerBackend::stop() {
 }
 
 void WorkerBackend::abandon() {
+  if (worker_ && !worker_->kill_and_reap(reap_limit)) shared_->stuck = true;
+  if (worker_ && !joined_ && log_of_failures_.size() < most_of_failures)
+    log_of_failures_ += worker_->log().text(0, most_of_start);
   joined_ = false;
   formed_.clear();
   state_ = State::none;
-  if (worker_ && !worker_->kill_and_reap(reap_limit)) shared_->stuck = true;
   worker_.reset();
 }
 
@@ -208,7 +262,7 @@ std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
 }
 
 Seconds WorkerBackend::forming_limit() const {
-  return {std::max(options_.timeout.count, join_seconds_a_rank * world_.ranks())};
+  return {std::max(options_.timeout.count, options_.join_limit.count * world_.ranks() / ranks_of_limit)};
 }
 
 std::unique_ptr<Backend> WorkerBackend::arm(const Variables& changes) const {

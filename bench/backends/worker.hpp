@@ -19,6 +19,7 @@ struct WorkerOptions {
   std::string host;         // for messages
   int local_rank = 0;       // among the ranks of this host
   Seconds timeout{30};      // for an answer, at least
+  Seconds join_limit{120};  // for starting, and for coming together; of more than 1024 ranks in proportion
   // How a report's context calls the library and the device.
   std::string library = "nccl", device = "gpu.uuid";
   bool each_has_id = false;    // ranks find each other by all their ids, not by the first one's
@@ -34,7 +35,7 @@ class WorkerBackend final : public Backend {
 
   // What this rank's worker runs on; starts it when there is none. Throws CaseError.
   const protocol::Identity& identify();
-  LibraryStart library_start() const override { return library_start_; }
+  LibraryStart library_start() const override;
   LocalFigures check_locally() override;
 
   // How many ranks have the fullest device: each then takes its part of the memory only.
@@ -50,9 +51,9 @@ class WorkerBackend final : public Backend {
   Seconds burst() const override { return {5e-3}; }
   bool joined() const override { return joined_; }
   void prepare() override;
-  std::string offer() override;
-  std::string settle(const std::vector<std::string>& offers) override;
-  void join(const std::string& terms) override;
+  std::string offer(const Joiners& joiners) override;
+  std::string settle(const Joiners& joiners, const std::vector<std::string>& offers) override;
+  void join(const Joiners& joiners, const std::string& terms) override;
   void stop() override;
   void abandon() override;
 
@@ -72,24 +73,32 @@ class WorkerBackend final : public Backend {
   nlohmann::json ask(const nlohmann::json& order, Seconds limit);
 
  private:
+  const protocol::Identity& identify(Seconds limit);
   std::string where() const;
+  std::string warnings(const std::string& told) const;
+  void send(const nlohmann::json& order);
   nlohmann::json wait(Seconds limit);
+  Seconds join_limit() const;
+  Seconds limit_of(const Joiners& joiners) const;
 
   World& world_;
   WorkerOptions options_;
   std::unique_ptr<WorkerProcess> worker_;
   protocol::Identity identity_;
   LibraryStart library_start_;
+  std::string log_of_failures_;  // of workers that did not join
+  off_t order_began_ = 0;        // in the worker's log
   Bytes agreed_memory_;
   int ranks_on_device_ = 1;
   // Of all arms, because they follow each other on one device.
   struct Shared {
-    // Alike on all ranks: each failure is agreed on by all. Arms count on from each other, so that an alarm means one.
+    // Of workers, and of groups that meet. Alike on all ranks: each failure is agreed on by all. Arms count on from
+    // each other, so that an alarm means one.
     std::uint32_t generations = 0;
     bool stuck = false;  // the driver holds a worker
   };
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
-  std::uint32_t epoch_ = 0;
+  std::uint32_t alarm_ = 0;  // who gives up by this number ends the waiting of all that have the same
   enum class State { none, asked, identified } state_ = State::none;  // of the worker: what it runs on
   std::string not_started_;                                           // why there is none, though it was to be
   bool joined_ = false;

@@ -53,13 +53,20 @@ class Descriptor {
 
 CaseError failed(const std::string& what) { return CaseError(fmt::format("{}: {}", what, std::strerror(errno))); }
 
-std::vector<std::string> merged_environment(const Environment& changes) {
-  std::vector<std::string> variables;
-  for (const auto& [name, value] : own_environment())
-    if (!changes.contains(name)) variables.push_back(name + "=" + value);
+Environment merged_environment(const Environment& changes) {
+  Environment variables = own_environment();
   for (const auto& [name, value] : changes)
-    if (!value.empty()) variables.push_back(name + "=" + value);
+    if (value.empty())
+      variables.erase(name);
+    else
+      variables[name] = value;
   return variables;
+}
+
+std::vector<std::string> as_texts(const Environment& environment) {
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : environment) texts.push_back(name + "=" + value);
+  return texts;
 }
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
@@ -72,8 +79,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 // The worker's descriptors, signals as at the start of a program, nothing else inherited.
 class SpawnSettings {
  public:
-  SpawnSettings(int socket, int page) {
+  SpawnSettings(int log, int socket, int page) {
     posix_spawn_file_actions_init(&actions_);
+    posix_spawn_file_actions_adddup2(&actions_, log, protocol::log_descriptor);
     posix_spawn_file_actions_adddup2(&actions_, socket, protocol::socket_descriptor);
     posix_spawn_file_actions_adddup2(&actions_, page, protocol::page_descriptor);
     posix_spawn_file_actions_addclosefrom_np(&actions_, protocol::page_descriptor + 1);
@@ -130,7 +138,7 @@ char state_of(pid_t pid) {
 }  // namespace
 
 WorkerProcess::WorkerProcess(const std::string& program, const Environment& environment, std::uint32_t epoch)
-    : program_(program), epoch_(epoch) {
+    : program_(program), log_(merged_environment(environment)), epoch_(epoch) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw failed("socketpair");
   Descriptor mine(ends[0]);
@@ -139,14 +147,15 @@ WorkerProcess::WorkerProcess(const std::string& program, const Environment& envi
   const Descriptor theirs(::fcntl(low.get(), F_DUPFD_CLOEXEC, 10));
   const Descriptor memory(::memfd_create("p5bench-page", MFD_CLOEXEC));
   const Descriptor page(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 10));
-  if (theirs.get() < 0 || page.get() < 0 || ::ftruncate(page.get(), sizeof(protocol::SharedPage)) != 0)
+  const Descriptor log(::fcntl(log_.descriptor(), F_DUPFD_CLOEXEC, 10));
+  if (theirs.get() < 0 || page.get() < 0 || log.get() < 0 || ::ftruncate(page.get(), sizeof(protocol::SharedPage)) != 0)
     throw failed("the worker's shared page");
   void* const mapped = ::mmap(nullptr, sizeof(protocol::SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED, page.get(), 0);
   if (mapped == MAP_FAILED) throw failed("mmap of the worker's shared page");
   page_ = static_cast<protocol::SharedPage*>(mapped);
 
-  const SpawnSettings settings(theirs.get(), page.get());
-  std::vector<std::string> variables = merged_environment(environment), arguments{program};
+  const SpawnSettings settings(log.get(), theirs.get(), page.get());
+  std::vector<std::string> variables = as_texts(merged_environment(environment)), arguments{program};
   const int result = ::posix_spawn(&pid_, program.c_str(), settings.actions(), settings.attributes(),
                                    pointers(arguments).data(), pointers(variables).data());
   if (result != 0) {
@@ -166,6 +175,7 @@ std::vector<std::string> WorkerProcess::loaded_libraries() const {
 
 WorkerProcess::~WorkerProcess() {
   kill_and_reap({1});
+  log_.pass_on(pid_, true);
   ::close(socket_);
   ::munmap(page_, sizeof(protocol::SharedPage));
 }
@@ -183,6 +193,7 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
   const auto start = Clock::now();
   for (;;) {
     protocol::Received received = protocol::receive(socket_, look_ms);
+    log_.pass_on(pid_, false);
     if (received.closed) throw LostError(how_it_ended());
     if (received.message && received.message->epoch == epoch_) return reply_of(std::move(*received.message));
     if (state_of(pid_) == 'T' && since(start).count > 1)
@@ -222,6 +233,11 @@ StalledError WorkerProcess::stalled(Seconds waited) {
   if (page_->orders.load() < orders_)
     return StalledError(fmt::format("its worker took no order for {}", to_text(waited)), std::nullopt, progress(false));
   const bool at_rest = comes_to_rest();
+  const std::uint32_t order = page_->order.load();
+  if (order == protocol::order_number("identify") || order == protocol::order_number("join"))
+    return StalledError(fmt::format("no answer for {} to \"{}\"{}", to_text(waited), protocol::order_names.at(order),
+                                    at_rest ? "; it waited for others" : ""),
+                        std::nullopt, progress(at_rest));
   return StalledError(
       fmt::format("no answer for {}; its device had completed {} operations and {} once NCCL was aborted",
                   to_text(waited), page_->completed.load(), at_rest ? "came to rest" : "did not come to rest"),

@@ -10,18 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "bench/backends/worker_log.hpp"
 #include "bench/error.hpp"
 #include "bench/protocol.hpp"
 #include "bench/units.hpp"
 
 namespace p5 {
 
-// Variables of a worker's environment over those of this process; an empty value removes one.
-using Environment = std::map<std::string, std::string>;
-
 class WorkerProcess {
  public:
-  // Throws CaseError when the program cannot be started.
+  // `environment`: variables over those of this process; an empty value removes one. Throws CaseError when the program
+  // cannot be started.
   WorkerProcess(const std::string& program, const Environment& environment, std::uint32_t epoch);
   // Kills it when it still runs, and waits a moment for it to be gone.
   ~WorkerProcess();
@@ -42,6 +41,9 @@ class WorkerProcess {
   // Tells it to end by itself and waits for that; one that takes longer than `limit` is killed.
   void dismiss(Seconds limit);
 
+  // What it writes to its standard output; wait() passes on what the operator asked for.
+  const WorkerLog& log() const { return log_; }
+
   // SIGKILL; does not wait.
   void kill();
 
@@ -57,6 +59,7 @@ class WorkerProcess {
   double progress(bool at_rest) const;
 
   std::string program_;
+  WorkerLog log_;
   std::uint32_t epoch_ = 0;
   pid_t pid_ = -1;
   int socket_ = -1;

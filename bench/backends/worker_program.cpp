@@ -133,10 +133,10 @@ json WorkerProgram::join_order(const json& order) {
   if (state_ == State::joined) throw CaseError("this worker has joined already");
   const auto ids = order.at("ids").get<std::vector<std::string>>();
   const int rank = order.at("rank"), ranks = order.at("ranks");
-  const Joined joined = risk([&] { return join(ids, rank, ranks); });
+  const Variables environment = risk([&] { return join(ids, rank, ranks); });
   rank_ = rank;
   state_ = State::joined;
-  return {{"environment", joined.environment}, {"log", joined.log}};
+  return {{"environment", environment}};
 }
 
 json WorkerProgram::open_order(const json& order) {
@@ -198,7 +198,7 @@ Session& WorkerProgram::session() {
   return *session_;
 }
 
-std::map<std::string, std::string> library_variables(const std::function<bool(std::string_view)>& hidden) {
+std::map<std::string, std::string> library_variables() {
   constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "CUDA_", "UCX_"};
   std::map<std::string, std::string> variables;
   for (char** each = environ; *each; ++each) {
@@ -206,8 +206,7 @@ std::map<std::string, std::string> library_variables(const std::function<bool(st
     const std::string_view name = text.substr(0, text.find('='));
     const bool allowed = name == "LD_LIBRARY_PATH" ||
                          std::ranges::any_of(prefixes, [&](const char* prefix) { return name.starts_with(prefix); });
-    if (allowed && name.size() < text.size() && !hidden(name))
-      variables[std::string(name)] = text.substr(name.size() + 1);
+    if (allowed && name.size() < text.size()) variables[std::string(name)] = text.substr(name.size() + 1);
   }
   return variables;
 }
@@ -222,6 +221,8 @@ int run_worker(const char* name,
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
   if (!tie_to_parent()) return 0;
+  // Into a file, where whole lines have to be there even if the process is killed.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   protocol::SharedPage* const page = take_descriptors();
   if (!page) {
     std::fprintf(stderr, "%s: ", name);

@@ -31,16 +31,13 @@ class WorkerProgram {
   virtual void abort() {}
 
  protected:
-  struct Joined {
-    std::map<std::string, std::string> environment;  // after the library's start
-    std::string log;                                 // what it said meanwhile
-  };
+  using Variables = std::map<std::string, std::string>;
 
   virtual protocol::Identity identify(int local_rank) = 0;
   // What others need to find this rank, as text.
   virtual std::string id() = 0;
-  // `ids`: of all ranks, or only the first one's.
-  virtual Joined join(const std::vector<std::string>& ids, int rank, int ranks) = 0;
+  // `ids`: of all ranks, or only the first one's. Returns what the environment is after the library's start.
+  virtual Variables join(const std::vector<std::string>& ids, int rank, int ranks) = 0;
   // The groups of a round get communicators of their own, on all ranks together; those of an earlier round are left
   // first. Alike on all ranks but for `group`: this rank's, none where it pauses.
   struct Formation {
@@ -87,9 +84,8 @@ class WorkerProgram {
   bool broken_ = false;
 };
 
-// Variables that libraries under test and their plugins see and may have added to, but for those that `hidden` names;
-// nothing else leaves the process.
-std::map<std::string, std::string> library_variables(const std::function<bool(std::string_view)>& hidden);
+// Variables that libraries under test and their plugins see and may have added to; nothing else leaves the process.
+std::map<std::string, std::string> library_variables();
 
 // The whole of a worker's main(): takes orders from the p5bench that started it, until that one says so or is gone.
 // Returns only where it could not begin.

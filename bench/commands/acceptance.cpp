@@ -233,6 +233,8 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   runner.objection = [&machine](const Arm&, const std::vector<Backend::Variables>& of_ranks) {
     return objection_to(of_ranks, machine);
   };
+  runner.hosts = {.host_of_rank = machine.topology.host_of_rank, .names = {}};
+  for (const topo::Host& host : machine.topology.hosts) runner.hosts.names.push_back(host.name);
   prepare_for_the_worst(request, runner, recorder ? &*recorder : nullptr);
 
   topo::Limits limits = find_limits(world, machine);

@@ -5,6 +5,7 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/worker_interfaces.hpp"
 #include "bench/names.hpp"
+#include "reports/joining.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/slow_launches.hpp"
 #include "reports/writer.hpp"
@@ -41,7 +42,7 @@ ExitCode list_command(const Request& request) {
     for (const topo::Check& check : topo::checks()) fmt::print("{:<26} {}\n", check.id, check.summary);
     for (const auto& kinds :
          {topo::log_findings(), topo::watch_kinds(), tuner::lint_findings(), interface_finding_kinds(),
-          reports::launch_finding_kinds(), reports::local_finding_kinds()})
+          reports::launch_finding_kinds(), reports::local_finding_kinds(), reports::join_finding_kinds()})
       for (const topo::FindingKind& kind : kinds) fmt::print("{:<26} {}\n", kind.id, kind.summary);
   } else if (what == "knobs") {
     for (const tuner::Knob& knob : tuner::knobs())

@@ -16,8 +16,8 @@ namespace p5 {
 // between ranks.
 std::vector<topo::Finding> look_before(World& world, const Options& options, const Machine& machine);
 
-// Likewise, after the first communicator: what NCCL and its plugin said and set in any of the arms. None where they
-// have not started, or where the operator has taken their log (NCCL_DEBUG).
+// Likewise, after the last case: what NCCL and its plugin said in any of the arms while they started, or failed to, and
+// what they set.
 std::vector<topo::Finding> look_at_library(World& world, const Machine& machine, const std::vector<Arm>& arms);
 
 }  // namespace p5

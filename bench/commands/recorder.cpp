@@ -18,6 +18,7 @@
 #include "bench/commands/sides.hpp"
 #include "bench/launches.hpp"
 #include "reports/atomic_file.hpp"
+#include "reports/joining.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/slow_launches.hpp"
 #include "reports/writer.hpp"
@@ -194,6 +195,15 @@ void Recorder::launch_failed(const Arm& arm, const std::string& why) {
   if (reports::ArmInfo* const info = find_arm(arm.name)) info->problem = why;
 }
 
+// At once: what follows may take as long again.
+void Recorder::joining_failed(const JoinFailure& failure) {
+  fmt::print(stderr, "p5bench: {}\n", reports::join_message(failure));
+  std::fflush(stderr);
+  add_findings(reports::join_findings(failure));
+  const std::lock_guard lock(mutex_);
+  if (!ended_) write_reports(false);
+}
+
 void Recorder::remark(const std::string& text) {
   const std::lock_guard lock(mutex_);
   report_.run.remarks.push_back(text);
@@ -271,6 +281,7 @@ std::string Recorder::closing_text(const std::string& comparison) const {
   if (!report_.arms.empty())
     return whole ? reports::render_outline(report_) + "\n" + comparison
                  : comparison.substr(comparison.rfind('\n', comparison.size() - 2) + 1);
+  if (whole && reports::never_joined(report_)) return reports::render_outline(report_);  // of cases there is nothing
   if (whole) return reports::render_console(report_);
   return fmt::format("{}\n", report_.grade == reports::Grade::unknown ? "NOT JUDGED" : reports::name_of(report_.grade));
 }

@@ -42,6 +42,7 @@ class Recorder final : public Observer {
   void case_finished(const Measurement& m, bool failed) override;
   void launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks) override;
   void launch_failed(const Arm& arm, const std::string& why) override;
+  void joining_failed(const JoinFailure& failure) override;
   void remark(const std::string& text) override;
 
   // Why nothing should be tuned after what was measured: "" when all is well.

@@ -85,6 +85,7 @@ class Watching::Cases final : public Observer {
     inner_.launch_started(arm, of_ranks);
   }
   void launch_failed(const Arm& arm, const std::string& why) override { inner_.launch_failed(arm, why); }
+  void joining_failed(const JoinFailure& failure) override { inner_.joining_failed(failure); }
   void remark(const std::string& text) override { inner_.remark(text); }
 
   std::vector<topo::Windows> windows;  // by case, in the order in which they were first finished, as the recorder's

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -81,6 +82,8 @@ WorkerOptions worker_options(World& world, const Options& options, const topo::T
   worker.host = host_of_rank(topology, me).name;
   worker.local_rank = local_rank(topology, me);
   worker.timeout = options.timeout;
+  if (const char* const limit = std::getenv("P5BENCH_JOIN_LIMIT"); limit && *limit)
+    worker.join_limit = parse_duration(limit);
   from_leader(world, [&]() -> std::string {
     if (fs::exists(worker.program)) return "";
     throw EnvironmentError(fmt::format("there is no '{}': {}", worker.program, why_missing));

@@ -63,6 +63,24 @@ TEST(Agreement, blames_nobody_when_all_stall_at_the_same_point) {
   }
 }
 
+TEST(Agreement, of_groups_keeps_the_failures_of_each_to_itself) {
+  const std::vector<LocalPart> parts{good, stalled(1), lost, good, fails};
+  const Round groups{{0}, {1, 2}, {3}};  // 4 is in none
+  std::mutex mutex;
+  run_threads(5, [&](World& world) {
+    const GroupParts found =
+        gather_by_group(world, Phase::open, groups, parts[static_cast<std::size_t>(world.participant())]);
+    const std::lock_guard lock(mutex);
+    ASSERT_EQ(found.failures.size(), 3u);
+    EXPECT_FALSE(found.failures[0]);
+    EXPECT_FALSE(found.failures[2]);
+    ASSERT_TRUE(found.failures[1]);
+    EXPECT_EQ(found.failures[1]->rank, 2) << "lost, which explains the one that waited for it";
+    if (!world.leads()) return;
+    EXPECT_EQ(found.parts, (std::vector<std::string>{"done", "", "", "done", ""}));
+  });
+}
+
 TEST(Agreement, ends_the_job_when_ranks_cannot_come_back) {
   EXPECT_THROW(run_threads(2,
                            [](World& world) {

@@ -204,7 +204,7 @@ class Troubled final : public Backend {
   bool recovers() const override { return true; }
   bool relaunches() const override { return true; }
   bool joined() const override { return joined_; }
-  void join(const std::string&) override {
+  void join(const Joiners&, const std::string&) override {
     if (not_starting.contains(launch)) throw CaseError("no library", 0);
     joined_ = true;
   }

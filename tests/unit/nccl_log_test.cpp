@@ -139,6 +139,10 @@ TEST(NcclLog, knows_each_of_its_findings_by_a_line) {
                                 "(reachable by EFA device but handshake failed))")},
       {"nccl.no_interface", warn("Bootstrap : no socket interface found")},
       {"nccl.bootstrap", info("Bootstrap : Using docker0:172.17.0.1<0>")},
+      {"nccl.connect",
+       warn("ncclOsSocketPollConnect: connect to 10.0.0.12<37857> returned Connection refused, exceeded "
+            "error retry count after 35 attempts")},
+      {"nccl.duplicate_gpu", warn("Duplicate GPU detected : rank 9 and rank 8 both on CUDA device 1b000")},
       {"nccl.nvls_failed",
        warn("Failed to bind NVLink SHARP (NVLS) Multicast memory of size 16777216 : CUDA error 401")},
       {"nccl.nvls_off", info("NVLS multicast support is not available on dev 0")},
@@ -158,6 +162,24 @@ TEST(NcclLog, knows_each_of_its_findings_by_a_line) {
   }
   for (const FindingKind& each : log_findings()) EXPECT_TRUE(shown.contains(each.id)) << each.id;
   EXPECT_EQ(shown.size(), log_findings().size());
+}
+
+TEST(NcclLog, knows_how_connections_fail_in_other_versions_and_which_retries_are_no_fault) {
+  for (const char* line : {"socketPollConnect: connect returned Connection refused, exceeded error retry count (35)",
+                           "socketStartConnect: Connect to 10.0.0.12<37857> failed : No route to host",
+                           "socketStartConnect: exceeded retries (20000)"})
+    EXPECT_THAT(ids(in_log(warn(line))), ElementsAre("nccl.connect")) << line;
+  EXPECT_THAT(ids(in_log(info("socketPollConnect: connect to 10.0.0.12<37857> returned Connection refused, retrying "
+                              "(1/34) after sleep for 100 msec"))),
+              IsEmpty());
+}
+
+TEST(NcclLog, has_a_remedy_for_an_error_that_is_quoted) {
+  const auto remedy = remedy_for("rank 0: invalid usage: Duplicate GPU detected : rank 0 and rank 2 (n1, GPU-1)");
+  ASSERT_TRUE(remedy);
+  EXPECT_EQ(remedy->id, "nccl.duplicate_gpu");
+  EXPECT_THAT(remedy->action, HasSubstr("NCCL_HOSTID"));
+  EXPECT_FALSE(remedy_for("rank 0: no answer for 120 s"));
 }
 
 TEST(NcclLog, of_all_ranks_tells_each_host_once) {

@@ -50,6 +50,13 @@ TEST(tuning_log, a_log_without_a_choice_tells_nothing) {
   EXPECT_FALSE(parse_tuning_log("NCCL version 2.28.9+cuda13.0\n"));
 }
 
+TEST(tuning_log, subsystems_are_the_operators_and_ours) {
+  EXPECT_EQ(subsystems_with_ours("", "INIT,TUNING"), "INIT,TUNING");
+  EXPECT_EQ(subsystems_with_ours("COLL", "INIT,TUNING"), "COLL,INIT,TUNING");
+  EXPECT_EQ(subsystems_with_ours("^COLL,init,P2P", "INIT,TUNING"), "^COLL,P2P");
+  EXPECT_EQ(subsystems_with_ours("^tuning", "INIT,TUNING"), "ALL");
+}
+
 }  // namespace
 
 }  // namespace p5::nccl

@@ -57,9 +57,47 @@ class Protocol(unittest.TestCase):
             self.assertEqual(reply["environment"]["NCCL_ALGO"], "Ring")
             self.assertNotIn("SECRET_TOKEN", reply["environment"])
             self.assertFalse([name for name in reply["environment"] if name.startswith("NCCL_DEBUG")])
-            self.assertIsInstance(reply["log"], str)
         finally:
             worker.end()
+
+    def test_its_standard_output_tells_nccls_choices_of_the_start_and_of_what_is_asked_but_nothing_in_between(self):
+        says = "says on joining"
+        with Workers(2, environment={"P5BENCH_FAKE_LOG": says}) as workers:
+            start = [worker.log() for worker in workers.all]
+            self.assertTrue(all(f"NCCL INFO {says}" in log for log in start), start)
+            workers.measure(case("all_reduce", 100, 2), operations=4, samples=4)
+            since = workers.all[0].log()[len(start[0]):]
+            self.assertEqual(since.count("AllReduce: 400 Bytes -> Algo"), 1, since)
+            self.assertEqual(workers.all[1].log(), start[1])
+
+    def test_the_operators_own_variables_for_the_log_are_told_and_the_log_is_there_nevertheless(self):
+        own = {"NCCL_DEBUG": "warn", "NCCL_DEBUG_SUBSYS": "COLL", "P5BENCH_FAKE_LOG": "says on joining"}
+        with Workers(2, environment=own) as workers:
+            for worker, reply in zip(workers.all, workers.join_replies):
+                told = {name: value for name, value in reply["environment"].items() if name.startswith("NCCL_DEBUG")}
+                self.assertEqual(told, {"NCCL_DEBUG": "warn", "NCCL_DEBUG_SUBSYS": "COLL"})
+                self.assertIn("NCCL INFO says on joining", worker.log())
+            workers.open(case("all_reduce", 100, 2))
+            workers.good("warm_up", round=0, operations=1)
+            self.assertEqual(workers.good("selection")[0]["selection"]["source"], "nccl log")
+
+    def test_without_a_way_to_switch_the_log_the_start_is_told_and_nothing_of_operations(self):
+        old = {"LD_LIBRARY_PATH": f"{FAKES / 'nccl-fixed-log'}:{FAKES}", "P5BENCH_FAKE_LOG": "says on joining"}
+        with Workers(2, environment=old) as workers:
+            self.assertIn("nccl-fixed-log", workers.identities[0]["library_path"])
+            self.assertEqual(wrong(workers.measure(case("all_reduce", 100, 2))[0]), [0, 0])
+            for worker in workers.all:
+                self.assertIn("NCCL INFO says on joining", worker.log())
+                self.assertNotIn("Bytes -> Algo", worker.log())
+
+    def test_what_it_said_stays_when_it_dies_while_joining(self):
+        with Workers(2, join=False, environment={"P5BENCH_FAKE_GPUS": "1"}) as workers:
+            replies = workers.join()
+            self.assertTrue(all("Duplicate GPU detected" in reply["error"] for reply in replies), replies)
+            for rank, worker in enumerate(workers.all):
+                worker.process.kill()
+                worker.process.wait()
+                self.assertIn(f"NCCL WARN Duplicate GPU detected : rank {rank} and rank {1 - rank}", worker.log())
 
     def test_answers_in_the_epoch_of_the_order_and_counts_orders(self):
         worker = Worker()

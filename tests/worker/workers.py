@@ -34,10 +34,15 @@ def skip_unless_built():
 
 
 class Worker:
-    """One worker process and our end of its socket pair."""
+    """One worker process and our end of its socket pair. Its standard output is a file of ours, as with p5bench, which it
+    takes for NCCL's log; not where NCCL_DEBUG_FILE names another: there NCCL does as its variables say."""
 
     def __init__(self, environment=(), epoch=0):
         self.epoch = epoch
+        log = "NCCL_DEBUG_FILE" not in environment
+        self.log_file = os.memfd_create("log") if log else None
+        if log:
+            fcntl.fcntl(self.log_file, fcntl.F_SETFL, os.O_APPEND)
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(PATIENCE_S)
         page = os.memfd_create("page")
@@ -52,7 +57,7 @@ class Worker:
 
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_", "P5BENCH_"))}
         variables.update({"LD_LIBRARY_PATH": str(FAKES)}, **dict(environment))
-        self.process = subprocess.Popen([PROGRAM], env=variables, preexec_fn=place_descriptors, close_fds=False)
+        self.process = subprocess.Popen([PROGRAM], env=variables, preexec_fn=place_descriptors, close_fds=False, stdout=self.log_file)
         for each in (*high, page):
             os.close(each)
         theirs.close()
@@ -80,6 +85,9 @@ class Worker:
             data += part
         return data
 
+    def log(self):
+        return os.pread(self.log_file, os.fstat(self.log_file).st_size, 0).decode()
+
     def completed(self):
         return struct.unpack_from("=Q", self.page, 0)[0]
 
@@ -92,6 +100,8 @@ class Worker:
             self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.page.close()
+        if self.log_file is not None:
+            os.close(self.log_file)
 
 
 class Workers:

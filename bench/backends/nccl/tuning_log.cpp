@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,14 +10,21 @@
 #include <cctype>
 #include <cstdlib>
 #include <regex>
+#include <vector>
+
+#include "bench/names.hpp"
+#include "bench/shared_page.hpp"
 
 namespace p5::nccl {
 
 namespace {
 
-constexpr std::string_view level_variable = "NCCL_DEBUG=";
-constexpr std::string_view off = "WARN", on = "INFO";  // of the same length, to be changed in place
+constexpr std::string_view level_variable = "NCCL_DEBUG=", quiet = "WARN";
+constexpr std::size_t longest_level = 7;
 constexpr std::array debug_variables{"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
+// What findings are read from; TUNING tells the choices, for each operation.
+constexpr std::string_view subsystems_of_start = "INIT,BOOTSTRAP,NET,ENV",
+                           subsystems_of_all = "INIT,BOOTSTRAP,NET,ENV,TUNING";
 
 // NCCL up to 2.23 logs numbers, in this order (src/include/nccl_common.h).
 constexpr std::array algorithms{"tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
@@ -52,11 +59,28 @@ std::optional<Selection> parse_line(const std::string& line) {
   return std::nullopt;
 }
 
-std::string contents(int file) {
+// Of standard output, from there to its end.
+std::string written_since(off_t begin) {
   std::string text;
   std::array<char, 4096> part{};
-  for (ssize_t got; (got = pread(file, part.data(), part.size(), static_cast<off_t>(text.size()))) > 0;)
+  for (ssize_t got;
+       (got = pread(protocol::log_descriptor, part.data(), part.size(), begin + static_cast<off_t>(text.size()))) > 0;)
     text.append(part.data(), static_cast<std::size_t>(got));
+  return text;
+}
+
+off_t end_of_log() {
+  struct stat status {};
+  return fstat(protocol::log_descriptor, &status) == 0 ? status.st_size : 0;
+}
+
+bool log_can_be_read() {
+  char first = 0;
+  return pread(protocol::log_descriptor, &first, 1, 0) >= 0;
+}
+
+std::string upper(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return text;
 }
 
@@ -74,51 +98,63 @@ std::optional<Selection> parse_tuning_log(std::string_view log) {
   return std::nullopt;
 }
 
+std::string subsystems_with_ours(std::string_view operators, std::string_view ours) {
+  if (operators.empty()) return std::string(ours);
+  if (operators.front() != '^') return fmt::format("{},{}", operators, ours);
+  // All but those that are listed.
+  std::vector<std::string> unwanted = split(operators.substr(1));
+  const std::vector<std::string> wanted = split(ours);
+  std::erase_if(unwanted,
+                [&](const std::string& each) { return std::ranges::find(wanted, upper(each)) != wanted.end(); });
+  return unwanted.empty() ? "ALL" : "^" + join(unwanted, ",");
+}
+
 TuningLog::TuningLog() {
-  for (char** variable = environ; *variable; ++variable)
-    if (std::string_view(*variable).starts_with("NCCL_DEBUG")) return;
-  // Exported by all versions, though no longer in the header.
+  if (!log_can_be_read()) return;
+  on_ = true;
+  for (const char* name : debug_variables)
+    if (const char* value = std::getenv(name)) operators_[name] = value;
+  // Exported by all versions so far, though no longer in the header.
   reset_ = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "ncclResetDebugInit"));
-  if (!reset_) return;
-  file_ = memfd_create("nccl-log", MFD_CLOEXEC);
-  if (file_ < 0) return;
-  level_ = fmt::format("{}{}", level_variable, off);
-  subsystems_ = "NCCL_DEBUG_SUBSYS=INIT,NET,ENV,TUNING";
-  path_ = fmt::format("NCCL_DEBUG_FILE=/proc/self/fd/{}", file_);
+  const auto of_operator = [&](const char* name) { return operators_.contains(name) ? operators_[name] : ""; };
+  const std::string level = upper(of_operator("NCCL_DEBUG"));
+  const bool more = level == "TRACE" || level == "ABORT";  // than INFO
+  loud_ = more ? level : "INFO";
+  const std::string subsystems = more || level == "INFO" ? of_operator("NCCL_DEBUG_SUBSYS") : "";
+  level_ = std::string(level_variable) + std::string(longest_level, '\0');
+  loud_.copy(level_.data() + level_variable.size(), loud_.size());
+  // What is said of each operation would be in all times where it cannot be switched off again.
+  subsystems_ =
+      "NCCL_DEBUG_SUBSYS=" + subsystems_with_ours(subsystems, reset_ ? subsystems_of_all : subsystems_of_start);
+  path_ = "NCCL_DEBUG_FILE=";  // standard output, also where NCCL's own configuration file names another one
   for (std::string* each : {&level_, &subsystems_, &path_}) putenv(each->data());
 }
 
-TuningLog::~TuningLog() {
-  if (file_ < 0) return;
-  for (const char* each : debug_variables) unsetenv(each);
-  close(file_);
-}
-
 void TuningLog::start() {
-  if (file_ < 0) return;
-  if (ftruncate(file_, 0) != 0) return;
-  switch_to(on);
+  begin_ = end_of_log();
+  switch_to(loud_);
 }
 
-std::optional<Selection> TuningLog::stop() { return parse_tuning_log(stop_and_take()); }
+void TuningLog::hush() { switch_to(quiet); }
 
-std::string TuningLog::stop_and_take() {
-  if (file_ < 0) return "";
-  constexpr std::size_t most = 256 << 10;
-  std::string log = contents(file_);
-  switch_to(off);
-  if (log.size() > most) log.resize(most);
-  std::ranges::replace_if(
-      log, [](unsigned char c) { return c >= 0x80 || c == 0; }, '?');
-  return log;
+std::optional<Selection> TuningLog::stop() {
+  if (!on_ || !reset_) return std::nullopt;
+  const std::string log = written_since(begin_);
+  hush();
+  return parse_tuning_log(log);
 }
 
-bool TuningLog::set_by_us(std::string_view variable) const {
-  return file_ >= 0 && std::ranges::find(debug_variables, variable) != debug_variables.end();
+void TuningLog::restore(std::map<std::string, std::string>& environment) const {
+  if (!on_) return;
+  for (const char* name : debug_variables) environment.erase(name);
+  environment.insert(operators_.begin(), operators_.end());
 }
 
 void TuningLog::switch_to(std::string_view level) {
-  level.copy(level_.data() + level_variable.size(), level.size());
+  if (!on_ || !reset_) return;
+  std::string padded(level);
+  padded.resize(longest_level, '\0');
+  padded.copy(level_.data() + level_variable.size(), longest_level);
   reset_();
 }
 

@@ -42,11 +42,13 @@ std::string Worker::id() {
   return to_hex(id);
 }
 
-WorkerProgram::Joined Worker::join(const std::vector<std::string>& ids, int rank, int ranks) {
+WorkerProgram::Variables Worker::join(const std::vector<std::string>& ids, int rank, int ranks) {
   const ncclUniqueId first = id_from_hex(ids.at(0));
-  log_.start();
   engine_.emplace(*device_, page_, log_, first, rank, ranks);
-  return {library_variables([&](std::string_view name) { return log_.set_by_us(name); }), log_.stop_and_take()};
+  log_.hush();
+  Variables environment = library_variables();
+  log_.restore(environment);
+  return environment;
 }
 
 // Ranks that pause have nothing to do on their devices: not even to wait for the others there.

@@ -41,11 +41,11 @@ class Worker final : public WorkerProgram {
 
   std::string id() override { return endpoint_.value().address(); }
 
-  Joined join(const std::vector<std::string>& ids, int rank, int ranks) override {
+  Variables join(const std::vector<std::string>& ids, int rank, int ranks) override {
     rank_ = rank;
     ranks_ = ranks;
     endpoint_->connect(ids);
-    return {library_variables([](std::string_view) { return false; }), ""};
+    return library_variables();
   }
 
   std::unique_ptr<Session> open(Case c, int round, std::optional<Place> place, std::uint64_t) override {

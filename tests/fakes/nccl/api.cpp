@@ -31,7 +31,7 @@ ncclResult_t start_joining(ncclComm_t* handle, const std::shared_ptr<Communicato
     const ncclResult_t result = communicator->join(name);
     if (result == ncclSuccess) return result;
     remove_handle(std::exchange(*handle, nullptr));
-    return refuse(result, "the communicator did not come together");
+    return refuse(result, *communicator->words() ? communicator->words() : "the communicator did not come together");
   }
   std::thread([communicator, name] { communicator->join(name); }).detach();
   return ncclInProgress;

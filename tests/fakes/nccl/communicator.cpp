@@ -18,8 +18,8 @@
 namespace p5::fake_nccl {
 
 ncclResult_t Communicator::join(const std::string& name) {
-  if (faults().find(Fault::Kind::join_crash, process_rank())) raise(SIGSEGV);
-  if (faults().find(Fault::Kind::join_hang, process_rank())) {
+  if (faults().find_joining(Fault::Kind::join_crash, process_rank(), ranks)) raise(SIGSEGV);
+  if (faults().find_joining(Fault::Kind::join_hang, process_rank(), ranks)) {
     wait_for_abort();
     return ncclInternalError;
   }
@@ -31,12 +31,14 @@ ncclResult_t Communicator::join(const std::string& name) {
     fail(ncclSystemError, error.what());
     return ncclSystemError;
   }
-  const char* node = std::getenv("NCCL_HOSTID");
   const std::string address = bootstrap_address();
   const std::hash<std::string> hash;
-  segment_->member(rank).node = hash(node ? node : own_host());
+  segment_->member(rank).node = hash(host_name());
   segment_->member(rank).host = hash(own_host());
   segment_->member(rank).address = is_link_local(address) ? 0 : hash(address);
+  int bus = 0;
+  cudaDeviceGetAttribute(&bus, cudaDevAttrPciBusId, device);
+  segment_->member(rank).bus = bus;
   if (segment_->member(rank).joined.exchange(1) != 0) {
     fail(ncclInvalidUsage, "rank " + std::to_string(rank) + " joins twice");
     return ncclInvalidUsage;
@@ -58,6 +60,16 @@ ncclResult_t Communicator::join(const std::string& name) {
     wait_for_abort();
     return ncclInternalError;
   }
+  if (const int twin = twin_of(rank); twin >= 0) {
+    char words[128] = {};
+    std::snprintf(words, sizeof words, "Duplicate GPU detected : rank %d and rank %d both on CUDA device %lx", rank,
+                  twin, static_cast<unsigned long>(bus) << 12);
+    debug_log(static_cast<int>(Level::warn), log_init, __FILE__, __LINE__, "%s", words);
+    fail(ncclInvalidUsage, words);
+    return ncclInvalidUsage;
+  }
+  for (int each = 0; each < ranks; ++each)
+    if (twin_of(each) >= 0) return ncclRemoteError;
   if (faults().find(Fault::Kind::oom, process_rank())) p5bench_fake_exhaust_memory();
   auto tuning = std::make_unique<Tuning>(ranks, nodes());
   const std::scoped_lock lock(mutex_);
@@ -76,6 +88,14 @@ bool Communicator::all_reachable() {
       if (a.host != b.host && (a.address == b.address || a.address == 0)) return false;
     }
   return true;
+}
+
+int Communicator::twin_of(int rank_) {
+  const Member& own = segment_->member(rank_);
+  for (int each = 0; each < ranks; ++each)
+    if (const Member& other = segment_->member(each); each != rank_ && other.node == own.node && other.bus == own.bus)
+      return each;
+  return -1;
 }
 
 // Of one host, too, processes may pretend.

@@ -91,6 +91,8 @@ class Communicator {
 
   bool all_reachable();
   int nodes();
+  // A rank of the same node and device, as NCCL refuses them; -1: none.
+  int twin_of(int rank_);
   // What a collective is to run with; tells it to the log.
   void tune(Operation& operation);
   void run(const std::vector<Operation>& operations);

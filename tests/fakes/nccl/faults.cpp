@@ -1,6 +1,9 @@
 // Reads P5BENCH_FAKE and counts the operations that it speaks of.
 #include "tests/fakes/nccl/faults.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
@@ -52,8 +55,21 @@ bool read_key(std::string_view key, std::string_view value, Fault& fault) {
   if (key == "us") return read_number(value, fault.microseconds);
   if (key == "what") return read_name(value, whats, fault.what);
   if (key == "setting") return read_setting(value, fault.setting);
+  if (key == "ranks") return read_number(value, fault.least_ranks) && fault.least_ranks > 0;
+  if (key == "once") {
+    fault.once = value;
+    return !value.empty();
+  }
+  if (key == "host") {
+    fault.here = fault.here && host_name() == value;
+    return !value.empty();
+  }
+  if (key == "after") {
+    fault.here = fault.here && access(std::string(value).c_str(), F_OK) == 0;
+    return !value.empty();
+  }
   if (key == "variable") {
-    fault.here = std::getenv(std::string(value).c_str()) != nullptr;
+    fault.here = fault.here && std::getenv(std::string(value).c_str()) != nullptr;
     return !value.empty();
   }
   if (key != "operation") return false;
@@ -71,16 +87,23 @@ std::optional<Fault> parse_fault(const std::string& text) {
   Fault fault;
   const std::vector<std::string> parts = split(text, ':');
   if (parts.size() < 2 || !read_name(parts[0], kinds, fault.kind)) return std::nullopt;
-  bool has_rank = false;
+  bool has_place = false;
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const std::size_t equals = parts[i].find('=');
     if (equals == std::string::npos) return std::nullopt;
     const std::string key = parts[i].substr(0, equals);
     if (!read_key(key, std::string_view(parts[i]).substr(equals + 1), fault)) return std::nullopt;
-    has_rank = has_rank || key == "rank";
+    has_place = has_place || key == "rank" || key == "host";
   }
-  if (!has_rank || needs_operation(fault.kind) != (fault.operation > 0)) return std::nullopt;
+  if (!has_place || needs_operation(fault.kind) != (fault.operation > 0)) return std::nullopt;
   return fault;
+}
+
+bool comes_first(const std::string& file) {
+  if (file.empty()) return true;
+  const int made = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (made >= 0) close(made);
+  return made >= 0;
 }
 
 std::atomic<int>& rank_of_process() {
@@ -92,7 +115,13 @@ std::atomic<int>& rank_of_process() {
 
 std::optional<Fault> Faults::find(Fault::Kind kind, int rank) const {
   for (const Fault& fault : all)
-    if (fault.kind == kind && fault.rank == rank) return fault;
+    if (fault.kind == kind && fault.of(rank)) return fault;
+  return std::nullopt;
+}
+
+std::optional<Fault> Faults::find_joining(Fault::Kind kind, int rank, int ranks) const {
+  for (const Fault& fault : all)
+    if (fault.kind == kind && fault.of(rank) && ranks >= fault.least_ranks && comes_first(fault.once)) return fault;
   return std::nullopt;
 }
 
@@ -116,6 +145,12 @@ Faults parse_faults(const std::string& text) {
 const Faults& faults() {
   static const Faults& all = *new Faults(parse_faults(std::getenv("P5BENCH_FAKE") ? std::getenv("P5BENCH_FAKE") : ""));
   return all;
+}
+
+std::string host_name() {
+  if (const char* pretended = std::getenv("NCCL_HOSTID")) return pretended;
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
 int process_rank() { return rank_of_process().load(); }

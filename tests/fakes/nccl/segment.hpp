@@ -31,8 +31,10 @@ struct Vote {
 struct Member {
   alignas(64) std::atomic<std::uint32_t> doorbell;
   std::atomic<std::uint32_t> joined;
-  // Hashes, set before joined: of the node's name, and of the host's and of the address that its NCCL would listen at.
+  // Set before joined. Hashes: of the node's name, and of the host's and of the address that its NCCL would listen at;
+  // the device's PCI bus.
   std::atomic<std::uint64_t> node, host, address;
+  std::atomic<int> bus;
   std::atomic<std::uint64_t> votes_cast;
   Vote votes[2];
 };

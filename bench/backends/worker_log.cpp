@@ -1,0 +1,192 @@
+#include "bench/backends/worker_log.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ranges>
+
+#include "bench/error.hpp"
+#include "bench/names.hpp"
+
+namespace p5 {
+
+namespace {
+
+constexpr std::string_view info_mark = "NCCL INFO ", warn_mark = "NCCL WARN ", trace_mark = "NCCL TRACE ",
+                           call_mark = "NCCL CALL ", version_mark = "NCCL version ";
+constexpr std::array choice_marks{std::string_view(" Bytes -> "), std::string_view("Best tuning {")};
+
+bool has(std::string_view line, std::string_view mark) { return line.find(mark) != std::string_view::npos; }
+
+bool of_nccl(std::string_view line) {
+  return line.starts_with(version_mark) || std::ranges::any_of(std::array{info_mark, warn_mark, trace_mark, call_mark},
+                                                               [&](std::string_view mark) { return has(line, mark); });
+}
+
+// Where NCCL itself would write no more than this, it does so without saying where: "NCCL version 2.28.3+cuda13.0".
+std::optional<std::string_view> version_in(std::string_view line) {
+  if (line.starts_with(version_mark)) return line;
+  const std::size_t mark = line.find(info_mark);
+  if (mark == std::string_view::npos) return std::nullopt;
+  const std::string_view said = line.substr(mark + info_mark.size());
+  return said.starts_with(version_mark) ? std::optional(said) : std::nullopt;
+}
+
+std::string value_of(const Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+// As NCCL reads a list of subsystems: one that begins with ^ names those that are left out.
+bool lists_choices(const std::string& subsystems) {
+  if (subsystems.empty()) return false;
+  const bool inverted = subsystems.front() == '^';
+  const std::vector<std::string> names = split(lower(subsystems.substr(inverted ? 1 : 0)));
+  const bool named = std::ranges::any_of(names, [](const auto& name) { return name == "tuning" || name == "all"; });
+  return named != inverted;
+}
+
+std::string short_host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "";
+  const std::string whole = name.data();
+  return whole.substr(0, whole.find('.'));
+}
+
+void write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;  // nobody reads it: no reason to fail
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace
+
+OperatorsLog::OperatorsLog(const Environment& environment) {
+  const std::string level = lower(value_of(environment, "NCCL_DEBUG"));
+  if (level == "version") level_ = Level::version;
+  if (level == "warn") level_ = Level::warn;
+  if (level == "info" || level == "abort") level_ = Level::info;
+  if (level == "trace") level_ = Level::trace;
+  choices_ = lists_choices(value_of(environment, "NCCL_DEBUG_SUBSYS"));
+  pattern_ = value_of(environment, "NCCL_DEBUG_FILE");
+}
+
+bool OperatorsLog::wants(std::string_view line) const {
+  if (has(line, warn_mark)) return level_ >= Level::warn;
+  if (version_in(line)) return level_ >= Level::version;
+  if (!has(line, info_mark)) return level_ >= Level::trace;
+  const bool choice = std::ranges::any_of(choice_marks, [&](auto mark) { return has(line, mark); });
+  return level_ >= Level::info && (choices_ || !choice);
+}
+
+OperatorsLog::Lines OperatorsLog::sort(std::string_view lines) const {
+  Lines sorted;
+  for (std::size_t at = 0; at < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', at), lines.size() - 1) + 1;
+    const std::string_view line = lines.substr(at, end - at);
+    at = end;
+    if (line == "\n") continue;  // before a warning
+    if (!of_nccl(line))
+      sorted.others += line;
+    else if (wants(line))
+      sorted.asked_for += level_ < Level::info ? version_in(line).value_or(line) : line;
+  }
+  return sorted;
+}
+
+std::string OperatorsLog::file(std::string_view host, pid_t process) const {
+  if (level_ <= Level::version) return "";
+  std::string path;
+  for (std::size_t i = 0; i < pattern_.size(); ++i) {
+    const char next = pattern_[i] == '%' && i + 1 < pattern_.size() ? pattern_[i + 1] : '\0';
+    if (next == 'h') path += host;
+    if (next == 'p') path += std::to_string(process);
+    if (next == '%') path += '%';
+    if (next == 'h' || next == 'p' || next == '%')
+      ++i;
+    else
+      path += pattern_[i];
+  }
+  return path;
+}
+
+std::vector<std::string> last_warnings(std::string_view log, std::size_t most) {
+  std::vector<std::string> found;
+  while (!log.empty() && found.size() < most) {
+    const std::size_t before = log.substr(0, log.size() - 1).find_last_of('\n');
+    const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+    const std::string_view line = log.substr(begin);
+    log = log.substr(0, begin);
+    const std::size_t mark = line.find(warn_mark);
+    if (mark == std::string_view::npos) continue;
+    std::string text(line.substr(mark + warn_mark.size()));
+    text.erase(text.find_last_not_of(" \r\n") + 1);
+    if (std::ranges::find(found, text) == found.end()) found.insert(found.begin(), std::move(text));
+  }
+  return found;
+}
+
+WorkerLog::WorkerLog(const Environment& environment)
+    : file_(::memfd_create("p5bench-worker-log", MFD_CLOEXEC)), operators_(environment) {
+  // Whoever writes, plugins and their children too, writes at its end.
+  if (file_ < 0 || ::fcntl(file_, F_SETFL, O_APPEND) != 0)
+    throw CaseError(fmt::format("the worker's log: {}", std::strerror(errno)));
+}
+
+WorkerLog::~WorkerLog() {
+  ::close(file_);
+  if (target_ && *target_ != STDOUT_FILENO) ::close(*target_);
+}
+
+off_t WorkerLog::size() const {
+  struct stat status {};
+  return ::fstat(file_, &status) == 0 ? status.st_size : 0;
+}
+
+std::string WorkerLog::text(off_t from, std::size_t most) const {
+  std::string text(most, '\0');
+  std::size_t length = 0;
+  for (ssize_t got = 1; got > 0 && length < most; length += static_cast<std::size_t>(std::max<ssize_t>(got, 0)))
+    got = ::pread(file_, text.data() + length, most - length, from + static_cast<off_t>(length));
+  text.resize(length);
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c >= 0x80 || c == 0; }, '?');
+  return text;
+}
+
+// Opened when there is something to write; where that cannot be, standard output, as NCCL does. Not emptied, as NCCL
+// would: what an earlier worker said may be what he looks for.
+int WorkerLog::target(pid_t process) {
+  if (target_) return *target_;
+  target_ = STDOUT_FILENO;
+  if (const std::string path = operators_.file(short_host_name(), process); !path.empty())
+    if (const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); made >= 0)
+      target_ = made;
+  return *target_;
+}
+
+void WorkerLog::pass_on(pid_t process, bool ended) {
+  constexpr std::size_t part = 1 << 16;
+  while (passed_on_ < size()) {
+    std::string lines = text(passed_on_, part);
+    const std::size_t whole = lines.rfind('\n') + 1;
+    if (whole > 0 || (lines.size() < part && !ended)) lines.resize(whole);
+    if (lines.empty()) return;
+    passed_on_ += static_cast<off_t>(lines.size());
+    const OperatorsLog::Lines sorted = operators_.sort(lines);
+    write_all(STDOUT_FILENO, sorted.others);
+    if (!sorted.asked_for.empty()) write_all(target(process), sorted.asked_for);
+  }
+}
+
+}  // namespace p5

@@ -1,0 +1,69 @@
+// What a worker writes to its standard output, NCCL's log above all: a file in memory that belongs to the supervisor,
+// so that it is there whatever became of the worker. What the operator asked NCCL for (NCCL_DEBUG) goes on to where he
+// asked for it. Knows how NCCL's lines look, not what they mean.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/environment.hpp"
+
+namespace p5 {
+
+// What an operator wants to see of NCCL's log, by NCCL's own variables. Pure.
+class OperatorsLog {
+ public:
+  OperatorsLog() = default;
+  explicit OperatorsLog(const Environment& environment);
+
+  struct Lines {
+    std::string asked_for;  // of NCCL, as far as lines tell it
+    std::string others;     // that are not NCCL's
+  };
+  Lines sort(std::string_view lines) const;
+  // The file that he named, as NCCL reads its patterns; "": standard output.
+  std::string file(std::string_view host, pid_t process) const;
+
+ private:
+  enum class Level { none, version, warn, info, trace } level_ = Level::none;
+  bool choices_ = false;  // the lines that tell what was chosen for an operation, of which we ask for some
+  std::string pattern_;
+
+  bool wants(std::string_view line) const;  // one of NCCL's
+};
+
+// The newest lines of level WARN, the newest last, each once and without the place in front.
+std::vector<std::string> last_warnings(std::string_view log, std::size_t most);
+
+class WorkerLog {
+ public:
+  // `environment`: the worker's. Throws CaseError.
+  explicit WorkerLog(const Environment& environment);
+  ~WorkerLog();
+  WorkerLog(const WorkerLog&) = delete;
+  WorkerLog& operator=(const WorkerLog&) = delete;
+
+  // For the worker, as its standard output.
+  int descriptor() const { return file_; }
+
+  // Passes on what is new; until the worker has ended only whole lines.
+  void pass_on(pid_t process, bool ended);
+  off_t size() const;
+  // From there on, at most so much, in ASCII.
+  std::string text(off_t from, std::size_t most) const;
+
+ private:
+  int target(pid_t process);
+
+  int file_ = -1;
+  OperatorsLog operators_;
+  off_t passed_on_ = 0;
+  std::optional<int> target_;
+};
+
+}  // namespace p5
