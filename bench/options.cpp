@@ -257,8 +257,8 @@ void add_output(CLI::App& app, Texts& texts, Options& o) {
       .add(app, "--cluster", "name of the cluster in reports; default: the scheduler's, else platform and node count",
            "NAME",
            [&](const std::string& t) {
-             if (t.empty() || t == "latest" || t[0] == '.' || t.find('/') != std::string::npos)
-               throw UsageError(fmt::format("'{}' cannot be a folder's name; use letters, digits, - and _", t));
+             if (const std::string objection = objection_to_folder_name(t); !objection.empty())
+               throw UsageError(objection);
              o.cluster = t;
            })
       ->group(group);

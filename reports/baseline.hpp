@@ -18,6 +18,7 @@ struct Baseline {
   Report report;  // with all launches of all kept runs
   std::vector<Result> journal;
   std::vector<std::string> kept;
+  std::string newest;  // of those kept, whose context and settings the report has
   std::vector<LeftOut> left_out;
 };
 

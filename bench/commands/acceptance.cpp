@@ -23,6 +23,7 @@
 #include "bench/commands/tuning.hpp"
 #include "bench/commands/watching.hpp"
 #include "bench/local_checks.hpp"
+#include "bench/names.hpp"
 #include "reports/local_checks.hpp"
 #include "topo/finding.hpp"
 
@@ -57,13 +58,24 @@ std::vector<Case> chosen(std::vector<Case> planned, const std::string& indices) 
   return cases;
 }
 
-std::string cluster_name(const Options& options, const Machine& machine) {
-  if (!options.cluster.empty()) return options.cluster;
-  if (const char* scheduler = std::getenv("SLURM_CLUSTER_NAME");
-      scheduler && *scheduler && machine.backend_name != "sim")
-    return scheduler;
+struct ClusterName {
+  std::string name;
+  std::string remark;  // "" or why it is not the scheduler's
+};
+
+ClusterName name_cluster(const Options& options, const Machine& machine) {
+  if (!options.cluster.empty()) return {options.cluster, ""};
+  const bool sim = machine.backend_name == "sim";
   const std::string platform = machine.platform ? machine.platform->name : "hosts";
-  return fmt::format("{}{}-{}n", machine.backend_name == "sim" ? "sim-" : "", platform, machine.topology.hosts.size());
+  ClusterName own{fmt::format("{}{}-{}n", sim ? "sim-" : "", platform, machine.topology.hosts.size()), ""};
+  const char* scheduler = std::getenv("SLURM_CLUSTER_NAME");
+  if (sim || !scheduler || !*scheduler) return own;
+  const std::string objection = objection_to_folder_name(scheduler);
+  if (objection.empty()) return {scheduler, ""};
+  // Who starts a job seldom chose its scheduler's name: no reason to refuse the run.
+  own.remark =
+      fmt::format("SLURM_CLUSTER_NAME: {}; the run is kept as {}, --cluster names it otherwise", objection, own.name);
+  return own;
 }
 
 reports::Report new_report(const Request& request, const Machine& machine, const Plan& plan, std::uint64_t seed) {
@@ -76,12 +88,14 @@ reports::Report new_report(const Request& request, const Machine& machine, const
   report.run.command = request.arguments;
   report.run.budget_s = request.options.budget.count;
   report.run.seed = seed;
-  report.run.cluster = cluster_name(request.options, machine);
+  const ClusterName cluster = name_cluster(request.options, machine);
+  report.run.cluster = cluster.name;
   report.run.ranks = static_cast<int>(machine.topology.host_of_rank.size());
   report.run.nodes = static_cast<int>(machine.topology.hosts.size());
   report.run.backend = machine.backend_name;
   report.run.launches = request.options.launches;
   report.run.remarks = plan.remarks;
+  if (!cluster.remark.empty()) report.run.remarks.push_back(cluster.remark);
   report.arms = describe_arms(request.options);
   return report;
 }
@@ -185,7 +199,7 @@ void tune_if_wanted(World& world, const Options& options, const Machine& machine
   }
   TuningJob job{.mode = mode, .seed = seed, .runner = runner, .weights = weights, .cluster = {}, .folder = {}};
   if (recorder) {
-    job.cluster = cluster_name(options, machine);
+    job.cluster = name_cluster(options, machine).name;
     job.folder = std::filesystem::absolute(recorder->folder()).string();
   }
   Tuned tuned = tune(world, options, machine, job);
