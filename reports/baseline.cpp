@@ -29,6 +29,8 @@ std::string objection(const Run& run) {
     if (result.verdict.grade == Grade::slow)
       return fmt::format("{} was slow: {}", describe(result.measurement.measured_case), result.verdict.because);
   }
+  if (const auto& found = run.report.findings; std::ranges::any_of(found, topo::condemns))
+    return fmt::format("the machine was faulty: {}", std::ranges::find_if(found, topo::condemns)->evidence);
   return "";
 }
 

@@ -167,7 +167,8 @@ void check_gpus_alone(World& world, const Machine& machine, Backend& backend, Re
                              topo::Severity::error,
                              {},
                              rank + failed.what,
-                             "run again with --collectives p2p; if it comes again, replace that GPU's host"}});
+                             "run again with --collectives p2p; if it comes again, replace that GPU's host",
+                             topo::About::hardware}});
   }
 }
 
