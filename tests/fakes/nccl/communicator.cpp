@@ -51,6 +51,10 @@ ncclResult_t Communicator::join(const std::string& name) {
   }
   if (faults().find(Fault::Kind::oom, process_rank())) p5bench_fake_exhaust_memory();
   auto tuning = std::make_unique<Tuning>(ranks, nodes());
+  if (const auto started = static_cast<ncclResult_t>(tuning->started()); started != ncclSuccess) {
+    fail(started, "the tuner plugin refuses to start");
+    return started;
+  }
   const std::scoped_lock lock(mutex_);
   tuning_ = std::move(tuning);
   joined_ = true;
