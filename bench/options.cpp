@@ -226,7 +226,9 @@ void add_where(CLI::App& app, Texts& texts, Options& o) {
       ->group(group);
   texts
       .add(app, "--env",
-           "whose NCCL_*, FI_*, OFI_NCCL_* and LD_LIBRARY_PATH workers get: rank0 or local; default rank0", "WHOSE",
+           "whose NCCL_*, FI_*, OFI_NCCL_*, P5BENCH_TUNER_* and LD_LIBRARY_PATH workers get: rank0 or local; default "
+           "rank0",
+           "WHOSE",
            [&](const std::string& t) {
              o.environment_of_rank0 = one_of("choice", t, {"rank0", "local"}) == "rank0";
            })

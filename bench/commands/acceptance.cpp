@@ -203,10 +203,8 @@ void tune_if_wanted(World& world, const Options& options, const Machine& machine
     job.cluster = name_cluster(options, machine).name;
     job.folder = std::filesystem::absolute(recorder->folder()).string();
   }
-  Tuned tuned = tune(world, options, machine, job);
-  if (!recorder) return;
-  for (const tuner::NamedFile& file : tuned.files) recorder->add_file(file.name, file.text);
-  recorder->add_tuning(std::move(tuned.report));
+  reports::Tuning tuned = tune(world, options, machine, job);
+  if (recorder) recorder->add_tuning(std::move(tuned));
 }
 
 }  // namespace
