@@ -42,6 +42,8 @@ struct RunnerOptions {
   // Asked at the leader when the ranks of a launch have come together, with Backend::context() of each: why they cannot
   // be measured; "" when they can.
   std::function<std::string(const Arm& arm, const std::vector<Backend::Variables>& of_ranks)> objection = {};
+  // Told by Trials what its workers took to come together, or until that failed.
+  std::function<void(Seconds)> on_join = {};
 };
 
 // Where a run stands when a case starts.

@@ -183,7 +183,8 @@ void refuse_tuning_without_nccl(const Options& options, const Machine& machine) 
 
 // Only where there is something to tune, and only what is sound.
 void tune_if_wanted(World& world, const Options& options, const Machine& machine, std::uint64_t seed,
-                    const RunnerOptions& runner, const std::vector<tuner::Weight>& weights, Recorder* recorder) {
+                    const RunnerOptions& runner, const std::vector<tuner::Weight>& weights, Seconds time_left,
+                    Recorder* recorder) {
   const std::string mode = tuning_mode(options);
   if (mode == "off" || machine.backend_name != "nccl" || options.command == "ab") return;
   const std::string reason = from_leader(world, [&] {
@@ -198,7 +199,13 @@ void tune_if_wanted(World& world, const Options& options, const Machine& machine
     if (recorder) recorder->add_tuning(std::move(refused));
     return;
   }
-  TuningJob job{.mode = mode, .seed = seed, .runner = runner, .weights = weights, .cluster = {}, .folder = {}};
+  TuningJob job{.mode = mode,
+                .seed = seed,
+                .runner = runner,
+                .weights = weights,
+                .time_left = time_left,
+                .cluster = {},
+                .folder = {}};
   if (recorder) {
     job.cluster = name_cluster(options, machine).name;
     job.folder = std::filesystem::absolute(recorder->folder()).string();
@@ -272,7 +279,10 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
     }
     std::vector<topo::Finding> told = look_at_library(world, machine, arms.all);
     if (recorder) recorder->add_findings(std::move(told));
-    tune_if_wanted(world, options, machine, seed, runner, weights, recorder ? &*recorder : nullptr);
+    // A soak's launches have a budget each, and so has its tuning.
+    const double spent_by_now = options.soak.count > 0 ? 0 : since(start).count;
+    const Seconds time_left{options.budget.count * (1 - finishing_share) - spent_by_now};
+    tune_if_wanted(world, options, machine, seed, runner, weights, time_left, recorder ? &*recorder : nullptr);
   } catch (const JobLost& lost) {
     leave_job(folder, world.participant(), lost.what(), recorder ? &*recorder : nullptr);
   }

@@ -17,6 +17,7 @@
 #include "bench/commands/leader.hpp"
 #include "bench/commands/recorder.hpp"
 #include "bench/commands/tuning_arms.hpp"
+#include "bench/commands/tuning_clock.hpp"
 #include "bench/commands/tuning_report.hpp"
 #include "bench/commands/tuning_stages.hpp"
 #include "bench/commands/tuning_ways.hpp"
@@ -112,13 +113,18 @@ class Tuning {
         options_(options),
         machine_(machine),
         place_(place_on_host(world, machine.topology)),
-        extent_(extent_of(job.mode)),
+        clock_(job.time_left, [this] { return since(start_).count; }),
+        extent_(fitted(extent_of(job.mode), job.time_left)),
         seed_(job.seed),
         runner_(job.runner),
         constraints_(tuner::constraints_of(own_environment())),
         weights_(job.weights) {
     course_.mode = job.mode;
     course_.seed = job.seed;
+    runner_.on_join = [this](Seconds took) { clock_.joined(took); };
+    if (extent_.end < extent_of(job.mode).end && clock_.objection().empty())
+      course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
+                                            to_text(extent_.end), to_text(extent_of(job.mode).end)));
     chain_ = from_leader(world, [&] {
       const char* const chain = std::getenv(chain_variable);
       if (chain) return std::string(chain);
@@ -137,14 +143,22 @@ class Tuning {
   }
 
   reports::Tuning run() {
-    go_through_stages();
-    course_.wall_s = since(start_).count;
+    if (agreed(fits())) go_through_stages();
+    course_.wall_s = clock_.wall();
     return deliver();
   }
 
  private:
   // The leader's answer, for all.
   bool agreed(bool leaders) { return world_.broadcast(leaders ? "y" : "n") == "y"; }
+
+  // At the leader.
+  bool fits() {
+    if (!world_.leads()) return false;
+    const std::string objection = clock_.objection();
+    if (!objection.empty()) leave_out(objection);
+    return objection.empty();
+  }
 
   // Nobody can tell whether anything is faster.
   void leave_out(const std::string& why) {
@@ -219,14 +233,13 @@ class Tuning {
   }
 
   void end_stage(std::string name) {
-    const double now = since(start_).count;
+    const double now = clock_.wall();
     course_.stages.push_back({std::move(name), now - stage_began_});
     stage_began_ = now;
   }
 
-  tuner::TimeLeft until(Seconds end) const {
-    return [this, end] { return end.count - since(start_).count; };
-  }
+  // With time left for a confirmation.
+  tuner::TimeLeft until(Seconds end) const { return clock_.until(end, clock_.confirmation(extent_)); }
 
   static std::string plugin() { return program_beside_this(tuner::plugin_file_name); }
   int nccl_version() const {
@@ -268,6 +281,7 @@ class Tuning {
                         "been tried on EFA yet.",
                         chain_));
       const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
+      if (!fits()) return;  // now that it is known how long workers take to come together
       if (!tasks.empty()) burn_in(trials, extent_);
       end_stage("preparation");
       search_tasks(trials, tasks);
@@ -298,13 +312,12 @@ class Tuning {
     for (std::uint64_t seed = seed_ + 1;; ++seed) {
       std::vector<tuner::Part> parts = tuner::restless(tasks, course_.search, tuner::drift_of(course_.search, {}));
       std::erase_if(parts, [&](const tuner::Part& part) {
-        return times[part.tasks.front().cell] == most_times_again ||
-               since(start_).count + part.seconds > extent_.again_end.count;
+        return times[part.tasks.front().cell] == most_times_again || until(extent_.again_end)() < part.seconds;
       });
       if (parts.empty()) return seed > seed_ + 1;
       const tuner::Part& part = *std::ranges::min_element(parts, {}, &tuner::Part::seconds);
       ++times[part.tasks.front().cell];
-      const Seconds end{std::min(extent_.again_end.count, since(start_).count + patience * part.seconds)};
+      const Seconds end{std::min(extent_.again_end.count, clock_.worked() + patience * part.seconds)};
       tuner::supersede(course_.search, search_with(trials, part.tasks, extent_, constraints_, seed, until(end),
                                                    course_.search.failures));
     }
@@ -475,7 +488,8 @@ class Tuning {
     Trials trials(world_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);
     lead_together(world_, trials, [&] {
       course_.confirmed = tuner::confirm(
-          result_.table, confirm_with(trials, extent_, result_.table, course_.search, until(extent_.end)));
+          result_.table, confirm_with(trials, extent_, result_.table, course_.search, clock_.until(extent_.end),
+                                      [this] { return clock_.budget_left(); }));
       result_.table = course_.confirmed.table;
       result_.gains = gain_lines(course_.confirmed);
       if (result_.table.rows.empty())
@@ -491,6 +505,7 @@ class Tuning {
   const Clock::time_point start_ = Clock::now();
   double stage_began_ = 0;
   HostPlace place_;
+  TuningClock clock_;
   Extent extent_;
   std::uint64_t seed_;
   RunnerOptions runner_;

@@ -18,6 +18,7 @@ struct TuningJob {
   std::uint64_t seed = 0;
   RunnerOptions runner;
   std::vector<tuner::Weight> weights;
+  Seconds time_left;            // of the budget
   std::string cluster, folder;  // at the leader: for the files, and where they will lie
 };
 

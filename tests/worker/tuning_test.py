@@ -184,6 +184,21 @@ class Tuning(Job):
         self.assertRegex(output, r"rank 1 has other tuning files than rank 0")
         self.assertFalse((self.folder / "out").exists())
 
+    def test_workers_that_are_slow_to_come_together_are_searched_like_others(self):
+        tuning = self.tuning("--collectives", "all_gather", P5BENCH_FAKE="join-slow:rank=1:us=9000000")
+        self.assertEqual([cell["bytes"] for cell in tuning["cells"]], [65536, 1 << 20], tuning)
+        self.assertTrue(all(cell["candidates"] > 0 for cell in tuning["cells"]), tuning["cells"])
+        self.assertGreater(tuning["wall_s"], 9)
+
+    def test_a_tuning_that_does_not_fit_the_budget_is_left_out_and_said(self):
+        for budget, fault, says in (("10s", "", "17 s"), ("30s", "join-slow:rank=1:us=5000000", "s to come together")):
+            with self.subTest(budget=budget):
+                tuning = self.tuning("--budget", budget, **({"P5BENCH_FAKE": fault} if fault else {}))
+                self.assertEqual((tuning["outcome"], tuning["cells"], tuning["rows"]), ("refused", [], []))
+                self.assertIn("No time for tuning", tuning["because"])
+                self.assertIn("--budget leaves", tuning["because"])
+                self.assertIn(says, tuning["because"])
+
 
 class Hosts(Job):
     """Two hosts that share no file system. What is fastest is made so, because files are the matter here."""

@@ -2,6 +2,7 @@
 #include "tests/fakes/nccl/communicator.hpp"
 
 #include <cctype>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +22,10 @@ ncclResult_t Communicator::join(const std::string& name) {
   if (faults().find(Fault::Kind::join_hang, process_rank())) {
     wait_for_abort();
     return ncclInternalError;
+  }
+  if (const auto slow = faults().find(Fault::Kind::join_slow, process_rank())) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::microseconds(slow->microseconds), [this] { return aborted_.load(); });
   }
   try {
     auto segment = std::make_unique<Segment>(name, ranks);
