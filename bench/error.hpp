@@ -44,7 +44,7 @@ struct StalledError : CaseError {
 enum class ExitCode {
   ok = 0,
   usage = 2,
-  slow = 10,
+  slow = 10,  // or broken, or missing
   wrong_data = 11,
   unfinished = 12,  // a hang, a crash, an unfinished run
   environment = 13,

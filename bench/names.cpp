@@ -1,6 +1,7 @@
 #include "bench/names.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -23,6 +24,26 @@ std::size_t edits(std::string_view a, std::string_view b) {
     }
   }
   return row.back();
+}
+
+// File systems hold 255 bytes.
+constexpr std::size_t longest_folder_name = 128;
+// What lies beside the clusters' folders.
+constexpr std::array<std::string_view, 2> taken_names{"baselines", "latest"};
+
+bool fits_folder_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+}
+
+// On one line, whatever it holds.
+std::string visible(std::string_view text) {
+  std::string result;
+  for (const char c : text)
+    if (c >= ' ' && c <= '~')
+      result += c;
+    else
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return result;
 }
 
 }  // namespace
@@ -61,6 +82,17 @@ std::string lower(std::string_view text) {
   for (char& c : result)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return result;
+}
+
+std::string objection_to_folder_name(std::string_view name) {
+  const bool fits = !name.empty() && name.size() <= longest_folder_name && name[0] != '.' &&
+                    std::ranges::all_of(name, fits_folder_name) &&
+                    std::ranges::find(taken_names, name) == taken_names.end();
+  if (fits) return "";
+  return fmt::format(
+      "'{}' cannot be a folder's name here: 1 to {} letters (a to z, A to Z), digits, '-', '_' and '.', the first no "
+      "'.', and not {}",
+      visible(name), longest_folder_name, fmt::join(taken_names, " or "));
 }
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {

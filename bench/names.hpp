@@ -20,6 +20,10 @@ std::vector<std::string> split(std::string_view text, char separator = ',');
 // ASCII letters only.
 std::string lower(std::string_view text);
 
+// Why no folder of ours may have this name, and what names may be; "" where it may. For every name that becomes part of
+// a path: it then stays in its parent, on one line of any terminal, and away from what else lies there.
+std::string objection_to_folder_name(std::string_view name);
+
 std::string join(std::span<const std::string> parts, std::string_view separator = ", ");
 
 }  // namespace p5

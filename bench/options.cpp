@@ -226,7 +226,9 @@ void add_where(CLI::App& app, Texts& texts, Options& o) {
       ->group(group);
   texts
       .add(app, "--env",
-           "whose NCCL_*, FI_*, OFI_NCCL_* and LD_LIBRARY_PATH workers get: rank0 or local; default rank0", "WHOSE",
+           "whose NCCL_*, FI_*, OFI_NCCL_*, P5BENCH_TUNER_* and LD_LIBRARY_PATH workers get: rank0 or local; default "
+           "rank0",
+           "WHOSE",
            [&](const std::string& t) {
              o.environment_of_rank0 = one_of("choice", t, {"rank0", "local"}) == "rank0";
            })
@@ -257,8 +259,8 @@ void add_output(CLI::App& app, Texts& texts, Options& o) {
       .add(app, "--cluster", "name of the cluster in reports; default: the scheduler's, else platform and node count",
            "NAME",
            [&](const std::string& t) {
-             if (t.empty() || t == "latest" || t[0] == '.' || t.find('/') != std::string::npos)
-               throw UsageError(fmt::format("'{}' cannot be a folder's name; use letters, digits, - and _", t));
+             if (const std::string objection = objection_to_folder_name(t); !objection.empty())
+               throw UsageError(objection);
              o.cluster = t;
            })
       ->group(group);

@@ -49,6 +49,8 @@ struct RunnerOptions {
   std::function<std::string(const Arm& arm, const std::vector<Backend::Variables>& of_ranks)> objection = {};
   // Of a single arm: where ranks are, for finding out which hosts do not join.
   RanksOnHosts hosts = {};
+  // Told by Trials what its workers took to come together, or until that failed.
+  std::function<void(Seconds)> on_join = {};
 };
 
 // Where a run stands when a visit starts.

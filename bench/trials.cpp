@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bench/agreement.hpp"
+#include "bench/clock.hpp"
 #include "bench/error.hpp"
 
 namespace p5 {
@@ -171,9 +172,23 @@ void Trials::visit(TrialPlace place) {
   leave();
   place_ = place;
   Backend& backend = *arms_[place.arm];
-  bring_together(world_, backend);
+  if (!backend.joined()) join(backend);
   step(
       Phase::open, [&] { return session_ = backend.open(cases_.at(place.at), 0), ""; }, nothing);
+}
+
+void Trials::join(Backend& backend) {
+  const auto began = Clock::now();
+  const auto tell = [&] {
+    if (options_.on_join) options_.on_join(since(began));
+  };
+  try {
+    bring_together(world_, backend);
+  } catch (...) {
+    tell();
+    throw;
+  }
+  tell();
 }
 
 // After an operation with the order's setting.

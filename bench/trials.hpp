@@ -67,6 +67,7 @@ class Trials {
   void obey(const Order& order);
 
   void visit(TrialPlace place);
+  void join(Backend& backend);
   void leave();
   void give_up(std::size_t arm);
   template <class Answer>

@@ -29,6 +29,8 @@ std::string objection(const Run& run) {
     if (result.verdict.grade == Grade::slow)
       return fmt::format("{} was slow: {}", describe(result.measurement.measured_case), result.verdict.because);
   }
+  if (const auto& found = run.report.findings; std::ranges::any_of(found, topo::condemns))
+    return fmt::format("the machine was faulty: {}", std::ranges::find_if(found, topo::condemns)->evidence);
   return "";
 }
 
@@ -173,6 +175,7 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
     baseline.kept.push_back(runs[i].name);
   }
   std::ranges::stable_sort(kept, {}, [](const Run& run) { return run.report.run.started; });
+  baseline.newest = kept.back().name;
   Side side = make_side("baseline", kept);
   std::map<std::string, const Result*> newest;
   for (const Run& run : kept)

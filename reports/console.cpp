@@ -98,6 +98,9 @@ std::string arms_lines(const Report& report) {
 // The sentences behind bad grades, each once, with how many sizes it stands for.
 std::string reasons(const Report& report) {
   std::string text;
+  for (const topo::Finding& finding : report.findings)
+    if (topo::condemns(finding))
+      text += fmt::format("  {} {}: {}\n", name_of(Grade::faulty), finding.id, finding.evidence);
   constexpr std::size_t most = 8;
   std::size_t shown = 0, bad = 0;
   for (const Result* result : in_reading_order(report)) {
@@ -187,7 +190,8 @@ std::string heading(const Report& report) {
 std::string findings_lines(const Report& report) {
   std::string text;
   for (const topo::Finding& finding : report.findings)
-    text += fmt::format("{} {}{}: {}. {}\n", topo::name_of(finding.severity), finding.id,
+    text += fmt::format("{} {}{}{}: {}. {}\n", topo::name_of(finding.severity), finding.id,
+                        finding.about ? fmt::format(" ({})", topo::name_of(*finding.about)) : "",
                         finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.evidence,
                         finding.action);
   return text;

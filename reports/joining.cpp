@@ -18,23 +18,24 @@ using topo::Severity;
 
 struct JoinRow {
   std::string_view id, summary;
+  topo::About about;        // never the hardware or the fabric: what does not join may be anything
   std::string_view action;  // where NCCL's words tell no better one
 };
 // In the order of JoinCulprit::Kind, then: joined the second time.
 constexpr std::array join_rows{
-    JoinRow{"join.nowhere", "the ranks of no host join, not even by themselves",
+    JoinRow{"join.nowhere", "the ranks of no host join, not even by themselves", topo::About::software,
             "what all hosts have in common is to blame: versions, variables, how ranks are placed on GPUs"},
-    JoinRow{"join.host", "a host whose ranks do not join, by themselves or with any other host's",
+    JoinRow{"join.host", "a host whose ranks do not join, by themselves or with any other host's", topo::About::host,
             "look at that host's GPUs (nvidia-smi, dmesg), interfaces and firewall; run again without it"},
-    JoinRow{"join.between", "no two hosts join, though the ranks of each do by themselves",
+    JoinRow{"join.between", "no two hosts join, though the ranks of each do by themselves", topo::About::settings,
             "look at how hosts reach each other: interfaces (NCCL_SOCKET_IFNAME), firewall, fabric"},
-    JoinRow{"join.pair", "two hosts that do not join with each other, though each does by itself",
+    JoinRow{"join.pair", "two hosts that do not join with each other, though each does by itself", topo::About::host,
             "look at the way between the two: routes, firewall, switch ports"},
     JoinRow{
-        "join.together", "all ranks together do not join, though hosts do alone and in pairs",
+        "join.together", "all ranks together do not join, though hosts do alone and in pairs", topo::About::host,
         "run again with half of the hosts, then the other half; look at limits of open files and connections on rank "
         "0's host (ulimit -n, net.core.somaxconn)"},
-    JoinRow{"join.again", "ranks that joined only the second time",
+    JoinRow{"join.again", "ranks that joined only the second time", topo::About::host,
             "run again; if it comes again, look at that rank's host"}};
 
 const JoinRow& row_of(const JoinFailure& failure) {
@@ -48,7 +49,8 @@ topo::Finding finding_about(const JoinFailure& failure, const std::string& host)
           .severity = failure.culprit ? Severity::error : Severity::warning,
           .subject = {.host = host, .instance = {}, .gpu = {}, .nic = {}},
           .evidence = failure.said,
-          .action = known ? "see " + known->id : std::string(row.action)};
+          .action = known ? "see " + known->id : std::string(row.action),
+          .about = row.about};
 }
 
 }  // namespace
@@ -81,7 +83,7 @@ bool never_joined(const Report& report) {
 
 std::vector<topo::FindingKind> join_finding_kinds() {
   std::vector<topo::FindingKind> kinds;
-  for (const JoinRow& row : join_rows) kinds.push_back({std::string(row.id), std::string(row.summary)});
+  for (const JoinRow& row : join_rows) kinds.push_back({std::string(row.id), row.about, std::string(row.summary)});
   return kinds;
 }
 

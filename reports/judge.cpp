@@ -214,9 +214,11 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   return v;
 }
 
-Grade overall(const std::vector<Result>& results) {
-  for (Grade grade : {Grade::wrong, Grade::failed, Grade::slow, Grade::ok})
-    if (std::ranges::any_of(results, [&](const Result& r) { return r.verdict.grade == grade; })) return grade;
+Grade overall(const Report& report) {
+  for (Grade grade : {Grade::wrong, Grade::failed, Grade::faulty, Grade::slow, Grade::ok}) {
+    if (std::ranges::any_of(report.results, [&](const Result& r) { return r.verdict.grade == grade; })) return grade;
+    if (grade == Grade::faulty && std::ranges::any_of(report.findings, topo::condemns)) return grade;
+  }
   return Grade::unknown;
 }
 
@@ -229,6 +231,8 @@ ExitCode exit_code(const Report& report) {
     if (result.verdict.grade == Grade::wrong) code = worse(code, ExitCode::wrong_data);
     if (result.verdict.grade == Grade::failed) code = worse(code, ExitCode::unfinished);
   }
+  // Also where no figure shows it yet: a part that is missing or about to fail.
+  if (std::ranges::any_of(report.findings, topo::condemns)) code = worse(code, ExitCode::slow);
   // What fails with a setting that was only tried is that setting's fault; what fails with none is the machine's.
   if (report.tuning)
     for (const TuningFailure& failure : report.tuning->failures)

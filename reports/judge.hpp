@@ -15,8 +15,9 @@ struct Fitness {
 
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology, const Fitness& fitness);
 
-// The run's grade: wrong, failed, slow, ok, in this order; unknown when nothing was judged.
-Grade overall(const std::vector<Result>& results);
+// The run's grade: wrong, failed, faulty (an error was found in hardware or fabric), slow, ok, in this order; unknown
+// when nothing was judged.
+Grade overall(const Report& report);
 
 // What the process returns for a report whose plan was run to its end.
 ExitCode exit_code(const Report& report);

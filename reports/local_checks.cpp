@@ -73,6 +73,7 @@ topo::Finding finding_of(const Device& device, const LocalCheck& check, double h
   topo::Finding finding;
   finding.id = "gpu.slow_alone";
   finding.severity = topo::Severity::warning;
+  finding.about = topo::About::hardware;
   if (device.host) finding.subject = {device.host->name, device.host->instance, device.gpu, {}};
   finding.evidence = fmt::format(
       "rank {}, alone, {}: {:.4g} {}, the median of the {} others of its model {:.4g} "
@@ -128,8 +129,9 @@ std::vector<std::string> local_ranges(const Report& report) {
 }
 
 std::vector<topo::FindingKind> local_finding_kinds() {
-  return {{"gpu.slow_alone", "a GPU that copies or launches more slowly than the others, each alone"},
-          {std::string(check_failed), "copies and launches of each GPU alone could not be measured"}};
+  using enum topo::About;
+  return {{"gpu.slow_alone", hardware, "a GPU that copies or launches more slowly than the others, each alone"},
+          {std::string(check_failed), hardware, "copies and launches of each GPU alone could not be measured"}};
 }
 
 }  // namespace p5::reports

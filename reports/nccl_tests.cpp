@@ -126,7 +126,8 @@ class Importer {
          .severity = topo::Severity::error,
          .subject = {},
          .evidence = fmt::format("nccl-tests says 'Out of bounds values ... FAILED' of {}", table.program),
-         .action = "Measure again with p5bench, which says which rank has the wrong data."});
+         .action = "Measure again with p5bench, which says which rank has the wrong data.",
+         .about = topo::About::hardware});
     wrong_somewhere_ = true;
   }
 
@@ -272,7 +273,7 @@ Imported import(std::string_view text, const std::string& collective, const std:
   report.run.ranks = ranks.ranks;
   report.run.nodes = ranks.nodes;
   report.topology = topology_of(log.tables.front());
-  report.grade = overall(report.results);
+  report.grade = overall(report);
   report.exit_code = worse(report.exit_code, exit_code(report));
   return imported;
 }

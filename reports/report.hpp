@@ -17,7 +17,7 @@
 
 namespace p5::reports {
 
-enum class Grade { ok, slow, wrong, failed, unknown };
+enum class Grade { ok, slow, faulty, wrong, failed, unknown };  // faulty: of reports, not of measurements
 std::string_view name_of(Grade grade);
 
 struct Verdict {
@@ -72,7 +72,7 @@ struct RunInfo {
 struct Report {
   std::string status = "partial";       // complete, partial
   std::string provenance = "measured";  // measured, simulated, imported
-  Grade grade = Grade::unknown;         // the worst judged band
+  Grade grade = Grade::unknown;         // the worst judged band, and what was found
   ExitCode exit_code = ExitCode::unfinished;
   RunInfo run;
   std::map<std::string, std::string> context;  // software and environment, allow-listed

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array grades{Grade::ok, Grade::slow, Grade::wrong, Grade::failed, Grade::unknown};
+constexpr std::array grades{Grade::ok, Grade::slow, Grade::wrong, Grade::failed, Grade::unknown, Grade::faulty};
 constexpr std::array outcomes{Outcome::measured, Outcome::skipped, Outcome::failed};
 constexpr std::array phases{Phase::open, Phase::warm_up, Phase::sample, Phase::verify};
 
@@ -164,6 +164,7 @@ json verdict_json(const Verdict& v) {
 Verdict verdict_from(const json& j) {
   Verdict v;
   v.grade = parse(grades, j.at("grade"), "grade");
+  if (v.grade == Grade::faulty) throw UsageError("a measurement cannot be 'faulty', only a report");
   v.level = j.at("level").is_null() ? "" : j.at("level").get<std::string>();
   if (!j.at("limit_gb_per_s").is_null()) v.limit = GBps{j.at("limit_gb_per_s")};
   v.fraction = optional_from<double>(j.at("fraction_of_limit"));
@@ -317,6 +318,8 @@ std::string_view name_of(Grade grade) {
       return "ok";
     case Grade::slow:
       return "slow";
+    case Grade::faulty:
+      return "faulty";
     case Grade::wrong:
       return "wrong";
     case Grade::failed:

@@ -57,6 +57,7 @@ topo::Finding finding_of(const Which& which, std::vector<Slow> cases, const std:
   topo::Finding finding;
   finding.id = "run.slow_launch";
   finding.severity = topo::Severity::warning;
+  finding.about = topo::About::fabric;
   finding.evidence = fmt::format("launch {}{}{} took longer than the median of all: {}", which.second + 1,
                                  which.first == "default" ? "" : " of " + which.first,
                                  started.empty() ? "" : ", begun at " + started + ",", join(named));
@@ -81,7 +82,7 @@ std::vector<topo::Finding> slow_launches(const std::vector<const LaunchesOfCase*
 }
 
 std::vector<topo::FindingKind> launch_finding_kinds() {
-  return {{"run.slow_launch", "one of several launches was slower than the others"}};
+  return {{"run.slow_launch", topo::About::fabric, "one of several launches was slower than the others"}};
 }
 
 }  // namespace p5::reports

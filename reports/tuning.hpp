@@ -120,7 +120,8 @@ struct Tuning {
   std::vector<std::string>
       refusals;                    // rows dropped, variables not understood, what did not fit the time: a sentence each
   std::vector<std::string> files;  // names
-  // What loads the settings into a job: a launcher's name and a line to copy.
+  // What loads the settings into a job: a launcher's name and a line to copy. Where the files are not on all hosts
+  // only "ssh" and the line that puts them there.
   std::vector<std::pair<std::string, std::string>> loading;
 };
 

@@ -14,6 +14,11 @@ namespace p5::topo {
 enum class Severity { error, warning, info };
 std::string_view name_of(Severity severity);
 
+// Where the remedy lies. An error about hardware or the fabric (NVLinks, NVSwitches, NICs and what is between them)
+// condemns the machine; one about anything else is mended without sending capacity back.
+enum class About { hardware, fabric, software, settings, host };
+std::string_view name_of(About about);
+
 struct Subject {
   std::string host, instance;
   std::optional<int> gpu;
@@ -24,18 +29,26 @@ struct Finding {
   std::string id;  // stable: "host.oversubscribed"
   Severity severity = Severity::info;
   Subject subject;
-  std::string evidence;  // what was seen, with figures
-  std::string action;    // what to do about it
+  std::string evidence;             // what was seen, with figures
+  std::string action;               // what to do about it
+  std::optional<About> about = {};  // null: in a report of a version that did not say
 };
+
+// Whether what was found makes the machine unsound.
+bool condemns(const Finding& finding);
 
 // What a list of findings shows of those that are not checks.
 struct FindingKind {
-  std::string id, summary;
+  std::string id;
+  About about;
+  std::string summary;
 };
 
 // A family of findings: one function in checks/, one row in checks.cpp.
 struct Check {
-  std::string id, summary;
+  std::string id;
+  About about;
+  std::string summary;
   std::vector<Finding> (*look)(const Topology& topology) = nullptr;
 };
 std::span<const Check> checks();

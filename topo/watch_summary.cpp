@@ -373,13 +373,14 @@ std::optional<std::uint64_t> bytes_sent(const During& host) {
 }
 
 std::vector<FindingKind> watch_kinds() {
-  return {{"gpu.held_back", "a GPU lowered its clocks while measuring: heat, power or a brake"},
-          {"gpu.new_memory_errors", "a GPU counted memory errors while measuring"},
-          {"gpu.xid", "the driver reported an Xid error while measuring"},
-          {"gpu.straggler", "a GPU ran at a lower clock than the others"},
-          {"nic.errors", "a NIC counted errors or drops while measuring"},
-          {"nic.uneven", "a NIC carried much less than its neighbours"},
-          {"nic.bypassed", "less crossed the fabric's NICs than must have: another transport was used"}};
+  using enum About;
+  return {{"gpu.held_back", hardware, "a GPU lowered its clocks while measuring: heat, power or a brake"},
+          {"gpu.new_memory_errors", hardware, "a GPU counted memory errors while measuring"},
+          {"gpu.xid", hardware, "the driver reported an Xid error while measuring"},
+          {"gpu.straggler", hardware, "a GPU ran at a lower clock than the others"},
+          {"nic.errors", fabric, "a NIC counted errors or drops while measuring"},
+          {"nic.uneven", fabric, "a NIC carried much less than its neighbours"},
+          {"nic.bypassed", software, "less crossed the fabric's NICs than must have: another transport was used"}};
 }
 
 std::vector<Finding> watch_findings(const Topology& topology, const std::vector<During>& hosts,
@@ -407,6 +408,8 @@ std::vector<Finding> watch_findings(const Topology& topology, const std::vector<
     add_uneven(findings, *host, during);
   }
   add_stragglers(findings, topology, hosts);
+  const std::vector<FindingKind> kinds = watch_kinds();
+  for (Finding& finding : findings) finding.about = std::ranges::find(kinds, finding.id, &FindingKind::id)->about;
   return findings;
 }
 

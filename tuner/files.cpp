@@ -13,13 +13,14 @@ namespace p5::tuner {
 
 namespace {
 
+constexpr const char* table_name = "nccl-tuner.csv";
 constexpr const char* sets_nothing = "Nothing here beats the default: this file sets nothing.";
 
 bool with_plugin(const TuningResult& result) {
   return !result.table.rows.empty() && !result.folder.empty() && !result.plugin.empty();
 }
 
-bool sets_anything(const TuningResult& result) { return !variables_of(result).empty(); }
+bool sets_anything(const TuningResult& result) { return !result.environment.empty() || with_plugin(result); }
 
 std::string path_in(const std::string& folder, const std::string& name) {
   return folder.empty() || folder.ends_with('/') ? folder + name : folder + "/" + name;
@@ -83,6 +84,10 @@ std::string shell_file(const TuningResult& result) {
   std::vector<std::string> lines = header(result, "nccl.env.sh");
   if (sets_anything(result)) {
     lines.push_back("");
+    if (with_plugin(result))
+      lines.push_back(comment_text(fmt::format(
+          "All hosts need {} and {}: a rank without the plugin decides otherwise than the others, and hangs them.",
+          path_in(result.folder, table_name), result.plugin)));
     lines.push_back("To load it:");
     for (const LoadingLine& loading : loading_lines(result))
       lines.push_back(fmt::format("  {:<10} {}", loading.launcher, comment_text(loading.line)));
@@ -90,14 +95,6 @@ std::string shell_file(const TuningResult& result) {
   std::string text = commented(lines);
   for (const auto& [name, value] : variables_of(result)) text += fmt::format("export {}={}\n", name, shell_word(value));
   return text;
-}
-
-std::string table_file(const TuningResult& result) {
-  Table table = result.table;
-  // Without ranks nothing was tuned; the format wants a communicator all the same.
-  if (table.rows.empty())
-    table = {std::max(1, table.nccl_version), std::max(1, table.ranks), std::max(1, table.nodes), {}};
-  return to_csv(table, join(header(result, "nccl-tuner.csv"), "\n"));
 }
 
 // ---- the example plugin's table
@@ -149,11 +146,20 @@ std::vector<Row> with_channels(const std::vector<Row>& rows, const std::vector<R
 
 }  // namespace
 
+NamedFile table_file(const TuningResult& result) {
+  Table table = result.table;
+  // Without ranks nothing was tuned; the format wants a communicator all the same.
+  if (table.rows.empty())
+    table = {std::max(1, table.nccl_version), std::max(1, table.ranks), std::max(1, table.nodes), {}};
+  return {table_name, to_csv(table, join(header(result, table_name), "\n"))};
+}
+
 Environment variables_of(const TuningResult& result) {
   Environment variables = result.environment;
   if (with_plugin(result)) {
     variables["NCCL_TUNER_PLUGIN"] = result.plugin;
-    variables["NCCL_TUNER_CONFIG_FILE"] = path_in(result.folder, "nccl-tuner.csv");
+    variables["NCCL_TUNER_CONFIG_FILE"] = path_in(result.folder, table_name);
+    variables["P5BENCH_TUNER_HASH"] = fingerprint(table_file(result).text);
   }
   for (const auto& [name, value] : variables) {
     if (!is_variable_name(name)) throw std::invalid_argument("'" + comment_text(name) + "' is no name of a variable");
@@ -166,7 +172,7 @@ std::vector<NamedFile> tuning_files(const TuningResult& result) {
   return {{"nccl.env", commented(header(result, "nccl.env")) + plain_lines(result, plain)},
           {"nccl.env.sh", shell_file(result)},
           {"nccl.conf", commented(header(result, "nccl.conf")) + plain_lines(result, fits_nccl_conf)},
-          {"nccl-tuner.csv", table_file(result)}};
+          table_file(result)};
 }
 
 std::vector<LoadingLine> loading_lines(const TuningResult& result) {
@@ -178,6 +184,15 @@ std::vector<LoadingLine> loading_lines(const TuningResult& result) {
           {"srun", source + " && srun --export=ALL ..."},
           {"torchrun", source + " && torchrun ...   (on every node)"},
           {"docker", "docker run --env-file " + shell_word(path_in(result.folder, "nccl.env")) + " ..."}};
+}
+
+LoadingLine copying_line(const TuningResult& result, const std::vector<NamedFile>& files,
+                         const std::vector<std::string>& hosts) {
+  std::string line = "for host in";
+  for (const std::string& host : hosts) line += " " + (plain(host) ? host : shell_word(host));
+  line += "; do tar -cPf -";  // with absolute names, so that no path goes through the other host's shell
+  for (const NamedFile& file : files) line += " " + shell_word(path_in(result.folder, file.name));
+  return {"ssh", line + " | ssh \"$host\" tar -xPf -; done"};
 }
 
 std::string config_map(const TuningResult& result) {

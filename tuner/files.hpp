@@ -41,19 +41,28 @@ struct NamedFile {
   std::string name, text;
 };
 
-// The variables of nccl.env: of the environment, and those that load the plugin with its table.
+inline constexpr const char* plugin_file_name = "libnccl-tuner-p5bench.so";
+
+// The variables of nccl.env: of the environment, and those that load the plugin with its table, of which they tell the
+// hash, so that no rank starts with another.
 Environment variables_of(const TuningResult& result);
 
 // nccl.env, nccl.env.sh, nccl.conf, nccl-tuner.csv. If nothing beats the default they set nothing and say so. What a
 // format cannot hold safely is left out there, and the file says where it is. Throws std::invalid_argument when a
 // variable's name is none or the table is wrong.
 std::vector<NamedFile> tuning_files(const TuningResult& result);
+// The last of them.
+NamedFile table_file(const TuningResult& result);
 
 // Lines to copy, for jobs that are to run with the settings. No value stands in any of them but the quoted folder.
 struct LoadingLine {
   std::string launcher, line;
 };
 std::vector<LoadingLine> loading_lines(const TuningResult& result);
+
+// For hosts that do not have the files: the line that copies them there, from the host where they are.
+LoadingLine copying_line(const TuningResult& result, const std::vector<NamedFile>& files,
+                         const std::vector<std::string>& hosts);
 
 // A Kubernetes ConfigMap with the variables, for envFrom. YAML.
 std::string config_map(const TuningResult& result);

@@ -13,6 +13,7 @@ namespace p5::tuner {
 
 namespace {
 
+using topo::About;
 using topo::Finding;
 using topo::Severity;
 
@@ -124,8 +125,9 @@ bool concerns(const Rule& rule, const std::string& variable, const std::string& 
 }
 
 Finding finding(std::string_view id, Severity severity, const LintPlace& place, std::string evidence,
-                std::string_view action) {
+                std::string_view action, About about = About::settings) {
   Finding result;
+  result.about = about;
   result.id = id;
   result.severity = severity;
   result.subject.host = place.host;
@@ -154,7 +156,8 @@ std::vector<Finding> lint_injected(const Environment& before, const Environment&
       "settings.proto_injected", Severity::error, place,
       "The network plugin set NCCL_PROTO=simple by itself: GPU memory does not reach the NICs directly, or 128-byte "
       "writes may arrive out of order.",
-      "Find out why GPUDirect RDMA does not work on this host: driver, EFA installer, kernel module.")};
+      "Find out why GPUDirect RDMA does not work on this host: driver, EFA installer, kernel module.",
+      About::software)};
 }
 
 std::vector<Finding> lint_differences(const std::vector<RankEnvironment>& of_rank, bool rank0_counts) {
@@ -193,9 +196,11 @@ std::vector<topo::FindingKind> lint_findings() {
     if (std::ranges::find(of_id, rule.variable) == of_id.end()) of_id.emplace_back(rule.variable);
   }
   std::vector<topo::FindingKind> all;
-  for (const auto& [id, names] : variables) all.push_back({id, join(names) + ": a value that is stale or does harm"});
-  all.push_back({"settings.proto_injected", "NCCL_PROTO=simple that the network plugin set by itself"});
-  all.push_back({"settings.differ", "ranks whose environment differs from rank 0's"});
+  for (const auto& [id, names] : variables)
+    all.push_back({id, About::settings, join(names) + ": a value that is stale or does harm"});
+  all.push_back(
+      {"settings.proto_injected", About::software, "NCCL_PROTO=simple that the network plugin set by itself"});
+  all.push_back({"settings.differ", About::settings, "ranks whose environment differs from rank 0's"});
   return all;
 }
 

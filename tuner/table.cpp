@@ -242,4 +242,13 @@ std::variant<Table, std::string> parse_csv(std::string_view text) {
   }
 }
 
+std::string fingerprint(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string shown;
+  for (int shift = 60; shift >= 0; shift -= 4) shown += digits[hash >> shift & 0xf];
+  return shown;
+}
+
 }  // namespace p5::tuner

@@ -73,4 +73,8 @@ std::string to_csv(const Table& table, std::string_view comment);
 // refused, but for comments and empty lines anywhere.
 std::variant<Table, std::string> parse_csv(std::string_view text);
 
+// By which two copies of a file are told apart: 64 bits of FNV-1a, as 16 hexadecimal digits. Against accidents, not
+// against anybody.
+std::string fingerprint(std::string_view text);
+
 }  // namespace p5::tuner

@@ -23,6 +23,7 @@
 #include "bench/commands/tuning.hpp"
 #include "bench/commands/watching.hpp"
 #include "bench/local_checks.hpp"
+#include "bench/names.hpp"
 #include "reports/local_checks.hpp"
 #include "topo/finding.hpp"
 
@@ -57,13 +58,24 @@ std::vector<Case> chosen(std::vector<Case> planned, const std::string& indices) 
   return cases;
 }
 
-std::string cluster_name(const Options& options, const Machine& machine) {
-  if (!options.cluster.empty()) return options.cluster;
-  if (const char* scheduler = std::getenv("SLURM_CLUSTER_NAME");
-      scheduler && *scheduler && machine.backend_name != "sim")
-    return scheduler;
+struct ClusterName {
+  std::string name;
+  std::string remark;  // "" or why it is not the scheduler's
+};
+
+ClusterName name_cluster(const Options& options, const Machine& machine) {
+  if (!options.cluster.empty()) return {options.cluster, ""};
+  const bool sim = machine.backend_name == "sim";
   const std::string platform = machine.platform ? machine.platform->name : "hosts";
-  return fmt::format("{}{}-{}n", machine.backend_name == "sim" ? "sim-" : "", platform, machine.topology.hosts.size());
+  ClusterName own{fmt::format("{}{}-{}n", sim ? "sim-" : "", platform, machine.topology.hosts.size()), ""};
+  const char* scheduler = std::getenv("SLURM_CLUSTER_NAME");
+  if (sim || !scheduler || !*scheduler) return own;
+  const std::string objection = objection_to_folder_name(scheduler);
+  if (objection.empty()) return {scheduler, ""};
+  // Who starts a job seldom chose its scheduler's name: no reason to refuse the run.
+  own.remark =
+      fmt::format("SLURM_CLUSTER_NAME: {}; the run is kept as {}, --cluster names it otherwise", objection, own.name);
+  return own;
 }
 
 reports::Report new_report(const Request& request, const Machine& machine, const Plan& plan, std::uint64_t seed) {
@@ -76,12 +88,14 @@ reports::Report new_report(const Request& request, const Machine& machine, const
   report.run.command = request.arguments;
   report.run.budget_s = request.options.budget.count;
   report.run.seed = seed;
-  report.run.cluster = cluster_name(request.options, machine);
+  const ClusterName cluster = name_cluster(request.options, machine);
+  report.run.cluster = cluster.name;
   report.run.ranks = static_cast<int>(machine.topology.host_of_rank.size());
   report.run.nodes = static_cast<int>(machine.topology.hosts.size());
   report.run.backend = machine.backend_name;
   report.run.launches = request.options.launches;
   report.run.remarks = plan.remarks;
+  if (!cluster.remark.empty()) report.run.remarks.push_back(cluster.remark);
   report.arms = describe_arms(request.options);
   return report;
 }
@@ -154,7 +168,8 @@ void check_gpus_alone(World& world, const Machine& machine, Backend& backend, Re
                              topo::Severity::error,
                              {},
                              rank + failed.what,
-                             "run again with --collectives p2p; if it comes again, replace that GPU's host"}});
+                             "run again with --collectives p2p; if it comes again, replace that GPU's host",
+                             topo::About::hardware}});
   }
 }
 
@@ -169,7 +184,8 @@ void refuse_tuning_without_nccl(const Options& options, const Machine& machine) 
 
 // Only where there is something to tune, and only what is sound.
 void tune_if_wanted(World& world, const Options& options, const Machine& machine, std::uint64_t seed,
-                    const RunnerOptions& runner, const std::vector<tuner::Weight>& weights, Recorder* recorder) {
+                    const RunnerOptions& runner, const std::vector<tuner::Weight>& weights, Seconds time_left,
+                    Recorder* recorder) {
   const std::string mode = tuning_mode(options);
   if (mode == "off" || machine.backend_name != "nccl" || options.command == "ab") return;
   const std::string reason = from_leader(world, [&] {
@@ -184,15 +200,19 @@ void tune_if_wanted(World& world, const Options& options, const Machine& machine
     if (recorder) recorder->add_tuning(std::move(refused));
     return;
   }
-  TuningJob job{.mode = mode, .seed = seed, .runner = runner, .weights = weights, .cluster = {}, .folder = {}};
+  TuningJob job{.mode = mode,
+                .seed = seed,
+                .runner = runner,
+                .weights = weights,
+                .time_left = time_left,
+                .cluster = {},
+                .folder = {}};
   if (recorder) {
-    job.cluster = cluster_name(options, machine);
+    job.cluster = name_cluster(options, machine).name;
     job.folder = std::filesystem::absolute(recorder->folder()).string();
   }
-  Tuned tuned = tune(world, options, machine, job);
-  if (!recorder) return;
-  for (const tuner::NamedFile& file : tuned.files) recorder->add_file(file.name, file.text);
-  recorder->add_tuning(std::move(tuned.report));
+  reports::Tuning tuned = tune(world, options, machine, job);
+  if (recorder) recorder->add_tuning(std::move(tuned));
 }
 
 }  // namespace
@@ -262,7 +282,10 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
     }
     std::vector<topo::Finding> told = look_at_library(world, machine, arms.all);
     if (recorder) recorder->add_findings(std::move(told));
-    tune_if_wanted(world, options, machine, seed, runner, weights, recorder ? &*recorder : nullptr);
+    // A soak's launches have a budget each, and so has its tuning.
+    const double spent_by_now = options.soak.count > 0 ? 0 : since(start).count;
+    const Seconds time_left{options.budget.count * (1 - finishing_share) - spent_by_now};
+    tune_if_wanted(world, options, machine, seed, runner, weights, time_left, recorder ? &*recorder : nullptr);
   } catch (const JobLost& lost) {
     leave_job(folder, world.participant(), lost.what(), recorder ? &*recorder : nullptr);
   }

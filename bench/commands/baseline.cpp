@@ -7,6 +7,7 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/recorder.hpp"
 #include "bench/commands/sides.hpp"
+#include "bench/names.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/baseline.hpp"
 #include "reports/writer.hpp"
@@ -17,10 +18,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What the options say, else what the newest of the reports does, which may come from anywhere.
+std::string name_of_baseline(const Options& options, const reports::Baseline& baseline) {
+  if (!options.cluster.empty()) return options.cluster;
+  const std::string& cluster = baseline.report.run.cluster;
+  if (const std::string objection = objection_to_folder_name(cluster); !objection.empty())
+    throw UsageError(
+        fmt::format("run.cluster of {}: {}, or name the baseline with --cluster", baseline.newest, objection));
+  return cluster;
+}
+
 // What stands there already may be a baseline that others hold on to, or be among what this one is built from.
-fs::path folder_of_baseline(const Options& options, const std::string& cluster) {
+fs::path folder_of_baseline(const Options& options, const std::string& name) {
   // Not among the cluster's runs: it is no run of its own in their history.
-  const fs::path folder = fs::path(options.out) / "baselines" / (options.cluster.empty() ? cluster : options.cluster);
+  const fs::path folder = fs::path(options.out) / "baselines" / name;
   if (fs::exists(folder / "report.json"))
     throw UsageError(fmt::format("'{}' is there already; move it, or name another --out or --cluster",
                                  (folder / "report.json").string()));
@@ -32,7 +43,7 @@ fs::path folder_of_baseline(const Options& options, const std::string& cluster) 
 ExitCode baseline_command(const Request& request) {
   if (!request.world.leads()) return ExitCode::ok;
   const reports::Baseline baseline = reports::make_baseline(read_runs(request.options.baseline_files), utc_now());
-  const fs::path folder = folder_of_baseline(request.options, baseline.report.run.cluster);
+  const fs::path folder = folder_of_baseline(request.options, name_of_baseline(request.options, baseline));
   std::string journal;
   for (const reports::Result& line : baseline.journal)
     journal += to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

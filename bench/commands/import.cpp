@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/commands/commands.hpp"
+#include "bench/names.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/nccl_tests.hpp"
 #include "reports/writer.hpp"
@@ -35,9 +36,11 @@ reports::nccl_tests::Imported read(const Options& options, const std::string& cl
   }
 }
 
-// A folder by the file's name; what stands there already stays.
+// A folder by the file's name, where that can be one's; what stands there already stays.
 fs::path folder_of_import(const Options& options, const std::string& cluster) {
-  const fs::path folder = fs::path(options.out) / cluster / fs::path(options.import_file).stem();
+  const std::string stem = fs::path(options.import_file).stem().string();
+  const std::string name = objection_to_folder_name(stem).empty() ? stem : "log";
+  const fs::path folder = fs::path(options.out) / cluster / name;
   if (fs::exists(folder / "report.json"))
     throw UsageError(
         fmt::format("'{}' is there already; name another --cluster or --out", (folder / "report.json").string()));

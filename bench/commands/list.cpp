@@ -25,6 +25,10 @@ void print(const Rows& rows) {
   for (const auto& row : rows) fmt::print("{:<18} {}\n", row.name, row.summary);
 }
 
+void print_finding(const auto& kind) {
+  fmt::print("{:<26} {:<9} {}\n", kind.id, topo::name_of(kind.about), kind.summary);
+}
+
 }  // namespace
 
 ExitCode list_command(const Request& request) {
@@ -39,11 +43,11 @@ ExitCode list_command(const Request& request) {
   } else if (what == "formats") {
     print(reports::writers());
   } else if (what == "findings") {
-    for (const topo::Check& check : topo::checks()) fmt::print("{:<26} {}\n", check.id, check.summary);
+    for (const topo::Check& check : topo::checks()) print_finding(check);
     for (const auto& kinds :
          {topo::log_findings(), topo::watch_kinds(), tuner::lint_findings(), interface_finding_kinds(),
           reports::launch_finding_kinds(), reports::local_finding_kinds(), reports::join_finding_kinds()})
-      for (const topo::FindingKind& kind : kinds) fmt::print("{:<26} {}\n", kind.id, kind.summary);
+      for (const topo::FindingKind& kind : kinds) print_finding(kind);
   } else if (what == "knobs") {
     for (const tuner::Knob& knob : tuner::knobs())
       fmt::print("{:<29} {}; {} (default {})\n", knob.name, knob.summary, join(knob.values),

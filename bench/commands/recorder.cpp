@@ -292,7 +292,7 @@ void Recorder::close_run(const std::string& ended_by) {
   report_.run.ended = utc_now();
   combine_launches();
   look_at_launches();
-  report_.grade = reports::overall(report_.results);
+  report_.grade = reports::overall(report_);
   if (terminal_) show_progress("");
 }
 

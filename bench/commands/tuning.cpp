@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,10 +13,11 @@
 #include <utility>
 
 #include "bench/clock.hpp"
+#include "bench/commands/files_on_hosts.hpp"
 #include "bench/commands/leader.hpp"
 #include "bench/commands/recorder.hpp"
-#include "bench/commands/table_on_hosts.hpp"
 #include "bench/commands/tuning_arms.hpp"
+#include "bench/commands/tuning_clock.hpp"
 #include "bench/commands/tuning_report.hpp"
 #include "bench/commands/tuning_stages.hpp"
 #include "bench/commands/tuning_ways.hpp"
@@ -23,6 +25,7 @@
 #include "bench/environment.hpp"
 #include "bench/error.hpp"
 #include "bench/trials.hpp"
+#include "reports/atomic_file.hpp"
 #include "tuner/knobs.hpp"
 
 namespace p5 {
@@ -109,13 +112,19 @@ class Tuning {
       : world_(world),
         options_(options),
         machine_(machine),
-        extent_(extent_of(job.mode)),
+        place_(place_on_host(world, machine.topology)),
+        clock_(job.time_left, [this] { return since(start_).count; }),
+        extent_(fitted(extent_of(job.mode), job.time_left)),
         seed_(job.seed),
         runner_(job.runner),
         constraints_(tuner::constraints_of(own_environment())),
         weights_(job.weights) {
     course_.mode = job.mode;
     course_.seed = job.seed;
+    runner_.on_join = [this](Seconds took) { clock_.joined(took); };
+    if (extent_.end < extent_of(job.mode).end && clock_.objection().empty())
+      course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
+                                            to_text(extent_.end), to_text(extent_of(job.mode).end)));
     chain_ = from_leader(world, [&] {
       const char* const chain = std::getenv(chain_variable);
       if (chain) return std::string(chain);
@@ -133,9 +142,36 @@ class Tuning {
       if (name != "nccl.path") result_.valid_for.emplace_back(name, value);
   }
 
-  Tuned run() {
+  reports::Tuning run() {
+    if (agreed(fits())) go_through_stages();
+    course_.wall_s = clock_.wall();
+    return deliver();
+  }
+
+ private:
+  // The leader's answer, for all.
+  bool agreed(bool leaders) { return world_.broadcast(leaders ? "y" : "n") == "y"; }
+
+  // At the leader.
+  bool fits() {
+    if (!world_.leads()) return false;
+    const std::string objection = clock_.objection();
+    if (!objection.empty()) leave_out(objection);
+    return objection.empty();
+  }
+
+  // Nobody can tell whether anything is faster.
+  void leave_out(const std::string& why) {
+    course_.left_out = true;
+    result_.nothing_because = why;
+    result_.table.rows.clear();
+    if (!result_.environment.empty()) course_.remarks.push_back(why);
+  }
+
+  void go_through_stages() {
     const std::string taken = from_leader(world_, [&] { return tuner_taken(); });
     if (options_.delivery != "env") search(taken);
+    if (agreed(course_.left_out)) return;
     if (course_.mode != "quick" || options_.delivery == "env") {
       try_environments();
       end_stage("variables");
@@ -144,41 +180,68 @@ class Tuning {
       measure_ways();
       end_stage("ways of calling");
     }
-    if (world_.broadcast(world_.leads() && !result_.table.rows.empty() ? "y" : "n") == "y") {
+    if (agreed(!result_.table.rows.empty())) {
       confirm();
       end_stage("confirmation");
     }
-    course_.wall_s = since(start_).count;
-    Tuned tuned;
-    if (!world_.leads()) return tuned;
-    if (!chain_.empty() && !result_.table.rows.empty()) result_.environment[chain_variable] = chain_;
-    tuned.files = tuner::tuning_files(result_);
-    const bool sets = !result_.table.rows.empty() || !result_.environment.empty();
-    if (sets) tuned.files.push_back({"nccl-configmap.yaml", tuner::config_map(result_)});
-    if (options_.delivery == "nvidia") {
-      const auto made = tuner::example_plugin_csv(result_, standard_, taken_);
-      if (const auto* file = std::get_if<tuner::NamedFile>(&made)) tuned.files.push_back(*file);
-      if (const auto* why = std::get_if<std::string>(&made)) course_.remarks.push_back(*why);
-    }
-    tuned.report = tuning_report(course_, result_, tuned.files);
-    if (sets)
-      for (const tuner::LoadingLine& line : tuner::loading_lines(result_))
-        tuned.report.loading.push_back({line.launcher, line.line});
-    return tuned;
   }
 
- private:
+  // The files where jobs will look for them, on all hosts, and how they are loaded; or, where that cannot be, how they
+  // get there first.
+  reports::Tuning deliver() {
+    const bool sets = agreed(!result_.table.rows.empty() || !result_.environment.empty());
+    std::vector<tuner::NamedFile> files;
+    if (world_.leads()) files = make_files(sets);
+    std::vector<HostProblem> problems;
+    if (sets)
+      problems = put_on_hosts(world_, place_, result_.folder, files);
+    else
+      for (const tuner::NamedFile& file : files)
+        reports::write_atomically(std::filesystem::path(result_.folder) / file.name, file.text);
+    if (!world_.leads()) return {};
+    if (!problems.empty())
+      course_.remarks.push_back(fmt::format(
+          "the files could not be put on every host ({}); copy them there before any job loads them (nccl.env.sh says "
+          "how it does)",
+          to_text(problems)));
+    reports::Tuning report = tuning_report(course_, result_, files);
+    if (!sets) return report;
+    std::vector<tuner::LoadingLine> lines = tuner::loading_lines(result_);
+    if (!problems.empty()) {
+      std::vector<std::string> hosts;
+      for (const HostProblem& each : problems) hosts.push_back(each.host);
+      lines = {tuner::copying_line(result_, files, hosts)};
+    }
+    for (const tuner::LoadingLine& line : lines) report.loading.emplace_back(line.launcher, line.line);
+    return report;
+  }
+
+  std::vector<tuner::NamedFile> make_files(bool sets) {
+    const bool with_table = !result_.table.rows.empty();
+    if (!chain_.empty() && with_table) result_.environment[chain_variable] = chain_;
+    if (carried_plugin_ && with_table)
+      result_.plugin = (std::filesystem::path(result_.folder) / carried_plugin_->name).string();
+    std::vector<tuner::NamedFile> files = tuner::tuning_files(result_);
+    if (sets) files.push_back({"nccl-configmap.yaml", tuner::config_map(result_)});
+    if (options_.delivery == "nvidia") {
+      const auto made = tuner::example_plugin_csv(result_, standard_, taken_);
+      if (const auto* file = std::get_if<tuner::NamedFile>(&made)) files.push_back(*file);
+      if (const auto* why = std::get_if<std::string>(&made)) course_.remarks.push_back(*why);
+    }
+    if (carried_plugin_ && with_table) files.push_back(*carried_plugin_);
+    return files;
+  }
+
   void end_stage(std::string name) {
-    const double now = since(start_).count;
+    const double now = clock_.wall();
     course_.stages.push_back({std::move(name), now - stage_began_});
     stage_began_ = now;
   }
 
-  tuner::TimeLeft until(Seconds end) const {
-    return [this, end] { return end.count - since(start_).count; };
-  }
+  // With time left for a confirmation.
+  tuner::TimeLeft until(Seconds end) const { return clock_.until(end, clock_.confirmation(extent_)); }
 
-  static std::string plugin() { return program_beside_this("libnccl-tuner-p5bench.so"); }
+  static std::string plugin() { return program_beside_this(tuner::plugin_file_name); }
   int nccl_version() const {
     const auto found = machine_.software.find("nccl");
     if (found == machine_.software.end()) return 0;
@@ -218,6 +281,7 @@ class Tuning {
                         "been tried on EFA yet.",
                         chain_));
       const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
+      if (!fits()) return;  // now that it is known how long workers take to come together
       if (!tasks.empty()) burn_in(trials, extent_);
       end_stage("preparation");
       search_tasks(trials, tasks);
@@ -248,13 +312,12 @@ class Tuning {
     for (std::uint64_t seed = seed_ + 1;; ++seed) {
       std::vector<tuner::Part> parts = tuner::restless(tasks, course_.search, tuner::drift_of(course_.search, {}));
       std::erase_if(parts, [&](const tuner::Part& part) {
-        return times[part.tasks.front().cell] == most_times_again ||
-               since(start_).count + part.seconds > extent_.again_end.count;
+        return times[part.tasks.front().cell] == most_times_again || until(extent_.again_end)() < part.seconds;
       });
       if (parts.empty()) return seed > seed_ + 1;
       const tuner::Part& part = *std::ranges::min_element(parts, {}, &tuner::Part::seconds);
       ++times[part.tasks.front().cell];
-      const Seconds end{std::min(extent_.again_end.count, since(start_).count + patience * part.seconds)};
+      const Seconds end{std::min(extent_.again_end.count, clock_.worked() + patience * part.seconds)};
       tuner::supersede(course_.search, search_with(trials, part.tasks, extent_, constraints_, seed, until(end),
                                                    course_.search.failures));
     }
@@ -389,20 +452,44 @@ class Tuning {
     return cases;
   }
 
+  // The plugin goes along with the table where it is not the same on all hosts where it lies here: NCCL goes on without
+  // one that it does not find.
+  void find_plugin() {
+    const std::vector<HostProblem> without = hosts_without(world_, place_, result_.plugin);
+    if (without.empty()) return;
+    if (const auto content = bytes_of(result_.plugin))
+      carried_plugin_ = tuner::NamedFile{tuner::plugin_file_name, *content};
+  }
+
   // Fresh workers that load nothing but the files, against the default in fresh workers too.
   void confirm() {
-    const std::string csv = world_.broadcast(world_.leads() ? tuner::to_csv(result_.table, "being confirmed") : "");
-    const TableOnHosts table(world_, machine_, csv);
+    TemporaryOnHosts there(world_, place_);
+    find_plugin();
     tuner::TuningResult trial = result_;
-    trial.folder = table.folder();
+    trial.folder = there.folder();
     if (!chain_.empty()) trial.environment[chain_variable] = chain_;
+    std::vector<tuner::NamedFile> needed;
+    if (world_.leads()) needed = {tuner::table_file(trial)};
+    if (carried_plugin_) {
+      trial.plugin = (std::filesystem::path(trial.folder) / carried_plugin_->name).string();
+      needed.push_back(*carried_plugin_);
+    }
+    const std::vector<HostProblem> problems = there.put(needed);
+    if (agreed(!problems.empty())) {
+      if (world_.leads())
+        leave_out(fmt::format(
+            "What was found could not be confirmed ({}): set TMPDIR to a folder that can be written on every host.",
+            to_text(problems)));
+      return;
+    }
     const tuner::Environment loading = nlohmann::json::parse(
         world_.broadcast(world_.leads() ? nlohmann::json(tuner::variables_of(trial)).dump() : "{}"));
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
     Trials trials(world_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);
     lead_together(world_, trials, [&] {
       course_.confirmed = tuner::confirm(
-          result_.table, confirm_with(trials, extent_, result_.table, course_.search, until(extent_.end)));
+          result_.table, confirm_with(trials, extent_, result_.table, course_.search, clock_.until(extent_.end),
+                                      [this] { return clock_.budget_left(); }));
       result_.table = course_.confirmed.table;
       result_.gains = gain_lines(course_.confirmed);
       if (result_.table.rows.empty())
@@ -417,6 +504,8 @@ class Tuning {
   const Machine& machine_;
   const Clock::time_point start_ = Clock::now();
   double stage_began_ = 0;
+  HostPlace place_;
+  TuningClock clock_;
   Extent extent_;
   std::uint64_t seed_;
   RunnerOptions runner_;
@@ -425,6 +514,7 @@ class Tuning {
   tuner::TuningResult result_;
   std::vector<tuner::Row> standard_, taken_;  // as example_plugin_csv() takes them
   TuningCourse course_;
+  std::optional<tuner::NamedFile> carried_plugin_;  // at the leader, where some host has none or another
   std::string chain_;  // the tuner that ours displaces and that keeps the calls without a row; rank 0's, "" for none
 };
 
@@ -465,7 +555,7 @@ std::vector<tuner::Weight> read_weights(World& world, const Options& options) {
   return tuner::parse_weights(options.weights, text);
 }
 
-Tuned tune(World& world, const Options& options, const Machine& machine, const TuningJob& job) {
+reports::Tuning tune(World& world, const Options& options, const Machine& machine, const TuningJob& job) {
   return Tuning(world, options, machine, job).run();
 }
 

@@ -81,7 +81,7 @@ reports::TuningCell cell_of(const tuner::Record& record, const tuner::CellVerdic
 
 void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
   const bool sets = !result.table.rows.empty() || !result.environment.empty();
-  tuning.outcome = sets ? "settings" : course.drift.refused ? "refused" : "nothing";
+  tuning.outcome = sets ? "settings" : course.drift.refused || course.left_out ? "refused" : "nothing";
   tuning.because = course.drift.sentence;
   if (sets)
     tuning.because =

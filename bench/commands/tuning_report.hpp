@@ -18,6 +18,7 @@ struct TuningCourse {
   tuner::SearchResult search;
   std::vector<tuner::CellVerdict> verdicts;
   tuner::Drift drift;
+  bool left_out = false;  // for want of time, or of a way to confirm anything
   std::vector<tuner::JudgedArm> arms;
   std::vector<WayTried> ways;
   tuner::Confirmed confirmed;

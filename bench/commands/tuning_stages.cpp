@@ -163,7 +163,8 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
 }
 
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent, const tuner::Table& table,
-                                              const tuner::SearchResult& search, const tuner::TimeLeft& time_left) {
+                                              const tuner::SearchResult& search, const tuner::TimeLeft& time_left,
+                                              const tuner::TimeLeft& budget_left) {
   constexpr std::size_t standard = 0, files = 1;
   constexpr int least_launches = 2, settling_launches = 4;  // where there is time
   constexpr double spare = 1.1;                             // of what a launch has taken
@@ -207,12 +208,14 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
     }
   };
   for (int launch = 1; launch <= extent.most_launches; ++launch) {
-    const double began = time_left();
+    const double began = time_left(), budget_began = budget_left();
     if (launch > 1) trials.restart({standard, files});
     for (const std::size_t arm : {standard, files}) measure_all(arm);
     if (launch < least_launches) continue;
     const bool settled = launch >= settling_launches && !tuner::confirm(table, measured).undecided;
-    if (settled || time_left() < spare * (began - time_left())) break;
+    const bool spent =
+        time_left() < spare * (began - time_left()) || budget_left() < spare * (budget_began - budget_left());
+    if (settled || spent) break;
   }
   std::erase_if(measured, [](const tuner::Confirmation& size) { return size.standard.empty(); });
   return measured;

@@ -57,8 +57,10 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
 
 // A B A B: the default in arm 0, then the files in arm 1, each in processes of its own. Those of the first launch are
 // fresh, but for the default's where it has been measured before.
-// Sizes for which there is no time are left out, but those in rows.
+// Sizes for which there is no time are left out, but those in rows. Joins count less for the time that is left than for
+// the budget's, which is wall time.
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent, const tuner::Table& table,
-                                              const tuner::SearchResult& search, const tuner::TimeLeft& time_left);
+                                              const tuner::SearchResult& search, const tuner::TimeLeft& time_left,
+                                              const tuner::TimeLeft& budget_left);
 
 }  // namespace p5

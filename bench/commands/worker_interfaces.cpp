@@ -108,14 +108,14 @@ std::vector<topo::Finding> interface_findings(const std::vector<NcclInterfaces>&
          fmt::format("by its own choice NCCL on {} would also take {}, which {} inside the host and the same on every "
                      "host; p5bench gave its workers {}={}",
                      shown(hosts), wrong, wrong.find(',') == std::string::npos ? "is" : "are", nccl_setting, setting),
-         fmt::format("set {}={} there for your own jobs too, or they may hang when they start", nccl_setting,
-                     setting)});
+         fmt::format("set {}={} there for your own jobs too, or they may hang when they start", nccl_setting, setting),
+         topo::About::settings});
   }
   return findings;
 }
 
 std::vector<topo::FindingKind> interface_finding_kinds() {
-  return {{finding_id, "bridges inside a host that NCCL would take for a network"}};
+  return {{finding_id, topo::About::settings, "bridges inside a host that NCCL would take for a network"}};
 }
 
 }  // namespace p5

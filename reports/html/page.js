@@ -4,6 +4,7 @@
 const GRADES = {
   ok: {word: "OK", sign: "\u2713"},
   slow: {word: "SLOW", sign: "\u25bc"},
+  faulty: {word: "FAULTY", sign: "!"},
   wrong: {word: "WRONG DATA", sign: "\u2715"},
   failed: {word: "FAILED", sign: "!"},
   unknown: {word: "NOT JUDGED", sign: "?"},
@@ -38,11 +39,18 @@ function worst_judged(report) {
     (a.verdict.fraction_of_limit ?? Infinity) - (b.verdict.fraction_of_limit ?? Infinity))[0] ?? null;
 }
 
+// As topo/finding.hpp says.
+function condemns(finding) { return finding.severity === "error" && ["hardware", "fabric"].includes(finding.about); }
+
 // Why a measurement was judged as it was, or why there is nothing to judge.
 function why(m) { return m.outcome === "measured" ? m.verdict.because : m.because || m.verdict.because; }
 
 // The sentence below the verdict, and the measurement that it is about, if any.
 function reason(report) {
+  if (report.grade === "faulty") {
+    const found = report.findings.find((finding) => condemns(finding));
+    return {text: found ? `${found.evidence}.` : "An error was found in hardware or fabric.", about: null};
+  }
   const worst = worst_judged(report);
   if (worst && worst.verdict.grade === report.grade) return {text: why(worst), about: worst};
   if (report.run.ended_by) return {text: `The run did not finish its plan: ${report.run.ended_by}.`, about: null};
@@ -113,7 +121,8 @@ function suspect_card(suspect) {
 function finding_card(finding) {
   const {host, instance, gpu, nic} = finding.subject;
   const where = [host, instance, gpu === null ? "" : `GPU ${gpu}`, nic ?? ""].filter(Boolean).join(", ");
-  return card(finding.severity, finding.severity, where ? `${finding.id}: ${where}` : finding.id,
+  const tag = finding.about ? `${finding.severity}: ${finding.about}` : finding.severity;
+  return card(finding.severity, tag, where ? `${finding.id}: ${where}` : finding.id,
     [["", finding.evidence], ["Do:", finding.action]]);
 }
 

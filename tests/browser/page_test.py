@@ -209,12 +209,15 @@ class Page(unittest.TestCase):
         host = report["topology"]["hosts"][0]
         host["gpu_devices"] = [gpu, {**gpu, "links": 15}]
         host["nics"][3]["pci"] = gpu["pci"]
-        report["findings"] = [{"id": "gpu.links", "severity": "error", "evidence": "3 links are down", "action": "",
+        report["grade"] = "faulty"
+        report["findings"] = [{"id": "gpu.links", "severity": "error", "about": "fabric", "evidence": "3 links are down", "action": "",
                                "subject": {"host": host["name"], "instance": "", "gpu": 1, "nic": None}}]
         file = pathlib.Path(self.folder.name) / "topology.json"
         file.write_text(make_examples.text_of(report))
         dom = Dom(chromium(render(file, pathlib.Path(self.folder.name) / "topology"), "--dump-dom"))
         self.assert_drawn(dom)
+        self.assertRegex(dom.markup, r'<h1 class="faulty">.*?FAULTY</h1>\s*<p class="because">3 links are down\.</p>')
+        self.assertIn('<span class="tag">error: fabric</span>', dom.markup)
         switch = re.search(r'pci0000:50 . 0000:50:00\.0</p><ul class="devices">(.*?)</ul>', dom.markup,
                            re.S).group(1)
         chips = re.findall(r'<li class="device ([^"]*)"', switch)

@@ -97,6 +97,21 @@ class Verified(Folder):
         if NIGHTLY:
             self.measure(3, "--collectives", ",".join(IN_PLACE), "--sizes", size, "--root", 1, "--in-place")
 
+    def test_a_scheduler_with_an_odd_name_does_not_say_where_the_run_goes(self):
+        quick = ["--collectives", "all_reduce", "--sizes", "8", "--backend", "mpi", "--quiet", "--out", "out"]
+        for name, kept in (("../../x", "hosts-1n"), ("a\n\x1bb", "hosts-1n"), ("lab-1", "lab-1")):
+            with self.subTest(name=name):
+                done = self.run_it(*quick, variables={"SLURM_CLUSTER_NAME": name})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                report = read_report(self.folder / "out" / "latest" / "report.json")
+                self.assertEqual(report["run"]["cluster"], kept)
+                self.assertTrue((self.folder / "out" / kept / "latest" / "report.json").exists())
+                about = [remark for remark in report["run"]["remarks"] if "SLURM_CLUSTER_NAME" in remark]
+                self.assertEqual(len(about), 0 if kept == name else 1, about)
+                for remark in about:
+                    self.assertIn("--cluster", remark)
+                    self.assertTrue(remark.isprintable(), remark)
+
     def test_groups_of_a_node(self):
         self.measure(4, "--group", "node", "--sizes", "8,64KiB", *([] if NIGHTLY else ["--collectives", "all_reduce"]))
 

@@ -50,7 +50,9 @@ NONSENSE = [
     (["run", "plan"], ["plan"]),
     (["--out", ""], ["--out"]),
     (["--cluster", "a/b"], ["'a/b'"]),
-    (["--cluster", ".."], ["'..'"]),
+    *((["--cluster", name], ["--cluster", f"'{shown}'", "digits", "baselines or latest"]) for name, shown in (
+        ("..", ".."), ("latest", "latest"), ("baselines", "baselines"), ("a b", "a b"), ("a\nb", "a\\x0ab"),
+        ("\x1b[2Jb", "\\x1b[2Jb"), ("a\u202eb", "a\\xe2\\x80\\xaeb"))),
     ([*SIM, "--group", "stride:0"], ["stride:0"]),
     ([*SIM, "--group", "stride:9"], ["stride:9"]),
     ([*SIM, "--group", "stride:"], ["stride:"]),

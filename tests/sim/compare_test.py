@@ -251,6 +251,25 @@ class Compare(Folder):
         self.assertEqual(again.returncode, USAGE)
         self.assertIn("there already", again.stderr)
 
+    def test_a_baseline_is_not_written_where_a_report_points(self):
+        self.simulate("run")
+        path = self.folder / "run/latest/report.json"
+        report = json.loads(path.read_text())
+        for cluster, shown in (("../../x", "../../x"), (str(self.folder / "x"), str(self.folder / "x")), ("", ""),
+                               ("latest", "latest"), ("a\nb", "a\\x0ab"), ("a\0b", "a\\x00b")):
+            with self.subTest(cluster=cluster):
+                report["run"]["cluster"] = cluster
+                path.write_text(json.dumps(report))
+                before = self.listing()
+                done = self.run_it("baseline", "run", "--out", "out")
+                self.assertEqual(done.returncode, USAGE, done.stderr)
+                for word in ("run.cluster", "run/", f"'{shown}'", "--cluster"):
+                    self.assertIn(word, done.stderr)
+                self.assertEqual(self.listing(), before)
+        named = self.run_it("baseline", "run", "--out", "out", "--cluster", "lab")
+        self.assertEqual(named.returncode, GOOD, named.stderr)
+        self.assertTrue((self.folder / "out/baselines/lab/report.json").exists())
+
     def test_a_run_is_compared_with_its_baseline(self):
         self.simulate("healthy")
         self.simulate("healthy", seed=2)
@@ -295,6 +314,10 @@ class Compare(Folder):
         self.assertEqual(report["provenance"], "imported")
         self.assertEqual(self.compare(folder, folder)[1]["provenance"], "imported")
         self.assertEqual(self.run_it("import", "nccl-tests", log, "--out", "out").returncode, USAGE)
+        (self.folder / "...txt").write_text(log.read_text())
+        odd = self.run_it("import", "nccl-tests", "...txt", "--out", "odd")
+        self.assertEqual(odd.returncode, GOOD, odd.stderr)
+        self.assertTrue((self.folder / "odd/imported/log/report.json").exists())
         cut = log.read_text()[:2000]
         (self.folder / "cut.txt").write_text(cut)
         before = self.listing()

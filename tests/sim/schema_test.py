@@ -74,6 +74,12 @@ class Schema(unittest.TestCase):
         self.assert_refused(lambda report: report["measurements"][0].update(outcome="good"))
         self.assert_refused(lambda report: report["measurements"][0]["verdict"].update(grade="fine"))
         self.assert_refused(lambda report: report["measurements"][0]["case"].update(pattern="sideways"))
+        self.assert_refused(lambda report: report["findings"][0].update(about="weather"))
+
+    def test_faulty_is_the_machine_and_no_measurement(self):
+        self.report["grade"] = "faulty"
+        self.assertEqual([error.message for error in self.validator.iter_errors(self.report)], [])
+        self.assert_refused(lambda report: report["measurements"][0]["verdict"].update(grade="faulty"))
 
     def test_tuning_is_null_or_whole(self):
         self.report["tuning"] = make_examples.tuning()

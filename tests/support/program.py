@@ -46,6 +46,9 @@ def read_report(path):
     problems = [f"{error.json_path}: {error.message}" for error in SCHEMA.iter_errors(report)]
     if problems:
         raise AssertionError(f"{path} is not valid: {problems[:5]}")
+    unsaid = [finding["id"] for finding in report["findings"] if finding["about"] is None]
+    if unsaid:
+        raise AssertionError(f"{path} does not say what these findings are about: {unsaid}")
     return report
 
 

@@ -1,4 +1,5 @@
 // What libnccl-tuner-p5bench.so makes of a table, and of a file that is none for this job.
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -151,16 +152,69 @@ TEST(TunerPlugin, another_nccl_disables_it_with_one_warning) {
 TEST(TunerPlugin, a_malformed_file_disables_it_with_one_warning_that_names_the_line) {
   expect_disabled(to_csv(rows, "") + "all_reduce,x\n", {}, 4, 1, ".csv, line 11: 2 fields, not 8");
 }
-TEST(TunerPlugin, a_missing_file_disables_it_with_one_warning) {
-  in_fresh_process({{"NCCL_TUNER_CONFIG_FILE", "/nonexistent/nccl-tuner.csv"}}, [] {
-    EXPECT_EQ(Tuner(5).choose(offered()).costs, offered().costs);
-    EXPECT_EQ(Tuner(5).choose(offered()).costs, offered().costs);
-    EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("/nonexistent/nccl-tuner.csv cannot be read")));
-  });
+TEST(TunerPlugin, a_file_that_nobody_names_disables_it_with_one_warning) {
   in_fresh_process({}, [] {
     unsetenv("NCCL_TUNER_CONFIG_FILE");
     EXPECT_EQ(Tuner(5).choose(offered()).costs, offered().costs);
     EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("NCCL_TUNER_CONFIG_FILE names no file")));
+  });
+}
+
+// No communicator starts, whatever its size, each time with a warning; stderr says it once.
+void expect_refused(abi::Result with, const std::vector<std::string>& words) {
+  testing::internal::CaptureStderr();
+  for (const int version : versions)
+    for (const std::size_t ranks : {4, 2}) {
+      abi::Constants constants{};
+      void* context = nullptr;
+      EXPECT_EQ(start(version, ranks, 1, constants, context), with);
+      EXPECT_EQ(context, nullptr);
+      EXPECT_EQ(interface<abi::TunerV3>(version == 2 ? 2 : 3).finalize(context), abi::success);
+    }
+  const std::string on_stderr = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(on_stderr, '\n'), 1) << on_stderr;
+  EXPECT_EQ(said().warnings.size(), 2 * versions.size());
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  for (const std::string& text : {on_stderr, said().warnings.front()}) {
+    EXPECT_THAT(text, HasSubstr(std::string("on ") + host.data() + ":"));
+    EXPECT_THAT(text, HasSubstr("unset NCCL_TUNER_PLUGIN"));
+    for (const std::string& word : words) EXPECT_THAT(text, HasSubstr(word));
+  }
+}
+
+TEST(TunerPlugin, a_file_that_is_named_and_cannot_be_read_refuses_all_communicators) {
+  const std::string folder = std::filesystem::temp_directory_path();
+  for (const std::string& name : {std::string("/nonexistent/nccl-tuner.csv"), folder})
+    for (const char* const hash : {"", "0123456789abcdef"})
+      in_fresh_process({{"NCCL_TUNER_CONFIG_FILE", name}, {"P5BENCH_TUNER_HASH", hash}},
+                       [&] { expect_refused(abi::system_error, {name + " cannot be read"}); });
+}
+
+TEST(TunerPlugin, a_file_of_another_hash_refuses_all_communicators) {
+  const std::string text = to_csv(rows, ""), other = to_csv(rows, "of another day");
+  with_file(other, {{"P5BENCH_TUNER_HASH", fingerprint(text)}}, [&] {
+    expect_refused(abi::invalid_usage, {std::getenv("NCCL_TUNER_CONFIG_FILE"), "its hash is " + fingerprint(other),
+                                        "not " + fingerprint(text)});
+  });
+  with_file(text.substr(0, text.size() - 1), {{"P5BENCH_TUNER_HASH", fingerprint(text)}},
+            [&] { expect_refused(abi::invalid_usage, {fingerprint(text)}); });
+  in_fresh_process({{"P5BENCH_TUNER_HASH", fingerprint(text)}}, [] {
+    unsetenv("NCCL_TUNER_CONFIG_FILE");
+    expect_refused(abi::invalid_usage, {"NCCL_TUNER_CONFIG_FILE names no file"});
+  });
+}
+
+TEST(TunerPlugin, a_file_of_the_right_hash_is_used) {
+  const std::string text = to_csv(rows, "");
+  with_file(text, {{"P5BENCH_TUNER_HASH", fingerprint(text)}}, [] {
+    for (const int version : versions_with_costs) EXPECT_EQ(Tuner(version).choose(offered()).cheapest(), "ring/simple");
+    EXPECT_THAT(said().warnings, IsEmpty());
+  });
+  // The same on all ranks, and none for this job: no reason to stop anybody.
+  with_file(text, {{"P5BENCH_TUNER_HASH", fingerprint(text)}, {"TEST_NCCL_VERSION", "22907"}}, [] {
+    EXPECT_EQ(Tuner(5).choose(offered()).costs, offered().costs);
+    EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("is for NCCL version 22803, this is 22907")));
   });
 }
 

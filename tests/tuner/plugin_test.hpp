@@ -105,21 +105,25 @@ inline Call offered(std::uint64_t bytes = 1024) {
   return call;
 }
 
+// Of a communicator in one version of the interface.
+inline abi::Result start(int version, std::size_t ranks, std::size_t nodes, abi::Constants& constants, void*& context) {
+  abi::NvlinkDomains domains{1, 4, 4};
+  const auto plain = [&](const auto& tuner) { return tuner.init(ranks, nodes, listen, &context); };
+  const auto named = [&](const auto& tuner) {
+    return tuner.init(&context, 77, ranks, nodes, listen, &domains, &constants);
+  };
+  return version == 2   ? plain(interface<abi::TunerV2>(2))
+         : version == 3 ? plain(interface<abi::TunerV3>(3))
+         : version == 4 ? plain(interface<abi::TunerV4>(4))
+         : version == 5 ? named(interface<abi::TunerV5>(5))
+                        : named(interface<abi::TunerV6>(6));
+}
+
 // One communicator in one version of the interface.
 class Tuner {
  public:
   Tuner(int version, std::size_t ranks = 4, std::size_t nodes = 1) : version_(version) {
-    abi::NvlinkDomains domains{1, 4, 4};
-    const auto plain = [&](const auto& tuner) { return tuner.init(ranks, nodes, listen, &context_); };
-    const auto named = [&](const auto& tuner) {
-      return tuner.init(&context_, 77, ranks, nodes, listen, &domains, &constants);
-    };
-    EXPECT_EQ(version == 2   ? plain(interface<abi::TunerV2>(2))
-              : version == 3 ? plain(interface<abi::TunerV3>(3))
-              : version == 4 ? plain(interface<abi::TunerV4>(4))
-              : version == 5 ? named(interface<abi::TunerV5>(5))
-                             : named(interface<abi::TunerV6>(6)),
-              abi::success);
+    EXPECT_EQ(start(version, ranks, nodes, constants, context_), abi::success);
   }
 
   Call choose(Call call) {

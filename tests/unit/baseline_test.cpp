@@ -75,18 +75,22 @@ TEST(Baseline, keeps_all_where_all_scatter) {
   EXPECT_THAT(make_baseline(runs, "").left_out, SizeIs(0));
 }
 
-TEST(Baseline, leaves_out_what_is_not_whole_not_right_or_slow) {
-  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1), run_of("day2", 1), run_of("day3", 1)};
+TEST(Baseline, leaves_out_what_is_not_whole_not_right_slow_or_of_a_faulty_machine) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1), run_of("day2", 1), run_of("day3", 1),
+                                 run_of("day4", 1)};
+  runs[4].report.findings.push_back(
+      {"gpu.links", topo::Severity::error, {}, "3 links are down", "", topo::About::fabric});
   runs[0].report.status = "partial";
   runs[1].report.results[1].measurement.wrong_elements = 3;
   runs[2].report.results[0].verdict = {
       .grade = Grade::slow, .level = "", .limit = {}, .fraction = {}, .binding = "", .because = "half"};
   const Baseline baseline = make_baseline(runs, "");
   EXPECT_THAT(baseline.kept, ElementsAre("day3"));
-  ASSERT_THAT(baseline.left_out, SizeIs(3));
+  ASSERT_THAT(baseline.left_out, SizeIs(4));
   EXPECT_THAT(baseline.left_out[0].because, HasSubstr("did not finish"));
   EXPECT_THAT(baseline.left_out[1].because, HasSubstr("wrong data"));
   EXPECT_THAT(baseline.left_out[2].because, HasSubstr("was slow"));
+  EXPECT_THAT(baseline.left_out[3].because, HasSubstr("faulty: 3 links are down"));
 }
 
 TEST(Baseline, refuses_when_nothing_is_sound) {

@@ -286,11 +286,11 @@ Report with(std::initializer_list<Grade> grades) {
 
 TEST(Grades, the_worst_decides_over_the_run) {
   using enum Grade;
-  EXPECT_EQ(overall(with({unknown, ok, slow, failed, wrong}).results), wrong);
-  EXPECT_EQ(overall(with({ok, failed, slow}).results), failed);
-  EXPECT_EQ(overall(with({ok, slow, unknown}).results), slow);
-  EXPECT_EQ(overall(with({unknown, ok}).results), ok);
-  EXPECT_EQ(overall(with({unknown}).results), unknown);
+  EXPECT_EQ(overall(with({unknown, ok, slow, failed, wrong})), wrong);
+  EXPECT_EQ(overall(with({ok, failed, slow})), failed);
+  EXPECT_EQ(overall(with({ok, slow, unknown})), slow);
+  EXPECT_EQ(overall(with({unknown, ok})), ok);
+  EXPECT_EQ(overall(with({unknown})), unknown);
   EXPECT_EQ(overall({}), unknown);
 }
 
@@ -301,6 +301,48 @@ TEST(Grades, have_exit_codes_in_their_order) {
   EXPECT_EQ(exit_code(with({slow, ok})), ExitCode::slow);
   EXPECT_EQ(exit_code(with({unknown, ok})), ExitCode::ok);
   EXPECT_EQ(exit_code(with({})), ExitCode::ok);
+}
+
+Report found(std::initializer_list<Grade> grades, topo::Severity severity, std::optional<topo::About> about) {
+  Report report = with(grades);
+  report.findings.emplace_back().severity = topo::Severity::info;
+  topo::Finding& finding = report.findings.emplace_back();
+  finding.severity = severity;
+  finding.about = about;
+  return report;
+}
+
+TEST(Grades, are_faulty_with_an_error_in_hardware_or_fabric_unless_the_data_says_worse) {
+  using enum Grade;
+  for (const topo::About about : {topo::About::hardware, topo::About::fabric}) {
+    const auto beside = [&](std::initializer_list<Grade> grades) {
+      return found(grades, topo::Severity::error, about);
+    };
+    EXPECT_EQ(overall(beside({})), faulty);
+    EXPECT_EQ(overall(beside({ok, unknown})), faulty);
+    EXPECT_EQ(overall(beside({ok, slow})), faulty);
+    EXPECT_EQ(overall(beside({ok, failed})), failed);
+    EXPECT_EQ(overall(beside({ok, failed, wrong})), wrong);
+    EXPECT_EQ(exit_code(beside({ok})), ExitCode::slow);
+    EXPECT_EQ(exit_code(beside({})), ExitCode::slow);
+    EXPECT_EQ(exit_code(beside({failed})), ExitCode::unfinished);
+    EXPECT_EQ(exit_code(beside({wrong})), ExitCode::wrong_data);
+  }
+}
+
+TEST(Grades, are_not_faulty_for_what_needs_no_other_machine) {
+  using enum topo::About;
+  using enum topo::Severity;
+  const auto is_ok = [](topo::Severity severity, std::optional<topo::About> about) {
+    const Report report = found({Grade::ok}, severity, about);
+    return overall(report) == Grade::ok && exit_code(report) == ExitCode::ok;
+  };
+  for (const auto about : {software, settings, host}) EXPECT_TRUE(is_ok(error, about)) << topo::name_of(about);
+  for (const auto about : {hardware, fabric, software, settings, host}) {
+    EXPECT_TRUE(is_ok(warning, about)) << topo::name_of(about);
+    EXPECT_TRUE(is_ok(info, about)) << topo::name_of(about);
+  }
+  EXPECT_TRUE(is_ok(error, std::nullopt)) << "a report that is older than the question";
 }
 
 TEST(ExitCodes, are_worse_in_the_order_wrong_unfinished_environment_slow_inconclusive) {

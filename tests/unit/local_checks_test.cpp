@@ -42,6 +42,7 @@ TEST(LocalChecks, name_the_gpu_that_differs_and_what_in) {
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].id, "gpu.slow_alone");
   EXPECT_EQ(found[0].severity, topo::Severity::warning);
+  EXPECT_EQ(found[0].about, topo::About::hardware);
   EXPECT_EQ(found[0].subject.host, "alpha");
   EXPECT_EQ(found[0].subject.gpu, 2);
   EXPECT_THAT(found[0].evidence, HasSubstr("rank 1, alone, device copy: 3700 GB/s, the median of the 3 others of its "

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "bench/error.hpp"
 
 namespace p5 {
@@ -20,6 +22,36 @@ TEST(Nearest, finds_the_name_that_was_meant) {
 
 TEST(Nearest, takes_the_first_of_equally_near_names) {
   EXPECT_EQ(nearest("ax", std::vector<std::string>{"ab", "ac"}), "ab");
+}
+
+TEST(FolderNames, may_hold_what_clusters_are_called) {
+  for (const char* name : {"lab", "sim-p5.48xlarge-4n", "A_1", "-x", "_", "latest2", "Latest", "imported"})
+    EXPECT_EQ(objection_to_folder_name(name), "") << name;
+  EXPECT_EQ(objection_to_folder_name(std::string(128, 'x')), "");
+}
+
+TEST(FolderNames, stay_in_their_folder_and_on_one_line) {
+  const std::string right_to_left =
+                        "lab\xe2\x80\xae"
+                        "gpj",
+                    nul("a\0b", 3);
+  for (const std::string& name :
+       {std::string(), std::string("."), std::string(".."), std::string(".hidden"), std::string("a/b"),
+        std::string("../../x"), std::string("/x/y"), std::string("a b"), std::string("a\tb"), std::string("a\nb"),
+        std::string("\x1b[2J"), std::string("a\\b"), std::string("a:b"), std::string("\xff"), std::string("latest"),
+        std::string("baselines"), std::string(129, 'x'), right_to_left, nul}) {
+    const std::string objection = objection_to_folder_name(name);
+    EXPECT_NE(objection, "") << name;
+    EXPECT_TRUE(std::ranges::all_of(objection, [](char c) { return c >= ' ' && c <= '~'; })) << name;
+  }
+  EXPECT_NE(objection_to_folder_name("\x1b[2J").find("'\\x1b[2J'"), std::string::npos);
+}
+
+TEST(FolderNames, what_the_objection_allows_is_allowed) {
+  const std::string objection = objection_to_folder_name("a b");
+  for (const char* allowed : {"1 to 128", "a to z, A to Z", "digits", "'-'", "'_'", "'.'", "baselines or latest"})
+    EXPECT_NE(objection.find(allowed), std::string::npos) << allowed;
+  EXPECT_EQ(objection_to_folder_name("azAZ09-_."), "");
 }
 
 TEST(Nearest, finds_nothing_far_away) {

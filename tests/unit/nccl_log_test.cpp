@@ -158,6 +158,8 @@ TEST(NcclLog, knows_each_of_its_findings_by_a_line) {
     const std::vector<Finding> found = in_log(healthy_p5 + line);
     ASSERT_THAT(ids(found), ElementsAre(id)) << line;
     EXPECT_FALSE(found[0].action.empty());
+    const auto is = [&](const FindingKind& kind) { return kind.id == id && kind.about == found[0].about; };
+    EXPECT_TRUE(std::ranges::any_of(log_findings(), is)) << id << " is not listed so";
     shown.insert(id);
   }
   for (const FindingKind& each : log_findings()) EXPECT_TRUE(shown.contains(each.id)) << each.id;

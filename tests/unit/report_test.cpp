@@ -101,6 +101,28 @@ TEST(ReportJson, is_the_same_after_it_was_read) {
   EXPECT_EQ(to_json(report_from_json(written)).dump(1), written.dump(1));
 }
 
+TEST(ReportJson, is_read_from_before_findings_said_what_they_are_about) {
+  Report report = everything();
+  report.findings.push_back({"gpu.links", topo::Severity::error, {}, "3 links are down", "", topo::About::fabric});
+  nlohmann::json j = to_json(report);
+  EXPECT_EQ(j.at("findings").back().at("about"), "fabric");
+  EXPECT_EQ(report_from_json(j).findings.back().about, topo::About::fabric);
+  j.at("findings").back().erase("about");
+  const Report old = report_from_json(j);
+  EXPECT_EQ(old.findings.back().about, std::nullopt);
+  EXPECT_TRUE(to_json(old).at("findings").back().at("about").is_null());
+  j.at("findings").back()["about"] = "weather";
+  EXPECT_THROW(report_from_json(j), UsageError);
+}
+
+TEST(ReportJson, knows_faulty_as_the_grade_of_a_report_alone) {
+  nlohmann::json j = to_json(everything());
+  j["grade"] = "faulty";
+  EXPECT_EQ(report_from_json(j).grade, Grade::faulty);
+  j.at("measurements").at(0).at("verdict")["grade"] = "faulty";
+  EXPECT_THROW(report_from_json(j), UsageError);
+}
+
 TEST(ReportJson, tells_rates_of_the_times_beside_them) {
   const nlohmann::json series = to_json(everything()).at("measurements").at(0).at("throughput");
   EXPECT_DOUBLE_EQ(series.at("algbw_gb_per_s").get<double>(), 1e-3 / series.at("median_us").get<double>());

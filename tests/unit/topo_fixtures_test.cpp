@@ -37,8 +37,11 @@ ordered_json found(const json& machine) {
     ordered_json subject;
     for (const char* part : {"host", "gpu", "nic"})
       if (!each["subject"][part].is_null() && each["subject"][part] != "") subject[part] = each["subject"][part];
-    list.push_back(
-        {{"id", each["id"]}, {"severity", each["severity"]}, {"subject", subject}, {"evidence", each["evidence"]}});
+    list.push_back({{"id", each["id"]},
+                    {"severity", each["severity"]},
+                    {"about", each["about"]},
+                    {"subject", subject},
+                    {"evidence", each["evidence"]}});
   }
   return list;
 }

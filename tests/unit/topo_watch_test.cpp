@@ -58,8 +58,8 @@ std::vector<Finding> findings(const std::vector<Tick>& seen, const Windows& wind
                               const Host& where = host()) {
   std::vector<Finding> found = watch_findings(one(where), {summarize(seen, {windows}, where).front()}, least_sent);
   for (const Finding& each : found) {
-    const auto is = [&](const FindingKind& kind) { return kind.id == each.id; };
-    EXPECT_TRUE(std::ranges::any_of(watch_kinds(), is)) << each.id << " is not listed";
+    const auto is = [&](const FindingKind& kind) { return kind.id == each.id && kind.about == each.about; };
+    EXPECT_TRUE(std::ranges::any_of(watch_kinds(), is)) << each.id << " is not listed so";
   }
   return found;
 }

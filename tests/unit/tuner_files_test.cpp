@@ -60,6 +60,15 @@ std::string content(const std::string& text) {
   return result;
 }
 
+// The hash is of the comments too.
+std::string without_hash(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line, result;
+  while (std::getline(lines, line))
+    if (line.find("P5BENCH_TUNER_HASH") == std::string::npos) result += line + "\n";
+  return result;
+}
+
 // What a user or a machine could be called.
 const std::vector<std::string> hostile{"it's",
                                        "\"",
@@ -125,7 +134,8 @@ TEST_F(TuningFiles, set_the_variables_and_load_the_plugin) {
   const TuningResult result = tuned();
   EXPECT_EQ(content(file(result, "nccl.env")),
             "NCCL_BUFFSIZE=8388608\nNCCL_TUNER_CONFIG_FILE=/shared/out/nccl-tuner.csv\nNCCL_TUNER_PLUGIN=/opt/lib/"
-            "libnccl-tuner-p5bench.so\n");
+            "libnccl-tuner-p5bench.so\nP5BENCH_TUNER_HASH=" +
+                fingerprint(file(result, "nccl-tuner.csv")) + "\n");
   EXPECT_EQ(content(file(result, "nccl.conf")), content(file(result, "nccl.env")));
   EXPECT_THAT(content(file(result, "nccl.env.sh")), HasSubstr("export NCCL_BUFFSIZE='8388608'\n"));
   const auto table = parse_csv(file(result, "nccl-tuner.csv"));
@@ -220,7 +230,8 @@ TEST_F(TuningFiles, have_comments_of_printable_ASCII_on_one_line) {
     result.cluster = result.version = result.date = value;
     result.valid_for = {{value, value}};
     for (const NamedFile& each : tuning_files(result)) {
-      EXPECT_EQ(content(each.text), content(file(tuned(), each.name))) << each.name << ": " << value;
+      EXPECT_EQ(without_hash(content(each.text)), without_hash(content(file(tuned(), each.name))))
+          << each.name << ": " << value;
       for (const char c : each.text) EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << each.name;
     }
   }
@@ -243,9 +254,31 @@ TEST_F(TuningFiles, have_loading_lines_that_a_shell_takes) {
         << lines;
     EXPECT_FALSE(touched()) << lines;
   }
-  EXPECT_THAT(loading_lines(tuned())[0].line,
-              HasSubstr("mpirun -x NCCL_BUFFSIZE -x NCCL_TUNER_CONFIG_FILE -x NCCL_TUNER_PLUGIN"));
+  EXPECT_THAT(
+      loading_lines(tuned())[0].line,
+      HasSubstr("mpirun -x NCCL_BUFFSIZE -x NCCL_TUNER_CONFIG_FILE -x NCCL_TUNER_PLUGIN -x P5BENCH_TUNER_HASH"));
   EXPECT_THAT(loading_lines(tuned())[1].line, HasSubstr("srun --export=ALL"));
+}
+
+TEST_F(TuningFiles, are_copied_by_a_line_that_a_shell_reads) {
+  TuningResult result = tuned();
+  result.folder = (folder / "it's here").string();
+  fs::create_directory(result.folder);
+  std::vector<NamedFile> files = tuning_files(result);
+  for (const NamedFile& each : files) write("it's here/" + each.name, each.text);
+  const LoadingLine line = copying_line(result, files, {"alpha", "be$ta"});
+  EXPECT_EQ(line.launcher, "ssh");
+  // ssh HOST tar -xPf -: here it only keeps what it was to unpack.
+  const Ran ran = bash("ssh() { cat > \"$1.tar\"; shift; echo \"$@\"; }\n" + line.line +
+                       "\ntar -tPf alpha.tar; cmp alpha.tar 'be$ta.tar'");
+  EXPECT_EQ(ran.status, 0) << ran.output;
+  EXPECT_THAT(ran.output, StartsWith("tar -xPf -\ntar -xPf -\n"));
+  for (const NamedFile& each : files) EXPECT_THAT(ran.output, HasSubstr("\n" + result.folder + "/" + each.name + "\n"));
+}
+
+TEST_F(TuningFiles, tell_which_files_every_host_needs) {
+  EXPECT_THAT(file(tuned(), "nccl.env.sh"),
+              HasSubstr("All hosts need /shared/out/nccl-tuner.csv and /opt/lib/libnccl-tuner-p5bench.so"));
 }
 
 TEST_F(TuningFiles, for_Kubernetes_hold_every_value_as_it_is) {
@@ -268,7 +301,7 @@ for i in range(int(sys.argv[1])):
         assert "X" not in data
     else:
         assert data["X"].encode() == wanted, (data["X"], wanted)
-    assert sorted(set(data) - {"X"}) == ["NCCL_TUNER_CONFIG_FILE", "NCCL_TUNER_PLUGIN"], data
+    assert sorted(set(data) - {"X"}) == ["NCCL_TUNER_CONFIG_FILE", "NCCL_TUNER_PLUGIN", "P5BENCH_TUNER_HASH"], data
     assert data["NCCL_TUNER_PLUGIN"] == "/opt/lib/libnccl-tuner-p5bench.so"
 END)py");
   EXPECT_EQ(ran.status, 0) << ran.output;

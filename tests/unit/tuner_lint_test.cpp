@@ -100,6 +100,7 @@ TEST(Lint, tells_of_each_host_that_differs_from_rank_0_once) {
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].id, "settings.differ");
   EXPECT_EQ(found[0].severity, topo::Severity::warning);
+  EXPECT_EQ(found[0].about, topo::About::settings);
   EXPECT_EQ(found[0].subject.host, "n1");
   EXPECT_THAT(
       found[0].evidence,

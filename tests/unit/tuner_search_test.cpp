@@ -11,6 +11,8 @@
 #include <map>
 #include <random>
 
+#include "bench/statistics.hpp"
+#include "tuner/belief.hpp"
 #include "tuner/race.hpp"
 
 namespace p5::tuner {

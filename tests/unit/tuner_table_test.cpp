@@ -122,6 +122,13 @@ TEST(TunerTable, what_could_not_be_read_back_is_not_written) {
   }
 }
 
+TEST(TunerTable, the_fingerprint_is_64_bits_of_fnv_1a) {
+  EXPECT_EQ(fingerprint(""), "cbf29ce484222325");  // as its authors publish them
+  EXPECT_EQ(fingerprint("a"), "af63dc4c8601ec8c");
+  EXPECT_EQ(fingerprint("foobar"), "85944171f73967e8");
+  EXPECT_NE(fingerprint(std::string("a\0b", 3)), fingerprint("ab"));
+}
+
 TEST(TunerSetting, text_and_back) {
   for (const std::string text : {"ring/ll128", "nvls_tree/simple", "ring/ll128/16", "tree/simple/0/524288",
                                  "pat/simple/64/18446744073709551615"}) {

@@ -3,6 +3,7 @@
 import pathlib
 import re
 import signal
+import socket
 import tempfile
 import unittest
 
@@ -32,6 +33,14 @@ def wrong(verifications):
 def selected(workers):
     selection = workers.good("selection")[0]["selection"]
     return f"{selection['algorithm']}/{selection['protocol']}"
+
+
+def fingerprint(data):
+    """As tuner/table.hpp says it."""
+    value = 0xcbf29ce484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001b3 % 2**64
+    return f"{value:016x}"
 
 
 class Log:
@@ -288,6 +297,29 @@ class Library(unittest.TestCase):
                     self.assertEqual(set(self.log.choices("all_reduce", 2000)), {OWN})
                     self.assertEqual(len(self.log.warnings()), 2, self.log.warnings())
                     self.assertTrue(all(what in line for line in self.log.warnings()), self.log.warnings())
+
+    def test_a_rank_whose_table_is_missing_or_another_does_not_start(self):
+        environment = self.environment(self.ROWS)
+        table = pathlib.Path(environment["NCCL_TUNER_CONFIG_FILE"])
+        other, empty = self.folder / "other.csv", self.folder / "empty.csv"
+        other.write_text(table.read_text().replace(",10\n", ",11\n"))
+        empty.write_text("")
+        environment["P5BENCH_TUNER_HASH"] = fingerprint(table.read_bytes())
+        for wrong_one, says in ((other, fingerprint(other.read_bytes())), (empty, "cbf29ce484222325"),
+                                (self.folder / "missing.csv", "cannot be read")):
+            with self.subTest(table=wrong_one.name):
+                self.log.path.write_text("")
+                mine = {0: environment, 1: {**environment, "NCCL_TUNER_CONFIG_FILE": str(wrong_one)}}
+                with Workers(2, environment=mine.get, join=False) as workers:
+                    unique_id = workers.all[0].ask("unique_id")["id"]
+                    for rank, worker in enumerate(workers.all):
+                        worker.send("join", ids=[unique_id], rank=rank, ranks=2)
+                    self.assertIn("error", workers.all[1].receive())
+                [warning] = self.log.warnings()
+                for word in (str(wrong_one), says, socket.gethostname(), "unset NCCL_TUNER_PLUGIN"):
+                    self.assertIn(word, warning)
+        with Workers(2, environment=environment) as workers:
+            self.assertEqual(wrong(workers.measure(case("all_reduce", 500, 2))[0]), [0, 0])
 
     def test_groups_within_the_job_keep_nccls_choices_without_a_warning(self):
         environment = self.environment(self.ROWS, ranks=4)

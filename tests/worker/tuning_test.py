@@ -15,7 +15,22 @@ NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 PER_RANK = "#!/bin/sh\nexport NCCL_TUNER_CONFIG_FILE={}/$OMPI_COMM_WORLD_RANK.csv\nexec \"$@\"\n"
 
 
-class Tuning(unittest.TestCase):
+# Rank 1 as on another host: node and file systems of its own.
+OTHER_HOST = """#!/bin/sh
+export NCCL_HOSTID=node$OMPI_COMM_WORLD_RANK
+if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then exec "$@"; fi
+exec unshare -m sh -euc '{mounts}
+"$@"
+find {folder}/tmp -mindepth 1 > {folder}/left
+cp -r {folder}/out/. {folder}/other' sh "$@"
+"""
+# All settings of all_reduce but this one are slow, so that there is something to set.
+FASTEST = "tree/ll"
+SLOWED = ",".join(f"slow:rank=0:us=500:setting={setting}" for setting in
+                  ("tree/ll128", "tree/simple", "ring/ll", "ring/ll128", "ring/simple"))
+
+
+class Job(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="p5bench-tuning-")
         self.addCleanup(folder.cleanup)
@@ -32,6 +47,15 @@ class Tuning(unittest.TestCase):
             env=clean | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
         return done.returncode, done.stdout
 
+    def check_schema(self, report):
+        try:
+            import jsonschema
+        except ImportError:
+            return
+        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(report)
+
+
+class Tuning(Job):
     def tuning(self, *arguments, **variables):
         code, output = self.run_it("tune", "--tune=quick", *arguments, **variables)
         self.assertEqual(code, 0, output)
@@ -45,13 +69,6 @@ class Tuning(unittest.TestCase):
             self.assertTrue((latest / name).exists(), name)
         subprocess.run(["bash", "-euc", '. "$0"', str(latest / "nccl.env.sh")], check=True)
         return tuning
-
-    def check_schema(self, report):
-        try:
-            import jsonschema
-        except ImportError:
-            return
-        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(report)
 
     def settings_of(self, tuning):
         return {row["setting"] for row in tuning["rows"]} | {c["winner"] for c in tuning["cells"] if c["believed"]}
@@ -166,6 +183,97 @@ class Tuning(unittest.TestCase):
         self.assertEqual(code, 13, output)
         self.assertRegex(output, r"rank 1 has other tuning files than rank 0")
         self.assertFalse((self.folder / "out").exists())
+
+    def test_workers_that_are_slow_to_come_together_are_searched_like_others(self):
+        tuning = self.tuning("--collectives", "all_gather", P5BENCH_FAKE="join-slow:rank=1:us=9000000")
+        self.assertEqual([cell["bytes"] for cell in tuning["cells"]], [65536, 1 << 20], tuning)
+        self.assertTrue(all(cell["candidates"] > 0 for cell in tuning["cells"]), tuning["cells"])
+        self.assertGreater(tuning["wall_s"], 9)
+
+    def test_a_tuning_that_does_not_fit_the_budget_is_left_out_and_said(self):
+        for budget, fault, says in (("10s", "", "17 s"), ("30s", "join-slow:rank=1:us=5000000", "s to come together")):
+            with self.subTest(budget=budget):
+                tuning = self.tuning("--budget", budget, **({"P5BENCH_FAKE": fault} if fault else {}))
+                self.assertEqual((tuning["outcome"], tuning["cells"], tuning["rows"]), ("refused", [], []))
+                self.assertIn("No time for tuning", tuning["because"])
+                self.assertIn("--budget leaves", tuning["because"])
+                self.assertIn(says, tuning["because"])
+
+
+class Hosts(Job):
+    """Two hosts that share no file system. What is fastest is made so, because files are the matter here."""
+
+    def setUp(self):
+        super().setUp()
+        if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+            self.skipTest("mounting needs root")
+        for name in ("out", "tmp", "other"):
+            (self.folder / name).mkdir()
+
+    def tune(self, *mounts):
+        """`mounts`: shell commands of the other host, in place of an `out` and a `tmp` of its own."""
+        wrapper = self.folder / "per-rank"
+        own = [f"mount -t tmpfs none {self.folder}/{name}" for name in ("out", "tmp")]
+        wrapper.write_text(OTHER_HOST.format(folder=self.folder, mounts="\n".join([*own, *mounts])))
+        wrapper.chmod(0o755)
+        code, output = self.run_it("tune", "--tune=quick", "--collectives", "all_reduce", before=[str(wrapper)],
+                                   P5BENCH_FAKE=SLOWED, TMPDIR=str(self.folder / "tmp"),
+                                   OMPI_MCA_orte_tmpdir_base=str(self.folder))  # Open MPI's own files stay out of this
+        self.assertEqual(code, 0, output)
+        report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
+        self.check_schema(report)
+        self.assertEqual(list((self.folder / "tmp").glob("p5bench-tuner-*")), [])
+        self.assertEqual((self.folder / "left").read_text(), "")
+        here = (self.folder / "out" / "latest").resolve()
+        return report["tuning"], output, here, self.folder / "other" / here.relative_to(self.folder / "out")
+
+    def assert_settings(self, tuning):
+        self.assertEqual(tuning["outcome"], "settings", tuning)
+        self.assertEqual({"/".join(row["setting"].split("/")[:2]) for row in tuning["rows"]}, {FASTEST})
+
+    def variables(self, folder):
+        return dict(line.split("=", 1) for line in (folder / "nccl.env").read_text().splitlines() if line and line[0] != "#")
+
+    def test_both_have_the_files_before_the_lines_that_load_them_are_printed(self):
+        tuning, output, here, there = self.tune()
+        self.assert_settings(tuning)
+        self.assertIn("nccl-tuner.csv", tuning["files"])
+        for name in tuning["files"]:
+            self.assertEqual((there / name).read_bytes(), (here / name).read_bytes(), name)
+        self.assertEqual([launcher for launcher, _ in tuning["loading"]], ["mpirun", "srun", "torchrun", "docker"])
+        self.assertEqual(self.variables(here)["NCCL_TUNER_PLUGIN"], str(BUILD / "libnccl-tuner-p5bench.so"))
+        self.assertIn("-x P5BENCH_TUNER_HASH", output)
+
+    def test_a_plugin_that_is_another_there_goes_along_with_the_table(self):
+        plugin, other = BUILD / "libnccl-tuner-p5bench.so", self.folder / "other.so"
+        other.write_bytes(plugin.read_bytes() + b"another build")
+        tuning, _, here, there = self.tune(f"mount --bind {other} {plugin}")
+        self.assert_settings(tuning)
+        for folder in (here, there):
+            self.assertEqual((folder / plugin.name).read_bytes(), plugin.read_bytes())
+            self.assertEqual(self.variables(folder)["NCCL_TUNER_PLUGIN"], str(here / plugin.name))
+
+    def test_where_the_folder_cannot_be_written_only_the_line_that_copies_is_printed(self):
+        tuning, output, here, there = self.tune(f"mount -o remount,ro {self.folder}/out")
+        self.assert_settings(tuning)
+        self.assertFalse(there.exists())
+        [[launcher, line]] = tuning["loading"]
+        self.assertEqual(launcher, "ssh")
+        self.assertIn("for host in node1;", line)
+        for name in tuning["files"]:
+            self.assertIn(f"'{here / name}'", line)
+        self.assertTrue([each for each in tuning["refusals"] if "node1: " in each and "copy" in each], tuning["refusals"])
+        self.assertIn("with ssh: for host in node1", output)
+        self.assertNotIn("with mpirun", output)
+
+    def test_where_nothing_can_be_confirmed_tuning_is_left_out(self):
+        tuning, _, here, there = self.tune(f"mount -o remount,ro {self.folder}/tmp")
+        self.assertEqual((tuning["outcome"], tuning["rows"], tuning["loading"]), ("refused", [], []))
+        self.assertIn("node1: ", tuning["because"])
+        self.assertIn("TMPDIR", tuning["because"])
+        self.assertTrue(tuning["cells"])
+        self.assertEqual(self.variables(here), {})
+        self.assertFalse(there.exists())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "re
 
 
 class Watched(unittest.TestCase):
-    def run_it(self, faults, **variables):
+    def run_it(self, faults, backend="nccl", **variables):
         folder = tempfile.TemporaryDirectory(prefix="p5bench-watch-")
         self.addCleanup(folder.cleanup)
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
@@ -21,7 +21,7 @@ class Watched(unittest.TestCase):
                   "LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "AWS_EC2_METADATA_DISABLED": "true",
                   "P5BENCH_FAKE_NVML": faults, "P5BENCH_FAKE_GPUS": "4", **variables}
         done = subprocess.run(
-            ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), "--backend", "nccl",
+            ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), "--backend", backend,
              "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tune=off", "--budget", "12s", "--seed", "4", "--out", folder.name],
             env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
         report = json.loads((pathlib.Path(folder.name) / "latest" / "report.json").read_text())
@@ -34,7 +34,10 @@ class Watched(unittest.TestCase):
 
     def test_a_gpu_that_is_held_back_and_an_xid_are_findings_and_gpus_are_matched_by_uuid(self):
         done, report = self.run_it("throttle:gpu=1:mask=0x40,clock:gpu=1:sm=600,xid:gpu=2:code=79")
-        self.assertEqual(done.returncode, 0, done.stdout)
+        # Xid 79: the GPU has fallen off the bus, whatever the figures say.
+        self.assertEqual((done.returncode, report["exit_code"], report["grade"]), (10, 10, "faulty"), done.stdout)
+        self.assertIn("Verdict: FAULTY", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^  faulty gpu\.xid: GPU 2 of ")
         topology = report["topology"]
         host = topology["hosts"][0]
         self.assertEqual(topology["gpu_of_rank"], [gpu["uuid"] for gpu in host["gpu_devices"][:2]])
@@ -43,8 +46,18 @@ class Watched(unittest.TestCase):
         self.assertIn("hardware thermal", by_id["gpu.held_back"]["evidence"])
         self.assertIn("600 MHz", by_id["gpu.held_back"]["evidence"])
         self.assertEqual((by_id["gpu.xid"]["subject"]["gpu"], by_id["gpu.xid"]["severity"]), (2, "error"))
+        self.assertEqual({finding["about"] for finding in by_id.values()}, {"hardware"})
         for measurement in report["measurements"]:
             self.assertIn("during", measurement)
+
+    def test_warnings_about_hardware_leave_the_verdict_as_it_is(self):
+        done, report = self.run_it("throttle:gpu=1:mask=0x40,clock:gpu=1:sm=600")
+        self.assertEqual((done.returncode, report["grade"]), (0, "unknown"), done.stdout)
+        self.assertIn(("warning", "hardware"), {(each["severity"], each["about"]) for each in report["findings"]})
+
+    def test_a_broken_gpu_makes_the_machine_faulty_whatever_moves_the_data(self):
+        done, report = self.run_it("ecc:gpu=3:uncorrected=2", backend="mpi")
+        self.assertEqual((done.returncode, report["run"]["backend"], report["grade"]), (10, "mpi", "faulty"), done.stdout)
 
     def test_a_driver_that_never_answers_while_watching_holds_nobody_up(self):
         done, report = self.run_it("block:function=nvmlInit_v2", P5BENCH_PROBE_LIMIT="1s")

@@ -10,7 +10,7 @@ namespace p5::tuner::abi {
 // ncclResult_t
 using Result = int;
 inline constexpr Result success = 0;
-inline constexpr Result internal_error = 3;
+inline constexpr Result system_error = 2, internal_error = 3, invalid_usage = 5;
 
 // ncclDebugLogger_t: level, subsystems, file, line, printf's format and arguments.
 using Logger = void (*)(int level, unsigned long subsystems, const char* file, int line, const char* format, ...);
@@ -36,7 +36,7 @@ struct NvlinkDomains {
 
 // Of all: `init` is called for each communicator, before its first call and again for splits. `choose` (getCollInfo)
 // may change the cost table, whose lowest entry that is not negative NCCL takes, and the number of channels, 0 before.
-// NCCL fails the user's call when one of these returns an error.
+// NCCL fails the user's call when one of these returns an error: when `init` does, that which makes the communicator.
 struct TunerV2 {
   const char* name;
   Result (*init)(std::size_t ranks, std::size_t nodes, Logger logger, void** context);

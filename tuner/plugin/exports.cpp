@@ -1,5 +1,5 @@
 // What NCCL looks for in a tuner plugin: one structure for each version of the interface, all of the same tuner. Their
-// functions always say success: NCCL fails the user's call on anything else.
+// functions say success, because NCCL fails the user's call on anything else: but for a start that is to fail.
 #include <algorithm>
 #include <array>
 
@@ -17,6 +17,8 @@ CommunicatorTuner* tuner_of(void* context) { return static_cast<CommunicatorTune
 abi::Result contain(const auto& action) noexcept {
   try {
     action();
+  } catch (const Refusal& refusal) {
+    return refusal.result;
   } catch (...) {
     // For want of memory; nothing that was handed in has been changed halfway.
   }

@@ -1,8 +1,14 @@
 // libnccl-tuner-p5bench.so: what it wants is in the file that NCCL_TUNER_CONFIG_FILE names, read once. Where that file
-// is not for this NCCL and this job it wants nothing, and says so once.
+// is not for this NCCL and this job it wants nothing, and says so once. Where it is missing, or not the one that
+// P5BENCH_TUNER_HASH tells of, no communicator starts: other ranks may have it, and a rank that decides otherwise than
+// they do hangs them all without a word.
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -15,27 +21,55 @@ namespace p5::tuner {
 
 namespace {
 
+constexpr const char* file_variable = "NCCL_TUNER_CONFIG_FILE";
+constexpr const char* hash_variable = "P5BENCH_TUNER_HASH";
+
 struct File {
   Table table;
   std::string name;
-  std::string problem;  // why the table is none
+  std::string problem;                 // why the table is none
+  abi::Result refusal = abi::success;  // why no communicator may start with it
 };
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
+}
+
+std::optional<std::string> content_of(const std::string& name) try {
+  std::ifstream stream(name, std::ios::binary);
+  if (!stream) return std::nullopt;
+  return std::string{std::istreambuf_iterator<char>(stream), {}};
+} catch (const std::exception&) {  // of a folder, for one
+  return std::nullopt;
+}
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value ? value : "";
+}
+
 File read_file() {
-  constexpr const char* variable = "NCCL_TUNER_CONFIG_FILE";
-  const char* name = std::getenv(variable);
-  File file{.table = {}, .name = name ? name : "", .problem = ""};
+  const std::string expected = variable(hash_variable);
+  File file{.table = {}, .name = variable(file_variable), .problem = ""};
   if (file.name.empty()) {
-    file.problem = std::string(variable) + " names no file";
+    file.problem = std::string(file_variable) + " names no file";
+    if (!expected.empty()) file.refusal = abi::invalid_usage;
     return file;
   }
-  std::ifstream stream(file.name, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) {
+  const std::optional<std::string> text = content_of(file.name);
+  if (!text) {
     file.problem = file.name + " cannot be read";
+    file.refusal = abi::system_error;
     return file;
   }
-  auto parsed = parse_csv(text);
+  if (const std::string found = fingerprint(*text); !expected.empty() && found != expected) {
+    file.problem =
+        file.name + " is another file than " + hash_variable + " tells of: its hash is " + found + ", not " + expected;
+    file.refusal = abi::invalid_usage;
+    return file;
+  }
+  auto parsed = parse_csv(*text);
   if (auto* const problem = std::get_if<std::string>(&parsed))
     file.problem = file.name + ", " + *problem;
   else
@@ -80,6 +114,19 @@ std::string objection(const File& file, const Job& job, int version) {
   return "";
 }
 
+// On stderr too: few jobs let NCCL say its warnings.
+[[noreturn]] void refuse(const File& file, const Log& log) {
+  static std::atomic_flag said;
+  const std::string text =
+      "on " + host_name() + ": " + file.problem +
+      ". Ranks with different tables would run different algorithms and hang, so this communicator does not start. Put "
+      "the table that was tuned at the same path on all hosts, or unset NCCL_TUNER_PLUGIN, " +
+      file_variable + " and " + hash_variable + " on all ranks";
+  log.warn(text);
+  if (!said.test_and_set()) std::fprintf(stderr, "libnccl-tuner-p5bench.so: %s\n", text.c_str());
+  throw Refusal{file.refusal};
+}
+
 class TablePolicy final : public Policy {
  public:
   explicit TablePolicy(const Table& table) : table_(table) {}
@@ -98,6 +145,7 @@ class TablePolicy final : public Policy {
 
 std::unique_ptr<Policy> make_policy(const Job& job, const Log& log) {
   static const File file = read_file();
+  if (file.refusal != abi::success) refuse(file, log);
   static std::atomic_flag said;  // either that it is used or why not: splits of a job that uses it are no surprise
   if (const std::string against = objection(file, job, nccl_version(log.logger())); !against.empty()) {
     log.warn_once(said, against + "; NCCL's own choices stay");

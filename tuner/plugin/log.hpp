@@ -17,6 +17,7 @@ class Log {
   void warn_once(std::atomic_flag& said, const std::string& text) const {
     if (!said.test_and_set()) write(abi::warn, text);
   }
+  void warn(const std::string& text) const { write(abi::warn, text); }
   abi::Logger logger() const { return logger_; }
 
  private:

@@ -37,7 +37,12 @@ class Policy {
   virtual void note(const Seen& /*seen*/) {}
 };
 
-// For one communicator; null where no call of it is wanted otherwise. Does not throw but for want of memory.
+// The communicator must not come together: NCCL fails its start with this result.
+struct Refusal {
+  abi::Result result;
+};
+
+// For one communicator; null where no call of it is wanted otherwise. Throws Refusal, and for want of memory.
 std::unique_ptr<Policy> make_policy(const Job& job, const Log& log);
 
 }  // namespace p5::tuner

@@ -2,6 +2,7 @@
 #include "tests/fakes/nccl/communicator.hpp"
 
 #include <cctype>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,10 @@ ncclResult_t Communicator::join(const std::string& name) {
   if (faults().find_joining(Fault::Kind::join_hang, process_rank(), ranks)) {
     wait_for_abort();
     return ncclInternalError;
+  }
+  if (const auto slow = faults().find(Fault::Kind::join_slow, process_rank())) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::microseconds(slow->microseconds), [this] { return aborted_.load(); });
   }
   try {
     auto segment = std::make_unique<Segment>(name, ranks);
@@ -72,6 +77,10 @@ ncclResult_t Communicator::join(const std::string& name) {
     if (twin_of(each) >= 0) return ncclRemoteError;
   if (faults().find(Fault::Kind::oom, process_rank())) p5bench_fake_exhaust_memory();
   auto tuning = std::make_unique<Tuning>(ranks, nodes());
+  if (const auto started = static_cast<ncclResult_t>(tuning->started()); started != ncclSuccess) {
+    fail(started, "the tuner plugin refuses to start");
+    return started;
+  }
   const std::scoped_lock lock(mutex_);
   tuning_ = std::move(tuning);
   joined_ = true;

@@ -149,11 +149,11 @@ Tuning::Tuning(int ranks, int nodes) : ranks_(ranks) {
   const auto named = [&](const auto& tuner) {
     return tuner.init(&context_, 1, count, hosts, debug_log, &domains, &constants);
   };
-  if (p.version == 2) check(plain(p.as<abi::TunerV2>()), "start");
-  if (p.version == 3) check(plain(p.as<abi::TunerV3>()), "start");
-  if (p.version == 4) check(plain(p.as<abi::TunerV4>()), "start");
-  if (p.version == 5) check(named(p.as<abi::TunerV5>()), "start");
-  if (p.version == 6) check(named(p.as<abi::TunerV6>()), "start");
+  if (p.version == 2) started_ = plain(p.as<abi::TunerV2>());
+  if (p.version == 3) started_ = plain(p.as<abi::TunerV3>());
+  if (p.version == 4) started_ = plain(p.as<abi::TunerV4>());
+  if (p.version == 5) started_ = named(p.as<abi::TunerV5>());
+  if (p.version == 6) started_ = named(p.as<abi::TunerV6>());
 }
 
 Tuning::~Tuning() {

@@ -20,6 +20,8 @@ struct Choice {
 class Tuning {
  public:
   Tuning(int ranks, int nodes);
+  // What the plugin's start returned; as in NCCL, on anything but success the communicator does not start.
+  int started() const { return started_; }
   ~Tuning();
   Tuning(const Tuning&) = delete;
   Tuning& operator=(const Tuning&) = delete;
@@ -29,6 +31,7 @@ class Tuning {
 
  private:
   int ranks_;
+  int started_ = 0;
   void* context_ = nullptr;
 };
 

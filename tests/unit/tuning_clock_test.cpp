@@ -1,0 +1,77 @@
+// What a tuning's time is spent on where workers come together fast or slowly, and what does not fit the budget.
+#include "bench/commands/tuning_clock.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace p5 {
+namespace {
+
+using testing::HasSubstr;
+
+struct Hand {
+  double now = 0;
+  TuningClock clock;
+  explicit Hand(double budget) : clock({budget}, [this] { return now; }) {}
+  // Workers come together.
+  void join(double seconds) {
+    now += seconds;
+    clock.joined({seconds});
+  }
+};
+
+TEST(TuningClock, counts_joins_that_are_usual_as_work) {
+  Hand fast(540);
+  fast.join(1.5);
+  EXPECT_DOUBLE_EQ(fast.clock.worked(), 1.5);
+  EXPECT_DOUBLE_EQ(fast.clock.until({8.5})(), 7);
+  fast.now += 3;
+  EXPECT_DOUBLE_EQ(fast.clock.until({8.5})(), 4);
+}
+
+TEST(TuningClock, slow_starters_have_the_time_of_others) {
+  Hand slow(540), usual(540);
+  usual.join(2);
+  slow.join(15);
+  for (Hand* const each : {&slow, &usual}) each->now += 3;
+  EXPECT_DOUBLE_EQ(slow.clock.worked(), usual.clock.worked());
+  slow.join(15);
+  usual.join(2);
+  EXPECT_DOUBLE_EQ(slow.clock.until({17})(), usual.clock.until({17})());
+  EXPECT_DOUBLE_EQ(slow.clock.budget_left(), 540 - 33) << "joins count against the budget";
+}
+
+TEST(TuningClock, ends_with_the_budget_less_what_is_kept) {
+  Hand hand(30);
+  hand.join(15);
+  EXPECT_DOUBLE_EQ(hand.clock.until({100})(), 15);
+  EXPECT_DOUBLE_EQ(hand.clock.until({100}, {10})(), 5);
+  const Extent quick = extent_of("quick");
+  EXPECT_DOUBLE_EQ(hand.clock.confirmation(quick).count, quick.end.count - quick.ways_end.count + 4 * 13);
+}
+
+TEST(TuningClock, objects_to_what_does_not_fit_the_budget) {
+  EXPECT_EQ(Hand(17).clock.objection(), "");
+  EXPECT_THAT(Hand(16).clock.objection(), testing::AllOf(HasSubstr("--budget leaves 16 s"), HasSubstr("17 s")));
+  EXPECT_THAT(Hand(-5).clock.objection(), HasSubstr("--budget leaves 0"));
+  Hand slow(80);
+  EXPECT_EQ(slow.clock.objection(), "");
+  slow.join(15);
+  // 15 s of work in another four joins that each take 13 s more than usual: 67 s, and 65 are left.
+  EXPECT_THAT(slow.clock.objection(), testing::AllOf(HasSubstr("15 s to come together"), HasSubstr("1 min 7 s more"),
+                                                     HasSubstr("leaves 1 min 5 s")));
+  Hand longer(85);
+  longer.join(15);
+  EXPECT_EQ(longer.clock.objection(), "");
+}
+
+TEST(TuningClock, a_budget_that_is_shorter_shortens_everything) {
+  const Extent full = extent_of("full"), half = fitted(full, {full.end.count / 2});
+  EXPECT_DOUBLE_EQ(half.end.count, full.end.count / 2);
+  EXPECT_DOUBLE_EQ(half.search_end.count, full.search_end.count / 2);
+  EXPECT_DOUBLE_EQ(half.burst.count, full.burst.count);
+  EXPECT_DOUBLE_EQ(fitted(full, {1000}).end.count, full.end.count);
+}
+
+}  // namespace
+}  // namespace p5
