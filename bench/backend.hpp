@@ -98,7 +98,7 @@ struct CostModel {
 
 // With what was seen on two H200s (bench/RESULTS.md).
 inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth) {
-  return {.latency = latency, .bandwidth = bandwidth, .burst = {5e-3}, .visit = {18e-3}, .communicator = {0.6}};
+  return {.latency = latency, .bandwidth = bandwidth, .burst = {5e-3}, .visit = {18e-3}, .communicator = {0.25}};
 }
 
 // Ranks that come together, each group by itself, in the time that they have for it; nullopt: what the backend gives

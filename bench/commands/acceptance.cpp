@@ -21,6 +21,7 @@
 #include "bench/commands/resuming.hpp"
 #include "bench/commands/sides.hpp"
 #include "bench/commands/tuning.hpp"
+#include "bench/commands/tuning_clock.hpp"
 #include "bench/commands/watching.hpp"
 #include "bench/local_checks.hpp"
 #include "bench/names.hpp"
@@ -182,12 +183,16 @@ void refuse_tuning_without_nccl(const Options& options, const Machine& machine) 
       machine.backend_name));
 }
 
+bool may_tune(const Options& options, const Machine& machine) {
+  return tuning_mode(options) != "off" && machine.backend_name == "nccl" && options.command != "ab";
+}
+
 // Only where there is something to tune, and only what is sound.
 void tune_if_wanted(World& world, const Options& options, const Machine& machine, std::uint64_t seed,
                     const RunnerOptions& runner, const std::vector<tuner::Weight>& weights, Seconds time_left,
                     Recorder* recorder) {
+  if (!may_tune(options, machine)) return;
   const std::string mode = tuning_mode(options);
-  if (mode == "off" || machine.backend_name != "nccl" || options.command == "ab") return;
   const std::string reason = from_leader(world, [&] {
     if (!machine.why_not_judged.empty()) return machine.why_not_judged + ": their times say nothing about settings";
     return recorder->reason_not_to_tune();
@@ -267,6 +272,8 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   }
   const double spent = since(start).count;
   runner.budget = {options.budget.count * (1 - finishing_share) - spent};
+  if (may_tune(options, machine) && machine.why_not_judged.empty() && options.soak.count == 0)
+    runner.budget.count -= set_aside(tuning_mode(options), options.budget).count;
   if (options.soak.count > 0)
     runner.soak = {std::max(
         options.soak.count - spent - std::min(options.soak.count * finishing_share, longest_finishing_s), 1e-3)};

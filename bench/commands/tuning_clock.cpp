@@ -45,6 +45,12 @@ std::string TuningClock::objection() const {
                      to_text(Seconds{std::max(0.0, budget_left())}));
 }
 
+Seconds set_aside(const std::string& mode, Seconds budget) {
+  const double most = budget.count / 4;
+  if (extent_of("quick").end.count > most) return {0};
+  return {std::min(extent_of(mode).end.count, most)};
+}
+
 Extent fitted(Extent extent, Seconds budget) {
   const double share = std::min(1.0, budget.count / extent.end.count);
   for (Seconds Extent::*end :

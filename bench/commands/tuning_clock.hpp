@@ -40,6 +40,10 @@ class TuningClock {
   double longest_join_ = 0;  // 0: none yet
 };
 
+// Of a run's budget, what its cases leave for a tuning: what that can use, a quarter at most, and nothing where even
+// the least tuning would not fit into a quarter.
+Seconds set_aside(const std::string& mode, Seconds budget);
+
 // The extent, with less time for everything where the budget is shorter.
 Extent fitted(Extent extent, Seconds budget);
 

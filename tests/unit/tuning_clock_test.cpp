@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace p5 {
 namespace {
 
@@ -71,6 +73,15 @@ TEST(TuningClock, a_budget_that_is_shorter_shortens_everything) {
   EXPECT_DOUBLE_EQ(half.search_end.count, full.search_end.count / 2);
   EXPECT_DOUBLE_EQ(half.burst.count, full.burst.count);
   EXPECT_DOUBLE_EQ(fitted(full, {1000}).end.count, full.end.count);
+}
+
+TEST(SetAside, is_what_a_tuning_can_use_and_a_quarter_at_most) {
+  const double quick = extent_of("quick").end.count, full = extent_of("full").end.count;
+  EXPECT_DOUBLE_EQ(set_aside("quick", {600}).count, quick);
+  EXPECT_DOUBLE_EQ(set_aside("full", {600}).count, std::min(full, 150.0));
+  EXPECT_DOUBLE_EQ(set_aside("quick", {4 * quick}).count, quick);
+  EXPECT_DOUBLE_EQ(set_aside("quick", {4 * quick - 1}).count, 0) << "it would not fit";
+  EXPECT_DOUBLE_EQ(set_aside("full", {20}).count, 0);
 }
 
 }  // namespace

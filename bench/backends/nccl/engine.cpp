@@ -48,10 +48,15 @@ void Engine::form(const std::optional<Group>& group, Aligned aligned) {
 }
 
 void Engine::leave_groups() {
+  constexpr int most_rounds = 4;  // each may hold hundreds of MiB of the device
   queue_.watch({world()});
   aligned_ = Aligned::job;
-  leave(members_);
-  leave(group_);
+  for (Communicator* each : {&group_, &members_})
+    if (*each) left_behind_.push_back(std::move(*each));
+  // Counted alike on ranks that had none.
+  if (++rounds_behind_ < most_rounds) return;
+  rounds_behind_ = 0;
+  leave(std::exchange(left_behind_, {}));
 }
 
 ncclComm_t Engine::aligning() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "bench/backends/nccl/arena.hpp"
 #include "bench/backends/nccl/handles.hpp"
@@ -31,9 +32,13 @@ class Engine {
   enum class Aligned { job, group, members };
   // All ranks take part, those in no group with none: from here on groups have communicators of their own.
   void form(const std::optional<Group>& group, Aligned aligned);
+  // On all ranks. Communicators are left several at a time.
   void leave_groups();
 
+  // Those left behind have nothing more to do, and go with the process.
   void abort() {
+    for (Communicator& each : left_behind_) static_cast<void>(each.release());
+    left_behind_.clear();
     members_.reset();
     group_.reset();
     world_.reset();
@@ -61,6 +66,8 @@ class Engine {
   Gate* gate_on_device_ = nullptr;
   Communicator world_, group_, members_;  // members_: the ranks of all groups, where some pause
   Aligned aligned_ = Aligned::job;
+  std::vector<Communicator> left_behind_;  // of earlier rounds, of which there were so many since the last were left
+  int rounds_behind_ = 0;
 };
 
 }  // namespace p5::nccl

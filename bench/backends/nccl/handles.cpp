@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <thread>
+#include <vector>
+
 #include "bench/backends/nccl/library.hpp"
 #include "bench/error.hpp"
 
@@ -74,8 +77,19 @@ PinnedMemory make_pinned_memory(std::size_t bytes) {
   return PinnedMemory(memory);
 }
 
-void leave(Communicator& communicator) {
-  if (ncclComm_t handle = communicator.release()) check(ncclCommDestroy(handle), "ncclCommDestroy");
+void leave(std::vector<Communicator> communicators) {
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  std::vector<ncclResult_t> results(communicators.size(), ncclSuccess);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < communicators.size(); ++i)
+      threads.emplace_back([&result = results[i], handle = communicators[i].release(), device] {
+        cudaSetDevice(device);
+        result = ncclCommDestroy(handle);
+      });
+  }
+  for (const ncclResult_t result : results) check(result, "ncclCommDestroy");
 }
 
 }  // namespace p5::nccl

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace p5::nccl {
 
@@ -39,8 +40,8 @@ Event make_marker_event();  // cheaper: says only whether it has happened
 DeviceMemory make_device_memory(std::size_t bytes);
 PinnedMemory make_pinned_memory(std::size_t bytes);  // of the host; the device can address it too
 
-// Waits for what NCCL still has to send for the others, which an abort would not. All members of the communicator call
-// it.
-void leave(Communicator& communicator);
+// Waits for what NCCL still has to send for the others, which an abort would not. All members of each communicator call
+// it. Each in a thread of its own, since NCCL takes half a second for one, in which it only waits.
+void leave(std::vector<Communicator> communicators);
 
 }  // namespace p5::nccl
