@@ -98,7 +98,7 @@ struct CostModel {
 
 // With what was seen on two H200s (bench/RESULTS.md).
 inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth) {
-  return {.latency = latency, .bandwidth = bandwidth, .burst = {5e-3}, .visit = {18e-3}, .communicator = {0.25}};
+  return {.latency = latency, .bandwidth = bandwidth, .burst = {5e-3}, .visit = {18e-3}, .communicator = {0.3}};
 }
 
 // Ranks that come together, each group by itself, in the time that they have for it; nullopt: what the backend gives
@@ -112,8 +112,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   // The groups of the round get communicators of their own, unless those of the last session were the same groups:
-  // what a library gives a communicator may depend on all of its ranks. Only one round's communicators are there at a
-  // time, beside the job's.
+  // what a library gives a communicator may depend on all of its ranks. Only one round's are in use at a time, beside
+  // the job's.
   virtual std::unique_ptr<Session> open(const Case& c, int round) = 0;
   // Memory that one rank needs for a case: at least one slot of input and output.
   virtual Bytes memory_per_rank(const Case& c) const = 0;
