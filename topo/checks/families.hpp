@@ -14,6 +14,7 @@ std::vector<Finding> mixed_hosts(const Topology& topology);
 
 std::vector<Finding> wrong_gpu_counts(const Topology& topology);
 std::vector<Finding> lost_gpus(const Topology& topology);
+std::vector<Finding> unseen_gpus(const Topology& topology);
 std::vector<Finding> silent_nvml(const Topology& topology);
 std::vector<Finding> busy_gpus(const Topology& topology);
 std::vector<Finding> hidden_gpus(const Topology& topology);

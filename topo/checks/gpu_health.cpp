@@ -1,4 +1,4 @@
-// gpu.count, gpu.lost, gpu.throttled, gpu.memory_errors, gpu.ecc, gpu.power_cap, gpu.pcie, gpu.mig and
+// gpu.count, gpu.lost, gpu.unseen, gpu.throttled, gpu.memory_errors, gpu.ecc, gpu.power_cap, gpu.pcie, gpu.mig and
 // gpu.compute_mode: single GPUs that are missing, ill, held back or set up for something else.
 #include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
@@ -36,11 +36,19 @@ std::vector<Finding> wrong_gpu_counts(const Topology& topology) {
 }
 
 std::vector<Finding> lost_gpus(const Topology& topology) {
-  return each_gpu(topology, "gpu.lost", Severity::error,
-                  "look for XID 79 and 'fallen off the bus' in dmesg; reboot or replace the instance",
+  return each_gpu(
+      topology, "gpu.lost", Severity::error,
+      "look for XID 79 and 'fallen off the bus' in dmesg; reboot or replace the instance",
+      [](const Gpu& gpu) -> std::string { return gpu.problem.empty() ? "" : "does not answer NVML: " + gpu.problem; });
+}
+
+// A container or a job that gets some of a host's GPUs sees the others on PCI all the same: that condemns nothing.
+std::vector<Finding> unseen_gpus(const Topology& topology) {
+  return each_gpu(topology, "gpu.unseen", Severity::error,
+                  "let the container or job have all GPUs of its hosts; if it has, look for XID 79 and 'fallen off the "
+                  "bus' in dmesg",
                   [](const Gpu& gpu) -> std::string {
-                    if (!gpu.problem.empty()) return "does not answer NVML: " + gpu.problem;
-                    return gpu.uuid.empty() ? "is on PCI, but NVML does not know it" : "";
+                    return gpu.problem.empty() && gpu.uuid.empty() ? "is on PCI, but NVML does not know it" : "";
                   });
 }
 
