@@ -19,6 +19,12 @@ int report_problem(bool speaks, ExitCode code, const char* what) {
   return speaks ? static_cast<int>(code) : 0;
 }
 
+// Others may wait for this rank for ever: leave without the farewells of MPI, so that the launcher ends them.
+[[noreturn]] void leave_at_once(const std::exception& problem) {
+  std::fprintf(stderr, "p5bench: %s\n", problem.what());
+  std::_Exit(static_cast<int>(ExitCode::unfinished));
+}
+
 // Only the leader speaks and returns non-zero: a launcher kills the other ranks as soon as one does.
 int dispatch(World& world, const std::vector<std::string>& arguments, EndingSignals& signals) {
   try {
@@ -30,6 +36,8 @@ int dispatch(World& world, const std::vector<std::string>& arguments, EndingSign
     return report_problem(world.leads(), ExitCode::usage, problem.what());
   } catch (const EnvironmentError& problem) {
     return report_problem(world.leads(), ExitCode::environment, problem.what());
+  } catch (const std::exception& problem) {
+    leave_at_once(problem);  // before the job is left, which would wait for the others
   }
 }
 
@@ -51,8 +59,6 @@ int main(int argc, char** argv) {
     // Before there is a world: copies of a job other than the first say nothing and leave quietly.
     return report_problem(*problem.what() != '\0', ExitCode::environment, problem.what());
   } catch (const std::exception& problem) {
-    // Others may wait for this rank for ever: leave without the farewells of MPI, so that the launcher ends them.
-    std::fprintf(stderr, "p5bench: %s\n", problem.what());
-    std::_Exit(static_cast<int>(ExitCode::unfinished));
+    leave_at_once(problem);
   }
 }

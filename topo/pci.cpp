@@ -4,8 +4,8 @@
 #include <cctype>
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "topo/discover.hpp"
@@ -47,8 +47,9 @@ unsigned little_endian(const std::string& bytes, std::size_t at, std::size_t cou
 // Whether a bridge's access control sends requests between its neighbours upwards (PCI Express Base Specification,
 // extended capability 0x000d). Only root may read that far into the configuration space.
 std::optional<bool> acs_redirects(const fs::path& device) {
-  std::ifstream file(device / "config", std::ios::binary);
-  const std::string config{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::ostringstream bytes;
+  bytes << std::ifstream(device / "config", std::ios::binary).rdbuf();  // what cannot be read is left out
+  const std::string config = bytes.str();
   constexpr std::size_t extended = 0x100, most_capabilities = 64;
   if (config.size() <= extended) return std::nullopt;
   std::size_t at = extended;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <system_error>
 
 namespace p5::topo {
@@ -33,9 +33,11 @@ std::optional<std::string> read_text(const fs::path& file) {
   if (fs::is_directory(file, problem)) return std::nullopt;
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return std::nullopt;
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (text.empty()) return std::nullopt;
-  return std::string(trimmed(text));
+  // Reading may fail, of a process that has just ended or of a port that is down; iterators would throw then.
+  std::ostringstream text;
+  text << stream.rdbuf();
+  if (text.str().empty()) return std::nullopt;
+  return std::string(trimmed(text.str()));
 }
 
 std::optional<double> read_number(const fs::path& file) {

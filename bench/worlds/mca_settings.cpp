@@ -6,7 +6,6 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string_view>
 
@@ -76,7 +75,9 @@ std::string installation_folder(const Environment& environment, const std::strin
 std::optional<std::string> read_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 std::string folder_of_mpi() {
