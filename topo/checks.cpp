@@ -70,7 +70,7 @@ bool condemns(const Finding& finding) {
 }
 
 std::span<const Check> checks() {
-  static const std::array<Check, 40> rows{{
+  static const std::array<Check, 41> rows{{
       {"host.oversubscribed", About::host, "more ranks than hardware threads on a host", oversubscribed_hosts},
       {"host.name_shared", About::host, "several machines under one host name", shared_host_names},
       {"host.pretended", About::settings, "host names that NCCL_HOSTID made up", pretended_hosts},

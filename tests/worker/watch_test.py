@@ -13,7 +13,7 @@ SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "re
 
 
 class Watched(unittest.TestCase):
-    def run_it(self, faults, backend="nccl", **variables):
+    def run_it(self, faults, backend="nccl", budget="12s", **variables):
         folder = tempfile.TemporaryDirectory(prefix="p5bench-watch-")
         self.addCleanup(folder.cleanup)
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
@@ -22,7 +22,7 @@ class Watched(unittest.TestCase):
                   "P5BENCH_FAKE_NVML": faults, "P5BENCH_FAKE_GPUS": "4", **variables}
         done = subprocess.run(
             ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), "--backend", backend,
-             "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tune=off", "--budget", "12s", "--seed", "4", "--out", folder.name],
+             "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tune=off", "--budget", budget, "--seed", "4", "--out", folder.name],
             env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
         report = json.loads((pathlib.Path(folder.name) / "latest" / "report.json").read_text())
         try:
@@ -60,7 +60,7 @@ class Watched(unittest.TestCase):
         self.assertEqual((done.returncode, report["run"]["backend"], report["grade"]), (10, "mpi", "faulty"), done.stdout)
 
     def test_a_driver_that_never_answers_while_watching_holds_nobody_up(self):
-        done, report = self.run_it("block:function=nvmlInit_v2", P5BENCH_PROBE_LIMIT="1s")
+        done, report = self.run_it("block:function=nvmlInit_v2", budget="25s", P5BENCH_PROBE_LIMIT="1s")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("did not answer", report["topology"]["hosts"][0]["gpu_problem"])
         for measurement in report["measurements"]:
