@@ -1,78 +1,25 @@
 """p5bench with real workers on the fakes, on four pretended hosts, when ranks do not join: the host is named, the run ends
 soon, and its report is there. And NCCL's log, whatever the operator wants of it."""
 
-import json
 import os
-import pathlib
 import signal
-import subprocess
-import tempfile
 import time
 import unittest
-import uuid
 
-from workers import BUILD, FAKES, skip_unless_built
+from jobs import PATIENCE_S, SOURCE, Job
+from workers import BUILD, skip_unless_built
 
-SOURCE = pathlib.Path(os.environ["P5BENCH_SOURCE"])
-SCHEMA = SOURCE / "reports" / "schema" / "report.schema.json"
-PATIENCE_S = 200
 # For each join; no shorter than a busy machine may take for a healthy one.
 LIMIT = "8s"
 
 
-class Joins(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="p5bench-joining-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.mark = f"P5BENCH_TEST_MARK={uuid.uuid4().hex}"
-
+class Joins(Job):
     def start(self, *arguments, ranks=4, hosts=True, sizes="64,1KiB,4KiB", **variables):
-        clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
-        name, _, value = self.mark.partition("=")
-        clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES), "P5BENCH_JOIN_LIMIT": LIMIT, name: value}
         pretend = [str(SOURCE / "tests" / "gpu" / "pretend_nodes"), "1"] if hosts else []
-        process = subprocess.Popen(
+        return self.start_command(
             ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *pretend, str(BUILD / "p5bench"), "--backend", "nccl", "--tune=off",
              "--collectives", "all_reduce", "--sizes", sizes, "--budget", "60s", "--seed", "4", "--out", str(self.folder / "out"), *arguments],
-            env=clean | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.addCleanup(self.end_what_is_left, process)
-        return process
-
-    def end_what_is_left(self, process):
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-        for pid in self.workers():
-            os.kill(pid, signal.SIGKILL)
-
-    def run_it(self, *arguments, **how):
-        process = self.start(*arguments, **how)
-        output, _ = process.communicate(timeout=PATIENCE_S)
-        self.assertEqual(self.workers(), [], "workers are left")
-        return process.returncode, output
-
-    def workers(self, host=None):
-        """Processes of workers, of one host or of all."""
-        found = []
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                variables = (entry / "environ").read_bytes().split(b"\0")
-                if (entry / "comm").read_text().startswith("p5bench-worker-") and self.mark.encode() in variables and (
-                        host is None or f"NCCL_HOSTID={host}".encode() in variables):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return sorted(found)
-
-    def report(self):
-        report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
-        try:
-            import jsonschema
-        except ImportError:
-            return report
-        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(report)
-        return report
+            {"P5BENCH_JOIN_LIMIT": LIMIT, **variables})
 
     def findings(self, prefix):
         return [finding for finding in self.report()["findings"] if finding["id"].startswith(prefix)]

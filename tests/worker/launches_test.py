@@ -7,69 +7,22 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
-import tempfile
 import time
 import unittest
-import uuid
 
+from jobs import PATIENCE_S, Job
 from workers import BUILD, FAKES, skip_unless_built
 
-SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "report.schema.json"
-PATIENCE_S = 120
 # Times of a millisecond agree soon, where those of the fakes alone vary with whatever else this machine does.
 STEADY = "slow:rank=1:us=1000"
 
 
-class Launches(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="p5bench-launches-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.mark = f"P5BENCH_TEST_MARK={uuid.uuid4().hex}"
-
+class Launches(Job):
     def start(self, *arguments, sizes="64,1KiB", **variables):
-        clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
-        name, _, value = self.mark.partition("=")
-        clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE": STEADY, name: value}
-        process = subprocess.Popen(
+        return self.start_command(
             ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), *arguments, "--backend", "nccl", "--sizes", sizes,
              "--collectives", "all_reduce", "--seed", "4", "--out", str(self.folder / "out")],
-            env=clean | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.addCleanup(self.end_what_is_left, process)
-        return process
-
-    def end_what_is_left(self, process):
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-        for pid in self.workers():
-            os.kill(pid, signal.SIGKILL)
-
-    def run_it(self, *arguments, **how):
-        process = self.start(*arguments, **how)
-        output, _ = process.communicate(timeout=PATIENCE_S)
-        self.assertEqual(self.workers(), [], "workers are left")
-        return process.returncode, output
-
-    def workers(self):
-        found = []
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                if (entry / "comm").read_text().startswith("p5bench-worker-") and self.mark.encode() in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return sorted(found)
-
-    def report(self):
-        report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
-        try:
-            import jsonschema
-        except ImportError:
-            return report
-        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(report)
-        return report
+            {"P5BENCH_FAKE": STEADY, **variables})
 
     def journal(self):
         try:
