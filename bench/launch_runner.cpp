@@ -39,6 +39,7 @@ struct Program {
   std::vector<Step> steps;
   std::size_t at = 0;
   std::vector<std::optional<CaseRun>> runs;  // by case, from its first visit to its last
+  std::vector<bool> visited;                 // by case: once at least
 
   const Step& step() const { return steps[at]; }
 };
@@ -142,8 +143,15 @@ class LaunchRunner {
     const CostModel cost = arms_[turns_[turn_].arm].backend->cost();
     double all = 0;
     for (std::size_t i = program.at; i < program.steps.size(); ++i) all += cost_of(program.steps[i], cost);
-    if (remaining.count < predict_least(cases_[at], cost).count) return {"budget", {}};
+    if (remaining.count < predict_least(cases_[at], cost).count || gives_way(program, cost, remaining))
+      return {"budget", {}};
     return {"", {remaining.count * cost_of(program.step(), cost) / all}};
+  }
+
+  bool gives_way(const Program& program, const CostModel& cost, Seconds remaining) const {
+    std::vector<PricedVisit> visits;
+    for (const Program::Step& step : program.steps) visits.push_back({step.visit.at, cost_of(step, cost)});
+    return p5::gives_way(visits, program.at, program.visited, since(cases_start_), remaining);
   }
 
   // Time until all visits of all launches are made, from the pace so far: predictions are for dividing, not for
@@ -177,7 +185,7 @@ class LaunchRunner {
     const std::string problem = several() ? start() : "";
     if (!problem.empty()) return not_started(problem);
     const Seconds share = share_of_this_launch(since(launch_start));
-    const auto cases_start = Clock::now();
+    cases_start_ = Clock::now();
     Program program = plan_launch();
     std::vector<PhaseFailed> failures;  // of the visits that have the same communicators
     for (; program.at < program.steps.size(); ++program.at) {
@@ -189,7 +197,7 @@ class LaunchRunner {
                     watchdog_ ? &*watchdog_ : nullptr);
       if (world_.leads()) announce(program);
       const std::size_t failed_before = failures.size();
-      visit(*run, program, failures, {share.count - since(cases_start).count});
+      visit(*run, program, failures, {share.count - since(cases_start_).count});
       keep(*run, step.visit.at, failures.size() > failed_before);
       if (run->complete()) run.reset();
     }
@@ -198,6 +206,7 @@ class LaunchRunner {
   Program plan_launch() const {
     Program program;
     program.runs.resize(cases_.size());
+    program.visited.resize(cases_.size());
     for (const Sitting& sitting : sittings_of(cases_, world_.ranks(), options_.seed, turns_[turn_].launch))
       for (const Visit& visit : sitting.visits) {
         const bool first = visit == sitting.visits.front();
@@ -248,7 +257,7 @@ class LaunchRunner {
   }
 
   // Adds to `failures` when it fails; after most_failures it is not tried.
-  void visit(CaseRun& run, const Program& program, std::vector<PhaseFailed>& failures, Seconds remaining) {
+  void visit(CaseRun& run, Program& program, std::vector<PhaseFailed>& failures, Seconds remaining) {
     if (!joining_.given_up().empty()) return run.leave_out(joining_.given_up());
     if (failures.size() >= most_failures) {
       run.give_up(failures.back());
@@ -263,6 +272,7 @@ class LaunchRunner {
     if (watchdog_) watchdog_->expect("the start of " + describe(run.measured_case()), options_.timeout);
     const json agreed = json::parse(world_.broadcast(decision));
     const std::string why_not = agreed.at("why_not");
+    program.visited[program.step().visit.at] = program.visited[program.step().visit.at] || why_not.empty();
     if (!why_not.empty()) {
       run.leave_out(why_not);
     } else if (std::optional<PhaseFailed> failed = run.visit(program.step().visit.round, {agreed.at("share")})) {
@@ -316,6 +326,7 @@ class LaunchRunner {
   Joining joining_;
   std::optional<Watchdog> watchdog_;
   const Clock::time_point start_ = Clock::now();
+  Clock::time_point cases_start_ = start_;
   std::size_t turn_ = 0;
   std::vector<Progress> progress_;  // at the leader
   std::vector<int> failures_;       // by number of the case

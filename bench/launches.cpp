@@ -103,6 +103,18 @@ std::vector<Sitting> sittings_of(const std::vector<Case>& cases, int ranks, std:
   return sittings;
 }
 
+bool gives_way(const std::vector<PricedVisit>& visits, std::size_t next, std::vector<bool> visited, Seconds spent,
+               Seconds left) {
+  if (!visited[visits[next].at]) return false;
+  double done = 0, first_rounds = 0;
+  for (std::size_t i = 0; i < next; ++i) done += visits[i].cost;
+  for (std::size_t i = next; i < visits.size(); ++i) {
+    if (!visited[visits[i].at]) first_rounds += visits[i].cost;
+    visited[visits[i].at] = true;
+  }
+  return done > 0 && left.count < spent.count / done * first_rounds;
+}
+
 Seconds share_of_launch(Seconds left, Seconds start, Seconds least, int others) {
   const double each = start.count + least.count;
   const double fitting = each > 0 ? std::floor((left.count - least.count) / each) : others;

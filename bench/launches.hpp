@@ -40,6 +40,18 @@ struct Sitting {
 // Arms share it, so that what a visit's predecessor does to it is alike in all.
 std::vector<Sitting> sittings_of(const std::vector<Case>& cases, int ranks, std::uint64_t seed, int launch);
 
+// A visit to a case, with what it is predicted to cost.
+struct PricedVisit {
+  std::size_t at = 0;
+  double cost = 0;
+};
+
+// Whether the next of these visits is a further round of its case that gives way: when what is `left` is only enough
+// for the first rounds of others, at the pace of those before it, which took `spent`. A case without some of its pairs
+// tells more than none. `visited`: by case.
+bool gives_way(const std::vector<PricedVisit>& visits, std::size_t next, std::vector<bool> visited, Seconds spent,
+               Seconds left);
+
 // What the cases of one launch may take, when `left` are for it and `others` after it. Each of those takes `start` to
 // come together first, and is worth it only if its cases get `least`; those that do not fit are not waited for.
 Seconds share_of_launch(Seconds left, Seconds start, Seconds least, int others);

@@ -72,6 +72,16 @@ TEST(Sittings, hold_together_what_needs_the_same_communicators_and_nothing_else)
   EXPECT_EQ(together, 2u);
 }
 
+TEST(GivesWay, a_further_round_when_what_is_left_is_only_enough_for_the_first_rounds_of_others) {
+  // Cases 0 and 1 were visited, for twice what was predicted; 2 and 3 are to come, 2 in two rounds.
+  const std::vector<PricedVisit> visits{{0, 1}, {1, 1}, {0, 1}, {2, 3}, {2, 3}, {3, 2}};
+  const std::vector<bool> visited{true, true, false, false};
+  EXPECT_TRUE(gives_way(visits, 2, visited, {4}, {9.9})) << "(3 + 2) x 2 seconds are needed";
+  EXPECT_FALSE(gives_way(visits, 2, visited, {4}, {10.1}));
+  EXPECT_FALSE(gives_way(visits, 3, visited, {4}, {0.1})) << "a first round itself";
+  EXPECT_FALSE(gives_way(visits, 2, {true, true, true, true}, {4}, {0.1})) << "there is nothing to give way to";
+}
+
 TEST(ShareOfLaunch, leaves_the_others_their_start_and_their_part) {
   EXPECT_DOUBLE_EQ(share_of_launch({100}, {0}, {1}, 0).count, 100);
   // 9 more launches of 2 s to start: 82 s for ten times cases.
