@@ -91,7 +91,7 @@ using LocalFigures = std::map<std::string, double>;
 struct CostModel {
   Seconds latency{20e-6};
   GBps bandwidth{1.0};
-  Seconds burst{1e-3};      // how long one lasts, where so many operations fit
+  Seconds burst{1e-3};      // how long one is to last, so that starting it and reading the clock do not count
   Seconds visit{1e-3};      // opening, agreements, and samples that take no time themselves
   Seconds communicator{0};  // to make those that the groups of a round need, and to leave them
 };
@@ -125,8 +125,6 @@ class Backend {
   virtual bool recovers() const = 0;
   // What the times stand for: "measured" or "simulated".
   virtual std::string_view provenance() const { return "measured"; }
-  // A burst of operations should last this long, so that starting it and reading the clock do not count.
-  virtual Seconds burst() const { return {1e-3}; }
 
   // Backends whose ranks have to come together first, and again after a failure: each makes its offer, the leader
   // settles on terms from all offers in the order of participants, each joins on these terms. Nobody waits for others

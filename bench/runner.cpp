@@ -136,15 +136,16 @@ class RoundRun {
 
   // Operations per burst, from the fastest of three single ones.
   int choose_operations() {
+    const Seconds wanted = backend_.cost().burst;
     const SampleRequest single{.quantity = Quantity::throughput, .operations = 1, .samples = 3, .poison_last = false};
     const std::string answer = step(
         Phase::warm_up, [&] { return flatten(session_->sample(single)); },
         [&](const std::vector<std::string>& parts) {
           RoundSamples trial(groups_, world_.ranks());
           trial.add(parts, single.samples);
-          double one = backend_.burst().count;
+          double one = wanted.count;
           for (const auto& group : trial.groups()) one = std::min(one, *std::ranges::min_element(group));
-          const double fitting = std::ceil(backend_.burst().count / std::max(one, 1e-9));
+          const double fitting = std::ceil(wanted.count / std::max(one, 1e-9));
           return encode({0, std::clamp(fitting, 1.0, static_cast<double>(session_->slots()))});
         });
     return static_cast<int>(decode(answer).operations);

@@ -48,7 +48,6 @@ class WorkerBackend final : public Backend {
     return !options_.messages_only || collective.route == Route::neighbours;
   }
   bool recovers() const override { return true; }
-  Seconds burst() const override { return {5e-3}; }
   bool joined() const override { return joined_; }
   void prepare() override;
   std::string offer(const Joiners& joiners) override;
