@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5::reports {
 

@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "bench/names.hpp"
-#include "reports/comparing.hpp"
+#include "bench/base/names.hpp"
+#include "reports/compare/comparing.hpp"
+#include "reports/compare/pairing.hpp"
 #include "reports/deviation.hpp"
-#include "reports/pairing.hpp"
 
 namespace p5::reports {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/comparison.hpp"
+#include "reports/compare/comparison.hpp"
 
 namespace p5::reports {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/writer.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "reports/comparing.hpp"
-#include "reports/pairing.hpp"
+#include "reports/compare/comparing.hpp"
+#include "reports/compare/pairing.hpp"
 
 namespace p5::reports {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "bench/embedded.hpp"
+#include "bench/base/embedded.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {

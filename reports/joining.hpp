@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/joining.hpp"
+#include "bench/measure/joining.hpp"
 #include "reports/report.hpp"
 #include "topo/finding.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "bench/embedded.hpp"
-#include "bench/names.hpp"
+#include "bench/base/embedded.hpp"
+#include "bench/base/names.hpp"
 #include "reports/joining.hpp"
 #include "reports/local_checks.hpp"
 #include "topo/platform.hpp"

@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "bench/statistics.hpp"
+#include "bench/base/statistics.hpp"
 
 namespace p5::reports {
 

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "bench/names.hpp"
-#include "bench/options.hpp"
+#include "bench/base/names.hpp"
+#include "bench/base/version.hpp"
 #include "reports/judge.hpp"
 
 namespace p5::reports::nccl_tests {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 #include "reports/nccl_tests.hpp"
 
 namespace p5::reports::nccl_tests {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/error.hpp"
-#include "bench/measurement.hpp"
+#include "bench/base/error.hpp"
+#include "bench/model/measurement.hpp"
 #include "reports/tuning.hpp"
 #include "topo/finding.hpp"
 #include "topo/limits.hpp"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 #include "reports/json_values.hpp"
 #include "reports/report.hpp"
 

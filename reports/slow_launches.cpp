@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "bench/names.hpp"
-#include "bench/statistics.hpp"
-#include "reports/comparing.hpp"
+#include "bench/base/names.hpp"
+#include "bench/base/statistics.hpp"
+#include "reports/compare/comparing.hpp"
 
 namespace p5::reports {
 

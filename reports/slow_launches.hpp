@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/measurement.hpp"
+#include "bench/model/measurement.hpp"
 #include "topo/finding.hpp"
 
 namespace p5::reports {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/statistics.hpp"
+#include "bench/base/statistics.hpp"
 
 namespace p5::reports {
 

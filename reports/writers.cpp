@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::reports {
 

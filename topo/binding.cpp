@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "bench/error.hpp"
-#include "bench/names.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::topo {
 

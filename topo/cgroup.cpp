@@ -1,7 +1,7 @@
 // What the control groups of this process leave it of the machine, in version 1 and version 2 of their interface.
 #include <algorithm>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
 

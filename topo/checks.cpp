@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "bench/error.hpp"
-#include "bench/names.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 #include "topo/checks/families.hpp"
 #include "topo/finding.hpp"
 

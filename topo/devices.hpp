@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/units.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5::topo {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/units.hpp"
+#include "bench/base/units.hpp"
 #include "topo/topology.hpp"
 
 namespace p5::topo {

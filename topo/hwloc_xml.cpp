@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 #include "topo/discover.hpp"
 #include "topo/hwloc_handle.hpp"
 

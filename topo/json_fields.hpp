@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/units.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5::topo {
 

@@ -13,8 +13,8 @@
 #include <set>
 #include <utility>
 
-#include "bench/error.hpp"
-#include "bench/names.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::topo {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/units.hpp"
+#include "bench/base/units.hpp"
 #include "topo/platform.hpp"
 #include "topo/topology.hpp"
 

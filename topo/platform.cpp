@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "bench/embedded.hpp"
-#include "bench/error.hpp"
-#include "bench/names.hpp"
+#include "bench/base/embedded.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 #include "topo/topology.hpp"
 
 namespace p5::topo {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/units.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5::topo {
 

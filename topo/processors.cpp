@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 #include "topo/discover.hpp"
 #include "topo/hwloc_handle.hpp"
 #include "topo/system_files.hpp"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
 

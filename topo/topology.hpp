@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/units.hpp"
+#include "bench/base/units.hpp"
 #include "topo/devices.hpp"
 
 namespace p5::topo {

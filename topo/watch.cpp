@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 extern char** environ;
 

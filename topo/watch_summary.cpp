@@ -6,8 +6,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "bench/error.hpp"
-#include "bench/names.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 #include "topo/json_fields.hpp"
 #include "topo/watch.hpp"
 

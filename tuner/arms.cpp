@@ -9,10 +9,10 @@
 #include <numeric>
 #include <sstream>
 
-#include "bench/collective.hpp"
-#include "bench/error.hpp"
-#include "bench/names.hpp"
-#include "bench/units.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
+#include "bench/base/units.hpp"
+#include "bench/model/collective.hpp"
 
 namespace p5::tuner {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/statistics.hpp"
+#include "bench/base/statistics.hpp"
 #include "tuner/belief.hpp"
 #include "tuner/constraints.hpp"
 #include "tuner/knobs.hpp"

@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::tuner {
 

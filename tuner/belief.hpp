@@ -15,7 +15,7 @@
 // of rings, buffer addresses) does not: that is left to the confirmation in fresh processes (confirm.hpp).
 #pragma once
 
-#include "bench/statistics.hpp"
+#include "bench/base/statistics.hpp"
 #include "tuner/search.hpp"
 
 namespace p5::tuner {

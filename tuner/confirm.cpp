@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "bench/units.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5::tuner {
 

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <vector>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::tuner {
 

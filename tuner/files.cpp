@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "bench/names.hpp"
-#include "bench/units.hpp"
+#include "bench/base/names.hpp"
+#include "bench/base/units.hpp"
 #include "tuner/quoting.hpp"
 
 namespace p5::tuner {

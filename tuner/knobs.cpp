@@ -8,9 +8,9 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "bench/embedded.hpp"
-#include "bench/error.hpp"
-#include "bench/names.hpp"
+#include "bench/base/embedded.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::tuner {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::tuner {
 

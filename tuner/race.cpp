@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/statistics.hpp"
+#include "bench/base/statistics.hpp"
 
 namespace p5::tuner {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/backend.hpp"
-#include "bench/groups.hpp"
+#include "bench/model/backend.hpp"
+#include "bench/model/groups.hpp"
 
 namespace p5 {
 

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "bench/backends/backends.hpp"
-#include "bench/error.hpp"
-#include "bench/names.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5 {
 

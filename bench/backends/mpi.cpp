@@ -6,11 +6,11 @@
 #include <limits>
 
 #include "bench/backends/backends.hpp"
+#include "bench/backends/host_buffers.hpp"
 #include "bench/backends/mpi_operations.hpp"
-#include "bench/clock.hpp"
-#include "bench/error.hpp"
-#include "bench/groups.hpp"
-#include "bench/host_buffers.hpp"
+#include "bench/base/clock.hpp"
+#include "bench/base/error.hpp"
+#include "bench/model/groups.hpp"
 #include "bench/worlds/mpi_check.hpp"
 
 namespace p5 {

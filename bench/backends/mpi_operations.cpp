@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/backends/mpi_types.hpp"
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 #include "bench/worlds/mpi_check.hpp"
 
 namespace p5::mpi {

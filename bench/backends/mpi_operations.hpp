@@ -3,8 +3,8 @@
 
 #include <mpi.h>
 
-#include "bench/case.hpp"
-#include "bench/host_buffers.hpp"
+#include "bench/backends/host_buffers.hpp"
+#include "bench/model/case.hpp"
 
 namespace p5::mpi {
 

@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "bench/backends/backends.hpp"
-#include "bench/error.hpp"
-#include "bench/host_buffers.hpp"
-#include "bench/names.hpp"
+#include "bench/backends/host_buffers.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5 {
 

@@ -9,11 +9,10 @@
 #include <limits>
 #include <utility>
 
-#include "bench/error.hpp"
-#include "bench/expected.hpp"
-#include "bench/groups.hpp"
-#include "bench/names.hpp"
-#include "bench/runner.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
+#include "bench/model/expected.hpp"
+#include "bench/model/groups.hpp"
 
 namespace p5 {
 

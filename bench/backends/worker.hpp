@@ -1,4 +1,4 @@
-// A backend whose operations run in worker programs (see bench/protocol.hpp).
+// A backend whose operations run in worker programs (see bench/backends/protocol.hpp).
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/backend.hpp"
 #include "bench/backends/worker_process.hpp"
-#include "bench/world.hpp"
+#include "bench/model/backend.hpp"
+#include "bench/model/world.hpp"
 
 namespace p5 {
 

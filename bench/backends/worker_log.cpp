@@ -12,8 +12,8 @@
 #include <cstring>
 #include <ranges>
 
-#include "bench/error.hpp"
-#include "bench/names.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5 {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/environment.hpp"
+#include "bench/base/environment.hpp"
 
 namespace p5 {
 

@@ -18,9 +18,9 @@
 #include <thread>
 #include <utility>
 
-#include "bench/clock.hpp"
-#include "bench/environment.hpp"
-#include "bench/error.hpp"
+#include "bench/base/clock.hpp"
+#include "bench/base/environment.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5 {
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "bench/backends/protocol.hpp"
 #include "bench/backends/worker_log.hpp"
-#include "bench/error.hpp"
-#include "bench/protocol.hpp"
-#include "bench/units.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5 {
 

@@ -16,7 +16,7 @@
 #include <exception>
 #include <limits>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5 {
 

@@ -1,5 +1,6 @@
-// What all worker programs do alike: their way to the supervisor, and the orders of bench/protocol.hpp as a table,
-// answered one after the other. A library's worker says what it runs on, how ranks come together, and opens sessions.
+// What all worker programs do alike: their way to the supervisor, and the orders of bench/backends/protocol.hpp as a
+// table, answered one after the other. A library's worker says what it runs on, how ranks come together, and opens
+// sessions.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/backend.hpp"
-#include "bench/expected.hpp"
-#include "bench/protocol.hpp"
+#include "bench/backends/protocol.hpp"
+#include "bench/model/backend.hpp"
+#include "bench/model/expected.hpp"
 
 namespace p5 {
 

@@ -21,7 +21,7 @@
 #include <tuple>
 #include <utility>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5 {
 

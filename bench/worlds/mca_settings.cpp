@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5 {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/environment.hpp"
+#include "bench/base/environment.hpp"
 
 namespace p5 {
 

@@ -14,9 +14,9 @@
 #include <thread>
 #include <utility>
 
-#include "bench/clock.hpp"
-#include "bench/error.hpp"
-#include "bench/names.hpp"
+#include "bench/base/clock.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 #include "bench/worlds/mpi_check.hpp"
 
 namespace p5 {

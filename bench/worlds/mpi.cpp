@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "bench/clock.hpp"
-#include "bench/error.hpp"
+#include "bench/base/clock.hpp"
+#include "bench/base/error.hpp"
 #include "bench/worlds/interfaces.hpp"
 #include "bench/worlds/mca_settings.hpp"
 #include "bench/worlds/meeting.hpp"

@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "bench/runner.hpp"
+#include "bench/base/error.hpp"
 #include "bench/worlds/worlds.hpp"
 
 namespace p5 {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "bench/world.hpp"
+#include "bench/model/world.hpp"
 
 namespace p5 {
 

@@ -1,4 +1,4 @@
-# p5bench_embed(TARGET SYMBOL FILE...): compiles files into TARGET as p5::embedded::SYMBOL (see bench/embedded.hpp), so that
+# p5bench_embed(TARGET SYMBOL FILE...): compiles files into TARGET as p5::embedded::SYMBOL (see bench/base/embedded.hpp), so that
 # the program finds its data wherever it lies.
 function(p5bench_embed target symbol)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded_${symbol}.cpp)

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "bench/data_type.hpp"
+#include "bench/model/data_type.hpp"
 #include "tests/fakes/fakes_test.hpp"
 
 namespace p5::fakes {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5::fakes {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/backend.hpp"
-#include "bench/host_buffers.hpp"
-#include "bench/measurement.hpp"
+#include "bench/backends/host_buffers.hpp"
+#include "bench/model/backend.hpp"
+#include "bench/model/measurement.hpp"
 
 namespace p5::fakes {
 

@@ -12,8 +12,8 @@
 
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/kernels.hpp"
-#include "bench/data_type.hpp"
-#include "bench/expected.hpp"
+#include "bench/model/data_type.hpp"
+#include "bench/model/expected.hpp"
 
 namespace {
 

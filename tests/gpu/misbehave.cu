@@ -1,6 +1,6 @@
 // Preloaded into workers by tests: at a chosen order of a chosen rank the process is killed, stopped, or its device
 // gets a kernel that never ends. P5BENCH_MISBEHAVE: steps separated by commas, KIND@RANK:ORDER#N, KIND
-// kill|stop|endless, or note for nothing but its note; ORDER a name of bench/shared_page.hpp, N counted from 1 over the
+// kill|stop|endless, or note for nothing but its note; ORDER a name of bench/backends/shared_page.hpp, N counted from 1 over the
 // worker's life. Each costs all workers their lives; those that replace them take the next step:
 // P5BENCH_MISBEHAVE_NOTES is a folder with one file for each that has been taken.
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/shared_page.hpp"
+#include "bench/backends/shared_page.hpp"
 
 namespace {
 

@@ -10,8 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "bench/commands/acceptance.hpp"
-#include "bench/error.hpp"
+#include "bench/app/command_line.hpp"
+#include "bench/app/run/acceptance.hpp"
+#include "bench/base/error.hpp"
 #include "bench/worlds/worlds.hpp"
 
 namespace {

@@ -1,11 +1,11 @@
-#include "bench/agreement.hpp"
+#include "bench/measure/agreement.hpp"
 
 #include <gtest/gtest.h>
 
 #include <mutex>
 
-#include "bench/error.hpp"
-#include "bench/runner.hpp"
+#include "bench/base/error.hpp"
+#include "bench/measure/runner.hpp"
 #include "bench/worlds/worlds.hpp"
 
 namespace p5 {

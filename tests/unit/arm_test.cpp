@@ -1,9 +1,9 @@
 // What an arm's text means, and what is refused.
-#include "bench/arm.hpp"
+#include "bench/model/arm.hpp"
 
 #include <gtest/gtest.h>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5 {
 namespace {

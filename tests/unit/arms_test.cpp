@@ -1,11 +1,11 @@
 // What the ranks of an arm may not differ in, and what is said of arms that are doubtful.
-#include "bench/commands/arms.hpp"
+#include "bench/app/run/arms.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "bench/commands/arm_comparison.hpp"
+#include "bench/app/run/arm_comparison.hpp"
 
 namespace p5 {
 namespace {

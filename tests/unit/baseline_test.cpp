@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 #include "comparison_sides.hpp"
 
 namespace p5::reports {

@@ -1,6 +1,6 @@
 // The description of each collective against its definition, carried out element by element on labels that say where an
 // element comes from.
-#include "bench/collective.hpp"
+#include "bench/model/collective.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/collective.hpp"
-#include "reports/comparison.hpp"
+#include "bench/model/collective.hpp"
+#include "reports/compare/comparison.hpp"
 
 namespace p5::reports {
 

@@ -1,5 +1,5 @@
 // What a comparison answers: slower, not slower, or that it takes more launches to tell; and what it refuses.
-#include "reports/comparison.hpp"
+#include "reports/compare/comparison.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 #include "comparison_sides.hpp"
 #include "reports/writer.hpp"
 

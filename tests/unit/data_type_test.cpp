@@ -1,5 +1,5 @@
 // The 16-bit floating-point types against tables that are computed from their definition in double.
-#include "bench/data_type.hpp"
+#include "bench/model/data_type.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5 {
 namespace {

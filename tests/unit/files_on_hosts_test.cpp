@@ -1,5 +1,5 @@
 // Files on every host of a job: ranks as threads, each host with a file system of its own or one that it shares.
-#include "bench/commands/files_on_hosts.hpp"
+#include "bench/app/machine/files_on_hosts.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Groups and pairs: who plays with whom, each pair once, nobody in two places at the same time.
-#include "bench/groups.hpp"
+#include "bench/model/groups.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5 {
 namespace {

@@ -1,5 +1,5 @@
 // Tests and corrections against published values and against counting all ways one by one.
-#include "reports/inference.hpp"
+#include "bench/base/inference.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

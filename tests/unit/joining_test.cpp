@@ -1,6 +1,6 @@
 // How ranks come together, and which hosts it comes from when they do not: with ranks as threads, and the deduction
 // alone.
-#include "bench/joining.hpp"
+#include "bench/measure/joining.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include <mutex>
 #include <set>
 
-#include "bench/agreement.hpp"
-#include "bench/error.hpp"
-#include "bench/runner.hpp"
+#include "bench/base/error.hpp"
+#include "bench/measure/agreement.hpp"
+#include "bench/measure/runner.hpp"
 #include "bench/worlds/worlds.hpp"
 #include "reports/joining.hpp"
 #include "reports/judge.hpp"

@@ -1,5 +1,5 @@
 // Launches: whose turn it is, what each may take, what they are together, and that a bad one costs only itself.
-#include "bench/launches.hpp"
+#include "bench/measure/launches.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <set>
 
 #include "bench/backends/backends.hpp"
-#include "bench/error.hpp"
-#include "bench/plan.hpp"
-#include "bench/runner.hpp"
+#include "bench/base/error.hpp"
+#include "bench/measure/runner.hpp"
+#include "bench/model/plan.hpp"
 #include "bench/worlds/worlds.hpp"
 
 namespace p5 {

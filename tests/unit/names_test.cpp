@@ -1,11 +1,11 @@
 // Suggestions for mistyped names, lists, and which exit code wins.
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5 {
 namespace {

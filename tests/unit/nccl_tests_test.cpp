@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "bench/error.hpp"
-#include "reports/comparison.hpp"
+#include "bench/base/error.hpp"
+#include "reports/compare/comparison.hpp"
 
 namespace p5::reports::nccl_tests {
 namespace {

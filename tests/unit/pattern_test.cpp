@@ -1,6 +1,6 @@
 // The closed form of what comes out of a collective against reductions that are really carried out, in the very type
 // and in many orders.
-#include "bench/pattern.hpp"
+#include "bench/model/pattern.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // From options to cases: sizes, what fits, what is left out, and the order.
-#include "bench/plan.hpp"
+#include "bench/model/plan.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 
 #include "bench/backends/backends.hpp"
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 #include "tests/fakes/thread_backend.hpp"
 
 namespace p5 {

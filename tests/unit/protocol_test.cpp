@@ -1,5 +1,5 @@
 // What a supervisor writes is what its worker reads, and the other way round.
-#include "bench/protocol.hpp"
+#include "bench/backends/protocol.hpp"
 
 #include <gtest/gtest.h>
 

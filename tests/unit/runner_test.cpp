@@ -1,12 +1,12 @@
 // The runner with ranks as threads: what is honest is verified, what lies is found, what fails fails alone and alike.
-#include "bench/runner.hpp"
+#include "bench/measure/runner.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "bench/plan.hpp"
+#include "bench/model/plan.hpp"
 #include "bench/worlds/worlds.hpp"
 #include "tests/fakes/thread_backend.hpp"
 

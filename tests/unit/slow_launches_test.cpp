@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/collective.hpp"
+#include "bench/model/collective.hpp"
 
 namespace p5::reports {
 namespace {

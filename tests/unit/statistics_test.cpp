@@ -1,6 +1,6 @@
 // The statistics against values from exact arithmetic and against their own promise: that the intervals cover the
 // median.
-#include "bench/statistics.hpp"
+#include "bench/base/statistics.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 #include "topo/binding.hpp"
 
 namespace p5::topo {

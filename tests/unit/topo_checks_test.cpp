@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 #include "topo/finding.hpp"
 #include "topo/platform.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 #include "topo/limits.hpp"
 
 namespace p5::topo {

@@ -8,7 +8,7 @@
 #include <map>
 #include <sstream>
 
-#include "bench/collective.hpp"
+#include "bench/model/collective.hpp"
 #include "topo/limits.hpp"
 
 namespace p5::topo {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "bench/embedded.hpp"
-#include "bench/error.hpp"
+#include "bench/base/embedded.hpp"
+#include "bench/base/error.hpp"
 #include "topo/platform.hpp"
 #include "topo/topology.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 #include "topo/watch.hpp"
 
 namespace p5::topo {

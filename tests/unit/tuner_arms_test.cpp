@@ -8,7 +8,7 @@
 #include <functional>
 #include <set>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5::tuner {
 namespace {

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bench/commands/tuning_report.hpp"
-#include "bench/error.hpp"
+#include "bench/app/tuning/report.hpp"
+#include "bench/base/error.hpp"
 #include "reports/report.hpp"
 
 namespace p5 {

@@ -11,7 +11,7 @@
 #include <map>
 #include <random>
 
-#include "bench/statistics.hpp"
+#include "bench/base/statistics.hpp"
 #include "tuner/belief.hpp"
 #include "tuner/race.hpp"
 

@@ -1,5 +1,5 @@
 // What a tuning's time is spent on where workers come together fast or slowly, and what does not fit the budget.
-#include "bench/commands/tuning_clock.hpp"
+#include "bench/app/tuning/clock.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "bench/commands/tuning_stages.hpp"
+#include "bench/app/tuning/stages.hpp"
 
 #include <gtest/gtest.h>
 

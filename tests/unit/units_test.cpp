@@ -1,10 +1,10 @@
 // Sizes and durations as users write them and as reports show them.
-#include "bench/units.hpp"
+#include "bench/base/units.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5 {
 namespace {

@@ -1,5 +1,5 @@
 // What workers are told of interfaces, and what their operator is told.
-#include "bench/commands/worker_interfaces.hpp"
+#include "bench/app/machine/worker_interfaces.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

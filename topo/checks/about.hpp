@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 #include "topo/finding.hpp"
 #include "topo/platform.hpp"
 

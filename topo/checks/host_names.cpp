@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 #include "topo/checks/families.hpp"
 
 namespace p5::topo {

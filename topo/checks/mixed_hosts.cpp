@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 #include "topo/checks/families.hpp"
 #include "topo/platform.hpp"
 

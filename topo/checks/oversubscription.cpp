@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "bench/names.hpp"
+#include "bench/base/names.hpp"
 #include "topo/checks/families.hpp"
 
 namespace p5::topo {

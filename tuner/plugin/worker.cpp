@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bench/backends/nccl/tuner_control.hpp"
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 #include "tuner/plugin/policy.hpp"
 
 namespace p5::tuner {

@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "bench/backend.hpp"
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/kernels.hpp"
 #include "bench/backends/nccl/queue.hpp"
-#include "bench/case.hpp"
-#include "bench/expected.hpp"
+#include "bench/model/backend.hpp"
+#include "bench/model/case.hpp"
+#include "bench/model/expected.hpp"
 
 namespace p5::nccl {
 

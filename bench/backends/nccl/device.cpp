@@ -12,7 +12,7 @@
 
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/library.hpp"
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5::nccl {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/protocol.hpp"
+#include "bench/backends/protocol.hpp"
 
 namespace p5::nccl {
 

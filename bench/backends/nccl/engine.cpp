@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5::nccl {
 

@@ -9,7 +9,7 @@
 #include "bench/backends/nccl/kernels.hpp"
 #include "bench/backends/nccl/queue.hpp"
 #include "bench/backends/nccl/tuning_log.hpp"
-#include "bench/case.hpp"
+#include "bench/model/case.hpp"
 
 namespace p5::nccl {
 

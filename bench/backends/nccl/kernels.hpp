@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "bench/collective.hpp"
-#include "bench/data_type.hpp"
-#include "bench/pattern.hpp"
+#include "bench/model/collective.hpp"
+#include "bench/model/data_type.hpp"
+#include "bench/model/pattern.hpp"
 
 namespace p5::nccl {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bench/backends/nccl/kernels.hpp"
-#include "bench/clock.hpp"
+#include "bench/base/clock.hpp"
 
 namespace p5::nccl {
 

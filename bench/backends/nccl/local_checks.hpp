@@ -2,8 +2,8 @@
 // agree with, so that loop's own choice of how often to repeat is sound here.
 #pragma once
 
-#include "bench/backend.hpp"
 #include "bench/backends/nccl/queue.hpp"
+#include "bench/model/backend.hpp"
 
 namespace p5::nccl {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "bench/backends/nccl/handles.hpp"
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5::nccl {
 

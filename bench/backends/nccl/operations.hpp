@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-#include "bench/case.hpp"
-#include "bench/expected.hpp"
+#include "bench/model/case.hpp"
+#include "bench/model/expected.hpp"
 
 namespace p5::nccl {
 

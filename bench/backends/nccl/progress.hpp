@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "bench/backends/nccl/handles.hpp"
-#include "bench/protocol.hpp"
+#include "bench/backends/protocol.hpp"
 
 namespace p5::nccl {
 

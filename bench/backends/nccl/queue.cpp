@@ -1,5 +1,5 @@
 #include "bench/backends/nccl/queue.hpp"
-#include "bench/clock.hpp"
+#include "bench/base/clock.hpp"
 
 #include <sched.h>
 

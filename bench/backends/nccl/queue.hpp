@@ -6,7 +6,7 @@
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/progress.hpp"
 #include "bench/backends/worker_program.hpp"
-#include "bench/units.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5::nccl {
 

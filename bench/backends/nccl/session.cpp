@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "bench/backends/nccl/tuner_control.hpp"
-#include "bench/clock.hpp"
-#include "bench/error.hpp"
-#include "bench/names.hpp"
+#include "bench/base/clock.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::nccl {
 

@@ -9,11 +9,11 @@
 #include <tuple>
 #include <vector>
 
-#include "bench/backend.hpp"
 #include "bench/backends/nccl/buffers.hpp"
 #include "bench/backends/nccl/engine.hpp"
 #include "bench/backends/nccl/operations.hpp"
 #include "bench/backends/nccl/registration.hpp"
+#include "bench/model/backend.hpp"
 
 namespace p5::nccl {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/backend.hpp"
+#include "bench/model/backend.hpp"
 
 namespace p5::nccl {
 

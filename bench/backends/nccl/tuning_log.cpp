@@ -12,8 +12,8 @@
 #include <regex>
 #include <vector>
 
-#include "bench/names.hpp"
-#include "bench/shared_page.hpp"
+#include "bench/backends/shared_page.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::nccl {
 

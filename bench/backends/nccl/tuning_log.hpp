@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "bench/backend.hpp"
+#include "bench/model/backend.hpp"
 
 namespace p5::nccl {
 

@@ -8,7 +8,7 @@
 
 #include "bench/backends/nccl/device.hpp"
 #include "bench/backends/nccl/local_checks.hpp"
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5::nccl {
 

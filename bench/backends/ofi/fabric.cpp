@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "bench/backends/worker_program.hpp"
-#include "bench/error.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5::ofi {
 

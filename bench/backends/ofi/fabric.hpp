@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/shared_page.hpp"
+#include "bench/backends/shared_page.hpp"
 
 namespace p5::ofi {
 

@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "bench/clock.hpp"
-#include "bench/error.hpp"
+#include "bench/base/clock.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5::ofi {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/backend.hpp"
+#include "bench/backends/host_buffers.hpp"
 #include "bench/backends/ofi/fabric.hpp"
-#include "bench/host_buffers.hpp"
+#include "bench/model/backend.hpp"
 
 namespace p5::ofi {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "bench/data_type.hpp"
+#include "bench/model/data_type.hpp"
 
 namespace p5::fake_nccl {
 

@@ -1,0 +1,62 @@
+#include "bench/app/commands/commands.hpp"
+#include "bench/app/command_line.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "bench/app/machine/gpus.hpp"
+#include "bench/worlds/worlds.hpp"
+
+namespace p5 {
+
+namespace {
+
+const std::array<Command, 10> command_table{{
+    {"run", run_command},
+    {"tune", run_command},
+    {"ab", run_command},
+    {"plan", plan_command},
+    {"list", list_command},
+    {"report", report_command},
+    {"compare", compare_command},
+    {"baseline", baseline_command},
+    {"import", import_command},
+    {"topo", topo_command},
+}};
+
+}  // namespace
+
+const Command& find_command(const std::string& name) { return *std::ranges::find(command_table, name, &Command::name); }
+
+namespace {
+
+// A run that measures something real, with its options; refused arguments are not: rank 0 alone will say why.
+std::optional<Options> real_run(const std::vector<std::string>& arguments) {
+  try {
+    const Parsed parsed = parse_options(arguments);
+    const std::string& command = parsed.options.command;
+    if (!parsed.early && (command == "run" || command == "tune" || command == "ab") && parsed.options.backend != "sim")
+      return parsed.options;
+  } catch (const UsageError&) {
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool measures_over_mpi(const std::vector<std::string>& arguments) {
+  const std::optional<Options> options = real_run(arguments);
+  return options && options->backend != "ofi" && !may_use_gpus(*options);
+}
+
+bool needs_mpi(const std::vector<std::string>& arguments) { return started_by_launcher() || real_run(arguments); }
+
+std::vector<std::string> share_arguments(World& world, const std::vector<std::string>& arguments) {
+  return nlohmann::json::parse(
+      world.broadcast(nlohmann::json(arguments).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
+}
+
+}  // namespace p5

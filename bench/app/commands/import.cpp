@@ -1,0 +1,74 @@
+// p5bench import nccl-tests LOG: a report of what another benchmark measured, in a folder like that of a run.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/app/commands/commands.hpp"
+#include "bench/base/names.hpp"
+#include "reports/atomic_file.hpp"
+#include "reports/nccl_tests.hpp"
+#include "reports/writer.hpp"
+
+namespace p5 {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file || fs::is_directory(path))
+    throw UsageError(fmt::format("'{}' cannot be read; name a file that nccl-tests left", path));
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+reports::nccl_tests::Imported read(const Options& options, const std::string& cluster) {
+  const std::string text = content_of(options.import_file);
+  try {
+    return reports::nccl_tests::import(text, options.import_collective, cluster);
+  } catch (const UsageError& problem) {
+    throw UsageError(fmt::format("'{}': {}", options.import_file, problem.what()));
+  }
+}
+
+// A folder by the file's name, where that can be one's; what stands there already stays.
+fs::path folder_of_import(const Options& options, const std::string& cluster) {
+  const std::string stem = fs::path(options.import_file).stem().string();
+  const std::string name = objection_to_folder_name(stem).empty() ? stem : "log";
+  const fs::path folder = fs::path(options.out) / cluster / name;
+  if (fs::exists(folder / "report.json"))
+    throw UsageError(
+        fmt::format("'{}' is there already; name another --cluster or --out", (folder / "report.json").string()));
+  return folder;
+}
+
+}  // namespace
+
+ExitCode import_command(const Request& request) {
+  if (!request.world.leads()) return ExitCode::ok;
+  const Options& options = request.options;
+  const std::string cluster = options.cluster.empty() ? "imported" : options.cluster;
+  const fs::path folder = folder_of_import(options, cluster);
+  const reports::nccl_tests::Imported imported = read(options, cluster);
+  std::string journal;
+  for (const reports::Result& line : imported.journal)
+    journal += to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  reports::make_folder(folder);
+  reports::write_atomically(folder / "measurements.jsonl", journal);
+  for (const std::string& format : options.formats) {
+    const reports::Writer& writer = reports::find_writer(format);
+    if (writer.render && !writer.suffix.empty())
+      reports::write_atomically(folder / writer.file_name("report"), writer.render(imported.report));
+  }
+  reports::write_atomically(folder / "report.json", reports::render_json(imported.report));
+  for (const std::string& remark : imported.report.run.remarks) fmt::print("{}\n", remark);
+  fmt::print("{} cases. Report: {}\n", imported.report.results.size(), folder.string());
+  return imported.report.exit_code;
+}
+
+}  // namespace p5

@@ -1,0 +1,122 @@
+// p5bench plan: what a run would do. Measures nothing.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "bench/app/commands/commands.hpp"
+#include "bench/app/machine/machine.hpp"
+#include "bench/measure/launches.hpp"
+#include "bench/measure/runner.hpp"
+#include "bench/worlds/worlds.hpp"
+
+namespace p5 {
+
+namespace {
+
+// What a case costs on the machine that a run would be on, also when that is only simulated here: as fast as the part
+// that binds it allows.
+CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case& c) {
+  const topo::Operation op{.collective = c.collective->name, .ranks = c.ranks, .nodes = c.nodes};
+  auto limit = limit_of(parts, op, topo::Level::achievable);
+  if (!limit) limit = limit_of(parts, op, topo::Level::wire);
+  if (!limit) return machine.backend->cost();
+  Seconds latency = machine.backend->cost().latency;
+  if (machine.platform) latency = c.nodes < 2 ? machine.platform->link_latency : machine.platform->nic_latency;
+  return cost_on_gpus(latency, limit->rate);
+}
+
+// From mpirun to the first sample, and from the last one to the end: workers, the library, each GPU alone
+// (bench/RESULTS.md).
+Seconds around_cases(const Machine& machine) {
+  return {machine.backend_name == "nccl" || machine.backend_name == "sim" ? 3.0 : 0.0};
+}
+
+std::string label_of(const Case& c) {
+  return c.group == "world" ? operation_of(c) : fmt::format("{}, group {}", operation_of(c), c.group);
+}
+
+// Of groups that are not the whole job, in one launch; where they cost nothing there are none.
+struct Communicators {
+  int count = 0;
+  double seconds = 0;
+};
+
+Communicators communicators_of_plan(const Machine& machine, const topo::Limits& parts, const Plan& plan) {
+  Communicators all;
+  for (const Sitting& sitting : sittings_of(plan.cases, static_cast<int>(machine.topology.host_of_rank.size()), 0, 0)) {
+    const double each = cost_of(machine, parts, plan.cases[sitting.visits.front().at]).communicator.count;
+    if (sitting.communicators.empty() || each <= 0) continue;
+    ++all.count;
+    all.seconds += each;
+  }
+  return all;
+}
+
+void print_plan(const Machine& machine, const Plan& plan, const Options& options) {
+  const std::size_t nodes = machine.topology.hosts.size(), ranks = machine.topology.host_of_rank.size();
+  fmt::print("{} ranks on {} {}, backend {}{}\n", ranks, nodes, nodes == 1 ? "node" : "nodes", machine.backend_name,
+             machine.platform ? ", platform " + machine.platform->name : "");
+  struct Row {
+    int cases = 0;
+    Bytes smallest{~std::uint64_t{0}}, largest;
+    double seconds = 0;
+  };
+  std::map<std::string, Row> rows;
+  const topo::Limits parts = gpu_limits(machine);
+  double all = 0;
+  for (const Case& c : plan.cases) {
+    Row& row = rows[label_of(c)];
+    const double seconds = predict_round(c, cost_of(machine, parts, c)).count * static_cast<double>(c.rounds->size());
+    ++row.cases;
+    row.smallest = std::min(row.smallest, c.bytes);
+    row.largest = std::max(row.largest, c.bytes);
+    row.seconds += seconds;
+    all += seconds;
+  }
+  for (const auto& [name, row] : rows)
+    fmt::print("{:<25} {:>4} cases  {:>9} to {:<9} about {}\n", name, row.cases, to_text(row.smallest),
+               to_text(row.largest), to_text(Seconds{row.seconds}));
+  if (const auto [count, seconds] = communicators_of_plan(machine, parts, plan); count > 0) {
+    fmt::print("{:<25} {:>4} times, {} each: about {}\n", "communicators of groups", count,
+               to_text(Seconds{seconds / count}), to_text(Seconds{seconds}));
+    all += seconds;
+  }
+  if (const Seconds around = around_cases(machine); around.count > 0) {
+    fmt::print("{:<25} about {}\n", "starting and finishing", to_text(around));
+    all += around.count;
+  }
+  for (const std::string& remark : plan.remarks) fmt::print("{}\n", remark);
+  const bool soaks = options.soak.count > 0;
+  const Seconds whole = soaks ? options.soak : options.budget;
+  const double expected = soaks ? whole.count : std::min(all * options.launches, whole.count);
+  if (options.launches > 1) fmt::print("each in {} launches, as far as the budget goes\n", options.launches);
+  if (soaks) fmt::print("each in as many launches as fit in {}\n", to_text(options.soak));
+  fmt::print("{} cases, buffers of {:.3f} GiB a rank, about {} within a budget of {}\n", plan.cases.size(),
+             static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{expected}), to_text(whole));
+  if (machine.platform && machine.platform->dollars_per_hour)
+    fmt::print(
+        "at {:.2f} dollars an hour a node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
+        *machine.platform->dollars_per_hour, machine.platform->price_date,
+        *machine.platform->dollars_per_hour * static_cast<double>(nodes) * expected / 3600,
+        *machine.platform->dollars_per_hour * static_cast<double>(nodes) * whole.count / 3600);
+}
+
+ExitCode plan_in(World& world, const Options& options) {
+  const std::uint64_t seed = options.seed.value_or(1);
+  const Machine machine = find_machine(world, options, seed);
+  const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
+  if (world.leads()) print_plan(machine, plan, options);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+ExitCode plan_command(const Request& request) {
+  if (request.options.backend != "sim") return plan_in(request.world, request.options);
+  if (!request.world.leads()) return ExitCode::ok;
+  return plan_in(*make_solo_world(topo::find_platform(request.options.platform).gpus * request.options.nodes),
+                 request.options);
+}
+
+}  // namespace p5

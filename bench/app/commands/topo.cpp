@@ -1,0 +1,173 @@
+// p5bench topo: what the machine is, live or recorded; checked, printed, kept. Measures nothing.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/app/commands/commands.hpp"
+#include "bench/app/machine/leader.hpp"
+#include "bench/app/machine/machine.hpp"
+#include "bench/base/version.hpp"
+#include "reports/atomic_file.hpp"
+#include "reports/topology_text.hpp"
+#include "topo/finding.hpp"
+
+namespace p5 {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::string_view recording_schema = "p5bench.topology/1";
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!(text << file.rdbuf()) || !file) throw UsageError(fmt::format("'{}' cannot be read; name another file", path));
+  return text.str();
+}
+
+topo::Topology of_one(topo::Host host) {
+  topo::Topology topology;
+  topology.hosts.push_back(std::move(host));
+  return topology;
+}
+
+// A recording, a run's topology.json or report.json, hwloc's XML, or a folder that holds copies of /proc and /sys.
+topo::Topology load_topology(const std::string& path) {
+  std::error_code problem;
+  topo::Topology topology;
+  if (fs::is_directory(path, problem)) {
+    if (!fs::exists(fs::path(path) / "sys", problem))
+      throw UsageError(fmt::format("--load: the folder '{}' has no 'sys'; copy /proc and /sys into it", path));
+    topology = of_one(topo::discover_host(fs::absolute(path).string()));
+  } else if (const std::string text = text_of(path); text.starts_with('<')) {
+    topology = of_one(topo::host_from_hwloc_xml(path));
+  } else {
+    const json j = json::parse(text, nullptr, false);
+    if (j.is_discarded() || !j.is_object())
+      throw UsageError(
+          fmt::format("--load: '{}' is neither JSON nor hwloc's XML; record one with "
+                      "'p5bench topo --record FILE'",
+                      path));
+    topology = topo::topology_from_json(j.contains("topology") ? j.at("topology") : j);
+  }
+  if (topology.provenance == "discovered") topology.provenance = "recorded";
+  return topology;
+}
+
+// hwloc's XML of each host, from its first rank, at the leader.
+json hwloc_of_hosts(World& world, const topo::Topology& topology) {
+  const auto& host_of_rank = topology.host_of_rank;
+  const auto me = static_cast<std::size_t>(world.participant());
+  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
+  std::string xml;
+  try {
+    if (first) xml = topo::hwloc_xml();
+  } catch (const EnvironmentError&) {  // the rest is worth keeping
+  }
+  json all = json::object();
+  const std::vector<std::string> texts = world.gather(xml);
+  for (std::size_t rank = 0; rank < texts.size(); ++rank)
+    if (!texts[rank].empty()) all[topology.hosts[static_cast<std::size_t>(host_of_rank[rank])].name] = texts[rank];
+  return all;
+}
+
+topo::Topology find_topology(const Request& request) {
+  const Options& options = request.options;
+  topo::Topology topology;
+  if (options.backend == "sim")
+    topology = topo::synthetic(topo::find_platform(options.platform), options.nodes);
+  else if (!options.load_file.empty())
+    topology = topo::topology_from_json(
+        json::parse(from_leader(request.world, [&] { return to_json(load_topology(options.load_file)).dump(); })));
+  else
+    topology = discover_cluster(request.world, probes_for(options));
+  if (topology.platform.empty() || !options.platform.empty()) {
+    const topo::Platform* const platform = !options.platform.empty() ? &topo::find_platform(options.platform)
+                                           : topology.hosts.empty()
+                                               ? nullptr
+                                               : topo::platform_of_instance_type(topology.hosts.front().instance_type);
+    topology.platform = platform ? platform->name : "";
+  }
+  return topology;
+}
+
+// Before anything is done: files that are asked for can be made.
+void check_targets(const Options& options) {
+  for (const std::string& file : {options.record_file, options.rank_file}) {
+    if (file.empty()) continue;
+    std::error_code problem;
+    if (!fs::is_directory(fs::absolute(file, problem).parent_path(), problem) || fs::is_directory(file, problem))
+      throw UsageError(fmt::format("'{}' cannot be written: name a file in a folder that exists", file));
+  }
+}
+
+// A rank a host only looks around: the job to come has a rank for each GPU.
+topo::Topology with_job_ranks(topo::Topology topology) {
+  if (topology.host_of_rank.size() <= topology.hosts.size()) topology.host_of_rank.clear();
+  return topology;
+}
+
+json binding_json(const topo::Binding& binding, const topo::Topology& topology) {
+  const topo::Host& host = topology.hosts[static_cast<std::size_t>(binding.host)];
+  return {{"rank", binding.rank},
+          {"host", host.name},
+          {"gpu", binding.gpu < 0 ? json() : json(binding.gpu)},
+          {"uuid", binding.gpu < 0 ? "" : host.gpu_devices[static_cast<std::size_t>(binding.gpu)].uuid},
+          {"nics", binding.nics},
+          {"numa_node", binding.numa_node < 0 ? json() : json(binding.numa_node)},
+          {"cores", binding.cores}};
+}
+
+std::string shown(const Options& options, const topo::Topology& topology, const std::vector<topo::Finding>& findings,
+                  const std::vector<topo::Binding>& bindings) {
+  // Without a choice: to the terminal.
+  const bool as_json = options.formats == std::vector<std::string>{"json"};
+  if (!as_json) return reports::render_topology(topology, findings, bindings);
+  json bound = json::array();
+  for (const topo::Binding& binding : bindings) bound.push_back(binding_json(binding, topology));
+  return json{{"schema", recording_schema},
+              {"topology", to_json(topology)},
+              {"findings", to_json(findings)},
+              {"bindings", std::move(bound)}}
+             .dump(2, ' ', true, json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace
+
+ExitCode topo_command(const Request& request) {
+  World& world = request.world;
+  const Options& options = request.options;
+  from_leader(world, [&]() -> std::string {
+    check_targets(options);
+    return "";
+  });
+  const topo::Topology topology = find_topology(request);
+  const bool live = topology.provenance == "discovered";
+  const json hwloc = live && !options.record_file.empty() ? hwloc_of_hosts(world, topology) : json::object();
+  from_leader(world, [&]() -> std::string {
+    const char* const visible = live ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;
+    const std::vector<topo::Finding> findings = look(topology);
+    const std::vector<topo::Binding> bindings = topo::bindings(with_job_ranks(topology), visible);
+    if (!options.rank_file.empty()) reports::write_atomically(options.rank_file, topo::rank_file(bindings, topology));
+    if (!options.record_file.empty())
+      reports::write_atomically(options.record_file, json{{"schema", recording_schema},
+                                                          {"version", version()},
+                                                          {"topology", to_json(topology)},
+                                                          {"findings", to_json(findings)},
+                                                          {"hwloc_xml", hwloc}}
+                                                         .dump(1, ' ', true, json::error_handler_t::replace));
+    fmt::print("{}", shown(options, topology, findings, bindings));
+    return "";
+  });
+  return ExitCode::ok;
+}
+
+}  // namespace p5

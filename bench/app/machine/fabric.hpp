@@ -1,0 +1,23 @@
+// Ranks on NICs: a worker for libfabric for each, agreed among all ranks.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "bench/model/backend.hpp"
+#include "bench/model/options.hpp"
+#include "bench/model/world.hpp"
+#include "topo/topology.hpp"
+
+namespace p5 {
+
+struct FabricBackend {
+  std::unique_ptr<Backend> backend;
+  std::map<std::string, std::string> software;  // for the report's context; which NIC each rank has too
+};
+
+// Throws EnvironmentError naming the rank and host whose worker finds no NIC, or another library than rank 0's.
+FabricBackend make_fabric_backend(World& world, const Options& options, const topo::Topology& topology);
+
+}  // namespace p5

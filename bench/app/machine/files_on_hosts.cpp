@@ -1,0 +1,125 @@
+#include "bench/app/machine/files_on_hosts.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "bench/app/machine/leader.hpp"
+#include "bench/base/names.hpp"
+#include "reports/atomic_file.hpp"
+
+namespace p5 {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+fs::path at(const HostPlace& place, const fs::path& path) { return place.root / path.relative_path(); }
+
+// "" or why the file is not there after all.
+std::string write_where_needed(const fs::path& path, const std::string& text) try {
+  if (bytes_of(path) == text) return "";
+  fs::create_directories(path.parent_path());
+  reports::write_atomically(path, text);
+  return bytes_of(path) == text ? "" : fmt::format("'{}' does not hold what was written to it", path.string());
+} catch (const std::exception& problem) {  // of the file system, whatever it is
+  return problem.what();
+}
+
+// The first rank of each host says "" or what is wrong there; nobody else says anything.
+std::vector<HostProblem> gather_problems(World& world, const HostPlace& place, const std::string& mine) {
+  const json said = place.first && !mine.empty() ? json{{"host", place.host}, {"why", mine}} : json();
+  std::vector<HostProblem> problems;
+  for (const std::string& text : world.gather(said.dump(-1, ' ', true, json::error_handler_t::replace)))
+    if (const json each = json::parse(text); !each.is_null()) problems.push_back({each.at("host"), each.at("why")});
+  return problems;
+}
+
+// Bytes of any kind, which JSON could not hold.
+std::vector<tuner::NamedFile> files_of_leader(World& world, const std::vector<tuner::NamedFile>& files) {
+  json names = json::array();
+  for (const tuner::NamedFile& file : files) names.push_back(file.name);
+  std::vector<tuner::NamedFile> all;
+  names = json::parse(world.broadcast(names.dump()));
+  for (std::size_t i = 0; i < names.size(); ++i)
+    all.push_back({names[i], world.broadcast(world.leads() ? files[i].text : "")});
+  return all;
+}
+
+}  // namespace
+
+std::optional<std::string> bytes_of(const fs::path& path) try {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  return std::string{std::istreambuf_iterator<char>(file), {}};
+} catch (const std::exception&) {  // of a folder, for one
+  return std::nullopt;
+}
+
+HostPlace place_on_host(const World& world, const topo::Topology& topology) {
+  const std::vector<int>& host_of_rank = topology.host_of_rank;
+  const int mine = host_of_rank.at(static_cast<std::size_t>(world.participant()));
+  return {.host = topology.hosts.at(static_cast<std::size_t>(mine)).name,
+          .first = std::ranges::find(host_of_rank, mine) - host_of_rank.begin() == world.participant()};
+}
+
+std::vector<HostProblem> hosts_without(World& world, const HostPlace& place, const std::string& path) {
+  const std::string leaders_path = world.broadcast(path);
+  std::optional<std::string> content;
+  if (place.first) content = bytes_of(at(place, leaders_path));
+  const std::string hash = content ? tuner::fingerprint(*content) : "";
+  const std::string leaders = world.broadcast(hash);
+  std::string why;
+  if (!leaders.empty() && hash != leaders)
+    why = content ? fmt::format("'{}' is another file there", leaders_path)
+                  : fmt::format("'{}' cannot be read there", leaders_path);
+  return gather_problems(world, place, why);
+}
+
+std::vector<HostProblem> put_on_hosts(World& world, const HostPlace& place, const std::string& folder,
+                                      const std::vector<tuner::NamedFile>& files) {
+  const std::string leaders_folder = world.broadcast(folder);
+  const std::vector<tuner::NamedFile> all = files_of_leader(world, files);
+  std::string why;
+  const auto write_all = [&] {
+    for (const tuner::NamedFile& file : all)
+      if (why.empty()) why = write_where_needed(at(place, leaders_folder) / file.name, file.text);
+  };
+  if (world.leads()) write_all();
+  world.barrier();
+  if (place.first && !world.leads()) write_all();
+  std::vector<HostProblem> problems = gather_problems(world, place, why);
+  world.broadcast("");  // nobody looks for them before they are there
+  return problems;
+}
+
+TemporaryOnHosts::TemporaryOnHosts(World& world, const HostPlace& place) : world_(world), place_(place) {
+  std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
+  folder_ = world.broadcast(
+      ((error ? fs::path("/tmp") : parent) / fmt::format("p5bench-tuner-{}-{}", ::getuid(), ::getpid())).string());
+}
+
+TemporaryOnHosts::~TemporaryOnHosts() {
+  std::error_code error;
+  if (place_.first) fs::remove_all(at(place_, folder_), error);
+}
+
+std::vector<HostProblem> TemporaryOnHosts::put(const std::vector<tuner::NamedFile>& files) {
+  return put_on_hosts(world_, place_, folder_, files);
+}
+
+std::string to_text(const std::vector<HostProblem>& problems) {
+  std::vector<std::string> parts;
+  for (const HostProblem& each : problems) parts.push_back(fmt::format("{}: {}", each.host, each.why));
+  return join(parts, "; ");
+}
+
+}  // namespace p5

@@ -1,0 +1,25 @@
+#include "bench/app/machine/leader.hpp"
+
+#include "bench/base/error.hpp"
+
+namespace p5 {
+
+std::string from_leader(World& world, const std::function<std::string()>& action) {
+  std::string answer;
+  if (world.leads()) {
+    try {
+      answer = "+" + action();
+    } catch (const UsageError& problem) {
+      answer = std::string("u") + problem.what();
+    } catch (const EnvironmentError& problem) {
+      answer = std::string("e") + problem.what();
+    }
+  }
+  answer = world.broadcast(answer);
+  const std::string text = answer.substr(1);
+  if (answer.front() == 'u') throw UsageError(text);
+  if (answer.front() == 'e') throw EnvironmentError(text);
+  return text;
+}
+
+}  // namespace p5

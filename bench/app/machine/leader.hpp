@@ -1,0 +1,14 @@
+// What the leader alone can do or decide, with an outcome that all participants share.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "bench/model/world.hpp"
+
+namespace p5 {
+
+// Runs `action` at the leader; its text goes to all. When it throws UsageError or EnvironmentError, all throw the same.
+std::string from_leader(World& world, const std::function<std::string()>& action);
+
+}  // namespace p5

@@ -1,0 +1,213 @@
+#include "bench/app/machine/machine.hpp"
+#include "bench/base/clock.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/app/machine/fabric.hpp"
+#include "bench/app/machine/gpus.hpp"
+#include "bench/app/machine/leader.hpp"
+#include "bench/app/machine/workers.hpp"
+#include "bench/backends/backends.hpp"
+#include "bench/base/environment.hpp"
+#include "bench/base/error.hpp"
+
+namespace p5 {
+
+using nlohmann::json;
+
+namespace {
+
+// Which host each rank is on, hosts numbered in order of their first rank: at the leader.
+std::vector<int> number_hosts(const std::vector<std::string>& name_of_rank) {
+  std::map<std::string, int> numbers;
+  std::vector<int> host_of_rank;
+  for (const std::string& name : name_of_rank)
+    host_of_rank.push_back(numbers.try_emplace(name, static_cast<int>(numbers.size())).first->second);
+  return host_of_rank;
+}
+
+const topo::Platform* detect_platform(const Options& options, const topo::Topology& topology) {
+  if (!options.platform.empty()) return &topo::find_platform(options.platform);
+  return topology.hosts.empty() ? nullptr : topo::platform_of(topology.hosts.front());
+}
+
+void refuse_unknown_nics(const Options& options, const topo::Platform& platform) {
+  if (options.nodes < 2 || platform.nics > 0) return;
+  const topo::Conflict* const conflict = platform.conflict_about("nics");
+  throw UsageError(
+      fmt::format("--nodes {}: the NICs of {} are not known{}; simulate one node of it, or another platform",
+                  options.nodes, platform.name, conflict ? " (" + conflict->text + ")" : ""));
+}
+
+SimMachine sim_machine(const Options& options, const topo::Platform& platform, std::uint64_t seed) {
+  SimMachine machine;
+  machine.nodes = options.nodes;
+  machine.gpus = platform.gpus;
+  machine.nics = std::max(platform.nics, 1);
+  machine.link = platform.link_rate_achievable * platform.links_per_gpu;
+  machine.nic = platform.nic_rate * platform.nic_efficiency.value_or(1);
+  machine.link_latency = platform.link_latency;
+  machine.nic_latency = platform.nic_latency;
+  machine.seed = seed;
+  for (const std::string& text : options.faults)
+    machine.faults.push_back(parse_fault(text, machine.nodes, machine.gpus, machine.nics));
+  return machine;
+}
+
+bool allowed(std::string_view variable) {
+  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "OMPI_MCA_", "UCX_", "PMIX_MCA_"};
+  constexpr std::array names{"LD_LIBRARY_PATH",    "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID",
+                             "SLURM_CLUSTER_NAME", "SLURM_JOB_PARTITION",  "OMP_NUM_THREADS"};
+  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return variable.starts_with(prefix); }) ||
+         std::ranges::find(names, variable) != names.end();
+}
+
+}  // namespace
+
+topo::Probes probes_for(const Options& options) {
+  const char* const limit = std::getenv("P5BENCH_PROBE_LIMIT");
+  return {.nvml = program_beside_this("p5bench-probe-nvml"),
+          .libfabric = program_beside_this("p5bench-probe-libfabric"),
+          .metadata = options.platform.empty(),
+          .limit = limit && *limit ? parse_duration(limit) : topo::Probes{}.limit};
+}
+
+topo::Topology discover_cluster(World& world, const topo::Probes& probes) {
+  const std::vector<std::string> names = world.gather(topo::host_name().name);
+  std::string shared;
+  if (world.leads()) shared = json(number_hosts(names)).dump();
+  const std::vector<int> host_of_rank = json::parse(world.broadcast(shared));
+  const auto me = static_cast<std::size_t>(world.participant());
+  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
+  topo::Host host;
+  if (first) host = topo::discover_host(probes);
+  const std::vector<std::string> described =
+      world.gather(first ? to_json(host).dump(-1, ' ', true, json::error_handler_t::replace) : "");
+  topo::Topology topology;
+  topology.taken = utc_now();
+  topology.host_of_rank = host_of_rank;
+  for (const std::string& text : described)
+    if (!text.empty()) topology.hosts.push_back(topo::host_from_json(json::parse(text)));
+  const std::string whole = world.broadcast(world.leads() ? to_json(topology).dump() : "");
+  return topo::topology_from_json(json::parse(whole));
+}
+
+Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
+  Machine machine;
+  if (options.backend == "sim") {
+    machine.platform = &topo::find_platform(options.platform);
+    refuse_unknown_nics(options, *machine.platform);
+    machine.topology = topo::synthetic(*machine.platform, options.nodes);
+    machine.backend_name = "sim";
+    machine.backend = make_sim_backend(sim_machine(options, *machine.platform, seed));
+    return machine;
+  }
+  const bool gpus = use_gpus(world, options);
+  machine.topology = discover_cluster(world, probes_for(options));
+  machine.platform = detect_platform(options, machine.topology);
+  machine.topology.platform = machine.platform ? machine.platform->name : "";
+  if (options.backend == "ofi") {
+    FabricBackend made = make_fabric_backend(world, options, machine.topology);
+    machine.backend_name = "ofi";
+    machine.backend = std::move(made.backend);
+    machine.software = std::move(made.software);
+    return machine;
+  }
+  if (!gpus) {
+    machine.backend_name = "mpi";
+    machine.backend = make_mpi_backend();
+    return machine;
+  }
+  GpuBackend made = make_gpu_backend(world, options, machine.topology);
+  machine.backend_name = "nccl";
+  machine.backend = std::move(made.backend);
+  machine.memory_of_rank = made.memory_of_rank;
+  machine.why_not_judged = std::move(made.why_not_judged);
+  machine.software = std::move(made.software);
+  machine.findings = std::move(made.findings);
+  machine.gpu_of_rank = std::move(made.gpu_of_rank);
+  machine.topology.gpu_of_rank = machine.gpu_of_rank;
+  machine.topology.gpus_seen_of_rank = std::move(made.gpus_seen_of_rank);
+  return machine;
+}
+
+JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
+  JobFacts facts;
+  facts.node_of_rank = machine.topology.host_of_rank;
+  facts.seed = seed;
+  facts.memory_of_rank = machine.memory_of_rank;
+  if (machine.backend_name == "mpi" || machine.backend_name == "ofi")
+    for (const topo::Host& host : machine.topology.hosts) facts.memory_of_node.push_back(host.memory_available);
+  return facts;
+}
+
+// What the machine tells of itself counts; the platform file says what cannot be asked.
+topo::Limits gpu_limits(const Machine& machine) {
+  if (machine.backend_name == "mpi") return {};
+  topo::Limits limits = machine.backend_name == "sim" ? topo::Limits{} : link_limits(machine.topology);
+  const bool stated = !machine.platform || machine.platform->nics == 0;
+  const topo::Limits others = machine.platform ? limits_of(*machine.platform) : topo::Limits{};
+  const topo::Limits nics = stated ? nic_limits(machine.topology) : topo::Limits{};
+  for (const topo::Limits* more : {&others, &nics})
+    for (const topo::Limit& limit : *more)
+      if (!find(limits, limit.name, limit.level)) limits.push_back(limit);
+  return limits;
+}
+
+topo::Limits find_limits(World& world, const Machine& machine) {
+  if (machine.backend_name == "ofi") return nic_limits(machine.topology);
+  if (machine.backend_name != "mpi") {
+    topo::Limits limits = gpu_limits(machine);
+    if (machine.platform)
+      std::ranges::move(published_limits(*machine.platform, static_cast<int>(machine.topology.hosts.size())),
+                        std::back_inserter(limits));
+    return limits;
+  }
+  constexpr Bytes size = MiB(64);
+  constexpr Seconds duration{0.15};
+  const std::vector<int>& host_of_rank = machine.topology.host_of_rank;
+  const auto me = static_cast<std::size_t>(world.participant());
+  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
+  world.barrier();
+  const std::vector<std::string> together = world.gather(pack({topo::measure_copy(size, duration).count}));
+  world.barrier();
+  const std::vector<std::string> alone = world.gather(pack({first ? topo::measure_copy(size, duration).count : 0.0}));
+  topo::Limits limits;
+  if (world.leads()) {
+    std::vector<topo::HostCopy> hosts(machine.topology.hosts.size(), {.one = {}, .all = {}, .ranks = 0});
+    for (std::size_t rank = 0; rank < together.size(); ++rank) {
+      topo::HostCopy& host = hosts[static_cast<std::size_t>(host_of_rank[rank])];
+      host.all.count += unpack(together[rank]).at(0);
+      host.one.count += unpack(alone[rank]).at(0);
+      ++host.ranks;
+    }
+    limits = copy_limits(hosts);
+    const topo::Limits nics = nic_limits(machine.topology);
+    limits.insert(limits.end(), nics.begin(), nics.end());
+  }
+  return limits;
+}
+
+std::map<std::string, std::string> find_context() {
+  std::map<std::string, std::string> context;
+  for (const auto& [name, value] : own_environment())
+    if (allowed(name)) context["env." + name] = value;
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
+  int length = 0;
+  MPI_Get_library_version(version.data(), &length);
+  context["mpi"] = std::string(version.data(), static_cast<std::size_t>(length));
+  context["compiler"] = __VERSION__;
+  return context;
+}
+
+}  // namespace p5

@@ -1,0 +1,53 @@
+// What the job runs on, agreed among all ranks: topology, limits and the backend that fits the options.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/model/backend.hpp"
+#include "bench/model/options.hpp"
+#include "bench/model/plan.hpp"
+#include "bench/model/world.hpp"
+#include "topo/finding.hpp"
+#include "topo/limits.hpp"
+#include "topo/platform.hpp"
+#include "topo/topology.hpp"
+
+namespace p5 {
+
+struct Machine {
+  topo::Topology topology;
+  const topo::Platform* platform = nullptr;  // null: not a known instance type
+  std::string backend_name;
+  std::unique_ptr<Backend> backend;
+  std::optional<Bytes> memory_of_rank;          // on devices: the worst one's, free for buffers
+  std::string why_not_judged;                   // ranks that share a GPU; "" when they do not
+  std::map<std::string, std::string> software;  // of the devices' library, for the report's context
+  std::vector<std::string> gpu_of_rank;         // UUIDs
+  std::vector<topo::Finding> findings;          // at the leader: what was noticed on the way
+};
+
+// Who is asked about a live host besides its files.
+topo::Probes probes_for(const Options& options);
+
+// The first rank of each host describes it; all have the whole. Without a platform's name.
+topo::Topology discover_cluster(World& world, const topo::Probes& probes);
+
+// Discovers, or makes up for sim. `world` has one rank per GPU or process; sim brings its own.
+Machine find_machine(World& world, const Options& options, std::uint64_t seed);
+
+JobFacts job_facts(const Machine& machine, std::uint64_t seed);
+
+// What the parts of GPUs and their NICs can do, as the machine tells and its platform file. Empty without GPUs.
+topo::Limits gpu_limits(const Machine& machine);
+
+// Measures what cannot be looked up (host memory), so it takes a moment and all ranks.
+topo::Limits find_limits(World& world, const Machine& machine);
+
+// Software and environment, from an allow-list: nothing secret.
+std::map<std::string, std::string> find_context();
+
+}  // namespace p5

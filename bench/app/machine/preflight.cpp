@@ -1,0 +1,92 @@
+#include "bench/app/machine/preflight.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "bench/base/environment.hpp"
+#include "topo/nccl_log.hpp"
+#include "tuner/lint.hpp"
+
+namespace p5 {
+
+namespace {
+
+using nlohmann::json;
+
+// What has to be alike on all ranks. NCCL_HOSTID differs on purpose; launchers prepend to LD_LIBRARY_PATH on some
+// nodes.
+tuner::Environment shared_settings() {
+  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_"};
+  tuner::Environment all = own_environment();
+  std::erase_if(all, [&](const auto& variable) {
+    const bool of_library =
+        std::ranges::any_of(prefixes, [&](const char* prefix) { return variable.first.starts_with(prefix); });
+    return !of_library || variable.first == "NCCL_HOSTID";
+  });
+  return all;
+}
+
+const topo::Host& host_of(const Machine& machine, std::size_t rank) {
+  return machine.topology.hosts[static_cast<std::size_t>(machine.topology.host_of_rank[rank])];
+}
+
+tuner::LintPlace place_of(const Machine& machine, const std::string& host) {
+  return {.host = host, .platform = machine.topology.platform, .exists = [](const std::string& path) {
+            return std::ifstream(path).good();
+          }};
+}
+
+std::vector<topo::Finding> differing_settings(World& world, const Options& options, const Machine& machine) {
+  const std::vector<std::string> all =
+      world.gather(json(shared_settings()).dump(-1, ' ', true, json::error_handler_t::replace));
+  if (!world.leads()) return {};
+  std::vector<tuner::RankEnvironment> of_rank;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    of_rank.push_back({host_of(machine, rank).name, json::parse(all[rank]).get<tuner::Environment>()});
+  return lint_differences(of_rank, options.environment_of_rank0);
+}
+
+void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
+  std::ranges::move(more, std::back_inserter(all));
+}
+
+}  // namespace
+
+std::vector<topo::Finding> look_before(World& world, const Options& options, const Machine& machine) {
+  const bool nccl = machine.backend_name == "nccl";
+  std::vector<topo::Finding> findings;
+  if (nccl || machine.backend_name == "ofi") findings = differing_settings(world, options, machine);
+  if (!world.leads()) return {};
+  append(findings, topo::look(machine.topology));
+  append(findings, machine.findings);
+  if (nccl) append(findings, tuner::lint(own_environment(), place_of(machine, "")));
+  std::ranges::stable_sort(findings, {}, &topo::Finding::severity);
+  return findings;
+}
+
+std::vector<topo::Finding> look_at_library(World& world, const Machine& machine, const std::vector<Arm>& arms) {
+  if (machine.backend_name != "nccl") return {};
+  const topo::Host& host = host_of(machine, static_cast<std::size_t>(world.participant()));
+  std::vector<topo::Finding> mine;
+  for (const Arm& arm : arms) {
+    const Backend::LibraryStart start = arm.backend->library_start();
+    std::vector<topo::Finding> told = findings_in_log(start.log, host, machine.platform, world.participant());
+    // The leader's worker alone has the environment of its supervisor, and what the arm adds.
+    tuner::Environment before = own_environment();
+    before.insert(arm.settings.begin(), arm.settings.end());
+    if (world.leads()) append(told, tuner::lint_injected(before, start.environment, place_of(machine, host.name)));
+    for (topo::Finding& each : told)
+      if (std::ranges::find(mine, each.id, &topo::Finding::id) == mine.end()) mine.push_back(std::move(each));
+  }
+  const std::vector<std::string> all =
+      world.gather(topo::to_json(mine).dump(-1, ' ', true, json::error_handler_t::replace));
+  if (!world.leads()) return {};
+  std::vector<std::vector<topo::Finding>> of_rank;
+  for (const std::string& text : all) of_rank.push_back(topo::findings_from_json(json::parse(text)));
+  return of_all_ranks(of_rank);
+}
+
+}  // namespace p5

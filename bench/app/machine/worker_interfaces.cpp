@@ -1,0 +1,121 @@
+#include "bench/app/machine/worker_interfaces.hpp"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/app/machine/workers.hpp"
+#include "bench/base/names.hpp"
+
+namespace p5 {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* nccl_setting = "NCCL_SOCKET_IFNAME";
+constexpr const char* finding_id = "nccl.interfaces";
+constexpr std::size_t most_hosts_named = 8;
+
+std::string value_of(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
+}
+
+// Empty values remove a variable.
+Environment with_changes(const Environment& changes) {
+  Environment environment = own_environment();
+  for (const auto& [name, value] : changes) environment[name] = value;
+  return environment;
+}
+
+bool several_hosts(const topo::Topology& topology) {
+  return std::ranges::any_of(
+      topology.hosts, [&](const topo::Host& each) { return each.host_name != topology.hosts.front().host_name; });
+}
+
+std::string shown(std::vector<std::string> hosts) {
+  if (hosts.size() <= most_hosts_named) return join(hosts);
+  const std::size_t more = hosts.size() - most_hosts_named;
+  hosts.resize(most_hosts_named);
+  return fmt::format("{} and {} more hosts", join(hosts), more);
+}
+
+}  // namespace
+
+bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& read) {
+  // With an address for all to meet at, NCCL takes the interface in its network.
+  for (const char* const name : {nccl_setting, "NCCL_COMM_ID"})
+    if (!value_of(environment, name).empty()) return true;
+  std::string users = value_of(environment, "NCCL_CONF_FILE");
+  if (users.empty()) users = value_of(environment, "HOME") + "/.nccl.conf";
+  for (const std::string& path : {users, std::string("/etc/nccl.conf")}) {
+    std::istringstream lines(read(path).value_or(""));
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with(std::string(nccl_setting) + "=")) return true;
+  }
+  return false;
+}
+
+std::vector<topo::Finding> name_interfaces_for_nccl(World& world, const topo::Topology& topology,
+                                                    Environment& changes) {
+  if (!several_hosts(topology)) return {};
+  const Environment environment = with_changes(changes);
+  NcclInterfaces mine;
+  if (!chooses_nccl_interfaces(environment, read_file))
+    mine = nccl_interfaces(own_interfaces(), launcher_addresses(environment));
+  if (!mine.setting.empty()) changes[nccl_setting] = mine.setting;
+  const std::vector<std::string> all =
+      world.gather(json{mine.setting, mine.wrong}.dump(-1, ' ', true, json::error_handler_t::replace));
+  std::vector<NcclInterfaces> of_rank;
+  for (const std::string& text : all) {
+    const json told = json::parse(text);
+    of_rank.push_back({told.at(0).get<std::string>(), told.at(1).get<std::vector<std::string>>()});
+  }
+  return interface_findings(of_rank, topology);
+}
+
+void name_interface_for_libfabric(const topo::Topology& topology, Environment& changes) {
+  constexpr const char* setting = "FI_TCP_IFACE";
+  const Environment environment = with_changes(changes);
+  if (!several_hosts(topology) || !value_of(environment, setting).empty()) return;
+  const std::vector<Interface> all = own_interfaces();
+  const std::vector<Ipv4> launcher = launcher_addresses(environment);
+  if (tcp_interfaces(all, launcher, Traffic::measured).empty()) return;
+  changes[setting] = leading_out(all, launcher).front().name;
+}
+
+std::vector<topo::Finding> interface_findings(const std::vector<NcclInterfaces>& of_rank,
+                                              const topo::Topology& topology) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> hosts_of;  // by setting and what is wrong
+  for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
+    if (of_rank[rank].setting.empty()) continue;
+    std::vector<std::string>& hosts = hosts_of[{of_rank[rank].setting, join(of_rank[rank].wrong)}];
+    const std::string& host = host_of_rank(topology, rank).name;
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+  }
+  std::vector<topo::Finding> findings;
+  for (const auto& [what, hosts] : hosts_of) {
+    const auto& [setting, wrong] = what;
+    findings.push_back(
+        {finding_id,
+         topo::Severity::warning,
+         {.host = hosts.front(), .instance = "", .gpu = {}, .nic = {}},
+         fmt::format("by its own choice NCCL on {} would also take {}, which {} inside the host and the same on every "
+                     "host; p5bench gave its workers {}={}",
+                     shown(hosts), wrong, wrong.find(',') == std::string::npos ? "is" : "are", nccl_setting, setting),
+         fmt::format("set {}={} there for your own jobs too, or they may hang when they start", nccl_setting, setting),
+         topo::About::settings});
+  }
+  return findings;
+}
+
+std::vector<topo::FindingKind> interface_finding_kinds() {
+  return {{finding_id, topo::About::settings, "bridges inside a host that NCCL would take for a network"}};
+}
+
+}  // namespace p5

@@ -1,0 +1,31 @@
+// What the libraries of workers are told of network interfaces where their own choice would lead nowhere: each rank
+// finds out for itself, because hosts name their interfaces differently. What the operator set stands.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/base/environment.hpp"
+#include "bench/model/world.hpp"
+#include "bench/worlds/interfaces.hpp"
+#include "bench/worlds/mca_settings.hpp"
+#include "topo/finding.hpp"
+
+namespace p5 {
+
+// Whether an environment, or one of NCCL's files that it leads to, says which interfaces NCCL takes.
+bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& read);
+
+// `changes`: a worker's variables over its supervisor's, which may get NCCL_SOCKET_IFNAME. On all ranks together; the
+// leader gets the findings.
+std::vector<topo::Finding> name_interfaces_for_nccl(World& world, const topo::Topology& topology, Environment& changes);
+// The same for libfabric's TCP (FI_TCP_IFACE), which takes the first.
+void name_interface_for_libfabric(const topo::Topology& topology, Environment& changes);
+
+// At the leader: what each rank's NCCL would take wrongly, hosts that are alike together.
+std::vector<topo::Finding> interface_findings(const std::vector<NcclInterfaces>& of_rank,
+                                              const topo::Topology& topology);
+std::vector<topo::FindingKind> interface_finding_kinds();
+
+}  // namespace p5

@@ -1,0 +1,116 @@
+#include "bench/app/machine/workers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bench/app/machine/leader.hpp"
+#include "bench/base/environment.hpp"
+#include "bench/base/error.hpp"
+
+namespace p5 {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// What shapes the library's behaviour and has to be alike on all ranks. NCCL_HOSTID differs on purpose.
+Environment library_environment() {
+  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "P5BENCH_TUNER_", "LD_LIBRARY_PATH"};
+  Environment found = own_environment();
+  std::erase_if(found, [&](const auto& variable) {
+    const bool of_library =
+        std::ranges::any_of(prefixes, [&](const char* prefix) { return variable.first.starts_with(prefix); });
+    return !of_library || variable.first == "NCCL_HOSTID";
+  });
+  return found;
+}
+
+// Rank 0's variables; what only this rank has is removed.
+Environment worker_environment(World& world, const Options& options) {
+  const Environment mine = library_environment();
+  const Environment leaders = json::parse(world.broadcast(world.leads() ? json(mine).dump() : "")).get<Environment>();
+  if (!options.environment_of_rank0) return {};
+  Environment changes = leaders;
+  for (const auto& [name, value] : mine) changes.try_emplace(name, "");
+  return changes;
+}
+
+// Among the ranks on the same kernel: pretended nodes share its devices.
+int local_rank(const topo::Topology& topology, std::size_t me) {
+  int earlier = 0;
+  for (std::size_t rank = 0; rank < me; ++rank) {
+    const topo::Host &a = host_of_rank(topology, rank), &b = host_of_rank(topology, me);
+    if (a.host_name == b.host_name && a.boot_id == b.boot_id) ++earlier;
+  }
+  return earlier;
+}
+
+// The identity of a rank's device, or why there is none: a failure of its own, or that it was given up.
+std::string identify(WorkerBackend& backend) {
+  try {
+    return "+" + protocol::to_json(backend.identify()).dump();
+  } catch (const StalledError& problem) {
+    return std::string("~") + problem.what();
+  } catch (const CaseError& problem) {
+    return std::string("-") + problem.what();
+  }
+}
+
+}  // namespace
+
+std::string program_beside_this(const std::string& name) {
+  std::error_code problem;
+  return (fs::read_symlink("/proc/self/exe", problem).parent_path() / name).string();
+}
+
+const topo::Host& host_of_rank(const topo::Topology& topology, std::size_t rank) {
+  return topology.hosts[static_cast<std::size_t>(topology.host_of_rank[rank])];
+}
+
+WorkerOptions worker_options(World& world, const Options& options, const topo::Topology& topology,
+                             const std::string& program, const std::string& why_missing) {
+  const auto me = static_cast<std::size_t>(world.participant());
+  WorkerOptions worker;
+  worker.program = program_beside_this(program);
+  worker.environment = worker_environment(world, options);
+  worker.host = host_of_rank(topology, me).name;
+  worker.local_rank = local_rank(topology, me);
+  worker.timeout = options.timeout;
+  if (const char* const limit = std::getenv("P5BENCH_JOIN_LIMIT"); limit && *limit)
+    worker.join_limit = parse_duration(limit);
+  from_leader(world, [&]() -> std::string {
+    if (fs::exists(worker.program)) return "";
+    throw EnvironmentError(fmt::format("there is no '{}': {}", worker.program, why_missing));
+  });
+  return worker;
+}
+
+std::vector<std::string> identify_workers(World& world, WorkerBackend& backend) {
+  return world.gather(identify(backend));
+}
+
+std::vector<protocol::Identity> parse_identities(const std::vector<std::string>& texts) {
+  for (const char kind : {'-', '~'})
+    for (std::size_t rank = 0; rank < texts.size(); ++rank)
+      if (texts[rank].front() == kind) throw EnvironmentError(fmt::format("rank {}: {}", rank, texts[rank].substr(1)));
+  std::vector<protocol::Identity> identities;
+  for (const std::string& text : texts) identities.push_back(protocol::identity_from_json(json::parse(text.substr(1))));
+  return identities;
+}
+
+void refuse_mixed_libraries(const std::vector<protocol::Identity>& identities, const topo::Topology& topology) {
+  for (std::size_t rank = 1; rank < identities.size(); ++rank)
+    if (identities[rank].library != identities[0].library)
+      throw EnvironmentError(
+          fmt::format("rank {} on {} has {} ({}), rank 0 has {} ({}): the library has to be the same on all nodes",
+                      rank, host_of_rank(topology, rank).name, identities[rank].library, identities[rank].library_path,
+                      identities[0].library, identities[0].library_path));
+}
+
+}  // namespace p5

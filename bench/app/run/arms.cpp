@@ -1,0 +1,111 @@
+#include "bench/app/run/arms.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "bench/app/machine/leader.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
+
+namespace p5 {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* library_path = "LD_LIBRARY_PATH";
+
+using Settings = std::map<std::string, std::string>;
+
+void refuse_what_cannot_be(const Options& options, const Machine& machine) {
+  if (machine.backend->relaunches()) return;
+  if (options.command == "ab")
+    throw UsageError(
+        fmt::format("ab needs worker processes for its arms, which the {} backend has not; where no GPU was "
+                    "found, --backend nccl says why",
+                    machine.backend_name));
+  if (options.soak.count > 0) throw UsageError(no_launches(machine.backend_name, 0));
+  if (options.launches > 1) throw UsageError(no_launches(machine.backend_name, options.launches));
+}
+
+// The first of the arm's folders that is not there, on this host.
+std::string missing_folder(const Settings& settings) {
+  const auto found = settings.find(library_path);
+  if (found == settings.end() || found->second.empty()) return "";
+  for (const std::string& folder : split(found->second, ':')) {
+    std::error_code problem;
+    if (!fs::is_directory(folder, problem)) return fmt::format("there is no folder '{}'", folder);
+  }
+  return "";
+}
+
+void refuse_missing_folders(World& world, const std::string& name, const Settings& settings) {
+  const std::vector<std::string> all = world.gather(missing_folder(settings));
+  from_leader(world, [&]() -> std::string {
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank].empty()) continue;
+      const std::string what = fmt::format("--{}: {}: {}", name, library_path, all[rank]);
+      if (rank == 0) throw UsageError(what);
+      throw EnvironmentError(
+          fmt::format("{} on the host of rank {}; the libraries have to be on all hosts", what, rank));
+    }
+    return "";
+  });
+}
+
+// With the arm's folders before those that are searched without it.
+Backend::Variables variables_of(World& world, const Options& options, Settings settings) {
+  const char* const own = std::getenv(library_path);
+  std::string before = own ? own : "";
+  if (options.environment_of_rank0) before = world.broadcast(before);
+  const auto found = settings.find(library_path);
+  if (found != settings.end() && !found->second.empty() && !before.empty()) found->second += ":" + before;
+  return settings;
+}
+
+}  // namespace
+
+Arms make_arms(World& world, const Options& options, const Machine& machine) {
+  refuse_what_cannot_be(options, machine);
+  Arms arms;
+  if (options.command != "ab") {
+    arms.all.push_back({.backend = machine.backend.get()});
+    return arms;
+  }
+  for (const auto& [name, settings] : {std::pair{"a", options.a}, std::pair{"b", options.b}}) {
+    if (machine.backend_name != "sim") refuse_missing_folders(world, name, settings);
+    arms.owned.push_back(machine.backend->arm(variables_of(world, options, settings)));
+    arms.all.push_back({.name = name, .backend = arms.owned.back().get(), .settings = settings});
+  }
+  machine.backend->abandon();
+  world.barrier();
+  return arms;
+}
+
+std::string objection_to(const std::vector<Backend::Variables>& of_ranks, const Machine& machine) {
+  const auto value = [&](std::size_t rank, const char* key) {
+    const auto found = of_ranks[rank].find(key);
+    return found == of_ranks[rank].end() ? std::string() : found->second;
+  };
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    if (value(rank, "nccl") != value(0, "nccl"))
+      return fmt::format("rank {} loaded {} ({}), rank 0 {} ({})", rank, value(rank, "nccl"), value(rank, "nccl.path"),
+                         value(0, "nccl"), value(0, "nccl.path"));
+    if (rank < machine.gpu_of_rank.size() && value(rank, "gpu.uuid") != machine.gpu_of_rank[rank])
+      return fmt::format("rank {} is on another GPU ({}) than the job ({})", rank, value(rank, "gpu.uuid"),
+                         machine.gpu_of_rank[rank]);
+  }
+  return "";
+}
+
+std::vector<reports::ArmInfo> describe_arms(const Options& options) {
+  if (options.command != "ab") return {};
+  return {{.name = "a", .settings = options.a, .context = {}, .problem = {}},
+          {.name = "b", .settings = options.b, .context = {}, .problem = {}}};
+}
+
+}  // namespace p5

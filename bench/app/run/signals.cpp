@@ -1,0 +1,56 @@
+#include "bench/app/run/signals.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <utility>
+
+#include "bench/base/error.hpp"
+
+namespace p5 {
+
+namespace {
+
+sigset_t ending() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+}  // namespace
+
+EndingSignals::EndingSignals() {
+  const sigset_t set = ending();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  thread_ = std::thread([this] { wait(); });
+}
+
+EndingSignals::~EndingSignals() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  thread_.join();
+}
+
+void EndingSignals::on_end(std::function<void(const std::string&)> action) {
+  const std::lock_guard lock(mutex_);
+  action_ = std::move(action);
+}
+
+void EndingSignals::wait() {
+  const sigset_t set = ending();
+  for (;;) {
+    const timespec look_again{.tv_sec = 0, .tv_nsec = 50'000'000};
+    const int signal = sigtimedwait(&set, nullptr, &look_again);
+    const std::lock_guard lock(mutex_);
+    if (done_) return;
+    if (signal != SIGINT && signal != SIGTERM) continue;
+    if (action_) action_(signal == SIGINT ? "SIGINT" : "SIGTERM");
+    std::_Exit(static_cast<int>(ExitCode::unfinished));
+  }
+}
+
+}  // namespace p5

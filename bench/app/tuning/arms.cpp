@@ -1,0 +1,137 @@
+#include "bench/app/tuning/arms.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/app/tuning/stages.hpp"
+#include "bench/measure/trials.hpp"
+#include "tuner/knobs.hpp"
+
+namespace p5 {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t default_arm = 0, trial_arm = 1;
+constexpr std::size_t samples_in_a_turn = 4;
+constexpr int launches_to_believe = 2;
+
+class ArmSearch {
+ public:
+  ArmSearch(World& world, const Machine& machine, const ArmTrial& trial, const tuner::TimeLeft& time_left)
+      : world_(world), machine_(machine), trial_(trial), time_left_(time_left) {
+    for (const Case& c : trial.cases) cells_.push_back(cell_of(c));
+    std::vector<tuner::Weight> unused;
+    weights_ = tuner::weights_for(cells_, trial.weights, &unused);
+    for (const tuner::Weight& weight : unused)
+      result_.remarks.push_back(
+          fmt::format("the weight of {} counts nowhere: it is not among what is measured", weight.collective));
+  }
+
+  ArmsTried run() {
+    while (const std::optional<tuner::Environment> next = agree_on(next_arm())) {
+      const double before = time_left_();
+      const tuner::JudgedArm judged = judge(*next, 1, nullptr);
+      longest_s_ = std::max(longest_s_, before - time_left_());
+      if (world_.leads()) result_.judged.push_back(judged);
+    }
+    const std::optional<tuner::Environment> best = agree_on(best_arm());
+    if (best) believe(*best);
+    return std::move(result_);
+  }
+
+ private:
+  // The leader's choice, known to all.
+  std::optional<tuner::Environment> agree_on(const std::optional<tuner::Environment>& mine) {
+    const json said = json::parse(world_.broadcast(mine ? json(*mine).dump() : "null"));
+    if (said.is_null()) return std::nullopt;
+    return said.get<tuner::Environment>();
+  }
+
+  std::optional<tuner::Environment> next_arm() {
+    if (!world_.leads()) return std::nullopt;
+    const std::optional<tuner::Arm> next =
+        tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {});
+    if (!next) return std::nullopt;
+    // What was the best is to be believed in the same time.
+    if (time_left_() > longest_s_ * (1 + launches_to_believe)) return next->environment;
+    result_.remarks.push_back(fmt::format("no time left to try {} and what might follow", next->name));
+    return std::nullopt;
+  }
+
+  std::optional<tuner::Environment> best_arm() const {
+    if (!world_.leads()) return std::nullopt;
+    const tuner::Environment best =
+        tuner::best_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {}).environment;
+    return best.empty() ? std::nullopt : std::optional(best);
+  }
+
+  // A winner was chosen among several for how it looked: it has to win again, in fresh workers, and harm no band.
+  void believe(const tuner::Environment& best) {
+    std::string loses;
+    const tuner::JudgedArm again = judge(best, launches_to_believe, &loses);
+    if (!world_.leads()) return;
+    const bool gains = again.objective && again.objective->interval && again.objective->interval->low > 1 &&
+                       again.objective->speedup >= 1 + tuner::ArmRules{}.least_gain;
+    if (gains && loses.empty())
+      result_.best = best;
+    else
+      result_.remarks.push_back(
+          fmt::format("{} {}", again.arm.name, gains ? loses : "was no faster in fresh processes"));
+  }
+
+  tuner::JudgedArm judge(const tuner::Environment& environment, int launches, std::string* loses) {
+    const std::unique_ptr<Backend> arm = machine_.backend->arm(environment);
+    Trials trials(world_, {machine_.backend.get(), arm.get()}, trial_.cases, trial_.runner);
+    tuner::JudgedArm judged{tuner::arm_of(environment), std::nullopt};
+    lead_together(world_, trials, [&] {
+      const std::vector<tuner::ArmCell> cells = alternate(trials, launches);
+      if (cells.size() < cells_.size()) return;  // it failed, or gave wrong data
+      judged.objective = tuner::objective_of(cells, weights_);
+      if (loses) *loses = tuner::band_that_loses(cells);
+    });
+    arm->abandon();
+    return judged;
+  }
+
+  // A B B A in each case, so that what drifts hits both alike. Ends where the arm fails.
+  std::vector<tuner::ArmCell> alternate(Trials& trials, int launches) {
+    std::vector<tuner::ArmCell> cells(cells_.size());
+    for (int launch = 0; launch < launches; ++launch) {
+      if (launches > 1) trials.restart({default_arm, trial_arm});
+      // What is to be believed has to win as an application sees it, launches included.
+      const Quantity quantity = launches > 1 ? Quantity::throughput : Quantity::device;
+      for (std::size_t at = 0; at < cells.size(); ++at) {
+        cells[at].cell = cells_[at];
+        for (const std::size_t arm : {default_arm, trial_arm, trial_arm, default_arm})
+          for (const Trial& trial :
+               trials.block({arm, at}, std::vector<std::string>(samples_in_a_turn), {trial_.burst, quantity})) {
+            if (trial.outcome == Trial::Outcome::measured)
+              (arm == trial_arm ? cells[at].tuned : cells[at].standard).push_back(trial.time.count);
+            else if (arm == trial_arm)
+              return {};
+          }
+      }
+    }
+    return cells;
+  }
+
+  World& world_;
+  const Machine& machine_;
+  const ArmTrial& trial_;
+  const tuner::TimeLeft& time_left_;
+  std::vector<tuner::Cell> cells_;
+  std::vector<double> weights_;
+  double longest_s_ = 0;  // that an arm has taken
+  ArmsTried result_;
+};
+
+}  // namespace
+
+ArmsTried try_arms(World& world, const Machine& machine, const ArmTrial& trial, const tuner::TimeLeft& time_left) {
+  return ArmSearch(world, machine, trial, time_left).run();
+}
+
+}  // namespace p5

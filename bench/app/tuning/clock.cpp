@@ -1,0 +1,62 @@
+#include "bench/app/tuning/clock.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace p5 {
+
+namespace {
+
+// On hosts like those that the extents were chosen on (4 x H200: context, NCCL's start and first call, README of
+// bench).
+constexpr double usual_join_s = 2;
+// Two launches of both sides, one after the other.
+constexpr int joins_to_confirm = 4;
+
+double beyond_usual(double join_s) { return std::max(0.0, join_s - usual_join_s); }
+
+}  // namespace
+
+TuningClock::TuningClock(Seconds budget, std::function<double()> wall) : budget_(budget), wall_(std::move(wall)) {}
+
+void TuningClock::joined(Seconds took) {
+  waited_ += beyond_usual(took.count);
+  longest_join_ = std::max(longest_join_, took.count);
+}
+
+tuner::TimeLeft TuningClock::until(Seconds end, Seconds reserve) const {
+  return [this, end, reserve] { return std::min(end.count - worked(), budget_left() - reserve.count); };
+}
+
+Seconds TuningClock::confirmation(const Extent& extent) const {
+  return {extent.end.count - extent.ways_end.count + joins_to_confirm * beyond_usual(longest_join_)};
+}
+
+std::string TuningClock::objection() const {
+  const double needed = extent_of("quick").end.count - worked() + joins_to_confirm * beyond_usual(longest_join_);
+  if (budget_left() >= needed) return "";
+  const std::string slow = beyond_usual(longest_join_) > 0
+                               ? fmt::format("its workers take {} to come together here, so it would take some {} more",
+                                             to_text(Seconds{longest_join_}), to_text(Seconds{needed}))
+                               : fmt::format("it takes some {}", to_text(Seconds{needed}));
+  return fmt::format("No time for tuning: {}, and --budget leaves {}. Give it more, or --tune=off.", slow,
+                     to_text(Seconds{std::max(0.0, budget_left())}));
+}
+
+Seconds set_aside(const std::string& mode, Seconds budget) {
+  const double most = budget.count / 4;
+  if (extent_of("quick").end.count > most) return {0};
+  return {std::min(extent_of(mode).end.count, most)};
+}
+
+Extent fitted(Extent extent, Seconds budget) {
+  const double share = std::min(1.0, budget.count / extent.end.count);
+  for (Seconds Extent::*end :
+       {&Extent::search_end, &Extent::again_end, &Extent::arms_end, &Extent::ways_end, &Extent::end})
+    (extent.*end).count *= share;
+  return extent;
+}
+
+}  // namespace p5

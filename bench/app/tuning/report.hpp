@@ -1,0 +1,34 @@
+// What the tuner found, as the report's value: the tuner knows nothing of reports, and reports nothing of the tuner.
+#pragma once
+
+#include "bench/app/tuning/ways.hpp"
+#include "reports/tuning.hpp"
+#include "tuner/arms.hpp"
+#include "tuner/confirm.hpp"
+#include "tuner/files.hpp"
+
+namespace p5 {
+
+// What a tuning went through, as far as it came. A search that was refused has no confirmation.
+struct TuningCourse {
+  std::string mode = "quick";  // or "full"
+  std::uint64_t seed = 0;
+  double wall_s = 0;
+  std::vector<reports::TuningStage> stages;
+  tuner::SearchResult search;
+  std::vector<tuner::CellVerdict> verdicts;
+  tuner::Drift drift;
+  bool left_out = false;  // for want of time, or of a way to confirm anything
+  std::vector<tuner::JudgedArm> arms;
+  std::vector<WayTried> ways;
+  tuner::Confirmed confirmed;
+  std::vector<std::string> remarks;  // of constraints, and whatever else was not done
+};
+
+reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningResult& result,
+                              const std::vector<tuner::NamedFile>& files);
+
+// The gain table of the files: the cells of the final table that were faster.
+std::vector<tuner::GainLine> gain_lines(const tuner::Confirmed& confirmed);
+
+}  // namespace p5

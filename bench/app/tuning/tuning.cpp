@@ -1,0 +1,562 @@
+#include "bench/app/tuning/tuning.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "bench/app/machine/files_on_hosts.hpp"
+#include "bench/app/machine/leader.hpp"
+#include "bench/app/machine/workers.hpp"
+#include "bench/app/tuning/arms.hpp"
+#include "bench/app/tuning/clock.hpp"
+#include "bench/app/tuning/report.hpp"
+#include "bench/app/tuning/stages.hpp"
+#include "bench/app/tuning/ways.hpp"
+#include "bench/base/clock.hpp"
+#include "bench/base/environment.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/version.hpp"
+#include "bench/measure/trials.hpp"
+#include "reports/atomic_file.hpp"
+#include "tuner/knobs.hpp"
+
+namespace p5 {
+
+namespace {
+
+constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
+
+// A search of what was searched before may take so many times as long.
+constexpr double patience = 1.5;
+constexpr int most_times_again = 3;
+
+// Of the job's collectives those that NCCL asks tuners about; all that it asks about in a full tuning of a job that
+// named none.
+std::vector<std::string> tunable(const Options& options, const std::string& mode) {
+  const bool all = mode == "full" && options.collectives == Options{}.collectives;
+  std::vector<std::string> names;
+  for (const std::string& name : all ? collective_names() : options.collectives)
+    if (tuner::parse_function(name)) names.push_back(name);
+  return names;
+}
+
+// Cases of one round with the whole job, ordered by collective and size. All ranks make the same.
+std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed,
+                             const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes) {
+  Options what;
+  what.collectives = collectives;
+  what.sizes = sizes;
+  what.allow_shared_gpu = options.allow_shared_gpu;
+  std::vector<Case> cases = make_plan(what, job_facts(machine, seed), *machine.backend, machine.backend_name).cases;
+  std::ranges::sort(cases, [](const Case& a, const Case& b) {
+    return std::tuple(a.collective->name, a.bytes.count) < std::tuple(b.collective->name, b.bytes.count);
+  });
+  return cases;
+}
+
+std::vector<Bytes> sizes_between(Bytes min, Bytes max) {
+  std::vector<Bytes> sizes;
+  for (std::uint64_t size = min.count; size <= max.count; size *= 2) sizes.push_back({size});
+  return sizes;
+}
+
+// The sizes that this job measures within the extent.
+std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, const Extent& extent) {
+  Bytes most = extent.max;
+  // A rank keeps at least one input and one output; the library has its own buffers beside them.
+  if (machine.memory_of_rank) most = std::min(most, Bytes{machine.memory_of_rank->count / 4});
+  if (options.sizes.empty()) {
+    most = options.max_given ? std::min(most, options.max) : most;
+    std::vector<Bytes> sizes = extent.small;
+    std::ranges::move(sizes_between(extent.min, most), std::back_inserter(sizes));
+    std::erase_if(sizes, [&](Bytes size) { return size < options.min || size > most; });
+    return sizes;
+  }
+  std::vector<Bytes> sizes;
+  for (const Bytes size : options.sizes)
+    if (size >= extent.min && size <= most) sizes.push_back(size);
+  return sizes;
+}
+
+// Different settings, in all cells together.
+int candidates_in(const tuner::SearchResult& found) {
+  int candidates = 0;
+  for (const tuner::Record& record : found.records) {
+    std::set<std::string> tried;
+    for (const tuner::Block& block : record.blocks)
+      for (const tuner::Candidate& candidate : block.candidates)
+        if (!candidate.is_default()) tried.insert(tuner::to_text(candidate));
+    candidates += static_cast<int>(tried.size());
+  }
+  return candidates;
+}
+
+// What a message may show of a file.
+std::string first_line(const std::string& text) {
+  return text.empty() ? "none" : text.substr(0, std::min<std::size_t>(text.find('\n'), 120));
+}
+
+// ---- the phase
+
+class Tuning {
+ public:
+  Tuning(World& world, const Options& options, const Machine& machine, const TuningJob& job)
+      : world_(world),
+        options_(options),
+        machine_(machine),
+        place_(place_on_host(world, machine.topology)),
+        clock_(job.time_left, [this] { return since(start_).count; }),
+        extent_(fitted(extent_of(job.mode), job.time_left)),
+        seed_(job.seed),
+        runner_(job.runner),
+        constraints_(tuner::constraints_of(own_environment())),
+        weights_(job.weights) {
+    course_.mode = job.mode;
+    course_.seed = job.seed;
+    runner_.on_join = [this](Seconds took) { clock_.joined(took); };
+    if (extent_.end < extent_of(job.mode).end && clock_.objection().empty())
+      course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
+                                            to_text(extent_.end), to_text(extent_of(job.mode).end)));
+    chain_ = from_leader(world, [&] {
+      const char* const chain = std::getenv(chain_variable);
+      if (chain) return std::string(chain);
+      return std::getenv("NCCL_NET_PLUGIN") ? std::string() : tuner_to_keep(machine.topology);
+    });
+    result_.cluster = job.cluster;
+    result_.date = utc_now();
+    result_.version = version();
+    result_.folder = job.folder;
+    result_.plugin = plugin();
+    result_.table.nccl_version = nccl_version();
+    result_.table.ranks = world.ranks();
+    result_.table.nodes = static_cast<int>(machine.topology.hosts.size());
+    for (const auto& [name, value] : machine.software)
+      if (name != "nccl.path") result_.valid_for.emplace_back(name, value);
+  }
+
+  reports::Tuning run() {
+    if (agreed(fits())) go_through_stages();
+    course_.wall_s = clock_.wall();
+    return deliver();
+  }
+
+ private:
+  // The leader's answer, for all.
+  bool agreed(bool leaders) { return world_.broadcast(leaders ? "y" : "n") == "y"; }
+
+  // At the leader.
+  bool fits() {
+    if (!world_.leads()) return false;
+    const std::string objection = clock_.objection();
+    if (!objection.empty()) leave_out(objection);
+    return objection.empty();
+  }
+
+  // Nobody can tell whether anything is faster.
+  void leave_out(const std::string& why) {
+    course_.left_out = true;
+    result_.nothing_because = why;
+    result_.table.rows.clear();
+    if (!result_.environment.empty()) course_.remarks.push_back(why);
+  }
+
+  void go_through_stages() {
+    const std::string taken = from_leader(world_, [&] { return tuner_taken(); });
+    if (options_.delivery != "env") search(taken);
+    if (agreed(course_.left_out)) return;
+    if (course_.mode != "quick" || options_.delivery == "env") {
+      try_environments();
+      end_stage("variables");
+    }
+    if (course_.mode == "full") {
+      measure_ways();
+      end_stage("ways of calling");
+    }
+    if (agreed(!result_.table.rows.empty())) {
+      confirm();
+      end_stage("confirmation");
+    }
+  }
+
+  // The files where jobs will look for them, on all hosts, and how they are loaded; or, where that cannot be, how they
+  // get there first.
+  reports::Tuning deliver() {
+    const bool sets = agreed(!result_.table.rows.empty() || !result_.environment.empty());
+    std::vector<tuner::NamedFile> files;
+    if (world_.leads()) files = make_files(sets);
+    std::vector<HostProblem> problems;
+    if (sets)
+      problems = put_on_hosts(world_, place_, result_.folder, files);
+    else
+      for (const tuner::NamedFile& file : files)
+        reports::write_atomically(std::filesystem::path(result_.folder) / file.name, file.text);
+    if (!world_.leads()) return {};
+    if (!problems.empty())
+      course_.remarks.push_back(fmt::format(
+          "the files could not be put on every host ({}); copy them there before any job loads them (nccl.env.sh says "
+          "how it does)",
+          to_text(problems)));
+    reports::Tuning report = tuning_report(course_, result_, files);
+    if (!sets) return report;
+    std::vector<tuner::LoadingLine> lines = tuner::loading_lines(result_);
+    if (!problems.empty()) {
+      std::vector<std::string> hosts;
+      for (const HostProblem& each : problems) hosts.push_back(each.host);
+      lines = {tuner::copying_line(result_, files, hosts)};
+    }
+    for (const tuner::LoadingLine& line : lines) report.loading.emplace_back(line.launcher, line.line);
+    return report;
+  }
+
+  std::vector<tuner::NamedFile> make_files(bool sets) {
+    const bool with_table = !result_.table.rows.empty();
+    if (!chain_.empty() && with_table) result_.environment[chain_variable] = chain_;
+    if (carried_plugin_ && with_table)
+      result_.plugin = (std::filesystem::path(result_.folder) / carried_plugin_->name).string();
+    std::vector<tuner::NamedFile> files = tuner::tuning_files(result_);
+    if (sets) files.push_back({"nccl-configmap.yaml", tuner::config_map(result_)});
+    if (options_.delivery == "nvidia") {
+      const auto made = tuner::example_plugin_csv(result_, standard_, taken_);
+      if (const auto* file = std::get_if<tuner::NamedFile>(&made)) files.push_back(*file);
+      if (const auto* why = std::get_if<std::string>(&made)) course_.remarks.push_back(*why);
+    }
+    if (carried_plugin_ && with_table) files.push_back(*carried_plugin_);
+    return files;
+  }
+
+  void end_stage(std::string name) {
+    const double now = clock_.wall();
+    course_.stages.push_back({std::move(name), now - stage_began_});
+    stage_began_ = now;
+  }
+
+  // With time left for a confirmation.
+  tuner::TimeLeft until(Seconds end) const { return clock_.until(end, clock_.confirmation(extent_)); }
+
+  static std::string plugin() { return program_beside_this(tuner::plugin_file_name); }
+  int nccl_version() const {
+    const auto found = machine_.software.find("nccl");
+    if (found == machine_.software.end()) return 0;
+    return tuner::nccl_version_of(found->second.substr(found->second.find(' ') + 1));
+  }
+
+  // NCCL has room for one tuner, and the operator has chosen it.
+  std::string tuner_taken() const {
+    for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"})
+      if (!constraints_.allows_variable(name))
+        return fmt::format("{} is set, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name);
+    if (chain_.empty() && on_efa(machine_.topology))
+      return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain "
+             "which library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
+    return "";
+  }
+
+  void search(const std::string& taken) {
+    const std::vector<std::string> collectives = tunable(options_, course_.mode);
+    const std::vector<Bytes> sizes = sizes_of(options_, machine_, extent_);
+    if (!taken.empty()) {
+      result_.nothing_because = taken;
+      return;
+    }
+    if (collectives.empty() || sizes.empty()) {
+      result_.nothing_because = "None of the measured collectives and sizes is one that a tuner is asked about.";
+      return;
+    }
+    const std::unique_ptr<Backend> workers =
+        machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {chain_variable, chain_}});
+    Trials trials(world_, {workers.get()}, make_cases(options_, machine_, seed_, collectives, sizes), runner_);
+    lead_together(world_, trials, [&] {
+      course_.remarks = constraints_.remarks;
+      if (!chain_.empty())
+        course_.remarks.push_back(
+            fmt::format("{} has a tuner of its own, perhaps; it keeps all calls that get no setting here. That has not "
+                        "been tried on EFA yet.",
+                        chain_));
+      const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
+      if (!fits()) return;  // now that it is known how long workers take to come together
+      if (!tasks.empty()) burn_in(trials, extent_);
+      end_stage("preparation");
+      search_tasks(trials, tasks);
+      if (tasks.empty())
+        result_.nothing_because = "The library offers nothing to a tuner.";
+      else
+        believe();
+      if (options_.delivery == "nvidia") see_channels(trials);
+    });
+    workers->abandon();
+  }
+
+  void search_tasks(Trials& trials, const std::vector<tuner::Task>& tasks) {
+    course_.search = search_with(trials, tasks, extent_, constraints_, seed_, until(extent_.search_end));
+    end_stage("search");
+    const tuner::Drift drift = tuner::drift_of(course_.search, {});
+    if (search_again(trials, tasks)) {
+      course_.remarks.push_back(drift.changes + "; searched again");
+      end_stage("search again");
+    }
+  }
+
+  // What the default changed too much for in the meantime, as long as there is time: the cause may have passed. Each
+  // band of sizes by itself, so that little time lies between its beginning and its end, the quickest first. Whether
+  // anything was.
+  bool search_again(Trials& trials, const std::vector<tuner::Task>& tasks) {
+    std::map<tuner::Cell, int> times;  // by a part's first cell
+    for (std::uint64_t seed = seed_ + 1;; ++seed) {
+      std::vector<tuner::Part> parts = tuner::restless(tasks, course_.search, tuner::drift_of(course_.search, {}));
+      std::erase_if(parts, [&](const tuner::Part& part) {
+        return times[part.tasks.front().cell] == most_times_again || until(extent_.again_end)() < part.seconds;
+      });
+      if (parts.empty()) return seed > seed_ + 1;
+      const tuner::Part& part = *std::ranges::min_element(parts, {}, &tuner::Part::seconds);
+      ++times[part.tasks.front().cell];
+      const Seconds end{std::min(extent_.again_end.count, clock_.worked() + patience * part.seconds)};
+      tuner::supersede(course_.search, search_with(trials, part.tasks, extent_, constraints_, seed, until(end),
+                                                   course_.search.failures));
+    }
+  }
+
+  // What the table for the example plugin needs besides.
+  void see_channels(Trials& trials) {
+    for (std::size_t at = 0; at < trials.cases().size(); ++at) {
+      const tuner::Cell cell = cell_of(trials.cases()[at]);
+      const std::optional<tuner::Function> function = tuner::parse_function(cell.collective);
+      const auto see = [&](const std::string& setting, std::vector<tuner::Row>& rows) {
+        std::string problem;
+        const std::optional<Selection> seen = trials.selection({0, at}, setting, problem);
+        if (!problem.empty()) course_.remarks.push_back(std::move(problem));
+        if (!seen) return;
+        const auto whole =
+            tuner::parse_setting(fmt::format("{}/{}/{}", seen->algorithm, seen->protocol, seen->channels));
+        if (whole) rows.push_back({*function, cell.tuner_bytes, cell.tuner_bytes, *whole, 0});
+      };
+      if (!function) continue;
+      see("", standard_);
+      for (const tuner::Row& row : result_.table.rows)
+        if (row.function == *function && row.from <= cell.tuner_bytes && cell.tuner_bytes <= row.to &&
+            row.setting.channels == 0)
+          see(to_text(row.setting), taken_);
+    }
+  }
+
+  void believe() {
+    course_.verdicts = tuner::judge(course_.search, {});
+    course_.drift = tuner::drift_of(course_.search, {});
+    result_.cells = static_cast<int>(course_.search.records.size());
+    result_.candidates_tried = candidates_in(course_.search);
+    if (course_.drift.refused)
+      result_.nothing_because = course_.drift.sentence;
+    else
+      result_.table.rows = tuner::rows_of(course_.search, course_.verdicts, {});
+  }
+
+  // The operator's, or those of these that fit.
+  std::vector<Bytes> sizes_among(std::vector<Bytes> sizes) const {
+    if (!options_.sizes.empty()) return options_.sizes;
+    std::erase_if(sizes, [&](Bytes size) {
+      return size > extent_.max || (machine_.memory_of_rank && size.count > machine_.memory_of_rank->count / 4);
+    });
+    return sizes;
+  }
+
+  // What no tuner is asked about is among the judges: send_recv, all_to_all.
+  void try_environments() {
+    std::vector<std::string> collectives = options_.collectives;
+    if (options_.collectives == Options{}.collectives)
+      collectives = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"};
+    std::erase(collectives, "p2p");  // several rounds; send_recv stands for it
+    if (collectives.empty()) return;
+    const std::vector<Bytes> sizes = sizes_among({Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)});
+    const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, collectives, sizes),
+                         .runner = runner_,
+                         .place = place(collectives),
+                         .constraints = constraints_,
+                         .weights = weights_,
+                         .burst = extent_.burst};
+    ArmsTried tried = try_arms(world_, machine_, trial, until(extent_.arms_end));
+    if (!world_.leads()) return;
+    course_.arms = std::move(tried.judged);
+    std::ranges::move(tried.remarks, std::back_inserter(course_.remarks));
+    // The rows were found without the variables, and the two together are nothing that anybody has seen win.
+    if (result_.table.rows.empty())
+      result_.environment = std::move(tried.best);
+    else if (!tried.best.empty())
+      course_.remarks.push_back(fmt::format(
+          "{} was faster too, alone: it is not set together with settings for sizes; --delivery=env would set it",
+          tuner::arm_of(tried.best).name));
+    if (!result_.environment.empty())
+      result_.nothing_because.clear();
+    else if (options_.delivery == "env")
+      result_.nothing_because = "No environment was faster in fresh processes without making a band of sizes slower.";
+  }
+
+  // Where calls differ most: small ones by their launch, large ones by what is copied.
+  void measure_ways() {
+    std::vector<std::string> collectives = options_.collectives;
+    if (options_.collectives == Options{}.collectives)
+      collectives = {"all_reduce", "all_gather", "all_to_all", "send_recv"};
+    std::erase(collectives, "p2p");
+    if (collectives.empty()) return;
+    const std::vector<Bytes> sizes = sizes_among({KiB(1), KiB(64), MiB(8), MiB(128)});
+    course_.ways = try_ways(world_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes),
+                            runner_, result_.table.nccl_version, extent_.burst, until(extent_.ways_end));
+  }
+
+  tuner::Place place(const std::vector<std::string>& collectives) const {
+    const auto nvls = [](const tuner::Offer& offer) { return offer.setting.algorithm == tuner::Algorithm::nvls; };
+    return {.platform = machine_.topology.platform,
+            .nodes = result_.table.nodes,
+            .nccl_version = result_.table.nccl_version,
+            .efa = on_efa(machine_.topology),
+            .nvls = std::ranges::any_of(
+                course_.search.records,
+                [&](const tuner::Record& record) { return std::ranges::any_of(record.offers, nvls); }),
+            .collectives = collectives,
+            .injected = {}};
+  }
+
+  // All ranks need the sizes to make the same cases.
+  std::vector<std::pair<std::string, Bytes>> sizes_to_confirm() const {
+    std::set<std::pair<std::string, std::uint64_t>> sizes;
+    for (const tuner::Row& row : result_.table.rows)
+      for (const tuner::Record& record : course_.search.records)
+        if (record.cell.collective == tuner::name_of(row.function))
+          sizes.emplace(record.cell.collective, record.cell.tuner_bytes);
+    const auto element = static_cast<std::uint64_t>(size_of(DataType::float32));
+    for (const tuner::HeldOut& held :
+         tuner::held_out(result_.table.rows, element, element * static_cast<std::uint64_t>(world_.ranks())))
+      sizes.emplace(tuner::name_of(held.function), held.tuner_bytes);
+    std::vector<std::pair<std::string, Bytes>> all;
+    for (const auto& [collective, bytes] : sizes) all.emplace_back(collective, Bytes{bytes});
+    return all;
+  }
+
+  std::vector<Case> cases_to_confirm() {
+    nlohmann::json said = nlohmann::json::object();
+    if (world_.leads())
+      for (const auto& [collective, bytes] : sizes_to_confirm()) said[collective].push_back(bytes.count);
+    said = nlohmann::json::parse(world_.broadcast(said.dump()));
+    std::vector<Case> cases;
+    for (const auto& [collective, counts] : said.items()) {
+      std::vector<Bytes> sizes;
+      for (const std::uint64_t count : counts) sizes.push_back({count});
+      std::ranges::move(make_cases(options_, machine_, seed_, {collective}, sizes), std::back_inserter(cases));
+    }
+    return cases;
+  }
+
+  // The plugin goes along with the table where it is not the same on all hosts where it lies here: NCCL goes on without
+  // one that it does not find.
+  void find_plugin() {
+    const std::vector<HostProblem> without = hosts_without(world_, place_, result_.plugin);
+    if (without.empty()) return;
+    if (const auto content = bytes_of(result_.plugin))
+      carried_plugin_ = tuner::NamedFile{tuner::plugin_file_name, *content};
+  }
+
+  // Fresh workers that load nothing but the files, against the default in fresh workers too.
+  void confirm() {
+    TemporaryOnHosts there(world_, place_);
+    find_plugin();
+    tuner::TuningResult trial = result_;
+    trial.folder = there.folder();
+    if (!chain_.empty()) trial.environment[chain_variable] = chain_;
+    std::vector<tuner::NamedFile> needed;
+    if (world_.leads()) needed = {tuner::table_file(trial)};
+    if (carried_plugin_) {
+      trial.plugin = (std::filesystem::path(trial.folder) / carried_plugin_->name).string();
+      needed.push_back(*carried_plugin_);
+    }
+    const std::vector<HostProblem> problems = there.put(needed);
+    if (agreed(!problems.empty())) {
+      if (world_.leads())
+        leave_out(fmt::format(
+            "What was found could not be confirmed ({}): set TMPDIR to a folder that can be written on every host.",
+            to_text(problems)));
+      return;
+    }
+    const tuner::Environment loading = nlohmann::json::parse(
+        world_.broadcast(world_.leads() ? nlohmann::json(tuner::variables_of(trial)).dump() : "{}"));
+    const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
+    Trials trials(world_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);
+    lead_together(world_, trials, [&] {
+      course_.confirmed = tuner::confirm(
+          result_.table, confirm_with(trials, extent_, result_.table, course_.search, clock_.until(extent_.end),
+                                      [this] { return clock_.budget_left(); }));
+      result_.table = course_.confirmed.table;
+      result_.gains = gain_lines(course_.confirmed);
+      if (result_.table.rows.empty())
+        result_.nothing_because = "No setting held up with the files alone in fresh processes.";
+    });
+    for (Backend* const each : {machine_.backend.get(), files.get()}) each->stop();
+    for (Backend* const each : {machine_.backend.get(), files.get()}) each->abandon();
+  }
+
+  World& world_;
+  const Options& options_;
+  const Machine& machine_;
+  const Clock::time_point start_ = Clock::now();
+  double stage_began_ = 0;
+  HostPlace place_;
+  TuningClock clock_;
+  Extent extent_;
+  std::uint64_t seed_;
+  RunnerOptions runner_;
+  tuner::Constraints constraints_;
+  std::vector<tuner::Weight> weights_;
+  tuner::TuningResult result_;
+  std::vector<tuner::Row> standard_, taken_;  // as example_plugin_csv() takes them
+  TuningCourse course_;
+  std::optional<tuner::NamedFile> carried_plugin_;  // at the leader, where some host has none or another
+  std::string chain_;  // the tuner that ours displaces and that keeps the calls without a row; rank 0's, "" for none
+};
+
+}  // namespace
+
+void refuse_differing_tuning_files(World& world) {
+  // Each rank's view: the names and the contents of the files that decide how it runs a call.
+  std::string mine;
+  for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"}) {
+    const char* const path = std::getenv(name);
+    if (!path || !*path) continue;
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    mine += fmt::format("{}={}: {}\n", name, path, text ? text.str() : "not readable");
+  }
+  const std::vector<std::string> all = world.gather(mine);
+  from_leader(world, [&]() -> std::string {
+    for (std::size_t rank = 1; rank < all.size(); ++rank)
+      if (all[rank] != all[0])
+        throw EnvironmentError(
+            fmt::format("rank {} has other tuning files than rank 0 ({}, against {}): ranks would decide differently, "
+                        "and hang. Put "
+                        "the same file on all nodes, or unset the variable",
+                        rank, first_line(all[rank]), first_line(all[0])));
+    return "";
+  });
+}
+
+std::vector<tuner::Weight> read_weights(World& world, const Options& options) {
+  if (options.weights.empty()) return {};
+  const std::string text = from_leader(world, [&] {
+    std::ostringstream all;
+    all << std::ifstream(options.weights).rdbuf();
+    if (!all) throw UsageError(fmt::format("--weights {}: cannot be read, or is empty", options.weights));
+    tuner::parse_weights(options.weights, all.str());
+    return all.str();
+  });
+  return tuner::parse_weights(options.weights, text);
+}
+
+reports::Tuning tune(World& world, const Options& options, const Machine& machine, const TuningJob& job) {
+  return Tuning(world, options, machine, job).run();
+}
+
+}  // namespace p5

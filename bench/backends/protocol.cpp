@@ -1,0 +1,217 @@
+#include "bench/backends/protocol.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "bench/base/clock.hpp"
+#include "bench/base/error.hpp"
+
+namespace p5::protocol {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::uint32_t magic = 0x70356231;  // "p5b1"
+constexpr std::uint32_t longest = 1u << 30;
+using Header = std::array<std::uint32_t, 4>;
+
+// Reads all of it. False when the other side is gone or the deadline passed before the first byte.
+enum class Read { all, closed, late };
+Read read_all(int descriptor, void* memory, std::size_t bytes, std::optional<Clock::time_point> deadline) {
+  auto* at = static_cast<char*>(memory);
+  for (std::size_t done = 0; done < bytes;) {
+    pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
+    int wait_ms = -1;
+    if (deadline)
+      wait_ms = static_cast<int>(std::max<std::int64_t>(
+          0, std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - Clock::now()).count()));
+    const int ready = ::poll(&waiting, 1, wait_ms);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) {
+      if (done == 0) return Read::late;
+      continue;  // the rest of a message that has begun is on its way
+    }
+    const ssize_t got = ::recv(descriptor, at + done, bytes - done, 0);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got <= 0) return Read::closed;
+    done += static_cast<std::size_t>(got);
+  }
+  return Read::all;
+}
+
+void write_all(int descriptor, const void* memory, std::size_t bytes) {
+  const auto* at = static_cast<const char*>(memory);
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t sent = ::send(descriptor, at + done, bytes - done, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) throw CaseError(fmt::format("the other process is gone ({})", std::strerror(errno)));
+    done += static_cast<std::size_t>(sent);
+  }
+}
+
+}  // namespace
+
+void send(int descriptor, const Message& message) {
+  const std::string text = message.body.dump(-1, ' ', false, json::error_handler_t::replace);
+  const Header header{magic, version, message.epoch, static_cast<std::uint32_t>(text.size())};
+  write_all(descriptor, header.data(), sizeof header);
+  write_all(descriptor, text.data(), text.size());
+}
+
+Received receive(int descriptor, int timeout_ms) {
+  std::optional<Clock::time_point> deadline;
+  if (timeout_ms >= 0) deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  Header header{};
+  const Read begun = read_all(descriptor, header.data(), sizeof header, deadline);
+  if (begun != Read::all) return {.message = std::nullopt, .closed = begun == Read::closed};
+  if (header[0] != magic || header[1] != version || header[3] > longest)
+    throw CaseError(
+        fmt::format("the other process speaks another protocol (version {}, this is {})", header[1], version));
+  std::string text(header[3], '\0');
+  if (read_all(descriptor, text.data(), text.size(), std::nullopt) != Read::all)
+    return {.message = std::nullopt, .closed = true};
+  return {.message = Message{header[2], json::parse(text)}, .closed = false};
+}
+
+json to_json(const Case& c) {
+  return {{"collective", c.collective->name},
+          {"pattern", c.pattern},
+          {"bytes", c.bytes.count},
+          {"type", name_of(c.type)},
+          {"op", c.op ? json(name_of(*c.op)) : json(nullptr)},
+          {"root", c.root ? json(*c.root) : json(nullptr)},
+          {"in_place", c.in_place},
+          {"cuda_graph", c.cuda_graph},
+          {"register", c.registration},
+          {"ranks", c.ranks},
+          {"input_elements", c.shape.input_elements},
+          {"output_elements", c.shape.output_elements}};
+}
+
+Case case_from_json(const json& j) {
+  Case c;
+  c.collective = &find_collective(j.at("collective").get<std::string>());
+  c.pattern = j.at("pattern");
+  c.bytes = c.shape.bytes = {j.at("bytes")};
+  c.type = parse_data_type(j.at("type").get<std::string>());
+  if (!j.at("op").is_null()) c.op = parse_reduce_op(j.at("op").get<std::string>());
+  if (!j.at("root").is_null()) c.root = j.at("root").get<int>();
+  c.in_place = j.at("in_place");
+  c.cuda_graph = j.at("cuda_graph");
+  c.registration = j.at("register");
+  c.ranks = j.at("ranks");
+  c.shape.input_elements = j.at("input_elements");
+  c.shape.output_elements = j.at("output_elements");
+  return c;
+}
+
+static constexpr std::array<std::string_view, 3> quantities{"latency", "throughput", "device"};  // as Quantity counts
+
+static Quantity quantity_of(const std::string& name) {
+  const auto found = std::ranges::find(quantities, name);
+  if (found == quantities.end()) throw CaseError(fmt::format("no quantity is called '{}'", name));
+  return static_cast<Quantity>(found - quantities.begin());
+}
+
+json to_json(const SampleRequest& request) {
+  return {{"quantity", quantities.at(static_cast<std::size_t>(request.quantity))},
+          {"operations", request.operations},
+          {"samples", request.samples},
+          {"poison_last", request.poison_last},
+          {"setting", request.setting}};
+}
+
+SampleRequest request_from_json(const json& j) {
+  return {.quantity = quantity_of(j.at("quantity").get<std::string>()),
+          .operations = j.at("operations"),
+          .samples = j.at("samples"),
+          .poison_last = j.at("poison_last"),
+          .setting = j.value("setting", "")};
+}
+
+json to_json(const Verification& v) {
+  json first;
+  if (v.first)
+    first = {{"rank", v.first->rank},
+             {"offset", v.first->offset},
+             {"wanted", v.first->wanted},
+             {"got", v.first->got},
+             {"guard", v.first->guard}};
+  return {{"wrong_elements", v.wrong_elements}, {"first", first}};
+}
+
+Verification verification_from_json(const json& j) {
+  Verification v;
+  v.wrong_elements = j.at("wrong_elements");
+  if (const json& first = j.at("first"); !first.is_null())
+    v.first = WrongElement{.rank = first.at("rank"),
+                           .offset = first.at("offset"),
+                           .wanted = first.at("wanted"),
+                           .got = first.at("got"),
+                           .guard = first.at("guard")};
+  return v;
+}
+
+json to_json(const std::optional<Selection>& selection) {
+  if (!selection) return nullptr;
+  return {{"algorithm", selection->algorithm},
+          {"protocol", selection->protocol},
+          {"channels", selection->channels},
+          {"source", selection->source}};
+}
+
+std::optional<Selection> selection_from_json(const json& j) {
+  if (j.is_null()) return std::nullopt;
+  return Selection{j.at("algorithm"), j.at("protocol"), j.at("channels"), j.at("source")};
+}
+
+json to_json(const std::vector<Offer>& offers) {
+  json all = json::array();
+  for (const Offer& offer : offers)
+    all.push_back({{"setting", offer.setting}, {"microseconds", offer.microseconds}, {"chosen", offer.chosen}});
+  return all;
+}
+
+std::vector<Offer> offers_from_json(const json& j) {
+  std::vector<Offer> offers;
+  for (const json& each : j) offers.push_back({each.at("setting"), each.at("microseconds"), each.at("chosen")});
+  return offers;
+}
+
+json to_json(const Identity& identity) {
+  return {{"device_uuid", identity.device_uuid},
+          {"device_name", identity.device_name},
+          {"pci_address", identity.pci_address},
+          {"free_memory", identity.free_memory},
+          {"total_memory", identity.total_memory},
+          {"visible_devices", identity.visible_devices},
+          {"library", identity.library},
+          {"library_path", identity.library_path},
+          {"driver", identity.driver},
+          {"runtime", identity.runtime}};
+}
+
+Identity identity_from_json(const json& j) {
+  return {.device_uuid = j.at("device_uuid"),
+          .device_name = j.at("device_name"),
+          .pci_address = j.at("pci_address"),
+          .free_memory = j.at("free_memory"),
+          .total_memory = j.at("total_memory"),
+          .visible_devices = j.at("visible_devices"),
+          .library = j.at("library"),
+          .library_path = j.at("library_path"),
+          .driver = j.at("driver"),
+          .runtime = j.at("runtime")};
+}
+
+}  // namespace p5::protocol

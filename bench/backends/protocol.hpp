@@ -1,0 +1,74 @@
+// What a supervisor and its worker say to each other over a socket pair: an order down, one reply up, in turn. A worker
+// is a program of its own (NCCL, libfabric), so that a hang, a crash or a setting that is read once costs one process.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/backends/shared_page.hpp"
+#include "bench/model/backend.hpp"
+#include "bench/model/case.hpp"
+
+namespace p5::protocol {
+
+inline constexpr std::uint32_t version = 1;
+
+// A message: a header of four 32-bit words in the machine's order (magic, version, epoch, length) and so many bytes of
+// JSON. The epoch counts the generations of workers: what belongs to another generation is dropped.
+struct Message {
+  std::uint32_t epoch = 0;
+  nlohmann::json body;
+};
+
+// Blocking. Throws CaseError when the other side is gone or speaks another version.
+void send(int descriptor, const Message& message);
+// nullopt: the other side closed the connection, or nothing complete arrived within `timeout_ms` (-1: wait for ever).
+struct Received {
+  std::optional<Message> message;
+  bool closed = false;
+};
+Received receive(int descriptor, int timeout_ms);
+
+// ---- orders: {"order": NAME, ...}; replies: {"ok": true, ...} or
+// {"error": TEXT, "elsewhere": bool}, elsewhere when the library says that the cause lies with another rank; told to
+// give up, {"gave_up": true, "at_rest": bool}: whether the device had nothing left to do once the library was aborted.
+
+// "identify" {"local_rank": int}
+//   The worker chooses and binds to its device, and says what it is.
+struct Identity {
+  std::string device_uuid, device_name, pci_address;
+  std::uint64_t free_memory = 0, total_memory = 0;  // bytes, of the device
+  int visible_devices = 0;                          // that the worker's process may use
+  std::string library;                              // "NCCL 2.28.9"
+  std::string library_path;
+  std::string driver, runtime;  // "13.0"
+};
+
+// "unique_id" {}: {"id": HEX}, what others need to find this rank; where one for all is enough only rank 0 is asked.
+// "join" {"ids": [HEX], "rank": int, "ranks": int}: {"environment": {NAME: VALUE}}, those variables after the library's
+// start. "open" {"case": ..., "round": int, "group": [rank...] or null, "form": STRING}: one round of a case and the
+// group of this rank in it; form "groups": the groups of the round get communicators of their own first, on all ranks
+// ("alone": is it one group, "pauses": does any rank of the job pause?), "job": those of earlier rounds are left, "":
+// what is there stays. Reply {"slots": int}. "warm_up" {"operations", "setting"}; "sample" {SampleRequest}:
+// {"seconds": [..]}, null for a sample of a rank that pauses. "verify" {}: {Verification}; "selection" {}: {Selection
+// or null}; "offers" {}: {"offers": [Offer]}; "close" {}; "check_locally" {}: {"figures": {NAME: NUMBER}}; "quit" {}:
+// no reply. A "setting" that is left out is none.
+
+// A case as a worker needs it: what moves, not where the figures go.
+nlohmann::json to_json(const Case& c);
+Case case_from_json(const nlohmann::json& j);  // collective by name; rounds left empty
+nlohmann::json to_json(const SampleRequest& request);
+SampleRequest request_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const Verification& v);
+Verification verification_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const std::optional<Selection>& selection);
+std::optional<Selection> selection_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const std::vector<Offer>& offers);
+std::vector<Offer> offers_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const Identity& identity);
+Identity identity_from_json(const nlohmann::json& j);
+
+}  // namespace p5::protocol

@@ -1,0 +1,98 @@
+#include "bench/base/units.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "bench/base/error.hpp"
+
+namespace p5 {
+
+namespace {
+
+constexpr std::uint64_t largest = std::numeric_limits<std::int64_t>::max();
+
+// Factor of a size suffix, 0 when there is no such suffix.
+std::uint64_t size_factor(std::string_view suffix) {
+  if (suffix.empty() || suffix == "B") return 1;
+  constexpr std::string_view prefixes = "KMGT";
+  const char first = suffix[0] == 'k' ? 'K' : suffix[0];
+  const std::size_t power = prefixes.find(first);
+  if (power == std::string_view::npos) return 0;
+  const std::string_view rest = suffix.substr(1);
+  if (rest.empty() || rest == "iB") return std::uint64_t{1} << (10 * (power + 1));
+  if (rest != "B") return 0;
+  std::uint64_t factor = 1;
+  for (std::size_t i = 0; i <= power; ++i) factor *= 1000;
+  return factor;
+}
+
+}  // namespace
+
+Bytes parse_bytes(std::string_view text) {
+  const auto refuse = [&](std::string_view why) {
+    return UsageError(
+        fmt::format("'{}' is not a size: {}. Write a whole number of bytes, with K, M, G (binary: 64K = 64KiB = "
+                    "65536) or kB, MB, GB (decimal: 64kB = 64000)",
+                    text, why));
+  };
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [after, problem] = std::from_chars(text.data(), end, number);
+  if (after == text.data()) throw refuse(text.empty() ? "it is empty" : "it does not start with a digit");
+  if (problem == std::errc::result_out_of_range) throw refuse("it is too large");
+  const std::string_view suffix(after, static_cast<std::size_t>(end - after));
+  const std::uint64_t factor = size_factor(suffix);
+  if (factor == 0) throw refuse(fmt::format("unknown unit '{}'", suffix));
+  if (number == 0) throw refuse("it has to be at least 1");
+  if (number > largest / factor) throw refuse("it is too large");
+  return {number * factor};
+}
+
+Seconds parse_duration(std::string_view text) {
+  const auto refuse = [&](std::string_view why) {
+    return UsageError(fmt::format(
+        "'{}' is not a duration: {}. Write a number with ms, s, min or h, such as 30s or 10min", text, why));
+  };
+  const std::size_t unit_at = text.find_first_not_of("0123456789.");
+  const std::string_view digits = text.substr(0, unit_at);
+  const std::string_view unit = unit_at == std::string_view::npos ? "s" : text.substr(unit_at);
+  double number = 0;
+  const auto [after, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (digits.empty() || problem != std::errc() || after != digits.data() + digits.size())
+    throw refuse("it does not start with a number");
+  constexpr std::array<std::pair<std::string_view, double>, 4> units{
+      {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}}};
+  for (const auto& [name, factor] : units) {
+    if (unit != name) continue;
+    if (!(number > 0)) throw refuse("it has to be above zero");
+    if (number * factor > 1e9) throw refuse("it is too long");
+    return {number * factor};
+  }
+  throw refuse(fmt::format("unknown unit '{}'", unit));
+}
+
+std::string to_text(Bytes size) {
+  constexpr std::array<std::string_view, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  std::uint64_t count = size.count;
+  while (unit + 1 < units.size() && count >= 1024 && count % 1024 == 0) count /= 1024, ++unit;
+  return fmt::format("{} {}", count, units[unit]);
+}
+
+std::string to_text(Seconds time) {
+  // Limits in the value that is shown: 0.9996 s rounds to 1 s, not to 1e+03 ms.
+  const double s = time.count;
+  if (s < 0.9995e-3) return fmt::format("{:.3g} us", s * 1e6);
+  if (s < 0.9995) return fmt::format("{:.3g} ms", s * 1e3);
+  if (s < 59.95) return fmt::format("{:.3g} s", s);
+  const auto whole = static_cast<long long>(std::llround(s));
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+}  // namespace p5

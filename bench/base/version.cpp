@@ -1,0 +1,7 @@
+#include "bench/base/version.hpp"
+
+namespace p5 {
+
+std::string_view version() { return P5BENCH_VERSION; }
+
+}  // namespace p5

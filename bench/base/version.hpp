@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string_view>
+
+namespace p5 {
+
+// Of p5bench: "0.1.0".
+std::string_view version();
+
+}  // namespace p5

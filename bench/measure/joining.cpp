@@ -1,0 +1,238 @@
+#include "bench/measure/joining.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+
+#include "bench/base/names.hpp"
+#include "bench/measure/agreement.hpp"
+#include "bench/measure/runner.hpp"
+
+namespace p5 {
+
+namespace {
+
+// From the failure on: a host is to be named within a minute, and workers take a while to end and to start.
+constexpr Seconds to_look_for{45};
+constexpr Seconds least_limit{5};
+
+std::string name_rank(const PhaseFailed& failed) {
+  return failed.rank ? fmt::format("rank {}: {}", *failed.rank, failed.what) : failed.what;
+}
+
+std::vector<std::string> names_of(const std::vector<int>& hosts, const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  for (const int host : hosts) found.push_back(names.at(static_cast<std::size_t>(host)));
+  return found;
+}
+
+std::string describe(const JoinCulprit& culprit, const std::vector<std::string>& names) {
+  using Kind = JoinCulprit::Kind;
+  const std::string& why = culprit.because;
+  switch (culprit.kind) {
+    case Kind::nowhere:
+      return names.size() == 1 ? fmt::format("the ranks of {} do not join: {}", names.front(), why)
+                               : fmt::format("the ranks of no host join, not even by themselves: {}", why);
+    case Kind::hosts:
+      return fmt::format("the ranks of {} do not join, {}, while other hosts' do: {}",
+                         join(names_of(culprit.hosts, names)),
+                         culprit.alone ? "not even by themselves" : "though they do by themselves", why);
+    case Kind::between:
+      return fmt::format("no two hosts join, though the ranks of each do by themselves: {}", why);
+    case Kind::pairs: {
+      std::vector<std::string> pairs;
+      for (const auto& [a, b] : culprit.pairs) pairs.push_back(join(names_of({a, b}, names), " with "));
+      return fmt::format("{}: these do not join, though the ranks of each host do by themselves: {}", join(pairs), why);
+    }
+    case Kind::together:
+      break;
+  }
+  return fmt::format("all ranks together do not join, though those of each host do, alone and with other hosts': {}",
+                     why);
+}
+
+Joiners whole_job(const World& world) {
+  Group everybody(static_cast<std::size_t>(world.ranks()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  return {.groups = {everybody}};
+}
+
+// Each group by itself; what each failed of.
+std::vector<std::optional<PhaseFailed>> bring_groups_together(World& world, Backend& backend, const Joiners& joiners) {
+  GroupParts offers = gather_by_group(world, Phase::open, joiners.groups, [&] { return backend.offer(joiners); });
+  Joiners willing{.groups = {}, .limit = joiners.limit};
+  for (std::size_t i = 0; i < joiners.groups.size(); ++i)
+    if (!offers.failures[i]) willing.groups.push_back(joiners.groups[i]);
+  const std::string terms = world.broadcast(world.leads() ? backend.settle(willing, offers.parts) : "");
+  const GroupParts joined = gather_by_group(world, Phase::open, willing.groups, [&] {
+    backend.join(willing, terms);
+    return std::string();
+  });
+  auto next = joined.failures.begin();
+  for (std::optional<PhaseFailed>& failure : offers.failures)
+    if (!failure) failure = *next++;
+  return std::move(offers.failures);
+}
+
+}  // namespace
+
+void bring_together(World& world, Backend& backend) {
+  if (backend.joined()) return;
+  const Joiners joiners = whole_job(world);
+  const std::string terms = agree(
+      world, Phase::open, backend.recovers(), [&] { return backend.offer(joiners); },
+      [&](const std::vector<std::string>& offers) { return backend.settle(joiners, offers); });
+  agree(
+      world, Phase::open, backend.recovers(), [&] { return backend.join(joiners, terms), ""; },
+      [](const std::vector<std::string>&) { return ""; });
+}
+
+// ---- what a failure comes from
+
+JoinCulprit find_culprit(int hosts, const std::vector<JoinTrial>& trials) {
+  using Kind = JoinCulprit::Kind;
+  JoinCulprit culprit;
+  std::vector<const JoinTrial*> failed_alone, failed_pairs;
+  std::vector<int> partners(static_cast<std::size_t>(hosts)), failures(partners);
+  std::size_t pairs = 0;
+  for (const JoinTrial& trial : trials) {
+    const bool alone = trial.hosts.size() == 1;
+    if (!alone) ++pairs;
+    if (!trial.failure.empty()) (alone ? failed_alone : failed_pairs).push_back(&trial);
+    for (const int host : trial.hosts) {
+      if (alone) continue;
+      ++partners[static_cast<std::size_t>(host)];
+      if (!trial.failure.empty()) ++failures[static_cast<std::size_t>(host)];
+    }
+  }
+  if (!failed_alone.empty()) {
+    culprit.alone = true;
+    culprit.because = failed_alone.front()->failure;
+    culprit.kind = failed_alone.size() == static_cast<std::size_t>(hosts) ? Kind::nowhere : Kind::hosts;
+    for (const JoinTrial* each : failed_alone) culprit.hosts.push_back(each->hosts.front());
+    return culprit;
+  }
+  if (failed_pairs.empty()) return culprit;
+  culprit.because = failed_pairs.front()->failure;
+  if (failed_pairs.size() == pairs && pairs > 1) {
+    culprit.kind = Kind::between;
+    return culprit;
+  }
+  for (std::size_t host = 0; host < partners.size(); ++host)
+    if (partners[host] > 1 && failures[host] == partners[host]) culprit.hosts.push_back(static_cast<int>(host));
+  culprit.kind = culprit.hosts.empty() ? Kind::pairs : Kind::hosts;
+  if (culprit.kind == Kind::pairs)
+    for (const JoinTrial* each : failed_pairs) culprit.pairs.emplace_back(each->hosts.at(0), each->hosts.at(1));
+  return culprit;
+}
+
+// Along a ring of all hosts: every second step of it, then the others.
+std::vector<std::vector<std::pair<int, int>>> pairs_to_try(int hosts) {
+  if (hosts < 2) return {};
+  std::vector<std::vector<std::pair<int, int>>> rounds(1);
+  for (int host = 0; host + 1 < hosts; host += 2) rounds[0].emplace_back(host, host + 1);
+  if (hosts == 2) return rounds;
+  rounds.emplace_back();
+  for (int host = 1; host + 1 < hosts; host += 2) rounds[1].emplace_back(host, host + 1);
+  if (hosts % 2 != 0) rounds.emplace_back();
+  rounds.back().emplace_back(0, hosts - 1);
+  return rounds;
+}
+
+// ---- looking for it
+
+Joining::Joining(World& world, RanksOnHosts hosts, Observer& observer)
+    : world_(world), hosts_(std::move(hosts)), observer_(observer) {}
+
+void Joining::bring_together(Backend& backend) {
+  if (!given_up_.empty()) throw PhaseFailed{Phase::open, std::nullopt, given_up_};
+  try {
+    p5::bring_together(world_, backend);
+  } catch (const PhaseFailed& failed) {
+    if (hosts_.names.empty()) throw;
+    look_for_culprit(backend, failed);
+  }
+}
+
+void Joining::look_for_culprit(Backend& backend, const PhaseFailed& first) {
+  began_ = Clock::now();
+  std::vector<JoinTrial> trials;
+  // Once a run: what came together then is no better known by trying it again.
+  const bool together = !std::exchange(looked_, true) && try_rounds(backend, trials);
+  if (together) return tell(first, std::nullopt);
+  const int hosts = static_cast<int>(hosts_.names.size());
+  JoinCulprit culprit = find_culprit(hosts, trials);
+  if (culprit.kind == JoinCulprit::Kind::together) {
+    const std::optional<PhaseFailed> again = trials.empty() ? std::optional(first) : join_again(backend);
+    if (!again) return tell(first, std::nullopt);
+    culprit.because = name_rank(*again);
+  }
+  given_up_ = "the ranks do not join: see the findings";
+  tell(first, culprit);
+  throw PhaseFailed{Phase::open, first.rank, describe(culprit, hosts_.names)};
+}
+
+// The whole job; what fails.
+std::optional<PhaseFailed> Joining::join_again(Backend& backend) {
+  start_anew(backend);
+  try {
+    p5::bring_together(world_, backend);
+    return std::nullopt;
+  } catch (const PhaseFailed& failed) {
+    return failed;
+  }
+}
+
+// Whether the last of them was the whole job, which is together now.
+bool Joining::try_rounds(Backend& backend, std::vector<JoinTrial>& trials) {
+  const auto rounds = pairs_to_try(static_cast<int>(hosts_.names.size()));
+  std::vector<std::vector<int>> each;
+  for (std::size_t host = 0; host < hosts_.names.size(); ++host) each.push_back({static_cast<int>(host)});
+  bool good = try_round(backend, each, static_cast<int>(rounds.size()) + 1, trials);
+  if (!good || rounds.empty()) return good;
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    std::vector<std::vector<int>> pairs;
+    for (const auto& [a, b] : rounds[i]) pairs.push_back({a, b});
+    good = try_round(backend, pairs, static_cast<int>(rounds.size() - i), trials);
+  }
+  return good && hosts_.names.size() == 2;
+}
+
+// Whether all of the round's groups of hosts joined.
+bool Joining::try_round(Backend& backend, const std::vector<std::vector<int>>& hosts, int rounds_left,
+                        std::vector<JoinTrial>& trials) {
+  start_anew(backend);
+  const double left = to_look_for.count - since(began_).count;
+  const std::string limit = world_.broadcast(pack({std::max(least_limit.count, left / rounds_left)}));
+  Joiners joiners{.groups = {}, .limit = Seconds{unpack(limit).at(0)}};
+  for (const std::vector<int>& group : hosts) {
+    joiners.groups.emplace_back();
+    for (std::size_t rank = 0; rank < hosts_.host_of_rank.size(); ++rank)
+      if (std::ranges::find(group, hosts_.host_of_rank[rank]) != group.end())
+        joiners.groups.back().push_back(static_cast<int>(rank));
+  }
+  const auto failures = bring_groups_together(world_, backend, joiners);
+  bool all = true;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    trials.push_back({hosts[i], failures[i] ? name_rank(*failures[i]) : ""});
+    all = all && !failures[i];
+  }
+  return all;
+}
+
+// The processes of all ranks are gone before the first new one starts.
+void Joining::start_anew(Backend& backend) {
+  backend.abandon();
+  world_.barrier();
+}
+
+void Joining::tell(const PhaseFailed& first, const std::optional<JoinCulprit>& culprit) {
+  if (!world_.leads()) return;
+  JoinFailure failure{.culprit = culprit, .hosts = hosts_.names, .said = name_rank(first)};
+  if (culprit) failure.said = describe(*culprit, hosts_.names);
+  observer_.joining_failed(failure);
+}
+
+}  // namespace p5

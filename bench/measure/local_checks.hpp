@@ -1,0 +1,16 @@
+// What each rank's device does by itself, without partners: copies and launches. Where one differs from all others,
+// the part at fault is that device, its link to the host or the host, whatever the fabric does.
+#pragma once
+
+#include <vector>
+
+#include "bench/model/backend.hpp"
+#include "bench/model/world.hpp"
+
+namespace p5 {
+
+// On all participants at the same time, whose ranks are together. The figures of each rank at the leader, empty
+// elsewhere. Throws PhaseFailed.
+std::vector<LocalFigures> check_locally(World& world, Backend& backend);
+
+}  // namespace p5

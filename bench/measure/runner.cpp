@@ -1,0 +1,345 @@
+// The way of one measurement: open a round, warm up, sample until the leader has enough, verify. Participants differ
+// only in that the leader decides.
+#include "bench/measure/runner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "bench/base/clock.hpp"
+#include "bench/base/error.hpp"
+#include "bench/measure/agreement.hpp"
+#include "bench/measure/watchdog.hpp"
+
+namespace p5 {
+
+namespace {
+
+// Of a round's share of the budget: what latency may take where both quantities are measured.
+constexpr double latency_share = 0.3;
+
+std::string flatten(const Times& times) {
+  std::vector<double> numbers;
+  for (const auto& row : times) numbers.insert(numbers.end(), row.begin(), row.end());
+  return pack(numbers);
+}
+
+// The samples of one round at the leader: for each group the slowest member's time of each sample.
+class RoundSamples {
+ public:
+  RoundSamples(const Round& round, int ranks)
+      : round_(round), groups_(round.size()), slowest_count_(static_cast<std::size_t>(ranks)) {}
+
+  // parts: of each participant, [hosted rank][sample] flattened; hosted ranks of all participants ascend.
+  void add(const std::vector<std::string>& parts, int samples) {
+    std::vector<double> all;
+    for (const std::string& part : parts) {
+      const std::vector<double> numbers = unpack(part);
+      all.insert(all.end(), numbers.begin(), numbers.end());
+    }
+    const auto count = static_cast<std::size_t>(samples);
+    for (std::size_t g = 0; g < round_.size(); ++g) {
+      for (std::size_t s = 0; s < count; ++s) {
+        const auto time_of = [&](int rank) { return all.at(static_cast<std::size_t>(rank) * count + s); };
+        const int slowest = *std::ranges::max_element(round_[g], {}, time_of);
+        groups_[g].push_back(time_of(slowest));
+        ++slowest_count_[static_cast<std::size_t>(slowest)];
+      }
+    }
+  }
+
+  int taken() const { return groups_.empty() ? 0 : static_cast<int>(groups_.front().size()); }
+  const std::vector<std::vector<double>>& groups() const { return groups_; }
+
+  bool all_enough(const StoppingRule& rule) const {
+    return std::ranges::all_of(groups_, [&](const auto& samples) { return enough(rule, samples); });
+  }
+
+  // A round takes as long as its slowest group.
+  double latest() const {
+    double slowest = 0;
+    for (const auto& samples : groups_) slowest = std::max(slowest, samples.back());
+    return slowest;
+  }
+
+  int slowest_rank(const Group& group) const {
+    return *std::ranges::max_element(group, {},
+                                     [&](int rank) { return slowest_count_[static_cast<std::size_t>(rank)]; });
+  }
+
+ private:
+  const Round& round_;
+  std::vector<std::vector<double>> groups_;
+  std::vector<int> slowest_count_;
+};
+
+// What the leader broadcasts: how many samples of how many operations come next; none: go on to the next step.
+struct Next {
+  double samples = 0, operations = 1;
+};
+std::string encode(Next next) { return pack({next.samples, next.operations}); }
+Next decode(const std::string& text) {
+  const std::vector<double> numbers = unpack(text);
+  return {numbers.at(0), numbers.at(1)};
+}
+
+// One round of a case, from opening a session to verification.
+class RoundRun {
+ public:
+  RoundRun(World& world, Backend& backend, Joining& joining, const Case& c, int round, const RunnerOptions& options,
+           Seconds share, Watchdog* watchdog)
+      : world_(world),
+        backend_(backend),
+        joining_(joining),
+        case_(c),
+        round_(round),
+        groups_((*c.rounds)[static_cast<std::size_t>(round)]),
+        options_(options),
+        share_(share),
+        watchdog_(watchdog) {}
+
+  // Throws PhaseFailed.
+  Measurement run() try {
+    joining_.bring_together(backend_);
+    step(
+        Phase::open, [&] { return session_ = backend_.open(case_, round_), ""; }, nothing);
+    step(
+        Phase::warm_up, [&] { return session_->warm_up(1, ""), ""; }, nothing);
+    const int operations = choose_operations();
+    const bool both = case_.bytes <= latency_up_to;
+    if (both) measure(Quantity::latency, 1, {share_.count * latency_share});
+    measure(Quantity::throughput, operations, {share_.count * (both ? 1 - latency_share : 1)});
+    step(
+        Phase::verify, [&] { return result_.selection = session_->selection(), ""; }, nothing);
+    return std::move(result_);
+  } catch (const PhaseFailed&) {
+    // What does not answer any more cannot be closed in order.
+    backend_.abandon();
+    throw;
+  }
+
+ private:
+  static std::string nothing(const std::vector<std::string>&) { return ""; }
+
+  std::string step(Phase phase, const LocalPart& local, const Decide& decide) {
+    if (watchdog_) {
+      const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(case_, backend_.cost()).count)};
+      watchdog_->expect(fmt::format("{} of {}", name_of(phase), describe(case_)), limit);
+    }
+    return agree(world_, phase, backend_.recovers(), local, decide);
+  }
+
+  // Operations per burst, from the fastest of three single ones.
+  int choose_operations() {
+    const Seconds wanted = backend_.cost().burst;
+    const SampleRequest single{.quantity = Quantity::throughput, .operations = 1, .samples = 3, .poison_last = false};
+    const std::string answer = step(
+        Phase::warm_up, [&] { return flatten(session_->sample(single)); },
+        [&](const std::vector<std::string>& parts) {
+          RoundSamples trial(groups_, world_.ranks());
+          trial.add(parts, single.samples);
+          double one = wanted.count;
+          for (const auto& group : trial.groups()) one = std::min(one, *std::ranges::min_element(group));
+          const double fitting = std::ceil(wanted.count / std::max(one, 1e-9));
+          return encode({0, std::clamp(fitting, 1.0, static_cast<double>(session_->slots()))});
+        });
+    return static_cast<int>(decode(answer).operations);
+  }
+
+  void measure(Quantity quantity, int operations, Seconds part) {
+    RoundSamples samples(groups_, world_.ranks());
+    const std::string stopped = take(quantity, operations, part, samples);
+    if (quantity == Quantity::throughput) verify(operations, samples);
+    if (!world_.leads()) return;
+    if (quantity == Quantity::latency)
+      keep(samples, operations, stopped, result_.latency, false);
+    else
+      keep(samples, operations, stopped, result_.throughput, true);
+  }
+
+  // Samples until the stopping rule holds in all groups or the part of the budget is spent. Returns which, at the
+  // leader.
+  std::string take(Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
+    StoppingRule rule;
+    if (case_.bytes < options_.tight_from) rule.relative *= 2;
+    const auto start = Clock::now();
+    std::string stopped;
+    int count = next_batch(rule, 0);
+    while (count > 0) {
+      const SampleRequest request{
+          .quantity = quantity, .operations = operations, .samples = count, .poison_last = false};
+      const std::string answer = step(
+          Phase::sample, [&] { return flatten(session_->sample(request)); },
+          [&](const std::vector<std::string>& parts) {
+            samples.add(parts, count);
+            return encode({decide_next(rule, samples, operations, {part.count - since(start).count}, stopped), 1});
+          });
+      count = static_cast<int>(decode(answer).samples);
+    }
+    return stopped;
+  }
+
+  // How many samples come next, at the leader; none when one of the reasons to stop holds, which is then named.
+  static double decide_next(const StoppingRule& rule, const RoundSamples& samples, int operations, Seconds left,
+                            std::string& stopped) {
+    if (samples.all_enough(rule)) {
+      stopped = fmt::format("interval within {:g} %", rule.relative * 100);
+      return 0;
+    }
+    const int next = next_batch(rule, samples.taken());
+    if (next == 0) {
+      stopped = fmt::format("{} samples", rule.most);
+      return 0;
+    }
+    const double fitting = std::floor(left.count / std::max(samples.latest() * operations, 1e-9));
+    if (fitting < 1) stopped = "share of the budget spent";
+    return std::clamp(fitting, 0.0, static_cast<double>(next));
+  }
+
+  // One more sample into poisoned outputs, which are then checked: the data that was timed is the data that is
+  // verified.
+  void verify(int operations, RoundSamples& samples) {
+    const SampleRequest last{
+        .quantity = Quantity::throughput, .operations = operations, .samples = 1, .poison_last = true};
+    step(
+        Phase::sample, [&] { return flatten(session_->sample(last)); },
+        [&](const std::vector<std::string>& parts) { return samples.add(parts, 1), ""; });
+    step(
+        Phase::verify, [&] { return encode_verification(session_->verify()); },
+        [&](const std::vector<std::string>& parts) {
+          for (const std::string& part : parts) add_verification(part);
+          return "";
+        });
+  }
+
+  // "" when all is right, else lines: count, rank, offset, guard, wanted, got.
+  static std::string encode_verification(const Verification& v) {
+    if (v.wrong_elements == 0) return "";
+    const WrongElement first = v.first.value_or(WrongElement{});
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", v.wrong_elements, first.rank, first.offset, first.guard ? 1 : 0,
+                       first.wanted, first.got);
+  }
+
+  void add_verification(const std::string& text) {
+    if (text.empty()) return;
+    std::vector<std::string> lines;
+    for (std::size_t from = 0, at = 0; at != std::string::npos; from = at + 1) {
+      at = text.find('\n', from);
+      lines.push_back(text.substr(from, at - from));
+    }
+    result_.wrong_elements += std::stoull(lines.at(0));
+    if (result_.first_wrong) return;
+    result_.first_wrong = WrongElement{.rank = std::stoi(lines.at(1)),
+                                       .offset = std::stoull(lines.at(2)),
+                                       .wanted = lines.at(4),
+                                       .got = lines.at(5),
+                                       .guard = lines.at(3) == "1"};
+  }
+
+  // All groups of the round, and the samples of the slowest.
+  void keep(const RoundSamples& samples, int operations, const std::string& stopped, std::optional<Series>& series,
+            bool headline) {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const double middle = median(samples.groups()[g]);
+      if (headline) result_.groups.push_back({groups_[g], {middle}});
+      if (series && series->summary.median >= middle) continue;
+      series = Series{.operations_per_sample = operations,
+                      .samples = samples.groups()[g],
+                      .summary = summarize(samples.groups()[g]),
+                      .stopped_because = stopped};
+      if (!headline) continue;
+      result_.slowest_group = groups_[g];
+      result_.slowest_rank = samples.slowest_rank(groups_[g]);
+    }
+  }
+
+  World& world_;
+  Backend& backend_;
+  Joining& joining_;
+  const Case& case_;
+  const int round_;
+  const Round& groups_;
+  const RunnerOptions& options_;
+  const Seconds share_;
+  Watchdog* watchdog_;
+  std::unique_ptr<Session> session_;
+  Measurement result_;
+};
+
+// Adds a round to what the others of its case came to.
+void merge(Measurement& whole, Measurement part) {
+  if (part.latency && (!whole.latency || part.latency->summary.median > whole.latency->summary.median))
+    whole.latency = std::move(part.latency);
+  if (part.throughput && (!whole.throughput || part.throughput->summary.median > whole.throughput->summary.median)) {
+    whole.throughput = std::move(part.throughput);
+    whole.slowest_group = std::move(part.slowest_group);
+    whole.slowest_rank = part.slowest_rank;
+  }
+  std::ranges::move(part.groups, std::back_inserter(whole.groups));
+  whole.wrong_elements += part.wrong_elements;
+  if (!whole.first_wrong) whole.first_wrong = std::move(part.first_wrong);
+  if (!whole.selection) whole.selection = std::move(part.selection);
+}
+
+}  // namespace
+
+CaseRun::CaseRun(World& world, Backend& backend, Joining& joining, Case c, const RunnerOptions& options,
+                 Watchdog* watchdog)
+    : world_(world), backend_(backend), joining_(joining), options_(options), watchdog_(watchdog) {
+  result_.measured_case = std::move(c);
+}
+
+std::optional<PhaseFailed> CaseRun::visit(int round, Seconds share) {
+  const auto start = Clock::now();
+  ++rounds_done_;
+  std::optional<PhaseFailed> problem;
+  try {
+    merge(result_,
+          RoundRun(world_, backend_, joining_, result_.measured_case, round, options_, share, watchdog_).run());
+  } catch (const PhaseFailed& failed) {
+    fail(failed);
+    problem = failed;
+  }
+  result_.wall_s += since(start).count;
+  return problem;
+}
+
+void CaseRun::fail(const PhaseFailed& failed) {
+  ++rounds_failed_;
+  if (result_.outcome == Outcome::failed) return;
+  result_.outcome = Outcome::failed;
+  result_.failed_in = failed.phase;
+  result_.failed_rank = failed.rank;
+  const std::string where = failed.rank ? fmt::format("rank {} in ", *failed.rank) : "";
+  result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
+}
+
+void CaseRun::leave_out(const std::string& why) {
+  ++rounds_done_;
+  ++rounds_left_out_;
+  why_left_out_ = why;
+}
+
+void CaseRun::give_up(const PhaseFailed& before) {
+  ++rounds_done_;
+  fail({before.phase, before.rank, "not tried, because others of these ranks failed before: " + before.what});
+}
+
+Measurement CaseRun::result() const {
+  Measurement m = result_;
+  std::ranges::sort(m.groups, {}, &GroupResult::group);
+  const auto rounds = m.measured_case.rounds->size();
+  if (rounds_failed_ > 0 && rounds > 1) m.because += fmt::format(" (in {} of {} rounds)", rounds_failed_, rounds);
+  if (rounds_left_out_ == rounds_done_) {
+    m.outcome = Outcome::skipped;
+    m.because = why_left_out_;
+  }
+  if (rounds_left_out_ > 0 && rounds_left_out_ < rounds_done_) m.measured_case.pairs_sampled = true;
+  if (m.throughput) m.launches_s = {m.throughput->summary.median};
+  if (m.latency) m.latency_launches_s = {m.latency->summary.median};
+  return m;
+}
+
+}  // namespace p5

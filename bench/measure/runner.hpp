@@ -1,0 +1,122 @@
+// Runs the cases of a plan on all ranks, in one launch or in several, and hands each finished Measurement to the
+// observer. It does not print, judge or write. runner.cpp: one round of one case; launch_runner.cpp: all of them.
+//
+// A launch is a list of visits: one round of one case each. Those that need the same communicators follow each other,
+// so that each round's are made once; a case is finished with the last of its rounds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/measure/agreement.hpp"
+#include "bench/measure/joining.hpp"
+#include "bench/model/backend.hpp"
+#include "bench/model/measurement.hpp"
+#include "bench/model/world.hpp"
+
+namespace p5 {
+
+class Watchdog;
+
+// A way to run all cases: the backend under test with settings of its own.
+struct Arm {
+  std::string name = "default";                      // as in Case::arm
+  Backend* backend = nullptr;                        // with no ranks together yet, or those of its first launch
+  std::map<std::string, std::string> settings = {};  // for reports
+};
+
+struct RunnerOptions {
+  Seconds budget{600};  // wall time that cases may take
+  Seconds timeout{30};  // without progress, for backends that cannot recover
+  // Called with what was being done when a step of such a backend does not end; expected not to return.
+  std::function<void(const std::string&)> on_hang = {};
+  Bytes tight_from = KiB(64);  // from here on the interval has to be within 1 %, below within 2 %
+
+  // Not 0: instead of `launches`, as many of the one arm as fit in so much wall time, each within the budget.
+  Seconds soak{0};
+  int launches = 1;        // of each arm, where the budget allows; more than one only where Backend::relaunches()
+  std::uint64_t seed = 1;  // of the order of cases in launches other than the first
+  // Asked at the leader when the ranks of a launch have come together, with Backend::context() of each: why they cannot
+  // be measured; "" when they can.
+  std::function<std::string(const Arm& arm, const std::vector<Backend::Variables>& of_ranks)> objection = {};
+  // Of a single arm: where ranks are, for finding out which hosts do not join.
+  RanksOnHosts hosts = {};
+  // Told by Trials what its workers took to come together, or until that failed.
+  std::function<void(Seconds)> on_join = {};
+};
+
+// Where a run stands when a visit starts.
+struct Standing {
+  std::size_t number = 0;    // of the case among those of all arms: alike in all its launches
+  int launch = 0;            // of its arm, from 0
+  bool several = false;      // launches or arms
+  int index = 0, count = 1;  // of all visits in all launches
+  Seconds left;
+};
+
+// What the leader sees while the run goes on. Called at the leader only.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void visit_started(const Case& c, const Standing& standing) = 0;
+  // What the visited rounds of the case come to; more are to come. `failed`: this one.
+  virtual void visit_finished(const Measurement& so_far, bool failed) = 0;
+  // The same after the last of its rounds. Of several launches each one's: Measurement::launch is set.
+  virtual void case_finished(const Measurement& m, bool failed) = 0;
+  // One of several launches: what each rank runs on, or why it could not be measured.
+  virtual void launch_started(const Arm& /*arm*/, const std::vector<Backend::Variables>& /*of_ranks*/) {}
+  virtual void launch_failed(const Arm& /*arm*/, const std::string& /*why*/) {}
+  // The ranks did not join, and which hosts that comes from; or they did only the second time.
+  virtual void joining_failed(const JoinFailure& /*failure*/) {}
+  // Something of the run as a whole that a reader should know.
+  virtual void remark(const std::string& /*text*/) {}
+};
+
+// All cases in one launch. Measurements in the order in which cases ran, complete at the leader only. Throws JobLost.
+std::vector<Measurement> run_cases(World& world, Backend& backend, const std::vector<Case>& cases,
+                                   const RunnerOptions& options, Observer& observer);
+
+// All cases in each arm, `options.launches` times in fresh processes, the arms taking turns (A B B A): a measurement
+// for each case, arm and launch. When the budget does not allow all launches, all arms get the same smaller number. An
+// arm that does not come together is given up, and with it what it would have been compared with.
+std::vector<Measurement> run_launches(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases,
+                                      const RunnerOptions& options, Observer& observer);
+
+// One case in a launch, visited round by round, alike on all participants.
+class CaseRun {
+ public:
+  CaseRun(World& world, Backend& backend, Joining& joining, Case c, const RunnerOptions& options, Watchdog* watchdog);
+
+  const Case& measured_case() const { return result_.measured_case; }
+  // Measures a round in its share of the budget. Returns what failed: then the backend has abandoned what cannot be
+  // gone on with, and the figures of the other rounds stand.
+  std::optional<PhaseFailed> visit(int round, Seconds share);
+  // A round that is not measured for want of time.
+  void leave_out(const std::string& why);
+  // A round that counts as failed like others `before` it, without having been tried.
+  void give_up(const PhaseFailed& before);
+  bool complete() const { return rounds_done_ == static_cast<int>(result_.measured_case.rounds->size()); }
+  // What the rounds so far come to; complete at the leader only.
+  Measurement result() const;
+
+ private:
+  void fail(const PhaseFailed& failed);
+
+  World& world_;
+  Backend& backend_;
+  Joining& joining_;
+  const RunnerOptions& options_;
+  Watchdog* watchdog_;
+  Measurement result_;
+  int rounds_done_ = 0, rounds_failed_ = 0, rounds_left_out_ = 0;
+  std::string why_left_out_;
+};
+
+}  // namespace p5

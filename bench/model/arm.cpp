@@ -1,0 +1,51 @@
+#include "bench/model/arm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
+
+namespace p5 {
+
+namespace {
+
+bool is_name(std::string_view text) {
+  const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) == 0 &&
+         std::ranges::all_of(text, fits);
+}
+
+// A variable whose value was forgotten, and no part of a value.
+bool looks_forgotten(std::string_view text) {
+  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_", "CUDA_", "LD_"};
+  return std::ranges::any_of(prefixes, [&](const char* prefix) { return text.starts_with(prefix); });
+}
+
+}  // namespace
+
+std::map<std::string, std::string> parse_arm(const std::string& text) {
+  std::map<std::string, std::string> variables;
+  if (text.empty()) return variables;
+  std::string* last = nullptr;
+  for (const std::string& part : split(text)) {
+    const std::size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    if (equals != std::string::npos && is_name(name)) {
+      const auto [place, fresh] = variables.emplace(name, part.substr(equals + 1));
+      if (!fresh) throw UsageError(fmt::format("'{}' sets {} twice", text, name));
+      last = &place->second;
+    } else if (last && !looks_forgotten(part)) {
+      *last += "," + part;
+    } else {
+      throw UsageError(
+          fmt::format("'{}' is not KEY=VALUE; write an arm like NCCL_MAX_CTAS=8,LD_LIBRARY_PATH=/opt/nccl", part));
+    }
+  }
+  return variables;
+}
+
+}  // namespace p5

@@ -1,0 +1,52 @@
+// One thing to measure, as a value: all independent variables of a measurement, and nothing about machines or results.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/base/units.hpp"
+#include "bench/model/collective.hpp"
+#include "bench/model/data_type.hpp"
+
+namespace p5 {
+
+// Ranks that perform the operation together, by their number in the job. A pair's first rank is the source.
+using Group = std::vector<int>;
+// Disjoint groups that perform it at the same time. Ranks in no group pause.
+using Round = std::vector<Group>;
+
+struct Case {
+  std::string backend;
+  const Collective* collective = nullptr;
+  std::string pattern;  // p2p only, else ""
+  std::string pair;     // p2p only: "same_node" or "other_node", of all its pairs; "" in reports before 2026-11-23
+  Bytes bytes;
+  Bytes bytes_per_rank;
+  DataType type = DataType::float32;
+  std::optional<ReduceOp> op;
+  std::optional<int> root;
+  bool in_place = false;
+  bool cuda_graph = false;
+  std::string registration = "none";  // "register" in reports
+  std::string group = "world";
+  int ranks = 1;  // of the largest group
+  int nodes = 1;  // that the largest group spans
+  std::string arm = "default";
+  std::map<std::string, std::string> settings;
+
+  Shape shape;
+  std::shared_ptr<const std::vector<Round>> rounds;  // one for a collective; shared between the sizes of a plan
+  bool pairs_sampled = false;                        // p2p: not all pairs of the kind are in `rounds`, or were measured
+};
+
+// "all_reduce", "p2p one_way same_node": what is done, whatever its size, type and group.
+std::string operation_of(const Case& c);
+
+// "all_reduce 64 KiB float32 sum", "p2p one_way same_node 8 B float32": for messages.
+std::string describe(const Case& c);
+
+}  // namespace p5

@@ -1,0 +1,122 @@
+// A collective as a description: how many bytes move, how bandwidth is counted, where each part of a result comes from.
+// Backends know how to run it; nothing here does. A new one is one file in collectives/ and a row in collectives.cpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/base/units.hpp"
+#include "bench/model/data_type.hpp"
+
+namespace p5 {
+
+// Elements of one rank's input and output, and the bytes that the message size counts.
+struct Shape {
+  std::uint64_t input_elements = 0;
+  std::uint64_t output_elements = 0;
+  // The message: what the algorithm bandwidth divides by time. Also what NCCL counts for tuners, of the collectives
+  // that it asks them about: the larger of one rank's input and output.
+  Bytes bytes;
+  Bytes bytes_per_rank;  // one rank's share where ranks share the message, else all of it
+};
+
+// The place of a rank in the group that performs the operation together.
+struct Member {
+  int rank = 0;   // 0 .. ranks-1, within the group
+  int ranks = 1;  // group size
+  int root = 0;   // within the group
+};
+
+// The members before and behind a member in the ring of its group; one alone is both.
+constexpr int previous_in_ring(Member member) { return (member.rank + member.ranks - 1) % member.ranks; }
+constexpr int next_in_ring(Member member) { return (member.rank + 1) % member.ranks; }
+
+// A run of output elements that are copies of a rank's input, or the reduction over all ranks' inputs.
+struct Segment {
+  std::uint64_t output_offset = 0;  // elements
+  std::uint64_t elements = 0;
+  int source = reduced;  // a rank of the group, or `reduced`
+  std::uint64_t source_offset = 0;
+  static constexpr int reduced = -1;
+};
+
+// In place, input and output lie in one buffer, as long as the longer of them, and begin at these elements of it.
+struct InPlaceOffset {
+  std::uint64_t input = 0, output = 0;
+};
+
+// What one member sends another in an exchange of blocks: elements, in the sender's input and the receiver's output.
+struct Block {
+  std::uint64_t elements = 0, input_offset = 0, output_offset = 0;
+};
+
+// How the message goes from rank to rank: what decides which part of a machine limits it, and how.
+enum class Route {
+  rings,     // through all ranks, over all NICs of a node: a node's traffic with others is about the message once
+  sums,      // as rings; but between two or three nodes a tree sends only the sum of each node, and needs less of NICs
+  exchange,  // each rank with all others at once, each over its own NICs
+  uneven_exchange,  // as exchange, but the more the farther on in the ring of ranks the other is, and nothing to itself
+  star,             // all others with the root at once, over the root's own NICs
+  neighbours,       // whole from one rank to one other, over that rank's own NICs
+};
+
+struct Collective {
+  std::string_view name;
+  std::string_view summary;
+  bool reduces = false;        // takes a reduction operation
+  bool rooted = false;         // takes a root
+  bool pairwise = false;       // performed by pairs of ranks, in rounds; the others by the whole group
+  bool powers_of_two = false;  // only for groups of 1, 2, 4, 8, ... ranks
+  Route route = Route::rings;
+  std::vector<std::string> patterns;  // kinds of traffic that are separate cases; empty: only one
+
+  // Shape for a message of `size` bytes (all ranks' bytes; one rank's with per_rank) of `element` bytes each. Where
+  // ranks share the message it is rounded up to the same number of elements, at least one, for each rank.
+  Shape (*shape)(Bytes size, bool per_rank, std::size_t element, int ranks) = nullptr;
+
+  // Bus bandwidth = algorithm bandwidth * factor. Definition: nccl-tests, doc/PERFORMANCE.md.
+  double (*bus_factor)(int ranks) = nullptr;
+
+  // Sequential message hops of a ring implementation: what the simulator multiplies the latency by.
+  int (*steps)(int ranks) = nullptr;
+
+  // Where the output of a member comes from; no segment where a member receives nothing.
+  std::vector<Segment> (*result)(const Shape& shape, Member member, std::string_view pattern) = nullptr;
+
+  // What `from` sends `to`, where that is all there is to it; else null. The root is the same in both.
+  Block (*block)(const Shape& shape, Member from, Member to) = nullptr;
+
+  // Null: the collective has no in-place form. Those that have one have nccl-tests' (NCCL's documentation of each
+  // call).
+  InPlaceOffset (*in_place_offset)(const Shape& shape, Member member) = nullptr;
+};
+
+// Of the one buffer in place.
+constexpr std::uint64_t in_place_elements(const Shape& shape) {
+  return shape.input_elements > shape.output_elements ? shape.input_elements : shape.output_elements;
+}
+
+// All collectives, in the order in which they are listed.
+std::span<const Collective* const> collectives();
+std::vector<std::string> collective_names();
+// Throws UsageError with the nearest name.
+const Collective& find_collective(std::string_view name);
+
+// One per file in collectives/.
+extern const Collective p2p;
+extern const Collective all_reduce;
+extern const Collective all_gather;
+extern const Collective reduce_scatter;
+extern const Collective broadcast;
+extern const Collective reduce;
+extern const Collective all_to_all;
+extern const Collective all_to_allv;
+extern const Collective gather;
+extern const Collective scatter;
+extern const Collective send_recv;
+extern const Collective hypercube;
+
+}  // namespace p5

@@ -1,0 +1,81 @@
+#include "bench/model/expected.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace p5 {
+
+namespace {
+
+template <class T>
+std::string as_text(T value) {
+  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>)
+    return fmt::format("{}", static_cast<float>(value));
+  else
+    return fmt::format("{}", value);
+}
+
+// The value that an output element has to have: element `i` of a segment.
+template <class T>
+T expected_element(const Segment& segment, const Pattern& pattern, std::uint64_t i) {
+  if (segment.source == Segment::reduced) return reduced_element<T>(pattern, segment.source_offset + i);
+  return input_element<T>(pattern, segment.source, segment.source_offset + i);
+}
+
+// Calls visit(segment, i, position in data) for the elements of a window that the collective writes.
+template <class Visit>
+void each_expected(const Case& c, const Place& place, std::uint64_t first, std::uint64_t count, Visit&& visit) {
+  for (const Segment& segment : c.collective->result(c.shape, place.member, c.pattern)) {
+    const std::uint64_t from = std::max(first, segment.output_offset);
+    const std::uint64_t to = std::min(first + count, segment.output_offset + segment.elements);
+    for (std::uint64_t at = from; at < to; ++at) visit(segment, at - segment.output_offset, at - first);
+  }
+}
+
+}  // namespace
+
+std::optional<Place> place_in(const Round& round, int rank, int root) {
+  for (const Group& group : round) {
+    const auto found = std::ranges::find(group, rank);
+    if (found == group.end()) continue;
+    return Place{group, Member{static_cast<int>(found - group.begin()), static_cast<int>(group.size()), root}};
+  }
+  return std::nullopt;
+}
+
+void write_expected(const Case& c, const Place& place, const Pattern& pattern, std::byte* data, std::uint64_t first,
+                    std::uint64_t count) {
+  with_type(c.type, [&]<class T>() {
+    each_expected(c, place, first, count, [&](const Segment& segment, std::uint64_t i, std::uint64_t at) {
+      reinterpret_cast<T*>(data)[at] = expected_element<T>(segment, pattern, i);
+    });
+  });
+}
+
+void check_output(const Case& c, const Place& place, const Pattern& pattern, const std::byte* data, std::uint64_t first,
+                  std::uint64_t count, Verification& v) {
+  with_type(c.type, [&]<class T>() {
+    each_expected(c, place, first, count, [&](const Segment& segment, std::uint64_t i, std::uint64_t at) {
+      const T wanted = expected_element<T>(segment, pattern, i);
+      const T got = reinterpret_cast<const T*>(data)[at];
+      if (distance_in_units(wanted, got) <= tolerance<T>(pattern)) return;
+      ++v.wrong_elements;
+      if (v.first) return;
+      v.first = WrongElement{.rank = place.group[static_cast<std::size_t>(place.member.rank)],
+                             .offset = first + at,
+                             .wanted = as_text(wanted),
+                             .got = as_text(got)};
+    });
+  });
+}
+
+Pattern pattern_for(const Case& c, const Place& place, int round, int slot, std::uint64_t fill) {
+  std::uint64_t seed = pattern::hash(c.bytes.count, static_cast<std::uint64_t>(c.type), fill);
+  seed = pattern::hash(seed, static_cast<std::uint64_t>(place.group.front()), static_cast<std::uint64_t>(round));
+  seed = pattern::hash(seed, static_cast<std::uint64_t>(slot), 0);
+  return {
+      .seed = seed, .ranks = place.member.ranks, .reduces = c.collective->reduces, .op = c.op.value_or(ReduceOp::sum)};
+}
+
+}  // namespace p5

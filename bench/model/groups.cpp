@@ -1,0 +1,204 @@
+#include "bench/model/groups.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <numeric>
+#include <random>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
+
+namespace p5 {
+
+namespace {
+
+constexpr std::string_view stride_prefix = "stride:";
+
+std::vector<Group> ranks_of_nodes(const NodeOfRank& node_of_rank) {
+  std::vector<Group> nodes(static_cast<std::size_t>(count_nodes(node_of_rank)));
+  for (std::size_t rank = 0; rank < node_of_rank.size(); ++rank)
+    nodes[static_cast<std::size_t>(node_of_rank[rank])].push_back(static_cast<int>(rank));
+  return nodes;
+}
+
+Round rails(const std::vector<Group>& nodes) {
+  Round groups;
+  for (const Group& node : nodes) {
+    if (groups.size() < node.size()) groups.resize(node.size());
+    for (std::size_t i = 0; i < node.size(); ++i) groups[i].push_back(node[i]);
+  }
+  return groups;
+}
+
+Round strides(std::string_view spec, int ranks) {
+  const std::string_view number = spec.substr(stride_prefix.size());
+  int stride = 0;
+  const auto [after, problem] = std::from_chars(number.data(), number.data() + number.size(), stride);
+  if (problem != std::errc() || after != number.data() + number.size() || stride < 1 || stride > ranks)
+    throw UsageError(
+        fmt::format("group '{}' has no valid stride: write stride:N with a whole number N from 1 to the "
+                    "number of ranks, {}",
+                    spec, ranks));
+  Round groups(static_cast<std::size_t>(stride));
+  for (int rank = 0; rank < ranks; ++rank) groups[static_cast<std::size_t>(rank % stride)].push_back(rank);
+  return groups;
+}
+
+Group pair_of(int a, int b) { return {std::min(a, b), std::max(a, b)}; }
+
+// The pairs within nodes, all nodes at once. Small nodes are done before large ones.
+std::vector<Round> rounds_within(const std::vector<Group>& nodes) {
+  std::vector<Round> rounds;
+  for (const Group& node : nodes) {
+    const auto schedule = circle(static_cast<int>(node.size()));
+    if (rounds.size() < schedule.size()) rounds.resize(schedule.size());
+    for (std::size_t i = 0; i < schedule.size(); ++i)
+      for (const auto& [a, b] : schedule[i])
+        rounds[i].push_back(pair_of(node[static_cast<std::size_t>(a)], node[static_cast<std::size_t>(b)]));
+  }
+  return rounds;
+}
+
+// All rounds between nodes, numbered: shift 0, which pairs same positions, of each round of nodes first, then shift 1.
+// Nodes are as if filled up to the largest one; the positions that a smaller node lacks pause.
+class RoundsBetween {
+ public:
+  explicit RoundsBetween(const std::vector<Group>& nodes)
+      : nodes_(nodes), schedule_(circle(static_cast<int>(nodes.size()))) {
+    for (const Group& node : nodes) positions_ = std::max(positions_, node.size());
+  }
+
+  std::size_t count() const { return schedule_.size() * positions_; }
+  std::size_t same_position_count() const { return schedule_.size(); }
+
+  // May be empty when nodes differ in size.
+  Round operator[](std::size_t number) const {
+    Round round;
+    const std::size_t shift = number / schedule_.size();
+    for (const auto& [a, b] : schedule_[number % schedule_.size()]) {
+      const Group& first = nodes_[static_cast<std::size_t>(a)];
+      const Group& second = nodes_[static_cast<std::size_t>(b)];
+      for (std::size_t i = 0; i < first.size(); ++i) {
+        const std::size_t partner = (i + shift) % positions_;
+        if (partner < second.size()) round.push_back(pair_of(first[i], second[partner]));
+      }
+    }
+    return round;
+  }
+
+ private:
+  const std::vector<Group>& nodes_;
+  std::vector<std::vector<std::pair<int, int>>> schedule_;
+  std::size_t positions_ = 0;
+};
+
+// Fisher and Yates' shuffle; the standard library's gives other orders on other platforms.
+void shuffle(std::span<std::size_t> numbers, std::mt19937_64& random) {
+  for (std::size_t left = numbers.size(); left > 1; --left) std::swap(numbers[left - 1], numbers[random() % left]);
+}
+
+// The order in which rounds between nodes are drawn: at random, but those of same positions come first.
+std::vector<std::size_t> drawing_order(const RoundsBetween& between, std::uint64_t seed) {
+  std::vector<std::size_t> order(between.count());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937_64 random(seed);
+  const std::span all(order);
+  shuffle(all.first(between.same_position_count()), random);
+  shuffle(all.subspan(between.same_position_count()), random);
+  return order;
+}
+
+// Rounds between nodes in this order, until there are `most`; whether that is all.
+bool take(std::vector<Round>& rounds, const RoundsBetween& between, const std::vector<std::size_t>& order,
+          std::size_t most) {
+  for (const std::size_t number : order) {
+    Round round = between[number];
+    if (round.empty()) continue;
+    if (rounds.size() >= most) return false;
+    rounds.push_back(std::move(round));
+  }
+  return true;
+}
+
+}  // namespace
+
+int count_nodes(const NodeOfRank& node_of_rank) {
+  return node_of_rank.empty() ? 0 : *std::ranges::max_element(node_of_rank) + 1;
+}
+
+Round communicators_of(const Round& round, int ranks) {
+  if (round.size() == 1 && std::cmp_equal(round.front().size(), ranks)) return {};
+  Round groups = round;
+  for (Group& group : groups) std::ranges::sort(group);
+  std::ranges::sort(groups);
+  return groups;
+}
+
+Round make_groups(std::string_view spec, const NodeOfRank& node_of_rank) {
+  if (spec == "world") {
+    Group all(node_of_rank.size());
+    std::iota(all.begin(), all.end(), 0);
+    return {all};
+  }
+  if (spec == "node") return ranks_of_nodes(node_of_rank);
+  if (spec == "rail") return rails(ranks_of_nodes(node_of_rank));
+  if (spec.starts_with(stride_prefix)) return strides(spec, static_cast<int>(node_of_rank.size()));
+  const std::array<std::string, 4> known{"world", "node", "rail", "stride:N"};
+  throw UsageError(unknown_name("group", spec, known));
+}
+
+std::vector<std::vector<std::pair<int, int>>> circle(int count) {
+  if (count < 2) return {};
+  // The last of an even number of seats stays, the others move on by one each round; with an odd number it is empty.
+  const int moving = count % 2 == 0 ? count - 1 : count;
+  std::vector<std::vector<std::pair<int, int>>> rounds(static_cast<std::size_t>(moving));
+  for (int r = 0; r < moving; ++r) {
+    auto& round = rounds[static_cast<std::size_t>(r)];
+    if (count % 2 == 0) round.emplace_back(r, count - 1);
+    for (int i = 1; i <= (moving - 1) / 2; ++i) {
+      const int a = (r + i) % moving, b = (r - i + moving) % moving;
+      round.emplace_back(std::min(a, b), std::max(a, b));
+    }
+  }
+  return rounds;
+}
+
+PairRounds all_pairs(const NodeOfRank& node_of_rank, int most_rounds, std::uint64_t seed) {
+  const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
+  PairRounds pairs;
+  pairs.same_node = rounds_within(nodes);
+  const RoundsBetween between(nodes);
+  const auto most = static_cast<std::size_t>(std::max(most_rounds - static_cast<int>(pairs.same_node.size()), 1));
+  std::vector<std::size_t> in_order(between.count());
+  std::iota(in_order.begin(), in_order.end(), std::size_t{0});
+  if (take(pairs.other_node, between, in_order, most)) return pairs;
+  pairs.other_node.clear();
+  take(pairs.other_node, between, drawing_order(between, seed), most);
+  pairs.sampled = true;
+  return pairs;
+}
+
+PairRounds sample_pairs(const NodeOfRank& node_of_rank) {
+  const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
+  PairRounds pairs;
+  const auto two = std::ranges::find_if(nodes, [](const Group& node) { return node.size() >= 2; });
+  if (two != nodes.end()) pairs.same_node.push_back({pair_of((*two)[0], (*two)[1])});
+  if (nodes.size() >= 2) pairs.other_node.push_back({pair_of(nodes[0][0], nodes[1][0])});
+  return pairs;
+}
+
+std::vector<Round> both_directions(const std::vector<Round>& rounds) {
+  std::vector<Round> all;
+  for (const Round& round : rounds) {
+    all.push_back(round);
+    Round& back = all.emplace_back(round);
+    for (Group& pair : back) std::ranges::reverse(pair);
+  }
+  return all;
+}
+
+}  // namespace p5

@@ -1,0 +1,50 @@
+// Which ranks perform an operation together: the groups of a collective and the rounds of disjoint pairs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bench/model/case.hpp"
+
+namespace p5 {
+
+// Which node each rank is on, nodes counted from 0 in order of their first rank.
+using NodeOfRank = std::vector<int>;
+
+int count_nodes(const NodeOfRank& node_of_rank);
+
+// The groups of a round as communicators see them: members ascending, groups in the order of their first members. Empty
+// when the round is one group of all `ranks`: that is the job's own communicator.
+Round communicators_of(const Round& round, int ranks);
+
+// "world": all ranks. "node": the ranks of each node. "rail": the i-th ranks of all nodes. "stride:N": ranks that
+// differ by a multiple of N. Throws UsageError on anything else, and on a stride below 1 or above the number of ranks.
+Round make_groups(std::string_view spec, const NodeOfRank& node_of_rank);
+
+// All pairs of `count` players in disjoint rounds (circle method): count-1 rounds, or count with one pausing when odd.
+std::vector<std::vector<std::pair<int, int>>> circle(int count);
+
+// Pairs of ranks in disjoint rounds, each pair once and with its lower rank first. A round has pairs of one kind,
+// because links within a node and NICs have nothing in common.
+struct PairRounds {
+  std::vector<Round> same_node;   // within each node, all nodes at once
+  std::vector<Round> other_node;  // each pairing whole nodes
+  bool sampled = false;           // some pairs of different nodes are in no round
+};
+
+// All pairs, or, where that takes more than `most_rounds`: all within nodes, and rounds between nodes drawn with
+// `seed`, same position on both nodes first, up to `most_rounds` in all; one between nodes at least, even when those
+// within nodes are `most_rounds` already.
+PairRounds all_pairs(const NodeOfRank& node_of_rank, int most_rounds, std::uint64_t seed);
+
+// One pair of each kind: the first two ranks of the first node that has two, and the first ranks of the first two
+// nodes.
+PairRounds sample_pairs(const NodeOfRank& node_of_rank);
+
+// Each round, and behind it the same pairs the other way round.
+std::vector<Round> both_directions(const std::vector<Round>& rounds);
+
+}  // namespace p5

@@ -1,0 +1,290 @@
+#include "bench/model/plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
+
+namespace p5 {
+
+namespace {
+
+// Of the memory that a host has available, what buffers may take: the rest is for MPI, the library and the system.
+constexpr double host_memory_share = 0.8;
+
+// A report lists each pair that was measured; beyond about this many a case the pairs are sampled.
+constexpr int most_pairs = 16384;
+
+double gibibytes(Bytes size) { return static_cast<double>(size.count) / (1 << 30); }
+
+// No machine holds more in one message (64 PiB), and beyond it sums of sizes would no longer fit 64 bits.
+constexpr Bytes largest_message{std::uint64_t{1} << 56};
+
+void refuse_beyond_reason(const std::vector<Bytes>& sizes, bool per_rank, int ranks) {
+  const std::uint64_t parts = per_rank ? static_cast<std::uint64_t>(ranks) : 1;
+  for (Bytes size : sizes)
+    if (size.count > largest_message.count / parts)
+      throw UsageError(fmt::format("a size of {}{} is beyond every machine; lower --max or --sizes", to_text(size),
+                                   per_rank ? fmt::format(" a rank for {} ranks", ranks) : ""));
+}
+
+std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
+  std::vector<Bytes> sizes;
+  const auto step = static_cast<std::uint64_t>(factor);
+  for (std::uint64_t size = min.count; size <= max.count; size *= step) {
+    sizes.push_back({size});
+    if (size > max.count / step) break;
+  }
+  return sizes;
+}
+
+// The root counts within each group. The groups are looked at also where no collective uses them.
+void refuse_root_beyond_groups(const Options& options, const Round& groups) {
+  const std::size_t smallest = std::ranges::min_element(groups, {}, &Group::size)->size();
+  for (const std::string& name : options.collectives)
+    if (find_collective(name).rooted && static_cast<std::size_t>(options.root) >= smallest)
+      throw UsageError(fmt::format("--root {}: the smallest group of --group {} has ranks 0 to {}", options.root,
+                                   options.group, smallest - 1));
+}
+
+void refuse_groups_of_no_power_of_two(const Options& options, const Round& groups) {
+  for (const std::string& name : options.collectives)
+    for (const Group& group : groups)
+      if (find_collective(name).powers_of_two && !std::has_single_bit(group.size()))
+        throw UsageError(
+            fmt::format("--collectives: {} takes groups of 1, 2, 4, 8, ... ranks, and one of --group {} has {}; start "
+                        "another number of ranks or leave it out",
+                        name, options.group, group.size()));
+}
+
+// Whether GPUs of a node are joined in a way of their own.
+bool has_links(const std::string& backend_name) { return backend_name == "nccl" || backend_name == "sim"; }
+
+struct Maker {
+  const Options& options;
+  const JobFacts& job;
+  const Backend& backend;
+  const std::string& backend_name;
+  Plan plan{};
+
+  int ranks() const { return static_cast<int>(job.node_of_rank.size()); }
+
+  int nodes_of(const Group& group) const {
+    std::set<int> nodes;
+    for (int rank : group) nodes.insert(job.node_of_rank[static_cast<std::size_t>(rank)]);
+    return static_cast<int>(nodes.size());
+  }
+
+  // What all sizes of a collective have in common.
+  Case case_of(const Collective& collective, DataType type) const {
+    Case c;
+    c.backend = backend_name;
+    c.collective = &collective;
+    c.type = type;
+    if (collective.rooted) c.root = options.root;
+    c.in_place = options.in_place;
+    c.cuda_graph = options.cuda_graph;
+    c.registration = options.registration;
+    return c;
+  }
+
+  Case make(Case c, Bytes size, std::shared_ptr<const std::vector<Round>> rounds) const {
+    const Group* widest = nullptr;
+    for (const Round& round : *rounds)
+      for (const Group& group : round)
+        if (!widest || group.size() > widest->size()) widest = &group;
+    c.ranks = static_cast<int>(widest->size());
+    c.nodes = nodes_of(*widest);
+    c.shape = c.collective->shape(size, options.per_rank, size_of(c.type), c.ranks);
+    c.bytes = c.shape.bytes;
+    c.bytes_per_rank = c.shape.bytes_per_rank;
+    c.rounds = std::move(rounds);
+    return c;
+  }
+
+  using Rounds = std::shared_ptr<const std::vector<Round>>;
+  using RoundsOfSize = std::function<Rounds(Bytes)>;
+
+  // All sizes of one collective, pattern and type; sizes that round to the same message once.
+  void add_sizes(const std::vector<Bytes>& sizes, const Case& like, const RoundsOfSize& rounds_of) {
+    std::set<std::uint64_t> seen;
+    for (Bytes size : sizes)
+      if (Case c = make(like, size, rounds_of(size)); seen.insert(c.bytes.count).second)
+        plan.cases.push_back(std::move(c));
+  }
+
+  void add_pairs(const std::vector<Bytes>& sizes, const Collective& collective) {
+    const int most_rounds = std::clamp(2 * most_pairs / std::max(ranks(), 1), 10, 64);
+    const PairRounds all = all_pairs(job.node_of_rank, most_rounds, job.seed), few = sample_pairs(job.node_of_rank);
+    if (all.sampled)
+      plan.remarks.push_back(
+          fmt::format("p2p: {} ranks have too many pairs to measure all; {} rounds of pairs on different nodes were "
+                      "drawn with the seed",
+                      ranks(), all.other_node.size()));
+    add_pairs_of_kind(sizes, collective, "same_node", all.same_node, few.same_node, false);
+    add_pairs_of_kind(sizes, collective, "other_node", all.other_node, few.other_node, all.sampled);
+  }
+
+  void add_pairs_of_kind(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& kind,
+                         const std::vector<Round>& all, const std::vector<Round>& few, bool sampled) {
+    if (few.empty()) return;
+    // All pairs where latency, the change to bandwidth, and bandwidth show; elsewhere one.
+    std::set<std::uint64_t> thorough{sizes.front().count};
+    for (Bytes target : {MiB(1), MiB(256)}) thorough.insert(nearest_size(sizes, target).count);
+    for (const std::string& pattern : collective.patterns) {
+      const bool directed = pattern == "one_way";
+      const auto of_all = std::make_shared<std::vector<Round>>(directed ? both_directions(all) : all);
+      const auto of_few = std::make_shared<std::vector<Round>>(directed ? both_directions(few) : few);
+      for (DataType type : options.types) {
+        Case like = case_of(collective, type);
+        like.pattern = pattern;
+        like.pair = kind;
+        const std::size_t first = plan.cases.size();
+        add_sizes(sizes, like, [&](Bytes size) { return thorough.contains(size.count) ? of_all : of_few; });
+        for (std::size_t at = first; at < plan.cases.size(); ++at)
+          plan.cases[at].pairs_sampled = sampled && plan.cases[at].rounds == of_all;
+      }
+    }
+  }
+
+  static Bytes nearest_size(const std::vector<Bytes>& sizes, Bytes target) {
+    return *std::ranges::min_element(sizes, {}, [&](Bytes size) {
+      return std::abs(std::log(static_cast<double>(size.count) / static_cast<double>(target.count)));
+    });
+  }
+
+  void add_groups(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& group,
+                  const Round& groups) {
+    const auto rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{groups});
+    for (DataType type : options.types) {
+      Case like = case_of(collective, type);
+      like.group = group;
+      if (!collective.reduces) {
+        add_sizes(sizes, like, [&](Bytes) { return rounds; });
+        continue;
+      }
+      for (ReduceOp op : options.ops) {
+        like.op = op;
+        add_sizes(sizes, like, [&](Bytes) { return rounds; });
+      }
+    }
+  }
+
+  // Each node by itself, all at the same time: in the whole job a slow node hides behind its NICs.
+  void add_nodes_alone(const std::vector<Bytes>& sizes) {
+    constexpr std::size_t most_sizes = 2;  // the largest
+    if (count_nodes(job.node_of_rank) < 2 || options.group != "world" || !has_links(backend_name)) return;
+    if (options.collectives != Options{}.collectives) return;
+    Round nodes = make_groups("node", job.node_of_rank);
+    std::erase_if(nodes, [](const Group& node) { return node.size() < 2; });
+    if (nodes.empty()) return;
+    const std::vector<Bytes> top(sizes.end() - static_cast<std::ptrdiff_t>(std::min(most_sizes, sizes.size())),
+                                 sizes.end());
+    for (const char* const name : {"all_reduce", "all_gather"})
+      if (!options.in_place || find_collective(name).in_place_offset)
+        add_groups(top, find_collective(name), "node", nodes);
+  }
+
+  void add_all(const std::vector<Bytes>& sizes) {
+    plan = {};
+    for (const std::string& name : options.collectives) {
+      const Collective& collective = find_collective(name);
+      if (collective.pairwise && ranks() < 2) {
+        plan.remarks.push_back(name + ": left out, it needs two ranks");
+      } else if (!backend.performs(collective)) {
+        plan.remarks.push_back(
+            fmt::format("{}: left out, the {} backend has messages between ranks only", name, backend_name));
+      } else if (options.in_place && !collective.in_place_offset) {
+        plan.remarks.push_back(name + ": left out, it has no in-place form");
+      } else if (collective.pairwise) {
+        add_pairs(sizes, collective);
+      } else {
+        add_groups(sizes, collective, options.group, make_groups(options.group, job.node_of_rank));
+      }
+    }
+    add_nodes_alone(sizes);
+    for (const Case& c : plan.cases) {
+      plan.max = std::max(plan.max, c.bytes);
+      plan.memory_per_rank = std::max(plan.memory_per_rank, backend.memory_per_rank(c));
+    }
+  }
+
+  // The first case that needs more than a host has for all its ranks together, in words; "" when all fit.
+  std::string what_does_not_fit() const {
+    for (const Case& c : plan.cases) {
+      const Bytes needed = backend.memory_per_rank(c);
+      if (job.memory_of_rank && needed > *job.memory_of_rank)
+        return fmt::format("{} needs {:.1f} GiB of buffers a rank; {:.1f} GiB are free for them on the fullest device",
+                           describe(c), gibibytes(needed), gibibytes(*job.memory_of_rank));
+      for (std::size_t node = 0; node < job.memory_of_node.size(); ++node) {
+        const auto ranks_there =
+            static_cast<std::uint64_t>(std::ranges::count(job.node_of_rank, static_cast<int>(node)));
+        const double available = gibibytes(job.memory_of_node[node]) * host_memory_share;
+        if (gibibytes(needed) * static_cast<double>(ranks_there) > available)
+          return fmt::format(
+              "{} needs {:.1f} GiB of buffers for the {} ranks of one host; {:.1f} GiB may be used there", describe(c),
+              gibibytes(needed) * static_cast<double>(ranks_there), ranks_there, available);
+      }
+    }
+    return "";
+  }
+};
+
+Bytes default_max(const Options& options, const std::string& backend_name) {
+  return backend_name == "mpi" || backend_name == "ofi" ? std::min(options.max, MiB(64)) : options.max;
+}
+
+std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
+  if (!options.sizes.empty()) {
+    std::vector<Bytes> sizes = options.sizes;
+    std::ranges::sort(sizes);
+    return sizes;
+  }
+  if (options.min > max)
+    throw UsageError(fmt::format("--min {} is above the default maximum of {} here; give --max too",
+                                 to_text(options.min), to_text(max)));
+  return sizes_between(options.min, max, options.factor);
+}
+
+}  // namespace
+
+Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name) {
+  Maker maker{options, job, backend, backend_name};
+  if (backend_name != "nccl" && (options.cuda_graph || options.registration != "none"))
+    throw UsageError(fmt::format("{} is for the nccl backend: {} has neither CUDA graphs nor registered buffers",
+                                 options.cuda_graph ? "--cuda-graph" : "--register", backend_name));
+  if (options.root >= maker.ranks())
+    throw UsageError(fmt::format("--root {}: the job has ranks 0 to {}", options.root, maker.ranks() - 1));
+  const Bytes wanted = options.max_given ? options.max : default_max(options, backend_name);
+  std::vector<Bytes> sizes = requested_sizes(options, wanted);
+  refuse_beyond_reason(sizes, options.per_rank, maker.ranks());
+  const Round groups = make_groups(options.group, job.node_of_rank);
+  refuse_root_beyond_groups(options, groups);
+  refuse_groups_of_no_power_of_two(options, groups);
+  maker.add_all(sizes);
+  std::string misfit = maker.what_does_not_fit();
+  const bool may_lower = options.sizes.empty() && !options.max_given;
+  if (!misfit.empty() && !may_lower)
+    throw UsageError(misfit + ". Lower --max or --sizes, or start fewer ranks per host");
+  while (!misfit.empty()) {
+    if (sizes.size() == 1)
+      throw UsageError(misfit + ". Even the smallest size does not fit; lower --min or start fewer ranks per host");
+    sizes.pop_back();
+    maker.add_all(sizes);
+    const std::string next = maker.what_does_not_fit();
+    if (next.empty())
+      maker.plan.remarks.push_back(
+          fmt::format("maximum size lowered from {} to {}: {}", to_text(wanted), to_text(sizes.back()), misfit));
+    misfit = next;
+  }
+  if (maker.plan.cases.empty()) throw UsageError("nothing to measure: " + join(maker.plan.remarks, "; "));
+  return std::move(maker.plan);
+}
+
+}  // namespace p5

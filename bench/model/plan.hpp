@@ -1,0 +1,32 @@
+// From options and the facts of the job to the cases to run; in which order they run is a launch's (launches.hpp).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/model/backend.hpp"
+#include "bench/model/case.hpp"
+#include "bench/model/groups.hpp"
+#include "bench/model/options.hpp"
+
+namespace p5 {
+
+struct JobFacts {
+  NodeOfRank node_of_rank;
+  std::vector<Bytes> memory_of_node;                   // available to the job's ranks on it; empty: no limit known
+  std::uint64_t seed = 1;                              // of the drawn pairs
+  std::optional<Bytes> memory_of_rank = std::nullopt;  // that each rank has for itself, on its device
+};
+
+struct Plan {
+  std::vector<Case> cases;           // by collective, pattern and size
+  Bytes max;                         // largest size in the plan
+  std::vector<std::string> remarks;  // what was changed and why: a lowered maximum, sampled pairs
+  Bytes memory_per_rank;             // of the largest case
+};
+
+// Throws UsageError when an explicit size does not fit or a choice makes no sense for this job.
+Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name);
+
+}  // namespace p5

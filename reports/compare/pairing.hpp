@@ -1,0 +1,46 @@
+// The cases of two sides in pairs, and the pairs in the rows that are judged together.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reports/compare/comparing.hpp"
+#include "reports/compare/resampling.hpp"
+
+namespace p5::reports {
+
+// A case and quantity that both sides measured.
+struct Pair {
+  const Observation* base = nullptr;
+  const Observation* fresh = nullptr;
+  Quantity quantity = Quantity::throughput;
+  Cell cell() const;
+};
+
+// What is judged together: the sizes of one band.
+struct Row {
+  std::string collective;
+  Quantity quantity = Quantity::throughput;
+  const BandRule* band = nullptr;
+  std::vector<std::size_t> pairs;   // all of them
+  std::vector<std::size_t> judged;  // those that were measured in the same launches: only they can be drawn together
+};
+
+struct Matched {
+  std::vector<std::pair<const Observation*, const Observation*>> both;
+  std::vector<std::string> only_in_base, only_in_new;
+};
+
+// Operations and types move the same bytes, so they share a row; what moves them another way has its own.
+std::string label_of(const Case& c);
+
+// What tells a case from others. Across hardware it is the same whatever the backend and the number of ranks.
+std::string identity_of(const Case& c, bool across_hardware = false);
+
+Matched match(const Side& base, const Side& fresh, bool across_hardware);
+// By size.
+std::vector<Pair> pairs_of(const Matched& matched);
+std::vector<Row> rows_of(const std::vector<Pair>& pairs);
+
+}  // namespace p5::reports
