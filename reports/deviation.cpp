@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "reports/compare/comparing.hpp"
+#include "bench/measure/thresholds.hpp"
 #include "reports/compare/pairing.hpp"
 
 namespace p5::reports {

@@ -7,7 +7,7 @@
 
 #include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
-#include "reports/compare/comparing.hpp"
+#include "reports/compare/comparison.hpp"
 
 namespace p5::reports {
 

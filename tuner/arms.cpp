@@ -43,8 +43,7 @@ struct Best {
 
 bool better(const Objective& objective, const Best& best, const ArmRules& rules) {
   // Intervals are against the default, so one that reaches below the best arm's figure may be no gain over it.
-  return objective.speedup >= best.speedup * (1 + rules.least_gain) && objective.interval &&
-         objective.interval->low > best.speedup;
+  return objective.speedup >= best.speedup * (1 + rules.least_gain) && objective.interval.low > best.speedup;
 }
 
 Descent descend(std::span<const Knob> knobs, const Place& place, const Constraints& constraints,
@@ -54,7 +53,7 @@ Descent descend(std::span<const Knob> knobs, const Place& place, const Constrain
   for (const Knob& knob : knobs) {
     if (knob.step > rules.deepest_step || !applies(knob, place) || !constraints.allows_variable(knob.name)) continue;
     Best improved = best;
-    for (const std::string& value : values_to_try(knob, place)) {
+    for (const std::string& value : values_to_try(knob)) {
       if (++arms > rules.most) return {improved.environment, std::nullopt};
       Environment environment = best.environment;
       environment[knob.name] = value;
@@ -137,34 +136,27 @@ std::vector<double> weights_for(std::span<const Cell> cells, std::span<const Wei
 
 std::optional<Objective> objective_of(std::span<const ArmCell> cells, std::span<const double> weights) {
   double sum = 0, total = 0, squares = 0;
-  bool intervals = true;
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (weights[i] <= 0 || cells[i].standard.empty() || cells[i].tuned.empty()) continue;
-    const Gain gain = gain_of(cells[i].standard, cells[i].tuned);
-    sum += weights[i] * std::log(gain.standard_s / gain.tuned_s);
+    if (weights[i] <= 0 || !cells[i].times.measured()) continue;
+    const Effect effect = effect_of(cells[i].times, band_of({cells[i].cell.bytes}).launch_spread);
+    sum -= weights[i] * std::log(effect.ratio);
     total += weights[i];
-    if (gain.interval && gain.interval->high < 1)
-      squares += std::pow(weights[i] * (std::log1p(-gain.interval->low) - std::log1p(-gain.interval->high)) / 2, 2);
-    else
-      intervals = false;
+    squares += std::pow(weights[i] * std::log(effect.interval.high / effect.interval.low) / 2, 2);
   }
   if (total <= 0) return std::nullopt;
   const double mean = sum / total, error = std::sqrt(squares) / total;
-  Objective objective{.speedup = std::exp(mean), .interval = std::nullopt};
-  if (intervals) objective.interval = Interval{std::exp(mean - error), std::exp(mean + error)};
-  return objective;
+  return Objective{std::exp(mean), {std::exp(mean - error), std::exp(mean + error)}};
 }
 
 std::string band_that_loses(std::span<const ArmCell> cells) {
-  constexpr double tolerated = 0.01;
   std::map<std::pair<std::string, std::string>, std::vector<double>> logs;
   for (const ArmCell& cell : cells)
-    if (!cell.standard.empty() && !cell.tuned.empty())
-      logs[{cell.cell.collective, band_of(cell.cell.bytes)}].push_back(
-          std::log(median(cell.tuned) / median(cell.standard)));
+    if (cell.times.measured())
+      logs[{cell.cell.collective, band_of({cell.cell.bytes}).sizes}].push_back(log_ratio(cell.times.sides()));
   for (const auto& [part, all] : logs) {
-    const double longer = std::exp(std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size())) - 1;
-    if (longer > tolerated) return fmt::format("makes {} {} {:.1f} % slower", part.first, part.second, 100 * longer);
+    const double longer = std::expm1(std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()));
+    if (longer > tolerated_loss)
+      return fmt::format("makes {} {} {:.1f} % slower", part.first, part.second, 100 * longer);
   }
   return "";
 }

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "bench/base/statistics.hpp"
-#include "tuner/belief.hpp"
+#include "tuner/candidates.hpp"
 #include "tuner/constraints.hpp"
+#include "tuner/gain.hpp"
 #include "tuner/knobs.hpp"
 
 namespace p5::tuner {
@@ -32,18 +33,19 @@ std::vector<double> weights_for(std::span<const Cell> cells, std::span<const Wei
 
 struct ArmCell {
   Cell cell;
-  std::vector<double> standard, tuned;  // seconds; the default's and the arm's samples
+  BothSides times;  // the default's and the arm's
 };
 // The geometric mean of default / arm over the cells, weighted.
 struct Objective {
   double speedup = 1;
-  std::optional<Interval> interval;  // the cells' intervals together, as independent errors; null where one has none
+  Interval interval;  // the cells' intervals together, as independent errors
 };
-// `weights`: one for each cell; cells that weigh nothing or lack samples do not count. Null when none counts.
+// `weights`: one for each cell; cells that weigh nothing or were not measured on both sides do not count. Null when
+// none counts.
 std::optional<Objective> objective_of(std::span<const ArmCell> cells, std::span<const double> weights);
 
-// A sentence on the first collective and band of sizes (up to 64 KiB, below 64 MiB, above) in which the arm takes more
-// than 1 % longer (geometric mean over its cells); "" where none does.
+// A sentence on the first collective and band of sizes in which the arm takes more than 1 % longer (geometric mean over
+// its cells); "" where none does.
 std::string band_that_loses(std::span<const ArmCell> cells);
 
 struct Arm {

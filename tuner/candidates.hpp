@@ -16,14 +16,13 @@ namespace p5::tuner {
 // The unit of decision: one size of one collective on one communicator.
 struct Cell {
   std::string collective;   // as p5bench names it; those that NCCL asks a tuner about have a Function of that name
-  std::uint64_t bytes = 0;  // the message size of its case
-  std::uint64_t tuner_bytes = 0;  // what NCCL's tuner interface counts (table.hpp)
+  std::uint64_t bytes = 0;  // the message size of its case, which is what NCCL's tuner interface counts (table.hpp)
   auto operator<=>(const Cell&) const = default;
 };
 
 // An entry of NCCL's cost table that it does not mark impossible. Channels are 0, but for the chosen one where another
-// tuner sets them; chunk is NCCL's choice in bytes where the tuner interface tells it (version 6), else 0.
-struct Offer {
+// tuner sets them.
+struct CostEntry {
   Setting setting;
   double microseconds = 0;  // predicted by NCCL: good for ranking only
   bool chosen = false;      // what NCCL takes by itself, so the default under another name
@@ -39,23 +38,22 @@ struct Candidate {
 std::string to_text(const Candidate& candidate);
 
 struct CandidateRules {
-  double prune = 8;                             // offers predicted slower than this times the fastest are not tried
+  double prune = 8;                             // what is predicted slower than this times the fastest is not tried
   std::vector<int> channels{4, 8, 16, 24, 32};  // ascending; NCCL's own choice is always among the candidates
   // With less, more channels are not tried: NCCL's scheduler itself aims at 32 KiB.
   std::uint64_t bytes_per_channel = 8 << 10;
-  bool chunks = false;  // the interface lets a tuner choose the chunk (version 6)
 };
 
-// The offers that are worth a measurement: allowed by the operator, not hopeless by NCCL's own prediction; fastest
+// The entries that are worth a measurement: allowed by the operator, not hopeless by NCCL's own prediction; fastest
 // first.
-std::vector<Offer> worthwhile(const Cell& cell, std::span<const Offer> offers, const CandidateRules& rules,
-                              const Constraints& constraints);
+std::vector<CostEntry> worthwhile(const Cell& cell, std::span<const CostEntry> offered, const CandidateRules& rules,
+                                  const Constraints& constraints);
 
 // The channel counts that make sense for the cell besides NCCL's own choice, ascending.
 std::vector<int> channel_ladder(const Cell& cell, const CandidateRules& rules, const Constraints& constraints);
 
-// All of them: each worthwhile offer with each channel count and chunk. What an exhaustive search would measure.
-std::vector<Setting> full_grid(const Cell& cell, std::span<const Offer> offers, const CandidateRules& rules,
+// All of them: each worthwhile entry with each channel count. What an exhaustive search would measure.
+std::vector<Setting> full_grid(const Cell& cell, std::span<const CostEntry> offered, const CandidateRules& rules,
                                const Constraints& constraints);
 
 // The same algorithm and protocol with the channel counts next to the setting's that are not in `tried` yet. Beside
@@ -63,9 +61,5 @@ std::vector<Setting> full_grid(const Cell& cell, std::span<const Offer> offers, 
 // minimum.
 std::vector<Setting> channel_neighbours(const Setting& setting, std::span<const int> ladder,
                                         std::span<const Setting> tried);
-
-// Twice and half the chunk that NCCL chose for the algorithm and protocol, as far as not in `tried`.
-std::vector<Setting> chunk_neighbours(const Setting& setting, std::span<const Offer> offers,
-                                      std::span<const Setting> tried);
 
 }  // namespace p5::tuner

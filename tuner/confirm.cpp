@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <numeric>
 
 #include "bench/base/units.hpp"
 
@@ -13,95 +11,22 @@ namespace p5::tuner {
 
 namespace {
 
-constexpr double most_by_chance = 0.1;  // few processes that differ much could excuse any loss
-constexpr double least_saving = 0.02;   // of a row in fresh processes: a gain of 3 % found among many shrinks a little
-constexpr std::size_t beside_a_row = 4;
+constexpr double least_saving = 0.02;  // of a row in fresh processes: a gain of 3 % found among many shrinks a little
+constexpr double chance_of_setting = 0.01;  // anything, where there is nothing
+constexpr double chance_of_harm = 0.001;    // all that was found, for processes that launch slowly
+constexpr std::size_t most_controls = 4, most_neighbours = 10;
+constexpr std::uint64_t seed = 1;  // of the bootstrap
 
-std::vector<double> together(const std::vector<std::vector<double>>& launches) {
-  std::vector<double> all;
-  for (const std::vector<double>& launch : launches) all.insert(all.end(), launch.begin(), launch.end());
-  return all;
+using Sizes = std::vector<const Confirmation*>;
+
+std::size_t launches_of(const BothSides& both) { return std::min(both.standard.size(), both.tuned.size()); }
+
+double log_middle(const Row& row) {
+  return (std::log2(static_cast<double>(row.from)) + std::log2(static_cast<double>(row.to))) / 2;
 }
 
-// The share saved in each repetition, A with the B that follows it.
-std::vector<double> repetitions(const Confirmation& size) {
-  std::vector<double> shares;
-  for (std::size_t i = 0; i < std::min(size.standard.size(), size.tuned.size()); ++i)
-    if (!size.standard[i].empty() && !size.tuned[i].empty())
-      shares.push_back(1 - median(size.tuned[i]) / median(size.standard[i]));
-  return shares;
-}
-
-std::optional<Gain> gain_of(const std::vector<std::vector<double>>& before,
-                            const std::vector<std::vector<double>>& after) {
-  const std::vector<double> standard = together(before), tuned = together(after);
-  if (standard.empty() || tuned.empty()) return std::nullopt;
-  return tuner::gain_of(standard, tuned);
-}
-
-// Samples of one process do not know what the next process will be like, so the interval reaches over all repetitions.
-std::optional<Gain> gain_of(const Confirmation& size) {
-  std::optional<Gain> found = gain_of(size.standard, size.tuned);
-  if (!found) return found;
-  Gain& gain = *found;
-  for (const double share : repetitions(size)) {
-    if (!gain.interval) continue;
-    gain.interval->low = std::min(gain.interval->low, share);
-    gain.interval->high = std::max(gain.interval->high, share);
-  }
-  return found;
-}
-
-bool measured(const Confirmation& size) { return !repetitions(size).empty(); }
-
-double log_distance(double a, double b) { return std::abs(std::log2(a) - std::log2(b)); }
-
-// How much a median of the default differs from one fresh process to the next, relative, as a standard deviation: over
-// the sizes of the function nearest to `bytes`, inside rows or not. What all sizes of a process have in common counts
-// too, so differences are taken from 0. Null where there was one process only.
-std::optional<double> launch_noise(const std::vector<Confirmation>& all, Function function, double bytes) {
-  constexpr std::size_t neighbours = 10;
-  std::vector<const Confirmation*> sizes;
-  for (const Confirmation& size : all)
-    if (size.function == function && size.tuner_bytes > 0) sizes.push_back(&size);
-  std::ranges::stable_sort(
-      sizes, {}, [&](const Confirmation* size) { return log_distance(static_cast<double>(size->tuner_bytes), bytes); });
-  sizes.resize(std::min(sizes.size(), neighbours));
-  std::vector<double> differences;
-  for (const Confirmation* size : sizes)
-    for (std::size_t i = 0; i + 1 < size->standard.size(); ++i) {
-      const auto &one = size->standard[i], &next = size->standard[i + 1];
-      if (!one.empty() && !next.empty()) differences.push_back(std::abs(std::log(median(next) / median(one))));
-    }
-  if (differences.empty()) return std::nullopt;
-  return deviation_of_median_distance * median(differences) / std::sqrt(2);
-}
-
-// What the mean of `sizes` sizes may differ by for no reason but launches: 3.5 standard errors of a difference
-// between processes, repeated as often as it was.
-double by_chance(double noise, std::size_t repeated, std::size_t sizes) {
-  return 3.5 * noise * std::sqrt(2.0 / static_cast<double>(std::max<std::size_t>(1, repeated))) /
-         std::sqrt(static_cast<double>(std::max<std::size_t>(1, sizes)));
-}
-
-// In total; and in one repetition by twice as much, or by what a pair of processes differs by for no reason, since one
-// process may be unlucky.
-bool loses(const Confirmation& size, double noise) {
-  const std::vector<double> standard = together(size.standard), tuned = together(size.tuned);
-  const double before = median(standard);
-  const double allowed = tolerated(before);
-  if (median(tuned) > before * (1 + allowed)) return true;
-  const double unlucky = std::max(2 * allowed, std::min(most_by_chance, by_chance(noise, 1, 1)));
-  return std::ranges::any_of(repetitions(size), [&](double share) { return -share > unlucky; });
-}
-
-std::vector<const Confirmation*> within(const std::vector<Confirmation>& all, const Row& row) {
-  std::vector<const Confirmation*> found;
-  for (const Confirmation& size : all)
-    if (size.function == row.function && row.from <= size.tuner_bytes && size.tuner_bytes <= row.to)
-      found.push_back(&size);
-  std::ranges::sort(found, {}, &Confirmation::tuner_bytes);
-  return found;
+double distance(const Confirmation& size, double log_bytes) {
+  return std::abs(std::log2(static_cast<double>(size.bytes)) - log_bytes);
 }
 
 std::string name_of_row(const Row& row) {
@@ -109,196 +34,215 @@ std::string name_of_row(const Row& row) {
                      to_text(row.setting));
 }
 
-std::string loss_at(const Confirmation& size) {
-  if (!size.failure.empty()) return fmt::format("failed at {}: {}", to_text(Bytes{size.tuner_bytes}), size.failure);
-  if (!measured(size)) return fmt::format("was not measured at {}", to_text(Bytes{size.tuner_bytes}));
-  const std::vector<double> shares = repetitions(size);
-  const double worst = *std::ranges::min_element(shares), all = gain_of(size)->share;
-  if (all >= 0)
-    return fmt::format("lost {:.1f} % at {} in one process, though {:.1f} % faster in all", -100 * worst,
-                       to_text(Bytes{size.tuner_bytes}), 100 * all);
-  return fmt::format("lost {:.1f} % at {}", -100 * all, to_text(Bytes{size.tuner_bytes}));
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+// The times of launches over what the same processes took for the controls: of processes that launch slowly nothing is
+// left. As they are where there are no controls.
+std::vector<Launch> relative_to(const Sizes& controls, std::vector<Launch> launches,
+                                std::vector<Launch> BothSides::*side) {
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    double log = 0;
+    for (const Confirmation* control : controls)
+      log += std::log((control->launched.*side)[i].median_s) / static_cast<double>(controls.size());
+    launches[i].median_s *= std::exp(-log);
+  }
+  return launches;
 }
 
-// What is left of a row: runs of sizes at which it did not lose, each from its first to its last size.
-std::vector<Row> good_parts(const Row& row, const std::vector<Confirmation>& all, Confirmed& result) {
-  std::vector<Row> parts;
-  bool open = false;
-  for (const Confirmation* size : within(all, row)) {
-    const bool complete = size->failure.empty() && measured(*size);
-    const double noise = launch_noise(all, size->function, static_cast<double>(size->tuner_bytes)).value_or(0);
-    if (!complete || loses(*size, noise)) {
-      result.dropped.push_back(fmt::format("{} {}", name_of_row(row), loss_at(*size)));
-      // What one process lost stays lost, however many follow.
-      const double lost = complete ? -gain_of(*size)->share : 0;
-      if (lost > 0 && lost < by_chance(noise, repetitions(*size).size(), 1)) result.undecided = true;
-      open = false;
-      continue;
+std::vector<Sides> sides_of(const std::vector<BothSides>& sizes) {
+  std::vector<Sides> sides;
+  for (const BothSides& size : sizes) sides.push_back(size.sides());
+  return sides;
+}
+
+// What launches of a size differ by for no reason, as a standard deviation: from one to the next, over all sizes.
+double spread_of(const std::vector<BothSides>& sizes) {
+  std::vector<double> differences;
+  for (const BothSides& size : sizes)
+    for (const std::vector<Launch>* launches : {&size.standard, &size.tuned})
+      for (std::size_t i = 0; i + 1 < launches->size(); ++i)
+        differences.push_back(std::abs(std::log((*launches)[i + 1].median_s / (*launches)[i].median_s)));
+  return differences.empty() ? 0 : deviation_of_median_distance * median(differences) / std::sqrt(2);
+}
+
+// What launches differ by near there: over the sizes of the function that are the nearest, inside of rows or not.
+// `times` gives those of a size, nothing where it was not measured so.
+template <class Times>
+double spread_near(const std::vector<Confirmation>& all, Function function, double log_bytes, const Times& times) {
+  Sizes sizes;
+  for (const Confirmation& size : all)
+    if (size.function == function && times(size).measured()) sizes.push_back(&size);
+  std::ranges::stable_sort(sizes, {}, [&](const Confirmation* size) { return distance(*size, log_bytes); });
+  sizes.resize(std::min(sizes.size(), most_neighbours));
+  std::vector<BothSides> found;
+  for (const Confirmation* size : sizes) found.push_back(times(*size));
+  return spread_of(found);
+}
+
+class Confirming {
+ public:
+  Confirming(const Table& table, const std::vector<Confirmation>& all)
+      : table_(table),
+        all_(all),
+        rows_(std::max(1.0, static_cast<double>(table.rows.size()))),
+        judge_(table.rows.size(), seed, chance_of_setting) {
+    for (const Confirmation& size : all) launches_ = std::max(launches_, launches_of(size.device));
+  }
+
+  Confirmed run() {
+    result_.table = table_;
+    result_.table.rows.clear();
+    if (const std::string why = harm_elsewhere(); !why.empty() && !table_.rows.empty()) {
+      result_.dropped.push_back("all rows: " + why);
+      return std::move(result_);
     }
-    if (!open) parts.push_back(row), parts.back().from = size->tuner_bytes;
-    parts.back().to = size->tuner_bytes;
-    open = true;
+    for (const Row& row : table_.rows)
+      for (Row& part : good_parts(row)) {
+        if (const std::string why = objection(part); !why.empty())
+          result_.dropped.push_back(name_of_row(part) + " " + why);
+        else
+          result_.table.rows.push_back(part);
+      }
+    return std::move(result_);
   }
-  return parts;
-}
 
-double middle_of(const Row& row) { return std::sqrt(static_cast<double>(row.from) * static_cast<double>(row.to)); }
+ private:
+  bool named(const Confirmation& size) const { return find_row(table_, size.function, size.bytes) != nullptr; }
 
-// Of few repetitions all, of many four fifths.
-bool saves_again_and_again(const Confirmation& size) {
-  const std::vector<double> shares = repetitions(size);
-  const auto not_saved = std::ranges::count_if(shares, [](double share) { return share <= 0; });
-  return not_saved <= static_cast<std::ptrdiff_t>(shares.size() / 5);
-}
-
-// Why the row is not kept, "" if it is.
-std::string objection(const Row& row, const std::vector<Confirmation>& all, Confirmed& result) {
-  std::vector<double> shares;
-  std::size_t steady = 0, repeated = 0;
-  for (const Confirmation* size : within(all, row)) {
-    shares.push_back(gain_of(*size)->share);
-    repeated = repetitions(*size).size();
-    steady += saves_again_and_again(*size) ? 1 : 0;
+  bool complete(const Confirmation& size) const {
+    return size.failure.empty() && launches_ > 0 && launches_of(size.device) == launches_;
   }
-  const std::optional<double> noise = launch_noise(all, row.function, middle_of(row));
-  if (!noise) return "was compared with a single process of the default";
-  const double saved = median(shares), needed = by_chance(*noise, repeated, shares.size());
-  if (saved < least_saving || 2 * steady < shares.size())
-    return fmt::format("saved nothing in fresh processes ({:.1f} %)", 100 * saved);
-  if (saved >= needed) return "";
-  result.undecided = true;
-  return fmt::format("saved {:.1f} % in fresh processes, which differ by up to {:.1f} % among themselves", 100 * saved,
-                     100 * needed);
-}
-
-// The time of the size nearest the middle, measured with the files.
-double microseconds_of(const Row& row, const std::vector<Confirmation>& all) {
-  const double middle = (std::log2(static_cast<double>(row.from)) + std::log2(static_cast<double>(row.to))) / 2;
-  const Confirmation* nearest = nullptr;
-  double distance = 0;
-  for (const Confirmation* size : within(all, row)) {
-    const double theirs = std::abs(std::log2(static_cast<double>(size->tuner_bytes)) - middle);
-    if (nearest && theirs >= distance) continue;
-    nearest = size;
-    distance = theirs;
+  bool complete_with_launch(const Confirmation& size) const {
+    return complete(size) && launches_of(size.launched) == launches_;
   }
-  return 1e6 * median(together(nearest->tuned));
-}
 
-ConfirmedCell cell_of(const Confirmation& size, const Table& tried, const Table& table) {
-  ConfirmedCell cell{
-      size.function, size.tuner_bytes, {}, gain_of(size), gain_of(size.launched_standard, size.launched_tuned), {}};
-  const Row* row = find_row(table, size.function, size.tuner_bytes);
-  if (row) cell.setting = row->setting;
-  if (!size.failure.empty()) {
-    cell.verdict = fmt::format("failed with the files: {}", size.failure);
-  } else if (!measured(size)) {
-    cell.verdict = "not measured";
-  } else if (const Row* lost = find_row(tried, size.function, size.tuner_bytes); !row && lost) {
-    cell.verdict = fmt::format("the default: {} did not hold up", to_text(lost->setting));
-  } else if (!row) {
-    cell.verdict = "the default: the files leave it alone";  // harm is judged over all such sizes together
-  } else if (cell.gain->interval && cell.gain->interval->low > 0) {
-    cell.verdict = "faster";
-  } else {
-    cell.verdict = "not slower";
+  Sizes within(const Row& row) const {
+    Sizes found;
+    for (const Confirmation& size : all_)
+      if (size.function == row.function && row.from <= size.bytes && size.bytes <= row.to) found.push_back(&size);
+    std::ranges::sort(found, {}, &Confirmation::bytes);
+    return found;
   }
-  return cell;
-}
 
-// The same sizes with the time that launching takes, where that was measured.
-std::vector<Confirmation> launched(std::vector<Confirmation> all) {
-  for (Confirmation& size : all) {
-    if (size.launched_standard.empty() || size.launched_tuned.empty()) continue;
-    size.standard = size.launched_standard;
-    size.tuned = size.launched_tuned;
+  // Of the sizes of a row together; `times` gives those of a size, nothing where it was not measured so. Null where
+  // none was.
+  template <class Times>
+  std::optional<Effect> effect(const Row& row, const Times& times) {
+    std::vector<BothSides> measured;
+    for (const Confirmation* size : within(row))
+      if (BothSides both = times(*size); both.measured()) measured.push_back(std::move(both));
+    if (measured.empty()) return std::nullopt;
+    const double spread =
+        spread_near(all_, row.function, log_middle(row), times) / std::sqrt(static_cast<double>(measured.size()));
+    return judge_.judge(sides_of(measured), spread).together;
   }
-  return all;
-}
 
-// A loss within a host's noise is none.
-double share_saved(const Confirmation& size) {
-  const double share = gain_of(size)->share;
-  return share < 0 && -share <= tolerated_loss_s / median(together(size.standard)) ? 0 : share;
-}
+  // What the files do to sizes that no row names; "" where it is nothing certain.
+  std::string harm_elsewhere() {
+    std::vector<BothSides> sizes;
+    for (const Confirmation& size : all_) {
+      if (named(size)) continue;
+      if (!size.failure.empty())
+        return fmt::format("{} of {}, which no row names, failed with the files: {}", name_of(size.function),
+                           to_text(Bytes{size.bytes}), size.failure);
+      if (complete(size)) sizes.push_back(complete_with_launch(size) ? size.launched : size.device);
+    }
+    if (sizes.empty()) return "";
+    // What a process has of its own it has at all sizes.
+    const Effect found =
+        judge_.judge(sides_of(sizes), std::max(spread_of(sizes), thresholds().bands.front().launch_spread)).together;
+    if (found.ratio <= 1 + 2 * tolerated_loss || found.p > chance_of_harm) return "";
+    return fmt::format("with the files loaded the sizes that they leave alone take {} longer",
+                       percent(found.ratio - 1));
+  }
 
-using Processes = std::vector<std::vector<double>> Confirmation::*;
+  // Why the size breaks its row, "" if it does not.
+  std::string loss_at(const Confirmation& size) const {
+    const std::string at = to_text(Bytes{size.bytes});
+    if (!size.failure.empty()) return fmt::format("failed at {}: {}", at, size.failure);
+    if (!complete(size)) return fmt::format("was not measured at {}", at);
+    const double longer = std::expm1(log_ratio(size.device.sides()));
+    if (longer <= tolerated(size.device.standard.front().median_s)) return "";
+    return fmt::format("lost {} at {}", percent(longer), at);
+  }
 
-// The mean over the sizes of the log of a size's median, for each process.
-std::vector<double> levels_of(const std::vector<const Confirmation*>& sizes, Processes processes, std::size_t count) {
-  std::vector<double> levels(count, 0);
-  for (const Confirmation* size : sizes)
-    for (std::size_t i = 0; i < count; ++i)
-      levels[i] += std::log(median((size->*processes)[i])) / static_cast<double>(sizes.size());
-  return levels;
-}
+  // What is left of a row: runs of sizes at which it did not lose, each from its first to its last size.
+  std::vector<Row> good_parts(const Row& row) {
+    std::vector<Row> parts;
+    bool open = false;
+    const Sizes sizes = within(row);
+    if (sizes.empty()) result_.dropped.push_back(name_of_row(row) + " was not measured");
+    for (const Confirmation* size : sizes) {
+      if (const std::string why = loss_at(*size); !why.empty()) {
+        result_.dropped.push_back(name_of_row(row) + " " + why);
+        open = false;
+        continue;
+      }
+      if (!open) parts.push_back(row), parts.back().from = size->bytes;
+      parts.back().to = size->bytes;
+      open = true;
+    }
+    return parts;
+  }
 
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
+  // Why the row is not kept, "" if it is; then it has the time of the size nearest to its middle.
+  std::string objection(Row& row) {
+    const Sizes sizes = within(row);
+    // Of the default over the files: that it is slower.
+    const Effect found = *effect(row, [&](const Confirmation& size) {
+      return complete(size) ? BothSides{size.device.tuned, size.device.standard} : BothSides{};
+    });
+    const auto saved = [](double ratio) { return 1 - 1 / ratio; };
+    if (saved(found.ratio) < least_saving || found.p > chance_of_setting / rows_) {
+      if (saved(found.interval.high) >= least_saving) result_.undecided = true;
+      return fmt::format("saved {} in fresh processes ({:.1f} to {:.1f} %): too little, or chance",
+                         percent(saved(found.ratio)), 100 * saved(found.interval.low),
+                         100 * saved(found.interval.high));
+    }
+    if (const std::string why = cost_of_launch(row); !why.empty()) return why;
+    row.microseconds =
+        1e6 * (*std::ranges::min_element(sizes, {},
+                                         [&](const Confirmation* size) { return distance(*size, log_middle(row)); }))
+                  ->device.tuned.front()
+                  .median_s;
+    return "";
+  }
 
-double squares_about_mean(const std::vector<double>& values) {
-  const double mean = mean_of(values);
-  return std::accumulate(values.begin(), values.end(), 0.0,
-                         [&](double sum, double value) { return sum + (value - mean) * (value - mean); });
-}
+  std::string cost_of_launch(const Row& row) {
+    const Sizes controls = controls_of(row);
+    const std::optional<Effect> found = effect(row, [&](const Confirmation& size) -> BothSides {
+      if (!complete_with_launch(size)) return {};
+      return {relative_to(controls, size.launched.standard, &BothSides::standard),
+              relative_to(controls, size.launched.tuned, &BothSides::tuned)};
+    });
+    if (!found || found->ratio <= 1 + 2 * tolerated_loss) return "";
+    if (found->interval.low <= 1) result_.undecided = true;
+    return fmt::format("takes {} longer with the time to launch it", percent(found->ratio - 1));
+  }
 
-// Student's t that is exceeded once in 200 times, for 2 (n - 1) degrees of freedom; from any table of it.
-double student(std::size_t n) {
-  constexpr std::array quantiles{9.925, 4.604, 3.707, 3.355, 3.169, 3.055, 2.977};
-  return quantiles[std::min(n - 2, quantiles.size() - 1)];
-}
+  // The sizes nearest to a row that none names.
+  Sizes controls_of(const Row& row) const {
+    Sizes controls;
+    for (const Confirmation& size : all_)
+      if (size.function == row.function && !named(size) && complete_with_launch(size)) controls.push_back(&size);
+    std::ranges::stable_sort(controls, {}, [&](const Confirmation* size) { return distance(*size, log_middle(row)); });
+    controls.resize(std::min(controls.size(), most_controls));
+    return controls;
+  }
 
-struct Harm {
-  double longer = 0;
-  bool by_chance = false;  // processes differ enough among themselves to explain it; more of them would tell
+  const Table& table_;
+  const std::vector<Confirmation>& all_;
+  double rows_;
+  EffectJudge judge_;
+  std::size_t launches_ = 0;
+  Confirmed result_;
 };
 
-// By how much longer the sizes take with the files, beyond what processes differ by among themselves (a tenth at most).
-// How fast a host launches is the same for all sizes of a process and differs by several per cent from one to the next,
-// so processes are compared, each as the mean over the sizes. Null where they do not, or where one process cannot tell.
-template <class Counts>
-std::optional<Harm> harm(const std::vector<Confirmation>& all, const Counts& counts) {
-  std::vector<const Confirmation*> sizes;
-  std::size_t processes = 0;
-  const auto complete = [](const Confirmation& size) { return repetitions(size).size(); };
-  for (const Confirmation& size : all)
-    if (counts(size) && size.failure.empty()) processes = std::max(processes, complete(size));
-  std::vector<double> shares;
-  for (const Confirmation& size : all) {
-    if (!counts(size) || !size.failure.empty() || complete(size) < processes) continue;
-    shares.push_back(share_saved(size));
-    sizes.push_back(&size);
-  }
-  if (sizes.empty() || processes < 2) return std::nullopt;
-  const std::vector<double> before = levels_of(sizes, &Confirmation::standard, processes);
-  const std::vector<double> after = levels_of(sizes, &Confirmation::tuned, processes);
-  const double n = static_cast<double>(processes);
-  const double variance = (squares_about_mean(before) + squares_about_mean(after)) / (2 * (n - 1));
-  const double chance = student(processes) * std::sqrt(2 * variance / n);
-  const double longer = -median(shares), difference = mean_of(after) - mean_of(before);
-  if (longer <= 2 * tolerated_loss || difference <= std::min(most_by_chance, chance)) return std::nullopt;
-  return Harm{longer, difference <= chance};
-}
-
-// By how much longer a row's sizes take with their launches, against the sizes nearest to it that no row names: what
-// the processes with the files differ by from those without in both is not the row's doing. 0 where the row gains.
-double longer_than_beside(const std::vector<Confirmation>& with_launches, const Table& table, const Row& row) {
-  std::vector<double> inside, outside;
-  std::vector<const Confirmation*> beside;
-  for (const Confirmation* size : within(with_launches, row))
-    if (size->failure.empty() && measured(*size)) inside.push_back(share_saved(*size));
-  for (const Confirmation& size : with_launches)
-    if (size.function == row.function && size.failure.empty() && measured(size) &&
-        !find_row(table, size.function, size.tuner_bytes))
-      beside.push_back(&size);
-  std::ranges::stable_sort(beside, {}, [&](const Confirmation* size) {
-    return log_distance(static_cast<double>(size->tuner_bytes), middle_of(row));
-  });
-  beside.resize(std::min(beside.size(), beside_a_row));
-  for (const Confirmation* size : beside) outside.push_back(gain_of(*size)->share);
-  if (inside.empty() || outside.empty() || median(inside) >= 0) return 0;
-  return median(outside) - median(inside);
+std::optional<Gain> gain_at(const std::vector<Confirmation>& all, const Confirmation& size,
+                            BothSides Confirmation::*which) {
+  if (!(size.*which).measured()) return std::nullopt;
+  const auto times = [&](const Confirmation& each) { return each.*which; };
+  return gain_of(size.*which, spread_near(all, size.function, std::log2(static_cast<double>(size.bytes)), times));
 }
 
 }  // namespace
@@ -330,60 +274,32 @@ void share_time(std::vector<Measuring>& sizes, double seconds, int most) {
     if (total() > std::max(seconds, for_rows)) size->samples = 0;
 }
 
-Confirmed confirm(const Table& table, const std::vector<Confirmation>& all) {
-  Confirmed result;
-  result.table = table;
-  result.table.rows.clear();
-  const auto failed = std::ranges::find_if(all, [&](const Confirmation& size) {
-    return !size.failure.empty() && !find_row(table, size.function, size.tuner_bytes);
-  });
-  const std::vector<Confirmation> with_launches = launched(all);
-  std::optional<std::string> refused;
-  if (const auto harmed = harm(
-          with_launches, [&](const Confirmation& size) { return !find_row(table, size.function, size.tuner_bytes); })) {
-    refused = fmt::format("all rows: with the files loaded the sizes that they leave alone take {:.1f} % longer",
-                          100 * harmed->longer);
-    result.undecided = harmed->by_chance;
+Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured) {
+  return Confirming(table, measured).run();
+}
+
+std::vector<ConfirmedCell> cells_of(const Table& tried, const Table& confirmed,
+                                    const std::vector<Confirmation>& measured) {
+  std::vector<ConfirmedCell> cells;
+  for (const Confirmation& size : measured) {
+    ConfirmedCell& cell =
+        cells.emplace_back(size.function, size.bytes, std::nullopt, gain_at(measured, size, &Confirmation::device),
+                           gain_at(measured, size, &Confirmation::launched), "");
+    const Row* const row = find_row(confirmed, size.function, size.bytes);
+    const Row* const lost = find_row(tried, size.function, size.bytes);
+    if (row) cell.setting = row->setting;
+    if (!size.failure.empty())
+      cell.verdict = fmt::format("failed with the files: {}", size.failure);
+    else if (!cell.gain)
+      cell.verdict = "not measured";
+    else if (!row && lost)
+      cell.verdict = fmt::format("the default: {} did not hold up", to_text(lost->setting));
+    else if (!row)
+      cell.verdict = "the default: the files leave it alone";  // harm is judged over all such sizes together
+    else
+      cell.verdict = cell.gain->interval.low > 0 ? "faster" : "not slower";
   }
-  if (failed != all.end())
-    refused = fmt::format("all rows: {} of {}, which no row names, failed with the files: {}",
-                          name_of(failed->function), to_text(Bytes{failed->tuner_bytes}), failed->failure);
-  if (refused && !table.rows.empty()) {
-    result.dropped.push_back(*refused);
-  } else {
-    for (const Row& row : table.rows) {
-      const std::vector<Row> parts = good_parts(row, all, result);
-      if (within(all, row).empty()) result.dropped.push_back(name_of_row(row) + " was not measured");
-      for (Row part : parts) {
-        if (const std::string why = objection(part, all, result); !why.empty()) {
-          result.dropped.push_back(name_of_row(part) + " " + why);
-          continue;
-        }
-        if (const auto harmed = harm(with_launches, [&](const Confirmation& size) {
-              return size.function == part.function && part.from <= size.tuner_bytes && size.tuner_bytes <= part.to;
-            })) {
-          result.undecided = result.undecided || harmed->by_chance;
-          result.dropped.push_back(fmt::format("{} takes {:.1f} % longer with the time to launch it", name_of_row(part),
-                                               100 * harmed->longer));
-          continue;
-        }
-        if (const double longer = longer_than_beside(with_launches, table, part); longer > 2 * tolerated_loss) {
-          result.undecided = true;
-          result.dropped.push_back(
-              fmt::format("{} takes {:.1f} % longer with the time to launch it, held against the sizes beside it",
-                          name_of_row(part), 100 * longer));
-          continue;
-        }
-        part.microseconds = microseconds_of(part, all);
-        result.table.rows.push_back(part);
-      }
-    }
-  }
-  for (const Confirmation& size : all) {
-    result.cells.push_back(cell_of(size, table, result.table));
-    result.processes = std::max(result.processes, static_cast<int>(size.tuned.size()));
-  }
-  return result;
+  return cells;
 }
 
 }  // namespace p5::tuner

@@ -5,24 +5,24 @@
 #include <string>
 #include <vector>
 
+#include "tuner/gain.hpp"
 #include "tuner/rows.hpp"
 
 namespace p5::tuner {
 
-// Default against files at one size: one list of samples for each process that measured it, in the order A B A B.
+// Default against files at one size.
 struct Confirmation {
   Function function = Function::all_reduce;
-  std::uint64_t tuner_bytes = 0;
-  std::vector<std::vector<double>> standard, tuned;  // seconds, of the device: operations queued beforehand
-  std::string failure;                               // with the files it failed or gave wrong data: why. "" if not
-  // The same with the time to launch them, as an application has it; empty where not measured.
-  std::vector<std::vector<double>> launched_standard = {}, launched_tuned = {};
+  std::uint64_t bytes = 0;
+  BothSides device;      // operations queued beforehand
+  BothSides launched{};  // the same with the time to launch them, as an application has it; empty where not measured
+  std::string failure = {};  // with the files it failed or gave wrong data: why. "" if not
 };
 
 // A size to be measured, and what it costs.
 struct Measuring {
   Function function = Function::all_reduce;
-  std::uint64_t tuner_bytes = 0;
+  std::uint64_t bytes = 0;
   bool in_row = false;
   double seconds = 0;      // of one sample
   int samples = 0;         // in each process; 0: left out
@@ -35,7 +35,7 @@ void share_time(std::vector<Measuring>& sizes, double seconds, int most);
 
 struct ConfirmedCell {
   Function function = Function::all_reduce;
-  std::uint64_t tuner_bytes = 0;
+  std::uint64_t bytes = 0;
   std::optional<Setting> setting;  // of the final table; null: the default
   std::optional<Gain> gain;        // null when nothing was measured
   std::optional<Gain> launched;    // the same with the time to launch; null where that was not measured
@@ -43,25 +43,22 @@ struct ConfirmedCell {
 };
 
 struct Confirmed {
-  Table table;  // what is left of it
-  std::vector<ConfirmedCell> cells;
+  Table table;                       // what is left of it
   std::vector<std::string> dropped;  // one sentence for each row or part of one
   bool undecided = false;            // more processes could keep some of that
-  int processes = 0;                 // that measured each side
 };
 
-// Drops what did not hold up with the files alone in fresh processes. At each size inside a row the files must not lose
-// more than tolerated, and in no repetition more than two processes of the default differ by (a tenth at most); else
-// the row is split around it, and sizes between there and the next good one
-// go too. What is left of a row must still save something at the sizes measured: 2 % in the median, in every repetition
-// at half of the sizes, and more than 3.5 standard errors of what the default alone differs by between its processes
-// (3.5 and not 2, because rows were chosen for looking good in one process, and there are several). So the default has
-// to be measured in two processes at least. Gains are the device's, because processes differ by several per cent in how
-// fast they launch small operations, which no setting changes. What the files cost at a launch is judged apart, process
-// against process over many sizes together (Student's t, one false alarm in 200; but a tenth is never put down to
-// chance): a row that takes longer with launches is dropped, and so are all rows when the sizes outside of them do. A
-// row that gains nothing with launches must not look more than 2 % worse than the sizes beside it either, chance or
-// not: there is no proof that it helps.
+// Drops what did not hold up with the files alone in fresh processes, as EffectJudge sees it
+// (bench/measure/effect.hpp), which also answers `compare`. A row is split around sizes at which the files take longer
+// than tolerated; sizes between there and the next good one go too. What is left of a row must save 2 % of the device's
+// time, and something with 97.5 % certainty. What it costs at a launch is judged apart: how fast a host launches is the
+// same for all sizes of a process and differs by several per cent from one process to the next, so a row is held
+// against the sizes of the same processes that no row names. What takes longer so than tolerated is dropped, and so are
+// all rows when the files certainly harm the sizes that they leave alone.
 Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured);
+
+// What each size gained, and what became of the setting that it had in the table `tried`.
+std::vector<ConfirmedCell> cells_of(const Table& tried, const Table& confirmed,
+                                    const std::vector<Confirmation>& measured);
 
 }  // namespace p5::tuner

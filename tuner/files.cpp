@@ -27,8 +27,7 @@ std::string path_in(const std::string& folder, const std::string& name) {
 }
 
 std::string interval_text(const Gain& gain) {
-  if (!gain.interval) return "no interval";
-  return fmt::format("{:.1f} to {:.1f} %", 100 * gain.interval->low, 100 * gain.interval->high);
+  return fmt::format("{:.1f} to {:.1f} %", 100 * gain.interval.low, 100 * gain.interval.high);
 }
 
 void add_gains(std::vector<std::string>& lines, const TuningResult& result) {
@@ -40,8 +39,8 @@ void add_gains(std::vector<std::string>& lines, const TuningResult& result) {
                                 to_text(Bytes{line.bytes}), line.setting, 1e6 * line.gain.standard_s,
                                 1e6 * line.gain.tuned_s, 100 * line.gain.share, interval_text(line.gain)));
   lines.push_back(
-      fmt::format("Found among {} candidates in {} cells; each was measured again later, and once more with these "
-                  "files alone.",
+      fmt::format("Found among {} candidates in {} cells; each was measured again with these files alone, in "
+                  "fresh processes.",
                   result.candidates_tried, result.cells));
 }
 

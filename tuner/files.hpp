@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "tuner/belief.hpp"
 #include "tuner/constraints.hpp"
+#include "tuner/gain.hpp"
 #include "tuner/table.hpp"
 
 namespace p5::tuner {

@@ -160,10 +160,9 @@ bool applies(const Knob& knob, const Place& place) {
          });
 }
 
-std::vector<std::string> values_to_try(const Knob& knob, const Place& place) {
-  const auto injected = place.injected.find(knob.name);
+std::vector<std::string> values_to_try(const Knob& knob) {
   // NCCL and its plugins take names in any case.
-  const std::string standard = lower(injected == place.injected.end() ? knob.standard : injected->second);
+  const std::string standard = lower(knob.standard);
   std::vector<std::string> values;
   for (const std::string& value : knob.values)
     if (lower(value) != standard) values.push_back(value);

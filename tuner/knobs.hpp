@@ -41,11 +41,10 @@ struct Place {
       0;  // as ncclGetVersion counts; 0 where not known: then everything that NCCL has to know is left out
   bool efa = false, nvls = false;
   std::vector<std::string> collectives;  // that are measured; empty: all
-  Environment injected;                  // what a plugin set by itself: there its value is the default, not NCCL's
 };
 bool applies(const Knob& knob, const Place& place);
-// The values that are worth a process there: without the default.
-std::vector<std::string> values_to_try(const Knob& knob, const Place& place);
+// The values that are worth a process: without the default.
+std::vector<std::string> values_to_try(const Knob& knob);
 
 // "2.28.3" as ncclGetVersion counts: 22803 (since 2.9; before, 2.8.4 was 2804). 0 for no version.
 int nccl_version_of(std::string_view text);

@@ -4,89 +4,15 @@
 #include <cmath>
 #include <map>
 
+#include "bench/base/statistics.hpp"
+
 namespace p5::tuner {
 
 namespace {
 
-// One size of one collective on its way to a row.
-struct Spot {
-  const Record* record = nullptr;
-  std::optional<Setting> setting;
-};
-
-// 1 - time / default's time from all blocks of the cell; null where the setting was not measured.
-std::optional<double> gain_in(const Record& record, const Setting& setting) {
-  const std::vector<double> ratios = log_ratios(record, setting);
-  if (ratios.empty()) return std::nullopt;
-  return 1 - std::exp(median(ratios));
-}
-
-// Where launches were measured, only what was, and is not slower so beyond doubt.
-bool bears_launch(const Record& record, const Setting& setting) {
-  const bool any = std::ranges::any_of(record.blocks, [](const Block& each) { return each.visit == Visit::launched; });
-  return !any || !may_be_slower_with_launch(record, setting).value_or(true);
-}
-
-// Whether `other` may stand in for the setting that the place has.
-bool replaces(const Spot& place, const Setting& other, const RowRules& rules) {
-  if (!bears_launch(*place.record, other)) return false;
-  const std::optional<double> theirs = gain_in(*place.record, other), ours = gain_in(*place.record, *place.setting);
-  return theirs && ours && *theirs >= rules.least_gain && 1 - *theirs <= (1 - *ours) * (1 + rules.within);
-}
-
-void keep_incumbents(std::vector<Spot>& places, const RowRules& rules) {
-  for (std::size_t i = 1; i < places.size(); ++i)
-    if (places[i].setting && places[i - 1].setting && replaces(places[i], *places[i - 1].setting, rules))
-      places[i].setting = places[i - 1].setting;
-}
-
-// A size that stands alone joins the row that begins behind it.
-void join_next(std::vector<Spot>& places, const RowRules& rules) {
-  for (std::size_t i = places.size(); i-- > 0;) {
-    if (i + 1 >= places.size() || !places[i].setting || !places[i + 1].setting) continue;
-    const bool alone = i == 0 || places[i - 1].setting != places[i].setting;
-    if (alone && replaces(places[i], *places[i + 1].setting, rules)) places[i].setting = places[i + 1].setting;
-  }
-}
-
-// A size between two that agree, where the same setting was measured and is at least not slower.
-void bridge(std::vector<Spot>& places, const SearchResult& result) {
-  for (std::size_t i = 1; i + 1 < places.size(); ++i) {
-    if (places[i].setting || !places[i - 1].setting || places[i - 1].setting != places[i + 1].setting) continue;
-    const Setting& setting = *places[i - 1].setting;
-    const bool failed = std::ranges::any_of(
-        result.failures, [&](const Failure& failure) { return failure.candidate.setting == setting; });
-    if (const std::optional<double> gain = gain_in(*places[i].record, setting);
-        !failed && gain && *gain >= 0 && bears_launch(*places[i].record, setting))
-      places[i].setting = setting;
-  }
-}
-
-struct Weighed {
-  Row row;
-  double saved = 0;  // sum over its sizes
-};
-
-std::vector<Weighed> rows_of_places(Function function, const std::vector<Spot>& places) {
-  std::vector<Weighed> rows;
-  for (std::size_t i = 0; i < places.size();) {
-    std::size_t end = i + 1;
-    while (end < places.size() && places[end].setting == places[i].setting) ++end;
-    if (places[i].setting) {
-      const Setting& setting = *places[i].setting;
-      const Record& middle = *places[(i + end - 1) / 2].record;
-      Weighed weighed{.row = {.function = function,
-                              .from = places[i].record->cell.tuner_bytes,
-                              .to = places[end - 1].record->cell.tuner_bytes,
-                              .setting = setting,
-                              .microseconds = 1e6 * median(samples_of(middle, {setting}))}};
-      for (std::size_t each = i; each < end; ++each)
-        weighed.saved += gain_in(*places[each].record, setting).value_or(0);
-      rows.push_back(weighed);
-    }
-    i = end;
-  }
-  return rows;
+bool failed(const SearchResult& result, const Setting& setting) {
+  return std::ranges::any_of(result.failures,
+                             [&](const Failure& failure) { return failure.candidate.setting == setting; });
 }
 
 std::uint64_t power_of_two_below(std::uint64_t bytes) {
@@ -97,25 +23,24 @@ std::uint64_t power_of_two_below(std::uint64_t bytes) {
 
 }  // namespace
 
-std::vector<Row> rows_of(const SearchResult& result, const std::vector<CellVerdict>& verdicts, const RowRules& rules) {
-  std::map<Function, std::vector<Spot>> collectives;
-  for (std::size_t i = 0; i < result.records.size(); ++i) {
-    const Record& record = result.records[i];
-    const std::optional<Function> function = parse_function(record.cell.collective);
-    if (function) collectives[*function].push_back({&record, verdicts[i].believed ? verdicts[i].winner : std::nullopt});
-  }
+std::vector<Row> rows_of(const SearchResult& result) {
+  std::map<Function, std::vector<const Record*>> collectives;
+  for (const Record& record : result.records)
+    if (const std::optional<Function> function = parse_function(record.cell.collective))
+      collectives[*function].push_back(&record);
   std::vector<Row> rows;
-  for (auto& [function, places] : collectives) {
-    std::ranges::sort(places, {}, [](const Spot& place) { return place.record->cell.tuner_bytes; });
-    keep_incumbents(places, rules);
-    join_next(places, rules);
-    bridge(places, result);
-    std::vector<Weighed> weighed = rows_of_places(function, places);
-    std::ranges::stable_sort(weighed, std::greater<>(), &Weighed::saved);
-    if (weighed.size() > static_cast<std::size_t>(rules.most_rows))
-      weighed.resize(static_cast<std::size_t>(rules.most_rows));
-    std::ranges::sort(weighed, {}, [](const Weighed& each) { return each.row.from; });
-    for (const Weighed& each : weighed) rows.push_back(each.row);
+  for (auto& [function, records] : collectives) {
+    std::ranges::sort(records, {}, [](const Record* record) { return record->cell.bytes; });
+    for (std::size_t from = 0, to = 0; from < records.size(); from = to) {
+      const std::optional<Setting>& winner = records[from]->winner;
+      while (to < records.size() && records[to]->winner == winner) ++to;
+      if (!winner || failed(result, *winner)) continue;
+      rows.push_back({.function = function,
+                      .from = records[from]->cell.bytes,
+                      .to = records[to - 1]->cell.bytes,
+                      .setting = *winner,
+                      .microseconds = 1e6 * median(samples_of(*records[(from + to - 1) / 2], {winner}))});
+    }
   }
   return rows;
 }

@@ -11,8 +11,9 @@ struct File {
   std::string_view text;
 };
 
-std::span<const File> platform_files();  // topo/platforms/*.json
-std::span<const File> report_files();    // reports/bars.json and the page
-std::span<const File> knob_files();      // tuner/knobs/*.json
+std::span<const File> platform_files();   // topo/platforms/*.json
+std::span<const File> report_files();     // reports/bars.json and the page
+std::span<const File> threshold_files();  // bench/measure/thresholds.json
+std::span<const File> knob_files();       // tuner/knobs/*.json
 
 }  // namespace p5::embedded

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 namespace p5 {
@@ -92,6 +93,12 @@ double median(std::vector<double> samples) {
   assert(!samples.empty());
   std::ranges::sort(samples);
   return middle(samples);
+}
+
+double squares_about_mean(const std::vector<double>& values) {
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return std::accumulate(values.begin(), values.end(), 0.0,
+                         [&](double sum, double value) { return sum + (value - mean) * (value - mean); });
 }
 
 double robust_deviation(const std::vector<double>& samples) {

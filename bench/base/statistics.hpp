@@ -21,6 +21,9 @@ double median(std::vector<double> samples);
 // The standard deviation that a median of distances stands for where noise is normal.
 inline constexpr double deviation_of_median_distance = 1.4826;
 
+// The sum of squares of the distances from the mean; of a non-empty sample.
+double squares_about_mean(const std::vector<double>& values);
+
 // The standard deviation as the distances from the median tell it, whatever a few samples do. 0 below two samples.
 double robust_deviation(const std::vector<double>& samples);
 

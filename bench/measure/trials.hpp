@@ -13,17 +13,10 @@
 #include "bench/measure/runner.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
+#include "bench/model/trial.hpp"
 #include "bench/model/world.hpp"
 
 namespace p5 {
-
-// One sample with one setting.
-struct Trial {
-  enum class Outcome { measured, failed, wrong_data, skipped };  // skipped: something before it in the block failed
-  Outcome outcome = Outcome::measured;
-  Seconds time;         // per operation, the slowest rank's
-  std::string because;  // unless measured
-};
 
 struct Burst {
   Seconds lasts;

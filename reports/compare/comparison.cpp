@@ -113,9 +113,9 @@ std::vector<SizeRow> map_of(const std::vector<Pair>& pairs, const BandJudge& jud
     row.measured_case = pairs[i].fresh->measured_case;
     row.quantity = pairs[i].quantity;
     row.band = band_of(row.measured_case.bytes).name;
-    row.base_s = middle(pairs[i].cell().base);
-    row.new_s = middle(pairs[i].cell().fresh);
-    row.time = judge.cell(i);
+    row.base_s = middle(pairs[i].sides().base);
+    row.new_s = middle(pairs[i].sides().fresh);
+    row.time = judge.size(i);
     row.base_selection = text_of(pairs[i].base->selections);
     row.new_selection = text_of(pairs[i].fresh->selections);
     p.push_back(row.time.p);
@@ -199,7 +199,8 @@ void add_remarks(const Side& base, const Side& fresh, const std::vector<Row>& ro
         left_out));
   if (out.screening)
     out.remarks.push_back(
-        "Screening: with so few launches how much launches differ is assumed (reports/thresholds.json), not seen. "
+        "Screening: with so few launches how much launches differ is assumed (bench/measure/thresholds.json), not "
+        "seen. "
         "Launch "
         "each side 7 times or more (run --launches 7) before money hangs on it");
 }

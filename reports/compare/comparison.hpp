@@ -8,19 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "bench/measure/effect.hpp"
 #include "reports/report.hpp"
 
 namespace p5::reports {
 
 std::string_view name_of(Quantity quantity);
-
-// One launch of one case: fresh processes and communicators, so the unit of replication.
-struct Launch {
-  int number = 0;  // over all runs of the side: the same number of two cases is the same launch
-  double median_s = 0;
-  std::vector<double> samples_s;     // in the order in which they were taken; empty where no journal holds them
-  std::optional<Interval> interval;  // of the median, where the report has one and the samples are gone
-};
 
 // A case as one side saw it, over all launches of all its runs.
 struct Observation {
@@ -65,16 +58,7 @@ enum class Answer { no_regression, inconclusive, regression };
 std::string_view name_of(Answer answer);  // "no regression"
 std::string change(double ratio);         // 1.03 as "+3.0 %"
 
-// An effect with its uncertainty: NEW over BASE, so above 1 is slower (or wider, of spreads).
-struct Effect {
-  double ratio = 1;
-  Interval interval;  // 95 %
-  // That chance alone did it. Of a row: that NEW is slower (one-sided), adjusted for all rows (Holm). Of a size: that
-  // it differs (two-sided), adjusted for all sizes (Benjamini and Hochberg).
-  double p = 1, p_adjusted = 1;
-};
-
-// Practical thresholds of a band (reports/thresholds.json), relative.
+// Practical thresholds of a band (bench/measure/thresholds.json), relative.
 struct Threshold {
   std::string band;       // latency, mid, bandwidth
   double matters = 0;     // so much has to be found

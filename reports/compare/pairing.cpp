@@ -19,8 +19,8 @@ using LaunchSets = std::pair<std::vector<int>, std::vector<int>>;
 
 LaunchSets launch_sets(const Pair& pair) {
   LaunchSets sets;
-  for (const Launch& launch : pair.cell().base) sets.first.push_back(launch.number);
-  for (const Launch& launch : pair.cell().fresh) sets.second.push_back(launch.number);
+  for (const Launch& launch : pair.sides().base) sets.first.push_back(launch.number);
+  for (const Launch& launch : pair.sides().fresh) sets.second.push_back(launch.number);
   return sets;
 }
 
@@ -37,7 +37,7 @@ std::vector<std::size_t> alike(const std::vector<Pair>& pairs, const std::vector
 
 }  // namespace
 
-Cell Pair::cell() const { return {launches_of(*base, quantity), launches_of(*fresh, quantity)}; }
+Sides Pair::sides() const { return {launches_of(*base, quantity), launches_of(*fresh, quantity)}; }
 
 std::string label_of(const Case& c) {
   std::string label = operation_of(c);
@@ -78,7 +78,7 @@ std::vector<Pair> pairs_of(const Matched& matched) {
   for (const auto& [base, fresh] : matched.both)
     for (const Quantity quantity : {Quantity::latency, Quantity::throughput}) {
       const Pair pair{base, fresh, quantity};
-      if (!pair.cell().base.empty() && !pair.cell().fresh.empty()) pairs.push_back(pair);
+      if (!pair.sides().base.empty() && !pair.sides().fresh.empty()) pairs.push_back(pair);
     }
   std::ranges::stable_sort(pairs, {}, [](const Pair& pair) { return pair.fresh->measured_case.bytes; });
   return pairs;

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "bench/measure/resampling.hpp"
 #include "reports/compare/comparing.hpp"
-#include "reports/compare/resampling.hpp"
 
 namespace p5::reports {
 
@@ -15,7 +15,7 @@ struct Pair {
   const Observation* base = nullptr;
   const Observation* fresh = nullptr;
   Quantity quantity = Quantity::throughput;
-  Cell cell() const;
+  Sides sides() const;
 };
 
 // What is judged together: the sizes of one band.

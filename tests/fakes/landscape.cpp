@@ -36,7 +36,7 @@ namespace p5::fakes {
 using tuner::Algorithm;
 using tuner::Candidate;
 using tuner::Cell;
-using tuner::Offer;
+using tuner::CostEntry;
 using tuner::Protocol;
 using tuner::Setting;
 
@@ -106,11 +106,11 @@ double Landscape::true_us(const Cell& cell, const Kind& kind, int channels) cons
   const double beyond = std::max(0.0, channels - kind.enough);
   const double share = std::min(1.0, channels / kind.enough) * (1 - 0.003 * beyond);
   return kind.alpha_us * (1 + kind.per_channel * channels) +
-         static_cast<double>(cell.tuner_bytes) / (kind.gb_per_s * share * 1e3);
+         static_cast<double>(cell.bytes) / (kind.gb_per_s * share * 1e3);
 }
 
 int Landscape::channels_of_nccl(const Cell& cell) const {
-  return static_cast<int>(std::clamp(static_cast<double>(cell.tuner_bytes) / bytes_per_channel_, 1.0, 24.0));
+  return static_cast<int>(std::clamp(static_cast<double>(cell.bytes) / bytes_per_channel_, 1.0, 24.0));
 }
 
 double Landscape::predicted_us(const Cell& cell, const Kind& kind) const {
@@ -121,8 +121,8 @@ const Landscape::Kind& Landscape::chosen_by_nccl(const Cell& cell) const {
   return *std::ranges::min_element(kinds(cell), {}, [&](const Kind& kind) { return predicted_us(cell, kind); });
 }
 
-std::vector<Offer> Landscape::offers(const Cell& cell) const {
-  std::vector<Offer> result;
+std::vector<CostEntry> Landscape::offers(const Cell& cell) const {
+  std::vector<CostEntry> result;
   const Kind& chosen = chosen_by_nccl(cell);
   for (const Kind& kind : kinds(cell)) result.push_back({kind.setting, predicted_us(cell, kind), &kind == &chosen});
   return result;
@@ -173,7 +173,7 @@ double Landscape::launched_sample(const Cell& cell, const Candidate& candidate) 
 // The log of what a sample takes longer than it should.
 double Landscape::disturbance(const Cell& cell, const Candidate& candidate) {
   const double when = samples_++;
-  double factor = normal(noise_ * base_noise(cell.tuner_bytes));
+  double factor = normal(noise_ * base_noise(cell.bytes));
   factor += processes_.restless * 0.008 * fixed_normal(cell, {}, launch_) + drift_ * when / 5000;
   factor += wave_ * std::sin(2 * std::numbers::pi * when / 700);
   // The default is not a setting here: loading a table changes nothing else.
@@ -185,7 +185,7 @@ double Landscape::disturbance(const Cell& cell, const Candidate& candidate) {
 double Landscape::normal(double deviation) { return deviation * normal_of(random_); }
 
 double Landscape::fixed_normal(const Cell& cell, const Candidate& candidate, std::uint64_t salt) const {
-  const std::string name = cell.collective + " " + std::to_string(cell.tuner_bytes) + " " + tuner::to_text(candidate);
+  const std::string name = cell.collective + " " + std::to_string(cell.bytes) + " " + tuner::to_text(candidate);
   std::mt19937_64 random(std::hash<std::string>()(name) ^ seed_ * 0x9e3779b97f4a7c15 ^ salt);
   return normal_of(random);
 }

@@ -24,7 +24,7 @@ class Landscape {
   Landscape(Terrain terrain, std::uint64_t seed, Processes processes = {});
 
   // What NCCL would offer for a cell, with its predictions.
-  std::vector<tuner::Offer> offers(const tuner::Cell& cell) const;
+  std::vector<tuner::CostEntry> offers(const tuner::Cell& cell) const;
   // Seconds without any noise.
   double time(const tuner::Cell& cell, const tuner::Candidate& candidate) const;
   double launched_time(const tuner::Cell& cell, const tuner::Candidate& candidate) const {

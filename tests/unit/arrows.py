@@ -20,7 +20,7 @@ MAY_USE = {
     # The mpi backend measures the MPI that the world runs over, and reports its errors alike.
     "bench/backends": ("bench/base", "bench/model", "bench/worlds"),
     "topo": ("bench/base",),
-    "tuner": ("bench/base", "bench/model", "topo"),
+    "tuner": ("bench/base", "bench/model", "bench/measure", "topo"),
     # The worker's own tuner takes its orders from the session.
     "tuner/plugin": ("bench/base", "bench/backends", "tuner"),
     "reports": ("bench/base", "bench/model", "bench/measure", "topo"),

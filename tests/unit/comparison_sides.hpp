@@ -12,7 +12,7 @@
 
 namespace p5::reports {
 
-// How launches and samples scatter. What clusters do, see reports/thresholds.json for figures: launches of large
+// How launches and samples scatter. What clusters do, see bench/measure/thresholds.json for figures: launches of large
 // messages within 0.7 %, of the middle 1.2 %, of small ones 3 %, of which a third is each size's own; one launch in 33
 // is 5 % slower altogether; samples within a launch 2 %, neighbours alike (0.5), one in 33 half as long again.
 struct Noise {

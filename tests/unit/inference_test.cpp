@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace p5::reports {
+namespace p5 {
 namespace {
 
 using testing::DoubleEq;
@@ -110,4 +110,4 @@ TEST(Random, is_splitmix64) {
 }
 
 }  // namespace
-}  // namespace p5::reports
+}  // namespace p5

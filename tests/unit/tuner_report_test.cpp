@@ -128,34 +128,21 @@ TEST(TuningJson, is_valid_by_the_schema) {
 // ---- filled from the tuner's values
 
 TuningCourse course() {
-  const auto measured = [](double seconds) { return tuner::Trial{tuner::Trial::Outcome::measured, seconds, {}}; };
   const tuner::Setting ring = *tuner::parse_setting("ring/ll");
   TuningCourse course;
   course.seed = 3;
-  tuner::Record record{{"all_reduce", 8, 8}, {}, ring, {}};
-  record.blocks.push_back({tuner::Visit::race,
-                           0,
+  tuner::Record record{{"all_reduce", 8}, {}, ring, {}};
+  record.blocks.push_back({tuner::Stage::race,
                            {{}, {ring}, {*tuner::parse_setting("tree/ll")}},
-                           {measured(1e-5), measured(0.9e-5), {tuner::Trial::Outcome::skipped, 0, {}}}});
-  record.offers = {{ring, 12, true}, {*tuner::parse_setting("ring/simple"), 40, false}};
+                           {{.time = {1e-5}}, {.time = {0.9e-5}}, {.outcome = Trial::Outcome::skipped}}});
+  record.offered = {{ring, 12, true}, {*tuner::parse_setting("ring/simple"), 40, false}};
   course.search.records = {record};
-  course.search.failures = {{{"all_reduce", 8, 8}, {ring}, tuner::Trial::Outcome::wrong_data, "so"}};
-  tuner::CellVerdict verdict;
-  verdict.cell = record.cell;
-  verdict.winner = ring;
-  verdict.because = "why";
-  course.verdicts = {verdict};
-  course.drift.sentence = "still";
-  course.drift.share = 0.01;
+  course.search.failures = {{{"all_reduce", 8}, {ring}, Trial::Outcome::wrong_data, "so"}};
   course.remarks = {"a remark"};
-  course.confirmed.dropped = {"a row"};
-  tuner::Gain gain;
-  gain.standard_s = 1e-5;
-  gain.tuned_s = 0.9e-5;
-  gain.share = 0.1;
-  gain.interval = Interval{0.05, 0.15};
-  course.confirmed.cells = {{tuner::Function::all_reduce, 16, ring, gain, {}, "faster"},
-                            {tuner::Function::all_reduce, 8, {}, gain, {}, "the default"}};
+  course.dropped = {"a row"};
+  const tuner::Gain gain{.standard_s = 1e-5, .tuned_s = 0.9e-5, .share = 0.1, .interval = {0.05, 0.15}};
+  course.confirmations = {{tuner::Function::all_reduce, 16, ring, gain, {}, "faster"},
+                          {tuner::Function::all_reduce, 8, {}, gain, {}, "the default"}};
   return course;
 }
 
@@ -164,7 +151,8 @@ TEST(TuningReport, tells_what_was_tried) {
   ASSERT_EQ(tuning.cells.size(), 1u);
   EXPECT_EQ(tuning.cells[0].candidates, 1) << "what was skipped was not tried";
   EXPECT_EQ(tuning.cells[0].samples, 2);
-  EXPECT_EQ(tuning.cells[0].because, "why");
+  EXPECT_EQ(tuning.cells[0].because, "ring/ll saves 10.0 % in the search; it is not set");
+  EXPECT_FALSE(tuning.cells[0].believed);
   const auto& settings = tuning.cells[0].settings;
   ASSERT_EQ(settings.size(), 4u) << "the default, two offers, and one that was skipped";
   EXPECT_EQ(settings[0].setting, "default");
@@ -180,18 +168,26 @@ TEST(TuningReport, tells_what_was_tried) {
   EXPECT_EQ(tuning.confirmations.size(), 2u);
 }
 
+TEST(TuningReport, believes_a_winner_that_is_in_the_table) {
+  tuner::TuningResult result;
+  result.table.rows = {{tuner::Function::all_reduce, 8, 8, *tuner::parse_setting("ring/ll"), 9}};
+  const reports::Tuning tuning = tuning_report(course(), result, {});
+  EXPECT_TRUE(tuning.cells[0].believed);
+  EXPECT_EQ(tuning.cells[0].because, "ring/ll saves 10.0 % in the search and was confirmed");
+}
+
 TEST(TuningReport, tells_apart_settings_nothing_and_refusal) {
   TuningCourse some = course();
   tuner::TuningResult result;
   EXPECT_EQ(tuning_report(some, result, {}).outcome, "nothing");
-  some.drift.refused = true;
+  some.left_out = true;
   EXPECT_EQ(tuning_report(some, result, {}).outcome, "refused");
   result.environment = {{"NCCL_X", "1"}};
   EXPECT_EQ(tuning_report(some, result, {}).outcome, "settings");
 }
 
 TEST(TuningReport, has_a_gain_table_of_what_was_faster) {
-  const std::vector<tuner::GainLine> lines = gain_lines(course().confirmed);
+  const std::vector<tuner::GainLine> lines = gain_lines(course().confirmations);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].bytes, 16u);
   EXPECT_EQ(lines[0].setting, "ring/ll");

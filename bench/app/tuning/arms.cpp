@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/app/tuning/stages.hpp"
-#include "bench/measure/trials.hpp"
+#include "bench/measure/alternation.hpp"
 #include "tuner/knobs.hpp"
 
 namespace p5 {
@@ -14,8 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t default_arm = 0, trial_arm = 1;
-constexpr std::size_t samples_in_a_turn = 4;
+constexpr int samples_in_a_turn = 4;
 constexpr int launches_to_believe = 2;
 
 class ArmSearch {
@@ -73,7 +72,7 @@ class ArmSearch {
     std::string loses;
     const tuner::JudgedArm again = judge(best, launches_to_believe, &loses);
     if (!world_.leads()) return;
-    const bool gains = again.objective && again.objective->interval && again.objective->interval->low > 1 &&
+    const bool gains = again.objective && again.objective->interval.low > 1 &&
                        again.objective->speedup >= 1 + tuner::ArmRules{}.least_gain;
     if (gains && loses.empty())
       result_.best = best;
@@ -88,7 +87,7 @@ class ArmSearch {
     tuner::JudgedArm judged{tuner::arm_of(environment), std::nullopt};
     lead_together(world_, trials, [&] {
       const std::vector<tuner::ArmCell> cells = alternate(trials, launches);
-      if (cells.size() < cells_.size()) return;  // it failed, or gave wrong data
+      if (cells.empty()) return;
       judged.objective = tuner::objective_of(cells, weights_);
       if (loses) *loses = tuner::band_that_loses(cells);
     });
@@ -96,25 +95,25 @@ class ArmSearch {
     return judged;
   }
 
-  // A B B A in each case, so that what drifts hits both alike. Ends where the arm fails.
-  std::vector<tuner::ArmCell> alternate(Trials& trials, int launches) {
-    std::vector<tuner::ArmCell> cells(cells_.size());
-    for (int launch = 0; launch < launches; ++launch) {
-      if (launches > 1) trials.restart({default_arm, trial_arm});
-      // What is to be believed has to win as an application sees it, launches included.
-      const Quantity quantity = launches > 1 ? Quantity::throughput : Quantity::device;
-      for (std::size_t at = 0; at < cells.size(); ++at) {
-        cells[at].cell = cells_[at];
-        for (const std::size_t arm : {default_arm, trial_arm, trial_arm, default_arm})
-          for (const Trial& trial :
-               trials.block({arm, at}, std::vector<std::string>(samples_in_a_turn), {trial_.burst, quantity})) {
-            if (trial.outcome == Trial::Outcome::measured)
-              (arm == trial_arm ? cells[at].tuned : cells[at].standard).push_back(trial.time.count);
-            else if (arm == trial_arm)
-              return {};
-          }
-      }
-    }
+  // Empty where the arm failed, or gave wrong data.
+  std::vector<tuner::ArmCell> alternate(Trials& trials, int launches) const {
+    constexpr std::size_t default_arm = 0, trial_arm = 1;
+    // What is to be believed has to win as an application sees it, launches included.
+    const Quantity quantity = launches > 1 ? Quantity::throughput : Quantity::device;
+    std::vector<AlternatedSize> sizes;
+    for (std::size_t at = 0; at < cells_.size(); ++at)
+      sizes.push_back(
+          {.sides = {{default_arm, at}, {trial_arm, at}}, .samples = samples_in_a_turn, .quantities = {quantity}});
+    bool failed = false;
+    Alternation alternation(trials, std::move(sizes), {.burst = trial_.burst, .turns = 2, .go_on = [&] {
+                                                         return !(failed = alternation.failed(trial_arm));
+                                                       }});
+    for (int launch = 0; launch < launches && !failed; ++launch) alternation.launch();
+    if (alternation.failed(trial_arm)) return {};
+    std::vector<tuner::ArmCell> cells;
+    for (std::size_t at = 0; at < cells_.size(); ++at)
+      cells.push_back(
+          {cells_[at], {alternation.at(at, default_arm).of(quantity), alternation.at(at, trial_arm).of(quantity)}});
     return cells;
   }
 

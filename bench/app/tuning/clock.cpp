@@ -53,8 +53,7 @@ Seconds set_aside(const std::string& mode, Seconds budget) {
 
 Extent fitted(Extent extent, Seconds budget) {
   const double share = std::min(1.0, budget.count / extent.end.count);
-  for (Seconds Extent::*end :
-       {&Extent::search_end, &Extent::again_end, &Extent::arms_end, &Extent::ways_end, &Extent::end})
+  for (Seconds Extent::*end : {&Extent::search_end, &Extent::arms_end, &Extent::ways_end, &Extent::end})
     (extent.*end).count *= share;
   return extent;
 }

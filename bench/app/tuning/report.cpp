@@ -34,7 +34,7 @@ reports::TuningSetting measured(const tuner::Record& record, const tuner::Candid
   setting.setting = to_text(candidate);
   setting.samples = static_cast<int>(samples.size());
   if (!samples.empty()) setting.median_us = 1e6 * median(samples);
-  const std::vector<double> launched = tuner::samples_of(record, candidate, tuner::Visit::launched);
+  const std::vector<double> launched = tuner::samples_of(record, candidate, true);
   if (!launched.empty()) setting.launched_us = 1e6 * median(launched);
   return setting;
 }
@@ -42,7 +42,7 @@ reports::TuningSetting measured(const tuner::Record& record, const tuner::Candid
 // The default, what NCCL offered, and what else was tried.
 std::vector<reports::TuningSetting> settings_of(const tuner::Record& record) {
   std::vector<reports::TuningSetting> settings{measured(record, {})};
-  for (const tuner::Offer& offer : record.offers) {
+  for (const tuner::CostEntry& offer : record.offered) {
     settings.push_back(measured(record, {offer.setting}));
     settings.back().predicted_us = offer.microseconds;
     settings.back().chosen = offer.chosen;
@@ -54,41 +54,40 @@ std::vector<reports::TuningSetting> settings_of(const tuner::Record& record) {
   return settings;
 }
 
-reports::TuningCell cell_of(const tuner::Record& record, const tuner::CellVerdict* verdict) {
+reports::TuningCell cell_of(const tuner::Record& record, const tuner::Table& table) {
   reports::TuningCell cell;
   cell.collective = record.cell.collective;
-  cell.bytes = record.cell.bytes;
-  cell.tuner_bytes = record.cell.tuner_bytes;
+  cell.bytes = cell.tuner_bytes = record.cell.bytes;
   cell.settings = settings_of(record);
-  cell.samples = record.samples_before;
-  for (const reports::TuningSetting& setting : cell.settings) {
-    cell.samples += setting.samples;
+  for (const reports::TuningSetting& setting : cell.settings)
     cell.candidates += setting.samples > 0 && setting.setting != "default" ? 1 : 0;
-  }
   for (const tuner::Block& block : record.blocks)
-    if (block.visit == tuner::Visit::launched)
-      cell.samples +=
-          static_cast<int>(std::ranges::count(block.trials, tuner::Trial::Outcome::measured, &tuner::Trial::outcome));
+    cell.samples += static_cast<int>(std::ranges::count(block.trials, Trial::Outcome::measured, &Trial::outcome));
+  const std::vector<double> standard = tuner::samples_of(record, {});
+  if (!standard.empty()) cell.noise = robust_deviation(standard) / median(standard);
   cell.winner = text_of(record.winner);
-  cell.because = record.remark;
-  if (!verdict) return cell;
-  cell.believed = verdict->believed;
-  cell.noise = verdict->noise;
-  cell.gain = gain_of(verdict->gain);
-  cell.because = verdict->because;
+  cell.because = record.because;
+  if (!record.winner) return cell;
+  const std::optional<tuner::Function> function = tuner::parse_function(record.cell.collective);
+  const tuner::Row* const row = function ? tuner::find_row(table, *function, record.cell.bytes) : nullptr;
+  cell.believed = row && row->setting == *record.winner;
+  const double share = tuner::gain_in(record, *record.winner).value_or(0);
+  cell.gain = reports::TuningGain{median(standard), median(tuner::samples_of(record, {*record.winner})), share, {}};
+  cell.because = fmt::format("{} saves {:.1f} % in the search{}", *cell.winner, 100 * share,
+                             cell.believed ? " and was confirmed" : "; it is not set");
   return cell;
 }
 
 void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
   const bool sets = !result.table.rows.empty() || !result.environment.empty();
-  tuning.outcome = sets ? "settings" : course.drift.refused || course.left_out ? "refused" : "nothing";
-  tuning.because = course.drift.sentence;
+  tuning.outcome = sets ? "settings" : course.left_out ? "refused" : "nothing";
   if (sets)
     tuning.because =
-        fmt::format("{} of sizes with a setting of its own. {}",
-                    result.table.rows.size() == 1 ? "One range" : fmt::format("{} ranges", result.table.rows.size()),
-                    course.drift.sentence);
-  if (!sets && !result.nothing_because.empty()) tuning.because = result.nothing_because;
+        fmt::format("{} of sizes with a setting of its own.",
+                    result.table.rows.size() == 1 ? "One range" : fmt::format("{} ranges", result.table.rows.size()));
+  if (!sets)
+    tuning.because =
+        result.nothing_because.empty() ? "Nothing that was tried beats the default." : result.nothing_because;
 }
 
 void add_arms(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
@@ -118,34 +117,31 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
   tuning.nccl_version = result.table.nccl_version;
   tuning.ranks = result.table.ranks;
   tuning.nodes = result.table.nodes;
-  if (!course.drift.sentence.empty()) tuning.drift = course.drift.share;
   add_outcome(tuning, course, result);
-  for (std::size_t i = 0; i < course.search.records.size(); ++i)
-    tuning.cells.push_back(
-        cell_of(course.search.records[i], i < course.verdicts.size() ? &course.verdicts[i] : nullptr));
+  for (const tuner::Record& record : course.search.records) tuning.cells.push_back(cell_of(record, result.table));
   for (const tuner::Failure& failure : course.search.failures)
     tuning.failures.push_back({failure.cell.collective, failure.cell.bytes, to_text(failure.candidate),
-                               failure.outcome == tuner::Trial::Outcome::wrong_data, failure.because});
+                               failure.outcome == Trial::Outcome::wrong_data, failure.because});
   add_arms(tuning, course, result);
   tuning.environment = result.environment;
   for (const tuner::Row& row : result.table.rows)
     tuning.rows.push_back(
         {std::string(name_of(row.function)), row.from, row.to, to_text(row.setting), row.microseconds});
-  for (const tuner::ConfirmedCell& cell : course.confirmed.cells)
-    tuning.confirmations.push_back({std::string(name_of(cell.function)), cell.tuner_bytes, text_of(cell.setting),
+  for (const tuner::ConfirmedCell& cell : course.confirmations)
+    tuning.confirmations.push_back({std::string(name_of(cell.function)), cell.bytes, text_of(cell.setting),
                                     gain_of(cell.gain), gain_of(cell.launched), cell.verdict});
-  tuning.processes = course.confirmed.processes;
-  tuning.refusals = course.confirmed.dropped;
+  tuning.processes = course.processes;
+  tuning.refusals = course.dropped;
   tuning.refusals.insert(tuning.refusals.end(), course.remarks.begin(), course.remarks.end());
   for (const tuner::NamedFile& file : files) tuning.files.push_back(file.name);
   return tuning;
 }
 
-std::vector<tuner::GainLine> gain_lines(const tuner::Confirmed& confirmed) {
+std::vector<tuner::GainLine> gain_lines(const std::vector<tuner::ConfirmedCell>& confirmed) {
   std::vector<tuner::GainLine> lines;
-  for (const tuner::ConfirmedCell& cell : confirmed.cells)
-    if (cell.setting && cell.gain && cell.gain->interval && cell.gain->interval->low > 0)
-      lines.push_back({std::string(name_of(cell.function)), cell.tuner_bytes, to_text(*cell.setting), *cell.gain});
+  for (const tuner::ConfirmedCell& cell : confirmed)
+    if (cell.setting && cell.gain && cell.gain->interval.low > 0)
+      lines.push_back({std::string(name_of(cell.function)), cell.bytes, to_text(*cell.setting), *cell.gain});
   std::ranges::stable_sort(lines, {},
                            [](const tuner::GainLine& line) { return std::tie(line.collective, line.bytes); });
   return lines;

@@ -9,19 +9,19 @@
 
 namespace p5 {
 
-// What a tuning went through, as far as it came. A search that was refused has no confirmation.
+// What a tuning went through, as far as it came.
 struct TuningCourse {
   std::string mode = "quick";  // or "full"
   std::uint64_t seed = 0;
   double wall_s = 0;
   std::vector<reports::TuningStage> stages;
   tuner::SearchResult search;
-  std::vector<tuner::CellVerdict> verdicts;
-  tuner::Drift drift;
   bool left_out = false;  // for want of time, or of a way to confirm anything
   std::vector<tuner::JudgedArm> arms;
   std::vector<WayTried> ways;
-  tuner::Confirmed confirmed;
+  std::vector<tuner::ConfirmedCell> confirmations;
+  std::vector<std::string> dropped;  // rows and parts of rows that did not hold up
+  int processes = 0;                 // that confirmed each side
   std::vector<std::string> remarks;  // of constraints, and whatever else was not done
 };
 
@@ -29,6 +29,6 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
                               const std::vector<tuner::NamedFile>& files);
 
 // The gain table of the files: the cells of the final table that were faster.
-std::vector<tuner::GainLine> gain_lines(const tuner::Confirmed& confirmed);
+std::vector<tuner::GainLine> gain_lines(const std::vector<tuner::ConfirmedCell>& confirmed);
 
 }  // namespace p5

@@ -1,5 +1,6 @@
 #include "bench/app/tuning/stages.hpp"
 #include "bench/base/clock.hpp"
+#include "bench/measure/alternation.hpp"
 
 #include <fmt/format.h>
 
@@ -12,12 +13,6 @@
 namespace p5 {
 
 namespace {
-
-tuner::Trial trial_of(const Trial& trial) {
-  constexpr std::array outcomes{tuner::Trial::Outcome::measured, tuner::Trial::Outcome::failed,
-                                tuner::Trial::Outcome::wrong_data, tuner::Trial::Outcome::skipped};
-  return {outcomes.at(static_cast<std::size_t>(trial.outcome)), trial.time.count, trial.because};
-}
 
 // Seconds of one operation of the default: of the nearest size that was searched, longer with more bytes.
 double expected_s(const tuner::SearchResult& search, const Case& c) {
@@ -40,9 +35,7 @@ constexpr double agreeing_s = 1e-3;
 
 }  // namespace
 
-tuner::Cell cell_of(const Case& c) {
-  return {.collective = std::string(c.collective->name), .bytes = c.bytes.count, .tuner_bytes = c.bytes.count};
-}
+tuner::Cell cell_of(const Case& c) { return {.collective = std::string(c.collective->name), .bytes = c.bytes.count}; }
 
 void lead_together(World& world, Trials& trials, const std::function<void()>& lead) {
   if (!world.leads()) return trials.follow();
@@ -62,7 +55,6 @@ Extent extent_of(const std::string& mode) {
             .max = MiB(64),
             .burn_in = {0.7},
             .search_end = {8.5},
-            .again_end = {9.5},
             .arms_end = {9.5},
             .ways_end = {9.5},
             .end = {17},
@@ -77,7 +69,6 @@ Extent extent_of(const std::string& mode) {
           .max = GiB(1),
           .burn_in = {3},
           .search_end = {0.45 * most_s},
-          .again_end = {0.65 * most_s},
           .arms_end = {0.7 * most_s},
           .ways_end = {0.75 * most_s},
           .end = {most_s},
@@ -117,10 +108,10 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& re
     tuner::Task task{cell_of(trials.cases()[at]), {}};
     for (const Offer& offer : trials.offers({0, at}, problem))
       if (const auto setting = tuner::parse_setting(offer.setting))
-        task.offers.push_back({*setting, offer.microseconds, offer.chosen});
+        task.offered.push_back({*setting, offer.microseconds, offer.chosen});
     if (!problem.empty())
       remarks.push_back(fmt::format("{} was left out: {}", describe(trials.cases()[at]), problem));
-    else if (!task.offers.empty())
+    else if (!task.offered.empty())
       tasks.push_back(std::move(task));
   }
   return tasks;
@@ -136,21 +127,18 @@ void burn_in(Trials& trials, const Extent& extent) {
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks, const Extent& extent,
                                 const tuner::Constraints& constraints, std::uint64_t seed,
-                                const tuner::TimeLeft& time_left, std::vector<tuner::Failure> failures) {
+                                const tuner::TimeLeft& time_left) {
   const auto at_of = [&](const tuner::Cell& cell) {
     const auto found = std::ranges::find_if(trials.cases(), [&](const Case& c) { return cell_of(c) == cell; });
     return static_cast<std::size_t>(found - trials.cases().begin());
   };
   const tuner::MeasureBlock measure = [&](const tuner::Cell& cell, const std::vector<tuner::Candidate>& candidates,
-                                          tuner::Visit visit) {
-    const Quantity quantity = visit == tuner::Visit::launched ? Quantity::throughput : Quantity::device;
+                                          tuner::Stage stage) {
+    const Quantity quantity = stage == tuner::Stage::launch ? Quantity::throughput : Quantity::device;
     std::vector<std::string> settings;
     for (const tuner::Candidate& candidate : candidates)
       settings.push_back(candidate.is_default() ? "" : tuner::to_text(*candidate.setting));
-    std::vector<tuner::Trial> outcomes;
-    for (const Trial& trial : trials.block({0, at_of(cell)}, settings, {extent.burst, quantity}))
-      outcomes.push_back(trial_of(trial));
-    return outcomes;
+    return trials.block({0, at_of(cell)}, settings, {extent.burst, quantity});
   };
   tuner::SearchRules rules;
   rules.seed = seed;
@@ -159,7 +147,7 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
   // faster with 8 channels.
   if (std::ranges::all_of(trials.cases(), [](const Case& c) { return c.nodes == 1; }))
     rules.candidates.bytes_per_channel = 4 << 10;
-  return tuner::search(tasks, rules, constraints, measure, time_left, std::move(failures));
+  return tuner::search(tasks, rules, constraints, measure, time_left);
 }
 
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent, const tuner::Table& table,
@@ -170,54 +158,46 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
   constexpr double spare = 1.1;                             // of what a launch has taken
   std::vector<tuner::Confirmation> measured;
   std::vector<tuner::Measuring> sizes;
-  std::vector<bool> launched;
-  for (const Case& c : trials.cases()) {
-    tuner::Confirmation& size = measured.emplace_back();
-    size.function = *tuner::parse_function(c.collective->name);
-    size.tuner_bytes = c.bytes.count;
+  std::vector<AlternatedSize> alternated;
+  for (std::size_t at = 0; at < trials.cases().size(); ++at) {
+    const Case& c = trials.cases()[at];
+    const tuner::Function function = *tuner::parse_function(c.collective->name);
     const double operation_s = expected_s(search, c);
-    launched.push_back(operation_s < tuner::launches_count_s);
-    const double sample_s = std::max(operation_s, extent.burst.count) * (launched.back() ? 2 : 1) + agreeing_s;
+    const bool launch_counts = operation_s < tuner::launches_count_s;
+    const double sample_s = std::max(operation_s, extent.burst.count) * (launch_counts ? 2 : 1) + agreeing_s;
     // As Trials::prepare() does it.
     const double preparation_s = 3 * operation_s + std::max(operation_s, extent.burst.count) + 5 * agreeing_s;
-    sizes.push_back({size.function, size.tuner_bytes,
-                     tuner::find_row(table, size.function, size.tuner_bytes) != nullptr, sample_s, 0, preparation_s});
+    sizes.push_back({function, c.bytes.count, tuner::find_row(table, function, c.bytes.count) != nullptr, sample_s, 0,
+                     preparation_s});
+    measured.push_back({.function = function, .bytes = c.bytes.count, .device = {}});
+    alternated.push_back({.sides = {{standard, at}, {files, at}}});
+    if (launch_counts) alternated.back().quantities.push_back(Quantity::throughput);
   }
-  const auto before = time_left();
+  const double before = time_left();
   trials.prepare({standard, files});
   for (const std::size_t arm : {standard, files}) trials.block({arm, 0}, {""}, {extent.burst});
   const double joining_s = (before - time_left()) / 2, processes = 2.0 * extent.planned_launches;
   tuner::share_time(sizes, (time_left() - (processes - 2) * joining_s) / processes, extent.samples);
-  const auto measure = [&](TrialPlace place, Quantity quantity, std::vector<std::vector<double>>& launches,
-                           std::string& failure) {
-    const std::vector<std::string> samples(static_cast<std::size_t>(sizes[place.at].samples));
-    std::vector<double>& times = launches.emplace_back();
-    for (const Trial& trial : trials.block(place, samples, {extent.burst, quantity})) {
-      if (trial.outcome == Trial::Outcome::measured) times.push_back(trial.time.count);
-      if (trial.outcome != Trial::Outcome::measured && place.arm == files) failure = trial.because;
-    }
+  for (std::size_t at = 0; at < sizes.size(); ++at) alternated[at].samples = sizes[at].samples;
+  Alternation alternation(trials, std::move(alternated), {.burst = extent.burst});
+  const auto taken = [&](std::size_t at, Quantity quantity) {
+    return tuner::BothSides{alternation.at(at, standard).of(quantity), alternation.at(at, files).of(quantity)};
   };
-  const auto measure_all = [&](std::size_t arm) {
-    for (std::size_t at = 0; at < measured.size(); ++at) {
-      if (sizes[at].samples == 0) continue;
-      tuner::Confirmation& size = measured[at];
-      measure({arm, at}, Quantity::device, arm == files ? size.tuned : size.standard, size.failure);
-      if (launched[at])
-        measure({arm, at}, Quantity::throughput, arm == files ? size.launched_tuned : size.launched_standard,
-                size.failure);
-    }
-  };
-  for (int launch = 1; launch <= extent.most_launches; ++launch) {
+  for (bool more = true; more;) {
     const double began = time_left(), budget_began = budget_left();
-    if (launch > 1) trials.restart({standard, files});
-    for (const std::size_t arm : {standard, files}) measure_all(arm);
-    if (launch < least_launches) continue;
-    const bool settled = launch >= settling_launches && !tuner::confirm(table, measured).undecided;
+    alternation.launch();
+    for (std::size_t at = 0; at < measured.size(); ++at) {
+      measured[at].device = taken(at, Quantity::device);
+      measured[at].launched = taken(at, Quantity::throughput);
+      measured[at].failure = alternation.at(at, files).failure;
+    }
+    const int launches = alternation.launches();
+    const bool settled = launches >= settling_launches && !tuner::confirm(table, measured).undecided;
     const bool spent =
         time_left() < spare * (began - time_left()) || budget_left() < spare * (budget_began - budget_left());
-    if (settled || spent) break;
+    more = launches < least_launches || (launches < extent.most_launches && !settled && !spent);
   }
-  std::erase_if(measured, [](const tuner::Confirmation& size) { return size.standard.empty(); });
+  std::erase_if(measured, [](const tuner::Confirmation& size) { return size.device.standard.empty(); });
   return measured;
 }
 

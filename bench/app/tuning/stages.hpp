@@ -18,9 +18,8 @@ struct Extent {
   std::vector<Bytes> small;  // sizes below `min`, where one behaves like the next
   Bytes min, max;
   Seconds burn_in;
-  // Wall time since tuning began, at which the search, what is searched again, the arms, the ways of calling and
-  // everything are to be over.
-  Seconds search_end, again_end, arms_end, ways_end, end;
+  // Wall time since tuning began, at which the search, the arms, the ways of calling and everything are to be over.
+  Seconds search_end, arms_end, ways_end, end;
   Seconds burst;    // of one sample
   int samples = 8;  // of one launch in the confirmation, at most
   // Of each side in the confirmation: what the time is divided for. There are 2 at least, and, where there is time, up
@@ -53,9 +52,9 @@ void burn_in(Trials& trials, const Extent& extent);
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks, const Extent& extent,
                                 const tuner::Constraints& constraints, std::uint64_t seed,
-                                const tuner::TimeLeft& time_left, std::vector<tuner::Failure> failures = {});
+                                const tuner::TimeLeft& time_left);
 
-// A B A B: the default in arm 0, then the files in arm 1, each in processes of its own. Those of the first launch are
+// The default in arm 0 and the files in arm 1, in turns, each in processes of its own. Those of the first launch are
 // fresh, but for the default's where it has been measured before.
 // Sizes for which there is no time are left out, but those in rows. Joins count less for the time that is left than for
 // the budget's, which is wall time.

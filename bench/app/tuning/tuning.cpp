@@ -34,10 +34,6 @@ namespace {
 
 constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
 
-// A search of what was searched before may take so many times as long.
-constexpr double patience = 1.5;
-constexpr int most_times_again = 3;
-
 // Of the job's collectives those that NCCL asks tuners about; all that it asks about in a full tuning of a job that
 // named none.
 std::vector<std::string> tunable(const Options& options, const std::string& mode) {
@@ -284,43 +280,15 @@ class Tuning {
       if (!fits()) return;  // now that it is known how long workers take to come together
       if (!tasks.empty()) burn_in(trials, extent_);
       end_stage("preparation");
-      search_tasks(trials, tasks);
-      if (tasks.empty())
-        result_.nothing_because = "The library offers nothing to a tuner.";
-      else
-        believe();
+      course_.search = search_with(trials, tasks, extent_, constraints_, seed_, until(extent_.search_end));
+      end_stage("search");
+      result_.cells = static_cast<int>(course_.search.records.size());
+      result_.candidates_tried = candidates_in(course_.search);
+      result_.table.rows = tuner::rows_of(course_.search);
+      if (tasks.empty()) result_.nothing_because = "The library offers nothing to a tuner.";
       if (options_.delivery == "nvidia") see_channels(trials);
     });
     workers->abandon();
-  }
-
-  void search_tasks(Trials& trials, const std::vector<tuner::Task>& tasks) {
-    course_.search = search_with(trials, tasks, extent_, constraints_, seed_, until(extent_.search_end));
-    end_stage("search");
-    const tuner::Drift drift = tuner::drift_of(course_.search, {});
-    if (search_again(trials, tasks)) {
-      course_.remarks.push_back(drift.changes + "; searched again");
-      end_stage("search again");
-    }
-  }
-
-  // What the default changed too much for in the meantime, as long as there is time: the cause may have passed. Each
-  // band of sizes by itself, so that little time lies between its beginning and its end, the quickest first. Whether
-  // anything was.
-  bool search_again(Trials& trials, const std::vector<tuner::Task>& tasks) {
-    std::map<tuner::Cell, int> times;  // by a part's first cell
-    for (std::uint64_t seed = seed_ + 1;; ++seed) {
-      std::vector<tuner::Part> parts = tuner::restless(tasks, course_.search, tuner::drift_of(course_.search, {}));
-      std::erase_if(parts, [&](const tuner::Part& part) {
-        return times[part.tasks.front().cell] == most_times_again || until(extent_.again_end)() < part.seconds;
-      });
-      if (parts.empty()) return seed > seed_ + 1;
-      const tuner::Part& part = *std::ranges::min_element(parts, {}, &tuner::Part::seconds);
-      ++times[part.tasks.front().cell];
-      const Seconds end{std::min(extent_.again_end.count, clock_.worked() + patience * part.seconds)};
-      tuner::supersede(course_.search, search_with(trials, part.tasks, extent_, constraints_, seed, until(end),
-                                                   course_.search.failures));
-    }
   }
 
   // What the table for the example plugin needs besides.
@@ -335,26 +303,14 @@ class Tuning {
         if (!seen) return;
         const auto whole =
             tuner::parse_setting(fmt::format("{}/{}/{}", seen->algorithm, seen->protocol, seen->channels));
-        if (whole) rows.push_back({*function, cell.tuner_bytes, cell.tuner_bytes, *whole, 0});
+        if (whole) rows.push_back({*function, cell.bytes, cell.bytes, *whole, 0});
       };
       if (!function) continue;
       see("", standard_);
       for (const tuner::Row& row : result_.table.rows)
-        if (row.function == *function && row.from <= cell.tuner_bytes && cell.tuner_bytes <= row.to &&
-            row.setting.channels == 0)
+        if (row.function == *function && row.from <= cell.bytes && cell.bytes <= row.to && row.setting.channels == 0)
           see(to_text(row.setting), taken_);
     }
-  }
-
-  void believe() {
-    course_.verdicts = tuner::judge(course_.search, {});
-    course_.drift = tuner::drift_of(course_.search, {});
-    result_.cells = static_cast<int>(course_.search.records.size());
-    result_.candidates_tried = candidates_in(course_.search);
-    if (course_.drift.refused)
-      result_.nothing_because = course_.drift.sentence;
-    else
-      result_.table.rows = tuner::rows_of(course_.search, course_.verdicts, {});
   }
 
   // The operator's, or those of these that fit.
@@ -410,16 +366,15 @@ class Tuning {
   }
 
   tuner::Place place(const std::vector<std::string>& collectives) const {
-    const auto nvls = [](const tuner::Offer& offer) { return offer.setting.algorithm == tuner::Algorithm::nvls; };
+    const auto nvls = [](const tuner::CostEntry& entry) { return entry.setting.algorithm == tuner::Algorithm::nvls; };
     return {.platform = machine_.topology.platform,
             .nodes = result_.table.nodes,
             .nccl_version = result_.table.nccl_version,
             .efa = on_efa(machine_.topology),
             .nvls = std::ranges::any_of(
                 course_.search.records,
-                [&](const tuner::Record& record) { return std::ranges::any_of(record.offers, nvls); }),
-            .collectives = collectives,
-            .injected = {}};
+                [&](const tuner::Record& record) { return std::ranges::any_of(record.offered, nvls); }),
+            .collectives = collectives};
   }
 
   // All ranks need the sizes to make the same cases.
@@ -428,11 +383,11 @@ class Tuning {
     for (const tuner::Row& row : result_.table.rows)
       for (const tuner::Record& record : course_.search.records)
         if (record.cell.collective == tuner::name_of(row.function))
-          sizes.emplace(record.cell.collective, record.cell.tuner_bytes);
+          sizes.emplace(record.cell.collective, record.cell.bytes);
     const auto element = static_cast<std::uint64_t>(size_of(DataType::float32));
     for (const tuner::HeldOut& held :
          tuner::held_out(result_.table.rows, element, element * static_cast<std::uint64_t>(world_.ranks())))
-      sizes.emplace(tuner::name_of(held.function), held.tuner_bytes);
+      sizes.emplace(tuner::name_of(held.function), held.bytes);
     std::vector<std::pair<std::string, Bytes>> all;
     for (const auto& [collective, bytes] : sizes) all.emplace_back(collective, Bytes{bytes});
     return all;
@@ -487,11 +442,16 @@ class Tuning {
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
     Trials trials(world_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);
     lead_together(world_, trials, [&] {
-      course_.confirmed = tuner::confirm(
-          result_.table, confirm_with(trials, extent_, result_.table, course_.search, clock_.until(extent_.end),
-                                      [this] { return clock_.budget_left(); }));
-      result_.table = course_.confirmed.table;
-      result_.gains = gain_lines(course_.confirmed);
+      const std::vector<tuner::Confirmation> measured =
+          confirm_with(trials, extent_, result_.table, course_.search, clock_.until(extent_.end),
+                       [this] { return clock_.budget_left(); });
+      tuner::Confirmed confirmed = tuner::confirm(result_.table, measured);
+      course_.confirmations = tuner::cells_of(result_.table, confirmed.table, measured);
+      course_.dropped = std::move(confirmed.dropped);
+      for (const tuner::Confirmation& size : measured)
+        course_.processes = std::max(course_.processes, static_cast<int>(size.device.tuned.size()));
+      result_.table = std::move(confirmed.table);
+      result_.gains = gain_lines(course_.confirmations);
       if (result_.table.rows.empty())
         result_.nothing_because = "No setting held up with the files alone in fresh processes.";
     });

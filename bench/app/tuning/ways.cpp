@@ -3,42 +3,27 @@
 #include <algorithm>
 
 #include "bench/app/tuning/stages.hpp"
+#include "bench/measure/alternation.hpp"
 
 namespace p5 {
 
 namespace {
 
-constexpr int rounds = 8, samples_in_turn = 3;
-// Below that a median has no interval.
+constexpr int turns = 8, samples_in_turn = 3;
+// Below that a median says little.
 constexpr std::size_t least_samples = 6;
 
-// Of one case: plain first, then each way.
-struct Measured {
-  std::vector<std::vector<double>> times;
-  std::vector<std::string> problems;
-};
-
-// Turns of all ways, so that what drifts hits all alike. A way that failed is not tried again.
-void measure_round(Trials& trials, std::size_t first, Measured& measured, Seconds burst) {
-  for (std::size_t way = 0; way < measured.times.size(); ++way) {
-    if (!measured.problems[way].empty()) continue;
-    for (const Trial& trial : trials.block({0, first + way}, std::vector<std::string>(samples_in_turn), {burst})) {
-      if (trial.outcome == Trial::Outcome::measured)
-        measured.times[way].push_back(trial.time.count);
-      else if (trial.outcome != Trial::Outcome::skipped)
-        measured.problems[way] = trial.because;
-    }
-  }
-}
-
-WaySize size_of_way(const tuner::Cell& cell, const Measured& measured, std::size_t way) {
-  WaySize size{.cell = cell, .gain = std::nullopt, .because = measured.problems[way]};
-  if (size.because.empty()) size.because = measured.problems.front();
+WaySize size_of_way(const tuner::Cell& cell, const SideSamples& plain, const SideSamples& way) {
+  WaySize size{.cell = cell, .gain = std::nullopt, .because = plain.failure.empty() ? way.failure : plain.failure};
   if (!size.because.empty()) return size;
-  if (std::min(measured.times[way].size(), measured.times.front().size()) < least_samples)
-    size.because = "no time was left to measure it";
+  const tuner::BothSides both{plain.of(Quantity::throughput), way.of(Quantity::throughput)};
+  const auto enough = [](const std::vector<Launch>& launches) {
+    return !launches.empty() && launches.front().samples_s.size() >= least_samples;
+  };
+  if (enough(both.standard) && enough(both.tuned))
+    size.gain = tuner::gain_of(both, band_of({cell.bytes}).launch_spread);
   else
-    size.gain = tuner::gain_of(measured.times.front(), measured.times[way]);
+    size.because = "no time was left to measure it";
   return size;
 }
 
@@ -62,14 +47,18 @@ std::vector<WayTried> try_ways(World& world, Backend& workers, const std::vector
   }
   Trials trials(world, {&workers}, all, runner);
   lead_together(world, trials, [&] {
-    std::vector<Measured> measured(cases.size(),
-                                   {std::vector<std::vector<double>>(stride), std::vector<std::string>(stride)});
-    for (int round = 0; round < rounds; ++round)
-      for (std::size_t at = 0; at < cases.size(); ++at)
-        if (time_left() > 0) measure_round(trials, at * stride, measured[at], burst);
+    std::vector<AlternatedSize> sizes(cases.size());
+    for (std::size_t at = 0; at < cases.size(); ++at) {
+      sizes[at].samples = samples_in_turn;
+      sizes[at].quantities = {Quantity::throughput};
+      for (std::size_t way = 0; way < stride; ++way) sizes[at].sides.push_back({0, at * stride + way});
+    }
+    Alternation alternation(trials, std::move(sizes),
+                            {.burst = burst, .turns = turns, .go_on = [&] { return time_left() > 0; }});
+    alternation.launch();
     for (std::size_t way = 0; way < tried.size(); ++way)
       for (std::size_t at = 0; at < cases.size(); ++at)
-        tried[way].sizes.push_back(size_of_way(cell_of(cases[at]), measured[at], 1 + way));
+        tried[way].sizes.push_back(size_of_way(cell_of(cases[at]), alternation.at(at, 0), alternation.at(at, 1 + way)));
   });
   return tried;
 }

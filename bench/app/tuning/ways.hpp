@@ -7,7 +7,7 @@
 
 #include "bench/measure/runner.hpp"
 #include "bench/measure/trials.hpp"
-#include "tuner/belief.hpp"
+#include "tuner/gain.hpp"
 #include "tuner/search.hpp"
 #include "tuner/ways.hpp"
 

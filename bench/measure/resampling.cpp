@@ -1,4 +1,4 @@
-#include "reports/compare/resampling.hpp"
+#include "bench/measure/resampling.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "bench/base/inference.hpp"
 
-namespace p5::reports {
+namespace p5 {
 
 namespace {
 
@@ -167,9 +167,9 @@ void for_each(std::size_t count, const Work& work) {
 
 }  // namespace
 
-double log_ratio(const Cell& cell) { return std::log(median_of(cell.fresh) / median_of(cell.base)); }
+double log_ratio(const Sides& cell) { return std::log(median_of(cell.fresh) / median_of(cell.base)); }
 
-Resampled resample(std::span<const Cell> cells, const ResamplingRules& rules) {
+Resampled resample(std::span<const Sides> cells, const ResamplingRules& rules) {
   const std::size_t base_launches = cells.front().base.size(), new_launches = cells.front().fresh.size();
   const std::size_t replicates = rules.rounds * lanes;
   Random random(rules.seed);
@@ -203,4 +203,4 @@ Resampled resample(std::span<const Cell> cells, const ResamplingRules& rules) {
   return result;
 }
 
-}  // namespace p5::reports
+}  // namespace p5

@@ -7,12 +7,19 @@
 #include <vector>
 
 #include "bench/base/statistics.hpp"
-#include "reports/compare/comparison.hpp"
 
-namespace p5::reports {
+namespace p5 {
+
+// One launch of one case: fresh processes and communicators, so the unit of replication.
+struct Launch {
+  int number = 0;  // over all runs of the side: the same number of two cases is the same launch
+  double median_s = 0;
+  std::vector<double> samples_s;     // in the order in which they were taken; empty where no journal holds them
+  std::optional<Interval> interval;  // of the median, where the report has one and the samples are gone
+};
 
 // The launches of one case on both sides.
-struct Cell {
+struct Sides {
   std::span<const Launch> base, fresh;
 };
 
@@ -29,7 +36,7 @@ struct Resampled {
 };
 
 // The median over its launches, NEW over BASE.
-double log_ratio(const Cell& cell);
+double log_ratio(const Sides& cell);
 
 // All cells have the same numbers of launches, and the i-th of one cell is the i-th of all: what a launch has of its
 // own it has at all sizes, so one draw of launches counts for all cells. Samples within a launch are drawn in blocks of
@@ -37,6 +44,6 @@ double log_ratio(const Cell& cell);
 // scatter between launches, with and without slow ones) they cover the truth in 95.5 to 97 % of cases from 6 launches
 // on. Widening them for small numbers, as is right for means (Hesterberg, The American Statistician 69, 2015), made
 // that 98 to 99 % for these medians, which costs launches.
-Resampled resample(std::span<const Cell> cells, const ResamplingRules& rules);
+Resampled resample(std::span<const Sides> cells, const ResamplingRules& rules);
 
-}  // namespace p5::reports
+}  // namespace p5

@@ -1,16 +1,18 @@
+#include "bench/measure/thresholds.hpp"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "bench/base/embedded.hpp"
-#include "reports/compare/comparing.hpp"
 
-namespace p5::reports {
+namespace p5 {
 
 namespace {
 
 BandRule band_from(const nlohmann::json& j) {
   BandRule band;
   band.name = j.at("band");
+  band.sizes = j.at("sizes");
   band.last = !j.contains("up_to");
   if (!band.last) band.up_to = parse_bytes(j.at("up_to").get<std::string>());
   band.matters = j.at("matters");
@@ -23,14 +25,11 @@ BandRule band_from(const nlohmann::json& j) {
 
 Thresholds read() {
   Thresholds all;
-  for (const embedded::File& file : embedded::report_files()) {
-    if (file.name != "thresholds.json") continue;
-    const nlohmann::json j = nlohmann::json::parse(file.text);
-    for (const nlohmann::json& band : j.at("bands")) all.bands.push_back(band_from(band));
-    const nlohmann::json& spread = j.at("spread");
-    all.spread = {spread.at("matters"), spread.at("negligible"), spread.at("least")};
-    all.weight = j.at("weight");
-  }
+  const nlohmann::json j = nlohmann::json::parse(embedded::threshold_files().front().text);
+  for (const nlohmann::json& band : j.at("bands")) all.bands.push_back(band_from(band));
+  const nlohmann::json& spread = j.at("spread");
+  all.spread = {spread.at("matters"), spread.at("negligible"), spread.at("least")};
+  all.weight = j.at("weight");
   return all;
 }
 
@@ -51,4 +50,4 @@ const BandRule& band_of(Bytes size) {
 
 double matters_at(const BandRule& band, double time_s) { return std::max(band.matters, band.matters_s / time_s); }
 
-}  // namespace p5::reports
+}  // namespace p5
