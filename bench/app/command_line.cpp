@@ -13,7 +13,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/version.hpp"
 #include "bench/model/arm.hpp"
-#include "bench/model/backend.hpp"
+#include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
 
 namespace p5 {

@@ -6,21 +6,28 @@
 #include "bench/app/command_line.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
-#include "bench/model/backend.hpp"
+#include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
 
 namespace p5 {
 
 namespace {
 
+// The backend that was asked for, where it cannot be started anew.
+bool stays_in_job(const Options& o) {
+  const BackendInfo* const asked = asked_backend(o.backend);
+  return asked && !asked->relaunches();
+}
+
 void check_ab(const Options& o) {
   if (!o.b_given)
     throw UsageError(
         "ab compares two arms: give the second as --b KEY=VALUE,... (and the first as --a, if not the default)");
-  if (o.backend == "mpi")
+  if (stays_in_job(o))
     throw UsageError(
-        "ab needs worker processes for its arms: --backend mpi measures within the processes of this job, whose MPI "
-        "has read its variables; make two runs and compare their reports");
+        fmt::format("ab needs worker processes for its arms: --backend {} measures within the processes of this job, "
+                    "whose MPI has read its variables; make two runs and compare their reports",
+                    o.backend));
   if (!o.tune.empty()) throw UsageError("ab tunes nothing; leave --tune out");
 }
 
@@ -29,7 +36,7 @@ void check_soak(const Options& o) {
   if (o.command != "run" && o.command != "plan")
     throw UsageError(fmt::format("--soak is for run: {} has an end of its own", o.command));
   if (o.launches != 1) throw UsageError("--soak makes as many launches as fit; leave --launches out");
-  if (o.backend == "mpi") throw UsageError(no_launches("mpi", 0));
+  if (stays_in_job(o)) throw UsageError(no_launches(o.backend, 0));
 }
 
 void check_resume(const Options& o) {
@@ -44,11 +51,12 @@ void check_launches(const Options& o) {
   if (o.launches == 1) return;
   if (o.command == "tune")
     throw UsageError("--launches is for run and ab: tune chooses its own number of launches for its proof");
-  if (o.backend == "mpi") throw UsageError(no_launches("mpi", o.launches));
+  if (stays_in_job(o)) throw UsageError(no_launches(o.backend, o.launches));
 }
 
 void check_measuring(const Options& o) {
-  const bool sim = o.backend == "sim";
+  const BackendInfo* const asked = asked_backend(o.backend);
+  const bool sim = asked && asked->simulated();
   for (const std::string& format : o.formats)
     if ((format == "markdown" || format == "junit") && o.command != "ab" && o.baseline.empty())
       throw UsageError(fmt::format("--format {} is for comparisons, not for a run", format));
@@ -56,7 +64,7 @@ void check_measuring(const Options& o) {
   check_launches(o);
   check_soak(o);
   check_resume(o);
-  if (o.asks_for_tuning() && (sim || o.backend == "mpi" || o.backend == "ofi"))
+  if (o.asks_for_tuning() && asked && !asked->tunable)
     throw UsageError(fmt::format("tuning finds settings for NCCL: --backend {} has none", o.backend));
   if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tune off does nothing; leave one out");
   if (!o.faults.empty() && !sim) throw UsageError("--fault simulates: it needs --backend sim");
@@ -83,13 +91,15 @@ void check_measuring(const Options& o) {
 }
 
 void check_topo(const Options& o) {
-  if (o.backend != "sim" && o.backend != "auto")
+  const BackendInfo* const asked = asked_backend(o.backend);
+  const bool sim = asked && asked->simulated();
+  if (asked && !sim)
     throw UsageError(fmt::format("topo measures nothing: --backend {} has no meaning; only sim has one", o.backend));
-  if (o.backend == "sim" && o.platform.empty())
+  if (sim && o.platform.empty())
     throw UsageError("--backend sim needs --platform NAME, such as p5.48xlarge (see `p5bench list platforms`)");
-  if (o.backend == "sim" && !o.load_file.empty())
+  if (sim && !o.load_file.empty())
     throw UsageError("--load and --backend sim are two different machines; leave one out");
-  if (o.nodes != 1 && o.backend != "sim")
+  if (o.nodes != 1 && !sim)
     throw UsageError("--nodes is for --backend sim; real nodes are counted from the ranks that mpirun started");
   if (o.formats != Options{}.formats && o.formats != std::vector<std::string>{"json"} &&
       o.formats != std::vector<std::string>{"console"})
