@@ -140,16 +140,9 @@ SampleRequest request_from_json(const json& j) {
           .setting = j.value("setting", "")};
 }
 
-json to_json(const Verification& v) {
-  return {{"wrong_elements", v.wrong_elements}, {"first", json_fields::written(v.first)}};
-}
+json to_json(const Verification& verification) { return json_fields::written(verification); }
 
-Verification verification_from_json(const json& j) {
-  Verification v;
-  v.wrong_elements = j.at("wrong_elements");
-  json_fields::read(j.at("first"), v.first);
-  return v;
-}
+Verification verification_from_json(const json& j) { return json_fields::read_as<Verification>(j); }
 
 json to_json(const std::optional<Selection>& selection) { return json_fields::written(selection); }
 

@@ -14,6 +14,11 @@ void fields(auto& visit, Is<WrongElement> auto& first) {
   visit.must("guard", first.guard);
 }
 
+void fields(auto& visit, Is<Verification> auto& verification) {
+  visit.must("wrong_elements", verification.wrong_elements);
+  visit.must("first", verification.first);
+}
+
 void fields(auto& visit, Is<Selection> auto& selection) {
   visit.must("algorithm", selection.algorithm);
   visit.must("protocol", selection.protocol);

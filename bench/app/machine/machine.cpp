@@ -17,6 +17,7 @@
 #include "bench/app/machine/workers.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/wire.hpp"
 
 namespace p5 {
 
@@ -141,16 +142,17 @@ topo::Limits find_limits(World& world, const Machine& machine) {
   const auto me = static_cast<std::size_t>(world.participant());
   const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
   world.barrier();
-  const std::vector<std::string> together = world.gather(pack({topo::measure_copy(size, duration).count}));
+  const std::vector<std::string> together = world.gather(wire::blob_of(topo::measure_copy(size, duration).count));
   world.barrier();
-  const std::vector<std::string> alone = world.gather(pack({first ? topo::measure_copy(size, duration).count : 0.0}));
+  const std::vector<std::string> alone =
+      world.gather(wire::blob_of(first ? topo::measure_copy(size, duration).count : 0.0));
   topo::Limits limits;
   if (world.leads()) {
     std::vector<topo::HostCopy> hosts(machine.topology.hosts.size(), {.one = {}, .all = {}, .ranks = 0});
     for (std::size_t rank = 0; rank < together.size(); ++rank) {
       topo::HostCopy& host = hosts[static_cast<std::size_t>(host_of_rank[rank])];
-      host.all.count += unpack(together[rank]).at(0);
-      host.one.count += unpack(alone[rank]).at(0);
+      host.all.count += wire::value_of<double>(together[rank]);
+      host.one.count += wire::value_of<double>(alone[rank]);
       ++host.ranks;
     }
     limits = copy_limits(hosts);
