@@ -1,6 +1,5 @@
 #include "bench/measure/agreement.hpp"
 
-#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
@@ -12,6 +11,8 @@
 namespace p5 {
 
 namespace agreement {
+
+namespace {
 
 enum class Kind : char { lost, failed, stalled };  // a process is gone, an error, nothing came back
 
@@ -28,19 +29,19 @@ struct Word {
   std::string value = {};
 };
 
-static void fields(auto& visit, Is<Failure> auto& failure) {
+void fields(auto& visit, Is<Failure> auto& failure) {
   visit.must("kind", failure.kind);
   visit.must("rank", failure.rank);
   visit.must("progress", failure.progress);
   visit.must("what", failure.what);
 }
 
-static void fields(auto& visit, Is<Word> auto& word) {
+void fields(auto& visit, Is<Word> auto& word) {
   visit.must("failure", word.failure);
   visit.must("value", word.value);
 }
 
-static Word do_part(World& world, const LocalBlob& local) {
+Word do_part(World& world, const LocalBlob& local) {
   const int me = world.hosted().front();
   try {
     return {.value = local()};
@@ -58,7 +59,7 @@ static Word do_part(World& world, const LocalBlob& local) {
 }
 
 // Of those that came to a stop, the rank behind all others is to blame; when several are, nobody can be named.
-static std::optional<Failure> blame_for_stall(const std::vector<Word>& parts) {
+std::optional<Failure> blame_for_stall(const std::vector<Word>& parts) {
   std::optional<Failure> behind;
   bool several = false;
   for (const Word& part : parts) {
@@ -77,27 +78,29 @@ static std::optional<Failure> blame_for_stall(const std::vector<Word>& parts) {
 
 // What failed, for all to know; nothing when all parts are good. A lost process explains the errors that its peers then
 // see, and a rank's own failure explains those that waited for it.
-static std::optional<Failure> failure_among(const std::vector<Word>& parts) {
+std::optional<Failure> failure_among(const std::vector<Word>& parts) {
   for (const Kind kind : {Kind::lost, Kind::failed})
     for (const Word& part : parts)
       if (part.failure && part.failure->kind == kind) return part.failure;
   return blame_for_stall(parts);
 }
 
-static std::vector<Word> gather(World& world, const Word& mine) {
+std::vector<Word> gather(World& world, const Word& mine) {
   std::vector<Word> parts;
   for (const std::string& blob : world.gather(wire::blob_of(mine))) parts.push_back(wire::value_of<Word>(blob));
   return parts;
 }
 
 // Those of a group's members.
-static std::vector<Word> parts_of(const Group& group, const std::vector<Word>& parts) {
+std::vector<Word> parts_of(const Group& group, const std::vector<Word>& parts) {
   std::vector<Word> own;
   for (const int rank : group) own.push_back(parts.at(static_cast<std::size_t>(rank)));
   return own;
 }
 
-static PhaseFailed phase_failed(Phase phase, const Failure& failure) { return {phase, failure.rank, failure.what}; }
+PhaseFailed phase_failed(Phase phase, const Failure& failure) { return {phase, failure.rank, failure.what}; }
+
+}  // namespace
 
 std::string agree_on_blobs(World& world, Phase phase, bool recovers, const LocalBlob& local, const DecideBlob& decide) {
   const Word part = do_part(world, local);
