@@ -1,25 +1,28 @@
-// What JSON has no word for, written as null and read again.
+// Forms of values in reports, for the lists of fields (bench/base/json_fields.hpp): times in microseconds, intervals as
+// lists of two.
 #pragma once
 
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
+
+#include "bench/base/json_fields.hpp"
+#include "bench/base/statistics.hpp"
 
 namespace p5::reports {
 
-// Not a number: null.
-inline nlohmann::json number(double value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
+// A time of so many seconds.
+auto in_microseconds(auto& seconds) {
+  return json_fields::As{seconds, [](double each) { return json_fields::written(each * 1e6); },
+                         [](const nlohmann::json& j) { return j.get<double>() * 1e-6; }};
 }
 
-template <class T>
-nlohmann::json optional(const std::optional<T>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+// Null where an end is no number.
+inline nlohmann::json list_of(const Interval& interval) {
+  if (!std::isfinite(interval.low) || !std::isfinite(interval.high)) return nullptr;
+  return {interval.low, interval.high};
 }
-
-template <class T>
-std::optional<T> optional_from(const nlohmann::json& j) {
-  return j.is_null() ? std::nullopt : std::optional<T>(j.get<T>());
+auto as_list(auto& interval) {
+  return json_fields::As{interval, list_of, [](const nlohmann::json& j) { return Interval{j.at(0), j.at(1)}; }};
 }
 
 }  // namespace p5::reports

@@ -7,6 +7,7 @@
 
 #include "bench/base/embedded.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/backends.hpp"
 #include "reports/joining.hpp"
 #include "reports/local_checks.hpp"
 #include "topo/platform.hpp"
@@ -107,8 +108,10 @@ std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& l
 
 std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology) {
   const Case& c = m.measured_case;
-  if (c.backend == "ofi") return std::nullopt;  // one NIC a rank; nobody has published what those do with host memory
-  if (c.backend != "mpi") return gpu_limit(m, limits);
+  const BackendInfo::Parts parts = find_backend(c.backend).parts;
+  // One NIC a rank: nobody has published what those do with host memory.
+  if (parts == BackendInfo::Parts::nics) return std::nullopt;
+  if (parts == BackendInfo::Parts::gpus) return gpu_limit(m, limits);
   if (c.nodes < 2) return host_limit(c, limits, topology);
   const auto* nics = find(limits, topo::node_nics, topo::Level::wire);
   if (!nics) return std::nullopt;
@@ -122,7 +125,7 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
 // What keeps a figure from being judged on this kind of machine: sources that differ. "" for nothing.
 std::string conflict_over(const Case& c, const topo::Topology& topology) {
   const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
-  if (!platform || c.backend == "mpi") return "";
+  if (!platform || find_backend(c.backend).parts == BackendInfo::Parts::hosts) return "";
   if (const auto* about = platform->conflict_about(c.collective->name)) return about->text;
   const auto* about = c.nodes > 1 ? platform->conflict_about("nics") : nullptr;
   return about ? about->text : "";

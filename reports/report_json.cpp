@@ -11,11 +11,17 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/base/names.hpp"
+#include "bench/model/result_fields.hpp"
 #include "reports/json_values.hpp"
 #include "reports/report.hpp"
 
 namespace p5::reports {
 
+using json_fields::As;
+using json_fields::named;
+using json_fields::or_null;
+using json_fields::read_as;
+using json_fields::written;
 using nlohmann::json;
 
 namespace {
@@ -34,144 +40,167 @@ Enum parse(const std::array<Enum, count>& all, const std::string& name, std::str
 // To twelve digits: beyond what any clock tells, and a time that is read and written again stays what it was.
 double rounded(double value) {
   std::array<char, 32> text{};
-  const auto written = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 12);
+  const auto shown = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 12);
   double back = value;
-  std::from_chars(text.data(), written.ptr, back);
+  std::from_chars(text.data(), shown.ptr, back);
   return back;
 }
-json microseconds(double seconds) { return number(rounded(seconds * 1e6)); }
+json microseconds(double seconds) { return written(rounded(seconds * 1e6)); }
 double seconds_from(const json& j) { return j.get<double>() * 1e-6; }
+
+auto rounded_us(auto& seconds) { return As{seconds, microseconds, seconds_from}; }
+
+auto rounded_us(Is<std::optional<Interval>> auto& interval) {
+  return As{interval,
+            [](const Interval& each) {
+              return json{microseconds(each.low), microseconds(each.high)};
+            },
+            [](const json& j) {
+              return Interval{seconds_from(j.at(0)), seconds_from(j.at(1))};
+            }};
+}
+
+auto rounded_us(Is<std::vector<double>> auto& times) {
+  return As{times,
+            [](const std::vector<double>& all) {
+              json list = json::array();
+              for (double seconds : all) list.push_back(microseconds(seconds));
+              return list;
+            },
+            [](const json& j) {
+              std::vector<double> all;
+              for (const json& each : j) all.push_back(seconds_from(each));
+              return all;
+            }};
+}
+
+Grade grade_from(const std::string& name) { return parse(grades, name, "grade"); }
+Outcome outcome_from(const std::string& name) { return parse(outcomes, name, "outcome"); }
+Phase phase_from(const std::string& name) { return parse(phases, name, "phase"); }
+
+}  // namespace
+
+}  // namespace p5::reports
+
+namespace p5 {
 
 // ---- cases
 
-json case_json(const Case& c) {
-  return {{"backend", c.backend},
-          {"collective", c.collective->name},
-          {"bytes", c.bytes.count},
-          {"bytes_per_rank", c.bytes_per_rank.count},
-          {"type", name_of(c.type)},
-          {"op", c.op ? json(name_of(*c.op)) : json(nullptr)},
-          {"root", optional(c.root)},
-          {"in_place", c.in_place},
-          {"cuda_graph", c.cuda_graph},
-          {"register", c.registration},
-          {"group", c.group},
-          {"pattern", c.pattern.empty() ? json(nullptr) : json(c.pattern)},
-          {"pair", c.pair.empty() ? json(nullptr) : json(c.pair)},
-          {"ranks", c.ranks},
-          {"nodes", c.nodes},
-          {"arm", c.arm},
-          {"settings", c.settings},
-          {"pairs_sampled", c.pairs_sampled}};
-}
-
-Case case_from(const json& j) {
-  Case c;
-  c.backend = j.at("backend");
-  c.collective = &find_collective(j.at("collective").get<std::string>());
-  c.bytes = {j.at("bytes")};
-  c.bytes_per_rank = {j.at("bytes_per_rank")};
-  c.type = parse_data_type(j.at("type").get<std::string>());
-  if (!j.at("op").is_null()) c.op = parse_reduce_op(j.at("op").get<std::string>());
-  c.root = optional_from<int>(j.at("root"));
-  c.in_place = j.at("in_place");
-  c.cuda_graph = j.at("cuda_graph");
-  c.registration = j.at("register");
-  c.group = j.at("group");
-  c.pattern = j.at("pattern").is_null() ? "" : j.at("pattern").get<std::string>();
-  // Reports before 2026-11-23 have none: their pairs were of both kinds.
-  if (j.contains("pair") && !j.at("pair").is_null()) c.pair = j.at("pair");
-  c.ranks = j.at("ranks");
-  c.nodes = j.at("nodes");
-  c.arm = j.at("arm");
-  c.settings = j.at("settings").get<std::map<std::string, std::string>>();
-  c.pairs_sampled = j.at("pairs_sampled");
-  return c;
+void fields(auto& visit, Is<Case> auto& c) {
+  visit.must("backend", c.backend);
+  visit.must("collective",
+             json_fields::As{c.collective, [](const Collective* each) { return nlohmann::json(each->name); },
+                             [](const nlohmann::json& j) { return &find_collective(j.get<std::string>()); }});
+  visit.must("bytes", c.bytes);
+  visit.must("bytes_per_rank", c.bytes_per_rank);
+  visit.must("type", json_fields::named(c.type, parse_data_type));
+  visit.must("op", json_fields::named(c.op, parse_reduce_op));
+  visit.must("root", c.root);
+  visit.must("in_place", c.in_place);
+  visit.must("cuda_graph", c.cuda_graph);
+  visit.must("register", c.registration);
+  visit.must("group", c.group);
+  visit.must("pattern", json_fields::or_null(c.pattern));
+  visit.may("pair",
+            json_fields::or_null(c.pair));  // reports before 2026-11-23 have none: their pairs were of both kinds
+  visit.must("ranks", c.ranks);
+  visit.must("nodes", c.nodes);
+  visit.must("arm", c.arm);
+  visit.must("settings", c.settings);
+  visit.must("pairs_sampled", c.pairs_sampled);
 }
 
 // ---- series
 
-json series_json(const std::optional<Series>& series, const Case& c, bool rates, bool with_samples) {
-  if (!series) return nullptr;
-  const Summary& s = series->summary;
-  json j{{"samples", s.samples},
-         {"operations_per_sample", series->operations_per_sample},
-         {"median_us", microseconds(s.median)},
-         {"ci95_us",
-          s.interval ? json::array({microseconds(s.interval->low), microseconds(s.interval->high)}) : json(nullptr)},
-         {"min_us", microseconds(s.min)},
-         {"p95_us", s.p95 ? microseconds(*s.p95) : json(nullptr)},
-         {"p99_us", s.p99 ? microseconds(*s.p99) : json(nullptr)},
-         {"max_us", microseconds(s.max)},
-         {"stopped_because", series->stopped_because}};
-  if (rates) {
-    const Seconds shown{rounded(s.median * 1e6) * 1e-6};  // so that the rate is that of the time beside it
-    j["algbw_gb_per_s"] = number(algorithm_bandwidth(c, shown).count);
-    j["busbw_gb_per_s"] = number(bus_bandwidth(c, shown).count);
-  }
-  if (with_samples) {
-    json& samples = j["samples_us"] = json::array();
-    for (double sample : series->samples) samples.push_back(microseconds(sample));
-  }
-  return j;
+void fields(auto& visit, Is<Series> auto& series) {
+  auto& s = series.summary;
+  visit.must("samples", s.samples);
+  visit.must("operations_per_sample", series.operations_per_sample);
+  visit.must("median_us", reports::rounded_us(s.median));
+  visit.must("ci95_us", reports::rounded_us(s.interval));
+  visit.must("min_us", reports::rounded_us(s.min));
+  visit.must("p95_us", reports::rounded_us(s.p95));
+  visit.must("p99_us", reports::rounded_us(s.p99));
+  visit.must("max_us", reports::rounded_us(s.max));
+  visit.must("stopped_because", series.stopped_because);
 }
 
-std::optional<Series> series_from(const json& j) {
-  if (j.is_null()) return std::nullopt;
-  Series series;
-  Summary& s = series.summary;
-  series.operations_per_sample = j.at("operations_per_sample");
-  series.stopped_because = j.at("stopped_because");
-  s.samples = j.at("samples");
-  s.median = seconds_from(j.at("median_us"));
-  if (!j.at("ci95_us").is_null())
-    s.interval = Interval{seconds_from(j.at("ci95_us").at(0)), seconds_from(j.at("ci95_us").at(1))};
-  s.min = seconds_from(j.at("min_us"));
-  s.max = seconds_from(j.at("max_us"));
-  if (!j.at("p95_us").is_null()) s.p95 = seconds_from(j.at("p95_us"));
-  if (!j.at("p99_us").is_null()) s.p99 = seconds_from(j.at("p99_us"));
-  return series;
-}
+}  // namespace p5
+
+namespace p5::reports {
 
 // ---- measurements
 
-json first_wrong_json(const std::optional<WrongElement>& first) {
-  if (!first) return nullptr;
-  return {{"rank", first->rank},
-          {"offset", first->offset},
-          {"wanted", first->wanted},
-          {"got", first->got},
-          {"guard", first->guard}};
+void fields(auto& visit, Is<Verdict> auto& v) {
+  visit.must("grade", named(v.grade, grade_from));
+  visit.must("level", or_null(v.level));
+  visit.must("limit_gb_per_s", v.limit);
+  visit.must("fraction_of_limit", v.fraction);
+  visit.must("binding", or_null(v.binding));
+  visit.must("because", v.because);
 }
 
-json selection_json(const std::optional<Selection>& selection) {
-  if (!selection) return nullptr;
-  return {{"algorithm", selection->algorithm},
-          {"protocol", selection->protocol},
-          {"channels", selection->channels},
-          {"source", selection->source}};
+void fields(auto& visit, Is<Result> auto& result) {
+  auto& m = result.measurement;
+  visit.must("case", m.measured_case);
+  visit.may("launch", m.launch);  // reports before 2026-11-21 have none, as with the launches of latency
+  visit.must("outcome", named(m.outcome, outcome_from));
+  visit.must("because", m.because);
+  visit.must("failed_in", named(m.failed_in, phase_from));
+  visit.must("failed_rank", m.failed_rank);
+  visit.must("latency", m.latency);
+  visit.must("throughput", m.throughput);
+  visit.must("launches_us", rounded_us(m.launches_s));
+  visit.may("latency_launches_us", rounded_us(m.latency_launches_s));
+  visit.must("slowest_rank", m.slowest_rank);
+  visit.must("wrong_elements", m.wrong_elements);
+  visit.must("first_wrong", m.first_wrong);
+  visit.must("selection", m.selection);
+  visit.must("wall_s", m.wall_s);
+  visit.must("verdict", result.verdict);
+  visit.may("during", As{result.during, [](const topo::CaseWatch& watch) { return topo::to_json(watch); },
+                         topo::case_watch_from_json});
 }
 
-json verdict_json(const Verdict& v) {
-  return {{"grade", name_of(v.grade)},
-          {"level", v.level.empty() ? json(nullptr) : json(v.level)},
-          {"limit_gb_per_s", v.limit ? number(v.limit->count) : json(nullptr)},
-          {"fraction_of_limit", v.fraction ? number(*v.fraction) : json(nullptr)},
-          {"binding", v.binding.empty() ? json(nullptr) : json(v.binding)},
-          {"because", v.because}};
+// ---- the rest
+
+void fields(auto& visit, Is<RunInfo> auto& run) {
+  visit.must("version", run.version);
+  visit.must("command", run.command);
+  visit.must("started", run.started);
+  visit.must("ended", run.ended);
+  visit.must("wall_s", run.wall_s);
+  visit.must("budget_s", run.budget_s);
+  visit.must("seed", run.seed);
+  visit.must("cluster", run.cluster);
+  visit.must("ranks", run.ranks);
+  visit.must("nodes", run.nodes);
+  visit.must("backend", run.backend);
+  visit.may("launches", run.launches);  // reports before 2026-11-21 have none
+  visit.must("remarks", run.remarks);
+  visit.must("ended_by", run.ended_by);
 }
 
-Verdict verdict_from(const json& j) {
-  Verdict v;
-  v.grade = parse(grades, j.at("grade"), "grade");
-  if (v.grade == Grade::faulty) throw UsageError("a measurement cannot be 'faulty', only a report");
-  v.level = j.at("level").is_null() ? "" : j.at("level").get<std::string>();
-  if (!j.at("limit_gb_per_s").is_null()) v.limit = GBps{j.at("limit_gb_per_s")};
-  v.fraction = optional_from<double>(j.at("fraction_of_limit"));
-  v.binding = j.at("binding").is_null() ? "" : j.at("binding").get<std::string>();
-  v.because = j.at("because");
-  return v;
+void fields(auto& visit, Is<ArmInfo> auto& arm) {
+  visit.must("name", arm.name);
+  visit.must("settings", arm.settings);
+  visit.must("context", arm.context);
+  visit.must("launches", arm.launches);
+  visit.must("problem", arm.problem);
 }
+
+void fields(auto& visit, Is<Suspect> auto& suspect) {
+  visit.must("kind", suspect.kind);
+  visit.must("name", suspect.name);
+  visit.must("host", suspect.host);
+  visit.must("instance", suspect.instance);
+  visit.must("confidence", suspect.confidence);
+  visit.must("evidence", suspect.evidence);
+  visit.must("partners_tested", suspect.partners_tested);
+  visit.must("action", suspect.action);
+}
+
+namespace {
 
 // Pairs by both ranks, other groups by their first.
 json groups_json(const Measurement& m) {
@@ -195,122 +224,53 @@ std::vector<GroupResult> groups_from(const json& j) {
   return groups;
 }
 
+json results_json(const std::vector<Result>& results) {
+  json all = json::array();
+  for (const Result& result : results) all.push_back(to_json(result, false));
+  return all;
+}
+
 Result result_from(const json& j) {
-  Result result;
+  Result result = read_as<Result>(j);
   Measurement& m = result.measurement;
-  m.measured_case = case_from(j.at("case"));
-  m.outcome = parse(outcomes, j.at("outcome"), "outcome");
-  m.because = j.at("because");
-  if (!j.at("failed_in").is_null()) m.failed_in = parse(phases, j.at("failed_in"), "phase");
-  m.failed_rank = optional_from<int>(j.at("failed_rank"));
-  m.latency = series_from(j.at("latency"));
-  m.throughput = series_from(j.at("throughput"));
-  for (const json& launch : j.at("launches_us")) m.launches_s.push_back(seconds_from(launch));
-  // Reports before 2026-11-21 have neither.
-  if (j.contains("latency_launches_us"))
-    for (const json& launch : j.at("latency_launches_us")) m.latency_launches_s.push_back(seconds_from(launch));
-  if (j.contains("launch")) m.launch = optional_from<int>(j.at("launch"));
-  m.slowest_rank = optional_from<int>(j.at("slowest_rank"));
-  m.wrong_elements = j.at("wrong_elements");
-  m.wall_s = j.at("wall_s");
-  if (const json& first = j.at("first_wrong"); !first.is_null())
-    m.first_wrong = WrongElement{.rank = first.at("rank"),
-                                 .offset = first.at("offset"),
-                                 .wanted = first.at("wanted"),
-                                 .got = first.at("got"),
-                                 .guard = first.at("guard")};
-  if (const json& s = j.at("selection"); !s.is_null())
-    m.selection = Selection{s.at("algorithm"), s.at("protocol"), s.at("channels"), s.at("source")};
+  if (result.verdict.grade == Grade::faulty) throw UsageError("a measurement cannot be 'faulty', only a report");
   for (const char* const name : {"pairs", "groups"})
     if (j.contains(name)) m.groups = groups_from(j.at(name));
   if (j.contains("slowest_pair") && !j.at("slowest_pair").is_null())
     m.slowest_group = j.at("slowest_pair").get<Group>();
-  result.verdict = verdict_from(j.at("verdict"));
-  if (const auto during = j.find("during"); during != j.end() && !during->is_null())
-    result.during = topo::case_watch_from_json(*during);
   return result;
 }
 
-// ---- the rest
-
-json run_json(const RunInfo& run) {
-  return {{"version", run.version}, {"command", run.command},   {"started", run.started}, {"ended", run.ended},
-          {"wall_s", run.wall_s},   {"budget_s", run.budget_s}, {"seed", run.seed},       {"cluster", run.cluster},
-          {"ranks", run.ranks},     {"nodes", run.nodes},       {"backend", run.backend}, {"launches", run.launches},
-          {"remarks", run.remarks}, {"ended_by", run.ended_by}};
+std::vector<Result> results_from(const json& j) {
+  std::vector<Result> results;
+  for (const json& each : j) results.push_back(result_from(each));
+  return results;
 }
 
-RunInfo run_from(const json& j) {
-  return {.version = j.at("version"),
-          .command = j.at("command"),
-          .started = j.at("started"),
-          .ended = j.at("ended"),
-          .wall_s = j.at("wall_s"),
-          .budget_s = j.at("budget_s"),
-          .seed = j.at("seed"),
-          .cluster = j.at("cluster"),
-          .ranks = j.at("ranks"),
-          .nodes = j.at("nodes"),
-          .backend = j.at("backend"),
-          .launches = j.value("launches", 1),  // reports before 2026-11-21 have none
-          .remarks = j.at("remarks"),
-          .ended_by = j.at("ended_by")};
-}
-
-json arms_json(const std::vector<ArmInfo>& arms) {
-  json all = json::array();
-  for (const ArmInfo& arm : arms)
-    all.push_back({{"name", arm.name},
-                   {"settings", arm.settings},
-                   {"context", arm.context},
-                   {"launches", arm.launches},
-                   {"problem", arm.problem}});
-  return all;
-}
-
-ArmInfo arm_from(const json& j) {
-  return {.name = j.at("name"),
-          .settings = j.at("settings").get<std::map<std::string, std::string>>(),
-          .context = j.at("context").get<std::map<std::string, std::string>>(),
-          .launches = j.at("launches"),
-          .problem = j.at("problem")};
-}
-
-json local_checks_json(const std::vector<LocalFigures>& of_ranks) {
-  json all = json::array();
-  for (const LocalFigures& figures : of_ranks) {
-    json& each = all.emplace_back(json::object());
-    for (const auto& [name, figure] : figures) each[name] = number(figure);
-  }
-  return all;
-}
-
-json suspects_json(const std::vector<Suspect>& suspects) {
-  json all = json::array();
-  for (const Suspect& s : suspects)
-    all.push_back({{"kind", s.kind},
-                   {"name", s.name},
-                   {"host", s.host},
-                   {"instance", s.instance},
-                   {"confidence", s.confidence},
-                   {"evidence", s.evidence},
-                   {"partners_tested", s.partners_tested},
-                   {"action", s.action}});
-  return all;
-}
-
-Suspect suspect_from(const json& j) {
-  return {.kind = j.at("kind"),
-          .name = j.at("name"),
-          .host = j.at("host"),
-          .instance = j.at("instance"),
-          .confidence = j.at("confidence"),
-          .evidence = j.at("evidence"),
-          .partners_tested = j.at("partners_tested"),
-          .action = j.at("action")};
-}
+ExitCode exit_code_from(const json& j) { return static_cast<ExitCode>(j.get<int>()); }
 
 }  // namespace
+
+void fields(auto& visit, Is<Report> auto& report) {
+  const auto elsewhere = [](auto& value, auto from) {
+    return As{value, [](const auto& each) -> decltype(to_json(each)) { return to_json(each); }, from};
+  };
+  visit.must("status", report.status);
+  visit.must("provenance", report.provenance);
+  visit.must("grade", named(report.grade, grade_from));
+  visit.must("exit_code",
+             As{report.exit_code, [](ExitCode code) { return json(static_cast<int>(code)); }, exit_code_from});
+  visit.must("run", report.run);
+  visit.must("context", report.context);
+  visit.must("topology", elsewhere(report.topology, topo::topology_from_json));
+  visit.must("limits", elsewhere(report.limits, topo::limits_from_json));
+  visit.must("measurements", As{report.results, results_json, results_from});
+  visit.must("findings", elsewhere(report.findings, topo::findings_from_json));
+  visit.must("suspects", report.suspects);
+  visit.some("local_checks", report.local_checks);
+  visit.some("arms", report.arms);
+  visit.must("tuning", elsewhere(report.tuning, tuning_from_json));
+}
 
 std::string_view name_of(Grade grade) {
   switch (grade) {
@@ -330,31 +290,22 @@ std::string_view name_of(Grade grade) {
   return "unknown";
 }
 
-json to_json(const Case& c) { return case_json(c); }
+json to_json(const Case& c) { return written(c); }
 
 json to_json(const Result& result, bool with_samples) {
   const Measurement& m = result.measurement;
   const Case& c = m.measured_case;
-  json launches = json::array(), latency_launches = json::array();
-  for (double launch : m.launches_s) launches.push_back(microseconds(launch));
-  for (double launch : m.latency_launches_s) latency_launches.push_back(microseconds(launch));
-  json j{{"case", case_json(c)},
-         {"launch", optional(m.launch)},
-         {"outcome", name_of(m.outcome)},
-         {"because", m.because},
-         {"failed_in", m.failed_in ? json(name_of(*m.failed_in)) : json(nullptr)},
-         {"failed_rank", optional(m.failed_rank)},
-         {"latency", series_json(m.latency, c, false, with_samples)},
-         {"throughput", series_json(m.throughput, c, true, with_samples)},
-         {"launches_us", launches},
-         {"latency_launches_us", latency_launches},
-         {"slowest_rank", optional(m.slowest_rank)},
-         {"wrong_elements", m.wrong_elements},
-         {"first_wrong", first_wrong_json(m.first_wrong)},
-         {"selection", selection_json(m.selection)},
-         {"wall_s", number(m.wall_s)},
-         {"verdict", verdict_json(result.verdict)},
-         {"during", result.during ? topo::to_json(*result.during) : json(nullptr)}};
+  json j = written(result);
+  if (m.throughput) {
+    // Of the time that is shown, so that the rate is that of the time beside it.
+    const Seconds shown{rounded(m.throughput->summary.median * 1e6) * 1e-6};
+    j["throughput"]["algbw_gb_per_s"] = written(algorithm_bandwidth(c, shown));
+    j["throughput"]["busbw_gb_per_s"] = written(bus_bandwidth(c, shown));
+  }
+  if (with_samples) {
+    if (m.latency) j["latency"]["samples_us"] = written(rounded_us(m.latency->samples));
+    if (m.throughput) j["throughput"]["samples_us"] = written(rounded_us(m.throughput->samples));
+  }
   if (c.collective->pairwise) {
     j["pairs"] = groups_json(m);
     j["slowest_pair"] = m.slowest_group.empty() ? json(nullptr) : json(m.slowest_group);
@@ -365,50 +316,19 @@ json to_json(const Result& result, bool with_samples) {
 }
 
 json to_json(const Report& report) {
-  json measurements = json::array();
-  for (const Result& result : report.results) measurements.push_back(to_json(result, false));
-  json j{{"schema", schema_name},
-         {"status", report.status},
-         {"provenance", report.provenance},
-         {"grade", name_of(report.grade)},
-         {"exit_code", static_cast<int>(report.exit_code)},
-         {"run", run_json(report.run)},
-         {"context", report.context},
-         {"topology", topo::to_json(report.topology)},
-         {"limits", topo::to_json(report.limits)},
-         {"measurements", measurements},
-         {"findings", topo::to_json(report.findings)},
-         {"suspects", suspects_json(report.suspects)},
-         {"tuning", report.tuning ? to_json(*report.tuning) : json(nullptr)}};
-  if (!report.arms.empty()) j["arms"] = arms_json(report.arms);
-  if (!report.local_checks.empty()) j["local_checks"] = local_checks_json(report.local_checks);
+  json j = written(report);
+  j["schema"] = schema_name;
   return j;
 }
 
-Case case_from_json(const json& j) { return case_from(j); }
+Case case_from_json(const json& j) { return read_as<Case>(j); }
 
 Report report_from_json(const json& j) {
   if (!j.is_object() || !j.contains("schema")) throw UsageError("it has no \"schema\": not a report of p5bench");
   if (j.at("schema") != schema_name)
     throw UsageError(fmt::format("its schema is {}, this version reads \"{}\"", j.at("schema").dump(), schema_name));
   try {
-    Report report;
-    report.status = j.at("status");
-    report.provenance = j.at("provenance");
-    report.grade = parse(grades, j.at("grade"), "grade");
-    report.exit_code = static_cast<ExitCode>(j.at("exit_code").get<int>());
-    report.run = run_from(j.at("run"));
-    report.context = j.at("context").get<std::map<std::string, std::string>>();
-    report.topology = topo::topology_from_json(j.at("topology"));
-    report.limits = topo::limits_from_json(j.at("limits"));
-    for (const json& each : j.at("measurements")) report.results.push_back(result_from(each));
-    report.findings = topo::findings_from_json(j.at("findings"));
-    for (const json& each : j.at("suspects")) report.suspects.push_back(suspect_from(each));
-    if (j.contains("local_checks")) report.local_checks = j.at("local_checks").get<std::vector<LocalFigures>>();
-    if (j.contains("arms"))
-      for (const json& each : j.at("arms")) report.arms.push_back(arm_from(each));
-    if (!j.at("tuning").is_null()) report.tuning = tuning_from_json(j.at("tuning"));
-    return report;
+    return read_as<Report>(j);
   } catch (const json::exception& problem) {
     throw UsageError(fmt::format("not a whole report: {}", problem.what()));
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bench/base/error.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
 #include "topo/checks/families.hpp"
 #include "topo/finding.hpp"
@@ -37,30 +38,26 @@ Enum named(const std::array<std::pair<Enum, std::string_view>, count>& all, std:
   throw UsageError(fmt::format("findings: unknown {} '{}'; known are {}", kind, name, join(known)));
 }
 
-template <class Value>
-json or_null(const std::optional<Value>& value) {
-  return value ? json(*value) : json();
-}
-
-template <class Value>
-std::optional<Value> optional_from(const json& value) {
-  if (value.is_null()) return std::nullopt;
-  return value.get<Value>();
-}
-
-Finding finding_from_json(const json& j) {
-  const json& subject = j.at("subject");
-  const auto about = optional_from<std::string>(j.value("about", json()));
-  return {j.at("id"),
-          named(severity_names, "severity", j.at("severity")),
-          {subject.at("host"), subject.at("instance"), optional_from<int>(subject.at("gpu")),
-           optional_from<std::string>(subject.at("nic"))},
-          j.at("evidence"),
-          j.at("action"),
-          about ? std::optional(named(about_names, "part that findings are about", *about)) : std::nullopt};
-}
+Severity severity_from(const std::string& name) { return named(severity_names, "severity", name); }
+About about_from(const std::string& name) { return named(about_names, "part that findings are about", name); }
 
 }  // namespace
+
+void fields(auto& visit, Is<Subject> auto& subject) {
+  visit.must("host", subject.host);
+  visit.must("instance", subject.instance);
+  visit.must("gpu", subject.gpu);
+  visit.must("nic", subject.nic);
+}
+
+void fields(auto& visit, Is<Finding> auto& finding) {
+  visit.must("id", finding.id);
+  visit.must("severity", json_fields::named(finding.severity, severity_from));
+  visit.must("subject", finding.subject);
+  visit.must("evidence", finding.evidence);
+  visit.must("action", finding.action);
+  visit.may("about", json_fields::named(finding.about, about_from));
+}
 
 std::string_view name_of(Severity severity) { return severity_names[static_cast<std::size_t>(severity)].second; }
 std::string_view name_of(About about) { return about_names[static_cast<std::size_t>(about)].second; }
@@ -130,26 +127,10 @@ std::vector<Finding> look(const Topology& topology) {
   return all;
 }
 
-json to_json(const std::vector<Finding>& findings) {
-  json list = json::array();
-  for (const Finding& finding : findings)
-    list.push_back({{"id", finding.id},
-                    {"severity", name_of(finding.severity)},
-                    {"about", finding.about ? json(name_of(*finding.about)) : json()},
-                    {"subject",
-                     {{"host", finding.subject.host},
-                      {"instance", finding.subject.instance},
-                      {"gpu", or_null(finding.subject.gpu)},
-                      {"nic", or_null(finding.subject.nic)}}},
-                    {"evidence", finding.evidence},
-                    {"action", finding.action}});
-  return list;
-}
+json to_json(const std::vector<Finding>& findings) { return json_fields::written(findings); }
 
 std::vector<Finding> findings_from_json(const json& j) try {
-  std::vector<Finding> findings;
-  for (const json& one : j) findings.push_back(finding_from_json(one));
-  return findings;
+  return json_fields::read_as<std::vector<Finding>>(j);
 } catch (const json::exception& problem) {
   throw UsageError(fmt::format("findings are not in the form that this version writes: {}; run again", problem.what()));
 }

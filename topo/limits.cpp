@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "bench/base/error.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
 
 namespace p5::topo {
@@ -273,26 +274,18 @@ Limits copy_limits(const std::vector<HostCopy>& per_host) {
   return limits;
 }
 
-json to_json(const Limits& limits) {
-  json list = json::array();
-  for (const Limit& one : limits)
-    list.push_back({{"name", one.name},
-                    {"level", name_of(one.level)},
-                    {"gb_per_s", one.rate.count},
-                    {"binding", one.binding},
-                    {"because", one.because}});
-  return list;
+void fields(auto& visit, Is<Limit> auto& limit) {
+  visit.must("name", limit.name);
+  visit.must("level", json_fields::named(limit.level, level_from));
+  visit.must("gb_per_s", limit.rate);
+  visit.must("binding", limit.binding);
+  visit.must("because", limit.because);
 }
 
+json to_json(const Limits& limits) { return json_fields::written(limits); }
+
 Limits limits_from_json(const json& j) try {
-  Limits limits;
-  for (const json& one : j)
-    limits.push_back({one.at("name"),
-                      level_from(one.at("level")),
-                      {one.at("gb_per_s").get<double>()},
-                      one.at("binding"),
-                      one.at("because")});
-  return limits;
+  return json_fields::read_as<Limits>(j);
 } catch (const json::exception& problem) {
   throw UsageError(
       fmt::format("limits are not in the form that this version writes: {}; measure again", problem.what()));

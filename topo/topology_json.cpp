@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/base/error.hpp"
-#include "topo/json_fields.hpp"
+#include "bench/base/json_fields.hpp"
 #include "topo/topology.hpp"
 
 namespace p5::topo {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/base/error.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
-#include "topo/json_fields.hpp"
 #include "topo/watch.hpp"
 
 namespace p5::topo {

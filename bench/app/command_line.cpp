@@ -1,19 +1,11 @@
 // The command line: CLI11 splits it, this file says what the words mean.
 #include "bench/app/command_line.hpp"
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <charconv>
-#include <functional>
-#include <memory>
-
-#include <fmt/format.h>
-
+#include "bench/app/declarations.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/version.hpp"
-#include "bench/model/arm.hpp"
-#include "bench/model/backend.hpp"
+#include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
 
 namespace p5 {
@@ -21,278 +13,23 @@ namespace p5 {
 namespace {
 
 const std::vector<std::string> list_kinds{"collectives", "platforms", "knobs", "backends", "formats", "findings"};
-const std::vector<std::string> format_kinds{"json", "html", "console", "markdown", "junit", "gbench"};
 
-// An option whose text is turned into a value by `take`, which throws UsageError. CLI11 would wrap the error in its own
-// words; keeping the text and taking it after the parse leaves ours as they are.
-class Texts {
- public:
-  CLI::Option* add(CLI::App& app, const std::string& name, const std::string& help, const std::string& shown,
-                   std::function<void(const std::string&)> take) {
-    auto slot = std::make_unique<std::vector<std::string>>();
-    CLI::Option* option = app.add_option(name, *slot, help)
-                              ->type_name(shown)
-                              ->expected(1)
-                              ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    entries_.push_back({name, std::move(slot), std::move(take)});
-    return option;
-  }
-
-  void take_all() const {
-    for (const Entry& entry : entries_) {
-      for (const std::string& text : *entry.texts) {
-        try {
-          entry.take(text);
-        } catch (const UsageError& problem) {
-          throw UsageError(fmt::format("{}: {}", entry.name, problem.what()));
-        }
-      }
-    }
-  }
-
- private:
-  struct Entry {
-    std::string name;
-    std::unique_ptr<std::vector<std::string>> texts;
-    std::function<void(const std::string&)> take;
-  };
-  std::vector<Entry> entries_;
-};
-
-template <class Number>
-Number whole_number(const std::string& text, Number least, Number most) {
-  Number number{};
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size() || number < least || number > most)
-    throw UsageError(fmt::format("'{}' is not a whole number from {} to {}", text, least, most));
-  return number;
-}
-
-std::string one_of(const std::string& kind, const std::string& text, const std::vector<std::string>& names) {
-  if (std::ranges::find(names, text) == names.end()) throw UsageError(unknown_name(kind, text, names));
-  return text;
-}
-
-template <class Value>
-std::vector<Value> list_of(const std::string& text, const std::function<Value(const std::string&)>& parse) {
-  std::vector<Value> values;
-  for (const std::string& part : split(text)) {
-    if (part.empty()) throw UsageError(fmt::format("'{}' has an empty entry; write a list like a,b,c", text));
-    Value value = parse(part);
-    if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
-  }
-  return values;
-}
-
-// "all", or a list of names.
-template <class Enum>
-std::vector<Enum> enums_of(const std::string& text, std::span<const std::string> names,
-                           Enum (*parse)(std::string_view)) {
-  if (text == "all") {
-    std::vector<Enum> all;
-    for (const std::string& name : names) all.push_back(parse(name));
-    return all;
-  }
-  return list_of<Enum>(text, [&](const std::string& part) { return parse(part); });
-}
-
-void add_what(CLI::App& app, Texts& texts, Options& o) {
-  const std::string group = "What to measure";
-  texts
-      .add(app, "--backend",
-           "what moves the data; auto: nccl where every rank has a GPU, else mpi (see `list backends`)", "NAME",
-           [&](const std::string& t) {
-             std::vector<std::string> names = backend_names();
-             names.insert(names.begin(), "auto");
-             o.backend = one_of("backend", t, names);
-           })
-      ->group(group);
-  texts
-      .add(app, "--collectives", "which ones (see `list collectives`); default p2p,all_reduce,all_gather", "LIST",
-           [&](const std::string& t) {
-             o.collectives = list_of<std::string>(
-                 t, [](const std::string& part) { return std::string(find_collective(part).name); });
-           })
-      ->group(group);
-  texts.add(app, "--min", "smallest message; default 8", "SIZE", [&](const std::string& t) { o.min = parse_bytes(t); })
-      ->group(group);
-  texts
-      .add(app, "--max", "largest message; default 4GiB, 64MiB of host memory (mpi, ofi), lowered to what fits", "SIZE",
-           [&](const std::string& t) { o.max = parse_bytes(t), o.max_given = true; })
-      ->group(group);
-  texts
-      .add(app, "--factor", "from one size to the next; default 2", "N",
-           [&](const std::string& t) { o.factor = whole_number<int>(t, 2, 1 << 30); })
-      ->group(group);
-  texts
-      .add(app, "--sizes", "these sizes instead: a list", "LIST",
-           [&](const std::string& t) {
-             o.sizes = list_of<Bytes>(t, [](const std::string& part) { return parse_bytes(part); });
-           })
-      ->group(group);
-  app.add_flag("--per-rank", o.per_rank, "sizes count one rank's bytes, not those of all ranks")->group(group);
-  texts
-      .add(app, "--type", "element types: a list, or all; default float32", "LIST",
-           [&](const std::string& t) { o.types = enums_of<DataType>(t, data_type_names(), parse_data_type); })
-      ->group(group);
-  texts
-      .add(app, "--op", "reductions: a list of sum,prod,min,max,avg, or all; default sum", "LIST",
-           [&](const std::string& t) { o.ops = enums_of<ReduceOp>(t, reduce_op_names(), parse_reduce_op); })
-      ->group(group);
-  texts
-      .add(app, "--root", "of collectives that have one; default 0", "RANK",
-           [&](const std::string& t) { o.root = whole_number<int>(t, 0, 1 << 30); })
-      ->group(group);
-  app.add_flag("--in-place", o.in_place, "input and output in the same buffer")->group(group);
-  app.add_flag("--cuda-graph", o.cuda_graph, "launch the operations as CUDA graphs (nccl only)")->group(group);
-  texts
-      .add(
-          app, "--register",
-          "buffers that NCCL knows beforehand (nccl only): none, local (ncclCommRegister) or symmetric (windows of all "
-          "ranks, NCCL 2.27); default none",
-          "HOW",
-          [&](const std::string& t) {
-            o.registration = one_of("registration", t, {"none", "local", "symmetric"});
-          })
-      ->group(group);
-  texts
-      .add(app, "--group", "who performs a collective together: world, node, rail or stride:N; default world", "GROUP",
-           [&](const std::string& t) { o.group = t; })
-      ->group(group);
-}
-
-void add_how(CLI::App& app, Texts& texts, Options& o) {
-  const std::string group = "How long and how";
-  texts
-      .add(app, "--budget", "wall time for the run; default 10min, in ab 3min", "TIME",
-           [&](const std::string& t) { o.budget = parse_duration(t); })
-      ->group(group);
-  texts
-      .add(app, "--launches",
-           "fresh processes and communicators that each case is measured in, sharing the budget; default 1, in ab 7 an "
-           "arm",
-           "N", [&](const std::string& t) { o.launches = whole_number<int>(t, 1, 1000); })
-      ->group(group);
-  texts
-      .add(app, "--soak",
-           "go on with fresh launches until so much time is over, each within the budget, and tell which were slower",
-           "TIME", [&](const std::string& t) { o.soak = parse_duration(t); })
-      ->group(group);
-  texts
-      .add(app, "--timeout", "without progress before a case counts as hung; default 30s", "TIME",
-           [&](const std::string& t) { o.timeout = parse_duration(t); })
-      ->group(group);
-  texts
-      .add(app, "--seed", "of the order of cases and of drawn pairs; default random, recorded", "N",
-           [&](const std::string& t) { o.seed = whole_number<std::uint64_t>(t, 0, ~std::uint64_t{0}); })
-      ->group(group);
-  app.add_flag("--resume", o.resume,
-               "go on with the newest run in --out, which something ended: what it measured stands")
-      ->group(group);
-  texts
-      .add(app, "--tune",
-           "search for faster NCCL settings after the run: off, quick (some 20 s), full (some 3 min) or exhaustive "
-           "(everything that NCCL offers, to judge the search by); default quick, on GPUs only",
-           "WHAT",
-           [&](const std::string& t) {
-             o.tune = one_of("tuning", t, {"off", "quick", "full", "exhaustive"});
-           })
-      ->group(group);
-  texts
-      .add(
-          app, "--delivery",
-          "what the settings may need: plugin (NCCL's tuner plugin, a setting for each size), env (variables alone, "
-          "which no band of sizes may lose by) or nvidia (as plugin, and beside it the table for the example plugin of "
-          "NCCL's sources, see tuner/README.md); default plugin",
-          "HOW",
-          [&](const std::string& t) {
-            o.delivery = one_of("delivery", t, {"plugin", "env", "nvidia"});
-          })
-      ->group(group);
-  texts
-      .add(app, "--weights",
-           "file with what a job's traffic is made of, for choosing variables: lines of collective, bytes, share",
-           "FILE", [&](const std::string& t) { o.weights = t; })
-      ->group(group);
-}
-
-void add_where(CLI::App& app, Texts& texts, Options& o) {
-  const std::string group = "The machine";
-  texts
-      .add(app, "--platform", "instance type (see `list platforms`); default: detected", "NAME",
-           [&](const std::string& t) { o.platform = t; })
-      ->group(group);
-  app.add_flag("--allow-shared-gpu", o.allow_shared_gpu,
-               "several ranks on one GPU: right data, figures not to be judged")
-      ->group(group);
-  texts
-      .add(app, "--env",
-           "whose NCCL_*, FI_*, OFI_NCCL_*, P5BENCH_TUNER_* and LD_LIBRARY_PATH workers get: rank0 or local; default "
-           "rank0",
-           "WHOSE",
-           [&](const std::string& t) {
-             o.environment_of_rank0 = one_of("choice", t, {"rank0", "local"}) == "rank0";
-           })
-      ->group(group);
-  texts
-      .add(app, "--nodes", "number of nodes (sim only); default 1", "N",
-           [&](const std::string& t) { o.nodes = whole_number<int>(t, 1, 65536); })
-      ->group(group);
-  texts
-      .add(app, "--fault",
-           "a fault to simulate (sim only), repeatable: gpu|nic|node|link : n3g2|n3r5|n3|n3-n5 : share of speed left, "
-           "0 is "
-           "silent [ : always | P% of samples | all-rails | lies ]",
-           "KIND:WHERE:FACTOR[:MODE]", [&](const std::string& t) { o.faults.push_back(t); })
-      ->group(group);
-}
-
-void add_output(CLI::App& app, Texts& texts, Options& o) {
-  const std::string group = "Output";
-  texts
-      .add(app, "--out", "folder for reports; default p5bench-out", "DIR",
-           [&](const std::string& t) {
-             if (t.empty()) throw UsageError("it is empty");
-             o.out = t;
-           })
-      ->group(group);
-  texts
-      .add(app, "--cluster", "name of the cluster in reports; default: the scheduler's, else platform and node count",
-           "NAME",
-           [&](const std::string& t) {
-             if (const std::string objection = objection_to_folder_name(t); !objection.empty())
-               throw UsageError(objection);
-             o.cluster = t;
-           })
-      ->group(group);
-  texts
-      .add(app, "--baseline", "a baseline, or a folder of runs, that run and report compare theirs with", "FILE|DIR",
-           [&](const std::string& t) {
-             if (t.empty()) throw UsageError("it is empty");
-             o.baseline = t;
-           })
-      ->group(group);
-  texts
-      .add(app, "--format", "what to write: a list (see `list formats`); default json,html,console", "LIST",
-           [&](const std::string& t) {
-             o.formats_given = true;
-             o.formats =
-                 list_of<std::string>(t, [](const std::string& part) { return one_of("format", part, format_kinds); });
-           })
-      ->group(group);
-  app.add_flag("--quiet", o.quiet, "print no progress and no table, only the verdict")->group(group);
-}
-
-void add_compare(CLI::App& app, Texts& texts, Options& o, std::vector<std::string>& sides) {
+void add_compare(CLI::App& app, Declarations& all, Options& o, std::vector<std::string>& sides) {
   CLI::App* compare = app.add_subcommand("compare", "two reports, or two sets of them: did anything get slower?");
   compare->add_option("REPORTS", sides, "BASE NEW: a report.json or a folder of runs each")->type_name("");
   compare->add_option("--base", o.base_files, "the reports or folders to compare with")->type_name("FILE...");
   compare->add_option("--new", o.new_files, "the reports or folders in question")->type_name("FILE...");
-  texts.add(*compare, "--base-arm", "the arm of BASE, in reports that hold several; default default", "NAME",
-            [&](const std::string& t) { o.base_arm = t; });
-  texts.add(*compare, "--new-arm", "the arm of NEW", "NAME", [&](const std::string& t) { o.new_arm = t; });
-  texts.add(*compare, "--history", "a folder of runs: how they went, and the newest against those before", "DIR",
-            [&](const std::string& t) { o.history = t; });
+  all.add(*compare, {.name = "--base-arm",
+                     .shown = "NAME",
+                     .help = "the arm of BASE, in reports that hold several; default default",
+                     .take = [&](const std::string& t) { o.base_arm = t; }});
+  all.add(*compare, {.name = "--new-arm", .shown = "NAME", .help = "the arm of NEW", .take = [&](const std::string& t) {
+                       o.new_arm = t;
+                     }});
+  all.add(*compare, {.name = "--history",
+                     .shown = "DIR",
+                     .help = "a folder of runs: how they went, and the newest against those before",
+                     .take = [&](const std::string& t) { o.history = t; }});
   compare->add_flag("--across-hardware", o.across_hardware, "compare although the hardware is not the same");
   compare->fallthrough();
 }
@@ -304,14 +41,16 @@ void add_baseline(CLI::App& app, Options& o) {
   baseline->fallthrough();
 }
 
-void add_import(CLI::App& app, Texts& texts, Options& o) {
+void add_import(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* import = app.add_subcommand("import", "turn what another benchmark printed into a report");
   import->add_option("WHAT", o.import_what, "nccl-tests: its table (versions 2.0 to 2.20) or its JSON (-J)")
       ->required()
       ->type_name("");
   import->add_option("LOG", o.import_file, "the file")->required()->type_name("");
-  texts.add(*import, "--collective", "what was measured, where the file does not name the program", "NAME",
-            [&](const std::string& t) { o.import_collective = find_collective(t).name; });
+  all.add(*import, {.name = "--collective",
+                    .shown = "NAME",
+                    .help = "what was measured, where the file does not name the program",
+                    .take = [&](const std::string& t) { o.import_collective = find_collective(t).name; }});
   import->fallthrough();
 }
 
@@ -330,14 +69,15 @@ void take_sides(Options& o, const std::vector<std::string>& sides) {
   o.new_files = {sides[1]};
 }
 
-// Those that differ between commands.
-void take_defaults(const Options& defaults, Options& o) {
-  o.collectives = defaults.collectives;
-  o.min = defaults.min;
-  o.max = defaults.max;
-  o.factor = defaults.factor;
-  o.budget = defaults.budget;
-  o.launches = defaults.launches;
+// Where they differ between commands.
+void set_defaults(const std::string& command, Options& o) {
+  if (command != "ab") return;
+  o.collectives = {"all_reduce", "all_gather"};
+  o.min = {16};
+  o.max = GiB(1);
+  o.factor = 4;
+  o.budget = {180};
+  o.launches = 7;
 }
 
 // The option that is none, or else the first word too many; CLI11 hands them back last first. An unknown option's value
@@ -367,7 +107,24 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   return UsageError(unknown_name("command", culprit, known));
 }
 
-void add_topo(CLI::App& app, Options& o) {
+void check_topo(const Options& o) {
+  if (o.command != "topo") return;
+  const BackendInfo* const asked = asked_backend(o.backend);
+  const bool sim = asked && asked->simulated();
+  if (asked && !sim)
+    throw UsageError(fmt::format("topo measures nothing: --backend {} has no meaning; only sim has one", o.backend));
+  if (sim && o.platform.empty())
+    throw UsageError("--backend sim needs --platform NAME, such as p5.48xlarge (see `p5bench list platforms`)");
+  if (sim && !o.load_file.empty())
+    throw UsageError("--load and --backend sim are two different machines; leave one out");
+  if (o.nodes != 1 && !sim)
+    throw UsageError("--nodes is for --backend sim; real nodes are counted from the ranks that mpirun started");
+  if (o.formats != Options{}.formats && o.formats != std::vector<std::string>{"json"} &&
+      o.formats != std::vector<std::string>{"console"})
+    throw UsageError("topo prints one format: --format json or --format console");
+}
+
+void add_topo(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* topo = app.add_subcommand(
       "topo", "what the machine is, with what is wrong marked; alone or under mpirun, a rank a host");
   topo->add_option("--load", o.load_file,
@@ -378,6 +135,7 @@ void add_topo(CLI::App& app, Options& o) {
   topo->add_option("--rankfile", o.rank_file, "write a rank file for Open MPI: each rank on cores near its GPU")
       ->type_name("FILE");
   topo->fallthrough();
+  all.add_check(check_topo);
 }
 
 constexpr std::string_view about =
@@ -396,13 +154,7 @@ bool measures(const std::string& command) {
 
 Options defaults_of(const std::string& command) {
   Options o;
-  if (command != "ab") return o;
-  o.collectives = {"all_reduce", "all_gather"};
-  o.min = {16};
-  o.max = GiB(1);
-  o.factor = 4;
-  o.budget = {180};
-  o.launches = 7;
+  set_defaults(command, o);
   return o;
 }
 
@@ -414,11 +166,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   app.set_version_flag("--version", fmt::format("p5bench {}", version()));
   app.require_subcommand(0, 1);
   app.option_defaults()->always_capture_default(false);
-  Texts texts;
-  add_what(app, texts, o);
-  add_how(app, texts, o);
-  add_where(app, texts, o);
-  add_output(app, texts, o);
+  Declarations all;
   app.add_subcommand("run", "measure, judge and report (the default)")->fallthrough();
   app.add_subcommand("tune", "search for faster NCCL settings, with proof; measures nothing else")->fallthrough();
   CLI::App* ab = app.add_subcommand(
@@ -427,29 +175,23 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
       "all_reduce and all_gather from 16 B to 1 GiB by factor 4, 7 launches an arm, within 3min. The options of a run "
       "hold too");
   ab->fallthrough();
-  const auto add_arm = [&](const std::string& name, const std::string& help,
-                           std::function<void(const std::string&)> take) {
-    texts.add(*ab, name, help, "KEY=VALUE,...", std::move(take));
-  };
-  add_arm("--a",
-          "variables of A's processes over yours; default none; LD_LIBRARY_PATH=DIR puts DIR first, an empty "
-          "value removes a variable",
-          [&](const std::string& t) { o.a = parse_arm(t); });
-  add_arm("--b", "the same of B", [&](const std::string& t) { o.b = parse_arm(t), o.b_given = true; });
+  declare_ab_options(all, *ab, o);
+  declare_run_options(all, app, o);
   app.add_subcommand("plan", "what a run would do: cases, memory, time; measures nothing")->fallthrough();
   CLI::App* list = app.add_subcommand("list", "what there is: " + join(list_kinds));
-  texts
-      .add(*list, "WHAT", "one of: " + join(list_kinds), "",
-           [&](const std::string& t) { o.list_what = one_of("list", t, list_kinds); })
+  all.add(*list, {.name = "WHAT",
+                  .shown = "",
+                  .help = "one of: " + join(list_kinds),
+                  .take = [&](const std::string& t) { o.list_what = one_of("list", t, list_kinds); }})
       ->required();
   CLI::App* report = app.add_subcommand("report", "render a report.json again");
   report->add_option("FILE", o.report_file, "the report.json")->required();
   report->fallthrough();
   std::vector<std::string> sides;
-  add_compare(app, texts, o, sides);
+  add_compare(app, all, o, sides);
   add_baseline(app, o);
-  add_import(app, texts, o);
-  add_topo(app, o);
+  add_import(app, all, o);
+  add_topo(app, all, o);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);
@@ -465,10 +207,10 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
     throw explain(app, error);
   }
   for (const CLI::App* chosen : app.get_subcommands()) o.command = chosen->get_name();
-  take_defaults(defaults_of(o.command), o);
-  texts.take_all();
+  set_defaults(o.command, o);
+  all.take_all(o);
   if (o.command == "compare") take_sides(o, sides);
-  refuse_contradictions(o);
+  all.check_all(o);
   if (o.command == "import") one_of("benchmark", o.import_what, {"nccl-tests"});
   return parsed;
 }

@@ -16,9 +16,6 @@ Options defaults_of(const std::string& command);
 // Whether a command takes the options of a run.
 bool measures(const std::string& command);
 
-// Throws UsageError where options contradict each other, naming them.
-void refuse_contradictions(const Options& options);
-
 // A parse that ends the program without running a command: help and version.
 struct EarlyText {
   std::string text;

@@ -10,6 +10,7 @@
 #include "bench/backends/mpi_operations.hpp"
 #include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
+#include "bench/model/backends.hpp"
 #include "bench/model/groups.hpp"
 #include "bench/worlds/mpi_check.hpp"
 

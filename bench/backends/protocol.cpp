@@ -14,6 +14,7 @@
 
 #include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
+#include "bench/model/result_fields.hpp"
 
 namespace p5::protocol {
 
@@ -139,40 +140,14 @@ SampleRequest request_from_json(const json& j) {
           .setting = j.value("setting", "")};
 }
 
-json to_json(const Verification& v) {
-  json first;
-  if (v.first)
-    first = {{"rank", v.first->rank},
-             {"offset", v.first->offset},
-             {"wanted", v.first->wanted},
-             {"got", v.first->got},
-             {"guard", v.first->guard}};
-  return {{"wrong_elements", v.wrong_elements}, {"first", first}};
-}
+json to_json(const Verification& verification) { return json_fields::written(verification); }
 
-Verification verification_from_json(const json& j) {
-  Verification v;
-  v.wrong_elements = j.at("wrong_elements");
-  if (const json& first = j.at("first"); !first.is_null())
-    v.first = WrongElement{.rank = first.at("rank"),
-                           .offset = first.at("offset"),
-                           .wanted = first.at("wanted"),
-                           .got = first.at("got"),
-                           .guard = first.at("guard")};
-  return v;
-}
+Verification verification_from_json(const json& j) { return json_fields::read_as<Verification>(j); }
 
-json to_json(const std::optional<Selection>& selection) {
-  if (!selection) return nullptr;
-  return {{"algorithm", selection->algorithm},
-          {"protocol", selection->protocol},
-          {"channels", selection->channels},
-          {"source", selection->source}};
-}
+json to_json(const std::optional<Selection>& selection) { return json_fields::written(selection); }
 
 std::optional<Selection> selection_from_json(const json& j) {
-  if (j.is_null()) return std::nullopt;
-  return Selection{j.at("algorithm"), j.at("protocol"), j.at("channels"), j.at("source")};
+  return json_fields::read_as<std::optional<Selection>>(j);
 }
 
 json to_json(const std::vector<Offer>& offers) {
@@ -188,30 +163,21 @@ std::vector<Offer> offers_from_json(const json& j) {
   return offers;
 }
 
-json to_json(const Identity& identity) {
-  return {{"device_uuid", identity.device_uuid},
-          {"device_name", identity.device_name},
-          {"pci_address", identity.pci_address},
-          {"free_memory", identity.free_memory},
-          {"total_memory", identity.total_memory},
-          {"visible_devices", identity.visible_devices},
-          {"library", identity.library},
-          {"library_path", identity.library_path},
-          {"driver", identity.driver},
-          {"runtime", identity.runtime}};
+void fields(auto& visit, Is<Identity> auto& identity) {
+  visit.must("device_uuid", identity.device_uuid);
+  visit.must("device_name", identity.device_name);
+  visit.must("pci_address", identity.pci_address);
+  visit.must("free_memory", identity.free_memory);
+  visit.must("total_memory", identity.total_memory);
+  visit.must("visible_devices", identity.visible_devices);
+  visit.must("library", identity.library);
+  visit.must("library_path", identity.library_path);
+  visit.must("driver", identity.driver);
+  visit.must("runtime", identity.runtime);
 }
 
-Identity identity_from_json(const json& j) {
-  return {.device_uuid = j.at("device_uuid"),
-          .device_name = j.at("device_name"),
-          .pci_address = j.at("pci_address"),
-          .free_memory = j.at("free_memory"),
-          .total_memory = j.at("total_memory"),
-          .visible_devices = j.at("visible_devices"),
-          .library = j.at("library"),
-          .library_path = j.at("library_path"),
-          .driver = j.at("driver"),
-          .runtime = j.at("runtime")};
-}
+json to_json(const Identity& identity) { return json_fields::written(identity); }
+
+Identity identity_from_json(const json& j) { return json_fields::read_as<Identity>(j); }
 
 }  // namespace p5::protocol

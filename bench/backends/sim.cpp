@@ -13,6 +13,7 @@
 #include "bench/backends/host_buffers.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/backends.hpp"
 
 namespace p5 {
 

@@ -5,8 +5,11 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "bench/base/wire.hpp"
 #include "bench/model/measurement.hpp"
 #include "bench/model/world.hpp"
 
@@ -19,17 +22,61 @@ struct PhaseFailed {
   std::string what;
 };
 
-using LocalPart = std::function<std::string()>;
-using Decide = std::function<std::string(const std::vector<std::string>& parts)>;
+namespace agreement {
 
-// recovers: Backend::recovers(). Throws PhaseFailed, or JobLost when this part failed where others may wait for it.
-std::string agree(World& world, Phase phase, bool recovers, const LocalPart& local, const Decide& decide);
+using LocalBlob = std::function<std::string()>;
+using DecideBlob = std::function<std::string(const std::vector<std::string>& parts)>;
+std::string agree_on_blobs(World& world, Phase phase, bool recovers, const LocalBlob& local, const DecideBlob& decide);
+
+// What `call` returns; Nothing where that is void.
+template <class Call, class... Arguments>
+auto said(const Call& call, const Arguments&... arguments) {
+  if constexpr (std::is_void_v<std::invoke_result_t<const Call&, const Arguments&...>>) {
+    call(arguments...);
+    return wire::Nothing{};
+  } else {
+    return call(arguments...);
+  }
+}
+
+}  // namespace agreement
+
+// `local`: each participant's part, a value or nothing. `decide`: called at the leader with the parts of all in order;
+// what it returns is what all get. recovers: Backend::recovers(). Throws PhaseFailed, or JobLost when this part failed
+// where others may wait for it.
+template <class Local, class Decide>
+auto agree(World& world, Phase phase, bool recovers, const Local& local, const Decide& decide) {
+  using Part = decltype(agreement::said(local));
+  using Decision = decltype(agreement::said(decide, std::vector<Part>()));
+  const std::string decision = agreement::agree_on_blobs(
+      world, phase, recovers, [&] { return wire::blob_of(agreement::said(local)); },
+      [&](const std::vector<std::string>& blobs) {
+        std::vector<Part> parts;
+        parts.reserve(blobs.size());
+        for (const std::string& blob : blobs) parts.push_back(wire::value_of<Part>(blob));
+        return wire::blob_of(agreement::said(decide, parts));
+      });
+  return wire::value_of<Decision>(decision);
+}
+
+// All have done their part, and there is nothing to decide.
+template <class Local>
+void agree(World& world, Phase phase, bool recovers, const Local& local) {
+  agree(
+      world, phase, recovers, [&] { local(); }, [](const std::vector<wire::Nothing>&) {});
+}
+
+// The leader's value, everywhere.
+template <class Value>
+Value shared_by_leader(World& world, const Value& leaders) {
+  return wire::value_of<Value>(world.broadcast(wire::blob_of(leaders)));
+}
 
 // A step that groups of ranks take side by side: what fails in one is no failure of the others. One rank a participant.
 struct GroupParts {
   std::vector<std::optional<PhaseFailed>> failures;  // of each group, known to all
   std::vector<std::string> parts;                    // of all participants, at the leader; "" of one that failed
 };
-GroupParts gather_by_group(World& world, Phase phase, const Round& groups, const LocalPart& local);
+GroupParts gather_by_group(World& world, Phase phase, const Round& groups, const std::function<std::string()>& local);
 
 }  // namespace p5

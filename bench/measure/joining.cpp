@@ -84,9 +84,7 @@ void bring_together(World& world, Backend& backend) {
   const std::string terms = agree(
       world, Phase::open, backend.recovers(), [&] { return backend.offer(joiners); },
       [&](const std::vector<std::string>& offers) { return backend.settle(joiners, offers); });
-  agree(
-      world, Phase::open, backend.recovers(), [&] { return backend.join(joiners, terms), ""; },
-      [](const std::vector<std::string>&) { return ""; });
+  agree(world, Phase::open, backend.recovers(), [&] { backend.join(joiners, terms); });
 }
 
 // ---- what a failure comes from
@@ -205,8 +203,8 @@ bool Joining::try_round(Backend& backend, const std::vector<std::vector<int>>& h
                         std::vector<JoinTrial>& trials) {
   start_anew(backend);
   const double left = to_look_for.count - since(began_).count;
-  const std::string limit = world_.broadcast(pack({std::max(least_limit.count, left / rounds_left)}));
-  Joiners joiners{.groups = {}, .limit = Seconds{unpack(limit).at(0)}};
+  const double limit = shared_by_leader(world_, std::max(least_limit.count, left / rounds_left));
+  Joiners joiners{.groups = {}, .limit = Seconds{limit}};
   for (const std::vector<int>& group : hosts) {
     joiners.groups.emplace_back();
     for (std::size_t rank = 0; rank < hosts_.host_of_rank.size(); ++rank)

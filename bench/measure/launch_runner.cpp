@@ -235,11 +235,10 @@ class LaunchRunner {
     try {
       joining_.bring_together(backend);
       problem = agree(
-          world_, Phase::open, backend.recovers(),
-          [&] { return json(backend.context()).dump(-1, ' ', true, json::error_handler_t::replace); },
-          [&](const std::vector<std::string>& contexts) {
-            for (const std::string& each : contexts) of_ranks.push_back(json::parse(each).get<Backend::Variables>());
-            return options_.objection ? options_.objection(arm, of_ranks) : "";
+          world_, Phase::open, backend.recovers(), [&] { return backend.context(); },
+          [&](const std::vector<Backend::Variables>& contexts) {
+            of_ranks = contexts;
+            return options_.objection ? options_.objection(arm, of_ranks) : std::string();
           });
     } catch (const PhaseFailed& failed) {
       failed_rank_ = failed.rank;

@@ -12,6 +12,7 @@
 #include "bench/base/error.hpp"
 #include "bench/measure/agreement.hpp"
 #include "bench/measure/watchdog.hpp"
+#include "bench/model/result_fields.hpp"
 
 namespace p5 {
 
@@ -20,29 +21,21 @@ namespace {
 // Of a round's share of the budget: what latency may take where both quantities are measured.
 constexpr double latency_share = 0.3;
 
-std::string flatten(const Times& times) {
-  std::vector<double> numbers;
-  for (const auto& row : times) numbers.insert(numbers.end(), row.begin(), row.end());
-  return pack(numbers);
-}
-
 // The samples of one round at the leader: for each group the slowest member's time of each sample.
 class RoundSamples {
  public:
   RoundSamples(const Round& round, int ranks)
       : round_(round), groups_(round.size()), slowest_count_(static_cast<std::size_t>(ranks)) {}
 
-  // parts: of each participant, [hosted rank][sample] flattened; hosted ranks of all participants ascend.
-  void add(const std::vector<std::string>& parts, int samples) {
-    std::vector<double> all;
-    for (const std::string& part : parts) {
-      const std::vector<double> numbers = unpack(part);
-      all.insert(all.end(), numbers.begin(), numbers.end());
-    }
+  // parts: of each participant; hosted ranks of all participants ascend.
+  void add(const std::vector<Times>& parts, int samples) {
+    std::vector<const std::vector<double>*> of_rank;
+    for (const Times& part : parts)
+      for (const std::vector<double>& times : part) of_rank.push_back(&times);
     const auto count = static_cast<std::size_t>(samples);
     for (std::size_t g = 0; g < round_.size(); ++g) {
       for (std::size_t s = 0; s < count; ++s) {
-        const auto time_of = [&](int rank) { return all.at(static_cast<std::size_t>(rank) * count + s); };
+        const auto time_of = [&](int rank) { return of_rank.at(static_cast<std::size_t>(rank))->at(s); };
         const int slowest = *std::ranges::max_element(round_[g], {}, time_of);
         groups_[g].push_back(time_of(slowest));
         ++slowest_count_[static_cast<std::size_t>(slowest)];
@@ -75,18 +68,17 @@ class RoundSamples {
   std::vector<int> slowest_count_;
 };
 
-// What the leader broadcasts: how many samples of how many operations come next; none: go on to the next step.
-struct Next {
-  double samples = 0, operations = 1;
-};
-std::string encode(Next next) { return pack({next.samples, next.operations}); }
-Next decode(const std::string& text) {
-  const std::vector<double> numbers = unpack(text);
-  return {numbers.at(0), numbers.at(1)};
-}
-
 // One round of a case, from opening a session to verification.
 class RoundRun {
+  template <class... Parts>
+  auto step(Phase phase, const Parts&... local_and_decide) {
+    if (watchdog_) {
+      const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(case_, backend_.cost()).count)};
+      watchdog_->expect(fmt::format("{} of {}", name_of(phase), describe(case_)), limit);
+    }
+    return agree(world_, phase, backend_.recovers(), local_and_decide...);
+  }
+
  public:
   RoundRun(World& world, Backend& backend, Joining& joining, const Case& c, int round, const RunnerOptions& options,
            Seconds share, Watchdog* watchdog)
@@ -103,16 +95,13 @@ class RoundRun {
   // Throws PhaseFailed.
   Measurement run() try {
     joining_.bring_together(backend_);
-    step(
-        Phase::open, [&] { return session_ = backend_.open(case_, round_), ""; }, nothing);
-    step(
-        Phase::warm_up, [&] { return session_->warm_up(1, ""), ""; }, nothing);
+    step(Phase::open, [&] { session_ = backend_.open(case_, round_); });
+    step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
     const int operations = choose_operations();
     const bool both = case_.bytes <= latency_up_to;
     if (both) measure(Quantity::latency, 1, {share_.count * latency_share});
     measure(Quantity::throughput, operations, {share_.count * (both ? 1 - latency_share : 1)});
-    step(
-        Phase::verify, [&] { return result_.selection = session_->selection(), ""; }, nothing);
+    step(Phase::verify, [&] { result_.selection = session_->selection(); });
     return std::move(result_);
   } catch (const PhaseFailed&) {
     // What does not answer any more cannot be closed in order.
@@ -121,31 +110,20 @@ class RoundRun {
   }
 
  private:
-  static std::string nothing(const std::vector<std::string>&) { return ""; }
-
-  std::string step(Phase phase, const LocalPart& local, const Decide& decide) {
-    if (watchdog_) {
-      const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(case_, backend_.cost()).count)};
-      watchdog_->expect(fmt::format("{} of {}", name_of(phase), describe(case_)), limit);
-    }
-    return agree(world_, phase, backend_.recovers(), local, decide);
-  }
-
   // Operations per burst, from the fastest of three single ones.
   int choose_operations() {
     const Seconds wanted = backend_.cost().burst;
     const SampleRequest single{.quantity = Quantity::throughput, .operations = 1, .samples = 3, .poison_last = false};
-    const std::string answer = step(
-        Phase::warm_up, [&] { return flatten(session_->sample(single)); },
-        [&](const std::vector<std::string>& parts) {
+    return step(
+        Phase::warm_up, [&] { return session_->sample(single); },
+        [&](const std::vector<Times>& parts) {
           RoundSamples trial(groups_, world_.ranks());
           trial.add(parts, single.samples);
           double one = wanted.count;
           for (const auto& group : trial.groups()) one = std::min(one, *std::ranges::min_element(group));
           const double fitting = std::ceil(wanted.count / std::max(one, 1e-9));
-          return encode({0, std::clamp(fitting, 1.0, static_cast<double>(session_->slots()))});
+          return static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(session_->slots())));
         });
-    return static_cast<int>(decode(answer).operations);
   }
 
   void measure(Quantity quantity, int operations, Seconds part) {
@@ -170,20 +148,19 @@ class RoundRun {
     while (count > 0) {
       const SampleRequest request{
           .quantity = quantity, .operations = operations, .samples = count, .poison_last = false};
-      const std::string answer = step(
-          Phase::sample, [&] { return flatten(session_->sample(request)); },
-          [&](const std::vector<std::string>& parts) {
+      count = step(
+          Phase::sample, [&] { return session_->sample(request); },
+          [&](const std::vector<Times>& parts) {
             samples.add(parts, count);
-            return encode({decide_next(rule, samples, operations, {part.count - since(start).count}, stopped), 1});
+            return decide_next(rule, samples, operations, {part.count - since(start).count}, stopped);
           });
-      count = static_cast<int>(decode(answer).samples);
     }
     return stopped;
   }
 
   // How many samples come next, at the leader; none when one of the reasons to stop holds, which is then named.
-  static double decide_next(const StoppingRule& rule, const RoundSamples& samples, int operations, Seconds left,
-                            std::string& stopped) {
+  static int decide_next(const StoppingRule& rule, const RoundSamples& samples, int operations, Seconds left,
+                         std::string& stopped) {
     if (samples.all_enough(rule)) {
       stopped = fmt::format("interval within {:g} %", rule.relative * 100);
       return 0;
@@ -195,7 +172,7 @@ class RoundRun {
     }
     const double fitting = std::floor(left.count / std::max(samples.latest() * operations, 1e-9));
     if (fitting < 1) stopped = "share of the budget spent";
-    return std::clamp(fitting, 0.0, static_cast<double>(next));
+    return static_cast<int>(std::clamp(fitting, 0.0, static_cast<double>(next)));
   }
 
   // One more sample into poisoned outputs, which are then checked: the data that was timed is the data that is
@@ -204,38 +181,19 @@ class RoundRun {
     const SampleRequest last{
         .quantity = Quantity::throughput, .operations = operations, .samples = 1, .poison_last = true};
     step(
-        Phase::sample, [&] { return flatten(session_->sample(last)); },
-        [&](const std::vector<std::string>& parts) { return samples.add(parts, 1), ""; });
+        Phase::sample, [&] { return session_->sample(last); },
+        [&](const std::vector<Times>& parts) { samples.add(parts, 1); });
     step(
-        Phase::verify, [&] { return encode_verification(session_->verify()); },
-        [&](const std::vector<std::string>& parts) {
-          for (const std::string& part : parts) add_verification(part);
-          return "";
+        Phase::verify, [&] { return session_->verify(); },
+        [&](const std::vector<Verification>& parts) {
+          for (const Verification& part : parts) add_verification(part);
         });
   }
 
-  // "" when all is right, else lines: count, rank, offset, guard, wanted, got.
-  static std::string encode_verification(const Verification& v) {
-    if (v.wrong_elements == 0) return "";
-    const WrongElement first = v.first.value_or(WrongElement{});
-    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", v.wrong_elements, first.rank, first.offset, first.guard ? 1 : 0,
-                       first.wanted, first.got);
-  }
-
-  void add_verification(const std::string& text) {
-    if (text.empty()) return;
-    std::vector<std::string> lines;
-    for (std::size_t from = 0, at = 0; at != std::string::npos; from = at + 1) {
-      at = text.find('\n', from);
-      lines.push_back(text.substr(from, at - from));
-    }
-    result_.wrong_elements += std::stoull(lines.at(0));
-    if (result_.first_wrong) return;
-    result_.first_wrong = WrongElement{.rank = std::stoi(lines.at(1)),
-                                       .offset = std::stoull(lines.at(2)),
-                                       .wanted = lines.at(4),
-                                       .got = lines.at(5),
-                                       .guard = lines.at(3) == "1"};
+  void add_verification(const Verification& part) {
+    if (part.wrong_elements == 0) return;
+    result_.wrong_elements += part.wrong_elements;
+    if (!result_.first_wrong) result_.first_wrong = part.first.value_or(WrongElement{});
   }
 
   // All groups of the round, and the samples of the slowest.

@@ -17,21 +17,14 @@ namespace {
 
 using nlohmann::json;
 
-std::string nothing(const std::vector<std::string>&) { return ""; }
-
 // Of all hosted ranks of all participants.
-double slowest(const std::vector<std::string>& parts) {
+double slowest(const std::vector<Times>& parts) {
   double worst = 0;
-  for (const std::string& part : parts)
-    for (const double time : unpack(part))
-      if (!std::isnan(time)) worst = std::max(worst, time);
+  for (const Times& part : parts)
+    for (const std::vector<double>& times : part)
+      for (const double time : times)
+        if (!std::isnan(time)) worst = std::max(worst, time);
   return worst;
-}
-
-std::string packed(const Times& times) {
-  std::vector<double> all;
-  for (const auto& row : times) all.insert(all.end(), row.begin(), row.end());
-  return pack(all);
 }
 
 std::string text_of(const Verification& v) {
@@ -151,10 +144,6 @@ std::vector<Trial> Trials::block(TrialPlace place, const std::vector<std::string
 
 // ---- on all participants
 
-std::string Trials::step(Phase phase, const LocalPart& local, const Decide& decide) {
-  return agree(world_, phase, arms_[place_->arm]->recovers(), local, decide);
-}
-
 void Trials::leave() {
   session_.reset();
   place_.reset();
@@ -173,8 +162,7 @@ void Trials::visit(TrialPlace place) {
   place_ = place;
   Backend& backend = *arms_[place.arm];
   if (!backend.joined()) join(backend);
-  step(
-      Phase::open, [&] { return session_ = backend.open(cases_.at(place.at), 0), ""; }, nothing);
+  step(Phase::open, [&] { session_ = backend.open(cases_.at(place.at), 0); });
 }
 
 void Trials::join(Backend& backend) {
@@ -195,11 +183,9 @@ void Trials::join(Backend& backend) {
 template <class Answer>
 Answer Trials::ask(const Order& order, Answer (Session::*question)()) try {
   visit(order.place);
-  step(
-      Phase::warm_up, [&] { return session_->warm_up(1, order.settings.at(0)), ""; }, nothing);
+  step(Phase::warm_up, [&] { session_->warm_up(1, order.settings.at(0)); });
   Answer answer{};
-  step(
-      Phase::warm_up, [&] { return answer = (*session_.*question)(), ""; }, nothing);
+  step(Phase::warm_up, [&] { answer = (*session_.*question)(); });
   return answer;
 } catch (const PhaseFailed&) {
   give_up(order.place.arm);
@@ -208,19 +194,16 @@ Answer Trials::ask(const Order& order, Answer (Session::*question)()) try {
 
 // Warms the setting up, finds how many operations make a burst, and checks what comes out. Returns what is wrong.
 std::string Trials::prepare(const std::string& setting, Burst burst) {
-  step(
-      Phase::warm_up, [&] { return session_->warm_up(1, setting), ""; }, nothing);
+  step(Phase::warm_up, [&] { session_->warm_up(1, setting); });
   const SampleRequest one{.operations = 1, .samples = 2, .setting = setting};
-  const std::string fitting = step(
-      Phase::warm_up, [&] { return packed(session_->sample(one)); },
-      [&](const std::vector<std::string>& parts) {
-        const double operations = std::ceil(burst.lasts.count / std::max(slowest(parts), 1e-9));
-        return pack({std::clamp(operations, 1.0, static_cast<double>(session_->slots()))});
+  const int operations = step(
+      Phase::warm_up, [&] { return session_->sample(one); },
+      [&](const std::vector<Times>& parts) {
+        const double fitting = std::ceil(burst.lasts.count / std::max(slowest(parts), 1e-9));
+        return static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(session_->slots())));
       });
-  const int operations = static_cast<int>(unpack(fitting).at(0));
   const SampleRequest checked{.operations = operations, .samples = 1, .poison_last = true, .setting = setting};
-  step(
-      Phase::sample, [&] { return packed(session_->sample(checked)); }, nothing);
+  step(Phase::sample, [&] { session_->sample(checked); });
   std::string wrong = step(
       Phase::verify, [&] { return text_of(session_->verify()); },
       [](const std::vector<std::string>& parts) {
@@ -240,10 +223,8 @@ Seconds Trials::sample(const std::string& setting, Burst burst) {
       .operations = burst.quantity == Quantity::device ? std::min(fitting, most_queued) : fitting,
       .samples = 1,
       .setting = setting};
-  const std::string time = step(
-      Phase::sample, [&] { return packed(session_->sample(request)); },
-      [](const std::vector<std::string>& parts) { return pack({slowest(parts)}); });
-  return {unpack(time).at(0)};
+  return {step(
+      Phase::sample, [&] { return session_->sample(request); }, slowest)};
 }
 
 std::vector<Trial> Trials::run_block(const Order& order) {

@@ -70,8 +70,10 @@ class Trials {
   std::vector<Trial> run_block(const Order& order);
   Seconds sample(const std::string& setting, Burst burst);
   std::string prepare(const std::string& setting, Burst burst);
-  std::string step(Phase phase, const std::function<std::string()>& local,
-                   const std::function<std::string(const std::vector<std::string>&)>& decide);
+  template <class... Parts>
+  auto step(Phase phase, const Parts&... local_and_decide) {
+    return agree(world_, phase, arms_[place_->arm]->recovers(), local_and_decide...);
+  }
 
   World& world_;
   std::vector<Backend*> arms_;

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -149,19 +148,5 @@ class Backend {
   // after the library's start. Keys as in a report's context.
   virtual Variables context() const { return {}; }
 };
-
-// For backends whose library has no settings: throws CaseError on any.
-void refuse_setting(std::string_view backend, std::string_view setting);
-
-// Why a backend that does not relaunch cannot be measured in several launches (0: as many as fit), and what to do
-// instead.
-std::string no_launches(std::string_view backend, int launches);
-
-// A row of the table of backends, for `list` and for choosing one.
-struct BackendInfo {
-  std::string name, summary;
-};
-std::span<const BackendInfo> backend_table();
-std::vector<std::string> backend_names();
 
 }  // namespace p5

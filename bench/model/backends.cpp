@@ -1,21 +1,42 @@
-// The table of backends.
-#include "bench/model/backend.hpp"
+#include "bench/model/backends.hpp"
+
+#include <algorithm>
 
 #include <fmt/format.h>
 
-#include <vector>
-
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5 {
 
 namespace {
 
+// Workers, the library, each GPU alone (bench/RESULTS.md).
+constexpr Seconds around_gpus{3};
+
 const std::vector<BackendInfo> backends{
-    {"nccl", "GPU memory over NCCL, one GPU a rank, in worker processes"},
-    {"mpi", "host memory over the MPI that started the job"},
-    {"ofi", "host memory over libfabric, messages only, one NIC a rank, in worker processes"},
-    {"sim", "a model of an instance type: no hardware, no mpirun, marked simulated"},
+    {.name = "nccl",
+     .summary = "GPU memory over NCCL, one GPU a rank, in worker processes",
+     .ranks = BackendInfo::Ranks::workers,
+     .parts = BackendInfo::Parts::gpus,
+     .tunable = true,
+     .graphs_and_registration = true,
+     .around_cases = around_gpus},
+    {.name = "mpi",
+     .summary = "host memory over the MPI that started the job",
+     .ranks = BackendInfo::Ranks::of_job,
+     .parts = BackendInfo::Parts::hosts,
+     .default_max = MiB(64)},
+    {.name = "ofi",
+     .summary = "host memory over libfabric, messages only, one NIC a rank, in worker processes",
+     .ranks = BackendInfo::Ranks::workers,
+     .parts = BackendInfo::Parts::nics,
+     .default_max = MiB(64)},
+    {.name = "sim",
+     .summary = "a model of an instance type: no hardware, no mpirun, marked simulated",
+     .ranks = BackendInfo::Ranks::simulated,
+     .parts = BackendInfo::Parts::gpus,
+     .around_cases = around_gpus},
 };
 
 }  // namespace
@@ -41,5 +62,13 @@ std::vector<std::string> backend_names() {
   for (const BackendInfo& info : backends) names.push_back(info.name);
   return names;
 }
+
+const BackendInfo& find_backend(std::string_view name) {
+  const auto found = std::ranges::find(backends, name, &BackendInfo::name);
+  if (found == backends.end()) throw UsageError(unknown_name("backend", name, backend_names()));
+  return *found;
+}
+
+const BackendInfo* asked_backend(std::string_view name) { return name == "auto" ? nullptr : &find_backend(name); }
 
 }  // namespace p5

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 namespace p5 {
 
 struct Options {
+  std::set<std::string> given;  // names of the options that the command line has a value for: "--max"
   std::string command = "run";  // run, tune, ab, plan, list, report, compare, baseline, import, topo
 
   // The measuring commands
@@ -41,20 +43,19 @@ struct Options {
   std::string cluster;  // "" : the scheduler's, else platform and node count
   std::string out = "p5bench-out";
   std::vector<std::string> formats{"json", "html", "console"};
-  bool formats_given = false;
   std::optional<std::uint64_t> seed;
   bool resume = false;  // go on with the newest run in `out`
   bool quiet = false;
   bool environment_of_rank0 = true;  // --env rank0: workers get rank 0's NCCL variables; local: each its own
   bool allow_shared_gpu = false;
-  std::string tune;  // off, quick, full, exhaustive; "": quick in a run where there is something to tune, full in tune
+  std::string tune;  // off, quick, full, exhaustive (developers'); "": quick in a run where there is something to tune,
+                     // full in tune
 
   std::string delivery = "plugin";  // what tuning may use: plugin (and variables), env: variables alone, or nvidia
   std::string weights;              // "", or a file: lines "collective bytes share", what tuning counts
 
   // ab: variables of the arms' processes over the operator's, see parse_arm()
   std::map<std::string, std::string> a, b;
-  bool b_given = false;
 
   std::string list_what;    // list
   std::string report_file;  // report

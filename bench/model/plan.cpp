@@ -10,6 +10,7 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/backends.hpp"
 
 namespace p5 {
 
@@ -63,14 +64,11 @@ void refuse_groups_of_no_power_of_two(const Options& options, const Round& group
                         name, options.group, group.size()));
 }
 
-// Whether GPUs of a node are joined in a way of their own.
-bool has_links(const std::string& backend_name) { return backend_name == "nccl" || backend_name == "sim"; }
-
 struct Maker {
   const Options& options;
   const JobFacts& job;
   const Backend& backend;
-  const std::string& backend_name;
+  const BackendInfo& info;
   Plan plan{};
 
   int ranks() const { return static_cast<int>(job.node_of_rank.size()); }
@@ -84,7 +82,7 @@ struct Maker {
   // What all sizes of a collective have in common.
   Case case_of(const Collective& collective, DataType type) const {
     Case c;
-    c.backend = backend_name;
+    c.backend = info.name;
     c.collective = &collective;
     c.type = type;
     if (collective.rooted) c.root = options.root;
@@ -176,10 +174,11 @@ struct Maker {
     }
   }
 
-  // Each node by itself, all at the same time: in the whole job a slow node hides behind its NICs.
+  // Each node by itself, all at the same time: in the whole job a slow node hides behind its NICs. Only GPUs of a node
+  // are joined in a way of their own.
   void add_nodes_alone(const std::vector<Bytes>& sizes) {
     constexpr std::size_t most_sizes = 2;  // the largest
-    if (count_nodes(job.node_of_rank) < 2 || options.group != "world" || !has_links(backend_name)) return;
+    if (count_nodes(job.node_of_rank) < 2 || options.group != "world" || info.parts != BackendInfo::Parts::gpus) return;
     if (options.collectives != Options{}.collectives) return;
     Round nodes = make_groups("node", job.node_of_rank);
     std::erase_if(nodes, [](const Group& node) { return node.size() < 2; });
@@ -199,7 +198,7 @@ struct Maker {
         plan.remarks.push_back(name + ": left out, it needs two ranks");
       } else if (!backend.performs(collective)) {
         plan.remarks.push_back(
-            fmt::format("{}: left out, the {} backend has messages between ranks only", name, backend_name));
+            fmt::format("{}: left out, the {} backend has messages between ranks only", name, info.name));
       } else if (options.in_place && !collective.in_place_offset) {
         plan.remarks.push_back(name + ": left out, it has no in-place form");
       } else if (collective.pairwise) {
@@ -236,10 +235,6 @@ struct Maker {
   }
 };
 
-Bytes default_max(const Options& options, const std::string& backend_name) {
-  return backend_name == "mpi" || backend_name == "ofi" ? std::min(options.max, MiB(64)) : options.max;
-}
-
 std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
   if (!options.sizes.empty()) {
     std::vector<Bytes> sizes = options.sizes;
@@ -255,13 +250,14 @@ std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
 }  // namespace
 
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name) {
-  Maker maker{options, job, backend, backend_name};
-  if (backend_name != "nccl" && (options.cuda_graph || options.registration != "none"))
+  const BackendInfo& info = find_backend(backend_name);
+  Maker maker{options, job, backend, info};
+  if (!info.graphs_and_registration && (options.cuda_graph || options.registration != "none"))
     throw UsageError(fmt::format("{} is for the nccl backend: {} has neither CUDA graphs nor registered buffers",
                                  options.cuda_graph ? "--cuda-graph" : "--register", backend_name));
   if (options.root >= maker.ranks())
     throw UsageError(fmt::format("--root {}: the job has ranks 0 to {}", options.root, maker.ranks() - 1));
-  const Bytes wanted = options.max_given ? options.max : default_max(options, backend_name);
+  const Bytes wanted = options.max_given ? options.max : std::min(options.max, info.default_max);
   std::vector<Bytes> sizes = requested_sizes(options, wanted);
   refuse_beyond_reason(sizes, options.per_rank, maker.ranks());
   const Round groups = make_groups(options.group, job.node_of_rank);

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -35,15 +34,5 @@ class World {
 
   void barrier() { gather(""), broadcast(""); }
 };
-
-// Numbers in a blob: participants run the same binary on the same architecture.
-inline std::string pack(const std::vector<double>& numbers) {
-  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double)};
-}
-inline std::vector<double> unpack(const std::string& blob) {
-  std::vector<double> numbers(blob.size() / sizeof(double));
-  if (!numbers.empty()) std::memcpy(numbers.data(), blob.data(), numbers.size() * sizeof(double));
-  return numbers;
-}
 
 }  // namespace p5

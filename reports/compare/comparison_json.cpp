@@ -1,6 +1,4 @@
 // The comparison as JSON (schema p5bench.compare/1). Times are microseconds, ratios NEW over BASE, absent is null.
-#include <cmath>
-
 #include <nlohmann/json.hpp>
 
 #include "reports/compare/comparison.hpp"
@@ -8,23 +6,25 @@
 
 namespace p5::reports {
 
+using json_fields::or_null;
+using json_fields::written;
 using nlohmann::json;
 
 namespace {
 
 json effect_json(const Effect& effect) {
-  return {{"ratio", number(effect.ratio)},
-          {"ci95", {number(effect.interval.low), number(effect.interval.high)}},
-          {"p", number(effect.p)},
-          {"p_adjusted", number(effect.p_adjusted)}};
+  return {{"ratio", written(effect.ratio)},
+          {"ci95", {written(effect.interval.low), written(effect.interval.high)}},
+          {"p", written(effect.p)},
+          {"p_adjusted", written(effect.p_adjusted)}};
 }
 
 json band_json(const BandRow& row) {
   return {{"collective", row.collective},
           {"quantity", name_of(row.quantity)},
           {"band", row.threshold.band},
-          {"matters", number(row.threshold.matters)},
-          {"negligible", number(row.threshold.negligible)},
+          {"matters", written(row.threshold.matters)},
+          {"negligible", written(row.threshold.negligible)},
           {"threshold_because", row.threshold.because},
           {"sizes", row.sizes},
           {"base_launches", row.base_launches},
@@ -32,31 +32,31 @@ json band_json(const BandRow& row) {
           {"screening", row.screening},
           {"time", effect_json(row.time)},
           {"spread", row.spread ? effect_json(*row.spread) : json(nullptr)},
-          {"base_spread", row.base_spread ? number(*row.base_spread) : json(nullptr)},
-          {"new_spread", row.new_spread ? number(*row.new_spread) : json(nullptr)},
+          {"base_spread", written(row.base_spread)},
+          {"new_spread", written(row.new_spread)},
           {"answer", name_of(row.answer)},
           {"spread_rose", row.spread_rose},
-          {"launches_needed", row.launches_needed ? json(*row.launches_needed) : json(nullptr)},
+          {"launches_needed", written(row.launches_needed)},
           {"because", row.because}};
 }
-
-json text_or_null(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
 
 json size_json(const SizeRow& row) {
   return {{"case", to_json(row.measured_case)},
           {"quantity", name_of(row.quantity)},
           {"band", row.band},
-          {"base_us", number(row.base_s * 1e6)},
-          {"new_us", number(row.new_s * 1e6)},
+          {"base_us", written(row.base_s * 1e6)},
+          {"new_us", written(row.new_s * 1e6)},
           {"time", effect_json(row.time)},
           {"marked", row.marked},
-          {"base_selection", text_or_null(row.base_selection)},
-          {"new_selection", text_or_null(row.new_selection)}};
+          {"base_selection", written(or_null(row.base_selection))},
+          {"new_selection", written(or_null(row.new_selection))}};
 }
 
 json difference_json(const Difference& each) {
-  return {
-      {"kind", each.kind}, {"name", each.name}, {"base", text_or_null(each.base)}, {"new", text_or_null(each.fresh)}};
+  return {{"kind", each.kind},
+          {"name", each.name},
+          {"base", written(or_null(each.base))},
+          {"new", written(or_null(each.fresh))}};
 }
 
 template <class Each>
@@ -73,12 +73,10 @@ json trouble_json(const Trouble& trouble) {
 json trend_json(const Trend& trend) {
   json points = json::array();
   for (const Trend::Point& point : trend.points) {
-    json ratios = json::array();
-    for (const std::optional<double>& ratio : point.ratios) ratios.push_back(ratio ? number(*ratio) : json(nullptr));
     points.push_back({{"source", point.source},
-                      {"started", text_or_null(point.started)},
+                      {"started", written(or_null(point.started))},
                       {"software", point.software},
-                      {"ratios", ratios}});
+                      {"ratios", written(point.ratios)}});
   }
   return {{"rows", trend.rows}, {"points", points}};
 }
@@ -88,7 +86,7 @@ json trend_json(const Trend& trend) {
 json to_json(const Comparison& c) {
   return {{"schema", comparison_schema_name},
           {"version", c.version},
-          {"made", text_or_null(c.made)},
+          {"made", written(or_null(c.made))},
           {"base", {{"name", c.base_name}, {"sources", c.base_sources}}},
           {"new", {{"name", c.new_name}, {"sources", c.new_sources}}},
           {"provenance", c.provenance},

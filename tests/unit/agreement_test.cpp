@@ -2,14 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <map>
 #include <mutex>
 
 #include "bench/base/error.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/result_fields.hpp"
 #include "bench/worlds/worlds.hpp"
 
 namespace p5 {
 namespace {
+
+using LocalPart = std::function<std::string()>;
 
 // What all three ranks learn when each does its part.
 std::vector<PhaseFailed> failures_of(const std::vector<LocalPart>& parts) {
@@ -32,6 +38,45 @@ const LocalPart fails = []() -> std::string { throw CaseError("the library repor
 const LocalPart lost = []() -> std::string { throw LostError("its process is gone"); };
 LocalPart stalled(double progress) {
   return [progress]() -> std::string { throw StalledError("no answer", std::nullopt, progress); };
+}
+
+TEST(Agreement, takes_values_of_all_and_gives_all_the_same_value) {
+  using Part = std::map<std::string, std::vector<std::vector<double>>>;
+  std::mutex mutex;
+  int agreed = 0;
+  run_threads(3, [&](World& world) {
+    const double me = world.participant();
+    bool decided = false;
+    const auto first = agree(
+        world, Phase::sample, true,
+        [&] {
+          return Part{{"times", {{me, std::nan("")}, {}}}};
+        },
+        [&](const std::vector<Part>& parts) {
+          decided = true;
+          EXPECT_EQ(parts.at(2).at("times").at(0).at(0), 2);
+          EXPECT_TRUE(std::isnan(parts.at(2).at("times").at(0).at(1)));
+          EXPECT_EQ(parts.at(2).at("times").size(), 2u);
+          return std::optional(
+              WrongElement{.rank = 1, .offset = 1ull << 60, .wanted = "a\nb", .got = "", .guard = true});
+        });
+    agree(world, Phase::sample, true, [] {});
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(decided, world.leads());
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->offset, 1ull << 60);
+    EXPECT_EQ(first->wanted, "a\nb");
+    EXPECT_TRUE(first->guard);
+    ++agreed;
+  });
+  EXPECT_EQ(agreed, 3);
+}
+
+TEST(Agreement, a_word_that_ends_in_the_middle_is_refused) {
+  const std::string whole = wire::blob_of(std::vector<std::string>{"one", "two"});
+  EXPECT_EQ(wire::value_of<std::vector<std::string>>(whole), (std::vector<std::string>{"one", "two"}));
+  EXPECT_THROW(wire::value_of<std::vector<std::string>>(whole.substr(0, whole.size() - 1)), std::runtime_error);
+  EXPECT_THROW(wire::value_of<double>(whole.substr(0, 7)), std::runtime_error);
 }
 
 TEST(Agreement, tells_all_ranks_the_same_failure) {

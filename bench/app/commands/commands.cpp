@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "bench/app/machine/gpus.hpp"
+#include "bench/app/machine/backends.hpp"
 #include "bench/worlds/worlds.hpp"
 
 namespace p5 {
@@ -38,7 +38,7 @@ std::optional<Options> real_run(const std::vector<std::string>& arguments) {
   try {
     const Parsed parsed = parse_options(arguments);
     const std::string& command = parsed.options.command;
-    if (!parsed.early && (command == "run" || command == "tune" || command == "ab") && parsed.options.backend != "sim")
+    if (!parsed.early && (command == "run" || command == "tune" || command == "ab") && !simulates(parsed.options))
       return parsed.options;
   } catch (const UsageError&) {
   }
@@ -49,7 +49,7 @@ std::optional<Options> real_run(const std::vector<std::string>& arguments) {
 
 bool measures_over_mpi(const std::vector<std::string>& arguments) {
   const std::optional<Options> options = real_run(arguments);
-  return options && options->backend != "ofi" && !may_use_gpus(*options);
+  return options && likely_backend(*options).ranks == BackendInfo::Ranks::of_job;
 }
 
 bool needs_mpi(const std::vector<std::string>& arguments) { return started_by_launcher() || real_run(arguments); }

@@ -45,7 +45,7 @@ ExitCode compare_command(const Request& request) {
   if (!request.world.leads()) return ExitCode::ok;
   const Options& options = request.options;
   const std::vector<std::string> formats =
-      options.formats_given ? options.formats : std::vector<std::string>{"console"};
+      options.given.contains("--format") ? options.formats : std::vector<std::string>{"console"};
   for (const std::string& format : formats)
     if (!reports::find_writer(format).render_comparison)
       throw UsageError(fmt::format("--format {} is for a report, not for a comparison", format));

@@ -4,6 +4,7 @@
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/worker_interfaces.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
 #include "reports/joining.hpp"
 #include "reports/local_checks.hpp"

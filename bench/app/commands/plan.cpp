@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "bench/app/commands/commands.hpp"
+#include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/machine.hpp"
 #include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
@@ -24,12 +25,6 @@ CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case&
   Seconds latency = machine.backend->cost().latency;
   if (machine.platform) latency = c.nodes < 2 ? machine.platform->link_latency : machine.platform->nic_latency;
   return cost_on_gpus(latency, limit->rate);
-}
-
-// From mpirun to the first sample, and from the last one to the end: workers, the library, each GPU alone
-// (bench/RESULTS.md).
-Seconds around_cases(const Machine& machine) {
-  return {machine.backend_name == "nccl" || machine.backend_name == "sim" ? 3.0 : 0.0};
 }
 
 std::string label_of(const Case& c) {
@@ -82,7 +77,7 @@ void print_plan(const Machine& machine, const Plan& plan, const Options& options
                to_text(Seconds{seconds / count}), to_text(Seconds{seconds}));
     all += seconds;
   }
-  if (const Seconds around = around_cases(machine); around.count > 0) {
+  if (const Seconds around = machine.backend_info().around_cases; around.count > 0) {
     fmt::print("{:<25} about {}\n", "starting and finishing", to_text(around));
     all += around.count;
   }
@@ -113,7 +108,7 @@ ExitCode plan_in(World& world, const Options& options) {
 }  // namespace
 
 ExitCode plan_command(const Request& request) {
-  if (request.options.backend != "sim") return plan_in(request.world, request.options);
+  if (!simulates(request.options)) return plan_in(request.world, request.options);
   if (!request.world.leads()) return ExitCode::ok;
   return plan_in(*make_solo_world(topo::find_platform(request.options.platform).gpus * request.options.nodes),
                  request.options);

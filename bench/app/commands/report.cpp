@@ -23,7 +23,7 @@ ExitCode report_command(const Request& request) {
   }
   // Without a choice: to the terminal, where nothing is overwritten.
   const std::vector<std::string> formats =
-      options.formats_given ? options.formats : std::vector<std::string>{"console"};
+      options.given.contains("--format") ? options.formats : std::vector<std::string>{"console"};
   for (const std::string& format : formats) {
     const reports::Writer& writer = reports::find_writer(format);
     if (!writer.render && comparison) continue;

@@ -1,11 +1,12 @@
 // p5bench run: the acceptance run, from the machine to the verdict.
+#include "bench/app/machine/backends.hpp"
 #include "bench/app/run/acceptance.hpp"
 #include "bench/worlds/worlds.hpp"
 
 namespace p5 {
 
 ExitCode run_command(const Request& request) {
-  if (request.options.backend != "sim") return run_acceptance(request.world, request, nullptr);
+  if (!simulates(request.options)) return run_acceptance(request.world, request, nullptr);
   // The simulator needs no job: the leader hosts all its ranks.
   if (!request.world.leads()) return ExitCode::ok;
   const int gpus = topo::find_platform(request.options.platform).gpus;

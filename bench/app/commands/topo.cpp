@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/app/commands/commands.hpp"
+#include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/machine.hpp"
 #include "bench/base/version.hpp"
@@ -81,7 +82,7 @@ json hwloc_of_hosts(World& world, const topo::Topology& topology) {
 topo::Topology find_topology(const Request& request) {
   const Options& options = request.options;
   topo::Topology topology;
-  if (options.backend == "sim")
+  if (simulates(options))
     topology = topo::synthetic(topo::find_platform(options.platform), options.nodes);
   else if (!options.load_file.empty())
     topology = topo::topology_from_json(

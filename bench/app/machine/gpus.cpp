@@ -40,17 +40,9 @@ int most_ranks_on_a_gpu(const std::vector<protocol::Identity>& identities, const
 
 }  // namespace
 
-bool may_use_gpus(const Options& options) {
-  if (options.backend == "nccl") return true;
+bool may_use_gpus() {
   std::error_code problem;
-  return options.backend == "auto" && fs::exists("/dev/nvidiactl", problem) &&
-         fs::exists(program_beside_this(program), problem);
-}
-
-bool use_gpus(World& world, const Options& options) {
-  const std::vector<std::string> all = world.gather(may_use_gpus(options) ? "y" : "n");
-  const bool everywhere = std::ranges::find(all, "n") == all.end();
-  return world.broadcast(everywhere ? "y" : "n") == "y";
+  return fs::exists("/dev/nvidiactl", problem) && fs::exists(program_beside_this(program), problem);
 }
 
 GpuBackend make_gpu_backend(World& world, const Options& options, const topo::Topology& topology) {

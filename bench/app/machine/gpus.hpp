@@ -1,4 +1,4 @@
-// Ranks on GPUs: whether there are any, and a worker for each, agreed among all ranks.
+// Ranks on GPUs: whether there may be any, and a worker for each, agreed among all ranks.
 #pragma once
 
 #include <map>
@@ -15,11 +15,8 @@
 
 namespace p5 {
 
-// On this host alone, before there is a world: a GPU driver and the worker are there, or the options insist.
-bool may_use_gpus(const Options& options);
-
-// On all ranks together: the backend is nccl, or auto where may_use_gpus() holds everywhere.
-bool use_gpus(World& world, const Options& options);
+// On this host alone: a GPU driver and the worker are there.
+bool may_use_gpus();
 
 struct GpuBackend {
   std::unique_ptr<Backend> backend;

@@ -13,13 +13,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "bench/app/machine/fabric.hpp"
-#include "bench/app/machine/gpus.hpp"
-#include "bench/app/machine/leader.hpp"
+#include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/workers.hpp"
-#include "bench/backends/backends.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/wire.hpp"
 
 namespace p5 {
 
@@ -47,21 +45,6 @@ void refuse_unknown_nics(const Options& options, const topo::Platform& platform)
   throw UsageError(
       fmt::format("--nodes {}: the NICs of {} are not known{}; simulate one node of it, or another platform",
                   options.nodes, platform.name, conflict ? " (" + conflict->text + ")" : ""));
-}
-
-SimMachine sim_machine(const Options& options, const topo::Platform& platform, std::uint64_t seed) {
-  SimMachine machine;
-  machine.nodes = options.nodes;
-  machine.gpus = platform.gpus;
-  machine.nics = std::max(platform.nics, 1);
-  machine.link = platform.link_rate_achievable * platform.links_per_gpu;
-  machine.nic = platform.nic_rate * platform.nic_efficiency.value_or(1);
-  machine.link_latency = platform.link_latency;
-  machine.nic_latency = platform.nic_latency;
-  machine.seed = seed;
-  for (const std::string& text : options.faults)
-    machine.faults.push_back(parse_fault(text, machine.nodes, machine.gpus, machine.nics));
-  return machine;
 }
 
 bool allowed(std::string_view variable) {
@@ -104,40 +87,18 @@ topo::Topology discover_cluster(World& world, const topo::Probes& probes) {
 
 Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
   Machine machine;
-  if (options.backend == "sim") {
+  const BackendInfo& backend = choose_backend(world, options);
+  machine.backend_name = backend.name;
+  if (backend.simulated()) {
     machine.platform = &topo::find_platform(options.platform);
     refuse_unknown_nics(options, *machine.platform);
     machine.topology = topo::synthetic(*machine.platform, options.nodes);
-    machine.backend_name = "sim";
-    machine.backend = make_sim_backend(sim_machine(options, *machine.platform, seed));
-    return machine;
+  } else {
+    machine.topology = discover_cluster(world, probes_for(options));
+    machine.platform = detect_platform(options, machine.topology);
+    machine.topology.platform = machine.platform ? machine.platform->name : "";
   }
-  const bool gpus = use_gpus(world, options);
-  machine.topology = discover_cluster(world, probes_for(options));
-  machine.platform = detect_platform(options, machine.topology);
-  machine.topology.platform = machine.platform ? machine.platform->name : "";
-  if (options.backend == "ofi") {
-    FabricBackend made = make_fabric_backend(world, options, machine.topology);
-    machine.backend_name = "ofi";
-    machine.backend = std::move(made.backend);
-    machine.software = std::move(made.software);
-    return machine;
-  }
-  if (!gpus) {
-    machine.backend_name = "mpi";
-    machine.backend = make_mpi_backend();
-    return machine;
-  }
-  GpuBackend made = make_gpu_backend(world, options, machine.topology);
-  machine.backend_name = "nccl";
-  machine.backend = std::move(made.backend);
-  machine.memory_of_rank = made.memory_of_rank;
-  machine.why_not_judged = std::move(made.why_not_judged);
-  machine.software = std::move(made.software);
-  machine.findings = std::move(made.findings);
-  machine.gpu_of_rank = std::move(made.gpu_of_rank);
-  machine.topology.gpu_of_rank = machine.gpu_of_rank;
-  machine.topology.gpus_seen_of_rank = std::move(made.gpus_seen_of_rank);
+  make_backend(world, options, seed, machine);
   return machine;
 }
 
@@ -146,15 +107,16 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   facts.node_of_rank = machine.topology.host_of_rank;
   facts.seed = seed;
   facts.memory_of_rank = machine.memory_of_rank;
-  if (machine.backend_name == "mpi" || machine.backend_name == "ofi")
+  if (machine.backend_info().parts != BackendInfo::Parts::gpus)
     for (const topo::Host& host : machine.topology.hosts) facts.memory_of_node.push_back(host.memory_available);
   return facts;
 }
 
 // What the machine tells of itself counts; the platform file says what cannot be asked.
 topo::Limits gpu_limits(const Machine& machine) {
-  if (machine.backend_name == "mpi") return {};
-  topo::Limits limits = machine.backend_name == "sim" ? topo::Limits{} : link_limits(machine.topology);
+  const BackendInfo& backend = machine.backend_info();
+  if (backend.parts == BackendInfo::Parts::hosts) return {};
+  topo::Limits limits = backend.simulated() ? topo::Limits{} : link_limits(machine.topology);
   const bool stated = !machine.platform || machine.platform->nics == 0;
   const topo::Limits others = machine.platform ? limits_of(*machine.platform) : topo::Limits{};
   const topo::Limits nics = stated ? nic_limits(machine.topology) : topo::Limits{};
@@ -165,8 +127,9 @@ topo::Limits gpu_limits(const Machine& machine) {
 }
 
 topo::Limits find_limits(World& world, const Machine& machine) {
-  if (machine.backend_name == "ofi") return nic_limits(machine.topology);
-  if (machine.backend_name != "mpi") {
+  const BackendInfo::Parts parts = machine.backend_info().parts;
+  if (parts == BackendInfo::Parts::nics) return nic_limits(machine.topology);
+  if (parts == BackendInfo::Parts::gpus) {
     topo::Limits limits = gpu_limits(machine);
     if (machine.platform)
       std::ranges::move(published_limits(*machine.platform, static_cast<int>(machine.topology.hosts.size())),
@@ -179,16 +142,17 @@ topo::Limits find_limits(World& world, const Machine& machine) {
   const auto me = static_cast<std::size_t>(world.participant());
   const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
   world.barrier();
-  const std::vector<std::string> together = world.gather(pack({topo::measure_copy(size, duration).count}));
+  const std::vector<std::string> together = world.gather(wire::blob_of(topo::measure_copy(size, duration).count));
   world.barrier();
-  const std::vector<std::string> alone = world.gather(pack({first ? topo::measure_copy(size, duration).count : 0.0}));
+  const std::vector<std::string> alone =
+      world.gather(wire::blob_of(first ? topo::measure_copy(size, duration).count : 0.0));
   topo::Limits limits;
   if (world.leads()) {
     std::vector<topo::HostCopy> hosts(machine.topology.hosts.size(), {.one = {}, .all = {}, .ranks = 0});
     for (std::size_t rank = 0; rank < together.size(); ++rank) {
       topo::HostCopy& host = hosts[static_cast<std::size_t>(host_of_rank[rank])];
-      host.all.count += unpack(together[rank]).at(0);
-      host.one.count += unpack(alone[rank]).at(0);
+      host.all.count += wire::value_of<double>(together[rank]);
+      host.one.count += wire::value_of<double>(alone[rank]);
       ++host.ranks;
     }
     limits = copy_limits(hosts);

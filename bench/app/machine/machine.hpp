@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/model/backend.hpp"
+#include "bench/model/backends.hpp"
 #include "bench/model/options.hpp"
 #include "bench/model/plan.hpp"
 #include "bench/model/world.hpp"
@@ -28,6 +29,8 @@ struct Machine {
   std::map<std::string, std::string> software;  // of the devices' library, for the report's context
   std::vector<std::string> gpu_of_rank;         // UUIDs
   std::vector<topo::Finding> findings;          // at the leader: what was noticed on the way
+
+  const BackendInfo& backend_info() const { return find_backend(backend_name); }
 };
 
 // Who is asked about a live host besides its files.

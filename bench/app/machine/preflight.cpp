@@ -56,19 +56,19 @@ void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
 }  // namespace
 
 std::vector<topo::Finding> look_before(World& world, const Options& options, const Machine& machine) {
-  const bool nccl = machine.backend_name == "nccl";
+  const BackendInfo& backend = machine.backend_info();
   std::vector<topo::Finding> findings;
-  if (nccl || machine.backend_name == "ofi") findings = differing_settings(world, options, machine);
+  if (backend.ranks == BackendInfo::Ranks::workers) findings = differing_settings(world, options, machine);
   if (!world.leads()) return {};
   append(findings, topo::look(machine.topology));
   append(findings, machine.findings);
-  if (nccl) append(findings, tuner::lint(own_environment(), place_of(machine, "")));
+  if (backend.tunable) append(findings, tuner::lint(own_environment(), place_of(machine, "")));
   std::ranges::stable_sort(findings, {}, &topo::Finding::severity);
   return findings;
 }
 
 std::vector<topo::Finding> look_at_library(World& world, const Machine& machine, const std::vector<Arm>& arms) {
-  if (machine.backend_name != "nccl") return {};
+  if (!machine.backend_info().tunable) return {};
   const topo::Host& host = host_of(machine, static_cast<std::size_t>(world.participant()));
   std::vector<topo::Finding> mine;
   for (const Arm& arm : arms) {

@@ -67,7 +67,7 @@ struct ClusterName {
 
 ClusterName name_cluster(const Options& options, const Machine& machine) {
   if (!options.cluster.empty()) return {options.cluster, ""};
-  const bool sim = machine.backend_name == "sim";
+  const bool sim = machine.backend_info().simulated();
   const std::string platform = machine.platform ? machine.platform->name : "hosts";
   ClusterName own{fmt::format("{}{}-{}n", sim ? "sim-" : "", platform, machine.topology.hosts.size()), ""};
   const char* scheduler = std::getenv("SLURM_CLUSTER_NAME");
@@ -109,7 +109,7 @@ reports::Fitness fitness_of(const Options& options, const Machine& machine,
   if (!machine.why_not_judged.empty()) return {false, machine.why_not_judged};
   for (const topo::Finding& finding : findings) {
     // Ranks on GPUs wait more than they work: sharing hardware threads is no good, but does not spoil their figures.
-    if (finding.id == "host.oversubscribed" && machine.backend_name != "nccl")
+    if (finding.id == "host.oversubscribed" && !machine.backend_info().on_gpus())
       return {false, "ranks share hardware threads (" + finding.evidence + ")"};
     if (finding.id == "host.pretended") return {false, "nodes are pretended"};
   }
@@ -158,7 +158,7 @@ std::string tuning_mode(const Options& options) {
 
 // In the workers that measured the last case; where that failed they are gone, and a GPU that hangs would hang again.
 void check_gpus_alone(World& world, const Machine& machine, Backend& backend, Recorder* recorder) {
-  if (machine.backend_name != "nccl" || !machine.why_not_judged.empty() || !backend.joined()) return;
+  if (!machine.backend_info().on_gpus() || !machine.why_not_judged.empty() || !backend.joined()) return;
   try {
     std::vector<LocalFigures> of_ranks = check_locally(world, backend);
     if (recorder) recorder->add_local_checks(std::move(of_ranks));
@@ -177,7 +177,7 @@ void check_gpus_alone(World& world, const Machine& machine, Backend& backend, Re
 
 // The default is to tune where that is possible; who asks for it has to be told where it is not.
 void refuse_tuning_without_nccl(const Options& options, const Machine& machine) {
-  if (!options.asks_for_tuning() || machine.backend_name == "nccl") return;
+  if (!options.asks_for_tuning() || machine.backend_info().tunable) return;
   throw EnvironmentError(fmt::format(
       "there is nothing to tune: settings are NCCL's, and the backend here is {}; NCCL takes a GPU for every rank (see "
       "`p5bench topo`) and a build with CUDA",
@@ -185,7 +185,7 @@ void refuse_tuning_without_nccl(const Options& options, const Machine& machine) 
 }
 
 bool may_tune(const Options& options, const Machine& machine) {
-  return tuning_mode(options) != "off" && machine.backend_name == "nccl" && options.command != "ab";
+  return tuning_mode(options) != "off" && machine.backend_info().tunable && options.command != "ab";
 }
 
 // Only where there is something to tune, and only what is sound.
@@ -269,7 +269,7 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
     const reports::Fitness fitness = fitness_of(options, machine, findings);
     recorder->begin(std::move(limits), std::move(findings), fitness);
     recorder->add_file("topology.json", to_json(machine.topology).dump(2) + "\n");
-    if (machine.backend_name != "sim") recorder->add_file("topology.xml", topo::hwloc_xml());
+    if (!machine.backend_info().simulated()) recorder->add_file("topology.xml", topo::hwloc_xml());
   }
   const double spent = since(start).count;
   runner.budget = {options.budget.count * (1 - finishing_share) - spent};

@@ -10,6 +10,7 @@
 #include "bench/app/machine/leader.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/backends.hpp"
 
 namespace p5 {
 
@@ -77,7 +78,7 @@ Arms make_arms(World& world, const Options& options, const Machine& machine) {
     return arms;
   }
   for (const auto& [name, settings] : {std::pair{"a", options.a}, std::pair{"b", options.b}}) {
-    if (machine.backend_name != "sim") refuse_missing_folders(world, name, settings);
+    if (!machine.backend_info().simulated()) refuse_missing_folders(world, name, settings);
     arms.owned.push_back(machine.backend->arm(variables_of(world, options, settings)));
     arms.all.push_back({.name = name, .backend = arms.owned.back().get(), .settings = settings});
   }

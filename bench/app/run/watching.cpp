@@ -100,7 +100,7 @@ class Watching::Cases final : public Observer {
   std::map<std::size_t, topo::Windows> begun_;  // of cases with rounds to come
 };
 
-Watching::Watching(World& world, const Machine& machine) : wanted_(machine.backend_name == "nccl") {
+Watching::Watching(World& world, const Machine& machine) : wanted_(machine.backend_info().on_gpus()) {
   if (!wanted_) return;
   if (first_of_its_host(world, machine))
     watch_ = std::make_unique<topo::Watch>(program_beside_this("p5bench-probe-nvml"));

@@ -6,6 +6,7 @@
 
 #include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
+#include "bench/model/backends.hpp"
 
 namespace p5::ofi {
 

@@ -1,0 +1,345 @@
+// The options of the commands that measure, each with what it must not be combined with.
+#include <algorithm>
+
+#include "bench/app/command_line.hpp"
+#include "bench/app/declarations.hpp"
+#include "bench/app/machine/backends.hpp"
+#include "bench/model/arm.hpp"
+#include "bench/model/backends.hpp"
+#include "bench/model/collective.hpp"
+
+namespace p5 {
+
+namespace {
+
+const std::vector<std::string> format_kinds{"json", "html", "console", "markdown", "junit", "gbench"};
+
+// The backend that was asked for, where it cannot be started anew.
+bool stays_in_job(const Options& o) {
+  const BackendInfo* const asked = asked_backend(o.backend);
+  return asked && !asked->relaunches();
+}
+
+// ---- what to measure
+
+void check_max(const Options& o) {
+  if (o.sizes.empty() && o.max_given && o.min > o.max)
+    throw UsageError(fmt::format("--min {} is above --max {}", to_text(o.min), to_text(o.max)));
+}
+
+void check_sizes(const Options& o) {
+  const Options defaults = defaults_of(o.command);
+  if (!o.sizes.empty() && (o.max_given || o.min != defaults.min || o.factor != defaults.factor))
+    throw UsageError("--sizes stands instead of --min, --max and --factor; leave one or the other out");
+}
+
+void check_op(const Options& o) {
+  const bool reduces =
+      std::ranges::any_of(o.collectives, [](const std::string& name) { return find_collective(name).reduces; });
+  if (!reduces && o.ops != Options{}.ops)
+    throw UsageError(fmt::format("--op has no meaning for {}: none of them reduces", join(o.collectives)));
+}
+
+void check_in_place(const Options& o) {
+  if (!o.in_place || o.collectives == defaults_of(o.command).collectives) return;
+  for (const std::string& name : o.collectives)
+    if (!find_collective(name).in_place_offset)
+      throw UsageError(fmt::format("{} has no in-place form; leave it out of --collectives or drop --in-place", name));
+}
+
+void add_what(Declarations& all, CLI::App& app, Options& o) {
+  Declaring declare(all, app, "What to measure");
+  declare({.name = "--backend",
+           .shown = "NAME",
+           .help = "what moves the data; auto: nccl where every rank has a GPU, else mpi (see `list backends`)",
+           .take = [&](const std::string& t) {
+             std::vector<std::string> names = backend_names();
+             names.insert(names.begin(), "auto");
+             o.backend = one_of("backend", t, names);
+           }});
+  declare({.name = "--collectives",
+           .shown = "LIST",
+           .help = "which ones (see `list collectives`); default p2p,all_reduce,all_gather",
+           .take = [&](const std::string& t) {
+             o.collectives = list_of<std::string>(
+                 t, [](const std::string& part) { return std::string(find_collective(part).name); });
+           }});
+  declare({.name = "--min", .shown = "SIZE", .help = "smallest message; default 8", .take = [&](const std::string& t) {
+             o.min = parse_bytes(t);
+           }});
+  declare({.name = "--max",
+           .shown = "SIZE",
+           .help = "largest message; default 4GiB, 64MiB of host memory (mpi, ofi), lowered to what fits",
+           .take = [&](const std::string& t) { o.max = parse_bytes(t), o.max_given = true; },
+           .check = check_max});
+  declare({.name = "--factor",
+           .shown = "N",
+           .help = "from one size to the next; default 2",
+           .take = [&](const std::string& t) { o.factor = whole_number<int>(t, 2, 1 << 30); }});
+  declare({.name = "--sizes",
+           .shown = "LIST",
+           .help = "these sizes instead: a list",
+           .take =
+               [&](const std::string& t) {
+                 o.sizes = list_of<Bytes>(t, [](const std::string& part) { return parse_bytes(part); });
+               },
+           .check = check_sizes});
+  declare.flag("--per-rank", o.per_rank, "sizes count one rank's bytes, not those of all ranks");
+  declare({.name = "--type",
+           .shown = "LIST",
+           .help = "element types: a list, or all; default float32",
+           .take = [&](const std::string& t) { o.types = enums_of<DataType>(t, data_type_names(), parse_data_type); }});
+  declare({.name = "--op",
+           .shown = "LIST",
+           .help = "reductions: a list of sum,prod,min,max,avg, or all; default sum",
+           .take = [&](const std::string& t) { o.ops = enums_of<ReduceOp>(t, reduce_op_names(), parse_reduce_op); },
+           .check = check_op});
+  declare({.name = "--root",
+           .shown = "RANK",
+           .help = "of collectives that have one; default 0",
+           .take = [&](const std::string& t) { o.root = whole_number<int>(t, 0, 1 << 30); }});
+  declare.flag("--in-place", o.in_place, "input and output in the same buffer", check_in_place);
+  declare.flag("--cuda-graph", o.cuda_graph, "launch the operations as CUDA graphs (nccl only)");
+  declare({.name = "--register",
+           .shown = "HOW",
+           .help = "buffers that NCCL knows beforehand (nccl only): none, local (ncclCommRegister) or symmetric "
+                   "(windows of all ranks, NCCL 2.27); default none",
+           .take = [&](const std::string& t) {
+             o.registration = one_of("registration", t, {"none", "local", "symmetric"});
+           }});
+  declare({.name = "--group",
+           .shown = "GROUP",
+           .help = "who performs a collective together: world, node, rail or stride:N; default world",
+           .take = [&](const std::string& t) { o.group = t; }});
+}
+
+// ---- how long and how
+
+void check_launches(const Options& o) {
+  if (o.launches == 1) return;
+  if (o.command == "tune")
+    throw UsageError("--launches is for run and ab: tune chooses its own number of launches for its proof");
+  if (stays_in_job(o)) throw UsageError(no_launches(o.backend, o.launches));
+}
+
+void check_soak(const Options& o) {
+  if (o.soak.count == 0) return;
+  if (o.command != "run" && o.command != "plan")
+    throw UsageError(fmt::format("--soak is for run: {} has an end of its own", o.command));
+  if (o.launches != 1) throw UsageError("--soak makes as many launches as fit; leave --launches out");
+  if (stays_in_job(o)) throw UsageError(no_launches(o.backend, 0));
+}
+
+void check_resume(const Options& o) {
+  if (!o.resume) return;
+  if (o.command != "run") throw UsageError(fmt::format("--resume is for run: {} has nothing to go on with", o.command));
+  if (o.launches != 1 || o.soak.count > 0)
+    throw UsageError("--resume goes on with a run of one launch; leave --launches and --soak out");
+  if (o.seed) throw UsageError("--resume takes the seed of the run that it goes on with; leave --seed out");
+}
+
+void check_tune(const Options& o) {
+  if (o.command == "ab" && !o.tune.empty()) throw UsageError("ab tunes nothing; leave --tune out");
+  const BackendInfo* const asked = asked_backend(o.backend);
+  if (o.asks_for_tuning() && asked && !asked->tunable)
+    throw UsageError(fmt::format("tuning finds settings for NCCL: --backend {} has none", o.backend));
+  if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tune off does nothing; leave one out");
+}
+
+void add_how(Declarations& all, CLI::App& app, Options& o) {
+  Declaring declare(all, app, "How long and how");
+  declare({.name = "--budget",
+           .shown = "TIME",
+           .help = "wall time for the run; default 10min, in ab 3min",
+           .take = [&](const std::string& t) { o.budget = parse_duration(t); }});
+  declare(
+      {.name = "--launches",
+       .shown = "N",
+       .help =
+           "fresh processes and communicators that each case is measured in, sharing the budget; default 1, in ab 7 an "
+           "arm",
+       .take = [&](const std::string& t) { o.launches = whole_number<int>(t, 1, 1000); },
+       .check = check_launches});
+  declare(
+      {.name = "--soak",
+       .shown = "TIME",
+       .help =
+           "go on with fresh launches until so much time is over, each within the budget, and tell which were slower",
+       .take = [&](const std::string& t) { o.soak = parse_duration(t); },
+       .check = check_soak});
+  declare({.name = "--timeout",
+           .shown = "TIME",
+           .help = "without progress before a case counts as hung; default 30s",
+           .take = [&](const std::string& t) { o.timeout = parse_duration(t); }});
+  declare({.name = "--seed",
+           .shown = "N",
+           .help = "of the order of cases and of drawn pairs; default random, recorded",
+           .take = [&](const std::string& t) { o.seed = whole_number<std::uint64_t>(t, 0, ~std::uint64_t{0}); }});
+  declare.flag("--resume", o.resume,
+               "go on with the newest run in --out, which something ended: what it measured stands", check_resume);
+  declare({.name = "--tune",
+           .shown = "WHAT",
+           .help = "search for faster NCCL settings after the run: off, quick (some 20 s) or full (some 3 min); "
+                   "default quick, on GPUs only",
+           .take =
+               [&](const std::string& t) {
+                 // exhaustive: everything that the library offers, to judge the search by
+                 // (tests/gpu/compare_exhaustive.py).
+                 o.tune = t == "exhaustive" ? t : one_of("tuning", t, {"off", "quick", "full"});
+               },
+           .check = check_tune});
+  declare(
+      {.name = "--delivery",
+       .shown = "HOW",
+       .help =
+           "what the settings may need: plugin (NCCL's tuner plugin, a setting for each size), env (variables alone, "
+           "which no band of sizes may lose by) or nvidia (as plugin, and beside it the table for the example plugin "
+           "of NCCL's sources, see tuner/README.md); default plugin",
+       .take = [&](const std::string& t) {
+         o.delivery = one_of("delivery", t, {"plugin", "env", "nvidia"});
+       }});
+  declare(
+      {.name = "--weights",
+       .shown = "FILE",
+       .help = "file with what a job's traffic is made of, for choosing variables: lines of collective, bytes, share",
+       .take = [&](const std::string& t) { o.weights = t; }});
+}
+
+// ---- the machine
+
+void check_fault(const Options& o) {
+  if (!o.faults.empty() && !simulates(o)) throw UsageError("--fault simulates: it needs --backend sim");
+}
+
+void check_nodes(const Options& o) {
+  if (o.nodes != 1 && !simulates(o))
+    throw UsageError(fmt::format(
+        "--nodes {} is for --backend sim; real nodes are counted from the ranks that mpirun started", o.nodes));
+}
+
+void check_platform(const Options& o) {
+  if (simulates(o) && o.platform.empty())
+    throw UsageError("--backend sim needs --platform NAME, such as p5.48xlarge (see `p5bench list platforms`)");
+}
+
+void add_where(Declarations& all, CLI::App& app, Options& o) {
+  Declaring declare(all, app, "The machine");
+  declare({.name = "--platform",
+           .shown = "NAME",
+           .help = "instance type (see `list platforms`); default: detected",
+           .take = [&](const std::string& t) { o.platform = t; },
+           .check = check_platform});
+  declare.flag("--allow-shared-gpu", o.allow_shared_gpu,
+               "several ranks on one GPU: right data, figures not to be judged");
+  declare(
+      {.name = "--env",
+       .shown = "WHOSE",
+       .help =
+           "whose NCCL_*, FI_*, OFI_NCCL_*, P5BENCH_TUNER_* and LD_LIBRARY_PATH workers get: rank0 or local; default "
+           "rank0",
+       .take = [&](const std::string& t) {
+         o.environment_of_rank0 = one_of("choice", t, {"rank0", "local"}) == "rank0";
+       }});
+  declare({.name = "--nodes",
+           .shown = "N",
+           .help = "number of nodes (sim only); default 1",
+           .take = [&](const std::string& t) { o.nodes = whole_number<int>(t, 1, 65536); },
+           .check = check_nodes});
+  declare(
+      {.name = "--fault",
+       .shown = "KIND:WHERE:FACTOR[:MODE]",
+       .help =
+           "a fault to simulate (sim only), repeatable: gpu|nic|node|link : n3g2|n3r5|n3|n3-n5 : share of speed left, "
+           "0 is silent [ : always | P% of samples | all-rails | lies ]",
+       .take = [&](const std::string& t) { o.faults.push_back(t); },
+       .check = check_fault});
+}
+
+// ---- output
+
+void check_format(const Options& o) {
+  for (const std::string& format : o.formats)
+    if ((format == "markdown" || format == "junit") && o.command != "ab" && o.baseline.empty())
+      throw UsageError(fmt::format("--format {} is for comparisons, not for a run", format));
+}
+
+void check_baseline(const Options& o) {
+  if (!o.baseline.empty() && o.command != "run" && o.command != "report")
+    throw UsageError(fmt::format("--baseline is for run and report, not for {}", o.command));
+}
+
+void add_output(Declarations& all, CLI::App& app, Options& o) {
+  Declaring declare(all, app, "Output");
+  declare({.name = "--out",
+           .shown = "DIR",
+           .help = "folder for reports; default p5bench-out",
+           .take = [&](const std::string& t) {
+             if (t.empty()) throw UsageError("it is empty");
+             o.out = t;
+           }});
+  declare({.name = "--cluster",
+           .shown = "NAME",
+           .help = "name of the cluster in reports; default: the scheduler's, else platform and node count",
+           .take = [&](const std::string& t) {
+             if (const std::string objection = objection_to_folder_name(t); !objection.empty())
+               throw UsageError(objection);
+             o.cluster = t;
+           }});
+  declare({.name = "--baseline",
+           .shown = "FILE|DIR",
+           .help = "a baseline, or a folder of runs, that run and report compare theirs with",
+           .take = [&](const std::string& t) {
+             if (t.empty()) throw UsageError("it is empty");
+             o.baseline = t;
+           }});
+  declare({.name = "--format",
+           .shown = "LIST",
+           .help = "what to write: a list (see `list formats`); default json,html,console",
+           .take =
+               [&](const std::string& t) {
+                 o.formats = list_of<std::string>(
+                     t, [](const std::string& part) { return one_of("format", part, format_kinds); });
+               },
+           .check = check_format});
+  declare.flag("--quiet", o.quiet, "print no progress and no table, only the verdict");
+}
+
+void check_ab(const Options& o) {
+  if (o.command != "ab") return;
+  if (!o.given.contains("--b"))
+    throw UsageError(
+        "ab compares two arms: give the second as --b KEY=VALUE,... (and the first as --a, if not the default)");
+  if (stays_in_job(o))
+    throw UsageError(
+        fmt::format("ab needs worker processes for its arms: --backend {} measures within the processes of this job, "
+                    "whose MPI has read its variables; make two runs and compare their reports",
+                    o.backend));
+}
+
+}  // namespace
+
+void declare_run_options(Declarations& all, CLI::App& app, Options& o) {
+  add_what(all, app, o);
+  add_how(all, app, o);
+  add_where(all, app, o);
+  add_output(all, app, o);
+  all.add_check(check_baseline);
+}
+
+void declare_ab_options(Declarations& all, CLI::App& ab, Options& o) {
+  all.add(
+      ab,
+      {.name = "--a",
+       .shown = "KEY=VALUE,...",
+       .help =
+           "variables of A's processes over yours; default none; LD_LIBRARY_PATH=DIR puts DIR first, an empty value "
+           "removes a variable",
+       .take = [&](const std::string& t) { o.a = parse_arm(t); }});
+  all.add(ab, {.name = "--b",
+               .shown = "KEY=VALUE,...",
+               .help = "the same of B",
+               .take = [&](const std::string& t) { o.b = parse_arm(t); },
+               .check = check_ab});
+}
+
+}  // namespace p5

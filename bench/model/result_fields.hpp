@@ -1,0 +1,29 @@
+// The fields of results that travel from workers and stand in reports.
+#pragma once
+
+#include "bench/base/json_fields.hpp"
+#include "bench/model/backend.hpp"
+
+namespace p5 {
+
+void fields(auto& visit, Is<WrongElement> auto& first) {
+  visit.must("rank", first.rank);
+  visit.must("offset", first.offset);
+  visit.must("wanted", first.wanted);
+  visit.must("got", first.got);
+  visit.must("guard", first.guard);
+}
+
+void fields(auto& visit, Is<Verification> auto& verification) {
+  visit.must("wrong_elements", verification.wrong_elements);
+  visit.must("first", verification.first);
+}
+
+void fields(auto& visit, Is<Selection> auto& selection) {
+  visit.must("algorithm", selection.algorithm);
+  visit.must("protocol", selection.protocol);
+  visit.must("channels", selection.channels);
+  visit.must("source", selection.source);
+}
+
+}  // namespace p5
