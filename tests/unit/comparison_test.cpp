@@ -205,7 +205,7 @@ TEST(Compare, refuses_sides_without_a_case_in_common) {
   EXPECT_THROW(compare(make_up_side("BASE", small(), 1), make_up_side("NEW", other, 2)), UsageError);
 }
 
-// How often it errs. The counts of the whole are those that README.md states; every day a part of them has to do.
+// How often it errs. The counts of the whole stand in reports/RESULTS.md; every day a part of them has to do.
 class ComparisonRates : public testing::Test {
  protected:
   static int times(int all) { return std::getenv("P5BENCH_NIGHTLY") ? all : all / 20; }

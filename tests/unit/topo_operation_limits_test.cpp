@@ -203,7 +203,7 @@ TEST(Published, are_limits_of_the_runs_node_count) {
   EXPECT_TRUE(published_limits(find_platform("p5.48xlarge"), 5).empty());
 }
 
-// --- the table in topo/README.md
+// --- the table in topo/RESULTS.md
 
 std::string percent(double value, const std::optional<Limit>& limit) {
   return limit ? fmt::format("{:.0f} %", 100 * value / limit->rate.count) : "?";
@@ -236,23 +236,23 @@ std::string table_of_fractions() {
 }
 
 // P5BENCH_UPDATE=1 writes the table anew.
-TEST(Published, the_table_of_the_readme_is_what_the_limits_say) {
-  const std::string path = std::string(P5BENCH_SOURCE_FOLDER) + "/topo/README.md";
+TEST(Published, the_table_of_the_results_is_what_the_limits_say) {
+  const std::string path = std::string(P5BENCH_SOURCE_FOLDER) + "/topo/RESULTS.md";
   std::ostringstream read;
   read << std::ifstream(path).rdbuf();
-  std::string readme = read.str();
+  std::string results = read.str();
   const std::string begin = "<!-- published: P5BENCH_UPDATE=1 unit_tests writes this table -->\n",
                     end = "<!-- /published -->";
-  const std::size_t from = readme.find(begin), to = readme.find(end);
+  const std::size_t from = results.find(begin), to = results.find(end);
   ASSERT_NE(from, std::string::npos);
   ASSERT_NE(to, std::string::npos);
   const std::size_t start = from + begin.size();
   const std::string table = table_of_fractions();
   if (std::getenv("P5BENCH_UPDATE")) {
-    readme.replace(start, to - start, table);
-    std::ofstream(path) << readme;
+    results.replace(start, to - start, table);
+    std::ofstream(path) << results;
   }
-  EXPECT_EQ(readme.substr(start, readme.find(end) - start), table);
+  EXPECT_EQ(results.substr(start, results.find(end) - start), table);
 }
 
 }  // namespace

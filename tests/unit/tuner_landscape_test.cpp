@@ -167,7 +167,7 @@ void print(const char* name, const Totals& totals) {
       totals.rows);
 }
 
-// tuner/README.md states the counts of the whole; every day a part of them has to do.
+// tuner/RESULTS.md states the counts of the whole; every day a part of them has to do.
 bool nightly() { return std::getenv("P5BENCH_NIGHTLY") != nullptr; }
 int times(int all) { return nightly() ? all : all / 5; }
 // Fewer tries say less of how often.

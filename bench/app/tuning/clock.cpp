@@ -9,8 +9,8 @@ namespace p5 {
 
 namespace {
 
-// On hosts like those that the extents were chosen on (4 x H200: context, NCCL's start and first call, README of
-// bench).
+// On hosts like those that the extents were chosen on (4 x H200: context, NCCL's start and first call,
+// bench/RESULTS.md).
 constexpr double usual_join_s = 2;
 // Two launches of both sides, one after the other.
 constexpr int joins_to_confirm = 4;
