@@ -60,6 +60,10 @@ bool EffectJudge::too_few(const Sides& sides) const {
   return least_p(sides.base.size(), sides.fresh.size()) * static_cast<double>(rows_) > chance_;
 }
 
+double EffectJudge::slower(std::span<const Sides> sizes) {
+  return above(scores_of(sizes, true, log_of_time), scores_of(sizes, false, log_of_time));
+}
+
 Effects EffectJudge::judge(std::span<const Sides> sizes, double launch_spread, std::uint64_t salt) {
   Effects effects;
   effects.screening = too_few(sizes.front());

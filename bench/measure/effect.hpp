@@ -46,6 +46,8 @@ class EffectJudge {
   Effects judge(std::span<const Sides> sizes, double launch_spread, std::uint64_t salt = 0);
   // Whether ranks of launches cannot tell anything among so many rows.
   bool too_few(const Sides& sides) const;
+  // The p of `together` by the ranks of launches alone, however few they are.
+  double slower(std::span<const Sides> sizes);
   // That the ranks of `fresh` are as far above those of `base`.
   double above(std::span<const double> base, std::span<const double> fresh) { return ranks_.above(base, fresh); }
 

@@ -87,6 +87,12 @@ class FailingRank(Folder):
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
 
+    def test_a_failure_outside_of_all_phases_is_not_waited_for(self):
+        done, report = self.misbehave(0, "alone", "throw")
+        self.assert_ended_early(done, report, "thrown on purpose")
+        self.assertNotIn("no progress", done.stderr)
+        self.assertEqual(done.returncode, 12)
+
     def test_a_rank_that_lies_is_named(self):
         for rank in (0, 2):
             with self.subTest(rank=rank):

@@ -1,6 +1,6 @@
 // The acceptance run on the real mpi backend with one rank that misbehaves on purpose, for tests:
-// failing_run RANK open|warm_up|sample|verify throw|refuse|die|hang|stop|lie CASE [p5bench's arguments]. CASE counts
-// from 0.
+// failing_run RANK open|warm_up|sample|verify|alone throw|refuse|die|hang|stop|lie CASE [p5bench's arguments]. CASE
+// counts from 0; alone: between its phases.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -76,7 +76,10 @@ class FailingBackend final : public Backend {
     return std::make_unique<FailingSession>(inner_->open(c, round), plot_, rank_, here);
   }
   Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
-  CostModel cost() const override { return inner_->cost(); }
+  CostModel cost() const override {
+    act(plot_, rank_ == plot_.rank && opened_ > plot_.case_number, "alone");
+    return inner_->cost();
+  }
   bool recovers() const override { return inner_->recovers(); }
 
  private:

@@ -2,10 +2,12 @@
 #include "bench/app/run/arms.hpp"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <algorithm>
+#include <filesystem>
 
-#include "bench/app/run/arm_comparison.hpp"
+#include "bench/app/run/closing.hpp"
 
 namespace p5 {
 namespace {
@@ -86,6 +88,16 @@ TEST(ArmComparison, says_why_there_is_none) {
   std::string why_not;
   EXPECT_FALSE(compare_arms(report, {}, why_not));
   EXPECT_NE(why_not.find("'b'"), std::string::npos) << why_not;
+}
+
+TEST(ArmComparison, that_cannot_be_written_is_no_reason_to_lose_the_run) {
+  std::string folder = (std::filesystem::temp_directory_path() / "p5bench-unit-XXXXXX").string();
+  ASSERT_TRUE(::mkdtemp(folder.data()));
+  std::filesystem::create_directory(std::filesystem::path(folder) / "comparison.json");
+  const Compared compared = compare_own_arms(two_arms(), {}, {}, folder);
+  EXPECT_EQ(compared.code, ExitCode::unfinished);
+  EXPECT_EQ(compared.text.find("The arms cannot be compared: cannot write"), 0U) << compared.text;
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

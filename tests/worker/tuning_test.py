@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from workers import BUILD, FAKES, skip_unless_built
@@ -199,6 +200,42 @@ class Tuning(Job):
                 self.assertIn("No time for tuning", tuning["because"])
                 self.assertIn("--budget leaves", tuning["because"])
                 self.assertIn(says, tuning["because"])
+
+
+class Problems(Job):
+    """A tuning that fails where nobody expects it: at the leader alone, which cannot write what it found."""
+
+    def run_in_the_way(self, *arguments):
+        """With a folder where a file is to be. Workers take their time, so that it is there before."""
+        def put_in_the_way():
+            while not ended.wait(0.05):
+                if (latest / "report.json").exists():
+                    return (latest / "nccl.env" / "in the way").mkdir(parents=True, exist_ok=True)
+        latest, ended = self.folder / "out" / "latest", threading.Event()
+        thread = threading.Thread(target=put_in_the_way)
+        thread.start()
+        try:
+            code, output = self.run_it(*arguments, "--tune=quick", "--budget", "30s", "--collectives", "all_reduce",
+                                       P5BENCH_FAKE="join-slow:rank=1:us=5000000")
+        finally:
+            ended.set()
+            thread.join()
+        report = json.loads((latest / "report.json").read_text())
+        self.check_schema(report)
+        self.assertEqual((report["status"], report["exit_code"], report["run"]["ended_by"]), ("complete", code, ""), output)
+        self.assertEqual(report["tuning"]["outcome"], "refused")
+        self.assertRegex(report["tuning"]["because"], "^cannot write '.*nccl.env': Is a directory$")
+        self.assertIn(report["tuning"]["because"], output)
+        return code, report
+
+    def test_do_not_cost_a_run_its_verdict(self):
+        code, report = self.run_in_the_way("run")
+        self.assertEqual(code, 0)
+        self.assertEqual([m["outcome"] for m in report["measurements"]], ["measured"] * 2)
+
+    def test_are_the_exit_code_where_nothing_but_tuning_was_asked_for(self):
+        code, report = self.run_in_the_way("tune")
+        self.assertEqual((code, report["measurements"]), (13, []))
 
 
 class Hosts(Job):

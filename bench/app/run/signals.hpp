@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace p5 {
 
@@ -27,6 +28,21 @@ class EndingSignals {
   std::function<void(const std::string&)> action_;
   bool done_ = false;
   std::thread thread_;
+};
+
+// What is to be done when a signal ends the process, as long as this lives: what the action refers to has to live
+// longer.
+class EndingAction {
+ public:
+  EndingAction(EndingSignals& signals, std::function<void(const std::string& signal)> action) : signals_(signals) {
+    signals_.on_end(std::move(action));
+  }
+  ~EndingAction() { signals_.on_end({}); }
+  EndingAction(const EndingAction&) = delete;
+  EndingAction& operator=(const EndingAction&) = delete;
+
+ private:
+  EndingSignals& signals_;
 };
 
 }  // namespace p5

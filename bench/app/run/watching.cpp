@@ -116,7 +116,7 @@ Observer& Watching::around(Observer& inner) {
   return *cases_;
 }
 
-void Watching::finish(World& world, const Machine& machine, Recorder* recorder) {
+void Watching::finish(World& world, const Machine& machine, Recorder& recorder) {
   if (!wanted_) return;
   const json agreed = json::parse(world.broadcast(cases_ ? to_json(cases_->windows).dump() : ""));
   std::string mine;
@@ -128,7 +128,7 @@ void Watching::finish(World& world, const Machine& machine, Recorder* recorder) 
                .dump(-1, ' ', true, json::error_handler_t::replace);
   }
   const std::vector<std::string> told = world.gather(mine);
-  if (!recorder || !cases_) return;
+  if (!cases_) return;
   // By case, then by host; the first is the whole watch.
   std::vector<std::vector<topo::During>> by_case(cases_->windows.size() + 1);
   for (const std::string& text : told) {
@@ -136,7 +136,7 @@ void Watching::finish(World& world, const Machine& machine, Recorder* recorder) 
     std::vector<topo::During> host = topo::during_from_json(json::parse(text));
     for (std::size_t i = 0; i < by_case.size() && i < host.size(); ++i) by_case[i].push_back(std::move(host[i]));
   }
-  recorder->add_watch(by_case, cases_->bytes);
+  recorder.add([&](ReportBuilder& report) { report.add_watch(by_case, cases_->bytes); });
 }
 
 }  // namespace p5

@@ -19,8 +19,8 @@ class Watching {
   // Wraps the leader's observer: notes when cases ran and what they must have sent.
   Observer& around(Observer& inner);
 
-  // On all ranks together, after the last case. The leader's recorder gets what was seen; null elsewhere.
-  void finish(World& world, const Machine& machine, Recorder* recorder);
+  // On all ranks together, after the last case. The recorder gets what was seen.
+  void finish(World& world, const Machine& machine, Recorder& recorder);
 
  private:
   class Cases;

@@ -1,0 +1,136 @@
+#include "bench/app/run/closing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <functional>
+#include <optional>
+
+#include "bench/app/run/sides.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
+#include "reports/joining.hpp"
+#include "reports/writer.hpp"
+
+namespace p5 {
+
+namespace {
+
+// Of the variables those that a worker tells of itself; the job's own are then not what the arm ran with.
+bool is_an_arms(const std::string& key) {
+  constexpr std::array prefixes{"env.NCCL_", "env.FI_",  "env.OFI_NCCL_",
+                                "env.CUDA_", "env.UCX_", "env.LD_LIBRARY_PATH"};
+  return std::ranges::any_of(prefixes, [&](const char* prefix) { return key.starts_with(prefix); });
+}
+
+std::string settings_text(const reports::ArmInfo& arm) {
+  std::vector<std::string> settings;
+  for (const auto& [name, value] : arm.settings) settings.push_back(name + "=" + value);
+  return settings.empty() ? "nothing set" : join(settings, ",");
+}
+
+// The report as if it had been of this arm alone.
+reports::Side side_of(const reports::Report& report, const std::vector<reports::Result>& journal,
+                      const reports::ArmInfo& arm, const std::string& role) {
+  reports::Run run{
+      .name = fmt::format("arm {}: {}", arm.name, settings_text(arm)), .report = report, .journal = journal};
+  std::map<std::string, std::string>& context = run.report.context;
+  std::erase_if(context, [](const auto& entry) { return is_an_arms(entry.first); });
+  for (const auto& [name, value] : arm.settings)
+    if (!value.empty()) context["env." + name] = value;
+  for (const auto& [name, value] : arm.context) context[name] = value;
+  return reports::make_side(role, {&run, 1}, arm.name);
+}
+
+// An arm that names a library path, but loaded what the other one did, may have been misspelt.
+std::vector<std::string> doubts(const reports::Report& report) {
+  std::vector<std::string> found;
+  const auto libraries = [](const reports::ArmInfo& arm) {
+    const auto place = arm.context.find("libraries");
+    return place == arm.context.end() ? std::string() : place->second;
+  };
+  for (const reports::ArmInfo& arm : report.arms)
+    if (arm.settings.contains("LD_LIBRARY_PATH") && !libraries(arm).empty() &&
+        libraries(report.arms.front()) == libraries(report.arms.back()))
+      found.push_back(fmt::format("Arm {} names LD_LIBRARY_PATH={}, but both arms loaded the same libraries: {}",
+                                  arm.name, arm.settings.at("LD_LIBRARY_PATH"), libraries(arm)));
+  return found;
+}
+
+bool wants(const Options& options, const std::string& format) {
+  return std::ranges::find(options.formats, format) != options.formats.end();
+}
+
+void write_beside(reports::Comparison& comparison, const reports::Report& report, const Options& options,
+                  const std::filesystem::path& folder) {
+  comparison.made = report.run.ended;
+  std::vector<std::string> formats = options.formats;
+  if (!wants(options, "json")) formats.emplace_back("json");
+  write_comparison(comparison, formats, folder);
+}
+
+// Adds why not where it cannot be done.
+void attempt(Compared& compared, const std::string& failure, ExitCode code, const std::function<void()>& compare) try {
+  compare();
+} catch (const std::exception& problem) {
+  compared.code = worse(compared.code, code);
+  compared.text = fmt::format("{}: {}\n", failure, problem.what());
+}
+
+}  // namespace
+
+std::optional<reports::Comparison> compare_arms(const reports::Report& report, std::vector<reports::Result> journal,
+                                                std::string& why_not) {
+  try {
+    const reports::ArmInfo &a = report.arms.at(0), &b = report.arms.at(1);
+    reports::Comparison comparison = reports::compare(side_of(report, journal, a, "BASE"),
+                                                      side_of(report, journal, b, "NEW"), {.seed = report.run.seed});
+    std::ranges::move(doubts(report), std::back_inserter(comparison.remarks));
+    return comparison;
+  } catch (const UsageError& problem) {
+    why_not = problem.what();
+    return std::nullopt;
+  }
+}
+
+Compared compare_own_arms(const reports::Report& report, std::vector<reports::Result> journal, const Options& options,
+                          const std::filesystem::path& folder) {
+  Compared compared;
+  attempt(compared, "The arms cannot be compared", ExitCode::unfinished, [&] {
+    std::string why_not;
+    std::optional<reports::Comparison> comparison = compare_arms(report, std::move(journal), why_not);
+    if (!comparison) throw UsageError(why_not);
+    compared.code = comparison->exit_code;
+    write_beside(*comparison, report, options, folder);
+    compared.text = reports::render_console(*comparison);
+  });
+  return compared;
+}
+
+Compared compare_with_baseline(const reports::Side& baseline, const reports::Report& report, const Options& options,
+                               const std::filesystem::path& folder) {
+  Compared compared;
+  attempt(compared, "This run cannot be compared with the baseline", ExitCode::inconclusive, [&] {
+    const std::vector<reports::Run> runs{reports::read_run(folder.string())};  // like any other
+    reports::Comparison comparison =
+        reports::compare(baseline, reports::make_side("NEW", runs), {.seed = report.run.seed});
+    compared.code = comparison.exit_code;
+    write_beside(comparison, report, options, folder);
+    compared.text = options.quiet ? comparison.headline + "\n" : "\n" + reports::render_console(comparison);
+  });
+  return compared;
+}
+
+std::string closing_text(const reports::Report& report, const Options& options, const std::string& comparison) {
+  const bool whole = !options.quiet && wants(options, "console");
+  if (!report.arms.empty())
+    return whole ? reports::render_outline(report) + "\n" + comparison
+                 : comparison.substr(comparison.rfind('\n', comparison.size() - 2) + 1);
+  if (whole && reports::never_joined(report)) return reports::render_outline(report);  // of cases there is nothing
+  if (whole) return reports::render_console(report);
+  return fmt::format("{}\n", report.grade == reports::Grade::unknown ? "NOT JUDGED" : reports::name_of(report.grade));
+}
+
+}  // namespace p5

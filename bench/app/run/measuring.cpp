@@ -1,0 +1,61 @@
+// The cases, and what is noticed beside them.
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "bench/app/machine/preflight.hpp"
+#include "bench/app/run/phases.hpp"
+#include "bench/measure/agreement.hpp"
+#include "bench/measure/local_checks.hpp"
+#include "bench/model/backends.hpp"
+#include "reports/local_checks.hpp"
+
+namespace p5 {
+
+void start_watching(Run& run) { run.watching.emplace(run.world, run.machine); }
+
+void measure(Run& run) {
+  Observer& observer = run.watching ? run.watching->around(run.recorder) : run.recorder;
+  try {
+    run_launches(run.world, run.arms.all, run.plan.cases, run.runner, observer);
+  } catch (const JobLost&) {
+    throw;
+  } catch (const std::exception& problem) {
+    // Others may wait for this rank in the operation under test, where nobody can tell them.
+    if (!run.machine.backend->recovers()) throw JobLost(problem.what());
+    throw;
+  }
+}
+
+void tell_what_was_watched(Run& run) { run.watching->finish(run.world, run.machine, run.recorder); }
+
+// In the workers that measured the last case; where that failed they are gone, and a GPU that hangs would hang again.
+bool gpus_can_be_checked(const Run& run) {
+  return run.options.command == "run" && run.machine.backend_info().on_gpus() && run.machine.why_not_judged.empty() &&
+         run.arms.all.front().backend->joined();
+}
+
+void check_gpus_alone(Run& run) {
+  Backend& backend = *run.arms.all.front().backend;
+  try {
+    std::vector<LocalFigures> of_ranks = check_locally(run.world, backend);
+    run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(of_ranks)); });
+  } catch (const PhaseFailed& failed) {
+    backend.abandon();
+    const std::string rank = failed.rank ? fmt::format("rank {}: ", *failed.rank) : "";
+    const topo::Finding finding{std::string(reports::check_failed),
+                                topo::Severity::error,
+                                {},
+                                rank + failed.what,
+                                "run again with --collectives p2p; if it comes again, replace that GPU's host",
+                                topo::About::hardware};
+    run.recorder.add([&](ReportBuilder& report) { report.add_findings({finding}); });
+  }
+}
+
+void tell_what_library_said(Run& run) {
+  std::vector<topo::Finding> told = look_at_library(run.world, run.machine, run.arms.all);
+  run.recorder.add([&](ReportBuilder& report) { report.add_findings(std::move(told)); });
+}
+
+}  // namespace p5

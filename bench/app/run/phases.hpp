@@ -1,0 +1,79 @@
+// What the phases of a run do (acceptance.cpp: in which order, and which it can do without). They share a Run, in which
+// each finds what those before it left. All of them on all ranks together.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/app/commands/commands.hpp"
+#include "bench/app/machine/machine.hpp"
+#include "bench/app/run/acceptance.hpp"
+#include "bench/app/run/arms.hpp"
+#include "bench/app/run/recorder.hpp"
+#include "bench/app/run/resuming.hpp"
+#include "bench/app/run/signals.hpp"
+#include "bench/app/run/watching.hpp"
+#include "bench/base/clock.hpp"
+#include "bench/measure/runner.hpp"
+#include "bench/worlds/fate_sharing.hpp"
+#include "tuner/arms.hpp"
+
+namespace p5 {
+
+// Of the budget, what stays for judging and writing.
+inline constexpr double finishing_share = 0.1;
+
+struct Run {
+  Run(World& job, const Request& asked, const WrapBackend& wrapping)
+      : world(job), request(asked), options(asked.options), wrap(wrapping) {}
+
+  FateSharing world;
+  const Request& request;
+  const Options& options;
+  const WrapBackend& wrap;
+  const Clock::time_point start = Clock::now();
+
+  std::uint64_t seed = 0;
+  std::optional<EarlierRun> earlier;  // at the leader: what this run goes on with
+  Machine machine;
+  Plan plan;
+  std::vector<tuner::Weight> weights;
+  Arms arms;
+
+  std::string cluster;           // at the leader
+  std::filesystem::path folder;  // the leader's
+  Recorder recorder;
+  std::optional<EndingAction> when_ended;  // refers to the recorder
+  RunnerOptions runner;
+  std::optional<Watching> watching;
+  ExitCode code = ExitCode::ok;  // what counts beside the report; in the end the run's
+};
+
+// ---- preparing.cpp
+
+void find_machine_and_plan(Run& run);
+// The folder, with what is known so far; and a baseline, or an earlier run, that has to fit it.
+void open_report(Run& run);
+// Limits and findings of the machine; then the time that there is for cases is known.
+void look_around(Run& run);
+
+// ---- measuring.cpp
+
+void start_watching(Run& run);
+void measure(Run& run);
+void tell_what_was_watched(Run& run);
+bool gpus_can_be_checked(const Run& run);
+void check_gpus_alone(Run& run);
+void tell_what_library_said(Run& run);
+
+// ---- tuning_phase.cpp
+
+std::string tuning_mode(const Options& options);
+bool may_tune(const Run& run);
+void tune_settings(Run& run);
+// Instead of it; one sentence.
+void report_tuning_refused(Run& run, const std::string& because);
+
+}  // namespace p5

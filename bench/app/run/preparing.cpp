@@ -1,0 +1,206 @@
+// Before the first case: the machine, the plan, the report's folder, and what endangers the figures.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/app/machine/leader.hpp"
+#include "bench/app/machine/preflight.hpp"
+#include "bench/app/run/phases.hpp"
+#include "bench/app/run/sides.hpp"
+#include "bench/app/tuning/clock.hpp"
+#include "bench/app/tuning/tuning.hpp"
+#include "bench/base/names.hpp"
+#include "bench/base/version.hpp"
+#include "bench/model/backends.hpp"
+
+namespace p5 {
+
+namespace {
+
+constexpr double longest_finishing_s = 60;
+
+// How long ranks other than the leader wait before they leave, so that its report is written first: the launcher ends
+// the leader with them. After a signal it does so within a second anyway; after a hang nothing presses, and a busy
+// machine or file system may need long.
+constexpr std::chrono::milliseconds grace{700};
+constexpr std::chrono::seconds grace_after_hang{10};
+
+// The leader's; that of the run that this one goes on with, if any.
+std::uint64_t agree_on_seed(Run& run) {
+  const Options& options = run.options;
+  return std::stoull(from_leader(run.world, [&] {
+    if (options.resume) run.earlier = find_earlier_run(options);
+    if (run.earlier) return std::to_string(run.earlier->report.run.seed);
+    return std::to_string(options.seed ? *options.seed : std::random_device{}() % 1'000'000);
+  }));
+}
+
+// The default is to tune where that is possible; who asks for it has to be told where it is not.
+void refuse_tuning_without_nccl(const Options& options, const Machine& machine) {
+  if (!options.asks_for_tuning() || machine.backend_info().tunable) return;
+  throw EnvironmentError(fmt::format(
+      "there is nothing to tune: settings are NCCL's, and the backend here is {}; NCCL takes a GPU for every rank (see "
+      "`p5bench topo`) and a build with CUDA",
+      machine.backend_name));
+}
+
+// The same on all ranks: what the leader's indices say.
+std::vector<Case> chosen(std::vector<Case> planned, const std::string& indices) {
+  std::vector<Case> cases;
+  for (const std::size_t at : nlohmann::json::parse(indices).get<std::vector<std::size_t>>())
+    cases.push_back(std::move(planned[at]));
+  return cases;
+}
+
+struct ClusterName {
+  std::string name;
+  std::string remark;  // "" or why it is not the scheduler's
+};
+
+ClusterName name_cluster(const Options& options, const Machine& machine) {
+  if (!options.cluster.empty()) return {options.cluster, ""};
+  const bool sim = machine.backend_info().simulated();
+  const std::string platform = machine.platform ? machine.platform->name : "hosts";
+  ClusterName own{fmt::format("{}{}-{}n", sim ? "sim-" : "", platform, machine.topology.hosts.size()), ""};
+  const char* scheduler = std::getenv("SLURM_CLUSTER_NAME");
+  if (sim || !scheduler || !*scheduler) return own;
+  const std::string objection = objection_to_folder_name(scheduler);
+  if (objection.empty()) return {scheduler, ""};
+  // Who starts a job seldom chose its scheduler's name: no reason to refuse the run.
+  own.remark =
+      fmt::format("SLURM_CLUSTER_NAME: {}; the run is kept as {}, --cluster names it otherwise", objection, own.name);
+  return own;
+}
+
+reports::Report new_report(const Run& run) {
+  const Machine& machine = run.machine;
+  reports::Report report;
+  report.provenance = machine.backend->provenance();
+  report.topology = machine.topology;
+  report.context = find_context();
+  report.context.insert(machine.software.begin(), machine.software.end());
+  report.run.version = version();
+  report.run.command = run.request.arguments;
+  report.run.budget_s = run.options.budget.count;
+  report.run.seed = run.seed;
+  const ClusterName cluster = name_cluster(run.options, machine);
+  report.run.cluster = cluster.name;
+  report.run.ranks = static_cast<int>(machine.topology.host_of_rank.size());
+  report.run.nodes = static_cast<int>(machine.topology.hosts.size());
+  report.run.backend = machine.backend_name;
+  report.run.launches = run.options.launches;
+  report.run.remarks = run.plan.remarks;
+  if (!cluster.remark.empty()) report.run.remarks.push_back(cluster.remark);
+  report.arms = describe_arms(run.options);
+  return report;
+}
+
+// What makes figures unfit for judging.
+reports::Fitness fitness_of(const Options& options, const Machine& machine,
+                            const std::vector<topo::Finding>& findings) {
+  if (options.command == "ab") return {false, "arms are compared with each other, not with what the hardware can do"};
+  if (!machine.why_not_judged.empty()) return {false, machine.why_not_judged};
+  for (const topo::Finding& finding : findings) {
+    // Ranks on GPUs wait more than they work: sharing hardware threads is no good, but does not spoil their figures.
+    if (finding.id == "host.oversubscribed" && !machine.backend_info().on_gpus())
+      return {false, "ranks share hardware threads (" + finding.evidence + ")"};
+    if (finding.id == "host.pretended") return {false, "nodes are pretended"};
+  }
+  return {};
+}
+
+RunnerOptions runner_options(const Run& run) {
+  RunnerOptions runner;
+  runner.timeout = run.options.timeout;
+  runner.launches = run.options.launches;
+  runner.seed = run.seed;
+  runner.objection = [&machine = run.machine](const Arm&, const std::vector<Backend::Variables>& of_ranks) {
+    return objection_to(of_ranks, machine);
+  };
+  runner.hosts = {.host_of_rank = run.machine.topology.host_of_rank, .names = {}};
+  for (const topo::Host& host : run.machine.topology.hosts) runner.hosts.names.push_back(host.name);
+  return runner;
+}
+
+// What to do when a signal or a hang ends the run: the leader writes, the others give it the time to.
+void prepare_for_the_worst(Run& run) {
+  const auto end = [&recorder = run.recorder, leads = run.world.leads()](const std::string& why, auto patience) {
+    recorder.end_early(why);
+    if (!leads) std::this_thread::sleep_for(patience);
+  };
+  run.when_ended.emplace(run.request.signals, [end](const std::string& signal) { end("ended by " + signal, grace); });
+  run.runner.on_hang = [end, timeout = run.options.timeout](const std::string& step) {
+    end(fmt::format("no progress in the {} within {}", step, to_text(timeout)), grace_after_hang);
+    std::_Exit(static_cast<int>(ExitCode::unfinished));
+  };
+}
+
+void divide_time(Run& run) {
+  const Options& options = run.options;
+  const double spent = since(run.start).count;
+  run.runner.budget = {options.budget.count * (1 - finishing_share) - spent};
+  if (may_tune(run) && run.machine.why_not_judged.empty() && options.soak.count == 0)
+    run.runner.budget.count -= set_aside(tuning_mode(options), options.budget).count;
+  if (options.soak.count > 0)
+    run.runner.soak = {std::max(
+        options.soak.count - spent - std::min(options.soak.count * finishing_share, longest_finishing_s), 1e-3)};
+}
+
+}  // namespace
+
+void find_machine_and_plan(Run& run) {
+  run.seed = agree_on_seed(run);
+  Machine& machine = run.machine = find_machine(run.world, run.options, run.seed);
+  refuse_tuning_without_nccl(run.options, machine);
+  if (run.wrap) machine.backend = run.wrap(std::move(machine.backend));
+  run.plan = make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
+  refuse_differing_tuning_files(run.world);
+  run.weights = read_weights(run.world, run.options);
+  run.arms = make_arms(run.world, run.options, machine);
+}
+
+void open_report(Run& run) {
+  const Options& options = run.options;
+  std::vector<std::size_t> left;
+  run.folder = from_leader(run.world, [&] {
+    reports::Report report = new_report(run);
+    run.cluster = report.run.cluster;
+    std::optional<reports::Side> baseline;
+    if (!options.baseline.empty()) baseline = read_baseline(options.baseline, report);
+    std::optional<Kept> kept;
+    if (run.earlier) kept = keep_results(*run.earlier, report, run.plan.cases);
+    const std::filesystem::path folder = run.recorder.open(options, std::move(report), std::move(baseline));
+    if (kept) {
+      left = left_to_measure(run.plan.cases, *kept);
+      run.recorder.add([&](ReportBuilder& built) { built.go_on(*run.earlier, std::move(kept->results)); });
+      run.recorder.add_file("measurements.jsonl", kept->journal);
+      run.recorder.write_report();
+    }
+    return folder.string();
+  });
+  if (options.resume)
+    run.plan.cases = chosen(std::move(run.plan.cases), run.world.broadcast(nlohmann::json(left).dump()));
+  run.runner = runner_options(run);
+  prepare_for_the_worst(run);
+}
+
+void look_around(Run& run) {
+  topo::Limits limits = find_limits(run.world, run.machine);
+  std::vector<topo::Finding> findings = look_before(run.world, run.options, run.machine);
+  reports::Fitness fitness = fitness_of(run.options, run.machine, findings);
+  run.recorder.add(
+      [&](ReportBuilder& report) { report.begin(std::move(limits), std::move(findings), std::move(fitness)); });
+  run.recorder.write_report();
+  if (run.world.leads()) {
+    run.recorder.add_file("topology.json", to_json(run.machine.topology).dump(2) + "\n");
+    if (!run.machine.backend_info().simulated()) run.recorder.add_file("topology.xml", topo::hwloc_xml());
+  }
+  divide_time(run);
+}
+
+}  // namespace p5

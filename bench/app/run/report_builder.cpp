@@ -1,0 +1,187 @@
+#include "bench/app/run/report_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "bench/base/clock.hpp"
+#include "bench/measure/launches.hpp"
+#include "reports/local_checks.hpp"
+#include "reports/slow_launches.hpp"
+
+namespace p5 {
+
+namespace {
+
+// The journal keeps the samples; the report needs only what they sum up to.
+void drop_samples(Measurement& m) {
+  for (std::optional<Series>* series : {&m.latency, &m.throughput})
+    if (*series) std::vector<double>().swap((*series)->samples);
+  // A group of the whole job tells nothing and may be large.
+  if (!m.measured_case.collective->pairwise) m.slowest_group.clear();
+  if (m.groups.size() == 1 && !m.measured_case.collective->pairwise) m.groups.clear();
+}
+
+}  // namespace
+
+ReportBuilder::ReportBuilder(const Options& options, reports::Report report) : report_(std::move(report)) {
+  if (options.soak.count == 0) planned_launches_ = options.launches;
+  report_.run.started = utc_now();
+}
+
+void ReportBuilder::go_on(const EarlierRun& earlier, std::vector<reports::Result> kept) {
+  const std::string how =
+      earlier.report.run.ended_by.empty() ? "" : fmt::format(", which was ended: {}", earlier.report.run.ended_by);
+  remark(fmt::format("goes on with the run of {} ({}){}; {} results are of that one", earlier.report.run.started,
+                     earlier.folder.string(), how, kept.size()));
+  kept_ = kept.size();
+  report_.results = std::move(kept);
+}
+
+void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness) {
+  report_.limits = std::move(limits);
+  report_.findings = std::move(findings);
+  fitness_ = std::move(fitness);
+  for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
+}
+
+void ReportBuilder::visit_started(const Case& c, const Standing& standing) {
+  running_ = c;
+  standing_ = standing;
+  if (standing.several) launch_started_.try_emplace({c.arm, standing.launch}, utc_now());
+}
+
+void ReportBuilder::visit_finished(const Measurement& so_far) {
+  running_.reset();
+  begun_.insert_or_assign(standing_.number, so_far);
+}
+
+reports::Result ReportBuilder::case_finished(const Measurement& m) {
+  running_.reset();
+  begun_.erase(standing_.number);
+  return add(standing_.number, m);
+}
+
+void ReportBuilder::launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks) {
+  reports::ArmInfo* const info = find_arm(arm.name);
+  if (!info) return;
+  ++info->launches;
+  info->context = of_ranks.front();
+  info->context.erase("gpu.uuid");
+}
+
+void ReportBuilder::launch_failed(const Arm& arm, const std::string& why) {
+  if (reports::ArmInfo* const info = find_arm(arm.name)) info->problem = why;
+}
+
+void ReportBuilder::add_findings(std::vector<topo::Finding> findings) {
+  std::ranges::move(findings, std::back_inserter(report_.findings));
+  std::ranges::stable_sort(report_.findings, {}, &topo::Finding::severity);
+}
+
+void ReportBuilder::add_local_checks(std::vector<LocalFigures> of_ranks) {
+  if (of_ranks.empty() || of_ranks.front().empty()) return;
+  report_.local_checks = std::move(of_ranks);
+  add_findings(reports::slow_alone(report_));
+}
+
+void ReportBuilder::add_watch(const std::vector<std::vector<topo::During>>& by_case, std::uint64_t least_sent) {
+  if (by_case.empty()) return;
+  for (std::size_t i = 0; kept_ + i < report_.results.size() && i + 1 < by_case.size(); ++i)
+    if (const topo::CaseWatch during = topo::over_hosts(by_case[i + 1]); during.seconds > 0)
+      report_.results[kept_ + i].during = during;
+  add_findings(topo::watch_findings(report_.topology, by_case.front(), least_sent));
+}
+
+std::string ReportBuilder::reason_not_to_tune() {
+  for (const reports::Result& result : report().results) {
+    const Measurement& m = result.measurement;
+    if (m.outcome == Outcome::failed || m.wrong_elements > 0)
+      return fmt::format("{} {}: nobody tunes around a fault", describe(m.measured_case),
+                         m.wrong_elements > 0 ? "gave wrong data" : "failed");
+  }
+  for (const topo::Finding& finding : report_.findings)
+    if (finding.id == reports::check_failed)
+      return fmt::format("a GPU failed alone ({}): nobody tunes around a fault", finding.evidence);
+  return "";
+}
+
+std::vector<reports::Result> ReportBuilder::fail_unfinished(const std::string& why) {
+  std::vector<reports::Result> lines;
+  if (running_) begun_.try_emplace(standing_.number).first->second.measured_case = *running_;
+  for (auto& [number, m] : begun_) {
+    if (m.outcome != Outcome::failed) m.because = why;
+    m.outcome = Outcome::failed;
+    if (standing_.several) m.launch = standing_.launch;
+    lines.push_back(add(number, m));
+  }
+  return lines;
+}
+
+void ReportBuilder::close(const std::string& ended_by) {
+  report_.status = ended_by.empty() ? "complete" : "partial";
+  report_.run.ended_by = ended_by;
+  report_.run.ended = utc_now();
+  combine_launches();
+  std::vector<const reports::LaunchesOfCase*> cases;
+  for (const auto& [number, launches] : launches_) cases.push_back(&launches.all);
+  add_findings(reports::slow_launches(cases, launch_started_));
+  report_.grade = reports::overall(report_);
+  report_.exit_code = reports::exit_code(report_);
+  if (!ended_by.empty()) count(ExitCode::unfinished);
+}
+
+const reports::Report& ReportBuilder::report() {
+  combine_launches();
+  report_.run.wall_s = since(started_).count;
+  return report_;
+}
+
+std::vector<reports::Result> ReportBuilder::launches() const {
+  std::vector<reports::Result> all;
+  for (const auto& [number, launches] : launches_)
+    for (const Measurement& m : launches.all) all.push_back({m, {}});
+  return all;
+}
+
+reports::Result ReportBuilder::add(std::size_t number, const Measurement& m) {
+  reports::Result line{m, judge(m)};
+  const auto [place, first] = launches_.try_emplace(number, Launches{report_.results.size(), {}});
+  if (first) report_.results.emplace_back();
+  reports::Result& result = report_.results[place->second.at];
+  if (m.launch) {
+    place->second.all.push_back(m);
+    place->second.combined = false;
+    if (first) result.measurement.measured_case = m.measured_case;
+  } else {
+    result = line;
+    drop_samples(result.measurement);
+  }
+  return line;
+}
+
+// What each case's launches come to together.
+void ReportBuilder::combine_launches() {
+  for (auto& [number, launches] : launches_) {
+    if (launches.combined) continue;
+    const int planned = planned_launches_.value_or(static_cast<int>(launches.all.size()));
+    reports::Result& result = report_.results[launches.at];
+    result.measurement = combine(launches.all, planned);
+    result.verdict = judge(result.measurement);
+    drop_samples(result.measurement);
+    launches.combined = true;
+    report_.run.launches = std::max(report_.run.launches, planned);
+  }
+}
+
+reports::Verdict ReportBuilder::judge(const Measurement& m) const {
+  return reports::judge(m, report_.limits, report_.topology, fitness_);
+}
+
+reports::ArmInfo* ReportBuilder::find_arm(const std::string& name) {
+  const auto found = std::ranges::find(report_.arms, name, &reports::ArmInfo::name);
+  return found == report_.arms.end() ? nullptr : &*found;
+}
+
+}  // namespace p5

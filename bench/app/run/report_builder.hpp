@@ -1,0 +1,92 @@
+// What a run has come to so far, as its report: results of cases and launches, their verdicts, findings. Writes nothing
+// and prints nothing.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/app/run/resuming.hpp"
+#include "bench/measure/runner.hpp"
+#include "bench/model/options.hpp"
+#include "reports/judge.hpp"
+#include "reports/report.hpp"
+#include "topo/watch.hpp"
+
+namespace p5 {
+
+class ReportBuilder {
+ public:
+  // `report`: as the run begins it.
+  ReportBuilder(const Options& options, reports::Report report);
+
+  // First of all: this run goes on with an earlier one, whose results stand.
+  void go_on(const EarlierRun& earlier, std::vector<reports::Result> kept);
+  // What the machine is, before the first case: limits, findings and whether figures can be judged.
+  void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness);
+
+  // ---- as an Observer is told
+
+  void visit_started(const Case& c, const Standing& standing);
+  void visit_finished(const Measurement& so_far);
+  // Returns the journal's line.
+  reports::Result case_finished(const Measurement& m);
+  void launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks);
+  void launch_failed(const Arm& arm, const std::string& why);
+
+  // ---- what else is noticed
+
+  void remark(const std::string& text) { report_.run.remarks.push_back(text); }
+  void add_findings(std::vector<topo::Finding> findings);
+  // What the GPU of each rank did alone.
+  void add_local_checks(std::vector<LocalFigures> of_ranks);
+  // What was seen while cases ran, by case and host: the whole first, then each case in the order in which they were
+  // first finished. `least_sent` as in topo::watch_findings.
+  void add_watch(const std::vector<std::vector<topo::During>>& by_case, std::uint64_t least_sent);
+  void add_tuning(reports::Tuning tuning) { report_.tuning = std::move(tuning); }
+  // Why nothing should be tuned after what was measured: "" when all is well.
+  std::string reason_not_to_tune();
+
+  // ---- the end
+
+  // The cases that were not finished failed of it. Returns their journal's lines.
+  std::vector<reports::Result> fail_unfinished(const std::string& why);
+  // "": the plan was run to its end. Judges the whole.
+  void close(const std::string& ended_by);
+  // Beside what the report says, this counts for the exit code.
+  void count(ExitCode code) { report_.exit_code = worse(report_.exit_code, code); }
+
+  // As it stands: of several launches, what they come to together.
+  const reports::Report& report();
+  // Each launch of each case.
+  std::vector<reports::Result> launches() const;
+
+ private:
+  // Of each case by its number: where its result is, and, of several launches, what they measured.
+  struct Launches {
+    std::size_t at = 0;
+    std::vector<Measurement> all;
+    bool combined = true;  // the result is that of all of them
+  };
+
+  reports::Result add(std::size_t number, const Measurement& m);
+  void combine_launches();
+  reports::Verdict judge(const Measurement& m) const;
+  reports::ArmInfo* find_arm(const std::string& name);
+
+  std::optional<int> planned_launches_;  // null: as many as fit
+  reports::Report report_;
+  std::size_t kept_ = 0;  // results of an earlier run, before those of this one
+  reports::Fitness fitness_;
+  std::optional<Case> running_;
+  Standing standing_;                         // of the visit that runs or ran last
+  std::map<std::size_t, Measurement> begun_;  // by number: cases of which not all rounds are done
+  std::map<std::size_t, Launches> launches_;
+  std::map<std::pair<std::string, int>, std::string> launch_started_;  // by arm and launch: when, in UTC
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace p5

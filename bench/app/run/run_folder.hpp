@@ -1,0 +1,33 @@
+// A run's folder, OUT/CLUSTER/STAMP, and the files in it. It is the leader's; other ranks leave notes there.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "reports/report.hpp"
+
+namespace p5 {
+
+class RunFolder {
+ public:
+  // Makes it, and both links `latest` point to it. Throws UsageError when it cannot be written.
+  RunFolder(const std::filesystem::path& out, const std::string& cluster);
+
+  const std::filesystem::path& path() const { return path_; }
+  void write(const std::string& name, const std::string& text) const;
+  // report.json, and of these formats those that are files.
+  void write_report(const reports::Report& report, const std::vector<std::string>& formats) const;
+  // A line of the journal, with samples.
+  void add_to_journal(const reports::Result& result) const;
+  // What lost ranks left word of, which is then removed.
+  std::string take_notes() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Where a rank that cannot go on leaves word for the leader, on a shared file system.
+void leave_note(const std::filesystem::path& folder, int rank, const std::string& why);
+
+}  // namespace p5

@@ -1,0 +1,56 @@
+// A World whose participants share their fate: what one of them throws ends what all do together, on all alike.
+//
+// Others then wait for it in a gather or a broadcast, and it cannot know in which. So the two take turns here: what is
+// called out of turn is preceded by an empty one of the other kind. Whoever fails sends its problem with its next
+// gather, and all learn of it in the leader's broadcast that follows.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/base/error.hpp"
+#include "bench/model/world.hpp"
+
+namespace p5 {
+
+// What an exception says, as a value.
+struct Problem {
+  ExitCode code = ExitCode::unfinished;  // usage, environment, or this
+  std::string what;
+  // UsageError, EnvironmentError or another exception, as it was.
+  [[noreturn]] void raise() const;
+};
+
+class FateSharing final : public World {
+ public:
+  explicit FateSharing(World& inner) : inner_(inner) {}
+
+  // On all participants together. When any of them throws, all get the same: the leader's problem, or that of the first
+  // rank that has one. JobLost stays its own, and so does what the inner world throws.
+  std::optional<Problem> attempt(const std::function<void()>& action);
+
+  int ranks() const override { return inner_.ranks(); }
+  const std::vector<int>& hosted() const override { return inner_.hosted(); }
+  bool leads() const override { return inner_.leads(); }
+  int participants() const override { return inner_.participants(); }
+  int participant() const override { return inner_.participant(); }
+  // Within an attempt only.
+  std::vector<std::string> gather(const std::string& mine) override;
+  std::string broadcast(const std::string& leaders) override;
+  void raise_alarm(std::uint32_t epoch) override { inner_.raise_alarm(epoch); }
+  bool alarmed(std::uint32_t epoch) override { return inner_.alarmed(epoch); }
+
+ private:
+  std::vector<std::string> take_turn_gathering(const std::string& message);
+  std::string take_turn_broadcasting(const std::string& message);
+  Problem share(const Problem& mine);
+
+  World& inner_;
+  bool gather_is_next_ = true;
+  bool inside_ = false;          // the inner world, or it threw
+  std::optional<Problem> told_;  // what ended this attempt: until the next one nobody listens
+};
+
+}  // namespace p5

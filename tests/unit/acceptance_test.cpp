@@ -1,0 +1,115 @@
+// What is left of a run that something unexpected ends.
+#include "bench/app/run/acceptance.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "bench/app/command_line.hpp"
+#include "bench/app/run/recorder.hpp"
+#include "bench/worlds/worlds.hpp"
+
+namespace p5 {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "p5bench-unit-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  ~Folder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+// Runs into something that is no fault of a case once the first one was opened.
+class Stumbling final : public Backend {
+ public:
+  explicit Stumbling(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  std::unique_ptr<Session> open(const Case& c, int round) override {
+    opened_ = true;
+    return inner_->open(c, round);
+  }
+  Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
+  CostModel cost() const override {
+    if (opened_) throw EnvironmentError("stumbled on purpose");
+    return inner_->cost();
+  }
+  bool recovers() const override { return inner_->recovers(); }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  bool opened_ = false;
+};
+
+// Ends the process. The signal goes to the process, as a launcher's does: this thread does not take it.
+[[noreturn]] void run_stumble_and_be_ended(const fs::path& out) {
+  EndingSignals signals;
+  const std::vector<std::string> arguments{"run",         "--backend",     "sim",        "--platform",
+                                           "p5.48xlarge", "--collectives", "all_reduce", "--sizes",
+                                           "8,1KiB",      "--quiet",       "--out",      out.string()};
+  const Parsed parsed = parse_options(arguments);
+  const auto world = make_solo_world(8);
+  try {
+    run_acceptance(*world, {*world, parsed.options, arguments, signals},
+                   [](std::unique_ptr<Backend> inner) { return std::make_unique<Stumbling>(std::move(inner)); });
+  } catch (const EnvironmentError&) {
+    ::kill(::getpid(), SIGTERM);
+    ::sleep(60);
+  }
+  std::_Exit(1);
+}
+
+[[noreturn]] void be_ended_after_an_action() {
+  EndingSignals signals;
+  {
+    const EndingAction action(signals, [](const std::string&) { std::fputs("too late", stderr); });
+  }
+  ::kill(::getpid(), SIGTERM);
+  ::sleep(60);
+  std::_Exit(1);
+}
+
+TEST(EndingAction, is_none_after_its_end) {
+  EXPECT_EXIT(be_ended_after_an_action(), testing::ExitedWithCode(12), "^$");
+}
+
+TEST(Acceptance, a_signal_after_a_run_that_threw_finds_nothing_of_it) {
+  const Folder folder;
+  EXPECT_EXIT(run_stumble_and_be_ended(folder.path), testing::ExitedWithCode(12), "^$");
+  EXPECT_TRUE(fs::exists(folder.path / "latest" / "report.json")) << "it came as far as that";
+}
+
+TEST(Recorder, does_nothing_until_it_is_opened) {
+  Recorder recorder;
+  recorder.remark("");
+  recorder.visit_started({}, {});
+  recorder.case_finished({}, false);
+  recorder.write_report();
+  recorder.end_early("a signal");
+  EXPECT_EQ(recorder.finish(ExitCode::ok), ExitCode::ok);
+}
+
+// On threads of their own, where an exception would be the process' end.
+TEST(Recorder, that_cannot_write_any_more_ends_early_all_the_same) {
+  const Folder folder;
+  Recorder recorder;
+  reports::Report report;
+  report.run.cluster = "c";
+  Options options;
+  options.out = folder.path.string();
+  fs::remove_all(recorder.open(options, report, {}));
+  testing::internal::CaptureStderr();
+  recorder.end_early("ended by SIGTERM");
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("ended by SIGTERM; cannot write"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace p5
