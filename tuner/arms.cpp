@@ -46,7 +46,7 @@ bool better(const Objective& objective, const Best& best, const ArmRules& rules)
   return objective.speedup >= best.speedup * (1 + rules.least_gain) && objective.interval.low > best.speedup;
 }
 
-Descent descend(std::span<const Knob> knobs, const Place& place, const Constraints& constraints,
+Descent descend(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
                 std::span<const JudgedArm> judged, const ArmRules& rules) {
   Best best;
   int arms = 0;
@@ -161,12 +161,12 @@ std::string band_that_loses(std::span<const ArmCell> cells) {
   return "";
 }
 
-Arm best_arm(std::span<const Knob> knobs, const Place& place, const Constraints& constraints,
+Arm best_arm(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
              std::span<const JudgedArm> judged, const ArmRules& rules) {
   return arm_of(descend(knobs, place, constraints, judged, rules).best);
 }
 
-std::optional<Arm> next_arm(std::span<const Knob> knobs, const Place& place, const Constraints& constraints,
+std::optional<Arm> next_arm(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
                             std::span<const JudgedArm> judged, const ArmRules& rules) {
   return descend(knobs, place, constraints, judged, rules).next;
 }

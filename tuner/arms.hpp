@@ -69,12 +69,12 @@ struct ArmRules {
 
 // The best of the arms so far: variables adopted one after the other, each because the best of its values gained enough
 // over what was best before, with an interval that leaves out "no gain". The default when nothing did.
-Arm best_arm(std::span<const Knob> knobs, const Place& place, const Constraints& constraints,
+Arm best_arm(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
              std::span<const JudgedArm> judged, const ArmRules& rules);
 
 // The next arm to try, null at the end. Variables that the operator set are never touched. Called again with the answer
 // judged, it goes on from there; the same arms judged alike give the same next arm.
-std::optional<Arm> next_arm(std::span<const Knob> knobs, const Place& place, const Constraints& constraints,
+std::optional<Arm> next_arm(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
                             std::span<const JudgedArm> judged, const ArmRules& rules);
 
 }  // namespace p5::tuner

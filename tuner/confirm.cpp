@@ -43,7 +43,7 @@ std::vector<Launch> relative_to(const Sizes& controls, std::vector<Launch> launc
   for (std::size_t i = 0; i < launches.size(); ++i) {
     double log = 0;
     for (const Confirmation* control : controls)
-      log += std::log((control->launched.*side)[i].median_s) / static_cast<double>(controls.size());
+      log += std::log((control->throughput.*side)[i].median_s) / static_cast<double>(controls.size());
     launches[i].median_s *= std::exp(-log);
   }
   return launches;
@@ -112,8 +112,8 @@ class Confirming {
   bool complete(const Confirmation& size) const {
     return size.failure.empty() && launches_ > 0 && launches_of(size.device) == launches_;
   }
-  bool complete_with_launch(const Confirmation& size) const {
-    return complete(size) && launches_of(size.launched) == launches_;
+  bool complete_in_throughput(const Confirmation& size) const {
+    return complete(size) && launches_of(size.throughput) == launches_;
   }
 
   Sizes within(const Row& row) const {
@@ -139,16 +139,16 @@ class Confirming {
 
   // What the files do to sizes that no row names; "" where it is nothing certain.
   std::string harm_elsewhere() {
-    std::vector<BothSides> device, launched;
+    std::vector<BothSides> device, throughput;
     for (const Confirmation& size : all_) {
       if (named(size)) continue;
       if (!size.failure.empty())
         return fmt::format("{} of {}, which no row names, failed with the files: {}", name_of(size.function),
                            to_text(Bytes{size.bytes}), size.failure);
       if (complete(size)) device.push_back(size.device);
-      if (complete_with_launch(size)) launched.push_back(size.launched);
+      if (complete_in_throughput(size)) throughput.push_back(size.throughput);
     }
-    for (const std::vector<BothSides>* sizes : {&device, &launched}) {
+    for (const std::vector<BothSides>* sizes : {&device, &throughput}) {
       if (sizes->empty()) continue;
       // What a process has of its own it has at all sizes.
       const double spread = std::max(spread_of(*sizes), thresholds().bands.front().launch_spread);
@@ -156,7 +156,7 @@ class Confirming {
       const Effect found = judge_.judge(sides, spread).together;
       if (found.ratio <= 1 + 2 * tolerated_loss || found.p > chance_of_harm) continue;
       // Some processes launch a third faster than others, so of launches only their order is trusted.
-      if (sizes == &launched && judge_.slower(sides) > chance_of_harm) {
+      if (sizes == &throughput && judge_.slower(sides) > chance_of_harm) {
         result_.undecided = true;
         continue;
       }
@@ -209,7 +209,7 @@ class Confirming {
                          percent(saved(found.ratio)), 100 * saved(found.interval.low),
                          100 * saved(found.interval.high));
     }
-    if (const std::string why = cost_of_launch(row); !why.empty()) return why;
+    if (const std::string why = loss_of_throughput(row); !why.empty()) return why;
     row.microseconds =
         1e6 * (*std::ranges::min_element(sizes, {},
                                          [&](const Confirmation* size) { return distance(*size, log_middle(row)); }))
@@ -218,12 +218,12 @@ class Confirming {
     return "";
   }
 
-  std::string cost_of_launch(const Row& row) {
+  std::string loss_of_throughput(const Row& row) {
     const Sizes controls = controls_of(row);
     const std::optional<Effect> found = effect(row, [&](const Confirmation& size) -> BothSides {
-      if (!complete_with_launch(size)) return {};
-      return {relative_to(controls, size.launched.standard, &BothSides::standard),
-              relative_to(controls, size.launched.tuned, &BothSides::tuned)};
+      if (!complete_in_throughput(size)) return {};
+      return {relative_to(controls, size.throughput.standard, &BothSides::standard),
+              relative_to(controls, size.throughput.tuned, &BothSides::tuned)};
     });
     if (!found || found->ratio <= 1 + 2 * tolerated_loss) return "";
     if (found->interval.low <= 1) result_.undecided = true;
@@ -234,7 +234,7 @@ class Confirming {
   Sizes controls_of(const Row& row) const {
     Sizes controls;
     for (const Confirmation& size : all_)
-      if (size.function == row.function && !named(size) && complete_with_launch(size)) controls.push_back(&size);
+      if (size.function == row.function && !named(size) && complete_in_throughput(size)) controls.push_back(&size);
     std::ranges::stable_sort(controls, {}, [&](const Confirmation* size) { return distance(*size, log_middle(row)); });
     controls.resize(std::min(controls.size(), most_controls));
     return controls;
@@ -294,7 +294,7 @@ std::vector<ConfirmedCell> cells_of(const Table& tried, const Table& confirmed,
   for (const Confirmation& size : measured) {
     ConfirmedCell& cell =
         cells.emplace_back(size.function, size.bytes, std::nullopt, gain_at(measured, size, &Confirmation::device),
-                           gain_at(measured, size, &Confirmation::launched), "");
+                           gain_at(measured, size, &Confirmation::throughput), "");
     const Row* const row = find_row(confirmed, size.function, size.bytes);
     const Row* const lost = find_row(tried, size.function, size.bytes);
     if (row) cell.setting = row->setting;

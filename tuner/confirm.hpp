@@ -14,8 +14,8 @@ namespace p5::tuner {
 struct Confirmation {
   Function function = Function::all_reduce;
   std::uint64_t bytes = 0;
-  BothSides device;      // operations queued beforehand
-  BothSides launched{};  // the same with the time to launch them, as an application has it; empty where not measured
+  BothSides device;        // operations queued beforehand
+  BothSides throughput{};  // the same with the time to launch them, as an application has it; empty where not measured
   std::string failure = {};  // with the files it failed or gave wrong data: why. "" if not
 };
 
@@ -38,7 +38,7 @@ struct ConfirmedCell {
   std::uint64_t bytes = 0;
   std::optional<Setting> setting;  // of the final table; null: the default
   std::optional<Gain> gain;        // null when nothing was measured
-  std::optional<Gain> launched;    // the same with the time to launch; null where that was not measured
+  std::optional<Gain> throughput;  // the same with the time to launch; null where that was not measured
   std::string verdict;             // one sentence
 };
 

@@ -10,11 +10,10 @@
 #include <tuple>
 #include <vector>
 
+#include "bench/base/environment.hpp"
 #include "tuner/table.hpp"
 
 namespace p5::tuner {
-
-using Environment = std::map<std::string, std::string>;
 
 struct Constraints {
   std::set<std::tuple<Function, Algorithm>> forbidden_algorithms;

@@ -144,7 +144,7 @@ const std::vector<Knob>& knobs() {
   return all;
 }
 
-bool applies(const Knob& knob, const Place& place) {
+bool applies(const Knob& knob, const KnobScope& place) {
   if (place.nodes < knob.least_nodes) return false;
   if (!knob.since.empty() && place.nccl_version < nccl_version_of(knob.since)) return false;
   if (knob.transport == Transport::efa && !place.efa) return false;

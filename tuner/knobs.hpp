@@ -34,7 +34,7 @@ std::vector<Knob> parse_knobs(std::string_view file, std::string_view text);
 const std::vector<Knob>& knobs();
 
 // Where they are to be applied.
-struct Place {
+struct KnobScope {
   std::string platform;  // "" where not known: then a knob for certain platforms is not tried
   int nodes = 1;
   int nccl_version =
@@ -42,7 +42,7 @@ struct Place {
   bool efa = false, nvls = false;
   std::vector<std::string> collectives;  // that are measured; empty: all
 };
-bool applies(const Knob& knob, const Place& place);
+bool applies(const Knob& knob, const KnobScope& place);
 // The values that are worth a process: without the default.
 std::vector<std::string> values_to_try(const Knob& knob);
 

@@ -28,19 +28,19 @@ std::optional<double> seconds_in(const Block& block, const Candidate& candidate)
 
 }  // namespace
 
-std::vector<double> samples_of(const Record& record, const Candidate& candidate, bool with_launch) {
+std::vector<double> samples_of(const Record& record, const Candidate& candidate, bool throughput) {
   std::vector<double> samples;
   for (const Block& block : record.blocks)
-    if (const auto seconds = seconds_in(block, candidate); seconds && (block.stage == Stage::launch) == with_launch)
+    if (const auto seconds = seconds_in(block, candidate); seconds && (block.stage == Stage::throughput) == throughput)
       samples.push_back(*seconds);
   return samples;
 }
 
-std::vector<double> log_ratios(const Record& record, const Setting& setting, bool with_launch) {
+std::vector<double> log_ratios(const Record& record, const Setting& setting, bool throughput) {
   std::vector<double> ratios;
   for (const Block& block : record.blocks) {
     const std::optional<double> mine = seconds_in(block, {setting}), standard = seconds_in(block, {});
-    if (mine && standard && (block.stage == Stage::launch) == with_launch)
+    if (mine && standard && (block.stage == Stage::throughput) == throughput)
       ratios.push_back(std::log(*mine / *standard));
   }
   return ratios;
@@ -71,7 +71,7 @@ std::vector<Estimate> estimates(const Record& record, const std::vector<Setting>
   return result;
 }
 
-std::optional<Estimate> estimate_with_launch(const Record& record, const Setting& setting) {
+std::optional<Estimate> estimate_of_throughput(const Record& record, const Setting& setting) {
   const std::vector<double> ratios = log_ratios(record, setting, true);
   if (ratios.empty()) return std::nullopt;
   return Estimate{setting, gain_of(ratios), error_of_median(robust_deviation(ratios), ratios.size())};

@@ -19,7 +19,7 @@ struct Estimate {
 std::vector<Estimate> estimates(const Record& record, const std::vector<Setting>& settings);
 
 // The same with the launches, of one setting; null where that was not measured.
-std::optional<Estimate> estimate_with_launch(const Record& record, const Setting& setting);
+std::optional<Estimate> estimate_of_throughput(const Record& record, const Setting& setting);
 
 // More blocks would not change the choice: the first certainly gains enough, or at most `indifferent` more than that,
 // so that little is lost either way; and the second could at most be better by less than `indifferent`.

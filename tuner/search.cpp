@@ -86,12 +86,12 @@ class Searcher {
   // The least with which a cell can come to a verdict.
   double least_seconds(std::size_t i) const {
     return seconds_of(i, 1 + tasks_[i].offered.size(), 1, blocks_to_judge) +
-           seconds_of(i, 2, 0, launch_counts(result_.records[i]) ? rules_.least_launch_blocks : 0);
+           seconds_of(i, 2, 0, host_counts(result_.records[i]) ? rules_.least_throughput_blocks : 0);
   }
 
-  static bool launch_counts(const Record& record) {
+  static bool host_counts(const Record& record) {
     const std::vector<double> standard = samples_of(record, {});
-    return !standard.empty() && median(standard) < launches_count_s;
+    return !standard.empty() && median(standard) < host_counts_below_s;
   }
 
   void leave_out_the_longest(std::vector<std::size_t> order) {
@@ -208,7 +208,7 @@ class Searcher {
         std::erase_if(now, [&](const Estimate& each) { return each.gain + each.error < rules_.least_gain; });
         if (now.empty()) return;  // the default stays
         const Setting best = choose(now, preferred, rules_.indifferent);
-        if (!launch_costs_too_much(record, best)) record.winner = best;
+        if (!loses_throughput(record, best)) record.winner = best;
         return;
       }
       contenders.clear();
@@ -220,17 +220,17 @@ class Searcher {
     }
   }
 
-  bool launch_costs_too_much(Record& record, const Setting& setting) {
-    if (!launch_counts(record)) return false;
+  bool loses_throughput(Record& record, const Setting& setting) {
+    if (!host_counts(record)) return false;
     std::optional<Estimate> found;
     double limit = 0;
-    for (int block = 0; block < rules_.most_launch_blocks && time_left_() > 0; ++block) {
-      measure_block(record, Stage::launch, {setting});
+    for (int block = 0; block < rules_.most_throughput_blocks && time_left_() > 0; ++block) {
+      measure_block(record, Stage::throughput, {setting});
       if (ruled_out(setting) || closed(record)) return true;
-      found = estimate_with_launch(record, setting);
+      found = estimate_of_throughput(record, setting);
       if (!found) return false;
       limit = -tolerated(median(samples_of(record, {}, true)));
-      if (block + 1 >= rules_.least_launch_blocks && (found->least() > limit || found->most() < limit)) break;
+      if (block + 1 >= rules_.least_throughput_blocks && (found->least() > limit || found->most() < limit)) break;
     }
     if (!found || found->gain >= limit) return false;
     record.because = fmt::format("{} takes {:.1f} % (give or take {:.1f}) longer with the time to launch it",

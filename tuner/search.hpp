@@ -26,7 +26,7 @@
 
 namespace p5::tuner {
 
-enum class Stage { baseline, race, launch };
+enum class Stage { baseline, race, throughput };
 
 // Measures the candidates once each in the given order, and returns as many trials in the same order: on the device
 // alone, with the time to launch them where the stage is launch. The first block of a cell has to warm up whatever
@@ -35,7 +35,7 @@ using MeasureBlock =
     std::function<std::vector<Trial>(const Cell& cell, const std::vector<Candidate>& in_this_order, Stage stage)>;
 
 // Where an operation takes longer, its launch is no part of its time.
-inline constexpr double launches_count_s = 1e-3;
+inline constexpr double host_counts_below_s = 1e-3;
 // Seconds of measuring that are left for the search.
 using TimeLeft = std::function<double()>;
 
@@ -72,10 +72,10 @@ struct Record {
 struct SearchRules {
   CandidateRules candidates;
   std::uint64_t seed = 1;
-  double least_gain = 0.03;                              // a smaller one is not worth a setting
-  double indifferent = 0.01;                             // settings closer than this are as good as each other
-  int least_launch_blocks = 6, most_launch_blocks = 12;  // the fewer the clearer it is
-  int first_blocks = 4;                                  // of the first rung, doubled on each further one
+  double least_gain = 0.03;                                      // a smaller one is not worth a setting
+  double indifferent = 0.01;                                     // settings closer than this are as good as each other
+  int least_throughput_blocks = 6, most_throughput_blocks = 12;  // the fewer the clearer it is
+  int first_blocks = 4;                                          // of the first rung, doubled on each further one
   int rungs = 3;
   int exhaustive_blocks = 20;
   bool exhaustive = false;  // no race: everything that NCCL offers, in exhaustive_blocks. The search's own oracle
@@ -93,10 +93,10 @@ SearchResult search(const std::vector<Task>& tasks, const SearchRules& rules, co
 // ---- reading records
 
 // The samples of a candidate in the order of their blocks: on the device alone, or with the time to launch.
-std::vector<double> samples_of(const Record& record, const Candidate& candidate, bool with_launch = false);
+std::vector<double> samples_of(const Record& record, const Candidate& candidate, bool throughput = false);
 
 // log(setting / default) of each block that measured both; the same.
-std::vector<double> log_ratios(const Record& record, const Setting& setting, bool with_launch = false);
+std::vector<double> log_ratios(const Record& record, const Setting& setting, bool throughput = false);
 
 // 1 - time / default's time, the median over blocks; null where the setting was not measured.
 std::optional<double> gain_in(const Record& record, const Setting& setting);

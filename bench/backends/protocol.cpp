@@ -157,7 +157,7 @@ json to_json(const std::vector<Offer>& offers) {
   return all;
 }
 
-std::vector<Offer> offers_from_json(const json& j) {
+std::vector<Offer> cost_table_from_json(const json& j) {
   std::vector<Offer> offers;
   for (const json& each : j) offers.push_back({each.at("setting"), each.at("microseconds"), each.at("chosen")});
   return offers;

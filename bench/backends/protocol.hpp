@@ -54,8 +54,8 @@ struct Identity {
 // ("alone": is it one group, "pauses": does any rank of the job pause?), "job": those of earlier rounds are left, "":
 // what is there stays. Reply {"slots": int}. "warm_up" {"operations", "setting"}; "sample" {SampleRequest}:
 // {"seconds": [..]}, null for a sample of a rank that pauses. "verify" {}: {Verification}; "selection" {}: {Selection
-// or null}; "offers" {}: {"offers": [Offer]}; "close" {}; "check_locally" {}: {"figures": {NAME: NUMBER}}; "quit" {}:
-// no reply. A "setting" that is left out is none.
+// or null}; "cost_table" {}: {"cost_table": [Offer]}; "close" {}; "check_locally" {}: {"figures": {NAME: NUMBER}};
+// "quit" {}: no reply. A "setting" that is left out is none.
 
 // A case as a worker needs it: what moves, not where the figures go.
 nlohmann::json to_json(const Case& c);
@@ -67,7 +67,7 @@ Verification verification_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const std::optional<Selection>& selection);
 std::optional<Selection> selection_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const std::vector<Offer>& offers);
-std::vector<Offer> offers_from_json(const nlohmann::json& j);
+std::vector<Offer> cost_table_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Identity& identity);
 Identity identity_from_json(const nlohmann::json& j);
 

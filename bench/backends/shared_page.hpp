@@ -28,8 +28,8 @@ struct SharedPage {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
 inline constexpr std::array<std::string_view, 13> order_names{
-    "",       "identify",  "unique_id", "join",  "open",          "warm_up", "sample",
-    "verify", "selection", "offers",    "close", "check_locally", "quit"};
+    "",       "identify",  "unique_id",  "join",  "open",          "warm_up", "sample",
+    "verify", "selection", "cost_table", "close", "check_locally", "quit"};
 
 // 0 for a name that is none of them.
 constexpr std::uint32_t order_number(std::string_view name) {

@@ -363,7 +363,7 @@ class SimBackend final : public Backend {
   bool relaunches() const override { return true; }
   void abandon() override { launch_ = ++*launches_; }
 
-  std::unique_ptr<Backend> arm(const Variables& changes) const override {
+  std::unique_ptr<Backend> arm(const Environment& changes) const override {
     auto other = std::make_unique<SimBackend>(machine_);
     for (const auto& [name, value] : changes) {
       if (name != fault_variable)
@@ -378,7 +378,7 @@ class SimBackend final : public Backend {
     return other;
   }
 
-  Variables context() const override {
+  Environment context() const override {
     return {{"model", fmt::format("times vary by {:.1f} %, launches by {:.1f} %", 100 * machine_.noise,
                                   100 * machine_.launch_noise)}};
   }

@@ -88,7 +88,9 @@ class WorkerSession final : public Session {
     return protocol::selection_from_json(ask({{"order", "selection"}}).at("selection"));
   }
 
-  std::vector<Offer> offers() override { return protocol::offers_from_json(ask({{"order", "offers"}}).at("offers")); }
+  std::vector<Offer> cost_table() override {
+    return protocol::cost_table_from_json(ask({{"order", "cost_table"}}).at("cost_table"));
+  }
 
  private:
   json ask(const json& order) { return backend_.ask(order, limit_); }
@@ -225,7 +227,7 @@ void WorkerBackend::join(const Joiners& joiners, const std::string& terms) {
                           {"ranks", place->member.ranks}},
                          limit_of(joiners));
   library_start_ = {.log = worker_->log().text(0, most_of_start),
-                    .environment = reply.at("environment").get<Variables>()};
+                    .environment = reply.at("environment").get<Environment>()};
   joined_ = true;
 }
 
@@ -264,7 +266,7 @@ Seconds WorkerBackend::forming_limit() const {
   return {std::max(options_.timeout.count, options_.join_limit.count * world_.ranks() / ranks_of_limit)};
 }
 
-std::unique_ptr<Backend> WorkerBackend::arm(const Variables& changes) const {
+std::unique_ptr<Backend> WorkerBackend::arm(const Environment& changes) const {
   WorkerOptions options = options_;
   for (const auto& [name, value] : changes) options.environment[name] = value;
   auto other = std::make_unique<WorkerBackend>(world_, std::move(options));
@@ -273,12 +275,12 @@ std::unique_ptr<Backend> WorkerBackend::arm(const Variables& changes) const {
   return other;
 }
 
-Backend::Variables WorkerBackend::context() const {
-  Variables found{{options_.device, identity_.device_uuid},
-                  {options_.library, identity_.library},
-                  {options_.library + ".path", identity_.library_path},
-                  {"cuda.driver", identity_.driver},
-                  {"cuda.runtime", identity_.runtime}};
+Environment WorkerBackend::context() const {
+  Environment found{{options_.device, identity_.device_uuid},
+                    {options_.library, identity_.library},
+                    {options_.library + ".path", identity_.library_path},
+                    {"cuda.driver", identity_.driver},
+                    {"cuda.runtime", identity_.runtime}};
   std::erase_if(found, [](const auto& each) { return each.second.empty(); });
   if (worker_) found["libraries"] = p5::join(worker_->loaded_libraries(), ":");
   for (const auto& [name, value] : library_start_.environment) found["env." + name] = value;

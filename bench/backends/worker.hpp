@@ -60,9 +60,9 @@ class WorkerBackend final : public Backend {
   static Bytes usable(Bytes free_memory);
 
   // Workers of their own with other variables, on the same devices.
-  std::unique_ptr<Backend> arm(const Variables& changes) const override;
+  std::unique_ptr<Backend> arm(const Environment& changes) const override;
   bool relaunches() const override { return true; }
-  Variables context() const override;
+  Environment context() const override;
 
   // For its sessions.
   int rank() const;

@@ -107,7 +107,7 @@ json WorkerProgram::act(const json& order) {
                              Row{"sample", &WorkerProgram::sample},
                              Row{"verify", &WorkerProgram::verify},
                              Row{"selection", &WorkerProgram::selection},
-                             Row{"offers", &WorkerProgram::offers},
+                             Row{"cost_table", &WorkerProgram::cost_table},
                              Row{"close", &WorkerProgram::close_order},
                              Row{"check_locally", &WorkerProgram::check_locally_order}};
   const auto name = order.at("order").get<std::string>();
@@ -133,7 +133,7 @@ json WorkerProgram::join_order(const json& order) {
   if (state_ == State::joined) throw CaseError("this worker has joined already");
   const auto ids = order.at("ids").get<std::vector<std::string>>();
   const int rank = order.at("rank"), ranks = order.at("ranks");
-  const Variables environment = risk([&] { return join(ids, rank, ranks); });
+  const Environment environment = risk([&] { return join(ids, rank, ranks); });
   rank_ = rank;
   state_ = State::joined;
   return {{"environment", environment}};
@@ -177,9 +177,9 @@ json WorkerProgram::verify(const json&) {
 
 json WorkerProgram::selection(const json&) { return {{"selection", protocol::to_json(session().selection())}}; }
 
-json WorkerProgram::offers(const json&) {
+json WorkerProgram::cost_table(const json&) {
   Session& at = session();
-  return {{"offers", protocol::to_json(risk([&] { return at.offers(); }))}};
+  return {{"cost_table", protocol::to_json(risk([&] { return at.cost_table(); }))}};
 }
 
 json WorkerProgram::close_order(const json&) {

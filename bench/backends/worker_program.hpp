@@ -13,7 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/backends/protocol.hpp"
+#include "bench//backends/protocol.hpp"
+#include "bench/base/environment.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/expected.hpp"
 
@@ -32,13 +33,11 @@ class WorkerProgram {
   virtual void abort() {}
 
  protected:
-  using Variables = std::map<std::string, std::string>;
-
   virtual protocol::Identity identify(int local_rank) = 0;
   // What others need to find this rank, as text.
   virtual std::string id() = 0;
   // `ids`: of all ranks, or only the first one's. Returns what the environment is after the library's start.
-  virtual Variables join(const std::vector<std::string>& ids, int rank, int ranks) = 0;
+  virtual Environment join(const std::vector<std::string>& ids, int rank, int ranks) = 0;
   // The groups of a round get communicators of their own, on all ranks together; those of an earlier round are left
   // first. Alike on all ranks but for `group`: this rank's, none where it pauses.
   struct Formation {
@@ -69,7 +68,7 @@ class WorkerProgram {
   Json sample(const Json& order);
   Json verify(const Json& order);
   Json selection(const Json& order);
-  Json offers(const Json& order);
+  Json cost_table(const Json& order);
   Json close_order(const Json& order);
   Json check_locally_order(const Json& order);
 

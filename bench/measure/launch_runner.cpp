@@ -231,12 +231,12 @@ class LaunchRunner {
     Backend& backend = *arm.backend;
     std::string problem;
     failed_rank_.reset();
-    std::vector<Backend::Variables> of_ranks;
+    std::vector<Environment> of_ranks;
     try {
       joining_.bring_together(backend);
       problem = agree(
           world_, Phase::open, backend.recovers(), [&] { return backend.context(); },
-          [&](const std::vector<Backend::Variables>& contexts) {
+          [&](const std::vector<Environment>& contexts) {
             of_ranks = contexts;
             return options_.objection ? options_.objection(arm, of_ranks) : std::string();
           });
@@ -280,7 +280,7 @@ class LaunchRunner {
     if (watchdog_) watchdog_->rest();
   }
 
-  Standing standing_of(std::size_t at, std::size_t index, std::size_t count, Seconds left) const {
+  RunProgress standing_of(std::size_t at, std::size_t index, std::size_t count, Seconds left) const {
     return {.number = number_of(at),
             .launch = turns_[turn_].launch,
             .several = several(),

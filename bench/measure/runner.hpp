@@ -45,7 +45,7 @@ struct RunnerOptions {
   std::uint64_t seed = 1;  // of the order of cases in launches other than the first
   // Asked at the leader when the ranks of a launch have come together, with Backend::context() of each: why they cannot
   // be measured; "" when they can.
-  std::function<std::string(const Arm& arm, const std::vector<Backend::Variables>& of_ranks)> objection = {};
+  std::function<std::string(const Arm& arm, const std::vector<Environment>& of_ranks)> objection = {};
   // Of a single arm: where ranks are, for finding out which hosts do not join.
   RanksOnHosts hosts = {};
   // Told by Trials what its workers took to come together, or until that failed.
@@ -53,7 +53,7 @@ struct RunnerOptions {
 };
 
 // Where a run stands when a visit starts.
-struct Standing {
+struct RunProgress {
   std::size_t number = 0;    // of the case among those of all arms: alike in all its launches
   int launch = 0;            // of its arm, from 0
   bool several = false;      // launches or arms
@@ -65,13 +65,13 @@ struct Standing {
 class Observer {
  public:
   virtual ~Observer() = default;
-  virtual void visit_started(const Case& c, const Standing& standing) = 0;
+  virtual void visit_started(const Case& c, const RunProgress& standing) = 0;
   // What the visited rounds of the case come to; more are to come. `failed`: this one.
   virtual void visit_finished(const Measurement& so_far, bool failed) = 0;
   // The same after the last of its rounds. Of several launches each one's: Measurement::launch is set.
   virtual void case_finished(const Measurement& m, bool failed) = 0;
   // One of several launches: what each rank runs on, or why it could not be measured.
-  virtual void launch_started(const Arm& /*arm*/, const std::vector<Backend::Variables>& /*of_ranks*/) {}
+  virtual void launch_started(const Arm& /*arm*/, const std::vector<Environment>& /*of_ranks*/) {}
   virtual void launch_failed(const Arm& /*arm*/, const std::string& /*why*/) {}
   // The ranks did not join, and which hosts that comes from; or they did only the second time.
   virtual void joining_failed(const JoinFailure& /*failure*/) {}

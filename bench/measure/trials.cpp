@@ -93,7 +93,7 @@ void Trials::obey(const Order& order) {
   }
   for (const std::size_t arm : order.arms) arms_[arm]->prepare();
   try {
-    if (order.what == "offers") ask(order, &Session::offers);
+    if (order.what == "cost_table") ask(order, &Session::cost_table);
     if (order.what == "selection") ask(order, &Session::selection);
   } catch (const PhaseFailed&) {
     // The leader has heard the same.
@@ -117,8 +117,8 @@ void Trials::finish() {
   leave();
 }
 
-std::vector<Offer> Trials::offers(TrialPlace place, std::string& problem) {
-  return announce_and_ask({"offers", place, {""}, {}}, &Session::offers, problem);
+std::vector<Offer> Trials::cost_table(TrialPlace place, std::string& problem) {
+  return announce_and_ask({"cost_table", place, {""}, {}}, &Session::cost_table, problem);
 }
 
 std::optional<Selection> Trials::selection(TrialPlace place, const std::string& setting, std::string& problem) {

@@ -38,7 +38,7 @@ class Trials {
 
   const std::vector<Case>& cases() const { return cases_; }
   // What the library offers for a case; empty where it tells nothing, and `problem` then says what failed, if anything.
-  std::vector<Offer> offers(TrialPlace place, std::string& problem);
+  std::vector<Offer> cost_table(TrialPlace place, std::string& problem);
   // What it takes for a case with a setting ("": by itself), where it says so.
   std::optional<Selection> selection(TrialPlace place, const std::string& setting, std::string& problem);
   // One sample of each setting, in this order, of as many operations as last for `burst`. In each visit of a case a

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/units.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/cost.hpp"
@@ -81,7 +82,7 @@ class Session {
   virtual std::optional<Selection> selection() { return std::nullopt; }
   // What the library offers for the case: runs one operation untimed, as the library chooses. Known at the first rank
   // of the group, empty elsewhere and where the library tells nothing. Before the samples that are to be verified.
-  virtual std::vector<Offer> offers() { return {}; }
+  virtual std::vector<Offer> cost_table() { return {}; }
 };
 
 // What a rank's device does by itself, by name with the unit: "launch_us".
@@ -129,24 +130,23 @@ class Backend {
   // A phase failed somewhere: on all ranks, leave what cannot be gone on with. joined() is false from then on.
   virtual void abandon() {}
 
-  using Variables = std::map<std::string, std::string>;
   // What the library under test said while it started, on this rank, where that failed too, and the variables as they
   // were once it had. Empty before that, and where there is no library.
   struct LibraryStart {
     std::string log = {};
-    Variables environment = {};
+    Environment environment = {};
   };
   virtual LibraryStart library_start() const { return {}; }
   // Copies and launches of this rank's device alone; empty where there is no device. Ranks are together.
   virtual LocalFigures check_locally() { return {}; }
   // The same thing under test in processes of their own, with variables over those of this backend (an empty value
   // removes one). Null where there are no such processes.
-  virtual std::unique_ptr<Backend> arm(const Variables& /*changes*/) const { return nullptr; }
+  virtual std::unique_ptr<Backend> arm(const Environment& /*changes*/) const { return nullptr; }
   // Whether what follows abandon() is a new launch: other processes and other communicators.
   virtual bool relaunches() const { return false; }
   // What this participant's processes really run on, once its ranks are together: library, plugins, device, variables
   // after the library's start. Keys as in a report's context.
-  virtual Variables context() const { return {}; }
+  virtual Environment context() const { return {}; }
 };
 
 }  // namespace p5

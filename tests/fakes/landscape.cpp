@@ -18,7 +18,7 @@
 //   offsets that last for one launch: 0.8 % for each size, 0.4 % for each setting at each size (times
 //   `Processes::restless`);
 //   drift: up to 2 % in 5000 samples, either way, and a wave of up to 0.5 % with a period of 700 samples.
-// With its launch an operation takes as long as the host needs for it where that is longer: `Processes::launch_us`,
+// With its launch an operation takes as long as the host needs for it where that is longer: `Processes::host_us`,
 // and 0.07 us for each channel (after one H200 host, where gathering 64 and 128 KiB with 16 channels took 1.2 to 1.6 us
 // longer in a loop of launches, though 0.6 us less on the device). Beyond the noise above processes differ by 3 % in
 // that; and `Processes::lucky` of them take 0.7 of it (on 2 x H200 of a shared host a sixth of all pairs of processes
@@ -43,7 +43,7 @@ using tuner::Setting;
 namespace {
 
 constexpr double roughness = 0.003;
-constexpr double launch_us_per_channel = 0.07, launch_offset = 0.03, lucky_share = 0.7;
+constexpr double host_us_per_channel = 0.07, host_offset = 0.03, lucky_share = 0.7;
 
 double uniform(std::mt19937_64& random) { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; }
 
@@ -132,10 +132,10 @@ int Landscape::channels_of(const Cell& cell, const Candidate& candidate) const {
   return candidate.setting && candidate.setting->channels > 0 ? candidate.setting->channels : channels_of_nccl(cell);
 }
 
-double Landscape::launched_time(const Cell& cell, const Candidate& candidate, double launch_us) const {
+double Landscape::throughput_time(const Cell& cell, const Candidate& candidate, double host_us) const {
   const double device = time(cell, candidate);
-  if (launch_us <= 0) return device;
-  return std::max(device, 1e-6 * (launch_us + launch_us_per_channel * channels_of(cell, candidate)));
+  if (host_us <= 0) return device;
+  return std::max(device, 1e-6 * (host_us + host_us_per_channel * channels_of(cell, candidate)));
 }
 
 double Landscape::time(const Cell& cell, const Candidate& candidate) const {
@@ -162,12 +162,12 @@ double Landscape::sample(const Cell& cell, const Candidate& candidate) {
   return time(cell, candidate) * std::exp(disturbance(cell, candidate));
 }
 
-double Landscape::launched_sample(const Cell& cell, const Candidate& candidate) {
-  if (processes_.launch_us <= 0) return sample(cell, candidate);
+double Landscape::throughput_sample(const Cell& cell, const Candidate& candidate) {
+  if (processes_.host_us <= 0) return sample(cell, candidate);
   std::mt19937_64 process(launch_);
-  const double launch_us = processes_.launch_us * (uniform(process) < processes_.lucky ? lucky_share : 1);
-  const double of_process = launch_offset * fixed_normal({}, {}, launch_ + 2);
-  return launched_time(cell, candidate, launch_us) * std::exp(disturbance(cell, candidate) + of_process);
+  const double host_us = processes_.host_us * (uniform(process) < processes_.lucky ? lucky_share : 1);
+  const double of_process = host_offset * fixed_normal({}, {}, launch_ + 2);
+  return throughput_time(cell, candidate, host_us) * std::exp(disturbance(cell, candidate) + of_process);
 }
 
 // The log of what a sample takes longer than it should.

@@ -14,9 +14,9 @@ enum class Terrain { one_node, two_nodes, many_nodes, flat, default_best };
 
 // What processes differ by, and how fast they launch.
 struct Processes {
-  double restless = 1;   // how much more they differ than usual
-  double launch_us = 0;  // what the host takes to launch an operation on no channels; 0: nothing, whatever it is
-  double lucky = 0;      // share of processes whose host takes 0.7 of that
+  double restless = 1;  // how much more they differ than usual
+  double host_us = 0;   // what the host takes to launch an operation on no channels; 0: nothing, whatever it is
+  double lucky = 0;     // share of processes whose host takes 0.7 of that
 };
 
 class Landscape {
@@ -27,14 +27,14 @@ class Landscape {
   std::vector<tuner::CostEntry> offers(const tuner::Cell& cell) const;
   // Seconds without any noise.
   double time(const tuner::Cell& cell, const tuner::Candidate& candidate) const;
-  double launched_time(const tuner::Cell& cell, const tuner::Candidate& candidate) const {
-    return launched_time(cell, candidate, processes_.launch_us);
+  double throughput_time(const tuner::Cell& cell, const tuner::Candidate& candidate) const {
+    return throughput_time(cell, candidate, processes_.host_us);
   }
 
   // A fresh process: the offsets that last as long as it does are drawn anew.
   void launch();
   double sample(const tuner::Cell& cell, const tuner::Candidate& candidate);
-  double launched_sample(const tuner::Cell& cell, const tuner::Candidate& candidate);
+  double throughput_sample(const tuner::Cell& cell, const tuner::Candidate& candidate);
   int samples() const { return samples_; }
 
  private:
@@ -52,7 +52,7 @@ class Landscape {
   const Kind& chosen_by_nccl(const tuner::Cell& cell) const;
   int channels_of_nccl(const tuner::Cell& cell) const;
   int channels_of(const tuner::Cell& cell, const tuner::Candidate& candidate) const;
-  double launched_time(const tuner::Cell& cell, const tuner::Candidate& candidate, double launch_us) const;
+  double throughput_time(const tuner::Cell& cell, const tuner::Candidate& candidate, double host_us) const;
   double disturbance(const tuner::Cell& cell, const tuner::Candidate& candidate);
   double normal(double deviation);
   double fixed_normal(const tuner::Cell& cell, const tuner::Candidate& candidate, std::uint64_t salt) const;

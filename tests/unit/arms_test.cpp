@@ -12,7 +12,7 @@
 namespace p5 {
 namespace {
 
-Backend::Variables rank_with(const std::string& library, const std::string& gpu) {
+Environment rank_with(const std::string& library, const std::string& gpu) {
   return {{"nccl", library}, {"nccl.path", "/opt/" + library}, {"gpu.uuid", gpu}};
 }
 

@@ -169,7 +169,7 @@ class Joiner final : public Backend {
 
 class Hearing final : public Observer {
  public:
-  void visit_started(const Case&, const Standing&) override {}
+  void visit_started(const Case&, const RunProgress&) override {}
   void visit_finished(const Measurement&, bool) override {}
   void case_finished(const Measurement&, bool) override {}
   void joining_failed(const JoinFailure& failure) override { heard.push_back(failure); }

@@ -223,7 +223,7 @@ class Troubled final : public Backend {
     joined_ = false;
     ++launch;
   }
-  Variables context() const override { return {{"nccl", "NCCL 1.2"}}; }
+  Environment context() const override { return {{"nccl", "NCCL 1.2"}}; }
 
  private:
   std::unique_ptr<Backend> model_;
@@ -232,13 +232,13 @@ class Troubled final : public Backend {
 
 class Watching final : public Observer {
  public:
-  void visit_started(const Case&, const Standing& standing) override { standings.push_back(standing); }
+  void visit_started(const Case&, const RunProgress& standing) override { standings.push_back(standing); }
   void visit_finished(const Measurement&, bool) override {}
   void case_finished(const Measurement& m, bool) override { finished.push_back(m); }
-  void launch_started(const Arm& arm, const std::vector<Backend::Variables>&) override { started += arm.name; }
+  void launch_started(const Arm& arm, const std::vector<Environment>&) override { started += arm.name; }
   void launch_failed(const Arm& arm, const std::string& why) override { problems.push_back(arm.name + ": " + why); }
   void remark(const std::string& text) override { remarks.push_back(text); }
-  std::vector<Standing> standings;
+  std::vector<RunProgress> standings;
   std::vector<Measurement> finished;
   std::string started;
   std::vector<std::string> problems, remarks;
@@ -280,7 +280,7 @@ TEST(RunLaunches, measures_each_case_in_each_launch_of_each_arm) {
   EXPECT_EQ(seen.size(), 18u);
   EXPECT_EQ(job.watching.finished.size(), 18u);
   std::set<std::size_t> numbers;
-  for (const Standing& each : job.watching.standings) numbers.insert(each.number);
+  for (const RunProgress& each : job.watching.standings) numbers.insert(each.number);
   EXPECT_EQ(numbers.size(), 6u) << "of three cases in two arms";
   EXPECT_EQ(job.watching.standings.back().index, 17);
 }
@@ -345,7 +345,7 @@ TEST(RunLaunches, one_launch_that_does_not_start_costs_that_launch) {
 
 TEST(RunLaunches, what_the_leader_objects_to_is_not_measured) {
   Job job;
-  job.options.objection = [](const Arm& arm, const std::vector<Backend::Variables>& of_ranks) {
+  job.options.objection = [](const Arm& arm, const std::vector<Environment>& of_ranks) {
     EXPECT_EQ(of_ranks.at(0).at("nccl"), "NCCL 1.2");
     return std::string(arm.name == "a" ? "mixed libraries" : "");
   };

@@ -19,7 +19,7 @@ TEST(Protocol, a_request_for_samples_arrives_with_its_setting) {
 
 TEST(Protocol, offers_arrive_in_their_order) {
   const std::vector<Offer> read =
-      offers_from_json(to_json(std::vector<Offer>{{"tree/ll", 12.5, false}, {"ring/ll", 8, true}}));
+      cost_table_from_json(to_json(std::vector<Offer>{{"tree/ll", 12.5, false}, {"ring/ll", 8, true}}));
   ASSERT_EQ(read.size(), 2u);
   EXPECT_EQ(read[0].setting, "tree/ll");
   EXPECT_EQ(read[0].microseconds, 12.5);

@@ -18,7 +18,7 @@ using Kind = Trouble::Kind;
 
 class Recording final : public Observer {
  public:
-  void visit_started(const Case& c, const Standing&) override { started.push_back(describe(c)); }
+  void visit_started(const Case& c, const RunProgress&) override { started.push_back(describe(c)); }
   void visit_finished(const Measurement& so_far, bool) override { unfinished.push_back(so_far); }
   void case_finished(const Measurement& m, bool) override { finished.push_back(m); }
   std::vector<std::string> started;

@@ -63,7 +63,7 @@ TEST(Knobs, are_refused_by_file_name_and_field) {
 
 TEST(Knobs, apply_by_version_nodes_platform_and_transport) {
   Knob knob = parse_knobs("a.json", good)[0];
-  Place place;
+  KnobScope place;
   place.platform = "p5.48xlarge";
   place.nodes = 2;
   place.nccl_version = 22803;
@@ -161,7 +161,7 @@ struct Descended {
 Descended descend(const std::vector<Knob>& some,
                   const std::function<std::optional<Objective>(const Environment&)>& judge,
                   const Environment& operators = {}, const ArmRules& rules = {}) {
-  Place place;
+  KnobScope place;
   place.platform = "p5.48xlarge";
   place.nodes = 4;
   place.nccl_version = 23000;

@@ -37,7 +37,7 @@ Confirmation size(std::uint64_t bytes, const std::vector<double>& tuned, double 
 }
 
 Confirmation launched(Confirmation one, const std::vector<double>& standard, const std::vector<double>& tuned) {
-  one.launched = {launches(standard), launches(tuned)};
+  one.throughput = {launches(standard), launches(tuned)};
   return one;
 }
 

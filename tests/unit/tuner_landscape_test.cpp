@@ -37,8 +37,8 @@ struct Outcome {
   int samples = 0, exhaustive = 0;
   double regret = 0, regret_of_default = 0;  // means over cells
   double regret_between = 0;                 // at sizes between, which the search does not see
-  int slower_with_launch = 0;  // cells that the table makes slower in a loop of launches, by more than is tolerated
-  double worst_with_launch = 0;
+  int slower_in_throughput = 0;  // cells that the table makes slower in a loop of launches, by more than is tolerated
+  double worst_in_throughput = 0;
 };
 
 Launch launch_of(const std::vector<double>& samples) {
@@ -60,11 +60,11 @@ std::vector<Confirmation> alternate(Landscape& land, const Table& table, const s
       std::vector<double> samples, launched;
       for (int i = 0; i < confirming_samples; ++i) {
         samples.push_back(land.sample(cell, candidate));
-        launched.push_back(land.launched_sample(cell, candidate));
+        launched.push_back(land.throughput_sample(cell, candidate));
       }
       const auto side = with_files ? &BothSides::tuned : &BothSides::standard;
       (size.device.*side).push_back(launch_of(samples));
-      (size.launched.*side).push_back(launch_of(launched));
+      (size.throughput.*side).push_back(launch_of(launched));
     }
   };
   for (int launch = 0; launch < most_launches; ++launch) {
@@ -98,9 +98,11 @@ void compare_with_everything(const Landscape& land, const std::vector<Task>& tas
     outcome.regret += regret_of(land, task.cell, left) / cells;
     const Cell between{task.cell.collective, task.cell.bytes / 2 * 3};
     outcome.regret_between += regret_of(land, between, of_table(outcome.table, between)) / cells;
-    const double launched = land.launched_time(task.cell, {});
-    outcome.worst_with_launch = std::max(outcome.worst_with_launch, land.launched_time(task.cell, left) / launched - 1);
-    outcome.slower_with_launch += land.launched_time(task.cell, left) > launched * (1 + tolerated(launched)) ? 1 : 0;
+    const double launched = land.throughput_time(task.cell, {});
+    outcome.worst_in_throughput =
+        std::max(outcome.worst_in_throughput, land.throughput_time(task.cell, left) / launched - 1);
+    outcome.slower_in_throughput +=
+        land.throughput_time(task.cell, left) > launched * (1 + tolerated(launched)) ? 1 : 0;
   }
 }
 
@@ -112,7 +114,7 @@ Outcome tune(Terrain terrain, std::uint64_t seed, fakes::Processes processes) {
   const MeasureBlock measure = [&](const Cell& cell, const std::vector<Candidate>& candidates, Stage stage) {
     std::vector<Trial> trials;
     for (const Candidate& each : candidates) {
-      const double time = stage == Stage::launch ? land.launched_sample(cell, each) : land.sample(cell, each);
+      const double time = stage == Stage::throughput ? land.throughput_sample(cell, each) : land.sample(cell, each);
       trials.push_back({.time = {time}});
     }
     return trials;
@@ -129,8 +131,8 @@ Outcome tune(Terrain terrain, std::uint64_t seed, fakes::Processes processes) {
 struct Totals {
   std::vector<double> regrets, regrets_of_default, regrets_between;
   std::vector<double> shares;  // of the exhaustive search's samples
-  int empty = 0, slower_with_launch = 0;
-  double worst_with_launch = 0, rows = 0;
+  int empty = 0, slower_in_throughput = 0;
+  double worst_in_throughput = 0, rows = 0;
 };
 
 double mean(const std::vector<double>& values) {
@@ -149,8 +151,8 @@ Totals tune_many(Terrain terrain, int count, std::uint64_t first_seed, fakes::Pr
     totals.rows += static_cast<double>(outcome.table.rows.size()) / count;
     totals.shares.push_back(static_cast<double>(outcome.samples) / outcome.exhaustive);
     totals.empty += outcome.table.rows.empty() ? 1 : 0;
-    totals.slower_with_launch += outcome.slower_with_launch;
-    totals.worst_with_launch = std::max(totals.worst_with_launch, outcome.worst_with_launch);
+    totals.slower_in_throughput += outcome.slower_in_throughput;
+    totals.worst_in_throughput = std::max(totals.worst_in_throughput, outcome.worst_in_throughput);
   }
   return totals;
 }
@@ -163,7 +165,7 @@ void print(const char* name, const Totals& totals) {
       "%.1f\n",
       name, totals.regrets.size(), 100 * mean(totals.regrets), 100 * std::ranges::max(totals.regrets),
       100 * mean(totals.regrets_of_default), 100 * mean(totals.shares), 100 * std::ranges::max(totals.shares),
-      totals.empty, totals.slower_with_launch, 100 * totals.worst_with_launch, 100 * mean(totals.regrets_between),
+      totals.empty, totals.slower_in_throughput, 100 * totals.worst_in_throughput, 100 * mean(totals.regrets_between),
       totals.rows);
 }
 
@@ -196,19 +198,19 @@ INSTANTIATE_TEST_SUITE_P(Tuner, Landscapes,
 
 // Where the host launches more slowly than the device works, more channels gain on the device and lose in a loop.
 TEST(SlowHostLandscapes, lose_nothing_to_launches) {
-  const Totals totals = tune_many(Terrain::one_node, times(70), 1000, {.launch_us = 10});
+  const Totals totals = tune_many(Terrain::one_node, times(70), 1000, {.host_us = 10});
   print("slow host", totals);
-  EXPECT_LE(totals.slower_with_launch, times(70) * 60 / 100) << "of 60 sizes each: one in a hundred";
-  EXPECT_LE(totals.worst_with_launch, 0.03);
+  EXPECT_LE(totals.slower_in_throughput, times(70) * 60 / 100) << "of 60 sizes each: one in a hundred";
+  EXPECT_LE(totals.worst_in_throughput, 0.03);
   EXPECT_LT(mean(totals.regrets), 0.6 * mean(totals.regrets_of_default)) << "what loses nothing is still found";
 }
 
 // Where processes are of two kinds, two of a side are often not of the same.
 TEST(SlowHostLandscapes, whose_processes_are_of_two_kinds_are_tuned_all_the_same) {
-  const Totals totals = tune_many(Terrain::one_node, times(70), 1000, {.launch_us = 10, .lucky = 1.0 / 6});
+  const Totals totals = tune_many(Terrain::one_node, times(70), 1000, {.host_us = 10, .lucky = 1.0 / 6});
   print("two kinds", totals);
   EXPECT_LE(totals.empty, times(70) / 10);
-  EXPECT_LE(totals.slower_with_launch, times(70) * 60 / 100);
+  EXPECT_LE(totals.slower_in_throughput, times(70) * 60 / 100);
   EXPECT_LT(mean(totals.regrets), 0.6 * mean(totals.regrets_of_default));
 }
 

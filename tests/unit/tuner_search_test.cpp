@@ -105,7 +105,7 @@ TEST(Constraints, are_the_variables_that_change_figures) {
 struct Machine {
   std::map<std::string, double> factor{};  // 1 where absent
   std::map<std::string, Trial> bad{};
-  std::map<std::string, double> with_launch{};  // the factor where launches count; `factor` where absent
+  std::map<std::string, double> throughput_factor{};  // the factor where launches count; `factor` where absent
   double seconds = 1e-5, spent = 0, budget = 1e9;
   std::map<std::uint64_t, double> times_as_long{};  // by bytes; 1 where absent
   std::vector<std::vector<Candidate>> blocks{};
@@ -117,7 +117,7 @@ struct Machine {
   Trial trial(const Candidate& candidate, Stage stage) {
     const std::string text = to_text(candidate);
     if (bad.contains(text)) return bad.at(text);
-    const auto& factors = stage == Stage::launch && with_launch.contains(text) ? with_launch : factor;
+    const auto& factors = stage == Stage::throughput && throughput_factor.contains(text) ? throughput_factor : factor;
     const double time = seconds * (factors.contains(text) ? factors.at(text) : 1) * noise();
     spent += time;
     return {.time = {time}};
@@ -196,7 +196,7 @@ TEST(Race, goes_on_only_where_more_blocks_could_change_something) {
 }
 
 TEST(Search, takes_nothing_that_is_slower_with_its_launch) {
-  Machine machine{.factor = {{"tree/ll128", 0.8}}, .with_launch = {{"tree/ll128", 1.1}}};
+  Machine machine{.factor = {{"tree/ll128", 0.8}}, .throughput_factor = {{"tree/ll128", 1.1}}};
   const Record record = run(machine, {{cell(8), three}}).records[0];
   EXPECT_FALSE(record.winner);
   EXPECT_EQ(record.because, "tree/ll128 takes 10.0 % (give or take 0.1) longer with the time to launch it");
@@ -207,12 +207,12 @@ TEST(Search, takes_nothing_that_is_slower_with_its_launch) {
 }
 
 TEST(Search, does_not_ask_for_the_launch_of_what_takes_long) {
-  Machine machine{.factor = {{"tree/ll128", 0.8}}, .with_launch = {{"tree/ll128", 1.5}}, .seconds = 2e-3};
+  Machine machine{.factor = {{"tree/ll128", 0.8}}, .throughput_factor = {{"tree/ll128", 1.5}}, .seconds = 2e-3};
   const Record record = run(machine, {{cell(8), three}}).records[0];
   ASSERT_TRUE(record.winner);
   EXPECT_TRUE(samples_of(record, {}, true).empty());
   // Of 1 us a fifth may be lost: that is the host's noise.
-  machine = {.factor = {{"tree/ll128", 0.8}}, .with_launch = {{"tree/ll128", 1.15}}, .seconds = 1e-6};
+  machine = {.factor = {{"tree/ll128", 0.8}}, .throughput_factor = {{"tree/ll128", 1.15}}, .seconds = 1e-6};
   EXPECT_TRUE(run(machine, {{cell(8), three}}).records[0].winner);
 }
 

@@ -68,7 +68,7 @@ class Offers(unittest.TestCase):
             with self.subTest(version=version), \
                     Workers(3, environment={**INSIDE, "P5BENCH_FAKE_TUNER_VERSION": str(version)}) as workers:
                 workers.open(case("all_reduce", 1 << 20, 3))
-                offers = [reply["offers"] for reply in workers.good("offers")]
+                offers = [reply["cost_table"] for reply in workers.good("cost_table")]
                 self.assertEqual(settings(offers[0]), ALL_REDUCE)
                 self.assertEqual(offers[1:], [[], []])
                 self.assertTrue(all(each["microseconds"] > 0 for each in offers[0]))
@@ -78,12 +78,12 @@ class Offers(unittest.TestCase):
                 self.assertEqual(selected(workers), cheapest["setting"])
                 workers.good("close")
                 workers.open(case("all_gather", 10, 3))
-                self.assertEqual(settings(workers.good("offers")[0]["offers"]), ALL_REDUCE[3:])
+                self.assertEqual(settings(workers.good("cost_table")[0]["cost_table"]), ALL_REDUCE[3:])
 
     def test_with_groups_each_groups_first_rank_tells(self):
         with Workers(4, environment=INSIDE) as workers:
             workers.open(case("all_reduce", 10, 2), [[0, 1], [2, 3]])
-            offers = [settings(reply["offers"]) for reply in workers.good("offers")]
+            offers = [settings(reply["cost_table"]) for reply in workers.good("cost_table")]
             self.assertEqual(offers, [ALL_REDUCE, [], ALL_REDUCE, []])
 
     def test_without_the_variable_the_plugin_is_not_there(self):
@@ -92,21 +92,21 @@ class Offers(unittest.TestCase):
             environment = {} if name is None else {"NCCL_TUNER_PLUGIN": name}
             with self.subTest(environment=environment), Workers(2, environment=environment) as workers:
                 workers.open(case("all_reduce", 10, 2))
-                self.assertEqual([reply["offers"] for reply in workers.good("offers")], [[], []])
+                self.assertEqual([reply["cost_table"] for reply in workers.good("cost_table")], [[], []])
                 for reply in workers.ask("warm_up", operations=1, setting="ring/ll"):
                     self.assertIn("has not loaded", reply["error"])
 
     def test_messages_have_none(self):
         with Workers(2, environment=INSIDE) as workers:
             workers.open(case("p2p", 10, 2, pattern="one_way"))
-            self.assertEqual([reply["offers"] for reply in workers.good("offers")], [[], []])
+            self.assertEqual([reply["cost_table"] for reply in workers.good("cost_table")], [[], []])
             for reply in workers.ask("warm_up", operations=1, setting="ring/ll"):
                 self.assertIn("NCCL asks no tuner about this case", reply["error"])
 
     def test_with_a_chain_what_is_chosen_is_the_displaced_tuners_choice(self):
         with Workers(2, environment={**INSIDE, "P5BENCH_TUNER_CHAIN": str(DISPLACED)}) as workers:
             workers.open(case("all_reduce", 10, 2))
-            offers = workers.good("offers")[0]["offers"]
+            offers = workers.good("cost_table")[0]["cost_table"]
             self.assertEqual(chosen(offers), ["tree/simple/3"])  # with its channels
             self.assertGreater(min(each["microseconds"] for each in offers), 0)  # NCCL's, before it was asked
 
@@ -125,7 +125,7 @@ class Settings(unittest.TestCase):
     def test_moving_through_settings_on_one_case(self):
         with Workers(2, environment=INSIDE) as workers:
             workers.open(case("all_reduce", 1 << 20, 2))
-            own = chosen(workers.good("offers")[0]["offers"])[0]
+            own = chosen(workers.good("cost_table")[0]["cost_table"])[0]
             for setting in [*ALL_REDUCE, "", "ring/simple/8"]:
                 workers.good("warm_up", operations=1, setting=setting)
                 workers.good("sample", quantity="throughput", operations=2, samples=2, poison_last=True,
@@ -164,7 +164,7 @@ class Settings(unittest.TestCase):
     def test_the_oldest_interface_can_be_forced_where_that_is_certain(self):
         with Workers(2, environment={**INSIDE, "P5BENCH_FAKE_TUNER_VERSION": "2"}) as workers:
             workers.open(case("all_reduce", 10, 2))
-            self.assertEqual(workers.good("offers")[0]["offers"], [])  # it is not told
+            self.assertEqual(workers.good("cost_table")[0]["cost_table"], [])  # it is not told
             workers.good("warm_up", operations=1, setting="ring/simple")
             self.assertEqual(selected(workers), "ring/simple")
             self.assertIn("cannot be forced", workers.ask("warm_up", operations=1,

@@ -18,9 +18,9 @@ using nlohmann::json;
 
 // What has to be alike on all ranks. NCCL_HOSTID differs on purpose; launchers prepend to LD_LIBRARY_PATH on some
 // nodes.
-tuner::Environment shared_settings() {
+Environment shared_settings() {
   constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_"};
-  tuner::Environment all = own_environment();
+  Environment all = own_environment();
   std::erase_if(all, [&](const auto& variable) {
     const bool of_library =
         std::ranges::any_of(prefixes, [&](const char* prefix) { return variable.first.starts_with(prefix); });
@@ -45,7 +45,7 @@ std::vector<topo::Finding> differing_settings(World& world, const Options& optio
   if (!world.leads()) return {};
   std::vector<tuner::RankEnvironment> of_rank;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
-    of_rank.push_back({host_of(machine, rank).name, json::parse(all[rank]).get<tuner::Environment>()});
+    of_rank.push_back({host_of(machine, rank).name, json::parse(all[rank]).get<Environment>()});
   return lint_differences(of_rank, options.environment_of_rank0);
 }
 
@@ -75,7 +75,7 @@ std::vector<topo::Finding> look_at_library(World& world, const Machine& machine,
     const Backend::LibraryStart start = arm.backend->library_start();
     std::vector<topo::Finding> told = findings_in_log(start.log, host, machine.platform, world.participant());
     // The leader's worker alone has the environment of its supervisor, and what the arm adds.
-    tuner::Environment before = own_environment();
+    Environment before = own_environment();
     before.insert(arm.settings.begin(), arm.settings.end());
     if (world.leads()) append(told, tuner::lint_injected(before, start.environment, place_of(machine, host.name)));
     for (topo::Finding& each : told)

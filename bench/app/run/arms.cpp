@@ -59,7 +59,7 @@ void refuse_missing_folders(World& world, const std::string& name, const Setting
 }
 
 // With the arm's folders before those that are searched without it.
-Backend::Variables variables_of(World& world, const Options& options, Settings settings) {
+Environment variables_of(World& world, const Options& options, Settings settings) {
   const char* const own = std::getenv(library_path);
   std::string before = own ? own : "";
   if (options.environment_of_rank0) before = world.broadcast(before);
@@ -87,7 +87,7 @@ Arms make_arms(World& world, const Options& options, const Machine& machine) {
   return arms;
 }
 
-std::string objection_to(const std::vector<Backend::Variables>& of_ranks, const Machine& machine) {
+std::string objection_to(const std::vector<Environment>& of_ranks, const Machine& machine) {
   const auto value = [&](std::size_t rank, const char* key) {
     const auto found = of_ranks[rank].find(key);
     return found == of_ranks[rank].end() ? std::string() : found->second;

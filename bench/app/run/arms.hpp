@@ -24,7 +24,7 @@ Arms make_arms(World& world, const Options& options, const Machine& machine);
 
 // Why the ranks of a launch cannot be measured: they loaded different libraries, or have other GPUs than the job's; ""
 // when they can.
-std::string objection_to(const std::vector<Backend::Variables>& of_ranks, const Machine& machine);
+std::string objection_to(const std::vector<Environment>& of_ranks, const Machine& machine);
 
 // For the report, before any launch: none unless there are several.
 std::vector<reports::ArmInfo> describe_arms(const Options& options);

@@ -119,7 +119,7 @@ RunnerOptions runner_options(const Run& run) {
   runner.timeout = run.options.timeout;
   runner.launches = run.options.launches;
   runner.seed = run.seed;
-  runner.objection = [&machine = run.machine](const Arm&, const std::vector<Backend::Variables>& of_ranks) {
+  runner.objection = [&machine = run.machine](const Arm&, const std::vector<Environment>& of_ranks) {
     return objection_to(of_ranks, machine);
   };
   runner.hosts = {.host_of_rank = run.machine.topology.host_of_rank, .names = {}};

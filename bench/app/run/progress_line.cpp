@@ -24,7 +24,7 @@ bool stderr_is_terminal() {
 
 ProgressLine::ProgressLine(bool wanted) : visible_(wanted && stderr_is_terminal()) {}
 
-void ProgressLine::show(const Case& c, const Standing& standing) {
+void ProgressLine::show(const Case& c, const RunProgress& standing) {
   if (visible_ && since(shown_).count > 0.2)
     print(fmt::format("{:>3} %  {} of {}, {}, about {} left", 100 * standing.index / standing.count, standing.index + 1,
                       standing.count, describe(c), to_text(standing.left)));

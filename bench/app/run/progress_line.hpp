@@ -13,7 +13,7 @@ class ProgressLine {
   explicit ProgressLine(bool wanted);
 
   // The visit that starts; not more often than one can read.
-  void show(const Case& c, const Standing& standing);
+  void show(const Case& c, const RunProgress& standing);
   void clear();
 
  private:

@@ -33,7 +33,7 @@ void Recorder::with_parts(const std::function<void(Parts&)>& action) {
 
 // ---- to the report
 
-void Recorder::visit_started(const Case& c, const Standing& standing) {
+void Recorder::visit_started(const Case& c, const RunProgress& standing) {
   with_parts([&](Parts& parts) {
     parts.builder.visit_started(c, standing);
     parts.progress.show(c, standing);

@@ -46,7 +46,7 @@ void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findin
   for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
 }
 
-void ReportBuilder::visit_started(const Case& c, const Standing& standing) {
+void ReportBuilder::visit_started(const Case& c, const RunProgress& standing) {
   running_ = c;
   standing_ = standing;
   if (standing.several) launch_started_.try_emplace({c.arm, standing.launch}, utc_now());
@@ -63,7 +63,7 @@ reports::Result ReportBuilder::case_finished(const Measurement& m) {
   return add(standing_.number, m);
 }
 
-void ReportBuilder::launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks) {
+void ReportBuilder::launch_started(const Arm& arm, const std::vector<Environment>& of_ranks) {
   reports::ArmInfo* const info = find_arm(arm.name);
   if (!info) return;
   ++info->launches;

@@ -30,11 +30,11 @@ class ReportBuilder {
 
   // ---- as an Observer is told
 
-  void visit_started(const Case& c, const Standing& standing);
+  void visit_started(const Case& c, const RunProgress& standing);
   void visit_finished(const Measurement& so_far);
   // Returns the journal's line.
   reports::Result case_finished(const Measurement& m);
-  void launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks);
+  void launch_started(const Arm& arm, const std::vector<Environment>& of_ranks);
   void launch_failed(const Arm& arm, const std::string& why);
 
   // ---- what else is noticed
@@ -82,7 +82,7 @@ class ReportBuilder {
   std::size_t kept_ = 0;  // results of an earlier run, before those of this one
   reports::Fitness fitness_;
   std::optional<Case> running_;
-  Standing standing_;                         // of the visit that runs or ran last
+  RunProgress standing_;                      // of the visit that runs or ran last
   std::map<std::size_t, Measurement> begun_;  // by number: cases of which not all rounds are done
   std::map<std::size_t, Launches> launches_;
   std::map<std::pair<std::string, int>, std::string> launch_started_;  // by arm and launch: when, in UTC

@@ -62,7 +62,7 @@ class Watching::Cases final : public Observer {
  public:
   Cases(const Watching& watching, Observer& inner) : watching_(watching), inner_(inner) {}
 
-  void visit_started(const Case& c, const Standing& standing) override {
+  void visit_started(const Case& c, const RunProgress& standing) override {
     number_ = standing.number;
     started_ = watching_.now();
     inner_.visit_started(c, standing);
@@ -81,7 +81,7 @@ class Watching::Cases final : public Observer {
     bytes += least_sent(m);
     inner_.case_finished(m, failed);
   }
-  void launch_started(const Arm& arm, const std::vector<Backend::Variables>& of_ranks) override {
+  void launch_started(const Arm& arm, const std::vector<Environment>& of_ranks) override {
     inner_.launch_started(arm, of_ranks);
   }
   void launch_failed(const Arm& arm, const std::string& why) override { inner_.launch_failed(arm, why); }

@@ -30,26 +30,26 @@ class ArmSearch {
   }
 
   ArmsTried run() {
-    while (const std::optional<tuner::Environment> next = agree_on(next_arm())) {
+    while (const std::optional<Environment> next = agree_on(next_arm())) {
       const double before = time_left_();
       const tuner::JudgedArm judged = judge(*next, 1, nullptr);
       longest_s_ = std::max(longest_s_, before - time_left_());
       if (world_.leads()) result_.judged.push_back(judged);
     }
-    const std::optional<tuner::Environment> best = agree_on(best_arm());
+    const std::optional<Environment> best = agree_on(best_arm());
     if (best) believe(*best);
     return std::move(result_);
   }
 
  private:
   // The leader's choice, known to all.
-  std::optional<tuner::Environment> agree_on(const std::optional<tuner::Environment>& mine) {
+  std::optional<Environment> agree_on(const std::optional<Environment>& mine) {
     const json said = json::parse(world_.broadcast(mine ? json(*mine).dump() : "null"));
     if (said.is_null()) return std::nullopt;
-    return said.get<tuner::Environment>();
+    return said.get<Environment>();
   }
 
-  std::optional<tuner::Environment> next_arm() {
+  std::optional<Environment> next_arm() {
     if (!world_.leads()) return std::nullopt;
     const std::optional<tuner::Arm> next =
         tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {});
@@ -60,15 +60,15 @@ class ArmSearch {
     return std::nullopt;
   }
 
-  std::optional<tuner::Environment> best_arm() const {
+  std::optional<Environment> best_arm() const {
     if (!world_.leads()) return std::nullopt;
-    const tuner::Environment best =
+    const Environment best =
         tuner::best_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {}).environment;
     return best.empty() ? std::nullopt : std::optional(best);
   }
 
   // A winner was chosen among several for how it looked: it has to win again, in fresh workers, and harm no band.
-  void believe(const tuner::Environment& best) {
+  void believe(const Environment& best) {
     std::string loses;
     const tuner::JudgedArm again = judge(best, launches_to_believe, &loses);
     if (!world_.leads()) return;
@@ -81,7 +81,7 @@ class ArmSearch {
           fmt::format("{} {}", again.arm.name, gains ? loses : "was no faster in fresh processes"));
   }
 
-  tuner::JudgedArm judge(const tuner::Environment& environment, int launches, std::string* loses) {
+  tuner::JudgedArm judge(const Environment& environment, int launches, std::string* loses) {
     const std::unique_ptr<Backend> arm = machine_.backend->arm(environment);
     Trials trials(world_, {machine_.backend.get(), arm.get()}, trial_.cases, trial_.runner);
     tuner::JudgedArm judged{tuner::arm_of(environment), std::nullopt};

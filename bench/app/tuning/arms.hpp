@@ -15,7 +15,7 @@ namespace p5 {
 struct ArmTrial {
   std::vector<Case> cases;  // of one round each
   RunnerOptions runner;
-  tuner::Place place;
+  tuner::KnobScope place;
   tuner::Constraints constraints;
   std::vector<tuner::Weight> weights;  // empty: all cases count alike
   Seconds burst;
@@ -24,7 +24,7 @@ struct ArmTrial {
 // Of the leader; elsewhere empty.
 struct ArmsTried {
   std::vector<tuner::JudgedArm> judged;
-  tuner::Environment best;           // what held up again in fresh workers; empty where nothing did
+  Environment best;                  // what held up again in fresh workers; empty where nothing did
   std::vector<std::string> remarks;  // why the best did not hold up, what there was no time for
 };
 

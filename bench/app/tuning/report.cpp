@@ -34,8 +34,8 @@ reports::TuningSetting measured(const tuner::Record& record, const tuner::Candid
   setting.setting = to_text(candidate);
   setting.samples = static_cast<int>(samples.size());
   if (!samples.empty()) setting.median_us = 1e6 * median(samples);
-  const std::vector<double> launched = tuner::samples_of(record, candidate, true);
-  if (!launched.empty()) setting.launched_us = 1e6 * median(launched);
+  const std::vector<double> throughput = tuner::samples_of(record, candidate, true);
+  if (!throughput.empty()) setting.launched_us = 1e6 * median(throughput);
   return setting;
 }
 
@@ -129,7 +129,7 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
         {std::string(name_of(row.function)), row.from, row.to, to_text(row.setting), row.microseconds});
   for (const tuner::ConfirmedCell& cell : course.confirmations)
     tuning.confirmations.push_back({std::string(name_of(cell.function)), cell.bytes, text_of(cell.setting),
-                                    gain_of(cell.gain), gain_of(cell.launched), cell.verdict});
+                                    gain_of(cell.gain), gain_of(cell.throughput), cell.verdict});
   tuning.processes = course.processes;
   tuning.refusals = course.dropped;
   tuning.refusals.insert(tuning.refusals.end(), course.remarks.begin(), course.remarks.end());

@@ -106,7 +106,7 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& re
   for (std::size_t at = 0; at < trials.cases().size(); ++at) {
     std::string problem;
     tuner::Task task{cell_of(trials.cases()[at]), {}};
-    for (const Offer& offer : trials.offers({0, at}, problem))
+    for (const Offer& offer : trials.cost_table({0, at}, problem))
       if (const auto setting = tuner::parse_setting(offer.setting))
         task.offered.push_back({*setting, offer.microseconds, offer.chosen});
     if (!problem.empty())
@@ -134,7 +134,7 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
   };
   const tuner::MeasureBlock measure = [&](const tuner::Cell& cell, const std::vector<tuner::Candidate>& candidates,
                                           tuner::Stage stage) {
-    const Quantity quantity = stage == tuner::Stage::launch ? Quantity::throughput : Quantity::device;
+    const Quantity quantity = stage == tuner::Stage::throughput ? Quantity::throughput : Quantity::device;
     std::vector<std::string> settings;
     for (const tuner::Candidate& candidate : candidates)
       settings.push_back(candidate.is_default() ? "" : tuner::to_text(*candidate.setting));
@@ -163,15 +163,15 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
     const Case& c = trials.cases()[at];
     const tuner::Function function = *tuner::parse_function(c.collective->name);
     const double operation_s = expected_s(search, c);
-    const bool launch_counts = operation_s < tuner::launches_count_s;
-    const double sample_s = std::max(operation_s, extent.burst.count) * (launch_counts ? 2 : 1) + agreeing_s;
+    const bool host_counts = operation_s < tuner::host_counts_below_s;
+    const double sample_s = std::max(operation_s, extent.burst.count) * (host_counts ? 2 : 1) + agreeing_s;
     // As Trials::prepare() does it.
     const double preparation_s = 3 * operation_s + std::max(operation_s, extent.burst.count) + 5 * agreeing_s;
     sizes.push_back({function, c.bytes.count, tuner::find_row(table, function, c.bytes.count) != nullptr, sample_s, 0,
                      preparation_s});
     measured.push_back({.function = function, .bytes = c.bytes.count, .device = {}});
     alternated.push_back({.sides = {{standard, at}, {files, at}}});
-    if (launch_counts) alternated.back().quantities.push_back(Quantity::throughput);
+    if (host_counts) alternated.back().quantities.push_back(Quantity::throughput);
   }
   const double before = time_left();
   trials.prepare({standard, files});
@@ -188,7 +188,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
     alternation.launch();
     for (std::size_t at = 0; at < measured.size(); ++at) {
       measured[at].device = taken(at, Quantity::device);
-      measured[at].launched = taken(at, Quantity::throughput);
+      measured[at].throughput = taken(at, Quantity::throughput);
       measured[at].failure = alternation.at(at, files).failure;
     }
     const int launches = alternation.launches();

@@ -365,7 +365,7 @@ class Tuning {
                             runner_, result_.table.nccl_version, extent_.burst, until(extent_.ways_end));
   }
 
-  tuner::Place place(const std::vector<std::string>& collectives) const {
+  tuner::KnobScope place(const std::vector<std::string>& collectives) const {
     const auto nvls = [](const tuner::CostEntry& entry) { return entry.setting.algorithm == tuner::Algorithm::nvls; };
     return {.platform = machine_.topology.platform,
             .nodes = result_.table.nodes,
@@ -437,7 +437,7 @@ class Tuning {
             to_text(problems)));
       return;
     }
-    const tuner::Environment loading = nlohmann::json::parse(
+    const Environment loading = nlohmann::json::parse(
         world_.broadcast(world_.leads() ? nlohmann::json(tuner::variables_of(trial)).dump() : "{}"));
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
     Trials trials(world_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);

@@ -235,7 +235,7 @@ Times NcclSession::sample(const SampleRequest& request) {
   return {times};
 }
 
-std::vector<Offer> NcclSession::offers() {
+std::vector<Offer> NcclSession::cost_table() {
   if (!place_) return {};
   const std::uint64_t calls = tuner_control().last_call().number;
   operate(0);

@@ -28,7 +28,7 @@ class NcclSession final : public Session {
   Verification verify() override;
   // Of the group's first rank: only there NCCL tells.
   std::optional<Selection> selection() override { return selection_; }
-  std::vector<Offer> offers() override;
+  std::vector<Offer> cost_table() override;
   // Gives back what belongs to its communicator, together with the other members.
   void close();
   void abort();

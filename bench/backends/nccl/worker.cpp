@@ -42,11 +42,11 @@ std::string Worker::id() {
   return to_hex(id);
 }
 
-WorkerProgram::Variables Worker::join(const std::vector<std::string>& ids, int rank, int ranks) {
+Environment Worker::join(const std::vector<std::string>& ids, int rank, int ranks) {
   const ncclUniqueId first = id_from_hex(ids.at(0));
   engine_.emplace(*device_, page_, log_, first, rank, ranks);
   log_.hush();
-  Variables environment = library_variables();
+  Environment environment = library_variables();
   log_.restore(environment);
   return environment;
 }

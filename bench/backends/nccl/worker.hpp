@@ -22,7 +22,7 @@ class Worker final : public WorkerProgram {
  private:
   protocol::Identity identify(int local_rank) override;
   std::string id() override;
-  Variables join(const std::vector<std::string>& ids, int rank, int ranks) override;
+  Environment join(const std::vector<std::string>& ids, int rank, int ranks) override;
   void form(const Formation& formation) override;
   void leave_groups() override { engine_->leave_groups(); }
   std::unique_ptr<Session> open(Case c, int round, std::optional<Place> place, std::uint64_t memory) override;

@@ -41,7 +41,7 @@ class Worker final : public WorkerProgram {
 
   std::string id() override { return endpoint_.value().address(); }
 
-  Variables join(const std::vector<std::string>& ids, int rank, int ranks) override {
+  Environment join(const std::vector<std::string>& ids, int rank, int ranks) override {
     rank_ = rank;
     ranks_ = ranks;
     endpoint_->connect(ids);
