@@ -22,9 +22,13 @@ libgtest-dev         header gtest/gtest.h
 libgmock-dev         header gmock/gmock.h
 python3              file /usr/bin/python3
 python3-jsonschema   module jsonschema
+python3-yaml         module yaml
 iproute2             command ip
 hwloc                command hwloc-calc
 chromium             command chromium
+"
+nightly_packages="
+debootstrap          command debootstrap
 "
 # What a system may not offer (Ubuntu has Chromium as a snap only); the tests that need it then say so. Without Google
 # Benchmark the worker does not check GPUs by themselves, without libfabric there is no backend ofi.
