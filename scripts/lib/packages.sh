@@ -15,19 +15,23 @@ nlohmann-json3-dev   header nlohmann/json.hpp
 libcli11-dev         header CLI/CLI.hpp
 libfmt-dev           header fmt/core.h
 libbenchmark-dev     header benchmark/benchmark.h
+libfabric-dev        pkgconfig libfabric
 "
 test_packages="
-libfabric-dev        header rdma/fi_tagged.h
 libgtest-dev         header gtest/gtest.h
 libgmock-dev         header gmock/gmock.h
 python3              file /usr/bin/python3
 python3-jsonschema   module jsonschema
+python3-yaml         module yaml
 iproute2             command ip
 hwloc                command hwloc-calc
 chromium             command chromium
 "
+nightly_packages="
+debootstrap          command debootstrap
+"
 # What a system may not offer (Ubuntu has Chromium as a snap only); the tests that need it then say so. Without Google
-# Benchmark the worker does not check GPUs by themselves.
+# Benchmark the worker does not check GPUs by themselves, without libfabric there is no backend ofi.
 optional_packages="chromium libbenchmark-dev libfabric-dev"
 
 fail() {
@@ -39,11 +43,18 @@ has_header() {
   command -v g++ >/dev/null && printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | g++ -x c++ -E - >/dev/null 2>&1
 }
 
+# Where the EFA installer puts its own, too, as the build looks for it.
+has_pkgconfig() {
+  command -v pkg-config >/dev/null &&
+    PKG_CONFIG_PATH=/opt/amazon/efa/lib64/pkgconfig:/opt/amazon/efa/lib/pkgconfig:${PKG_CONFIG_PATH-} pkg-config --exists "$1"
+}
+
 is_there() {  # KIND WHAT
   case $1 in
     command) PATH=$PATH:/usr/sbin:/sbin command -v "$2" >/dev/null ;;
     file) [ -e "$2" ] ;;
     header) has_header "$2" ;;
+    pkgconfig) has_pkgconfig "$2" ;;
     module) [ -x /usr/bin/python3 ] && /usr/bin/python3 -c "import $2" 2>/dev/null ;;
   esac
 }
@@ -60,6 +71,10 @@ is_offered() {
   [[ "$(apt-cache policy "$1" 2>/dev/null)" =~ Candidate:\ [^\(] ]]
 }
 
+can_become_root() {
+  [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; }
+}
+
 # Prints what stands before apt-get to become root; fails where that cannot be.
 as_root() {
   if [ "$(id -u)" = 0 ]; then
@@ -73,12 +88,17 @@ as_root() {
   fi
 }
 
+# Sets `installed_packages` to what it installed.
 ensure_packages() {  # TABLE
+  installed_packages=""
   local missing wanted="" package root
   missing=$(missing_packages "$1")
   [ -n "$missing" ] || return 0
   if only_optional "$missing" && ! any_offered "$missing"; then
-    echo "not offered by this system: $missing(the tests that need it are left out)"
+    echo "not offered by this system: $missing(what needs it is left out)"
+    return 0
+  elif only_optional "$missing" && ! can_become_root; then
+    echo "not installed, which needs root: $missing(what needs it is left out)"
     return 0
   fi
   command -v apt-get >/dev/null ||
@@ -90,7 +110,7 @@ ensure_packages() {  # TABLE
     if is_offered "$package" || ! is_optional "$package"; then
       wanted+="$package "
     else
-      echo "$package is not offered by this system; the tests that need it are left out"
+      echo "$package is not offered by this system; what needs it is left out"
     fi
   done
   [ -n "$wanted" ] || return 0
@@ -98,6 +118,7 @@ ensure_packages() {  # TABLE
   # shellcheck disable=SC2086
   $root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $wanted </dev/null ||
     fail "apt-get could not install: $wanted"
+  installed_packages=$wanted
 }
 
 is_optional() {

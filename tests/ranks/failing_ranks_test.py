@@ -81,7 +81,7 @@ class FailingRank(Folder):
                 self.assert_ended_early(done, report, "no progress", phase)
                 self.assertEqual(done.returncode, 12)
 
-    @unittest.skipUnless(NIGHTLY, "takes 20 s")
+    @unittest.skipUnless(NIGHTLY, "nightly: takes 20 s")
     def test_a_leader_that_is_stopped_is_not_waited_for(self):
         done, report = self.misbehave(0, "sample", "stop")
         self.assertNotEqual(done.returncode, 0)

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::string recorded(const std::string& name) {
-  const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "fixtures" / "nccl-tests";
+  const auto folder = std::filesystem::path(P5BENCH_SOURCE_FOLDER) / "tests/fixtures/nccl-tests";
   std::ostringstream text;
   text << std::ifstream(folder / name).rdbuf();
   EXPECT_FALSE(text.str().empty()) << folder / name;

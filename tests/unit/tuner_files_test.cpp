@@ -282,7 +282,8 @@ TEST_F(TuningFiles, tell_which_files_every_host_needs) {
 }
 
 TEST_F(TuningFiles, for_Kubernetes_hold_every_value_as_it_is) {
-  if (std::system("python3 -c 'import yaml' 2>/dev/null") != 0) GTEST_SKIP() << "Python's yaml is not there";
+  if (std::system("'" P5BENCH_PYTHON "' -c 'import yaml' 2>/dev/null") != 0)
+    GTEST_SKIP() << "Python's yaml is not there";
   for (std::size_t i = 0; i < hostile.size(); ++i) {
     TuningResult result = tuned();
     result.environment = {{"X", hostile[i]}};
@@ -290,7 +291,7 @@ TEST_F(TuningFiles, for_Kubernetes_hold_every_value_as_it_is) {
     write("map" + std::to_string(i), config_map(result));
     write("value" + std::to_string(i), hostile[i]);
   }
-  const Ran ran = bash("python3 - " + std::to_string(hostile.size()) + R"py( << 'END'
+  const Ran ran = bash("'" P5BENCH_PYTHON "' - " + std::to_string(hostile.size()) + R"py( << 'END'
 import sys, yaml
 for i in range(int(sys.argv[1])):
     data = yaml.safe_load(open(f"map{i}"))["data"]

@@ -97,20 +97,21 @@ TEST(TuningJson, refuses_outcomes_that_are_none) {
 }
 
 TEST(TuningJson, is_valid_by_the_schema) {
-  if (std::system("python3 -c 'import jsonschema' 2>/dev/null") != 0)
+  const std::string python = "'" P5BENCH_PYTHON "'";
+  if (std::system((python + " -c 'import jsonschema' 2>/dev/null").c_str()) != 0)
     GTEST_SKIP() << "Python's jsonschema is not there";
-  const auto source = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+  const auto source = std::filesystem::path(P5BENCH_SOURCE_FOLDER);
   std::string folder = (std::filesystem::temp_directory_path() / "p5bench-unit-XXXXXX").string();
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   json tuning = reports::to_json(everything());
   const auto valid = [&] {
     std::ofstream(folder + "/tuning.json") << tuning;
-    const std::string command =
-        "python3 -c 'import json, jsonschema, sys; schema = json.load(open(sys.argv[1]));"
-        "schema = {\"$defs\": schema[\"$defs\"], \"$ref\": \"#/$defs/tuning\"};"
-        "jsonschema.Draft202012Validator(schema).validate(json.load(open(sys.argv[2])))' '" +
-        (source / "reports/schema/report.schema.json").string() + "' '" + folder + "/tuning.json' 2>" + folder +
-        "/problem";
+    const std::string command = python +
+                                " -c 'import json, jsonschema, sys; schema = json.load(open(sys.argv[1]));"
+                                "schema = {\"$defs\": schema[\"$defs\"], \"$ref\": \"#/$defs/tuning\"};"
+                                "jsonschema.Draft202012Validator(schema).validate(json.load(open(sys.argv[2])))' '" +
+                                (source / "reports/schema/report.schema.json").string() + "' '" + folder +
+                                "/tuning.json' 2>" + folder + "/problem";
     return std::system(command.c_str()) == 0;
   };
   EXPECT_TRUE(valid()) << std::ifstream(folder + "/problem").rdbuf();

@@ -12,6 +12,7 @@ endif()
 message(STATUS "p5bench-worker-ofi: libfabric ${libfabric_VERSION}")
 file(GLOB ofi_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 add_executable(p5bench-worker-ofi ${ofi_sources})
+add_dependencies(p5bench p5bench-worker-ofi)
 set_target_properties(p5bench-worker-ofi PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${libfabric_LIBDIR}")
 target_link_options(p5bench-worker-ofi PRIVATE LINKER:--enable-new-dtags)  # RUNPATH: LD_LIBRARY_PATH comes before it

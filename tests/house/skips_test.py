@@ -1,0 +1,100 @@
+"""scripts/lib/skips.py over what ctest writes of tests that were skipped in every way in which ours are."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["P5BENCH_SOURCE"])
+SUITE = """
+import unittest
+
+class Part(unittest.TestCase):
+    def test_runs(self):
+        print("word " * 1000)
+
+    @unittest.skip("no wings")
+    def test_flies(self):
+        pass
+
+    def test_swims(self):
+        self.skipTest("no\\n  water")
+
+class Whole(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        raise unittest.SkipTest("no body")
+
+    def test_lives(self):
+        pass
+
+unittest.main()
+"""
+CTEST = f"""
+add_test(runs "true")
+add_test(exits "sh" "-c" "echo left out: no thing; exit 77")
+add_test(google "sh" "-c" "echo 'a_test.cpp:7: Skipped'; echo no other thing; echo '[  SKIPPED ] A.b'")
+add_test(off "true")
+add_test(python "{sys.executable}" "{SOURCE}/tests/support/suite.py" "suite.py")
+set_tests_properties(exits PROPERTIES SKIP_RETURN_CODE 77)
+set_tests_properties(google PROPERTIES SKIP_REGULAR_EXPRESSION "\\\\[  SKIPPED \\\\]")
+set_tests_properties(off PROPERTIES DISABLED ON)
+"""
+SKIPS = ["exits: no thing", "google: no other thing", "off: Disabled", "python/Part.test_flies: no wings",
+         "python/Part.test_swims: no water", "python/setUpClass (Whole): no body"]
+
+
+class Skips(unittest.TestCase):
+    def assert_names(self, line, skip):
+        name, _, reason = skip.partition(": ")
+        self.assertTrue(line.startswith(f"  {name}: ") and reason in line, line)
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="p5bench-skips-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        (cls.folder / "suite.py").write_text(SUITE)
+        (cls.folder / "CTestTestfile.cmake").write_text(CTEST)
+        subprocess.run(["ctest", "--output-junit", "results.xml"], cwd=cls.folder, check=True, capture_output=True)
+
+    def judge(self, *lines):
+        (self.folder / "skips.txt").write_text("\n".join(lines) + "\n")
+        return subprocess.run([sys.executable, SOURCE / "scripts" / "lib" / "skips.py", "skips.txt", "results.xml"],
+                              cwd=self.folder, capture_output=True, text=True)
+
+    def test_what_is_listed_is_told_with_its_reason(self):
+        done = self.judge("# a comment: with a colon", "", *SKIPS)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        told = done.stdout.splitlines()[1:]
+        self.assertEqual(len(told), len(SKIPS))
+        for line, skip in zip(told, SKIPS):
+            self.assert_names(line, skip)
+
+    def test_what_is_not_listed_is_a_failure_that_names_it_alone(self):
+        for missing in SKIPS:
+            with self.subTest(missing=missing):
+                done = self.judge(*(line for line in SKIPS if line != missing))
+                self.assertEqual(done.returncode, 1)
+                named, = done.stderr.splitlines()[1:]
+                self.assert_names(named, missing)
+
+    def test_a_line_holds_for_its_reason_alone(self):
+        done = self.judge(*SKIPS[1:], "exits: no patience")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("exits: left out: no thing", done.stderr)
+
+    def test_wildcards_and_lines_for_tests_that_ran(self):
+        done = self.judge(*SKIPS[:3], "python/*: no", "runs: no legs", "nobody: no name")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotIn("runs", done.stdout)
+
+    def test_a_line_without_a_reason_is_refused(self):
+        for line in ("exits", "exits:", "exits: "):
+            self.assertIn("no reason is given for exits", self.judge(*SKIPS, line).stderr, line)
+
+
+if __name__ == "__main__":
+    unittest.main()
