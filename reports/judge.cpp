@@ -99,7 +99,7 @@ bool used_nvls(const Measurement& m) { return m.selection && m.selection->algori
 std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& limits) {
   const Case& c = m.measured_case;
   topo::Operation op{
-      .collective = c.collective->name, .ranks = c.ranks, .nodes = c.nodes, .nvls = used_nvls(m), .alone = is_alone(c)};
+      .route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes, .nvls = used_nvls(m), .alone = is_alone(c)};
   if (auto limit = limit_of(limits, op, topo::Level::achievable)) return limit;
   // What NVLS can do here is not known, but it was chosen for being faster than a ring.
   op.nvls = false;
@@ -115,7 +115,7 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
   if (c.nodes < 2) return host_limit(c, limits, topology);
   const auto* nics = find(limits, topo::node_nics, topo::Level::wire);
   if (!nics) return std::nullopt;
-  const topo::Operation op{.collective = c.collective->name, .ranks = c.ranks, .nodes = c.nodes};
+  const topo::Operation op{.route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes};
   if (c.collective->route == Route::star) return exchange_limit(*nics, op);
   if (c.collective->route != Route::exchange && c.collective->route != Route::uneven_exchange) return *nics;
   const int sharing = ranks_on_node(c);

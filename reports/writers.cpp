@@ -2,7 +2,6 @@
 #include "reports/writer.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <nlohmann/json.hpp>
 
@@ -12,7 +11,7 @@ namespace p5::reports {
 
 namespace {
 
-const std::array<Writer, 6> table{{
+const std::vector<Writer> table{
     {"json", "everything, for programs (schemas p5bench.report/1 and p5bench.compare/1)", render_json, render_json,
      ".json"},
     {"html", "a page in one file, for people", render_html, render_html, ".html"},
@@ -21,7 +20,7 @@ const std::array<Writer, 6> table{{
     {"markdown", "of a comparison: for a pull request", nullptr, render_markdown, ".md"},
     {"junit", "of a comparison: JUnit XML for CI servers, a test case for each band", nullptr, render_junit, ".xml"},
     {"gbench", "of a run: Google Benchmark's JSON, for its compare.py", render_gbench, nullptr, ".gbench.json"},
-}};
+};
 
 }  // namespace
 

@@ -67,7 +67,7 @@ bool condemns(const Finding& finding) {
 }
 
 std::span<const Check> checks() {
-  static const std::array<Check, 41> rows{{
+  static const std::vector<Check> rows{
       {"host.oversubscribed", About::host, "more ranks than hardware threads on a host", oversubscribed_hosts},
       {"host.name_shared", About::host, "several machines under one host name", shared_host_names},
       {"host.pretended", About::settings, "host names that NCCL_HOSTID made up", pretended_hosts},
@@ -112,7 +112,7 @@ std::span<const Check> checks() {
       {"efa.provider", About::software, "EFA devices, but a libfabric that offers none", absent_provider},
       {"efa.domains", About::software, "EFA devices that libfabric leaves out", missing_domains},
       {"efa.plugin", About::software, "EFA devices, but no network plugin where NCCL looks", absent_plugins},
-  }};
+  };
   return rows;
 }
 

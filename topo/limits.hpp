@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/base/route.hpp"
 #include "bench/base/units.hpp"
 #include "topo/platform.hpp"
 #include "topo/topology.hpp"
@@ -47,10 +48,10 @@ Limits published_limits(const Platform& platform, int nodes);
 
 // An operation, as far as it matters for what binds it.
 struct Operation {
-  std::string_view collective;  // as the program names it; of p2p: one pair, one way
-  int ranks = 2, nodes = 1;     // of one group, its ranks evenly on its nodes
-  bool nvls = false;            // reduced within the switch of each node
-  bool alone = false;           // no other group uses the NICs of its nodes at the same time
+  Route route = Route::rings;
+  int ranks = 2, nodes = 1;  // of one group, its ranks evenly on its nodes; of pairs: one pair, one way
+  bool nvls = false;         // reduced within the switch of each node
+  bool alone = false;        // no other group uses the NICs of its nodes at the same time
 };
 
 // What binds the bus bandwidth (nccl-tests' definition) of an operation, from the limits of the parts at one level,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -13,21 +12,6 @@
 namespace p5::topo {
 
 namespace {
-
-enum class Way { ring, sums, exchange, uneven_exchange, star, neighbours };
-
-constexpr std::array<std::pair<std::string_view, Way>, 12> ways{{{"p2p", Way::neighbours},
-                                                                 {"send_recv", Way::neighbours},
-                                                                 {"all_reduce", Way::sums},
-                                                                 {"all_gather", Way::ring},
-                                                                 {"reduce_scatter", Way::ring},
-                                                                 {"broadcast", Way::ring},
-                                                                 {"reduce", Way::ring},
-                                                                 {"all_to_all", Way::exchange},
-                                                                 {"all_to_allv", Way::uneven_exchange},
-                                                                 {"hypercube", Way::exchange},
-                                                                 {"gather", Way::star},
-                                                                 {"scatter", Way::star}}};
 
 Limit scaled(const Limit& part, double factor, const std::string& why) {
   Limit out = part;
@@ -51,14 +35,15 @@ std::optional<Limit> within_switches(const Limits& parts, const Operation& op, L
   return scaled(*whole, factor, fmt::format("{} ranks on {} {}", op.ranks, op.nodes, op.nodes == 1 ? "node" : "nodes"));
 }
 
-std::optional<Limit> within_nodes(const Limits& parts, const Operation& op, Way way, Level level) {
-  if (op.nvls && way == Way::sums) return within_switches(parts, op, level);
+std::optional<Limit> within_nodes(const Limits& parts, const Operation& op, Level level) {
+  if (op.nvls && op.route == Route::sums) return within_switches(parts, op, level);
   if (const Limit* link = find(parts, gpu_link, level)) {
-    if (way != Way::uneven_exchange) return *link;
+    if (op.route != Route::uneven_exchange) return *link;
     return scaled(*link, (op.ranks - 1.0) / op.ranks, "no block stays with its rank, though bus bandwidth counts so");
   }
   // Rings may use all links of a mesh; a pair has as many as happen to join the two.
-  if (const Limit* mesh = find(parts, gpu_mesh, level); mesh && (way == Way::ring || way == Way::sums)) return *mesh;
+  if (const Limit* mesh = find(parts, gpu_mesh, level); mesh && (op.route == Route::rings || op.route == Route::sums))
+    return *mesh;
   return std::nullopt;
 }
 
@@ -85,35 +70,30 @@ std::optional<Limit> sums_between(const Limit& nics, const Operation& op) {
                             shown(2 * (nodes - 1) / nodes)));
 }
 
-std::optional<Limit> between_nodes(const Limits& parts, const Operation& op, Way way, Level level) {
-  if (way == Way::neighbours) {
-    // Of a ring of neighbours one GPU of each node sends to the next node.
-    const bool alone = op.alone || (op.collective == "send_recv" && on_node(op) > 1);
+std::optional<Limit> between_nodes(const Limits& parts, const Operation& op, Level level) {
+  if (op.route == Route::neighbours) {
+    // Of a ring of neighbours one GPU of each node sends to the next node; a pair has one rank on each.
+    const bool alone = op.alone || on_node(op) > 1;
     const Limit* own = alone ? find(parts, gpu_nics_alone, level) : nullptr;
     if (!own) own = find(parts, gpu_nics, level);
     return own ? std::optional(*own) : std::nullopt;
   }
-  if (way == Way::exchange || way == Way::uneven_exchange || way == Way::star) {
-    const Limit* nics = way == Way::star ? find(parts, gpu_nics_alone, level) : nullptr;
+  if (op.route == Route::exchange || op.route == Route::uneven_exchange || op.route == Route::star) {
+    const Limit* nics = op.route == Route::star ? find(parts, gpu_nics_alone, level) : nullptr;
     if (!nics) nics = find(parts, gpu_nics, level);
     if (!nics) return std::nullopt;
     return exchange_limit(*nics, op);
   }
   const std::optional<Limit> nics = nics_of_group(parts, op, level);
-  if (!nics || way == Way::ring) return nics;
+  if (!nics || op.route == Route::rings) return nics;
   return sums_between(*nics, op);
-}
-
-std::optional<Way> way_of(std::string_view collective) {
-  const auto known = std::ranges::find(ways, collective, &std::pair<std::string_view, Way>::first);
-  return known == ways.end() ? std::nullopt : std::optional(known->second);
 }
 
 }  // namespace
 
 Limit exchange_limit(const Limit& nics, const Operation& op) {
   const double n = op.ranks, here = on_node(op);
-  if (way_of(op.collective) == Way::uneven_exchange) {
+  if (op.route == Route::uneven_exchange) {
     // The first rank of a node has the others of its node next to it, and the least for them.
     const double stays = here * (here - 1) / (n * (n - 1));
     return scaled(nics, (n - 1) / n / (1 - stays),
@@ -125,17 +105,15 @@ Limit exchange_limit(const Limit& nics, const Operation& op) {
 }
 
 std::optional<Limit> limit_of(const Limits& parts, const Operation& op, Level level) {
-  const std::optional<Way> known = way_of(op.collective);
-  if (!known || op.ranks < 2) return std::nullopt;
-  const Way way = *known;
+  if (op.ranks < 2) return std::nullopt;
   const bool one_gpu_each = op.nodes == op.ranks;
-  if (op.nodes < 2) return within_nodes(parts, op, way, level);
-  std::optional<Limit> between = between_nodes(parts, op, way, level);
+  if (op.nodes < 2) return within_nodes(parts, op, level);
+  std::optional<Limit> between = between_nodes(parts, op, level);
   if (!between || one_gpu_each) return between;
-  std::optional<Limit> within = within_nodes(parts, op, way, level);
+  std::optional<Limit> within = within_nodes(parts, op, level);
   if (!within) return std::nullopt;
   if (between->rate <= within->rate) return between;
-  if (way == Way::sums && op.nodes <= few_nodes)
+  if (op.route == Route::sums && op.nodes <= few_nodes)
     within->because += fmt::format(
         "; the NICs could carry {} GB/s, so this cannot prove them: pairs, rails and "
         "all_gather do",

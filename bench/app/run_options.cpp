@@ -7,12 +7,11 @@
 #include "bench/model/arm.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
+#include "reports/writer.hpp"
 
 namespace p5 {
 
 namespace {
-
-const std::vector<std::string> format_kinds{"json", "html", "console", "markdown", "junit", "gbench"};
 
 // The backend that was asked for, where it cannot be started anew.
 bool stays_in_job(const Options& o) {
@@ -259,7 +258,7 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
 
 void check_format(const Options& o) {
   for (const std::string& format : o.formats)
-    if ((format == "markdown" || format == "junit") && o.command != "ab" && o.baseline.empty())
+    if (!reports::find_writer(format).render && o.command != "ab" && o.baseline.empty())
       throw UsageError(fmt::format("--format {} is for comparisons, not for a run", format));
 }
 
@@ -297,8 +296,8 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
            .help = "what to write: a list (see `list formats`); default json,html,console",
            .take =
                [&](const std::string& t) {
-                 o.formats = list_of<std::string>(
-                     t, [](const std::string& part) { return one_of("format", part, format_kinds); });
+                 o.formats =
+                     list_of<std::string>(t, [](const std::string& part) { return reports::find_writer(part).name; });
                },
            .check = check_format});
   declare.flag("--quiet", o.quiet, "print no progress and no table, only the verdict");

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/base/route.hpp"
 #include "bench/base/units.hpp"
 #include "bench/model/data_type.hpp"
 
@@ -51,16 +52,6 @@ struct InPlaceOffset {
 // What one member sends another in an exchange of blocks: elements, in the sender's input and the receiver's output.
 struct Block {
   std::uint64_t elements = 0, input_offset = 0, output_offset = 0;
-};
-
-// How the message goes from rank to rank: what decides which part of a machine limits it, and how.
-enum class Route {
-  rings,     // through all ranks, over all NICs of a node: a node's traffic with others is about the message once
-  sums,      // as rings; but between two or three nodes a tree sends only the sum of each node, and needs less of NICs
-  exchange,  // each rank with all others at once, each over its own NICs
-  uneven_exchange,  // as exchange, but the more the farther on in the ring of ranks the other is, and nothing to itself
-  star,             // all others with the root at once, over the root's own NICs
-  neighbours,       // whole from one rank to one other, over that rank's own NICs
 };
 
 struct Collective {

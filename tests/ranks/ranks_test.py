@@ -13,15 +13,13 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, NIGHTLY, PATIENCE_S, PROGRAM, main, mpirun, read_report, wait_for  # noqa: E402
+from program import Folder, NIGHTLY, PATIENCE_S, PROGRAM, collectives, main, mpirun, read_report, wait_for  # noqa: E402
 
 # Long enough that it has to be ended from outside.
 ENDLESS = ["--budget", "10min", "--max", "1MiB", "--collectives", "all_reduce,all_gather", "--type", "all", "--op", "all",
            "--factor", "2", "--quiet", "--out", "out"]
 
 
-ALL = ("p2p", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "all_to_allv", "gather",
-       "scatter", "send_recv")  # and hypercube, where the ranks are a power of two
 REDUCE = ("all_reduce", "reduce_scatter", "reduce")
 IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter")
 
@@ -38,18 +36,18 @@ class Verified(Folder):
                              ("measured", 0, ""), measurement["case"])
         return report
 
-    def assert_types_and_ops_are_right(self, ranks, *arguments, types="all", ops="all", sizes="1000", collectives=None):
+    def assert_types_and_ops_are_right(self, ranks, *arguments, types="all", ops="all", sizes="1000", names=None):
         """With the last rank as root."""
         if NIGHTLY:
             types = ops = "all"
-        collectives = collectives or (*ALL, *(("hypercube",) if ranks.bit_count() == 1 else ()))
+        names = names or collectives(ranks)
         report = self.measure(ranks, "--type", types, "--op", ops, "--sizes", sizes, "--root", ranks - 1,
-                              "--collectives", ",".join(collectives), *arguments)
+                              "--collectives", ",".join(names), *arguments)
         number_of_types = 10 if types == "all" else len(types.split(","))
         number_of_ops = 5 if ops == "all" else len(ops.split(","))
         cases = {(m["case"]["collective"], m["case"]["type"], m["case"]["op"]) for m in report["measurements"]}
         in_place = {m["case"]["in_place"] for m in report["measurements"]}
-        for collective in collectives:
+        for collective in names:
             left_out = collective == "p2p" and ranks < 2 or in_place == {True} and collective not in IN_PLACE
             self.assertEqual(len([case for case in cases if case[0] == collective]),
                              0 if left_out else number_of_types * (number_of_ops if collective in REDUCE else 1), collective)
@@ -74,10 +72,10 @@ class Verified(Folder):
     @unittest.skipUnless(NIGHTLY, "nightly: four and seven stand for them")
     def test_five_and_six_ranks(self):
         for ranks in (5, 6):
-            self.measure(ranks, "--collectives", ",".join(ALL), "--sizes", "1000", "--root", 3)
+            self.measure(ranks, "--collectives", ",".join(collectives()), "--sizes", "1000", "--root", 3)
 
     def test_in_place(self):
-        report = self.assert_types_and_ops_are_right(3, "--in-place", types="int32,float16,float32", collectives=IN_PLACE)
+        report = self.assert_types_and_ops_are_right(3, "--in-place", types="int32,float16,float32", names=IN_PLACE)
         self.assertEqual({m["case"]["in_place"] for m in report["measurements"]}, {True})
 
     def test_in_place_leaves_out_of_the_default_what_has_no_such_form(self):
@@ -91,9 +89,9 @@ class Verified(Folder):
                 self.assertEqual({m["case"]["root"] for m in report["measurements"]}, {root})
 
     def test_large_messages_take_other_ways(self):
-        collectives = ",".join(ALL if NIGHTLY else ("all_reduce", "all_gather", "reduce_scatter", "broadcast"))
+        names = ",".join(collectives() if NIGHTLY else ("all_reduce", "all_gather", "reduce_scatter", "broadcast"))
         size = "8MiB" if NIGHTLY else "1MiB"
-        self.measure(3, "--collectives", collectives, "--sizes", size, "--root", 1)
+        self.measure(3, "--collectives", names, "--sizes", size, "--root", 1)
         if NIGHTLY:
             self.measure(3, "--collectives", ",".join(IN_PLACE), "--sizes", size, "--root", 1, "--in-place")
 
@@ -121,8 +119,8 @@ class Verified(Folder):
             self.assertEqual(measurement["case"]["ranks"], 2)
 
     def test_groups_of_different_sizes(self):
-        self.measure(7, "--group", "stride:3", "--collectives", ",".join(ALL if NIGHTLY else ("p2p", "all_gather", "reduce")),
-                     "--sizes", "8,999" if NIGHTLY else "999", "--root", 1)
+        names = ",".join(collectives() if NIGHTLY else ("p2p", "all_gather", "reduce"))
+        self.measure(7, "--group", "stride:3", "--collectives", names, "--sizes", "8,999" if NIGHTLY else "999", "--root", 1)
 
     def test_pairs_of_all_ranks(self):
         report = self.measure(4, "--collectives", "p2p", "--sizes", "8")
@@ -141,7 +139,7 @@ class Verified(Folder):
 
     def test_odd_sizes(self):
         report = self.measure(3, "--sizes", "1,7,4097,65535", "--type", "int8,float64", "--collectives",
-                              ",".join(ALL) if NIGHTLY else "all_reduce,all_gather")
+                              ",".join(collectives()) if NIGHTLY else "all_reduce,all_gather")
         sizes = {m["case"]["bytes"] for m in report["measurements"]
                  if (m["case"]["collective"], m["case"]["type"]) == ("all_reduce", "int8")}
         self.assertEqual(sizes, {1, 7, 4097, 65535})
@@ -155,7 +153,7 @@ class Verified(Folder):
                           ("all_to_all", 3072, 1024), ("broadcast", 1024, 1024)})
 
     def test_bandwidths_are_those_of_nccl_tests(self):
-        report = self.measure(3, "--sizes", "64KiB", "--type", "int8", "--collectives", ",".join(ALL))
+        report = self.measure(3, "--sizes", "64KiB", "--type", "int8", "--collectives", ",".join(collectives()))
         factors = {"p2p": 1, "all_reduce": 2 * 2 / 3, "all_gather": 2 / 3, "reduce_scatter": 2 / 3, "all_to_all": 2 / 3,
                    "all_to_allv": 2 / 3, "gather": 2 / 3, "scatter": 2 / 3, "broadcast": 1, "reduce": 1, "send_recv": 1}
         self.assertEqual({m["case"]["collective"] for m in report["measurements"]}, set(factors))

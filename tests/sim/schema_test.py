@@ -59,7 +59,8 @@ class Schema(unittest.TestCase):
             return change
         for path in ((), ("run",), ("topology",), ("topology", "hosts", 0), ("topology", "hosts", 0, "nics", 0),
                      ("limits", 0), ("findings", 0), ("findings", 0, "subject"), ("suspects", 0), ("measurements", 0),
-                     ("measurements", 0, "case"), ("measurements", 0, "throughput"), ("measurements", 0, "verdict")):
+                     ("measurements", 0, "case"), ("measurements", 0, "throughput"), ("measurements", 0, "latency"),
+                     ("measurements", 0, "verdict")):
             self.assert_refused(add(*path))
 
     def test_numbers_are_never_strings_and_never_missing(self):

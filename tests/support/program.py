@@ -36,6 +36,13 @@ def mpirun(ranks):
     return ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
 
 
+def collectives(ranks=3):
+    """The names of all that groups of that many ranks can perform."""
+    listed = subprocess.run([PROGRAM, "list", "collectives"], capture_output=True, text=True, check=True).stdout
+    names = [line.split()[0] for line in listed.splitlines()]
+    return [name for name in names if name != "hypercube" or ranks.bit_count() == 1]
+
+
 def refuse_constant(name):
     raise ValueError(f"{name} is no JSON")
 

@@ -32,7 +32,7 @@ Limit achievable(const std::string& platform, const Operation& operation) {
 }
 
 Operation on_nodes(std::string_view collective, int nodes, bool nvls = false) {
-  return {.collective = collective, .ranks = 8 * nodes, .nodes = nodes, .nvls = nvls};
+  return {.route = find_collective(collective).route, .ranks = 8 * nodes, .nodes = nodes, .nvls = nvls};
 }
 
 TEST(OperationLimits, within_a_node_are_a_gpus_links) {
@@ -54,7 +54,7 @@ TEST(OperationLimits, of_nvls_lie_beyond_the_links) {
   EXPECT_DOUBLE_EQ(wire("p5en.48xlarge", on_nodes("all_reduce", 1, true)), 700);
   EXPECT_DOUBLE_EQ(wire("p6-b200.48xlarge", on_nodes("all_reduce", 1, true)), 1400);
   // Four of the eight GPUs: 450 x 2 x 3 / 5.
-  EXPECT_DOUBLE_EQ(wire("hgx-h200", {.collective = "all_reduce", .ranks = 4, .nodes = 1, .nvls = true}), 540);
+  EXPECT_DOUBLE_EQ(wire("hgx-h200", {.route = all_reduce.route, .ranks = 4, .nodes = 1, .nvls = true}), 540);
   // Only all_reduce moves less through a switch that reduces.
   EXPECT_DOUBLE_EQ(wire("p5en.48xlarge", on_nodes("all_gather", 1, true)), 450);
   EXPECT_EQ(wire("p4d.24xlarge", on_nodes("all_reduce", 1, true)), -1);
@@ -101,28 +101,27 @@ TEST(OperationLimits, of_a_star_are_the_roots_own) {
 }
 
 TEST(OperationLimits, of_pairs_and_rails_are_a_gpus_own_nics) {
-  EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", {.collective = "p2p", .ranks = 2, .nodes = 2}), 6.25);
-  EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", {.collective = "p2p", .ranks = 2, .nodes = 2, .alone = true}), 12.5);
+  EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", {.route = p2p.route, .ranks = 2, .nodes = 2}), 6.25);
+  EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", {.route = p2p.route, .ranks = 2, .nodes = 2, .alone = true}), 12.5);
   EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", on_nodes("send_recv", 2)), 12.5);
   // One GPU of each node, all rails at once: also of two nodes a proof of the NICs.
-  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", {.collective = "all_reduce", .ranks = 2, .nodes = 2}), 50);
-  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", {.collective = "all_gather", .ranks = 8, .nodes = 8}), 50);
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", {.route = all_reduce.route, .ranks = 2, .nodes = 2}), 50);
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", {.route = all_gather.route, .ranks = 8, .nodes = 8}), 50);
 }
 
 TEST(OperationLimits, are_unknown_where_a_part_is) {
-  EXPECT_EQ(wire("p6e-gb200.36xlarge", {.collective = "all_reduce", .ranks = 8, .nodes = 2}), -1);
+  EXPECT_EQ(wire("p6e-gb200.36xlarge", {.route = all_reduce.route, .ranks = 8, .nodes = 2}), -1);
   EXPECT_EQ(wire("p3dn.24xlarge", on_nodes("p2p", 1)), -1);
   EXPECT_DOUBLE_EQ(wire("p3dn.24xlarge", on_nodes("all_reduce", 1)), 150);
   EXPECT_EQ(wire("p5.4xlarge", on_nodes("all_reduce", 1)), -1);
   EXPECT_EQ(achievable("p5e.48xlarge", on_nodes("all_gather", 4)).rate.count, 0);
-  EXPECT_EQ(wire("p5.48xlarge", on_nodes("gossip", 1)), -1);
 }
 
 // --- the published table
 
 Operation operation_of(const Published& row) {
   const bool pairs = row.collective == "p2p";
-  return {.collective = row.collective,
+  return {.route = find_collective(row.collective).route,
           .ranks = pairs ? 2 : row.nodes * row.gpus,
           .nodes = row.nodes,
           .nvls = row.algorithm.starts_with("nvls"),

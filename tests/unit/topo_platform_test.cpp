@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "bench/base/embedded.hpp"
@@ -14,7 +15,6 @@ namespace p5::topo {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 nlohmann::json p5_file() {
@@ -33,10 +33,12 @@ std::string refusal_of(const nlohmann::json& file) {
 }
 
 TEST(TopoPlatform, all_files_load) {
-  EXPECT_THAT(platform_names(),
-              ElementsAre("hgx-a100", "hgx-b200", "hgx-h100", "hgx-h200", "p3dn.24xlarge", "p4d.24xlarge",
-                          "p4de.24xlarge", "p5.48xlarge", "p5.4xlarge", "p5e.48xlarge", "p5en.48xlarge",
-                          "p6-b200.48xlarge", "p6-b300.48xlarge", "p6e-gb200.36xlarge"));
+  std::vector<std::string> files;
+  for (const auto& each : std::filesystem::directory_iterator(P5BENCH_SOURCE_FOLDER "/topo/platforms"))
+    files.push_back(each.path().stem());
+  std::ranges::sort(files);
+  EXPECT_GE(files.size(), 14u);
+  EXPECT_EQ(platform_names(), files);
 }
 
 TEST(TopoPlatform, facts_are_sane) {

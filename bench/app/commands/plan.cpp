@@ -18,7 +18,7 @@ namespace {
 // What a case costs on the machine that a run would be on, also when that is only simulated here: as fast as the part
 // that binds it allows.
 CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case& c) {
-  const topo::Operation op{.collective = c.collective->name, .ranks = c.ranks, .nodes = c.nodes};
+  const topo::Operation op{.route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes};
   auto limit = limit_of(parts, op, topo::Level::achievable);
   if (!limit) limit = limit_of(parts, op, topo::Level::wire);
   if (!limit) return machine.backend->cost();
