@@ -18,7 +18,7 @@ namespace p5::reports {
 struct TuningGain {
   double default_s = 0, tuned_s = 0;  // medians
   double share = 0;                   // 1 - tuned / default
-  std::optional<Interval> interval;   // of the share, 95 % or wider; null with fewer than 6 samples
+  std::optional<Interval> interval;   // of the share, 95 %; null where one process alone was measured
 };
 
 // What NCCL offered or the search tried for a size.
@@ -36,10 +36,10 @@ struct TuningCell {
   std::string collective;
   std::uint64_t bytes = 0, tuner_bytes = 0;  // of the case, and as NCCL counts for tuners
   int candidates = 0, samples = 0;           // settings tried, and samples of them and the default
-  std::optional<std::string> winner;         // of the race, believed or not
-  bool believed = false;
-  std::optional<double> noise;     // of the default's median between visits, relative
-  std::optional<TuningGain> gain;  // in the repetition
+  std::optional<std::string> winner;         // of the race
+  bool believed = false;                     // confirmed: in the table
+  std::optional<double> noise;               // of the default's samples, as a standard deviation, relative
+  std::optional<TuningGain> gain;            // in the race
   std::string because;
   std::vector<TuningSetting> settings;  // the default first
 };
@@ -95,7 +95,7 @@ struct TuningConfirmation {
 };
 
 struct TuningStage {
-  std::string name;  // preparation, search, search again, variables, ways of calling, confirmation
+  std::string name;  // preparation, search, variables, ways of calling, confirmation
   double seconds = 0;
 };
 
@@ -108,7 +108,7 @@ struct Tuning {
   std::vector<TuningStage> stages;  // what it is made of, but for the workers' end
   int nccl_version = 0;             // as ncclGetVersion counts
   int ranks = 0, nodes = 0;
-  std::optional<double> drift;  // of the default between first and last visit, relative
+  std::optional<double> drift;  // of the default while it was tuned, relative; in reports before 2026-11-23
   std::vector<TuningCell> cells;
   std::vector<TuningFailure> failures;
   std::vector<TuningArm> arms;
