@@ -172,7 +172,7 @@ class Confirming {
     if (!size.failure.empty()) return fmt::format("failed at {}: {}", at, size.failure);
     if (!complete(size)) return fmt::format("was not measured at {}", at);
     const double longer = std::expm1(log_ratio(size.device.sides()));
-    if (longer <= tolerated(size.device.standard.front().median_s)) return "";
+    if (longer <= tolerated(median_of(size.device.standard))) return "";
     return fmt::format("lost {} at {}", percent(longer), at);
   }
 
@@ -210,11 +210,9 @@ class Confirming {
                          100 * saved(found.interval.high));
     }
     if (const std::string why = loss_of_throughput(row); !why.empty()) return why;
-    row.microseconds =
-        1e6 * (*std::ranges::min_element(sizes, {},
-                                         [&](const Confirmation* size) { return distance(*size, log_middle(row)); }))
-                  ->device.tuned.front()
-                  .median_s;
+    const Confirmation& nearest = **std::ranges::min_element(
+        sizes, {}, [&](const Confirmation* size) { return distance(*size, log_middle(row)); });
+    row.microseconds = 1e6 * median_of(nearest.device.tuned);
     return "";
   }
 

@@ -4,16 +4,6 @@
 
 namespace p5::tuner {
 
-namespace {
-
-double median_of(const std::vector<Launch>& launches) {
-  std::vector<double> medians;
-  for (const Launch& launch : launches) medians.push_back(launch.median_s);
-  return median(medians);
-}
-
-}  // namespace
-
 double tolerated(double default_s) { return std::max(tolerated_loss, tolerated_loss_s / default_s); }
 
 Effect effect_of(const BothSides& both, double launch_spread) {

@@ -26,12 +26,6 @@ float middle_of(std::span<float> values) {
   return (*half + *std::max_element(values.begin(), half)) / 2;
 }
 
-double median_of(std::span<const Launch> launches) {
-  std::vector<double> medians;
-  for (const Launch& launch : launches) medians.push_back(launch.median_s);
-  return median(std::move(medians));
-}
-
 // What the medians of the launches of one side might have been, as logs over `unit`: [launch][draw]. A power of two of
 // draws, so that a few random bits choose one.
 struct Draws {
@@ -166,6 +160,12 @@ void for_each(std::size_t count, const Work& work) {
 }
 
 }  // namespace
+
+double median_of(std::span<const Launch> launches) {
+  std::vector<double> medians;
+  for (const Launch& launch : launches) medians.push_back(launch.median_s);
+  return median(std::move(medians));
+}
 
 double log_ratio(const Sides& cell) { return std::log(median_of(cell.fresh) / median_of(cell.base)); }
 

@@ -18,6 +18,9 @@ struct Launch {
   std::optional<Interval> interval;  // of the median, where the report has one and the samples are gone
 };
 
+// The median over launches of their medians; of at least one.
+double median_of(std::span<const Launch> launches);
+
 // The launches of one case on both sides.
 struct Sides {
   std::span<const Launch> base, fresh;

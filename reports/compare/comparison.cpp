@@ -104,17 +104,12 @@ std::vector<SizeRow> map_of(const std::vector<Pair>& pairs, const BandJudge& jud
   std::vector<SizeRow> map;
   std::vector<double> p;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const auto middle = [](std::span<const Launch> launches) {
-      std::vector<double> medians;
-      for (const Launch& launch : launches) medians.push_back(launch.median_s);
-      return median(std::move(medians));
-    };
     SizeRow& row = map.emplace_back();
     row.measured_case = pairs[i].fresh->measured_case;
     row.quantity = pairs[i].quantity;
     row.band = band_of(row.measured_case.bytes).name;
-    row.base_s = middle(pairs[i].sides().base);
-    row.new_s = middle(pairs[i].sides().fresh);
+    row.base_s = median_of(pairs[i].sides().base);
+    row.new_s = median_of(pairs[i].sides().fresh);
     row.time = judge.size(i);
     row.base_selection = text_of(pairs[i].base->selections);
     row.new_selection = text_of(pairs[i].fresh->selections);

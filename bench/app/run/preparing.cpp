@@ -13,6 +13,7 @@
 #include "bench/app/run/phases.hpp"
 #include "bench/app/run/sides.hpp"
 #include "bench/app/tuning/clock.hpp"
+#include "bench/app/tuning/inputs.hpp"
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/version.hpp"

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "bench/app/machine/files_on_hosts.hpp"
@@ -93,11 +91,6 @@ int candidates_in(const tuner::SearchResult& found) {
     candidates += static_cast<int>(tried.size());
   }
   return candidates;
-}
-
-// What a message may show of a file.
-std::string first_line(const std::string& text) {
-  return text.empty() ? "none" : text.substr(0, std::min<std::size_t>(text.find('\n'), 120));
 }
 
 // ---- the phase
@@ -479,41 +472,6 @@ class Tuning {
 };
 
 }  // namespace
-
-void refuse_differing_tuning_files(World& world) {
-  // Each rank's view: the names and the contents of the files that decide how it runs a call.
-  std::string mine;
-  for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"}) {
-    const char* const path = std::getenv(name);
-    if (!path || !*path) continue;
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    mine += fmt::format("{}={}: {}\n", name, path, text ? text.str() : "not readable");
-  }
-  const std::vector<std::string> all = world.gather(mine);
-  from_leader(world, [&]() -> std::string {
-    for (std::size_t rank = 1; rank < all.size(); ++rank)
-      if (all[rank] != all[0])
-        throw EnvironmentError(
-            fmt::format("rank {} has other tuning files than rank 0 ({}, against {}): ranks would decide differently, "
-                        "and hang. Put "
-                        "the same file on all nodes, or unset the variable",
-                        rank, first_line(all[rank]), first_line(all[0])));
-    return "";
-  });
-}
-
-std::vector<tuner::Weight> read_weights(World& world, const Options& options) {
-  if (options.weights.empty()) return {};
-  const std::string text = from_leader(world, [&] {
-    std::ostringstream all;
-    all << std::ifstream(options.weights).rdbuf();
-    if (!all) throw UsageError(fmt::format("--weights {}: cannot be read, or is empty", options.weights));
-    tuner::parse_weights(options.weights, all.str());
-    return all.str();
-  });
-  return tuner::parse_weights(options.weights, text);
-}
 
 reports::Tuning tune(World& world, const Options& options, const Machine& machine, const TuningJob& job) {
   return Tuning(world, options, machine, job).run();

@@ -22,15 +22,8 @@ struct TuningJob {
   std::string cluster, folder;  // at the leader: for the files, and where they will lie
 };
 
-// --weights, read by the leader. Throws UsageError on all ranks.
-std::vector<tuner::Weight> read_weights(World& world, const Options& options);
-
 // On all ranks together. Leaves the files in the folder, on all hosts where they set anything. The result is complete
 // at the leader only. The machine's backend has no workers afterwards.
 reports::Tuning tune(World& world, const Options& options, const Machine& machine, const TuningJob& job);
-
-// Throws EnvironmentError on all ranks when the files that NCCL's variables name for its tuner differ between ranks:
-// then they would decide differently, and hang.
-void refuse_differing_tuning_files(World& world);
 
 }  // namespace p5

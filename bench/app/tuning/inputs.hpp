@@ -1,0 +1,19 @@
+// What a run reads for tuning, and NCCL with it: files that the user names.
+#pragma once
+
+#include <vector>
+
+#include "bench/model/options.hpp"
+#include "bench/model/world.hpp"
+#include "tuner/arms.hpp"
+
+namespace p5 {
+
+// --weights, read by the leader. Throws UsageError on all ranks.
+std::vector<tuner::Weight> read_weights(World& world, const Options& options);
+
+// Throws EnvironmentError on all ranks when the files that NCCL's variables name for its tuner differ between ranks:
+// then they would decide differently, and hang.
+void refuse_differing_tuning_files(World& world);
+
+}  // namespace p5
