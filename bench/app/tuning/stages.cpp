@@ -154,8 +154,8 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
                                               const tuner::SearchResult& search, const tuner::TimeLeft& time_left,
                                               const tuner::TimeLeft& budget_left) {
   constexpr std::size_t standard = 0, files = 1;
-  constexpr int least_launches = 2, settling_launches = 4;  // where there is time
-  constexpr double spare = 1.1;                             // of what a launch has taken
+  constexpr int least_launches = 2;  // a single one tells nothing about others
+  constexpr double spare = 1.1;      // of what a launch has taken
   std::vector<tuner::Confirmation> measured;
   std::vector<tuner::Measuring> sizes;
   std::vector<AlternatedSize> alternated;
@@ -192,7 +192,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
       measured[at].failure = alternation.at(at, files).failure;
     }
     const int launches = alternation.launches();
-    const bool settled = launches >= settling_launches && !tuner::confirm(table, measured).undecided;
+    const bool settled = launches >= extent.planned_launches && !tuner::confirm(table, measured).undecided;
     const bool spent =
         time_left() < spare * (began - time_left()) || budget_left() < spare * (budget_began - budget_left());
     more = launches < least_launches || (launches < extent.most_launches && !settled && !spent);
