@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,12 +21,18 @@ namespace fs = std::filesystem;
 class Descriptor {
  public:
   Descriptor(const fs::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
+  ~Descriptor() { close(); }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   bool good() const { return fd_ >= 0; }
+
+  // Some file systems say only now that there is no room.
+  bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
+
+  off_t end() const { return ::lseek(fd_, 0, SEEK_END); }
+  void cut(off_t length) const {
+    if (::ftruncate(fd_, length) != 0) return;  // then half a line stays, which readers leave out
+  }
 
   bool write_all(const std::string& text) const {
     for (std::size_t done = 0; done < text.size();) {
@@ -66,16 +73,23 @@ void make_folder(const fs::path& folder) {
 
 void write_atomically(const fs::path& path, const std::string& text) {
   const fs::path temporary = beside(path);
-  {
-    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-    if (!file.good() || !file.write_all(text)) throw cannot_write(temporary);
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) throw cannot_write(path);
+  const bool written = [&] {
+    Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    return file.good() && file.write_all(text) && file.close();
+  }();
+  if (written && std::rename(temporary.c_str(), path.c_str()) == 0) return;
+  const EnvironmentError problem = cannot_write(path);
+  ::unlink(temporary.c_str());
+  throw problem;
 }
 
 void append_line(const fs::path& path, const std::string& line) {
-  const Descriptor file(path, O_WRONLY | O_CREAT | O_APPEND);
-  if (!file.good() || !file.write_all(line + "\n")) throw cannot_write(path);
+  Descriptor file(path, O_WRONLY | O_CREAT | O_APPEND);
+  const off_t before = file.good() ? file.end() : 0;
+  if (file.good() && file.write_all(line + "\n")) return;
+  const EnvironmentError problem = cannot_write(path);
+  if (file.good()) file.cut(before);
+  throw problem;
 }
 
 void point_link(const fs::path& link, const fs::path& target) {

@@ -41,12 +41,6 @@ struct StalledError : CaseError {
   double progress;  // how far this rank came, in a measure that all ranks share: the one behind the others is to blame
 };
 
-// Thrown out of a run when this participant failed inside a phase in which others may wait for it for ever: the job has
-// to end now.
-struct JobLost : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 enum class ExitCode {
   ok = 0,
   usage = 2,
@@ -55,6 +49,14 @@ enum class ExitCode {
   unfinished = 12,  // a hang, a crash, an unfinished run
   environment = 13,
   inconclusive = 14,
+};
+
+// Thrown out of a run when this participant failed inside a phase in which others may wait for it for ever: the job has
+// to end now.
+struct JobLost : std::runtime_error {
+  explicit JobLost(const std::string& what, ExitCode ends_with = ExitCode::unfinished)
+      : std::runtime_error(what), code(ends_with) {}
+  ExitCode code;
 };
 
 // The code to return when both hold: wrong data, unfinished, environment, slow, inconclusive, in this order.

@@ -17,13 +17,12 @@
 
 #include "bench/measure/agreement.hpp"
 #include "bench/measure/joining.hpp"
+#include "bench/measure/watchdog.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/measurement.hpp"
 #include "bench/model/world.hpp"
 
 namespace p5 {
-
-class Watchdog;
 
 // A way to run all cases: the backend under test with settings of its own.
 struct Arm {
@@ -35,8 +34,8 @@ struct Arm {
 struct RunnerOptions {
   Seconds budget{600};  // wall time that cases may take
   Seconds timeout{30};  // without progress, for backends that cannot recover
-  // Called with what was being done when a step of such a backend does not end; expected not to return.
-  std::function<void(const std::string&)> on_hang = {};
+  // Called when a step of such a backend does not end, as Watchdog says.
+  Watchdog::Bite on_hang = {};
   Bytes tight_from = KiB(64);  // from here on the interval has to be within 1 %, below within 2 %
 
   // Not 0: instead of `launches`, as many of the one arm as fit in so much wall time, each within the budget.

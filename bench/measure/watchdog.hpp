@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -14,8 +15,11 @@ namespace p5 {
 
 class Watchdog {
  public:
-  // `bite` is called once, on a thread of its own, with what was being done.
-  explicit Watchdog(std::function<void(const std::string&)> bite);
+  using Question = std::function<bool()>;
+  // Called on a thread of its own with what was being done. When it returns, because what hung went on after all, the
+  // watch does too; `hangs` tells as long as it has not.
+  using Bite = std::function<void(const std::string& step, const Question& hangs)>;
+  explicit Watchdog(Bite bite);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;  // the thread refers to this object
   Watchdog& operator=(const Watchdog&) = delete;
@@ -27,11 +31,12 @@ class Watchdog {
  private:
   void watch();
 
-  std::function<void(const std::string&)> bite_;
+  Bite bite_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string step_;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  std::uint64_t steps_ = 0;  // told of so far
   bool done_ = false;
   std::thread thread_;
 };

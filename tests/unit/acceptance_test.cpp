@@ -70,7 +70,10 @@ class Stumbling final : public Backend {
 [[noreturn]] void be_ended_after_an_action() {
   EndingSignals signals;
   {
-    const EndingAction action(signals, [](const std::string&) { std::fputs("too late", stderr); });
+    const EndingAction action(signals, [](const std::string&) {
+      std::fputs("too late", stderr);
+      return ExitCode::ok;
+    });
   }
   ::kill(::getpid(), SIGTERM);
   ::sleep(60);
@@ -79,6 +82,25 @@ class Stumbling final : public Backend {
 
 TEST(EndingAction, is_none_after_its_end) {
   EXPECT_EXIT(be_ended_after_an_action(), testing::ExitedWithCode(12), "^$");
+}
+
+[[noreturn]] void be_ended_after_a_whole_run(const fs::path& out) {
+  EndingSignals signals;
+  const std::vector<std::string> arguments{"run",         "--backend",     "sim",        "--platform",
+                                           "p5.48xlarge", "--collectives", "all_reduce", "--sizes",
+                                           "8",           "--quiet",       "--out",      out.string()};
+  const Parsed parsed = parse_options(arguments);
+  const auto world = make_solo_world(8);
+  const ExitCode code = run_acceptance(*world, {*world, parsed.options, arguments, signals}, {});
+  if (code != ExitCode::ok) std::_Exit(99);
+  ::kill(::getpid(), SIGTERM);
+  ::sleep(60);
+  std::_Exit(98);
+}
+
+TEST(EndingSignals, after_a_run_do_not_change_its_code) {
+  const Folder folder;
+  EXPECT_EXIT(be_ended_after_a_whole_run(folder.path), testing::ExitedWithCode(0), "^$");
 }
 
 TEST(Acceptance, a_signal_after_a_run_that_threw_finds_nothing_of_it) {

@@ -159,6 +159,12 @@ TEST_F(AtomicFile, names_the_file_that_cannot_be_written) {
   }
 }
 
+TEST_F(AtomicFile, leaves_nothing_beside_a_file_that_cannot_be_written) {
+  fs::create_directory(folder / "report.json");
+  EXPECT_THROW(write_atomically(folder / "report.json", "text"), EnvironmentError);
+  EXPECT_EQ(entries(), 1u);
+}
+
 TEST_F(AtomicFile, refuses_a_folder_where_a_file_is_in_the_way) {
   write_atomically(folder / "file", "");
   EXPECT_THROW(make_folder(folder / "file"), UsageError);
@@ -178,24 +184,6 @@ TEST_F(Journal, grows_by_lines) {
   append_line(folder / "journal", "{}");
   append_line(folder / "journal", "[]");
   EXPECT_EQ(content(folder / "journal"), "{}\n[]\n");
-}
-
-TEST(Watchdog, bites_once_with_the_step_that_does_not_end) {
-  std::promise<std::string> bitten;
-  Watchdog watchdog([&](const std::string& step) { bitten.set_value(step); });
-  watchdog.expect("the first", {1e6});
-  watchdog.expect("the second", {0});
-  EXPECT_EQ(bitten.get_future().get(), "the second");
-}
-
-TEST(Watchdog, does_not_bite_when_all_ends_or_rests) {
-  bool bitten = false;
-  {
-    Watchdog watchdog([&](const std::string&) { bitten = true; });
-    watchdog.expect("a step", {1e6});
-    watchdog.rest();
-  }
-  EXPECT_FALSE(bitten);
 }
 
 }  // namespace

@@ -56,13 +56,13 @@ constexpr std::array phases{
 };
 
 // Leaves word and goes: others wait for this rank in calls that nothing ends.
-[[noreturn]] void leave_job(Run& run, const std::string& why) {
+[[noreturn]] void leave_job(Run& run, const JobLost& lost) {
   if (!run.world.leads()) {
-    fmt::print(stderr, "p5bench: {}\n", why);
-    leave_note(run.folder, run.world.participant(), why);
+    fmt::print(stderr, "p5bench: {}\n", lost.what());
+    leave_note(run.folder, run.world.participant(), lost.what());
   }
-  run.recorder.end_early(why);
-  std::_Exit(static_cast<int>(ExitCode::unfinished));
+  run.recorder.end_early(lost.what());
+  std::_Exit(static_cast<int>(lost.code));
 }
 
 }  // namespace
@@ -78,12 +78,13 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
       problem = run.world.attempt([&] { phase.act(run); });
     } catch (const JobLost& lost) {
       if (run.folder.empty()) throw;
-      leave_job(run, lost.what());
+      leave_job(run, lost);
     }
     if (!problem) continue;
     if (!phase.do_without) problem->raise();
     phase.do_without(run, phase, *problem);
   }
+  request.signals.ends_with(world.leads() ? run.code : ExitCode::ok);
   return run.code;
 }
 

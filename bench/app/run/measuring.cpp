@@ -22,8 +22,9 @@ void measure(Run& run) {
     throw;
   } catch (const std::exception& problem) {
     // Others may wait for this rank in the operation under test, where nobody can tell them.
-    if (!run.machine.backend->recovers()) throw JobLost(problem.what());
-    throw;
+    if (run.machine.backend->recovers()) throw;
+    const bool of_machine = dynamic_cast<const EnvironmentError*>(&problem) != nullptr;
+    throw JobLost(problem.what(), of_machine ? ExitCode::environment : ExitCode::unfinished);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -17,6 +18,7 @@
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/version.hpp"
+#include "bench/measure/watchdog.hpp"
 #include "bench/model/backends.hpp"
 
 namespace p5 {
@@ -27,9 +29,13 @@ constexpr double longest_finishing_s = 60;
 
 // How long ranks other than the leader wait before they leave, so that its report is written first: the launcher ends
 // the leader with them. After a signal it does so within a second anyway; after a hang nothing presses, and a busy
-// machine or file system may need long.
-constexpr std::chrono::milliseconds grace{700};
-constexpr std::chrono::seconds grace_after_hang{10};
+// machine or file system may need long. Progress in that time takes the hang back.
+constexpr Seconds grace{0.7}, grace_after_hang{10};
+
+void wait_while(const std::function<bool()>& condition, Seconds longest) {
+  const auto start = Clock::now();
+  while (condition() && since(start).count < longest.count) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
 
 // The leader's; that of the run that this one goes on with, if any.
 std::uint64_t agree_on_seed(Run& run) {
@@ -130,14 +136,22 @@ RunnerOptions runner_options(const Run& run) {
 
 // What to do when a signal or a hang ends the run: the leader writes, the others give it the time to.
 void prepare_for_the_worst(Run& run) {
-  const auto end = [&recorder = run.recorder, leads = run.world.leads()](const std::string& why, auto patience) {
-    recorder.end_early(why);
-    if (!leads) std::this_thread::sleep_for(patience);
-  };
-  run.when_ended.emplace(run.request.signals, [end](const std::string& signal) { end("ended by " + signal, grace); });
-  run.runner.on_hang = [end, timeout = run.options.timeout](const std::string& step) {
-    end(fmt::format("no progress in the {} within {}", step, to_text(timeout)), grace_after_hang);
-    std::_Exit(static_cast<int>(ExitCode::unfinished));
+  Recorder& recorder = run.recorder;
+  const bool leads = run.world.leads();
+  run.when_ended.emplace(run.request.signals, [&recorder, leads](const std::string& signal) {
+    const ExitCode code = recorder.end_early("ended by " + signal);
+    if (!leads) wait_while([] { return true; }, grace);
+    return code;
+  });
+  run.runner.on_hang = [&run, &recorder, leads](const std::string& step, const Watchdog::Question& hangs) {
+    const std::string why = fmt::format("no progress in the {} within {}", step, to_text(run.options.timeout));
+    if (!leads) {
+      wait_while(hangs, grace_after_hang);
+      if (!hangs()) return;
+      // The leader itself got on, or it would have ended the job by now.
+      leave_note(run.folder, run.world.participant(), fmt::format("rank {}: {}", run.world.participant(), why));
+    }
+    std::_Exit(static_cast<int>(recorder.end_early(why)));
   };
 }
 

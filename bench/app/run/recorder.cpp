@@ -3,15 +3,40 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 
 #include "bench/app/run/closing.hpp"
 #include "bench/base/clock.hpp"
 #include "reports/joining.hpp"
+#include "reports/writer.hpp"
 
 namespace p5 {
+
+namespace {
+
+// The first problem of several attempts, of which none keeps the next from being made; "": there was none.
+class Attempts {
+ public:
+  void operator()(const std::function<void()>& action) try { action(); } catch (const std::exception& problem) {
+    if (first_.empty()) first_ = problem.what();
+  }
+  const std::string& problem() const { return first_; }
+
+ private:
+  std::string first_;
+};
+
+// A console that takes nothing any more costs no run its report.
+void say(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() || std::fflush(stdout) != 0)
+    fmt::print(stderr, "p5bench: the result could not be printed: {}\n", std::strerror(errno));
+}
+
+}  // namespace
 
 const std::filesystem::path& Recorder::open(const Options& options, reports::Report report,
                                             std::optional<reports::Side> baseline) {
@@ -23,25 +48,40 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
                        .builder = ReportBuilder(options, std::move(report)),
                        .progress = ProgressLine(!options.quiet)});
   parts_->write();
+  parts_->folder.flush();
   return parts_->folder.path();
 }
 
 void Recorder::with_parts(const std::function<void(Parts&)>& action) {
   const std::lock_guard lock(mutex_);
-  if (parts_ && !ended_) action(*parts_);
+  if (parts_ && !ended_with_) action(*parts_);
+}
+
+void Recorder::on_disk(const std::function<void(Parts&)>& action) {
+  with_parts([&](Parts& parts) {
+    try {
+      parts.folder.check();
+      action(parts);
+    } catch (const EnvironmentError& problem) {
+      const std::string what = fmt::format(
+          "{}. Make room, or make the folder writable, and go on with --resume; or name another --out", problem.what());
+      if (parts.builder.has_results()) throw JobLost(what);
+      throw EnvironmentError(what);
+    }
+  });
 }
 
 // ---- to the report
 
 void Recorder::visit_started(const Case& c, const RunProgress& standing) {
-  with_parts([&](Parts& parts) {
+  on_disk([&](Parts& parts) {
     parts.builder.visit_started(c, standing);
     parts.progress.show(c, standing);
   });
 }
 
 void Recorder::case_finished(const Measurement& m, bool /*failed*/) {
-  with_parts([&](Parts& parts) {
+  on_disk([&](Parts& parts) {
     parts.folder.add_to_journal(parts.builder.case_finished(m));
     // A hundredth of the time at most: the report of a long run takes a while to write.
     if (since(parts.written).count > std::max(2.0, 100 * parts.writing_s)) parts.write();
@@ -61,11 +101,15 @@ void Recorder::add(const std::function<void(ReportBuilder&)>& what) {
 }
 
 void Recorder::write_report() {
-  with_parts([](Parts& parts) { parts.write(); });
+  on_disk([](Parts& parts) { parts.write(); });
 }
 
 void Recorder::add_file(const std::string& name, const std::string& text) {
-  with_parts([&](Parts& parts) { parts.folder.write(name, text); });
+  on_disk([](Parts&) {});
+  with_parts([&](Parts& parts) {
+    parts.folder.write(name, text);
+    parts.folder.flush();
+  });
 }
 
 void Recorder::Parts::write(const std::vector<std::string>& formats) {
@@ -82,7 +126,7 @@ ExitCode Recorder::finish(ExitCode code) {
     const Options& options = parts.options;
     const std::filesystem::path& folder = parts.folder.path();
     ReportBuilder& builder = parts.builder;
-    ended_ = true;
+    Attempts attempt;
     builder.close("");
     builder.count(code);
     parts.progress.clear();
@@ -90,36 +134,56 @@ ExitCode Recorder::finish(ExitCode code) {
     if (!builder.report().arms.empty()) arms = compare_own_arms(builder.report(), builder.launches(), options, folder);
     builder.count(arms.code);
     if (parts.baseline) {
-      parts.write();  // the run is read like any other
+      attempt([&] { parts.write(); });
+      attempt([&] { parts.folder.flush(); });  // the run is read like any other
       with_baseline = compare_with_baseline(*parts.baseline, builder.report(), options, folder);
       builder.count(with_baseline.code);
     }
-    parts.write(options.formats);
-    fmt::print("{}{}", closing_text(builder.report(), options, arms.text), with_baseline.text);
-    fmt::print("Report: {}\n", folder.string());
-    std::fflush(stdout);
+    attempt([&] { parts.write(options.formats); });
+    attempt([&] { parts.folder.flush(); });
+    if (!attempt.problem().empty()) {
+      builder.remark(attempt.problem());
+      builder.count(ExitCode::unfinished);
+      Attempts once_more;
+      once_more([&] { parts.write(); });
+      once_more([&] { parts.folder.flush(); });
+      fmt::print(stderr, "p5bench: {}; what could not be written is printed here alone\n", attempt.problem());
+    }
+    say(closing_text(builder.report(), options, arms.text) + with_baseline.text +
+        fmt::format("Report: {}\n", folder.string()));
     code = builder.report().exit_code;
+    ended_with_ = code;
   });
   return code;
 }
 
-void Recorder::end_early(const std::string& why) {
+ExitCode Recorder::end_early(const std::string& why) {
   with_parts([&](Parts& parts) {
-    ended_ = true;
-    const std::string notes = parts.folder.take_notes();
-    const std::string reason = notes.empty() ? why : fmt::format("{} ({})", notes, why);
-    std::string left = fmt::format("what was measured until then is in {}", parts.folder.path().string());
-    try {
-      for (const reports::Result& line : parts.builder.fail_unfinished(reason)) parts.folder.add_to_journal(line);
+    Attempts attempt;
+    std::string reason = why;
+    attempt([&] {
+      const std::string notes = parts.folder.take_notes();
+      if (!notes.empty()) reason = fmt::format("{} ({})", notes, why);
+    });
+    std::vector<reports::Result> lines;
+    attempt([&] { lines = parts.builder.fail_unfinished(reason); });
+    for (const reports::Result& line : lines) attempt([&] { parts.folder.add_to_journal(line); });
+    attempt([&] {
       parts.builder.close(reason);
       parts.progress.clear();
-      parts.write(parts.options.formats);
-    } catch (const std::exception& problem) {  // nobody up there can do anything about it
-      left = problem.what();
-    }
+    });
+    attempt([&] { parts.write(parts.options.formats); });
+    attempt([&] { parts.folder.flush(); });
+    const std::string left = attempt.problem().empty()
+                                 ? fmt::format("what was measured until then is in {}", parts.folder.path().string())
+                                 : fmt::format("{}; what was measured until then is printed", attempt.problem());
+    if (!attempt.problem().empty()) attempt([&] { say(reports::render_console(parts.builder.report())); });
     fmt::print(stderr, "p5bench: {}; {}\n", reason, left);
     std::fflush(stderr);
+    ended_with_ = ExitCode::unfinished;
   });
+  const std::lock_guard lock(mutex_);
+  return ended_with_.value_or(ExitCode::unfinished);
 }
 
 }  // namespace p5

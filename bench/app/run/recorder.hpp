@@ -1,4 +1,5 @@
-// Keeps a run's report on disk while the run goes on, so that whatever ends it leaves a valid one.
+// Keeps a run's report on disk while the run goes on, so that whatever ends it leaves a valid one. Nothing of the run
+// waits for the disk before the end.
 #pragma once
 
 #include <chrono>
@@ -22,6 +23,9 @@ namespace p5 {
 //
 // The thread that notices a signal or a hang comes in while a case runs. What a Recorder is made of knows nothing of
 // threads: whatever happens to it happens in with_parts(), under the one lock, and nothing does after the end.
+//
+// Where the folder cannot be written any more, what is told of the run's course throws: EnvironmentError before the
+// first result, and JobLost after it.
 class Recorder final : public Observer {
  public:
   // Makes OUT/CLUSTER/STAMP. Throws UsageError when that cannot be written. `baseline`: what the run is compared with
@@ -49,15 +53,17 @@ class Recorder final : public Observer {
   // Whatever else is noticed.
   void add(const std::function<void(ReportBuilder&)>& what);
   void write_report();
+  // Is on disk afterwards. Throws EnvironmentError: whether the run can do without is the caller's to say.
   void add_file(const std::string& name, const std::string& text);
 
   // ---- the end
 
-  // The plan was run to its end. `code` counts beside what the report says. Returns the exit code.
+  // The plan was run to its end. `code` counts beside what the report says. Returns the exit code, which the report has
+  // too; where it could not be written the console has it all, and the run is unfinished.
   ExitCode finish(ExitCode code);
-  // Something ends the run now; the cases that were not finished failed of it. Safe from any thread, and after finish()
-  // without effect.
-  void end_early(const std::string& why);
+  // Something ends the run now; the cases that were not finished failed of it, unless it was at its end already.
+  // Returns the exit code. Safe from any thread, throws nothing.
+  ExitCode end_early(const std::string& why);
 
  private:
   struct Parts {
@@ -73,10 +79,11 @@ class Recorder final : public Observer {
     void write(const std::vector<std::string>& formats = {});
   };
   void with_parts(const std::function<void(Parts&)>& action);
+  void on_disk(const std::function<void(Parts&)>& action);
 
   std::mutex mutex_;
   std::optional<Parts> parts_;
-  bool ended_ = false;
+  std::optional<ExitCode> ended_with_;
 };
 
 }  // namespace p5

@@ -57,6 +57,8 @@ class ReportBuilder {
   // "": the plan was run to its end. Judges the whole.
   void close(const std::string& ended_by);
   // Beside what the report says, this counts for the exit code.
+  // Of this run, not of one that it goes on with.
+  bool has_results() const { return !launches_.empty(); }
   void count(ExitCode code) { report_.exit_code = worse(report_.exit_code, code); }
 
   // As it stands: of several launches, what they come to together.

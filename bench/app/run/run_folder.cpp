@@ -20,6 +20,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* note_prefix = "lost-rank-";
 
+// For files at the end of a run, when nothing else waits.
+constexpr Seconds patience{60};
+
 // `latest` is ours to move only where it is a link.
 void refuse_in_the_way(const fs::path& link) {
   std::error_code problem;
@@ -51,21 +54,19 @@ RunFolder::RunFolder(const fs::path& out, const std::string& cluster) : path_(ne
   reports::point_link(out / "latest", fs::path(cluster) / path_.filename());
 }
 
-void RunFolder::write(const std::string& name, const std::string& text) const {
-  reports::write_atomically(path_ / name, text);
-}
-
-void RunFolder::write_report(const reports::Report& report, const std::vector<std::string>& formats) const {
+void RunFolder::write_report(const reports::Report& report, const std::vector<std::string>& formats) {
   for (const reports::Writer& writer : reports::writers()) {
     const bool wanted = writer.name == "json" || std::ranges::find(formats, writer.name) != formats.end();
     if (wanted && writer.render && !writer.suffix.empty()) write(writer.file_name("report"), writer.render(report));
   }
 }
 
-void RunFolder::add_to_journal(const reports::Result& result) const {
-  reports::append_line(path_ / "measurements.jsonl",
-                       to_json(result, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+void RunFolder::add_to_journal(const reports::Result& result) {
+  files_->append(path_ / "measurements.jsonl",
+                 to_json(result, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
+
+void RunFolder::flush() { files_->flush(patience); }
 
 std::string RunFolder::take_notes() const {
   std::string words;

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "bench/app/run/file_writer.hpp"
 #include "reports/report.hpp"
 
 namespace p5 {
@@ -15,16 +18,24 @@ class RunFolder {
   RunFolder(const std::filesystem::path& out, const std::string& cluster);
 
   const std::filesystem::path& path() const { return path_; }
-  void write(const std::string& name, const std::string& text) const;
+
+  // These return at once; what goes wrong is thrown by a later call, as FileWriter says.
+  void write(const std::string& name, std::string text) { files_->write(path_ / name, std::move(text)); }
   // report.json, and of these formats those that are files.
-  void write_report(const reports::Report& report, const std::vector<std::string>& formats) const;
+  void write_report(const reports::Report& report, const std::vector<std::string>& formats);
   // A line of the journal, with samples.
-  void add_to_journal(const reports::Result& result) const;
+  void add_to_journal(const reports::Result& result);
+
+  void check() { files_->check(); }
+  // Until all that was given is in its file.
+  void flush();
+
   // What lost ranks left word of, which is then removed.
   std::string take_notes() const;
 
  private:
   std::filesystem::path path_;
+  std::unique_ptr<FileWriter> files_ = std::make_unique<FileWriter>();
 };
 
 // Where a rank that cannot go on leaves word for the leader, on a shared file system.

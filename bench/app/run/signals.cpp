@@ -5,8 +5,6 @@
 #include <ctime>
 #include <utility>
 
-#include "bench/base/error.hpp"
-
 namespace p5 {
 
 namespace {
@@ -35,9 +33,14 @@ EndingSignals::~EndingSignals() {
   thread_.join();
 }
 
-void EndingSignals::on_end(std::function<void(const std::string&)> action) {
+void EndingSignals::on_end(Action action) {
   const std::lock_guard lock(mutex_);
   action_ = std::move(action);
+}
+
+void EndingSignals::ends_with(ExitCode code) {
+  const std::lock_guard lock(mutex_);
+  code_ = code;
 }
 
 void EndingSignals::wait() {
@@ -48,8 +51,8 @@ void EndingSignals::wait() {
     const std::lock_guard lock(mutex_);
     if (done_) return;
     if (signal != SIGINT && signal != SIGTERM) continue;
-    if (action_) action_(signal == SIGINT ? "SIGINT" : "SIGTERM");
-    std::_Exit(static_cast<int>(ExitCode::unfinished));
+    if (action_) code_ = action_(signal == SIGINT ? "SIGINT" : "SIGTERM");
+    std::_Exit(static_cast<int>(code_));
   }
 }
 

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "bench/base/error.hpp"
+
 namespace p5 {
 
 class EndingSignals {
@@ -18,14 +20,18 @@ class EndingSignals {
   EndingSignals(const EndingSignals&) = delete;  // the thread refers to this object
   EndingSignals& operator=(const EndingSignals&) = delete;
 
-  // Called with the signal's name before the process ends with `unfinished`. Empty: nothing to do.
-  void on_end(std::function<void(const std::string& signal)> action);
+  using Action = std::function<ExitCode(const std::string& signal)>;
+  // Called with the signal's name; the process then ends with what it returns. Empty: nothing to do.
+  void on_end(Action action);
+  // What the process ends with where there is nothing to do; until it is known, `unfinished`.
+  void ends_with(ExitCode code);
 
  private:
   void wait();
 
   std::mutex mutex_;
-  std::function<void(const std::string&)> action_;
+  Action action_;
+  ExitCode code_ = ExitCode::unfinished;
   bool done_ = false;
   std::thread thread_;
 };
@@ -34,7 +40,7 @@ class EndingSignals {
 // longer.
 class EndingAction {
  public:
-  EndingAction(EndingSignals& signals, std::function<void(const std::string& signal)> action) : signals_(signals) {
+  EndingAction(EndingSignals& signals, EndingSignals::Action action) : signals_(signals) {
     signals_.on_end(std::move(action));
   }
   ~EndingAction() { signals_.on_end({}); }
