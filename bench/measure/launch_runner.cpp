@@ -10,7 +10,7 @@
 #include "bench/measure/agreement.hpp"
 #include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
-#include "bench/measure/watchdog.hpp"
+#include "bench/base/watchdog.hpp"
 
 namespace p5 {
 
@@ -57,7 +57,7 @@ class LaunchRunner {
         joining_(world, arms.size() == 1 ? options.hosts : RanksOnHosts{}, observer),
         progress_(arms.size()),
         failures_(arms.size() * cases.size()) {
-    if (!arms.front().backend->recovers() && options.on_hang) watchdog_.emplace(options.on_hang);
+    if (!arms.front().backend->recovers()) watchdog_ = options.watchdog;
   }
 
   std::vector<Measurement> run() {
@@ -194,7 +194,7 @@ class LaunchRunner {
       std::optional<CaseRun>& run = program.runs[step.visit.at];
       if (!run)
         run.emplace(world_, *arms_[turns_[turn_].arm].backend, joining_, case_of(step.visit.at), options_,
-                    watchdog_ ? &*watchdog_ : nullptr);
+                    watchdog_);
       if (world_.leads()) announce(program);
       const std::size_t failed_before = failures.size();
       visit(*run, program, failures, {share.count - since(cases_start_).count});
@@ -323,7 +323,7 @@ class LaunchRunner {
   Observer& observer_;
   std::vector<Turn> turns_;
   Joining joining_;
-  std::optional<Watchdog> watchdog_;
+  Watchdog* watchdog_ = nullptr;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point cases_start_ = start_;
   std::size_t turn_ = 0;

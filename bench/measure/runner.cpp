@@ -11,7 +11,7 @@
 #include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
 #include "bench/measure/agreement.hpp"
-#include "bench/measure/watchdog.hpp"
+#include "bench/base/watchdog.hpp"
 #include "bench/model/result_fields.hpp"
 
 namespace p5 {

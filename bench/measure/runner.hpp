@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/base/watchdog.hpp"
 #include "bench/measure/agreement.hpp"
 #include "bench/measure/joining.hpp"
-#include "bench/measure/watchdog.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/measurement.hpp"
 #include "bench/model/world.hpp"
@@ -32,11 +32,10 @@ struct Arm {
 };
 
 struct RunnerOptions {
-  Seconds budget{600};  // wall time that cases may take
-  Seconds timeout{30};  // without progress, for backends that cannot recover
-  // Called when a step of such a backend does not end, as Watchdog says.
-  Watchdog::Bite on_hang = {};
-  Bytes tight_from = KiB(64);  // from here on the interval has to be within 1 %, below within 2 %
+  Seconds budget{600};           // wall time that cases may take
+  Seconds timeout{30};           // without progress, for backends that cannot recover
+  Watchdog* watchdog = nullptr;  // told of each step of such a backend
+  Bytes tight_from = KiB(64);    // from here on the interval has to be within 1 %, below within 2 %
 
   // Not 0: instead of `launches`, as many of the one arm as fit in so much wall time, each within the budget.
   Seconds soak{0};

@@ -32,6 +32,10 @@ class World {
   // Whether another participant has given up work of this epoch. Cheap enough to poll.
   virtual bool alarmed(std::uint32_t epoch) = 0;
 
+  // At the leader, from any thread: the participants whose parts of the gather that it waits in have not come; none
+  // where it waits in none, or cannot know.
+  virtual std::vector<int> awaited() const { return {}; }
+
   void barrier() { gather(""), broadcast(""); }
 };
 

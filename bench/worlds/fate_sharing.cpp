@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,6 +22,23 @@ std::string to_message(const Problem& problem) {
   return fmt::format("{}{}:{}", problem_mark, static_cast<int>(problem.code), problem.what);
 }
 
+// The watchdog watches as long as this lives.
+class Wait {
+ public:
+  Wait(Watchdog* watchdog, const std::string& step, Seconds limit)
+      : watchdog_(watchdog && watchdog->rests() ? watchdog : nullptr) {
+    if (watchdog_) watchdog_->expect(step, limit);
+  }
+  ~Wait() {
+    if (watchdog_) watchdog_->rest();
+  }
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+
+ private:
+  Watchdog* watchdog_;
+};
+
 Problem from_message(const std::string& message) {
   return {static_cast<ExitCode>(std::atoi(message.c_str() + 1)), message.substr(message.find(':') + 1)};
 }
@@ -31,6 +49,11 @@ void Problem::raise() const {
   if (code == ExitCode::usage) throw UsageError(what);
   if (code == ExitCode::environment) throw EnvironmentError(what);
   throw std::runtime_error(what);
+}
+
+void FateSharing::take_up(std::string step, Seconds longest_wait) {
+  step_ = std::move(step);
+  longest_wait_ = longest_wait;
 }
 
 std::optional<Problem> FateSharing::attempt(const std::function<void()>& action) {
@@ -69,6 +92,7 @@ std::string FateSharing::broadcast(const std::string& leaders) {
 
 std::vector<std::string> FateSharing::take_turn_gathering(const std::string& message) {
   inside_ = true;
+  const Wait wait(watchdog_, step_, longest_wait_);
   std::vector<std::string> all = inner_.gather(message);
   inside_ = gather_is_next_ = false;
   const auto problem = std::ranges::find(all, problem_mark, [](const std::string& each) { return each.front(); });
@@ -78,6 +102,7 @@ std::vector<std::string> FateSharing::take_turn_gathering(const std::string& mes
 
 std::string FateSharing::take_turn_broadcasting(const std::string& message) {
   inside_ = true;
+  const Wait wait(watchdog_, step_, longest_wait_);
   std::string leaders = inner_.broadcast(message);
   inside_ = false;
   gather_is_next_ = true;

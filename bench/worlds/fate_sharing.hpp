@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "bench/base/error.hpp"
+#include "bench/base/units.hpp"
+#include "bench/base/watchdog.hpp"
 #include "bench/model/world.hpp"
 
 namespace p5 {
@@ -25,7 +27,11 @@ struct Problem {
 
 class FateSharing final : public World {
  public:
-  explicit FateSharing(World& inner) : inner_(inner) {}
+  // The watchdog is told while this participant waits for others, unless it is told of something else.
+  explicit FateSharing(World& inner, Watchdog* watchdog = nullptr) : inner_(inner), watchdog_(watchdog) {}
+
+  // What all do from now on, and how long they may wait for each other in it.
+  void take_up(std::string step, Seconds longest_wait);
 
   // On all participants together. When any of them throws, all get the same: the leader's problem, or that of the first
   // rank that has one. JobLost stays its own, and so does what the inner world throws.
@@ -41,6 +47,7 @@ class FateSharing final : public World {
   std::string broadcast(const std::string& leaders) override;
   void raise_alarm(std::uint32_t epoch) override { inner_.raise_alarm(epoch); }
   bool alarmed(std::uint32_t epoch) override { return inner_.alarmed(epoch); }
+  std::vector<int> awaited() const override { return inner_.awaited(); }
 
  private:
   std::vector<std::string> take_turn_gathering(const std::string& message);
@@ -48,6 +55,9 @@ class FateSharing final : public World {
   Problem share(const Problem& mine);
 
   World& inner_;
+  Watchdog* const watchdog_;
+  std::string step_;
+  Seconds longest_wait_{};
   bool gather_is_next_ = true;
   bool inside_ = false;          // the inner world, or it threw
   std::optional<Problem> told_;  // what ended this attempt: until the next one nobody listens

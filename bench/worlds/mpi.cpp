@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <deque>
-#include <numeric>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -63,21 +63,39 @@ class MpiWorld final : public World {
   int participants() const override { return size_; }
   int participant() const override { return hosted_[0]; }
 
+  // From one rank to one, so that the leader knows whose part has come. A rank may be a gather ahead: they have tags.
   std::vector<std::string> gather(const std::string& mine) override {
-    const int length = static_cast<int>(mine.size());
-    std::vector<int> lengths(leads() ? static_cast<std::size_t>(size_) : 0), offsets(lengths.size());
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Igather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm_, &request));
-    finish(request);
-    std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
-    std::string all(leads() ? static_cast<std::size_t>(offsets.back() + lengths.back()) : 0, '\0');
-    check(MPI_Igatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR, 0, comm_,
-                       &request));
-    finish(request);
-    std::vector<std::string> blobs;
-    for (std::size_t i = 0; i < lengths.size(); ++i)
-      blobs.push_back(all.substr(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(lengths[i])));
+    const int tag = gathers_++ % most_tags;
+    if (!leads()) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check(MPI_Isend(mine.data(), static_cast<int>(mine.size()), MPI_CHAR, 0, tag, comm_, &request));
+      finish(request);
+      return {};
+    }
+    std::vector<std::string> blobs(static_cast<std::size_t>(size_));
+    blobs[0] = mine;
+    expect_all_others();
+    for (int left = size_ - 1; left > 0; --left) {
+      MPI_Status status{};
+      wait_until([&] {
+        int there = 0;
+        check(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &there, &status));
+        return there != 0;
+      });
+      int length = 0;
+      check(MPI_Get_count(&status, MPI_CHAR, &length));
+      std::string& blob = blobs[static_cast<std::size_t>(status.MPI_SOURCE)];
+      blob.resize(static_cast<std::size_t>(length));
+      check(MPI_Recv(blob.data(), length, MPI_CHAR, status.MPI_SOURCE, tag, comm_, MPI_STATUS_IGNORE));
+      const std::lock_guard lock(awaited_mutex_);
+      awaited_.erase(status.MPI_SOURCE);
+    }
     return blobs;
+  }
+
+  std::vector<int> awaited() const override {
+    const std::lock_guard lock(awaited_mutex_);
+    return {awaited_.begin(), awaited_.end()};
   }
 
   std::string broadcast(const std::string& leaders) override {
@@ -115,12 +133,16 @@ class MpiWorld final : public World {
   }
 
  private:
+  void expect_all_others() {
+    const std::lock_guard lock(awaited_mutex_);
+    for (int rank = 1; rank < size_; ++rank) awaited_.insert(awaited_.end(), rank);
+  }
+
   // MPI's own waiting keeps a core busy, which workers and other ranks of this host may need: after a while it sleeps.
-  static void finish(MPI_Request& request) {
+  template <class Condition>
+  static void wait_until(const Condition& come_true) {
     const Clock::time_point start = Clock::now();
-    for (int done = 0;;) {
-      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
-      if (done) return;
+    while (!come_true()) {
       if (Clock::now() - start > awake)
         std::this_thread::sleep_for(sleep);
       else
@@ -128,10 +150,22 @@ class MpiWorld final : public World {
     }
   }
 
+  static void finish(MPI_Request& request) {
+    wait_until([&] {
+      int done = 0;
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+      return done != 0;
+    });
+  }
+
   static constexpr std::chrono::microseconds awake{200}, sleep{50};
   MPI_Comm alarms_ = MPI_COMM_NULL;
   std::deque<std::uint32_t> raised_;  // messages on their way refer to these
   std::set<std::uint32_t> heard_;
+  static constexpr int most_tags = 32768;  // what MPI allows at least
+  int gathers_ = 0;
+  mutable std::mutex awaited_mutex_;
+  std::set<int> awaited_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int size_ = 1;
   std::vector<int> hosted_;

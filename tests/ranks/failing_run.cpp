@@ -1,6 +1,9 @@
-// The acceptance run on the real mpi backend with one rank that misbehaves on purpose, for tests:
-// failing_run RANK open|warm_up|sample|verify|alone throw|refuse|die|hang|stop|lie CASE [p5bench's arguments]. CASE
-// counts from 0; alone: between its phases.
+// The acceptance run with one rank that misbehaves on purpose, for tests:
+// failing_run RANK open|warm_up|sample|verify|alone|PHASE throw|refuse|die|hang|stop|slow|lie|SIGNAL CASE [p5bench's
+// arguments]. CASE counts from 0; alone: between the steps of a case. PHASE: of the run, with the case meaningless;
+// failing_run phases lists them. SIGNAL: HUP, INT or TERM, as a launcher sends them: to itself. slow: 20 s late.
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -8,12 +11,12 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "bench/app/command_line.hpp"
+#include "bench/app/program.hpp"
 #include "bench/app/run/acceptance.hpp"
 #include "bench/base/error.hpp"
-#include "bench/worlds/worlds.hpp"
 
 namespace {
 
@@ -32,6 +35,9 @@ void act(const Plot& plot, bool here, const std::string& phase) {
   if (plot.what == "refuse") throw CaseError("refused on purpose");
   if (plot.what == "die") std::raise(SIGKILL);
   if (plot.what == "stop") std::raise(SIGSTOP);
+  for (const auto& [name, signal] : {std::pair{"HUP", SIGHUP}, {"INT", SIGINT}, {"TERM", SIGTERM}})
+    if (plot.what == name) ::kill(::getpid(), signal);  // to the process: its own thread takes it
+  if (plot.what == "slow") std::this_thread::sleep_for(std::chrono::seconds(20));
   while (plot.what == "hang") std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
@@ -91,16 +97,16 @@ class FailingBackend final : public Backend {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "phases") {
+    for (const std::string& phase : phases_of_run()) std::puts(phase.c_str());
+    return 0;
+  }
   if (argc < 5) return std::fputs("usage: failing_run RANK PHASE WHAT CASE [OPTIONS]\n", stderr), 2;
-  EndingSignals signals;
   const Plot plot{.rank = std::atoi(argv[1]), .phase = argv[2], .what = argv[3], .case_number = std::atoi(argv[4])};
-  const std::vector<std::string> arguments(argv + 5, argv + argc);
-  const MpiJob job(/*control_plane_only=*/false);
-  World& world = job.world();
-  const Parsed parsed = parse_options(arguments);
-  const ExitCode code =
-      run_acceptance(world, {world, parsed.options, arguments, signals}, [&](std::unique_ptr<Backend> inner) {
-        return std::make_unique<FailingBackend>(std::move(inner), plot, world.participant());
-      });
-  return world.leads() ? static_cast<int>(code) : 0;
+  return run_program(
+      std::vector<std::string>(argv + 5, argv + argc),
+      {.wrap_backend = [&](std::unique_ptr<Backend> inner,
+                           int rank) { return std::make_unique<FailingBackend>(std::move(inner), plot, rank); },
+       .enter_phase = [&](const std::string& phase, int rank) { act(plot, rank == plot.rank, phase); },
+       .longest_wait = Seconds{20}});
 }

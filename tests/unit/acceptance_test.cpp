@@ -57,9 +57,11 @@ class Stumbling final : public Backend {
                                            "8,1KiB",      "--quiet",       "--out",      out.string()};
   const Parsed parsed = parse_options(arguments);
   const auto world = make_solo_world(8);
+  const Intrusion intrusion{.wrap_backend = [](std::unique_ptr<Backend> inner, int) {
+    return std::make_unique<Stumbling>(std::move(inner));
+  }};
   try {
-    run_acceptance(*world, {*world, parsed.options, arguments, signals},
-                   [](std::unique_ptr<Backend> inner) { return std::make_unique<Stumbling>(std::move(inner)); });
+    run_acceptance(*world, {*world, parsed.options, arguments, signals, intrusion});
   } catch (const EnvironmentError&) {
     ::kill(::getpid(), SIGTERM);
     ::sleep(60);
@@ -91,7 +93,7 @@ TEST(EndingAction, is_none_after_its_end) {
                                            "8",           "--quiet",       "--out",      out.string()};
   const Parsed parsed = parse_options(arguments);
   const auto world = make_solo_world(8);
-  const ExitCode code = run_acceptance(*world, {*world, parsed.options, arguments, signals}, {});
+  const ExitCode code = run_acceptance(*world, {*world, parsed.options, arguments, signals, {}});
   if (code != ExitCode::ok) std::_Exit(99);
   ::kill(::getpid(), SIGTERM);
   ::sleep(60);

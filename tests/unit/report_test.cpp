@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "bench/measure/watchdog.hpp"
+#include "bench/base/watchdog.hpp"
 #include "reports/atomic_file.hpp"
 
 namespace p5::reports {

@@ -1,4 +1,4 @@
-#include "bench/measure/watchdog.hpp"
+#include "bench/base/watchdog.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@ namespace {
 TEST(Watchdog, bites_with_the_step_that_does_not_end) {
   std::promise<std::string> bitten;
   bool first = true;
-  Watchdog watchdog([&](const std::string& step, const Watchdog::Question& hangs) {
-    if (first && hangs()) bitten.set_value(step);
+  Watchdog watchdog([&](const Watchdog::Hang& hang) {
+    if (first && hang.lasts()) bitten.set_value(hang.step);
     first = false;
   });
   watchdog.expect("the first", {1e6});
@@ -23,7 +23,7 @@ TEST(Watchdog, bites_with_the_step_that_does_not_end) {
 TEST(Watchdog, does_not_bite_when_all_ends_or_rests) {
   bool bitten = false;
   {
-    Watchdog watchdog([&](const std::string&, const Watchdog::Question&) { bitten = true; });
+    Watchdog watchdog([&](const Watchdog::Hang&) { bitten = true; });
     watchdog.expect("a step", {1e6});
     watchdog.rest();
   }
@@ -33,13 +33,13 @@ TEST(Watchdog, does_not_bite_when_all_ends_or_rests) {
 TEST(Watchdog, learns_that_what_hung_goes_on_and_watches_on) {
   std::promise<void> first, second, gone_on;
   int bites = 0;
-  Watchdog watchdog([&](const std::string& step, const Watchdog::Question& hangs) {
+  Watchdog watchdog([&](const Watchdog::Hang& hang) {
     if (++bites > 2) return;
     (bites == 1 ? first : second).set_value();
     if (bites == 2) return;
     gone_on.get_future().wait();
-    EXPECT_EQ(step, "a slow step");
-    EXPECT_FALSE(hangs());
+    EXPECT_EQ(hang.step, "a slow step");
+    EXPECT_FALSE(hang.lasts());
   });
   watchdog.expect("a slow step", {0});
   first.get_future().wait();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/app/run/intrusion.hpp"
 #include "bench/app/run/signals.hpp"
 #include "bench/base/error.hpp"
 #include "bench/model/backend.hpp"
@@ -18,6 +19,7 @@ struct Request {
   const Options& options;
   const std::vector<std::string>& arguments;  // as given, for the report
   EndingSignals& signals;
+  const Intrusion& intrusion;  // nothing but in tests
 };
 
 struct Command {

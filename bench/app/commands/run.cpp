@@ -6,11 +6,11 @@
 namespace p5 {
 
 ExitCode run_command(const Request& request) {
-  if (!simulates(request.options)) return run_acceptance(request.world, request, nullptr);
+  if (!simulates(request.options)) return run_acceptance(request.world, request);
   // The simulator needs no job: the leader hosts all its ranks.
   if (!request.world.leads()) return ExitCode::ok;
   const int gpus = topo::find_platform(request.options.platform).gpus;
-  return run_acceptance(*make_solo_world(gpus * request.options.nodes), request, nullptr);
+  return run_acceptance(*make_solo_world(gpus * request.options.nodes), request);
 }
 
 }  // namespace p5

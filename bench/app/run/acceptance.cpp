@@ -1,7 +1,6 @@
 #include "bench/app/run/acceptance.hpp"
 
 #include <array>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -40,7 +39,12 @@ void refuse_tuning(Run& run, const RunPhase&, const Problem& problem) {
   run.code = problem.code;
 }
 
-void finish(Run& run) { run.code = run.recorder.finish(run.code); }
+// A report is complete when no rank is lost any more.
+void finish(Run& run) {
+  run.finishing = true;
+  run.world.barrier();
+  run.code = run.recorder.finish(run.code);
+}
 
 constexpr std::array phases{
     RunPhase{"finding the machine", always, find_machine_and_plan},
@@ -55,27 +59,21 @@ constexpr std::array phases{
     RunPhase{"finishing", always, finish},
 };
 
-// Leaves word and goes: others wait for this rank in calls that nothing ends.
-[[noreturn]] void leave_job(Run& run, const JobLost& lost) {
-  if (!run.world.leads()) {
-    fmt::print(stderr, "p5bench: {}\n", lost.what());
-    leave_note(run.folder, run.world.participant(), lost.what());
-  }
-  run.recorder.end_early(lost.what());
-  std::_Exit(static_cast<int>(lost.code));
-}
-
 }  // namespace
 
 // Each attempt ends when all ranks have come to its end, so that nobody leaves before the report is written: a launcher
 // may end the job when the first rank goes.
-ExitCode run_acceptance(World& world, const Request& request, const WrapBackend& wrap) {
-  Run run(world, request, wrap);
+ExitCode run_acceptance(World& world, const Request& request) {
+  Run run(world, request);
   for (const RunPhase& phase : phases) {
     if (!phase.applies(run)) continue;
+    run.world.take_up(phase.name, longest_wait(run));
     std::optional<Problem> problem;
     try {
-      problem = run.world.attempt([&] { phase.act(run); });
+      problem = run.world.attempt([&] {
+        if (request.intrusion.enter_phase) request.intrusion.enter_phase(phase.name, world.participant());
+        phase.act(run);
+      });
     } catch (const JobLost& lost) {
       if (run.folder.empty()) throw;
       leave_job(run, lost);
@@ -86,6 +84,12 @@ ExitCode run_acceptance(World& world, const Request& request, const WrapBackend&
   }
   request.signals.ends_with(world.leads() ? run.code : ExitCode::ok);
   return run.code;
+}
+
+std::vector<std::string> phases_of_run() {
+  std::vector<std::string> names;
+  for (const RunPhase& phase : phases) names.emplace_back(phase.name);
+  return names;
 }
 
 }  // namespace p5

@@ -1,17 +1,16 @@
-// The acceptance run in a given World. Tests run it with a backend wrapped in one that fails on purpose.
+// The acceptance run in a given World.
 #pragma once
 
-#include <functional>
-#include <memory>
+#include <string>
+#include <vector>
 
 #include "bench/app/commands/commands.hpp"
-#include "bench/app/machine/machine.hpp"
 
 namespace p5 {
 
-// Called with the backend that the options chose; what it returns is measured. Null: the backend itself.
-using WrapBackend = std::function<std::unique_ptr<Backend>(std::unique_ptr<Backend>)>;
+ExitCode run_acceptance(World& world, const Request& request);
 
-ExitCode run_acceptance(World& world, const Request& request, const WrapBackend& wrap);
+// The names of a run's phases, in their order.
+std::vector<std::string> phases_of_run();
 
 }  // namespace p5

@@ -2,6 +2,7 @@
 // each finds what those before it left. All of them on all ranks together.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "bench/app/run/signals.hpp"
 #include "bench/app/run/watching.hpp"
 #include "bench/base/clock.hpp"
+#include "bench/base/watchdog.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/worlds/fate_sharing.hpp"
 #include "tuner/arms.hpp"
@@ -25,14 +27,19 @@ namespace p5 {
 // Of the budget, what stays for judging and writing.
 inline constexpr double finishing_share = 0.1;
 
+struct Run;
+void end_hanging(Run& run, const Watchdog::Hang& hang);
+
 struct Run {
-  Run(World& job, const Request& asked, const WrapBackend& wrapping)
-      : world(job), request(asked), options(asked.options), wrap(wrapping) {}
+  Run(World& job, const Request& asked)
+      : world(job, &watchdog),
+        request(asked),
+        options(asked.options),
+        watchdog([this](const Watchdog::Hang& hang) { end_hanging(*this, hang); }) {}
 
   FateSharing world;
   const Request& request;
   const Options& options;
-  const WrapBackend& wrap;
   const Clock::time_point start = Clock::now();
 
   std::uint64_t seed = 0;
@@ -49,7 +56,23 @@ struct Run {
   RunnerOptions runner;
   std::optional<Watching> watching;
   ExitCode code = ExitCode::ok;  // what counts beside the report; in the end the run's
+
+  // For other threads.
+  std::atomic<bool> opened{false};  // machine, plan and folder are known
+  std::atomic<bool> finishing{false};
+  Watchdog watchdog;  // the last: it looks at all of this
 };
+
+// ---- ending.cpp: before the end of the last phase
+
+// How long ranks may wait for each other outside of cases before one of them counts as hung.
+Seconds longest_wait(const Run& run);
+// On the watchdog's thread: leaves the job, unless what hung goes on.
+void end_hanging(Run& run, const Watchdog::Hang& hang);
+// Leaves word and goes: others wait for this rank in calls that nothing ends.
+[[noreturn]] void leave_job(Run& run, const JobLost& lost);
+// From here on a signal ends the run with a report.
+void prepare_for_signals(Run& run);
 
 // ---- preparing.cpp
 

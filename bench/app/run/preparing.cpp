@@ -1,10 +1,7 @@
 // Before the first case: the machine, the plan, the report's folder, and what endangers the figures.
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <random>
-#include <thread>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,7 +15,6 @@
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/version.hpp"
-#include "bench/measure/watchdog.hpp"
 #include "bench/model/backends.hpp"
 
 namespace p5 {
@@ -26,16 +22,6 @@ namespace p5 {
 namespace {
 
 constexpr double longest_finishing_s = 60;
-
-// How long ranks other than the leader wait before they leave, so that its report is written first: the launcher ends
-// the leader with them. After a signal it does so within a second anyway; after a hang nothing presses, and a busy
-// machine or file system may need long. Progress in that time takes the hang back.
-constexpr Seconds grace{0.7}, grace_after_hang{10};
-
-void wait_while(const std::function<bool()>& condition, Seconds longest) {
-  const auto start = Clock::now();
-  while (condition() && since(start).count < longest.count) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-}
 
 // The leader's; that of the run that this one goes on with, if any.
 std::uint64_t agree_on_seed(Run& run) {
@@ -121,9 +107,10 @@ reports::Fitness fitness_of(const Options& options, const Machine& machine,
   return {};
 }
 
-RunnerOptions runner_options(const Run& run) {
+RunnerOptions runner_options(Run& run) {
   RunnerOptions runner;
   runner.timeout = run.options.timeout;
+  runner.watchdog = &run.watchdog;
   runner.launches = run.options.launches;
   runner.seed = run.seed;
   runner.objection = [&machine = run.machine](const Arm&, const std::vector<Environment>& of_ranks) {
@@ -132,27 +119,6 @@ RunnerOptions runner_options(const Run& run) {
   runner.hosts = {.host_of_rank = run.machine.topology.host_of_rank, .names = {}};
   for (const topo::Host& host : run.machine.topology.hosts) runner.hosts.names.push_back(host.name);
   return runner;
-}
-
-// What to do when a signal or a hang ends the run: the leader writes, the others give it the time to.
-void prepare_for_the_worst(Run& run) {
-  Recorder& recorder = run.recorder;
-  const bool leads = run.world.leads();
-  run.when_ended.emplace(run.request.signals, [&recorder, leads](const std::string& signal) {
-    const ExitCode code = recorder.end_early("ended by " + signal);
-    if (!leads) wait_while([] { return true; }, grace);
-    return code;
-  });
-  run.runner.on_hang = [&run, &recorder, leads](const std::string& step, const Watchdog::Question& hangs) {
-    const std::string why = fmt::format("no progress in the {} within {}", step, to_text(run.options.timeout));
-    if (!leads) {
-      wait_while(hangs, grace_after_hang);
-      if (!hangs()) return;
-      // The leader itself got on, or it would have ended the job by now.
-      leave_note(run.folder, run.world.participant(), fmt::format("rank {}: {}", run.world.participant(), why));
-    }
-    std::_Exit(static_cast<int>(recorder.end_early(why)));
-  };
 }
 
 void divide_time(Run& run) {
@@ -172,7 +138,8 @@ void find_machine_and_plan(Run& run) {
   run.seed = agree_on_seed(run);
   Machine& machine = run.machine = find_machine(run.world, run.options, run.seed);
   refuse_tuning_without_nccl(run.options, machine);
-  if (run.wrap) machine.backend = run.wrap(std::move(machine.backend));
+  if (const auto& wrap = run.request.intrusion.wrap_backend)
+    machine.backend = wrap(std::move(machine.backend), run.world.participant());
   run.plan = make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
   refuse_differing_tuning_files(run.world);
   run.weights = read_weights(run.world, run.options);
@@ -201,7 +168,8 @@ void open_report(Run& run) {
   if (options.resume)
     run.plan.cases = chosen(std::move(run.plan.cases), run.world.broadcast(nlohmann::json(left).dump()));
   run.runner = runner_options(run);
-  prepare_for_the_worst(run);
+  prepare_for_signals(run);
+  run.opened = true;
 }
 
 void look_around(Run& run) {

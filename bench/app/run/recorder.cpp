@@ -154,7 +154,14 @@ ExitCode Recorder::finish(ExitCode code) {
     code = builder.report().exit_code;
     ended_with_ = code;
   });
+  const std::lock_guard lock(mutex_);
+  ended_with_ = code;
   return code;
+}
+
+bool Recorder::ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_with_.has_value();
 }
 
 ExitCode Recorder::end_early(const std::string& why) {

@@ -64,6 +64,7 @@ class Recorder final : public Observer {
   // Something ends the run now; the cases that were not finished failed of it, unless it was at its end already.
   // Returns the exit code. Safe from any thread, throws nothing.
   ExitCode end_early(const std::string& why);
+  bool ended() const;
 
  private:
   struct Parts {
@@ -81,7 +82,7 @@ class Recorder final : public Observer {
   void with_parts(const std::function<void(Parts&)>& action);
   void on_disk(const std::function<void(Parts&)>& action);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::optional<Parts> parts_;
   std::optional<ExitCode> ended_with_;
 };

@@ -1,4 +1,4 @@
-// Notices that a step does not end. For backends whose calls cannot be interrupted: what then happens ends the process.
+// Notices that a step does not end, of those that nobody can interrupt.
 #pragma once
 
 #include <chrono>
@@ -15,10 +15,13 @@ namespace p5 {
 
 class Watchdog {
  public:
-  using Question = std::function<bool()>;
-  // Called on a thread of its own with what was being done. When it returns, because what hung went on after all, the
-  // watch does too; `hangs` tells as long as it has not.
-  using Bite = std::function<void(const std::string& step, const Question& hangs)>;
+  struct Hang {
+    std::string step;
+    Seconds limit;
+    std::function<bool()> lasts;  // false once the step has ended after all
+  };
+  // Called on a thread of its own. When it returns, the watch goes on.
+  using Bite = std::function<void(const Hang& hang)>;
   explicit Watchdog(Bite bite);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;  // the thread refers to this object
@@ -27,14 +30,16 @@ class Watchdog {
   // A step begins that has to end, by the next call, within `limit`.
   void expect(std::string step, Seconds limit);
   void rest();
+  bool rests() const;
 
  private:
   void watch();
 
   Bite bite_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string step_;
+  Seconds limit_{};
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   std::uint64_t steps_ = 0;  // told of so far
   bool done_ = false;

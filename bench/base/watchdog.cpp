@@ -1,4 +1,4 @@
-#include "bench/measure/watchdog.hpp"
+#include "bench/base/watchdog.hpp"
 #include "bench/base/clock.hpp"
 
 #include <utility>
@@ -19,6 +19,7 @@ Watchdog::~Watchdog() {
 void Watchdog::expect(std::string step, Seconds limit) {
   const std::lock_guard lock(mutex_);
   step_ = std::move(step);
+  limit_ = limit;
   ++steps_;
   deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit.count));
 }
@@ -29,18 +30,22 @@ void Watchdog::rest() {
   ++steps_;
 }
 
+bool Watchdog::rests() const {
+  const std::lock_guard lock(mutex_);
+  return deadline_ == Clock::time_point::max();
+}
+
 // Looks five times a second rather than being told of every step: a step may be a few microseconds long.
 void Watchdog::watch() {
   std::unique_lock lock(mutex_);
   while (!done_) {
     if (Clock::now() > deadline_) {
-      const std::uint64_t late = steps_;
-      const std::string step = step_;
+      const Hang hang{step_, limit_, [this, late = steps_] {
+                        const std::lock_guard again(mutex_);
+                        return steps_ == late && !done_;
+                      }};
       lock.unlock();
-      bite_(step, [&] {
-        const std::lock_guard again(mutex_);
-        return steps_ == late && !done_;
-      });
+      bite_(hang);
       lock.lock();
       continue;
     }

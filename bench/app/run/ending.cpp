@@ -1,0 +1,96 @@
+// How a run ends before it is through: by a signal, by a rank that hangs, by one that is lost. The leader writes what
+// there is, and the others give it the time to.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "bench/app/run/phases.hpp"
+#include "bench/base/names.hpp"
+
+namespace p5 {
+
+namespace {
+
+// How long ranks other than the leader wait before they leave, so that its report is written first: the launcher ends
+// the leader with them. After a signal it does so within a second anyway; after a hang nothing presses, and a busy
+// machine may need long. Progress in that time takes the hang back.
+constexpr Seconds grace{0.7}, grace_after_hang{10};
+
+// Longer than anything that backends give up by themselves; coming together takes them more with more ranks.
+constexpr Seconds longest_of_all{300};
+constexpr double ranks_of_longest = 1024;
+constexpr double rounds_in_a_wait = 20, timeouts_in_a_wait = 4;
+
+void wait_while(const std::function<bool()>& condition, Seconds longest) {
+  const auto start = Clock::now();
+  while (condition() && since(start).count < longest.count) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+std::string who_is(const Run& run, int rank) {
+  if (!run.opened) return fmt::format("rank {}", rank);
+  const topo::Topology& topology = run.machine.topology;
+  const int host = topology.host_of_rank.at(static_cast<std::size_t>(rank));
+  return fmt::format("rank {} on {}", rank, topology.hosts.at(static_cast<std::size_t>(host)).name);
+}
+
+// "" where nobody can tell, as inside of the operation under test.
+std::string who_is_awaited(const Run& run) {
+  constexpr std::size_t most = 4;
+  std::vector<std::string> names;
+  const std::vector<int> awaited = run.world.awaited();
+  for (const int rank : awaited)
+    if (names.size() < most) names.push_back(who_is(run, rank));
+  if (names.empty()) return "";
+  const std::string more = awaited.size() > most ? fmt::format(" and {} more", awaited.size() - most) : "";
+  return fmt::format(": all others wait for {}{}", join(names, ", "), more);
+}
+
+}  // namespace
+
+Seconds longest_wait(const Run& run) {
+  if (const auto& wanted = run.request.intrusion.longest_wait) return *wanted;
+  double longest = std::max(longest_of_all.count * std::max(1.0, run.world.ranks() / ranks_of_longest),
+                            timeouts_in_a_wait * run.options.timeout.count);
+  if (!run.opened) return {longest};
+  const CostModel cost = run.machine.backend->cost();
+  for (const Case& c : run.plan.cases) longest = std::max(longest, rounds_in_a_wait * predict_round(c, cost).count);
+  return {longest};
+}
+
+void end_hanging(Run& run, const Watchdog::Hang& hang) {
+  std::string why = fmt::format("no progress in {} within {}{}", hang.step, to_text(hang.limit), who_is_awaited(run));
+  if (!run.world.leads()) {
+    wait_while(hang.lasts, grace_after_hang);
+    if (!hang.lasts()) return;
+    // The leader itself got on, or it would have ended the job by now.
+    why = fmt::format("rank {}: {}", run.world.participant(), why);
+    if (run.opened) leave_note(run.folder, run.world.participant(), why);
+  }
+  if (!run.world.leads() || !run.opened) fmt::print(stderr, "p5bench: {}\n", why);
+  std::_Exit(static_cast<int>(run.recorder.end_early(why)));
+}
+
+void leave_job(Run& run, const JobLost& lost) {
+  if (!run.world.leads()) {
+    fmt::print(stderr, "p5bench: {}\n", lost.what());
+    leave_note(run.folder, run.world.participant(), lost.what());
+  }
+  run.recorder.end_early(lost.what());
+  std::_Exit(static_cast<int>(lost.code));
+}
+
+void prepare_for_signals(Run& run) {
+  run.when_ended.emplace(run.request.signals, [&run](const std::string& signal) {
+    const ExitCode code = run.recorder.end_early("ended by " + signal);
+    if (run.world.leads()) return code;
+    // At the very end this rank may come through all the same.
+    wait_while([&] { return !run.recorder.ended(); }, run.finishing ? grace_after_hang : grace);
+    return run.recorder.ended() ? ExitCode::ok : code;
+  });
+}
+
+}  // namespace p5
