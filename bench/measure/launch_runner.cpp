@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 
 #include "bench/base/clock.hpp"
+#include "bench/base/watchdog.hpp"
 #include "bench/measure/agreement.hpp"
 #include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
-#include "bench/base/watchdog.hpp"
 
 namespace p5 {
 
@@ -193,8 +193,7 @@ class LaunchRunner {
       if (step.first) failures.clear();
       std::optional<CaseRun>& run = program.runs[step.visit.at];
       if (!run)
-        run.emplace(world_, *arms_[turns_[turn_].arm].backend, joining_, case_of(step.visit.at), options_,
-                    watchdog_);
+        run.emplace(world_, *arms_[turns_[turn_].arm].backend, joining_, case_of(step.visit.at), options_, watchdog_);
       if (world_.leads()) announce(program);
       const std::size_t failed_before = failures.size();
       visit(*run, program, failures, {share.count - since(cases_start_).count});

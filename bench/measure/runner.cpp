@@ -10,8 +10,8 @@
 
 #include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
-#include "bench/measure/agreement.hpp"
 #include "bench/base/watchdog.hpp"
+#include "bench/measure/agreement.hpp"
 #include "bench/model/result_fields.hpp"
 
 namespace p5 {

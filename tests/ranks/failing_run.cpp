@@ -1,13 +1,17 @@
 // The acceptance run with one rank that misbehaves on purpose, for tests:
-// failing_run RANK open|warm_up|sample|verify|alone|PHASE throw|refuse|die|hang|stop|slow|lie|SIGNAL CASE [p5bench's
-// arguments]. CASE counts from 0; alone: between the steps of a case. PHASE: of the run, with the case meaningless;
-// failing_run phases lists them. SIGNAL: HUP, INT or TERM, as a launcher sends them: to itself. slow: 20 s late.
+// failing_run RANK open|warm_up|sample|verify|alone|PHASE throw|refuse|die|hang|stop|slow|mark|lie|SIGNAL CASE
+// [p5bench's arguments]. CASE counts from 0; alone: between the steps of a case. PHASE: of the run, with the case
+// meaningless; failing_run phases lists them. SIGNAL: HUP, INT or TERM, as a launcher sends them: to itself. slow: 20 s
+// late. mark: makes the file P5BENCH_MARK, which somebody may look for. P5BENCH_LONGEST_WAIT: for other ranks, in
+// seconds.
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -37,6 +41,7 @@ void act(const Plot& plot, bool here, const std::string& phase) {
   if (plot.what == "stop") std::raise(SIGSTOP);
   for (const auto& [name, signal] : {std::pair{"HUP", SIGHUP}, {"INT", SIGINT}, {"TERM", SIGTERM}})
     if (plot.what == name) ::kill(::getpid(), signal);  // to the process: its own thread takes it
+  if (plot.what == "mark") std::ofstream(std::getenv("P5BENCH_MARK")).flush();  // a file that others look for
   if (plot.what == "slow") std::this_thread::sleep_for(std::chrono::seconds(20));
   while (plot.what == "hang") std::this_thread::sleep_for(std::chrono::seconds(1));
 }
@@ -94,6 +99,11 @@ class FailingBackend final : public Backend {
   int rank_, opened_ = 0;
 };
 
+std::optional<Seconds> longest_wait() {
+  const char* const seconds = std::getenv("P5BENCH_LONGEST_WAIT");
+  return seconds ? std::optional(Seconds{std::atof(seconds)}) : std::nullopt;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -108,5 +118,5 @@ int main(int argc, char** argv) {
       {.wrap_backend = [&](std::unique_ptr<Backend> inner,
                            int rank) { return std::make_unique<FailingBackend>(std::move(inner), plot, rank); },
        .enter_phase = [&](const std::string& phase, int rank) { act(plot, rank == plot.rank, phase); },
-       .longest_wait = Seconds{20}});
+       .longest_wait = longest_wait()});
 }

@@ -2,7 +2,8 @@
 // kinds in P5BENCH_FAIL_ON on files and folders below P5BENCH_FAIL_BELOW, in each process by itself.
 //
 //   P5BENCH_FAIL_BELOW  the folder; without it nothing is counted and nothing fails
-//   P5BENCH_FAIL_FROM   the number of the first call that fails, and all that follow fail too; else 1
+//   P5BENCH_FAIL_FROM   the number of the first call that fails, and all that follow fail too; else 1. Or a path with
+//                       its slash: calls fail while there is such a file
 //   P5BENCH_FAIL_WITH   ENOSPC, EROFS, EIO, ENOENT, EACCES or EDQUOT: calls do nothing and return that error; or
 //                       delay:SECONDS: they wait before they do what they should, so delay:0 changes nothing; else EIO
 //   P5BENCH_FAIL_ON     of open,write,rename,mkdir,fsync,symlink; else all. open is an open that may write; a
@@ -63,6 +64,7 @@ struct Plan {
   std::string below = value_of("P5BENCH_FAIL_BELOW", "");
   std::string log = value_of("P5BENCH_FAIL_LOG", "");
   long from = 1;
+  std::string while_there;  // instead
   int error = 0;
   double delay_s = 0;
   std::string on;
@@ -73,7 +75,10 @@ struct Plan {
     std::error_code problem;
     below = fs::weakly_canonical(below, problem).string();
     const std::string first = value_of("P5BENCH_FAIL_FROM", "1");
-    from = static_cast<long>(number_of("P5BENCH_FAIL_FROM", first, first));
+    if (first.front() == '/')
+      while_there = first;
+    else
+      from = static_cast<long>(number_of("P5BENCH_FAIL_FROM", first, first));
     const std::string with = value_of("P5BENCH_FAIL_WITH", "EIO");
     for (const auto& [name, number] : errors)
       if (with == name) error = number;
@@ -134,7 +139,7 @@ void tell(const char* kind, const std::string& path) {
 // The error that this call shall return; 0: it shall be done.
 int error_of(const char* kind, const std::string& path) {
   static std::atomic<long> calls = 0;
-  if (++calls < plan().from) return 0;
+  if (plan().while_there.empty() ? ++calls < plan().from : ::access(plan().while_there.c_str(), F_OK) != 0) return 0;
   tell(kind, path);
   const auto whole = static_cast<time_t>(plan().delay_s);
   timespec left = {whole, static_cast<long>((plan().delay_s - static_cast<double>(whole)) * 1e9)};

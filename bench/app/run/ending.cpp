@@ -84,12 +84,13 @@ void leave_job(Run& run, const JobLost& lost) {
 }
 
 void prepare_for_signals(Run& run) {
-  run.when_ended.emplace(run.request.signals, [&run](const std::string& signal) {
-    const ExitCode code = run.recorder.end_early("ended by " + signal);
-    if (run.world.leads()) return code;
-    // At the very end this rank may come through all the same.
-    wait_while([&] { return !run.recorder.ended(); }, run.finishing ? grace_after_hang : grace);
-    return run.recorder.ended() ? ExitCode::ok : code;
+  run.when_ended.emplace(run.request.signals, [&run](const std::string& signal) -> std::optional<ExitCode> {
+    run.recorder.end_early("ended by " + signal);
+    // A rank that is at its end may come through all the same.
+    if (!run.world.leads())
+      wait_while([&] { return !run.recorder.came_to_its_end(); }, run.finishing ? grace_after_hang : grace);
+    if (run.recorder.came_to_its_end()) return std::nullopt;
+    return ExitCode::unfinished;
   });
 }
 

@@ -30,6 +30,11 @@ class Attempts {
   std::string first_;
 };
 
+std::string with_remedy(const std::string& problem) {
+  return fmt::format("{}. Make room, or make the folder writable, and go on with --resume; or name another --out",
+                     problem);
+}
+
 // A console that takes nothing any more costs no run its report.
 void say(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() || std::fflush(stdout) != 0)
@@ -63,10 +68,8 @@ void Recorder::on_disk(const std::function<void(Parts&)>& action) {
       parts.folder.check();
       action(parts);
     } catch (const EnvironmentError& problem) {
-      const std::string what = fmt::format(
-          "{}. Make room, or make the folder writable, and go on with --resume; or name another --out", problem.what());
-      if (parts.builder.has_results()) throw JobLost(what);
-      throw EnvironmentError(what);
+      if (parts.builder.has_results()) throw JobLost(with_remedy(problem.what()));
+      throw EnvironmentError(with_remedy(problem.what()));
     }
   });
 }
@@ -142,27 +145,24 @@ ExitCode Recorder::finish(ExitCode code) {
     attempt([&] { parts.write(options.formats); });
     attempt([&] { parts.folder.flush(); });
     if (!attempt.problem().empty()) {
-      builder.remark(attempt.problem());
+      builder.remark(with_remedy(attempt.problem()));
       builder.count(ExitCode::unfinished);
       Attempts once_more;
       once_more([&] { parts.write(); });
       once_more([&] { parts.folder.flush(); });
-      fmt::print(stderr, "p5bench: {}; what could not be written is printed here alone\n", attempt.problem());
+      fmt::print(stderr, "p5bench: {}. The result is printed all the same\n", with_remedy(attempt.problem()));
     }
     say(closing_text(builder.report(), options, arms.text) + with_baseline.text +
         fmt::format("Report: {}\n", folder.string()));
     code = builder.report().exit_code;
     ended_with_ = code;
+    came_to_its_end_ = true;
   });
-  const std::lock_guard lock(mutex_);
-  ended_with_ = code;
+  if (!parts_) came_to_its_end_ = true;
   return code;
 }
 
-bool Recorder::ended() const {
-  const std::lock_guard lock(mutex_);
-  return ended_with_.has_value();
-}
+bool Recorder::came_to_its_end() const { return came_to_its_end_; }
 
 ExitCode Recorder::end_early(const std::string& why) {
   with_parts([&](Parts& parts) {

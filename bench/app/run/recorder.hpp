@@ -2,6 +2,7 @@
 // waits for the disk before the end.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -64,7 +65,8 @@ class Recorder final : public Observer {
   // Something ends the run now; the cases that were not finished failed of it, unless it was at its end already.
   // Returns the exit code. Safe from any thread, throws nothing.
   ExitCode end_early(const std::string& why);
-  bool ended() const;
+  // Not early.
+  bool came_to_its_end() const;
 
  private:
   struct Parts {
@@ -85,6 +87,7 @@ class Recorder final : public Observer {
   mutable std::mutex mutex_;
   std::optional<Parts> parts_;
   std::optional<ExitCode> ended_with_;
+  std::atomic<bool> came_to_its_end_{false};
 };
 
 }  // namespace p5

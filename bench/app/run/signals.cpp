@@ -5,6 +5,8 @@
 #include <ctime>
 #include <utility>
 
+#include "bench/base/clock.hpp"
+
 namespace p5 {
 
 namespace {
@@ -16,6 +18,9 @@ sigset_t ending() {
   sigaddset(&set, SIGTERM);
   return set;
 }
+
+// For a process that is at its end, when a signal says that it hurries.
+constexpr Seconds longest_end{2};
 
 }  // namespace
 
@@ -45,14 +50,19 @@ void EndingSignals::ends_with(ExitCode code) {
 
 void EndingSignals::wait() {
   const sigset_t set = ending();
+  std::optional<Clock::time_point> told;  // when the process was at its end
   for (;;) {
     const timespec look_again{.tv_sec = 0, .tv_nsec = 50'000'000};
     const int signal = sigtimedwait(&set, nullptr, &look_again);
     const std::lock_guard lock(mutex_);
     if (done_) return;
+    if (told && since(*told).count > longest_end.count)
+      std::_Exit(static_cast<int>(code_.value_or(ExitCode::unfinished)));
     if (signal != SIGINT && signal != SIGTERM) continue;
-    if (action_) code_ = action_(signal == SIGINT ? "SIGINT" : "SIGTERM");
-    std::_Exit(static_cast<int>(code_));
+    const bool at_end = code_.has_value();
+    const auto code = action_ ? action_(signal == SIGINT ? "SIGINT" : "SIGTERM") : std::optional<ExitCode>();
+    if (code || (!action_ && !at_end)) std::_Exit(static_cast<int>(code.value_or(ExitCode::unfinished)));
+    if (!told) told = Clock::now();
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,10 +21,11 @@ class EndingSignals {
   EndingSignals(const EndingSignals&) = delete;  // the thread refers to this object
   EndingSignals& operator=(const EndingSignals&) = delete;
 
-  using Action = std::function<ExitCode(const std::string& signal)>;
-  // Called with the signal's name; the process then ends with what it returns. Empty: nothing to do.
+  // Gets the signal's name. The process then ends with what it returns; nullopt: it is at its end anyway.
+  using Action = std::function<std::optional<ExitCode>(const std::string& signal)>;
+  // Empty: nothing to do.
   void on_end(Action action);
-  // What the process ends with where there is nothing to do; until it is known, `unfinished`.
+  // From here on the process is at its end, which a signal hurries only when it does not come.
   void ends_with(ExitCode code);
 
  private:
@@ -31,7 +33,7 @@ class EndingSignals {
 
   std::mutex mutex_;
   Action action_;
-  ExitCode code_ = ExitCode::unfinished;
+  std::optional<ExitCode> code_;  // at the end
   bool done_ = false;
   std::thread thread_;
 };
