@@ -96,6 +96,8 @@ nlohmann::json to_json(const Result& result, bool with_samples);
 Report report_from_json(const nlohmann::json& j);
 // Throws nlohmann::json::exception or UsageError.
 Case case_from_json(const nlohmann::json& j);
+// As to_json() writes it, with or without samples.
+Result result_from_json(const nlohmann::json& j);
 Report read_report(const std::string& path);
 
 }  // namespace p5::reports

@@ -230,20 +230,9 @@ json results_json(const std::vector<Result>& results) {
   return all;
 }
 
-Result result_from(const json& j) {
-  Result result = read_as<Result>(j);
-  Measurement& m = result.measurement;
-  if (result.verdict.grade == Grade::faulty) throw UsageError("a measurement cannot be 'faulty', only a report");
-  for (const char* const name : {"pairs", "groups"})
-    if (j.contains(name)) m.groups = groups_from(j.at(name));
-  if (j.contains("slowest_pair") && !j.at("slowest_pair").is_null())
-    m.slowest_group = j.at("slowest_pair").get<Group>();
-  return result;
-}
-
 std::vector<Result> results_from(const json& j) {
   std::vector<Result> results;
-  for (const json& each : j) results.push_back(result_from(each));
+  for (const json& each : j) results.push_back(result_from_json(each));
   return results;
 }
 
@@ -319,6 +308,20 @@ json to_json(const Report& report) {
   json j = written(report);
   j["schema"] = schema_name;
   return j;
+}
+
+Result result_from_json(const json& j) {
+  Result result = read_as<Result>(j);
+  Measurement& m = result.measurement;
+  if (result.verdict.grade == Grade::faulty) throw UsageError("a measurement cannot be 'faulty', only a report");
+  for (const char* const name : {"pairs", "groups"})
+    if (j.contains(name)) m.groups = groups_from(j.at(name));
+  if (j.contains("slowest_pair") && !j.at("slowest_pair").is_null())
+    m.slowest_group = j.at("slowest_pair").get<Group>();
+  for (const auto& [name, series] : {std::pair{"latency", &m.latency}, {"throughput", &m.throughput}})
+    if (*series && j.at(name).contains("samples_us"))
+      for (const json& sample : j.at(name).at("samples_us")) (*series)->samples.push_back(seconds_from(sample));
+  return result;
 }
 
 Case case_from_json(const json& j) { return read_as<Case>(j); }

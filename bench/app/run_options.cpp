@@ -131,9 +131,9 @@ void check_soak(const Options& o) {
 
 void check_resume(const Options& o) {
   if (!o.resume) return;
-  if (o.command != "run") throw UsageError(fmt::format("--resume is for run: {} has nothing to go on with", o.command));
-  if (o.launches != 1 || o.soak.count > 0)
-    throw UsageError("--resume goes on with a run of one launch; leave --launches and --soak out");
+  if (o.command != "run" && o.command != "ab")
+    throw UsageError(fmt::format("--resume is for run and ab: {} has nothing to go on with", o.command));
+  if (o.soak.count > 0) throw UsageError("--resume goes on to the end of a plan, which --soak has not; leave one out");
   if (o.seed) throw UsageError("--resume takes the seed of the run that it goes on with; leave --seed out");
 }
 

@@ -57,6 +57,7 @@ class LaunchRunner {
         joining_(world, arms.size() == 1 ? options.hosts : RanksOnHosts{}, observer),
         progress_(arms.size()),
         failures_(arms.size() * cases.size()) {
+    if (!options.done.empty()) std::erase_if(turns_, [&](const Turn& turn) { return is_done(turn); });
     if (!arms.front().backend->recovers()) watchdog_ = options.watchdog;
   }
 
@@ -84,7 +85,7 @@ class LaunchRunner {
   };
 
   bool soaks() const { return options_.soak.count > 0; }
-  bool several() const { return soaks() || turns_.size() > 1; }
+  bool several() const { return soaks() || arms_.size() > 1 || options_.launches > 1; }
   Seconds left() const { return {(soaks() ? options_.soak : options_.budget).count - since(start_).count}; }
 
   // ---- at the leader
@@ -92,7 +93,7 @@ class LaunchRunner {
   // "run", "pass" (this arm has no turn) or "end".
   std::string decide_turn() {
     const std::size_t arm = turns_[turn_].arm;
-    const bool new_block = turn_ % arms_.size() == 0;
+    const bool new_block = turn_ == 0 || turns_[turn_].launch != turns_[turn_ - 1].launch;
     if (new_block && turn_ > 0) longest_block_ = std::max(longest_block_, since(block_start_).count);
     if (new_block) block_start_ = Clock::now();
     const bool some_given_up = std::ranges::any_of(progress_, &Progress::given_up);
@@ -123,7 +124,9 @@ class LaunchRunner {
     if (soaks()) return {std::min(options_.budget.count - start.count, left().count)};
     double least = 0;
     const CostModel cost = arms_[turns_[turn_].arm].backend->cost();
-    for (const Case& c : cases_) least += predict_least(c, cost).count * static_cast<double>(c.rounds->size());
+    for (std::size_t at = 0; at < cases_.size(); ++at)
+      if (!is_done(turns_[turn_], at))
+        least += predict_least(cases_[at], cost).count * static_cast<double>(cases_[at].rounds->size());
     return share_of_launch(left(), start, {least}, static_cast<int>(turns_.size() - turn_) - 1);
   }
 
@@ -173,11 +176,13 @@ class LaunchRunner {
 
   std::size_t number_of(std::size_t at) const { return turns_[turn_].arm * cases_.size() + at; }
 
-  Case case_of(std::size_t at) const {
-    Case c = cases_[at];
-    c.arm = arms_[turns_[turn_].arm].name;
-    c.settings = arms_[turns_[turn_].arm].settings;
-    return c;
+  Case case_of(std::size_t at) const { return in_arm(cases_[at], arms_[turns_[turn_].arm]); }
+
+  bool is_done(const Turn& turn, std::size_t at) const { return options_.done.contains({turn.arm, turn.launch, at}); }
+  bool is_done(const Turn& turn) const {
+    for (std::size_t at = 0; at < cases_.size(); ++at)
+      if (!is_done(turn, at)) return false;
+    return true;
   }
 
   void launch() {
@@ -207,15 +212,17 @@ class LaunchRunner {
     program.runs.resize(cases_.size());
     program.visited.resize(cases_.size());
     for (const Sitting& sitting : sittings_of(cases_, world_.ranks(), options_.seed, turns_[turn_].launch))
-      for (const Visit& visit : sitting.visits) {
-        const bool first = visit == sitting.visits.front();
+      for (bool first = true; const Visit& visit : sitting.visits) {
+        if (is_done(turns_[turn_], visit.at)) continue;
         program.steps.push_back({visit, first, first && !sitting.communicators.empty()});
+        first = false;
       }
     return program;
   }
 
   void not_started(const std::string& problem) {
     for (std::size_t at = 0; at < cases_.size(); ++at) {
+      if (is_done(turns_[turn_], at)) continue;
       Measurement m = not_measured(case_of(at), Outcome::failed, problem);
       m.failed_in = Phase::open;
       m.failed_rank = failed_rank_;
@@ -335,6 +342,12 @@ class LaunchRunner {
 };
 
 }  // namespace
+
+Case in_arm(Case c, const Arm& arm) {
+  c.arm = arm.name;
+  c.settings = arm.settings;
+  return c;
+}
 
 std::vector<Measurement> run_launches(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases,
                                       const RunnerOptions& options, Observer& observer) {

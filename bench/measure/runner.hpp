@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -31,6 +32,14 @@ struct Arm {
   std::map<std::string, std::string> settings = {};  // for reports
 };
 
+// A case in one launch of one arm, by their places.
+struct CaseInLaunch {
+  std::size_t arm = 0;
+  int launch = 0;
+  std::size_t at = 0;
+  auto operator<=>(const CaseInLaunch&) const = default;
+};
+
 struct RunnerOptions {
   Seconds budget{600};           // wall time that cases may take
   Seconds timeout{30};           // without progress, for backends that cannot recover
@@ -41,6 +50,7 @@ struct RunnerOptions {
   Seconds soak{0};
   int launches = 1;        // of each arm, where the budget allows; more than one only where Backend::relaunches()
   std::uint64_t seed = 1;  // of the order of cases in launches other than the first
+  std::set<CaseInLaunch> done = {};  // before this run, and not again
   // Asked at the leader when the ranks of a launch have come together, with Backend::context() of each: why they cannot
   // be measured; "" when they can.
   std::function<std::string(const Arm& arm, const std::vector<Environment>& of_ranks)> objection = {};
@@ -80,6 +90,9 @@ class Observer {
 // All cases in one launch. Measurements in the order in which cases ran, complete at the leader only. Throws JobLost.
 std::vector<Measurement> run_cases(World& world, Backend& backend, const std::vector<Case>& cases,
                                    const RunnerOptions& options, Observer& observer);
+
+// As it is measured in this arm.
+Case in_arm(Case c, const Arm& arm);
 
 // All cases in each arm, `options.launches` times in fresh processes, the arms taking turns (A B B A): a measurement
 // for each case, arm and launch. When the budget does not allow all launches, all arms get the same smaller number. An

@@ -10,6 +10,8 @@ from program import Folder, main, read_report  # noqa: E402
 PLAN = ["--collectives", "all_reduce,all_gather", "--sizes", "64,4MiB,1GiB"]
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--out", "out", "--quiet"]
 
+FAULT = "P5BENCH_SIM_FAULT=gpu:n0g3:0.9"
+
 
 def cases(report):
     return sorted(json.dumps(m["case"], sort_keys=True) for m in report["measurements"])
@@ -19,25 +21,31 @@ class Resume(Folder):
     def folder_of_run(self):
         return (self.folder / "out" / "latest").resolve()
 
-    def ended(self, kept, ended_by="ended by SIGTERM", **last):
-        """A run that was ended after so many cases; `last` is what became of the one that was running."""
-        done = self.run_it(*SIM, *PLAN, "--seed", "7")
-        self.assertEqual(done.returncode, 0, done.stderr)
+    def ended(self, kept, ended_by="ended by SIGTERM", how=(), **last):
+        """A run that was ended after so many lines of its journal; `last` is what became of the one that was running.
+        Its report was written a line before."""
+        done = self.run_it(*(how or PLAN), *SIM, "--seed", "7")
+        self.assertIn(done.returncode, (0, 10), done.stderr)
         folder = self.folder_of_run()
         whole = read_report(folder / "report.json")
-        report = json.loads(json.dumps(whole))
-        del report["measurements"][kept + (1 if last else 0):]
-        report["measurements"][0]["wall_s"] = 123.5
+        lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+        half = json.dumps(lines[-1])[:40]
+        del lines[kept + (1 if last else 0):]
+        lines[0]["wall_s"] = 123.5
         if last:
-            report["measurements"][kept] |= last | {"latency": None, "throughput": None}
-        report["run"]["ended_by"], report["status"], report["exit_code"] = ended_by, "partial", 12
-        (folder / "report.json").write_text(json.dumps(report))
-        journal = (folder / "measurements.jsonl").read_text().splitlines(keepends=True)
-        (folder / "measurements.jsonl").write_text("".join(journal[:len(report["measurements"])]) + "{}\n" + journal[-1][:40])
+            lines[kept] |= last | {"latency": None, "throughput": None}
+        self.end(folder, lines, ended_by, half)
         return folder, whole
 
+    def end(self, folder, lines, ended_by, half=""):
+        report = read_report(folder / "report.json")
+        del report["measurements"][max(0, len(lines) - 1):]
+        report["run"]["ended_by"], report["status"], report["exit_code"] = ended_by, "partial", 12
+        (folder / "report.json").write_text(json.dumps(report))
+        (folder / "measurements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + "{}\n" + half)
+
     def resume(self, *arguments, exits=0):
-        done = self.run_it(*SIM, *(arguments or PLAN), "--resume")
+        done = self.run_it(*(arguments or PLAN), *SIM, "--resume")
         self.assertEqual(done.returncode, exits, done.stderr + done.stdout)
         return done
 
@@ -70,13 +78,57 @@ class Resume(Folder):
         self.ended(1)
         self.resume()
         folder = self.folder_of_run()
-        report = read_report(folder / "report.json")
-        del report["measurements"][3:]
-        report["run"]["ended_by"], report["status"], report["exit_code"] = "ended by SIGINT", "partial", 12
-        (folder / "report.json").write_text(json.dumps(report))
+        lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+        self.end(folder, lines[:3], "ended by SIGINT")
         self.resume()
         report = read_report(self.folder_of_run() / "report.json")
         self.assertEqual((len(report["measurements"]), report["measurements"][0]["wall_s"]), (6, 123.5))
+        self.assertTrue(any("; 3 results" in remark for remark in report["run"]["remarks"]))
+
+    def test_a_run_that_measured_all_and_was_ended_before_its_end_goes_on_to_it(self):
+        self.ended(6, ended_by="")
+        self.resume()
+        report = read_report(self.folder_of_run() / "report.json")
+        self.assertEqual((report["status"], len(report["measurements"])), ("complete", 6))
+        self.refuse(says=["nothing is left to measure"])
+
+    def lines_of(self, folder):
+        lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+        return {(line["case"]["arm"], line["launch"], line["case"]["collective"], line["case"]["bytes"]): line for line in lines}
+
+    def test_several_launches_go_on_where_they_were(self):
+        how = [*PLAN, "--launches", "3"]
+        _, whole = self.ended(8, how=how, outcome="failed", because="ended by SIGTERM")
+        self.resume(*how)
+        now = self.folder_of_run()
+        lines = self.lines_of(now)
+        self.assertEqual(sorted(lines), sorted((("default", launch, c, b) for launch in range(3)
+                                                for c in ("all_reduce", "all_gather") for b in (64, 4 << 20, 1 << 30))))
+        self.assertEqual([line["wall_s"] == 123.5 for line in lines.values()], [True] + 17 * [False])
+        report = read_report(now / "report.json")
+        self.assertEqual(cases(report), cases(whole))
+        self.assertEqual({len(m["launches_us"]) for m in report["measurements"]}, {3})
+        self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
+        self.refuse(says=["launches", "'3'", "'1'"])
+
+    def test_two_arms_go_on_where_they_were(self):
+        how = ["ab", "--b", FAULT, "--launches", "4", "--sizes", "64,4MiB",
+               "--collectives", "all_reduce"]
+        self.ended(9, how=how)
+        self.refuse("ab", "--a", FAULT, "--b", "P5BENCH_SIM_FAULT=gpu:n0g4:0.9", *how[3:], says=["arms", FAULT.split("=")[1]])
+        done = self.resume(*how, exits=10)
+        self.assertIn("REGRESSION", done.stdout)
+        folder = self.folder_of_run()
+        report = read_report(folder / "report.json")
+        self.assertEqual([arm["launches"] for arm in report["arms"]], [4, 4])
+        self.assertEqual(sorted(self.lines_of(folder)),
+                         sorted((arm, launch, "all_reduce", b) for arm in "ab" for launch in range(4) for b in (64, 4 << 20)))
+        self.assertEqual({len(m["launches_us"]) for m in report["measurements"]}, {4})
+
+    def test_without_its_journal_a_run_cannot_be_gone_on_with(self):
+        folder, _ = self.ended(2)
+        (folder / "measurements.jsonl").unlink()
+        self.refuse(says=["measurements.jsonl", "cannot be read"])
 
     def test_a_case_that_failed_stays_failed(self):
         self.ended(2, outcome="failed", because="rank 3 in sample: it died")
@@ -106,10 +158,6 @@ class Resume(Folder):
         self.ended(6 - 1)
         self.refuse("--collectives", "all_reduce", "--sizes", "64,4MiB,1GiB", says=["all_gather", "not in this plan"])
         self.refuse(*PLAN, "--nodes", "2", says=["cluster", "sim-p5.48xlarge-1n", "sim-p5.48xlarge-2n"])
-
-    def test_a_run_of_several_launches_is_refused(self):
-        self.run_it(*SIM, *PLAN, "--launches", "2")
-        self.refuse(says=["several launches"])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <random>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -42,12 +43,14 @@ void refuse_tuning_without_nccl(const Options& options, const Machine& machine) 
       machine.backend_name));
 }
 
-// The same on all ranks: what the leader's indices say.
-std::vector<Case> chosen(std::vector<Case> planned, const std::string& indices) {
-  std::vector<Case> cases;
-  for (const std::size_t at : nlohmann::json::parse(indices).get<std::vector<std::size_t>>())
-    cases.push_back(std::move(planned[at]));
-  return cases;
+// The same on all ranks: what the leader keeps of an earlier run.
+std::set<CaseInLaunch> agree_on_done(World& world, const std::vector<KeptLine>& kept) {
+  nlohmann::json places = nlohmann::json::array();
+  for (const KeptLine& line : kept) places.push_back({line.place.arm, line.place.launch, line.place.at});
+  std::set<CaseInLaunch> done;
+  for (const nlohmann::json& place : nlohmann::json::parse(world.broadcast(places.dump())))
+    done.insert({place.at(0), place.at(1), place.at(2)});
+  return done;
 }
 
 struct ClusterName {
@@ -148,26 +151,25 @@ void find_machine_and_plan(Run& run) {
 
 void open_report(Run& run) {
   const Options& options = run.options;
-  std::vector<std::size_t> left;
+  std::vector<KeptLine> kept;
   run.folder = from_leader(run.world, [&] {
     reports::Report report = new_report(run);
     run.cluster = report.run.cluster;
     std::optional<reports::Side> baseline;
     if (!options.baseline.empty()) baseline = read_baseline(options.baseline, report);
-    std::optional<Kept> kept;
-    if (run.earlier) kept = keep_results(*run.earlier, report, run.plan.cases);
+    if (run.earlier) kept = keep_results(*run.earlier, report, run.plan.cases, run.arms.all);
     const std::filesystem::path folder = run.recorder.open(options, std::move(report), std::move(baseline));
-    if (kept) {
-      left = left_to_measure(run.plan.cases, *kept);
-      run.recorder.add([&](ReportBuilder& built) { built.go_on(*run.earlier, std::move(kept->results)); });
-      run.recorder.add_file("measurements.jsonl", kept->journal);
+    if (run.earlier) {
+      std::string journal;
+      for (const KeptLine& line : kept) journal += line.text + "\n";
+      run.recorder.add([&](ReportBuilder& built) { built.go_on(*run.earlier, kept, run.plan.cases.size()); });
+      run.recorder.add_file("measurements.jsonl", journal);
       run.recorder.write_report();
     }
     return folder.string();
   });
-  if (options.resume)
-    run.plan.cases = chosen(std::move(run.plan.cases), run.world.broadcast(nlohmann::json(left).dump()));
   run.runner = runner_options(run);
+  if (options.resume) run.runner.done = agree_on_done(run.world, kept);
   prepare_for_signals(run);
   run.opened = true;
 }

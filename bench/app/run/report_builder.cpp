@@ -30,13 +30,21 @@ ReportBuilder::ReportBuilder(const Options& options, reports::Report report) : r
   report_.run.started = utc_now();
 }
 
-void ReportBuilder::go_on(const EarlierRun& earlier, std::vector<reports::Result> kept) {
+void ReportBuilder::go_on(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases) {
   const std::string how =
       earlier.report.run.ended_by.empty() ? "" : fmt::format(", which was ended: {}", earlier.report.run.ended_by);
   remark(fmt::format("goes on with the run of {} ({}){}; {} results are of that one", earlier.report.run.started,
                      earlier.folder.string(), how, kept.size()));
-  kept_ = kept.size();
-  report_.results = std::move(kept);
+  std::map<std::pair<std::size_t, int>, std::size_t> of_launch;  // by arm and launch
+  for (const KeptLine& line : kept) {
+    add(line.place.arm * cases + line.place.at, line.result.measurement);
+    ++of_launch[{line.place.arm, line.place.launch}];
+  }
+  // What is left of the other launches comes together anew.
+  for (const auto& [launch, lines] : of_launch)
+    if (lines == cases && launch.first < report_.arms.size()) ++report_.arms[launch.first].launches;
+  for (const reports::ArmInfo& arm : earlier.report.arms)
+    if (reports::ArmInfo* const info = find_arm(arm.name)) info->context = arm.context, info->problem = arm.problem;
 }
 
 void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness) {
@@ -60,6 +68,7 @@ void ReportBuilder::visit_finished(const Measurement& so_far) {
 reports::Result ReportBuilder::case_finished(const Measurement& m) {
   running_.reset();
   begun_.erase(standing_.number);
+  has_results_ = true;
   return add(standing_.number, m);
 }
 
@@ -86,11 +95,12 @@ void ReportBuilder::add_local_checks(std::vector<LocalFigures> of_ranks) {
   add_findings(reports::slow_alone(report_));
 }
 
-void ReportBuilder::add_watch(const std::vector<std::vector<topo::During>>& by_case, std::uint64_t least_sent) {
+void ReportBuilder::add_watch(const std::vector<std::vector<topo::During>>& by_case,
+                              const std::vector<std::size_t>& numbers, std::uint64_t least_sent) {
   if (by_case.empty()) return;
-  for (std::size_t i = 0; kept_ + i < report_.results.size() && i + 1 < by_case.size(); ++i)
+  for (std::size_t i = 0; i < numbers.size(); ++i)
     if (const topo::CaseWatch during = topo::over_hosts(by_case[i + 1]); during.seconds > 0)
-      report_.results[kept_ + i].during = during;
+      report_.results[launches_.at(numbers[i]).at].during = during;
   add_findings(topo::watch_findings(report_.topology, by_case.front(), least_sent));
 }
 

@@ -24,7 +24,7 @@ class ReportBuilder {
   ReportBuilder(const Options& options, reports::Report report);
 
   // First of all: this run goes on with an earlier one, whose results stand.
-  void go_on(const EarlierRun& earlier, std::vector<reports::Result> kept);
+  void go_on(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases);
   // What the machine is, before the first case: limits, findings and whether figures can be judged.
   void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness);
 
@@ -43,9 +43,10 @@ class ReportBuilder {
   void add_findings(std::vector<topo::Finding> findings);
   // What the GPU of each rank did alone.
   void add_local_checks(std::vector<LocalFigures> of_ranks);
-  // What was seen while cases ran, by case and host: the whole first, then each case in the order in which they were
-  // first finished. `least_sent` as in topo::watch_findings.
-  void add_watch(const std::vector<std::vector<topo::During>>& by_case, std::uint64_t least_sent);
+  // What was seen while cases ran, by case and host: the whole first, then the cases of these numbers. `least_sent` as
+  // in topo::watch_findings.
+  void add_watch(const std::vector<std::vector<topo::During>>& by_case, const std::vector<std::size_t>& numbers,
+                 std::uint64_t least_sent);
   void add_tuning(reports::Tuning tuning) { report_.tuning = std::move(tuning); }
   // Why nothing should be tuned after what was measured: "" when all is well.
   std::string reason_not_to_tune();
@@ -56,9 +57,9 @@ class ReportBuilder {
   std::vector<reports::Result> fail_unfinished(const std::string& why);
   // "": the plan was run to its end. Judges the whole.
   void close(const std::string& ended_by);
-  // Beside what the report says, this counts for the exit code.
   // Of this run, not of one that it goes on with.
-  bool has_results() const { return !launches_.empty(); }
+  bool has_results() const { return has_results_; }
+  // Beside what the report says, this counts for the exit code.
   void count(ExitCode code) { report_.exit_code = worse(report_.exit_code, code); }
 
   // As it stands: of several launches, what they come to together.
@@ -81,7 +82,7 @@ class ReportBuilder {
 
   std::optional<int> planned_launches_;  // null: as many as fit
   reports::Report report_;
-  std::size_t kept_ = 0;  // results of an earlier run, before those of this one
+  bool has_results_ = false;
   reports::Fitness fitness_;
   std::optional<Case> running_;
   RunProgress standing_;                      // of the visit that runs or ran last

@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "bench/base/error.hpp"
 
@@ -25,12 +23,6 @@ std::string key_of(const Case& c) {
   return key.dump();
 }
 
-std::set<std::string> keys_of(const std::vector<reports::Result>& results) {
-  std::set<std::string> keys;
-  for (const reports::Result& result : results) keys.insert(key_of(result.measurement.measured_case));
-  return keys;
-}
-
 UsageError refusal(const EarlierRun& earlier, const std::string& why) {
   return UsageError(fmt::format("--resume: {}: {}; start without --resume", earlier.folder.string(), why));
 }
@@ -39,6 +31,12 @@ std::string hosts_of(const reports::Report& report) {
   std::string names;
   for (const topo::Host& host : report.topology.hosts) names += (names.empty() ? "" : ",") + host.name;
   return names;
+}
+
+std::string arms_of(const reports::Report& report) {
+  json arms = json::object();
+  for (const reports::ArmInfo& arm : report.arms) arms[arm.name] = arm.settings;
+  return arms.dump();
 }
 
 // Figures of both would stand side by side in one report.
@@ -50,6 +48,8 @@ void refuse_another_job(const EarlierRun& earlier, const reports::Report& fresh)
   same("p5bench", then.version, now.version);
   same("cluster", then.cluster, now.cluster);
   same("backend", then.backend, now.backend);
+  same("launches", std::to_string(then.launches), std::to_string(now.launches));
+  same("arms", arms_of(earlier.report), arms_of(fresh));
   same("ranks", std::to_string(then.ranks), std::to_string(now.ranks));
   same("hosts", hosts_of(earlier.report), hosts_of(fresh));
   for (const char* const name : {"gpu", "nccl", "libfabric", "cuda.driver", "cuda.runtime", "mpi"}) {
@@ -67,17 +67,34 @@ bool stands(const Measurement& m, const std::string& ended_by) {
   return m.outcome == Outcome::measured || (m.outcome == Outcome::failed && !interrupted);
 }
 
-// The lines of these cases; what is no whole line, as a run may leave that was ended hard, is none.
-std::string journal_of(const fs::path& folder, const std::set<std::string>& keys) {
-  std::ifstream file(folder / "measurements.jsonl");
-  std::string lines;
-  for (std::string line; std::getline(file, line);) {
-    try {
-      if (keys.contains(key_of(reports::case_from_json(json::parse(line).at("case"))))) lines += line + "\n";
-    } catch (const json::exception&) {
-    }
-  }
+// What groups were, of which a line names the first rank.
+void complete_groups(Measurement& m) {
+  if (m.measured_case.collective->pairwise) return;
+  for (const Round& round : *m.measured_case.rounds)
+    for (const Group& group : round)
+      for (GroupResult& each : m.groups)
+        if (each.group.front() == group.front()) each.group = group;
+}
+
+std::vector<std::string> lines_of_journal(const EarlierRun& earlier) {
+  const fs::path path = earlier.folder / "measurements.jsonl";
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  if (lines.empty() && !earlier.report.results.empty())
+    throw refusal(earlier, fmt::format("'{}', which has what it measured, cannot be read", path.string()));
   return lines;
+}
+
+// By key: its place among the cases, its arm.
+using Places = std::map<std::string, std::pair<std::size_t, std::size_t>>;
+
+Places places_of(const std::vector<Case>& planned, const std::vector<Arm>& arms) {
+  Places places;
+  for (std::size_t arm = 0; arm < arms.size(); ++arm)
+    for (std::size_t at = 0; at < planned.size(); ++at)
+      places.try_emplace(key_of(in_arm(planned[at], arms[arm])), arm, at);
+  return places;
 }
 
 }  // namespace
@@ -92,33 +109,42 @@ EarlierRun find_earlier_run(const Options& options) {
                     "--out of that run",
                     options.out));
   earlier.report = reports::read_report((earlier.folder / "report.json").string());
-  if (earlier.report.run.launches != 1 || !earlier.report.arms.empty())
-    throw refusal(earlier, "it has several launches, which one run makes in turns");
   return earlier;
 }
 
-Kept keep_results(const EarlierRun& earlier, const reports::Report& fresh, const std::vector<Case>& planned) {
+std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Report& fresh,
+                                   const std::vector<Case>& planned, const std::vector<Arm>& arms) {
   refuse_another_job(earlier, fresh);
-  Kept kept;
-  for (const reports::Result& result : earlier.report.results)
-    if (stands(result.measurement, earlier.report.run.ended_by)) kept.results.push_back(result);
-  std::set<std::string> in_plan;
-  for (const Case& c : planned) in_plan.insert(key_of(c));
-  for (const reports::Result& result : kept.results)
-    if (const Case& c = result.measurement.measured_case; !in_plan.contains(key_of(c)))
-      throw refusal(
-          earlier, fmt::format("it measured {}, which is not in this plan: give the options that it had", describe(c)));
-  if (left_to_measure(planned, kept).empty()) throw refusal(earlier, "nothing is left to measure");
-  kept.journal = journal_of(earlier.folder, keys_of(kept.results));
+  const Places places = places_of(planned, arms);
+  std::vector<KeptLine> kept;
+  std::map<CaseInLaunch, std::size_t> line_of;
+  for (std::string& text : lines_of_journal(earlier)) {
+    reports::Result result;
+    try {
+      result = reports::result_from_json(json::parse(text));
+    } catch (const std::exception&) {
+      continue;  // as a run leaves that was ended hard: measured again
+    }
+    Measurement& m = result.measurement;
+    if (!stands(m, earlier.report.run.ended_by)) continue;
+    const auto found = places.find(key_of(m.measured_case));
+    if (found == places.end())
+      throw refusal(earlier, fmt::format("it measured {}, which is not in this plan: give the options that it had",
+                                         describe(m.measured_case)));
+    const auto [arm, at] = found->second;
+    m.measured_case.rounds = planned[at].rounds;
+    complete_groups(m);
+    const CaseInLaunch place{arm, m.launch.value_or(0), at};
+    KeptLine line{place, std::move(result), std::move(text)};
+    const auto [known, first] = line_of.try_emplace(place, kept.size());
+    if (first)
+      kept.push_back(std::move(line));
+    else
+      kept[known->second] = std::move(line);
+  }
+  const std::size_t whole = planned.size() * arms.size() * static_cast<std::size_t>(fresh.run.launches);
+  if (earlier.report.status == "complete" && kept.size() == whole) throw refusal(earlier, "nothing is left to measure");
   return kept;
-}
-
-std::vector<std::size_t> left_to_measure(const std::vector<Case>& planned, const Kept& kept) {
-  const std::set<std::string> known = keys_of(kept.results);
-  std::vector<std::size_t> left;
-  for (std::size_t at = 0; at < planned.size(); ++at)
-    if (!known.contains(key_of(planned[at]))) left.push_back(at);
-  return left;
 }
 
 }  // namespace p5

@@ -73,7 +73,10 @@ class Watching::Cases final : public Observer {
   }
   void case_finished(const Measurement& m, bool failed) override {
     const auto [place, first] = place_of_.try_emplace(number_, windows.size());
-    if (first) windows.emplace_back();
+    if (first) {
+      windows.emplace_back();
+      numbers.push_back(number_);
+    }
     topo::Windows visits = std::move(begun_[number_]);
     begun_.erase(number_);
     visits.push_back({started_, watching_.now(), failed});
@@ -88,7 +91,8 @@ class Watching::Cases final : public Observer {
   void joining_failed(const JoinFailure& failure) override { inner_.joining_failed(failure); }
   void remark(const std::string& text) override { inner_.remark(text); }
 
-  std::vector<topo::Windows> windows;  // by case, in the order in which they were first finished, as the recorder's
+  std::vector<std::size_t> numbers;    // of cases, in the order in which they were first finished
+  std::vector<topo::Windows> windows;  // of these
   std::uint64_t bytes = 0;
 
  private:
@@ -136,7 +140,7 @@ void Watching::finish(World& world, const Machine& machine, Recorder& recorder) 
     std::vector<topo::During> host = topo::during_from_json(json::parse(text));
     for (std::size_t i = 0; i < by_case.size() && i < host.size(); ++i) by_case[i].push_back(std::move(host[i]));
   }
-  recorder.add([&](ReportBuilder& report) { report.add_watch(by_case, cases_->bytes); });
+  recorder.add([&](ReportBuilder& report) { report.add_watch(by_case, cases_->numbers, cases_->bytes); });
 }
 
 }  // namespace p5
