@@ -148,6 +148,8 @@ void fields(auto& visit, Is<Result> auto& result) {
   visit.must("because", m.because);
   visit.must("failed_in", named(m.failed_in, phase_from));
   visit.must("failed_rank", m.failed_rank);
+  visit.some("worker_log", m.last_words.log);
+  visit.some("library_status", m.last_words.library_status);
   visit.must("latency", m.latency);
   visit.must("throughput", m.throughput);
   visit.must("launches_us", rounded_us(m.launches_s));

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <sstream>
 #include <utility>
 
+#include "bench/backends/ras.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/expected.hpp"
@@ -36,6 +38,19 @@ constexpr double ranks_of_limit = 1024;
 constexpr std::size_t most_of_start = 256 << 10, most_of_failures = 1 << 20;
 
 constexpr std::size_t most_warnings = 3;
+
+// Of a worker that failed, and of what NCCL tells.
+constexpr std::size_t most_last_lines = 200, longest_line = 300;
+constexpr Seconds ras_limit{6};
+
+std::vector<std::string> last_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream all(text);
+  for (std::string line; std::getline(all, line);)
+    if (!line.empty()) lines.push_back(line.substr(0, longest_line));
+  if (lines.size() > most_last_lines) lines.erase(lines.begin(), lines.end() - most_last_lines);
+  return lines;
+}
 
 }  // namespace
 
@@ -123,7 +138,11 @@ void WorkerBackend::send(const json& order) {
 
 json WorkerBackend::wait(Seconds limit) {
   try {
-    return worker_->wait(limit, [&] { return world_.alarmed(alarm_); });
+    return worker_->wait(
+        limit, [&] { return world_.alarmed(alarm_); },
+        [&] {
+          if (joined_ && speaks_ && !options_.ras.empty()) library_status_ = ask_ras(options_.ras, ras_limit);
+        });
   } catch (const StalledError& problem) {
     world_.raise_alarm(alarm_);
     throw StalledError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())), std::nullopt,
@@ -239,6 +258,14 @@ LocalFigures WorkerBackend::check_locally() {
   return ask({{"order", "check_locally"}}, options_.timeout).at("figures").get<LocalFigures>();
 }
 
+LastWords WorkerBackend::last_words() const {
+  if (!worker_) return {};
+  const off_t end = worker_->log().size();
+  return {.log = last_lines(
+              worker_->log().text(std::max<off_t>(0, end - static_cast<off_t>(most_of_start)), most_of_start)),
+          .library_status = last_lines(library_status_)};
+}
+
 void WorkerBackend::stop() {
   if (worker_) worker_->kill();
 }
@@ -249,6 +276,7 @@ void WorkerBackend::abandon() {
     log_of_failures_ += worker_->log().text(0, most_of_start);
   joined_ = false;
   formed_.clear();
+  library_status_.clear();
   state_ = State::none;
   worker_.reset();
 }
@@ -256,6 +284,8 @@ void WorkerBackend::abandon() {
 // What is together afterwards must come out alike on all ranks, also where one fails: then all abandon.
 std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
   const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(c, cost()).count)};
+  const std::optional<Place> place = place_in(c.rounds->at(static_cast<std::size_t>(round)), rank(), 0);
+  speaks_ = place && place->member.rank == 0;
   Round groups = communicators_of(c.rounds->at(static_cast<std::size_t>(round)), world_.ranks());
   const std::string form = groups == formed_ ? "" : groups.empty() ? "job" : "groups";
   formed_ = std::move(groups);

@@ -23,6 +23,7 @@ struct WorkerOptions {
   // How a report's context calls the library and the device.
   std::string library = "nccl", device = "gpu.uuid";
   bool each_has_id = false;    // ranks find each other by all their ids, not by the first one's
+  std::string ras;             // where NCCL's RAS service answers; "": there is none
   bool messages_only = false;  // between ranks: no operations of groups
   CostModel cost = cost_on_gpus({10e-6}, {20});
 };
@@ -37,6 +38,7 @@ class WorkerBackend final : public Backend {
   const protocol::Identity& identify();
   LibraryStart library_start() const override;
   LocalFigures check_locally() override;
+  LastWords last_words() const override;
 
   // How many ranks have the fullest device: each then takes its part of the memory only.
   void share_device(int ranks) { ranks_on_device_ = ranks; }
@@ -99,7 +101,9 @@ class WorkerBackend final : public Backend {
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::uint32_t alarm_ = 0;  // who gives up by this number ends the waiting of all that have the same
   enum class State { none, asked, identified } state_ = State::none;  // of the worker: what it runs on
-  std::string not_started_;                                           // why there is none, though it was to be
+  bool speaks_ = false;         // for the ranks of its group, so that one of them asks NCCL
+  std::string library_status_;  // what NCCL told when an order hung
+  std::string not_started_;     // why there is none, though it was to be
   bool joined_ = false;
   Round formed_;  // what communicators there are beside the job's, alike on all ranks
 };

@@ -189,7 +189,8 @@ void WorkerProcess::send(const json& order) {
   }
 }
 
-json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted) {
+json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted,
+                         const std::function<void()>& before_giving_up) {
   const auto start = Clock::now();
   for (;;) {
     protocol::Received received = protocol::receive(socket_, look_ms);
@@ -198,7 +199,9 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
     if (received.message && received.message->epoch == epoch_) return reply_of(std::move(*received.message));
     if (state_of(pid_) == 'T' && since(start).count > 1)
       throw LostError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
-    if (since(start).count > limit.count || interrupted()) throw stalled(since(start));
+    const bool late = since(start).count > limit.count;
+    if (late) before_giving_up();
+    if (late || interrupted()) throw stalled(since(start));
   }
 }
 

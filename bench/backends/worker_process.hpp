@@ -34,9 +34,11 @@ class WorkerProcess {
   // Sends an order. That the worker is gone shows when its reply is waited for.
   void send(const nlohmann::json& order);
   // Waits for the reply to the last order. `interrupted` is asked now and then; when it says so, or when `limit` has
-  // passed, the worker is told to give up and StalledError is thrown with its progress. A worker that ended, or that
-  // answers with an error, is a CaseError that says how.
-  nlohmann::json wait(Seconds limit, const std::function<bool()>& interrupted);
+  // passed, the worker is told to give up and StalledError is thrown with its progress; in the second case
+  // `before_giving_up` is called first. A worker that ended, or that answers with an error, is a CaseError that says
+  // how.
+  nlohmann::json wait(Seconds limit, const std::function<bool()>& interrupted,
+                      const std::function<void()>& before_giving_up);
 
   // Tells it to end by itself and waits for that; one that takes longer than `limit` is killed.
   void dismiss(Seconds limit);

@@ -20,6 +20,7 @@ struct PhaseFailed {
   Phase phase = Phase::open;
   std::optional<int> rank;  // nullopt: all stopped at the same point
   std::string what;
+  LastWords last_words = {};  // at the leader
 };
 
 namespace agreement {

@@ -70,6 +70,7 @@ void take_failures(const std::vector<Measurement>& launches, int planned, Measur
   whole.outcome = Outcome::failed;
   whole.failed_in = first->failed_in;
   whole.failed_rank = first->failed_rank;
+  whole.last_words = first->last_words;
   whole.because = fmt::format("in {} {} of {}: {}", numbers.size() == 1 ? "launch" : "launches", join(numbers, ", "),
                               planned, first->because);
 }

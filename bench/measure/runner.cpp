@@ -68,6 +68,19 @@ class RoundSamples {
   std::vector<int> slowest_count_;
 };
 
+// Of the rank that failed, or of the first where nobody is to blame; what the library knows of all, one rank has.
+LastWords gather_last_words(World& world, const Backend& backend, const PhaseFailed& failed) {
+  LastWords mine = backend.last_words();
+  if (failed.rank.value_or(0) != world.hosted().front()) mine.log.clear();
+  LastWords all;
+  for (const std::string& blob : world.gather(wire::blob_of(mine))) {
+    LastWords words = wire::value_of<LastWords>(blob);
+    if (!words.log.empty()) all.log = std::move(words.log);
+    if (!words.library_status.empty()) all.library_status = std::move(words.library_status);
+  }
+  return all;
+}
+
 // One round of a case, from opening a session to verification.
 class RoundRun {
   template <class... Parts>
@@ -103,7 +116,8 @@ class RoundRun {
     measure(Quantity::throughput, operations, {share_.count * (both ? 1 - latency_share : 1)});
     step(Phase::verify, [&] { result_.selection = session_->selection(); });
     return std::move(result_);
-  } catch (const PhaseFailed&) {
+  } catch (PhaseFailed& failed) {
+    failed.last_words = gather_last_words(world_, backend_, failed);
     // What does not answer any more cannot be closed in order.
     backend_.abandon();
     throw;
@@ -270,6 +284,7 @@ void CaseRun::fail(const PhaseFailed& failed) {
   result_.outcome = Outcome::failed;
   result_.failed_in = failed.phase;
   result_.failed_rank = failed.rank;
+  result_.last_words = failed.last_words;
   const std::string where = failed.rank ? fmt::format("rank {} in ", *failed.rank) : "";
   result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
 }

@@ -95,6 +95,13 @@ struct Joiners {
   std::optional<Seconds> limit = {};
 };
 
+// What tells why a case failed beyond the error: lines, the newest last.
+struct LastWords {
+  std::vector<std::string> log = {};             // of the process under test
+  std::vector<std::string> library_status = {};  // what the library knows of all its processes, where it hung
+  friend bool operator==(const LastWords&, const LastWords&) = default;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -137,6 +144,8 @@ class Backend {
     Environment environment = {};
   };
   virtual LibraryStart library_start() const { return {}; }
+  // After a phase failed and before abandon(): what there is to tell of it on this rank.
+  virtual LastWords last_words() const { return {}; }
   // Copies and launches of this rank's device alone; empty where there is no device. Ranks are together.
   virtual LocalFigures check_locally() { return {}; }
   // The same thing under test in processes of their own, with variables over those of this backend (an empty value

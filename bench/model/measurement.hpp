@@ -38,6 +38,7 @@ struct Measurement {
   std::string because;  // skipped or failed: why
   std::optional<Phase> failed_in;
   std::optional<int> failed_rank;
+  LastWords last_words;           // of the first failure
   std::optional<Series> latency;  // of several groups: those of the slowest
   std::optional<Series> throughput;
   std::vector<GroupResult> groups;  // all of all rounds

@@ -14,6 +14,11 @@ void fields(auto& visit, Is<WrongElement> auto& first) {
   visit.must("guard", first.guard);
 }
 
+void fields(auto& visit, Is<LastWords> auto& words) {
+  visit.must("log", words.log);
+  visit.must("library_status", words.library_status);
+}
+
 void fields(auto& visit, Is<Verification> auto& verification) {
   visit.must("wrong_elements", verification.wrong_elements);
   visit.must("first", verification.first);

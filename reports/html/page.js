@@ -132,10 +132,18 @@ function first_wrong_sentence(first) {
   return `First: rank ${first.rank}, ${unit} ${first.offset}: wanted ${first.wanted}, got ${first.got}.`;
 }
 
+function lines_box(title, lines) {
+  return element("details", {}, element("summary", {}, title), element("pre", {}, lines.join("\n")));
+}
+
 function broken_card(m) {
   const wrong = m.wrong_elements > 0;
-  return card("error", wrong ? "wrong data" : "failed", case_sentence(m.case), [
+  const shown = card("error", wrong ? "wrong data" : "failed", case_sentence(m.case), [
     ["", why(m) || plural(m.wrong_elements, "wrong element")], ["", first_wrong_sentence(m.first_wrong)]]);
+  const whose = m.failed_rank === null ? "one rank" : `rank ${m.failed_rank}`;
+  if (m.worker_log) shown.append(lines_box(`Last ${plural(m.worker_log.length, "line")} of ${whose}`, m.worker_log));
+  if (m.library_status) shown.append(lines_box("What the library knew of all ranks", m.library_status));
+  return shown;
 }
 
 function draw_problems(report, section) {

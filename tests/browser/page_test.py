@@ -142,6 +142,12 @@ class Page(unittest.TestCase):
         self.assertIn("First: rank 2, element 4711: wanted 6, got 5.5.", self.doms["wrong.json"].text)
         self.assertIn("The worker of rank 3 died with signal 11", self.doms["wrong.json"].text)
 
+    def test_shows_the_last_words_of_a_rank_that_failed(self):
+        text = self.doms["wrong.json"].text
+        self.assertIn("Last 2 lines of rank 3", text)
+        self.assertIn("<b>no</b> WARN", text)
+        self.assertIn("rank 3 does not respond", text)
+
     def test_lists_every_measurement(self):
         for name, make in make_examples.EXAMPLES.items():
             table = re.search(r'<table class="measurements">.*?</table>', self.doms[name].markup, re.S)

@@ -7,8 +7,10 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -270,9 +272,9 @@ class Log(Runs):
 
 @unittest.skipUnless(FAKES, "only the fakes fail on demand")
 class Faults(Runs):
-    def run_with(self, fault, *arguments, sizes="64,64KiB", budget="60s", patience=120):
+    def run_with(self, fault, *arguments, sizes="64,64KiB", budget="60s", patience=120, **variables):
         job = Job(self.folder, "--sizes", sizes, "--collectives", "all_reduce,all_gather", "--budget", budget,
-                  "--timeout", TIMEOUT if "hang" in fault else "60s", "--seed", "3", *arguments, P5BENCH_FAKE=fault)
+                  "--timeout", TIMEOUT if "hang" in fault else "60s", "--seed", "3", *arguments, P5BENCH_FAKE=fault, **variables)
         code, output = job.end(patience)
         return job, code, output
 
@@ -290,6 +292,34 @@ class Faults(Runs):
         job, code, output = self.run_with("hang:rank=1:operation=40")
         self.assertEqual(code, 12, output)
         self.assertTrue(all(m["outcome"] in ("failed", "measured") for m in job.report()["measurements"]))
+
+    def test_a_hang_leaves_the_log_of_its_rank_and_what_the_library_knows_of_all(self):
+        """`serve` stands for NCCL's RAS service."""
+        asked = []
+
+        def serve(listener):
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rw") as stream:
+                for reply in ("OK\n", "Job summary\n" + "".join(f"line {i} \x1b[2J\n" for i in range(300))):
+                    asked.append(stream.readline().strip())
+                    stream.write(reply)
+                    stream.flush()
+
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+            thread.start()
+            address = "127.0.0.1:%d" % listener.getsockname()[1]
+            job, code, output = self.run_with("hang:rank=1:operation=40", NCCL_RAS_ADDR=address,
+                                              P5BENCH_FAKE_LOG="Channel 00/0 : 1[1] -> 0[0]")
+            self.assertEqual(code, 12, output)
+            thread.join(1)
+        self.assertEqual(len(asked), 2)
+        self.assertEqual(asked[1], "VERBOSE STATUS")
+        first = next(m for m in job.report()["measurements"] if m["outcome"] == "failed")
+        self.assertEqual(len(first["library_status"]), 200)
+        self.assertEqual(first["library_status"][-1], "line 299 ?[2J")
+        self.assertTrue(any("Channel 00/0" in line for line in first["worker_log"]), first["worker_log"])
+        self.assertLessEqual(len(first["worker_log"]), 200)
 
     def test_a_crash_names_the_rank(self):
         job, code, output = self.run_with("crash:rank=1:operation=40")

@@ -3,7 +3,7 @@
 // [p5bench's arguments]. CASE counts from 0; alone: between the steps of a case. PHASE: of the run, with the case
 // meaningless; failing_run phases lists them. SIGNAL: HUP, INT or TERM, as a launcher sends them: to itself. slow: 20 s
 // late. mark: makes the file P5BENCH_MARK, which somebody may look for. P5BENCH_LONGEST_WAIT: for other ranks, in
-// seconds.
+// seconds. P5BENCH_PHASES: a file that gets a line for each phase that the leader begins.
 #include <unistd.h>
 
 #include <csignal>
@@ -99,6 +99,11 @@ class FailingBackend final : public Backend {
   int rank_, opened_ = 0;
 };
 
+void write_down(const std::string& phase, int rank) {
+  const char* const file = std::getenv("P5BENCH_PHASES");
+  if (file && rank == 0) std::ofstream(file, std::ios::app) << phase << "\n";
+}
+
 std::optional<Seconds> longest_wait() {
   const char* const seconds = std::getenv("P5BENCH_LONGEST_WAIT");
   return seconds ? std::optional(Seconds{std::atof(seconds)}) : std::nullopt;
@@ -117,6 +122,10 @@ int main(int argc, char** argv) {
       std::vector<std::string>(argv + 5, argv + argc),
       {.wrap_backend = [&](std::unique_ptr<Backend> inner,
                            int rank) { return std::make_unique<FailingBackend>(std::move(inner), plot, rank); },
-       .enter_phase = [&](const std::string& phase, int rank) { act(plot, rank == plot.rank, phase); },
+       .enter_phase =
+           [&](const std::string& phase, int rank) {
+             write_down(phase, rank);
+             act(plot, rank == plot.rank, phase);
+           },
        .longest_wait = longest_wait()});
 }

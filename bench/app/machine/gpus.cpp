@@ -9,6 +9,7 @@
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/worker_interfaces.hpp"
 #include "bench/app/machine/workers.hpp"
+#include "bench/backends/ras.hpp"
 #include "bench/base/error.hpp"
 
 namespace p5 {
@@ -38,6 +39,15 @@ int most_ranks_on_a_gpu(const std::vector<protocol::Identity>& identities, const
   return most;
 }
 
+// Where the workers' NCCL answers; the operator's choice, in his variables or for all ranks, stands.
+std::string listen_for_status(Environment& changes) {
+  const Environment own = own_environment();
+  for (const Environment* const variables : {&std::as_const(changes), &own})
+    if (const auto chosen = variables->find(ras_variable); chosen != variables->end() && !chosen->second.empty())
+      return chosen->second;
+  return changes[ras_variable] = ras_address;
+}
+
 }  // namespace
 
 bool may_use_gpus() {
@@ -52,6 +62,7 @@ GpuBackend make_gpu_backend(World& world, const Options& options, const topo::To
   made.findings = name_interfaces_for_nccl(world, topology, worker.environment);
   const auto named = worker.environment.find("NCCL_SOCKET_IFNAME");
   const std::string interfaces = named == worker.environment.end() ? "" : named->second;
+  worker.ras = listen_for_status(worker.environment);
   auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
   const std::vector<std::string> texts = identify_workers(world, *backend);
   const json agreed = json::parse(from_leader(world, [&] {
