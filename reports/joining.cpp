@@ -39,7 +39,10 @@ constexpr std::array join_rows{
             "run again; if it comes again, look at that rank's host"}};
 
 const JoinRow& row_of(const JoinFailure& failure) {
-  return failure.culprit ? join_rows.at(static_cast<std::size_t>(failure.culprit->kind)) : join_rows.back();
+  if (!failure.culprit) return join_rows.back();
+  // What hosts have in common can be told from what one has only where there are several.
+  const Kind kind = failure.hosts.size() == 1 ? Kind::hosts : failure.culprit->kind;
+  return join_rows.at(static_cast<std::size_t>(kind));
 }
 
 topo::Finding finding_about(const JoinFailure& failure, const std::string& host) {

@@ -61,8 +61,8 @@ void obey(WorkerProgram& worker, protocol::SharedPage& page) {
     page.orders.fetch_add(1);
     const auto& [epoch, order] = *received.message;
     const std::string name = order.value("order", "");
-    if (name == "quit") return;
     page.order.store(protocol::order_number(name));
+    if (name == "quit") return;
     const json reply = worker.answer(order);
     page.order.store(0);
     protocol::send(protocol::socket_descriptor, {epoch, reply});

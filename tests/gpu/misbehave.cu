@@ -143,4 +143,18 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   return next(kernel, grid, block, arguments, shared_bytes, stream);
 }
 
+// Of an order to close, with CUDA graphs.
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  static auto* const next = next_of<decltype(cudaGraphExecDestroy)>("cudaGraphExecDestroy");
+  misbehave_when_due(nullptr);
+  return next(graph);
+}
+
+// Of an order to quit.
+ncclResult_t ncclCommAbort(ncclComm_t communicator) {
+  static auto* const next = next_of<decltype(ncclCommAbort)>("ncclCommAbort");
+  misbehave_when_due(nullptr);
+  return next(communicator);
+}
+
 }  // extern "C"

@@ -46,6 +46,19 @@ def workers_of(marker):
     return sorted(found)
 
 
+def supervisor_of(marker, rank):
+    """The process of p5bench that is this rank of the job."""
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            if (folder / "comm").read_text() == "p5bench\n" and marker.encode() in variables and \
+                    f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables:
+                return int(folder.name)
+        except OSError:
+            continue
+    raise AssertionError(f"no rank {rank} of {marker}")
+
+
 def used_gpu_memory():
     """MiB, of all GPUs; 0 where nobody can say."""
     try:
@@ -333,6 +346,53 @@ class Faults(Runs):
         self.assertEqual(code, 12, output)
         failed = [m for m in job.report()["measurements"] if m["outcome"] == "failed"]
         self.assertTrue(failed and all(m["failed_rank"] == 1 for m in failed), [m["because"] for m in failed])
+
+    def test_a_device_without_memory_names_the_rank(self):
+        job, code, output = self.run_with("oom:rank=1")
+        self.assertEqual(code, 12, output)
+        failed = [m for m in job.report()["measurements"] if m["outcome"] == "failed"]
+        self.assertTrue(failed and all(m["failed_rank"] == 1 and "memory" in m["because"] for m in failed), failed)
+
+    def test_a_worker_that_fails_as_it_leaves_a_case_costs_the_next_and_as_it_leaves_the_run_nothing(self):
+        for kind, order, lost in (("kill", "close", 1), ("stop", "close", 1), ("kill", "quit", 0), ("stop", "quit", 0)):
+            with self.subTest(kind=kind, order=order):
+                notes = tempfile.mkdtemp(dir=self.folder)
+                job = Job(self.folder, "--sizes", "64,4KiB,64KiB", "--collectives", "all_reduce", "--timeout", TIMEOUT, "--budget", "60s", "--cuda-graph",
+                          preload=BUILD / "tests" / "gpu" / "misbehave.so",
+                          P5BENCH_MISBEHAVE=f"{kind}@1:{order}#1", P5BENCH_MISBEHAVE_NOTES=notes)
+                code, output = job.end(60 + GRACE_S)
+                self.assertEqual(os.listdir(notes), ["0"], output)
+                self.assertEqual(code, 12 if lost else 0, output)
+                report = job.report()
+                self.assertEqual((report["status"], report["exit_code"]), ("complete", code))
+                self.assertEqual(sum(m["outcome"] == "failed" for m in report["measurements"]), lost)
+                self.assertEqual(sum(m["outcome"] == "measured" for m in report["measurements"]), 3 - lost)
+
+    def test_a_worker_that_does_not_end_when_killed_is_named_with_what_to_do(self):
+        job = Job(self.folder, "--sizes", "64,4KiB,64KiB,1MiB", "--collectives", "all_reduce", "--timeout", TIMEOUT, "--budget", "60s",
+                  preload=f"{BUILD / 'tests' / 'unreapable.so'}:{BUILD / 'tests' / 'gpu' / 'misbehave.so'}", P5BENCH_UNREAPABLE_RANK="1",
+                  P5BENCH_MISBEHAVE="stop@1:sample#12", P5BENCH_MISBEHAVE_NOTES=tempfile.mkdtemp(dir=self.folder))
+        code, output = job.end(60 + GRACE_S)
+        self.assertEqual(code, 12, output)
+        report = job.report()
+        self.assertEqual(report["status"], "complete")
+        self.assertIn("measured", [m["outcome"] for m in report["measurements"]])
+        self.assertTrue(any("did not end after SIGKILL: the driver holds it; reboot or replace" in m["because"]
+                            for m in report["measurements"]), [m["because"] for m in report["measurements"]])
+
+    def test_a_supervisor_that_is_killed_leaves_no_worker_and_all_that_was_measured(self):
+        for rank in range(2):
+            with self.subTest(rank=rank):
+                job = Job(self.folder, "--min", "64", "--max", "64KiB", "--collectives", "all_reduce,all_gather", "--launches", "3",
+                          "--budget", "30s", "--seed", "5")
+                self.assertTrue(job.until(lambda: job.finished_cases() >= 5, 60))
+                os.kill(supervisor_of(job.marker, rank), signal.SIGKILL)
+                code, output = job.end(60)
+                self.assertNotEqual(code, 0, output)
+                lines = (job.folder / "latest" / "measurements.jsonl").read_text().splitlines()
+                self.assertGreaterEqual(len(lines), 5)
+                report = job.report()
+                self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
 
     def test_a_crash_whenever_ranks_join_ends_the_run(self):
         job, code, output = self.run_with("join-crash:rank=1")

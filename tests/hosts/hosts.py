@@ -191,10 +191,17 @@ class Hosts:
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
 
+    def _port(self, name, network):
+        return f"port{network}-{self.names.index(name) + 1}"
+
     def cut(self, name, network):
         """Takes the cable out of one network: what is sent there is lost without an answer."""
-        port = f"port{network}-{self.names.index(name) + 1}"
-        self._run("ip", "-n", self.switch, "link", "set", port, "nomaster")
+        self._run("ip", "-n", self.switch, "link", "set", self._port(name, network), "nomaster")
+
+    def slow(self, name, network):
+        """What the host gets over this network comes late and trickles."""
+        self._run("tc", "-n", self.switch, "qdisc", "add", "dev", self._port(name, network), "root", "tbf",
+                  "rate", "20mbit", "burst", "16kb", "latency", "200ms")
 
     def processes(self, name):
         """The process ids that run on one host, without its keeper."""

@@ -140,6 +140,42 @@ class ThreeHosts(OnHosts):
         self.assert_a_partial_report_stays_when_killed("orted")
 
 
+class Links(OnHosts):
+    """What happens to one host's network in the middle of a run; MPI's data goes over net1, mpirun's own over net0."""
+
+    OPTIONS = ("--mca", "btl_tcp_if_include", "net1", "--mca", "oob_tcp_if_include", "net0")
+
+    def begun(self, seconds):
+        self.make(3, networks=2)
+        run = self.start(2, [*run_of(seconds), "--timeout", "15s"], self.OPTIONS)
+        self.assertTrue(wait_for(lambda: run.poll() is not None or self.cases(), PATIENCE_S) and run.poll() is None, self.printed())
+        return run
+
+    def cases(self):
+        journal = self.file("measurements.jsonl")
+        return [json.loads(line) for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")] if journal else []
+
+    def test_a_cable_that_is_taken_out_ends_the_run_with_what_was_measured(self):
+        run = self.begun(300)
+        self.hosts.cut("h3", 1)
+        self.assertEqual(self.wait_for_end(run), 12, self.printed())
+        self.assert_none_left()
+        report = self.report()
+        self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
+        self.assertRegex(report["run"]["ended_by"], "no progress in .* of all_reduce .* within")
+        measured = [entry["case"]["bytes"] for entry in report["measurements"] if entry["outcome"] == "measured"]
+        self.assertEqual(measured, [entry["case"]["bytes"] for entry in self.cases() if entry["outcome"] == "measured"])
+        self.assertTrue(measured, self.cases())
+
+    def test_a_network_that_becomes_slow_is_waited_for(self):
+        run = self.begun(20)
+        self.hosts.slow("h3", 1)
+        self.assertEqual(self.wait_for_end(run), 0, self.printed())
+        report = self.report()
+        self.assertEqual((report["status"], report["exit_code"]), ("complete", 0))
+        self.assertLessEqual({entry["outcome"] for entry in report["measurements"]}, {"measured", "skipped"})
+
+
 class Interfaces(OnHosts):
     # Above what TCP sends at once, so that MPI uses all the connections that it made.
     MPI = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "8,1MiB"]
