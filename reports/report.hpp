@@ -54,6 +54,9 @@ struct ArmInfo {
   std::string problem;                          // why a launch did not come together; "" when all did
 };
 
+// More than any run comes to.
+inline constexpr int most_launches = 1'000'000;
+
 struct RunInfo {
   std::string version;
   std::vector<std::string> command;  // arguments as given
@@ -96,6 +99,7 @@ nlohmann::json to_json(const Result& result, bool with_samples);
 Report report_from_json(const nlohmann::json& j);
 // Throws nlohmann::json::exception or UsageError.
 Case case_from_json(const nlohmann::json& j);
+Result result_from_json(const nlohmann::json& j);  // without its samples
 Report read_report(const std::string& path);
 
 }  // namespace p5::reports

@@ -1,11 +1,12 @@
 """run --resume: what an ended run measured stands, the rest is measured, and runs that cannot be one are refused."""
 
 import json
+import os
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, main, read_report  # noqa: E402
+from program import Folder, PROGRAM, main, read_report  # noqa: E402
 
 PLAN = ["--collectives", "all_reduce,all_gather", "--sizes", "64,4MiB,1GiB"]
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--out", "out", "--quiet"]
@@ -32,7 +33,7 @@ class Resume(Folder):
             report["measurements"][kept] |= last | {"latency": None, "throughput": None}
         report["run"]["ended_by"], report["status"], report["exit_code"] = ended_by, "partial", 12
         (folder / "report.json").write_text(json.dumps(report))
-        journal = (folder / "measurements.jsonl").read_text().splitlines(keepends=True)
+        journal = self.journal_of_whole = (folder / "measurements.jsonl").read_text().splitlines(keepends=True)
         (folder / "measurements.jsonl").write_text("".join(journal[:len(report["measurements"])]) + "{}\n" + journal[-1][:40])
         return folder, whole
 
@@ -74,9 +75,50 @@ class Resume(Folder):
         del report["measurements"][3:]
         report["run"]["ended_by"], report["status"], report["exit_code"] = "ended by SIGINT", "partial", 12
         (folder / "report.json").write_text(json.dumps(report))
+        journal = (folder / "measurements.jsonl").read_text().splitlines(keepends=True)
+        (folder / "measurements.jsonl").write_text("".join(journal[:3]))
         self.resume()
         report = read_report(self.folder_of_run() / "report.json")
         self.assertEqual((len(report["measurements"]), report["measurements"][0]["wall_s"]), (6, 123.5))
+
+    def killed(self, in_report, in_journal):
+        """A run that was killed: its journal is ahead of its report."""
+        earlier, whole = self.ended(in_report, ended_by="")
+        lines = [json.loads(line) | {"wall_s": 321.5} for line in self.journal_of_whole[:in_journal]]
+        half = self.journal_of_whole[in_journal][:50]
+        (earlier / "measurements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + half)
+        return earlier, whole
+
+    def test_what_only_the_journal_of_a_killed_run_holds_stands(self):
+        earlier, whole = self.killed(2, 4)
+        self.resume()
+        report = read_report(self.folder_of_run() / "report.json")
+        self.assertEqual(cases(report), cases(whole))
+        self.assertEqual([m["wall_s"] for m in report["measurements"]][0], 123.5)
+        self.assertEqual([m["wall_s"] == 321.5 for m in report["measurements"]], 2 * [False] + 2 * [True] + 2 * [False])
+        self.assertEqual({m["verdict"]["grade"] for m in report["measurements"]},
+                         {m["verdict"]["grade"] for m in whole["measurements"]})
+        self.assertTrue(any("4 results" in remark for remark in report["run"]["remarks"]))
+        lines = [json.loads(line) for line in (self.folder_of_run() / "measurements.jsonl").read_text().splitlines()]
+        self.assertEqual(cases({"measurements": lines}), cases(whole))
+
+    def test_a_journal_that_cannot_be_read_is_refused(self):
+        earlier, _ = self.ended(2)
+        journal = earlier / "measurements.jsonl"
+        content = journal.read_text()
+        journal.chmod(0)
+        without = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps",
+                   "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+        done = self.run_it(*SIM, *PLAN, "--resume", program=[*without, PROGRAM])
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("measurements.jsonl' cannot be read (Permission denied)", done.stderr)
+        for make in (journal.mkdir, lambda: os.mkfifo(journal), lambda: journal.symlink_to(journal)):
+            journal.unlink() if not journal.is_dir() else journal.rmdir()
+            make()
+            self.refuse(says=["measurements.jsonl'"])
+        journal.unlink()
+        journal.write_text(content)
+        self.resume()
 
     def test_a_case_that_failed_stays_failed(self):
         self.ended(2, outcome="failed", because="rank 3 in sample: it died")

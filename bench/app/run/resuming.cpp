@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
 
 namespace p5 {
 
@@ -63,21 +64,31 @@ void refuse_another_job(const EarlierRun& earlier, const reports::Report& fresh)
 
 // A fault stays one. Only what a signal interrupted has not failed.
 bool stands(const Measurement& m, const std::string& ended_by) {
-  const bool interrupted = m.because == ended_by && ended_by.starts_with("ended by ");
+  const bool interrupted = m.because.starts_with("ended by ") && (ended_by.empty() || m.because == ended_by);
   return m.outcome == Outcome::measured || (m.outcome == Outcome::failed && !interrupted);
 }
 
-// The lines of these cases; what is no whole line, as a run may leave that was ended hard, is none.
-std::string journal_of(const fs::path& folder, const std::set<std::string>& keys) {
-  std::ifstream file(folder / "measurements.jsonl");
-  std::string lines;
-  for (std::string line; std::getline(file, line);) {
+// The journal is written at each case, the report now and then: a run that was killed left more lines than results.
+// What is no whole line, as such a run may leave, is none.
+void add_journal(EarlierRun& earlier) {
+  const fs::path path = earlier.folder / "measurements.jsonl";
+  if (std::error_code problem; !fs::exists(fs::symlink_status(path, problem))) return;
+  const std::string text =
+      read_input(path, largest_journal, "make it readable, or move it away to go on with the report alone");
+  std::map<std::string, reports::Result> newer;
+  const std::set<std::string> in_report = keys_of(earlier.report.results);
+  for (std::size_t from = 0, to = 0; from < text.size(); from = to + 1) {
+    to = std::min(text.find('\n', from), text.size());
+    const std::string line = text.substr(from, to - from);
     try {
-      if (keys.contains(key_of(reports::case_from_json(json::parse(line).at("case"))))) lines += line + "\n";
-    } catch (const json::exception&) {
+      reports::Result result = reports::result_from_json(parse_json(line));
+      std::string key = key_of(result.measurement.measured_case);
+      if (!in_report.contains(key) && !result.measurement.launch) newer.insert_or_assign(key, std::move(result));
+      earlier.journal.emplace_back(std::move(key), line);
+    } catch (const UsageError&) {
     }
   }
-  return lines;
+  for (auto& [key, result] : newer) earlier.report.results.push_back(std::move(result));
 }
 
 }  // namespace
@@ -94,6 +105,7 @@ EarlierRun find_earlier_run(const Options& options) {
   earlier.report = reports::read_report((earlier.folder / "report.json").string());
   if (earlier.report.run.launches != 1 || !earlier.report.arms.empty())
     throw refusal(earlier, "it has several launches, which one run makes in turns");
+  add_journal(earlier);
   return earlier;
 }
 
@@ -109,7 +121,9 @@ Kept keep_results(const EarlierRun& earlier, const reports::Report& fresh, const
       throw refusal(
           earlier, fmt::format("it measured {}, which is not in this plan: give the options that it had", describe(c)));
   if (left_to_measure(planned, kept).empty()) throw refusal(earlier, "nothing is left to measure");
-  kept.journal = journal_of(earlier.folder, keys_of(kept.results));
+  const std::set<std::string> keys = keys_of(kept.results);
+  for (const auto& [key, line] : earlier.journal)
+    if (keys.contains(key)) kept.journal += line + "\n";
   return kept;
 }
 
