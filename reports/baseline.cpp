@@ -174,7 +174,7 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
     kept.push_back(runs[i]);
     baseline.kept.push_back(runs[i].name);
   }
-  std::ranges::stable_sort(kept, {}, [](const Run& run) { return run.report.run.started; });
+  order_by_launch(kept);
   baseline.newest = kept.back().name;
   Side side = make_side("baseline", kept);
   std::map<std::string, const Result*> newest;

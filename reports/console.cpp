@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "bench/base/printing.hpp"
+#include "bench/base/text.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/writer.hpp"
 
@@ -21,40 +23,40 @@ std::string upper(std::string text) {
 
 // Four significant digits, as wide as nccl-tests' columns.
 std::string compact(double value) {
-  return value < 10     ? fmt::format("{:.2f}", value)
-         : value < 1000 ? fmt::format("{:.1f}", value)
-                        : fmt::format("{:.0f}", value);
+  return value < 10     ? format_printable("{:.2f}", value)
+         : value < 1000 ? format_printable("{:.1f}", value)
+                        : format_printable("{:.0f}", value);
 }
 
 std::string times(const Measurement& m) {
-  if (!m.throughput) return fmt::format("{:>9} {:>7} {:>7} {:>6}", none, none, none, none);
+  if (!m.throughput) return format_printable("{:>9} {:>7} {:>7} {:>6}", none, none, none, none);
   const Seconds median{m.throughput->summary.median};
-  return fmt::format("{:>9} {:>7} {:>7} {:>6}", compact(microseconds(median)),
-                     compact(algorithm_bandwidth(m.measured_case, median).count),
-                     compact(bus_bandwidth(m.measured_case, median).count), m.wrong_elements);
+  return format_printable("{:>9} {:>7} {:>7} {:>6}", compact(microseconds(median)),
+                          compact(algorithm_bandwidth(m.measured_case, median).count),
+                          compact(bus_bandwidth(m.measured_case, median).count), m.wrong_elements);
 }
 
 std::string row(const Result& result) {
   const Measurement& m = result.measurement;
   const Case& c = m.measured_case;
-  const std::string absent = fmt::format("{:>9} {:>7} {:>7} {:>6}", none, none, none, none);
+  const std::string absent = format_printable("{:>9} {:>7} {:>7} {:>6}", none, none, none, none);
   const std::string latency = m.latency ? compact(m.latency->summary.median * 1e6) : std::string(none);
   const std::string fraction =
-      result.verdict.fraction ? fmt::format("{:.1f} %", *result.verdict.fraction * 100) : std::string(none);
+      result.verdict.fraction ? format_printable("{:.1f} %", *result.verdict.fraction * 100) : std::string(none);
   std::string verdict(name_of(result.verdict.grade));
-  if (m.outcome != Outcome::measured) verdict = fmt::format("{}: {}", name_of(m.outcome), m.because);
-  return fmt::format("{:>12} {:>13} {:>9} {:>6} {:>5}  {}  {}  {:>8} {:>8} {:>8}\n", c.bytes.count,
-                     c.bytes.count / size_of(c.type), name_of(c.type), c.op ? name_of(*c.op) : "none",
-                     c.root.value_or(-1), c.in_place ? absent : times(m), c.in_place ? times(m) : absent, latency,
-                     fraction, verdict);
+  if (m.outcome != Outcome::measured) verdict = format_printable("{}: {}", name_of(m.outcome), m.because);
+  return format_printable("{:>12} {:>13} {:>9} {:>6} {:>5}  {}  {}  {:>8} {:>8} {:>8}\n", c.bytes.count,
+                          c.bytes.count / size_of(c.type), name_of(c.type), c.op ? name_of(*c.op) : "none",
+                          c.root.value_or(-1), c.in_place ? absent : times(m), c.in_place ? times(m) : absent, latency,
+                          fraction, verdict);
 }
 
 std::string heading(const Case& c) {
   std::string title = operation_of(c);
   if (c.collective->pairwise) title += " (slowest pair)";
-  if (c.group != "world") title += fmt::format(", group {} (slowest group)", c.group);
-  if (c.arm != "default") title += fmt::format(", arm {}", c.arm);
-  return fmt::format(
+  if (c.group != "world") title += format_printable(", group {} (slowest group)", c.group);
+  if (c.arm != "default") title += format_printable(", arm {}", c.arm);
+  return format_printable(
       "\n# {}, {} ranks on {} {}\n#{:>11} {:>13} {:>9} {:>6} {:>5}  {:^32}  {:^32}\n"
       "#{:>11} {:>13} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>6}  {:>9} {:>7} {:>7} {:>6}  {:>8} {:>8} {:>8}\n"
       "#{:>11} {:>13} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>6}  {:>9} {:>7} {:>7} {:>6}  {:>8} {:>8} {:>8}\n",
@@ -85,12 +87,12 @@ std::string arms_lines(const Report& report) {
   for (const ArmInfo& arm : report.arms) {
     std::vector<std::string> settings;
     for (const auto& [name, value] : arm.settings) settings.push_back(name + "=" + value);
-    text += fmt::format("# arm {}: {}; {} {}", arm.name, settings.empty() ? "nothing set" : join(settings, ","),
-                        arm.launches, arm.launches == 1 ? "launch" : "launches");
+    text += format_printable("# arm {}: {}; {} {}", arm.name, settings.empty() ? "nothing set" : join(settings, ","),
+                             arm.launches, arm.launches == 1 ? "launch" : "launches");
     for (const char* const key : {"nccl", "nccl.path", "model"})
-      if (const auto found = arm.context.find(key); found != arm.context.end()) text += "; " + found->second;
+      if (const auto found = arm.context.find(key); found != arm.context.end()) text += "; " + printable(found->second);
     text += "\n";
-    if (!arm.problem.empty()) text += fmt::format("# arm {}: {}\n", arm.name, arm.problem);
+    if (!arm.problem.empty()) text += format_printable("# arm {}: {}\n", arm.name, arm.problem);
   }
   return text;
 }
@@ -100,17 +102,17 @@ std::string reasons(const Report& report) {
   std::string text;
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding))
-      text += fmt::format("  {} {}: {}\n", name_of(Grade::faulty), finding.id, finding.evidence);
+      text += format_printable("  {} {}: {}\n", name_of(Grade::faulty), finding.id, finding.evidence);
   constexpr std::size_t most = 8;
   std::size_t shown = 0, bad = 0;
   for (const Result* result : in_reading_order(report)) {
     if (result->verdict.grade == Grade::ok || result->verdict.grade == Grade::unknown) continue;
     ++bad;
     if (shown++ < most)
-      text += fmt::format("  {} {}: {}\n", name_of(result->verdict.grade), describe(result->measurement.measured_case),
-                          result->verdict.because);
+      text += format_printable("  {} {}: {}\n", name_of(result->verdict.grade),
+                               describe(result->measurement.measured_case), result->verdict.because);
   }
-  if (bad > most) text += fmt::format("  and {} more\n", bad - most);
+  if (bad > most) text += format_printable("  and {} more\n", bad - most);
   return text;
 }
 
@@ -118,10 +120,12 @@ std::string verdict_line(const Report& report) {
   const auto judged =
       std::ranges::count_if(report.results, [](const Result& r) { return r.verdict.grade != Grade::unknown; });
   const std::string word = report.grade == Grade::unknown ? "NOT JUDGED" : upper(std::string(name_of(report.grade)));
-  std::string line = fmt::format("Verdict: {} ({} of {} measurements judged)", word, judged, report.results.size());
+  std::string line =
+      format_printable("Verdict: {} ({} of {} measurements judged)", word, judged, report.results.size());
   if (report.provenance != "measured") line += ", " + upper(report.provenance);
   if (report.status != "complete")
-    line += fmt::format(", PARTIAL: {}", report.run.ended_by.empty() ? "the run did not end" : report.run.ended_by);
+    line +=
+        format_printable(", PARTIAL: {}", report.run.ended_by.empty() ? "the run did not end" : report.run.ended_by);
   return line + "\n";
 }
 
@@ -132,15 +136,15 @@ std::string ways_lines(const Tuning& tuning) {
     std::vector<std::string> faster, slower;
     for (const TuningWaySize& size : way.sizes) {
       const auto shown = [&](std::string_view more_or_less) {
-        return fmt::format("{} {} {:.0f} % {}", size.collective, to_text(Bytes{size.bytes}),
-                           100 * std::abs(size.gain->share), more_or_less);
+        return format_printable("{} {} {:.0f} % {}", size.collective, to_text(Bytes{size.bytes}),
+                                100 * std::abs(size.gain->share), more_or_less);
       };
       if (size.pays()) faster.push_back(shown("less"));
       if (size.costs()) slower.push_back(shown("more"));
     }
     if (faster.empty()) continue;
-    text += fmt::format("  no setting, but worth it: {}: {}{}\n    {}\n", way.name, join(faster),
-                        slower.empty() ? "" : "; but " + join(slower), way.how);
+    text += format_printable("  no setting, but worth it: {}: {}{}\n    {}\n", way.name, join(faster),
+                             slower.empty() ? "" : "; but " + join(slower), way.how);
   }
   return text;
 }
@@ -149,51 +153,52 @@ std::string ways_lines(const Tuning& tuning) {
 std::string tuning_lines(const Report& report) {
   if (!report.tuning) return "";
   const Tuning& tuning = *report.tuning;
-  std::string text = fmt::format("Tuning ({}, {:.0f} s): {}\n", tuning.mode, tuning.wall_s, tuning.because);
+  std::string text = format_printable("Tuning ({}, {:.0f} s): {}\n", tuning.mode, tuning.wall_s, tuning.because);
   for (const TuningRow& row : tuning.rows)
-    text += fmt::format("  {} {} to {}: {}\n", row.collective, to_text(Bytes{row.from}), to_text(Bytes{row.to}),
-                        row.setting);
+    text += format_printable("  {} {} to {}: {}\n", row.collective, to_text(Bytes{row.from}), to_text(Bytes{row.to}),
+                             row.setting);
   for (const TuningConfirmation& cell : tuning.confirmations)
     if (cell.setting && cell.gain)
-      text += fmt::format(
+      text += format_printable(
           "  {} {}: {:.2f} -> {:.2f} us, {:.1f} % less{}\n", cell.collective, to_text(Bytes{cell.tuner_bytes}),
           1e6 * cell.gain->default_s, 1e6 * cell.gain->tuned_s, 100 * cell.gain->share,
           cell.gain->interval
-              ? fmt::format(" ({:.1f} to {:.1f})", 100 * cell.gain->interval->low, 100 * cell.gain->interval->high)
+              ? format_printable(" ({:.1f} to {:.1f})", 100 * cell.gain->interval->low, 100 * cell.gain->interval->high)
               : "");
   for (const TuningArm& arm : tuning.arms)
-    text += fmt::format("  {}: {}{}\n", arm.name,
-                        arm.speedup ? fmt::format("{:.3f} times as fast", *arm.speedup) : std::string("failed"),
-                        arm.adopted ? ", adopted" : "");
+    text +=
+        format_printable("  {}: {}{}\n", arm.name,
+                         arm.speedup ? format_printable("{:.3f} times as fast", *arm.speedup) : std::string("failed"),
+                         arm.adopted ? ", adopted" : "");
   text += ways_lines(tuning);
-  for (const std::string& refusal : tuning.refusals) text += fmt::format("  {}\n", refusal);
-  for (const auto& [launcher, line] : tuning.loading) text += fmt::format("  with {}: {}\n", launcher, line);
+  for (const std::string& refusal : tuning.refusals) text += format_printable("  {}\n", refusal);
+  for (const auto& [launcher, line] : tuning.loading) text += format_printable("  with {}: {}\n", launcher, line);
   return text;
 }
 
 std::string local_line(const Report& report) {
   const std::vector<std::string> ranges = local_ranges(report);
-  return ranges.empty() ? "" : fmt::format("Each GPU alone: {}\n", join(ranges));
+  return ranges.empty() ? "" : format_printable("Each GPU alone: {}\n", join(ranges));
 }
 
 std::string heading(const Report& report) {
   const RunInfo& run = report.run;
-  std::string text = fmt::format("# p5bench {} on {}: {} ranks on {} {}, backend {}{}, seed {}{}\n", run.version,
-                                 run.cluster, run.ranks, run.nodes, run.nodes == 1 ? "node" : "nodes", run.backend,
-                                 report.provenance == "measured" ? "" : ", " + upper(report.provenance), run.seed,
-                                 run.launches == 1 ? "" : fmt::format(", {} launches", run.launches));
+  std::string text = format_printable("# p5bench {} on {}: {} ranks on {} {}, backend {}{}, seed {}{}\n", run.version,
+                                      run.cluster, run.ranks, run.nodes, run.nodes == 1 ? "node" : "nodes", run.backend,
+                                      report.provenance == "measured" ? "" : ", " + upper(report.provenance), run.seed,
+                                      run.launches == 1 ? "" : format_printable(", {} launches", run.launches));
   text += arms_lines(report);
-  for (const std::string& remark : run.remarks) text += "# " + remark + "\n";
+  for (const std::string& remark : run.remarks) text += format_printable("# {}\n", remark);
   return text;
 }
 
 std::string findings_lines(const Report& report) {
   std::string text;
   for (const topo::Finding& finding : report.findings)
-    text += fmt::format("{} {}{}{}: {}. {}\n", topo::name_of(finding.severity), finding.id,
-                        finding.about ? fmt::format(" ({})", topo::name_of(*finding.about)) : "",
-                        finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.evidence,
-                        finding.action);
+    text += format_printable("{} {}{}{}: {}. {}\n", topo::name_of(finding.severity), finding.id,
+                             finding.about ? format_printable(" ({})", topo::name_of(*finding.about)) : "",
+                             finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.evidence,
+                             finding.action);
   return text;
 }
 
@@ -204,8 +209,8 @@ std::string render_outline(const Report& report) { return heading(report) + find
 std::string render_console(const Report& report) {
   std::string text = heading(report) + results_table(report) + "\n" + findings_lines(report);
   for (const topo::Limit& limit : report.limits)
-    text += fmt::format("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
-                        limit.because);
+    text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
+                             limit.because);
   return text + local_line(report) + tuning_lines(report) + verdict_line(report) + reasons(report);
 }
 

@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
+#include <cmath>
 #include <unordered_map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/base/input.hpp"
+#include "bench/base/text.hpp"
+
 namespace p5::reports {
 
 namespace {
+
+constexpr const char* remedy = "move the file away to compare without its samples";
 
 struct NotJson : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -29,7 +34,13 @@ class Walk {
     do {
       const std::string_view key = value();
       expect(':');
-      take(key.substr(1, key.size() - 2), value());
+      const std::string_view name = key.substr(1, key.size() - 2);
+      const std::string_view text = value();
+      try {
+        take(name, text);
+      } catch (const std::runtime_error& problem) {
+        throw NotJson(fmt::format("{}: {}", printable(name), problem.what()));
+      }
     } while (accept(','));
     expect('}');
   }
@@ -86,31 +97,49 @@ class Walk {
   std::size_t at_ = 0;
 };
 
-double number_in(std::string_view text) {
-  double value = 0;
+// The number at the beginning of the text, and what is behind it.
+template <class Number>
+const char* number_at(std::string_view text, Number& value) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size()) throw NotJson(fmt::format("'{}' is no number", text));
-  return value;
+  if (problem != std::errc()) throw NotJson(fmt::format("{} is no number here", in_quotes(text)));
+  return end;
 }
 
-std::vector<double> numbers(std::string_view list) {
+const char* time_at(std::string_view text, double& seconds) {
+  double microseconds = 0;
+  const char* const end = number_at(text, microseconds);
+  seconds = microseconds * 1e-6;
+  if (!(seconds > 0) || !std::isfinite(seconds))
+    throw NotJson(fmt::format("{} is no time above 0", in_quotes(text.substr(0, text.find(',')))));
+  return end;
+}
+
+double time_in(std::string_view text) {
+  double seconds = 0;
+  if (time_at(text, seconds) != text.data() + text.size()) throw NotJson(fmt::format("{} is no time", in_quotes(text)));
+  return seconds;
+}
+
+int launch_in(std::string_view text) {
+  int launch = 0;
+  if (number_at(text, launch) != text.data() + text.size() || launch < 0 || launch >= most_launches)
+    throw NotJson(fmt::format("{} is no launch, counted from 0 to {}", in_quotes(text), most_launches - 1));
+  return launch;
+}
+
+std::vector<double> times(std::string_view list) {
   std::vector<double> values;
-  if (list.size() < 2 || list.front() != '[') throw NotJson(fmt::format("'{}' is no list of numbers", list));
+  if (list.size() < 2 || list.front() != '[') throw NotJson(fmt::format("{} is no list of times", in_quotes(list)));
   const char* at = list.data() + 1;
   const char* const end = list.data() + list.size() - 1;
   const auto skip_space = [&] {
     while (at != end && (*at == ' ' || *at == '\t')) ++at;
   };
   for (skip_space(); at != end; skip_space()) {
-    double value = 0;
-    const auto [stop, problem] = std::from_chars(at, end, value);
-    if (problem != std::errc())
-      throw NotJson(fmt::format("'{}' is no number", std::string_view(at, std::find(at, end, ','))));
-    values.push_back(value * 1e-6);
-    at = stop;
+    at = time_at(std::string_view(at, end), values.emplace_back());
     skip_space();
     if (at == end) break;
-    if (*at != ',') throw NotJson(fmt::format("'{}' is no list of numbers", list));
+    if (*at != ',') throw NotJson(fmt::format("{} is no list of times", in_quotes(list)));
     ++at;
   }
   return values;
@@ -119,15 +148,17 @@ std::vector<double> numbers(std::string_view list) {
 std::optional<Series> series_of(std::string_view text) {
   if (text == "null") return std::nullopt;
   Series series;
+  bool has_median = false;
   Walk(text).members([&](std::string_view key, std::string_view value) {
-    if (key == "samples_us") series.samples = numbers(value);
-    if (key == "median_us") series.summary.median = number_in(value) * 1e-6;
+    if (key == "samples_us") series.samples = times(value);
+    if (key == "median_us") series.summary.median = time_in(value), has_median = true;
     if (key == "ci95_us" && value != "null") {
-      const std::vector<double> ends = numbers(value);
+      const std::vector<double> ends = times(value);
       if (ends.size() != 2) throw NotJson("ci95_us does not have two ends");
       series.summary.interval = Interval{ends[0], ends[1]};
     }
   });
+  if (!has_median) throw NotJson("a series has no median_us");
   return series;
 }
 
@@ -141,24 +172,25 @@ Result result_of(std::string_view line, Cases& cases) {
   walk.members([&](std::string_view key, std::string_view value) {
     if (key == "case") {
       const auto [place, fresh] = cases.try_emplace(value);
-      if (fresh) place->second = case_from_json(nlohmann::json::parse(value));
+      if (fresh) place->second = case_from_json(parse_json(value));
       m.measured_case = place->second;
     }
-    if (key == "launch" && value != "null") m.launch = static_cast<int>(number_in(value));
+    if (key == "launch" && value != "null") m.launch = launch_in(value);
     if (key == "latency") m.latency = series_of(value);
     if (key == "throughput") m.throughput = series_of(value);
   });
   walk.end();
   if (!m.measured_case.collective) throw NotJson("it has no case");
-  if (m.launch.value_or(0) < 0) throw NotJson("its launch is below 0");
   return result;
 }
 
 }  // namespace
 
 std::vector<Result> read_journal(const std::filesystem::path& path) {
-  std::string text(std::filesystem::file_size(path), '\0');
-  std::ifstream(path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(text.size()));
+  return journal_in(read_input(path, largest_journal, remedy), path.native());
+}
+
+std::vector<Result> journal_in(std::string_view text, std::string_view name) {
   std::vector<Result> lines;
   lines.reserve(static_cast<std::size_t>(std::ranges::count(text, '\n')) + 1);
   Cases cases;
@@ -166,15 +198,13 @@ std::vector<Result> read_journal(const std::filesystem::path& path) {
   for (std::size_t from = 0; from < text.size(); ++number) {
     const std::size_t to = text.find('\n', from);
     try {
-      lines.push_back(result_of(std::string_view(text).substr(from, to - from), cases));
+      lines.push_back(result_of(text.substr(from, to - from), cases));
     } catch (const std::exception& problem) {
-      if (to == std::string::npos) break;
-      throw UsageError(
-          fmt::format("'{}' line {} is not a line of a journal: {}; move the file away to compare without its "
-                      "samples",
-                      path.string(), number, problem.what()));
+      if (to == std::string_view::npos) break;
+      throw UsageError(fmt::format("'{}' line {} is not a line of a journal: {}; {}", printable(name), number,
+                                   problem.what(), remedy));
     }
-    from = to == std::string::npos ? text.size() : to + 1;
+    from = to == std::string_view::npos ? text.size() : to + 1;
   }
   return lines;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "reports/report.hpp"
@@ -12,5 +13,7 @@ namespace p5::reports {
 // the journal of a long run has 100 MB and a comparison should take a second. Half a line at the end, as a run leaves
 // that was ended hard, is left out. Throws UsageError naming the line.
 std::vector<Result> read_journal(const std::filesystem::path& path);
+// Of its text; `name` is for messages.
+std::vector<Result> journal_in(std::string_view text, std::string_view name);
 
 }  // namespace p5::reports

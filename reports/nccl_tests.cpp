@@ -3,7 +3,9 @@
 #include "reports/nccl_tests.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -87,6 +89,13 @@ struct Launched {
   std::uint64_t wrong = 0;
 };
 
+// What tells the cases of nccl-tests apart.
+using Key = std::tuple<std::string_view, std::uint64_t, DataType, std::optional<ReduceOp>, std::optional<int>, bool,
+                       bool, std::string, int, int>;
+Key key_of(const Case& c) {
+  return {c.collective->name, c.bytes.count, c.type, c.op, c.root, c.in_place, c.cuda_graph, c.group, c.ranks, c.nodes};
+}
+
 class Importer {
  public:
   Importer(Report& report, std::string collective) : report_(report), collective_(std::move(collective)) {}
@@ -159,21 +168,14 @@ class Importer {
   }
 
   void add(const Timing& timing, const Case& c, const Table& table) {
-    const auto same = [&](const Result& result) {
-      const Case& other = result.measurement.measured_case;
-      return std::tuple(other.collective, other.bytes, other.type, other.op, other.root, other.in_place,
-                        other.cuda_graph, other.group, other.ranks,
-                        other.nodes) == std::tuple(c.collective, c.bytes, c.type, c.op, c.root, c.in_place,
-                                                   c.cuda_graph, c.group, c.ranks, c.nodes);
-    };
-    const auto found = std::ranges::find_if(report_.results, same);
-    const auto place = static_cast<std::size_t>(found - report_.results.begin());
-    if (found == report_.results.end()) {
+    const auto [known, fresh] = of_case_.try_emplace(key_of(c), report_.results.size());
+    const std::size_t place = known->second;
+    if (fresh) {
       Measurement& m = report_.results.emplace_back().measurement;
       m.measured_case = c;
       m.throughput = Series{};
-      m.throughput->operations_per_sample =
-          std::max(1, table.iterations * table.aggregated * std::max(1, table.graphs));
+      m.throughput->operations_per_sample = static_cast<int>(
+          std::clamp(static_cast<double>(table.iterations) * table.aggregated * std::max(1, table.graphs), 1.0, 1e9));
     }
     // Cycles of one program (-N) are no launches of their own.
     if (places_.insert(place).second) launches_[place].emplace_back();
@@ -224,6 +226,7 @@ class Importer {
 
   Report& report_;
   std::string collective_;
+  std::map<Key, std::size_t> of_case_;                     // places of results
   std::map<std::size_t, std::vector<Launched>> launches_;  // of a result
   std::vector<Result> journal_;
   std::set<std::size_t> places_;  // results that the present launch has already
@@ -234,17 +237,16 @@ topo::Topology topology_of(const Table& table) {
   topo::Topology topology;
   topology.provenance = "imported";
   std::vector<Device> devices = table.devices;
+  std::map<std::string, std::size_t> hosts;  // places
   std::ranges::sort(devices, {}, &Device::rank);
   for (const Device& device : devices) {
-    auto host = std::ranges::find(topology.hosts, device.host, &topo::Host::name);
-    if (host == topology.hosts.end()) {
-      topo::Host& fresh = topology.hosts.emplace_back();
-      fresh.name = fresh.host_name = device.host;
-      host = std::prev(topology.hosts.end());
-    }
-    ++host->gpus;
-    host->gpu_devices.emplace_back().name = device.name;
-    topology.host_of_rank.push_back(static_cast<int>(host - topology.hosts.begin()));
+    const auto [known, fresh] = hosts.try_emplace(device.host, topology.hosts.size());
+    if (fresh) topology.hosts.emplace_back();
+    topo::Host& host = topology.hosts[known->second];
+    host.name = host.host_name = device.host;
+    ++host.gpus;
+    host.gpu_devices.emplace_back().name = device.name;
+    topology.host_of_rank.push_back(static_cast<int>(known->second));
   }
   return topology;
 }

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/base/input.hpp"
+#include "bench/base/json_fields.hpp"
 #include "reports/nccl_tests.hpp"
 
 namespace p5::reports::nccl_tests {
@@ -15,49 +17,58 @@ namespace {
 
 using nlohmann::json;
 
-std::optional<Timing> timing(const json& row, const std::string& which) {
+using json_fields::member;
+using json_fields::member_as;
+using json_fields::Range;
+
+constexpr Range times{.open = true, .most = 1e15};
+
+std::optional<Timing> timing(const json& row, const char* which) {
   const auto found = row.find(which);
   if (found == row.end() || found->is_null()) return std::nullopt;
-  if (found->contains("cpu_time"))
-    throw UsageError("these are times of the host (-C), not of the operations; run nccl-tests without -C");
   Timing timing;
-  timing.time_us = found->at("time");
-  if (!(timing.time_us > 0))
-    throw UsageError(fmt::format("{} of {} B has the time {}", which, row.at("size").dump(), timing.time_us));
-  if (const json& wrong = found->at("nwrong"); !wrong.is_null()) {
-    const double count = wrong;
-    if (!(count >= 0)) throw UsageError(fmt::format("'{}' is no number of wrong elements", wrong.dump()));
-    timing.wrong = static_cast<std::uint64_t>(count);
-  }
-  if (const auto each = row.find(which + "_per_iter"); each != row.end() && !each->is_null()) {
-    timing.samples_us = each->at("times_us").get<std::vector<double>>();
-    const std::size_t skipped = each->at("skipped_iterations");
-    timing.samples_us.erase(
-        timing.samples_us.begin(),
-        timing.samples_us.begin() + static_cast<std::ptrdiff_t>(std::min(skipped, timing.samples_us.size())));
-  }
+  json_fields::at(which, [&] {
+    if (found->contains("cpu_time"))
+      throw UsageError("these are times of the host (-C), not of the operations; run nccl-tests without -C");
+    timing.time_us = member_as<double>(*found, "time", times);
+    if (!member(*found, "nwrong").is_null()) timing.wrong = member_as<std::uint64_t>(*found, "nwrong");
+  });
+  const std::string iterations = fmt::format("{}_per_iter", which);
+  if (const auto each = row.find(iterations); each != row.end() && !each->is_null())
+    json_fields::at(iterations, [&] {
+      timing.samples_us = member_as<std::vector<double>>(*each, "times_us");
+      if (std::ranges::find(timing.samples_us, 0) != timing.samples_us.end())
+        throw json_fields::BadValue("/times_us", "has to hold times above 0");
+      const auto skipped = member_as<std::uint64_t>(*each, "skipped_iterations");
+      timing.samples_us.erase(timing.samples_us.begin(),
+                              timing.samples_us.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(
+                                                              skipped, timing.samples_us.size())));
+    });
   return timing;
 }
 
-// The root is a number in a string, with blanks before it.
+// The root is a number in a string, with blanks before it; -1 for none.
 int root_of(const json& j) {
-  if (!j.is_string()) return j;
-  const std::string text = j;
+  constexpr Range roots{.least = -1};
+  if (!j.is_string()) return json_fields::number_of_type<int>(j, roots);
+  const std::string& text = json_fields::text_in(j);
   const std::size_t first = text.find_first_not_of(' ');
   int root = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, problem] = std::from_chars(text.data() + std::min(first, text.size()), end, root);
-  if (problem != std::errc() || stop != end) throw UsageError(fmt::format("'{}' is no root", text));
+  if (problem != std::errc() || stop != end || root < -1)
+    throw UsageError(fmt::format("{} is no root", in_quotes(text)));
   return root;
 }
 
 Row row_of(const json& j) {
-  Row row{.size = j.at("size"),
-          .type = j.at("type"),
-          .op = j.at("redop"),
-          .root = root_of(j.at("root")),
+  Row row{.size = member_as<std::uint64_t>(j, "size"),
+          .type = member_as<std::string>(j, "type"),
+          .op = member_as<std::string>(j, "redop"),
+          .root = -1,
           .out_of_place = timing(j, "out_of_place"),
           .in_place = timing(j, "in_place")};
+  json_fields::at("root", [&] { row.root = root_of(member(j, "root")); });
   if (row.out_of_place && row.in_place && row.out_of_place->wrong && !row.in_place->wrong) row.in_place.reset();
   return row;
 }
@@ -68,18 +79,18 @@ bool allowed(std::string_view variable) {
 }
 
 void add_context(const json& j, Log& log) {
-  if (const auto version = j.find("nccl_version"); version != j.end()) {
-    const int code = *version;
+  if (j.contains("nccl_version")) {
+    const int code = member_as<int>(j, "nccl_version");
     log.context["nccl"] = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
   }
-  for (const json& entry : j.value("env", json::array())) {
-    const std::string text = entry;
-    const std::size_t equals = text.find('=');
-    if (equals != std::string::npos && allowed(text))
-      log.context["env." + text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  if (const auto start = j.find("start_time"); start != j.end())
-    log.context["nccl-tests.started"] = start->get<std::string>() + " (local time)";
+  if (j.contains("env"))
+    for (const std::string& text : member_as<std::vector<std::string>>(j, "env")) {
+      const std::size_t equals = text.find('=');
+      if (equals != std::string::npos && allowed(text))
+        log.context["env." + text.substr(0, equals)] = text.substr(equals + 1);
+    }
+  if (j.contains("start_time"))
+    log.context["nccl-tests.started"] = member_as<std::string>(j, "start_time") + " (local time)";
 }
 
 // Options that the results depend on and that only the arguments tell: the value after a short or long name, or "".
@@ -94,26 +105,44 @@ std::string argument(const std::vector<std::string>& arguments, const std::strin
   return "";
 }
 
+// Only the first GPU of each process is listed.
+void add_devices(const json& device, int per_process, std::vector<Device>& devices) {
+  constexpr Range ranks{.most = 1e6};
+  const int first = member_as<int>(device, "rank", ranks);
+  for (int i = 0; i < per_process; ++i)
+    devices.push_back({first + i, member_as<int>(device, "group"), member_as<std::string>(device, "hostname"),
+                       member_as<std::string>(device, "device_info")});
+}
+
+template <class Take>
+void each_of(const json& object, const char* name, const Take& take) {
+  json_fields::at(name, [&] {
+    std::size_t number = 0;
+    for (const json& one : json_fields::list_in(member(object, name))) json_fields::at(number++, [&] { take(one); });
+  });
+}
+
+// "true" and "false", as text.
+bool is_true(const json& object, const char* name) { return member_as<std::string>(object, name) == "true"; }
+
 Table table_of(const json& j) {
   Table table;
-  table.arguments = j.at("args").get<std::vector<std::string>>();
+  table.arguments = member_as<std::vector<std::string>>(j, "args");
   if (!table.arguments.empty()) {
     const std::string& path = table.arguments.front();
     table.program = path.substr(path.find_last_of('/') + 1);
   }
-  const json& config = j.at("config");
-  table.iterations = config.at("iterations");
-  table.aggregated = config.at("aggregated_iterations");
-  table.graphs = config.at("graph");
-  table.blocking = config.at("blocking_collectives") == "true";
-  const int per_process = config.at("nthreads").get<int>() * config.at("ngpus").get<int>();
-  // Only the first GPU of each process is listed.
-  for (const json& device : config.at("devices"))
-    for (int i = 0; i < per_process; ++i)
-      table.devices.push_back(
-          {device.at("rank").get<int>() + i, device.at("group"), device.at("hostname"), device.at("device_info")});
-  for (const json& row : j.at("results")) table.rows.push_back(row_of(row));
-  table.out_of_bounds = j.at("out_of_bounds").at("okay") != "true";
+  json_fields::at("config", [&, &config = member(j, "config")] {
+    constexpr Range few{.least = 1, .most = 64};
+    table.iterations = member_as<int>(config, "iterations");
+    table.aggregated = member_as<int>(config, "aggregated_iterations");
+    table.graphs = member_as<int>(config, "graph");
+    table.blocking = is_true(config, "blocking_collectives");
+    const int per_process = member_as<int>(config, "nthreads", few) * member_as<int>(config, "ngpus", few);
+    each_of(config, "devices", [&](const json& device) { add_devices(device, per_process, table.devices); });
+  });
+  each_of(j, "results", [&](const json& row) { table.rows.push_back(row_of(row)); });
+  json_fields::at("out_of_bounds", [&] { table.out_of_bounds = !is_true(member(j, "out_of_bounds"), "okay"); });
   return table;
 }
 
@@ -122,21 +151,22 @@ Table table_of(const json& j) {
 Log read_json(std::string_view text) {
   json j;
   try {
-    j = json::parse(text);
-  } catch (const json::parse_error& problem) {
-    // The message names line and column. A run that was ended leaves half a file, and a time of 0 iterations is "inf".
-    throw UsageError(fmt::format("it is no JSON, which nccl-tests leaves when it is ended early: {}", problem.what()));
+    j = parse_json(text);
+  } catch (const UsageError& problem) {
+    // A run that was ended leaves half a file, and a time of 0 iterations is "inf".
+    throw UsageError(
+        fmt::format("{}; nccl-tests leaves half a file when it is ended early: run it again", problem.what()));
   }
+  if (!j.is_object() || !j.contains("results") || !j.contains("config"))
+    throw UsageError("line 1: it is JSON, but not that of nccl-tests: it has no \"config\" and no \"results\"");
   try {
-    if (!j.is_object() || !j.contains("results") || !j.contains("config"))
-      throw UsageError("line 1: it is JSON, but not that of nccl-tests: it has no \"config\" and no \"results\"");
     Log log;
     log.tables.push_back(table_of(j));
     add_context(j, log);
     const std::string registration = argument(log.tables.front().arguments, "-R", "--local_register");
     if (!registration.empty()) log.context["nccl-tests.local_register"] = registration;
     return log;
-  } catch (const json::exception& problem) {
+  } catch (const json_fields::BadValue& problem) {
     throw UsageError(
         fmt::format("it is not the JSON of nccl-tests as far as this version knows it (1 to 3): {}", problem.what()));
   }

@@ -3,11 +3,12 @@
 // head.
 #include <algorithm>
 #include <charconv>
-#include <regex>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "reports/nccl_tests.hpp"
 
 namespace p5::reports::nccl_tests {
@@ -38,15 +39,97 @@ std::optional<Number> number_in(std::string_view text) {
   return value;
 }
 
-// What launchers put before a line: "[1,0]<stdout>:" of Open MPI, "0: " of srun -l, "[0] " of Intel's, "host: " and
-// times of log collectors. Not where "#" or a number stands already.
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_word(char c) { return is_digit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+// Takes what is asked for from the beginning of a text, or nothing. By hand: std::regex calls itself for each
+// character, and lines may have any length.
+class Scan {
+ public:
+  explicit Scan(std::string_view text) : rest_(text) {}
+
+  std::string_view rest() const { return rest_; }
+  bool at_end() const { return rest_.empty(); }
+
+  bool take(std::string_view text) {
+    if (!rest_.starts_with(text)) return false;
+    rest_.remove_prefix(text.size());
+    return true;
+  }
+  // As long as characters fit.
+  template <class Fits>
+  std::string_view take_while(const Fits& fits) {
+    const auto end = std::ranges::find_if_not(rest_, fits);
+    const std::string_view taken = rest_.substr(0, static_cast<std::size_t>(end - rest_.begin()));
+    rest_.remove_prefix(taken.size());
+    return taken;
+  }
+  bool skip_space() { return !take_while(is_space).empty(); }
+  std::string_view digits() { return take_while(is_digit); }
+  // "0000-00-00": digits where zeros are.
+  bool take_like(std::string_view form) {
+    const auto like = [](char wanted, char c) { return wanted == '0' ? is_digit(c) : wanted == c; };
+    if (rest_.size() < form.size() || !std::ranges::equal(form, rest_.substr(0, form.size()), like)) return false;
+    rest_.remove_prefix(form.size());
+    return true;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+// "[1,0]<stdout>:" of Open MPI.
+bool take_open_mpi(Scan& scan) {
+  if (!scan.take("[") || scan.digits().empty() || !scan.take(",") || scan.digits().empty() || !scan.take("]"))
+    return false;
+  if (!scan.take("<stdout>") && !scan.take("<stderr>")) return false;
+  scan.take(":");
+  return true;
+}
+// "[0] " of Intel's.
+bool take_bracketed(Scan& scan) {
+  const auto fits = [](char c) { return is_word(c) || c == '.' || c == ',' || c == ':' || c == '-'; };
+  if (!scan.take("[") || scan.take_while(fits).empty() || !scan.take("]")) return false;
+  scan.take(":");
+  return true;
+}
+// "0: " of srun -l, "host: ".
+bool take_label(Scan& scan) {
+  return !scan.take_while([](char c) { return is_word(c) || c == '.' || c == '-'; }).empty() && scan.take(":");
+}
+// "2026-11-23T10:00:00.5Z" of log collectors.
+bool take_time(Scan& scan) {
+  if (!scan.take_like("0000-00-00") || !(scan.take("T") || scan.take(" ")) || !scan.take_like("00:00:00")) return false;
+  scan.take_while([](char c) { return !is_space(c); });
+  return true;
+}
+
+// What launchers and collectors put before a line. Not where "#" or a number stands already.
 std::string_view without_prefix(std::string_view line) {
-  static const std::regex prefix(
-      R"(^\s*(\[\d+,\d+\]<std(out|err)>:?|\[[\w.,:-]+\]:?|\d+:|[\w.-]+:|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*)(?=\s|$|#))");
-  std::match_results<std::string_view::const_iterator> found;
-  while (std::regex_search(line.begin(), line.end(), found, prefix))
-    line.remove_prefix(static_cast<std::size_t>(found.length()));
+  for (bool found = true; found;) {
+    found = false;
+    for (const auto take : {take_open_mpi, take_bracketed, take_label, take_time}) {
+      Scan scan(line);
+      scan.skip_space();
+      if (!take(scan) || !(scan.at_end() || is_space(scan.rest().front()) || scan.rest().front() == '#')) continue;
+      line = scan.rest();
+      found = true;
+      break;
+    }
+  }
   return line;
+}
+
+// What stands behind the first `name` that has something behind it, as far as it fits; "" where there is none.
+template <class Fits>
+std::string value_behind(std::string_view text, std::string_view name, const Fits& fits) {
+  for (std::size_t at = 0; (at = text.find(name, at)) != std::string_view::npos;) {
+    at += name.size();
+    if (const std::string_view value = Scan(text.substr(at)).take_while(fits); !value.empty())
+      return std::string(value);
+  }
+  return "";
 }
 
 // A head's columns of one half, in order, and where the halves begin.
@@ -79,12 +162,13 @@ std::optional<Columns> head(const Words& words, int line) {
 std::optional<Timing> timing(const Words& words, std::size_t from, const Columns& columns, int line) {
   Timing timing;
   const std::optional<double> time = number_in<double>(words[from]);
-  if (!time || !(*time >= 0) || *time > 1e15) refuse(line, fmt::format("'{}' is no time", words[from]));
+  if (!time || !(*time >= 0) || *time > 1e15) refuse(line, fmt::format("{} is no time", in_quotes(words[from])));
   timing.time_us = *time;
   const std::string& wrong = words[from + 3];
   if (wrong == "N/A") return timing;
   const std::optional<double> count = number_in<double>(wrong);
-  if (!count || !(*count >= 0)) refuse(line, fmt::format("'{}' is no number of wrong elements", wrong));
+  if (!count || !(*count >= 0) || *count >= 1e19)
+    refuse(line, fmt::format("{} is no number of wrong elements", in_quotes(wrong)));
   if (columns.counts_wrong) timing.wrong = static_cast<std::uint64_t>(*count);
   return timing;
 }
@@ -139,29 +223,62 @@ class Reader {
   Table& table() { return log_.tables.back(); }
 
   void note_program(std::string_view raw) {
-    static const std::regex name(R"((\w+_perf)(_mpi)?\b)");
-    std::match_results<std::string_view::const_iterator> found;
     if (columns_ || raw.find("concluded") != std::string_view::npos) return;
-    if (std::regex_search(raw.begin(), raw.end(), found, name)) next_.program = found[1].str();
+    constexpr std::string_view mpi = "_mpi", ending = "_perf";
+    for (Scan scan(raw); !scan.at_end(); scan.take_while([](char c) { return !is_word(c); })) {
+      std::string_view word = scan.take_while(is_word);
+      if (word.ends_with(mpi)) word.remove_suffix(mpi.size());
+      if (!word.ends_with(ending) || word.size() == ending.size()) continue;
+      next_.program = word;
+      return;
+    }
   }
 
-  void note_versions(const std::string& text) {
-    static const std::regex tests(R"(nccl-tests version (\S+))"), library(R"(nccl-library=(\d+))"),
-        printed(R"(NCCL version (\d[\w.+]*))");
-    std::smatch found;
-    if (std::regex_search(text, found, tests)) log_.context["nccl-tests"] = found[1];
-    if (std::regex_search(text, found, printed)) log_.context["nccl"] = found[1];
-    if (std::regex_search(text, found, library)) {
-      const int code = number_in<int>(found[1].str()).value_or(0);
+  void note_versions(std::string_view text) {
+    const auto any = [](char c) { return !is_space(c); };
+    if (std::string found = value_behind(text, "nccl-tests version ", any); !found.empty())
+      log_.context["nccl-tests"] = std::move(found);
+    const auto versions = [](char c) { return is_word(c) || c == '.' || c == '+'; };
+    if (std::string found = value_behind(text, "NCCL version ", versions); !found.empty() && is_digit(found.front()))
+      log_.context["nccl"] = std::move(found);
+    if (const std::string found = value_behind(text, "nccl-library=", is_digit); !found.empty()) {
+      const int code = number_in<int>(found).value_or(0);
       log_.context["nccl"] = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
     }
   }
 
+  // "#  Rank  0 Group  0 Pid  1234 on  host device  0 [0000:53:00] NVIDIA H100"; versions before 2.17 have no group.
+  static std::optional<Device> device_in(std::string_view text) {
+    Scan scan(text);
+    std::string_view number;
+    const auto take = [&](std::string_view name) {
+      if (!scan.take(name) || !scan.skip_space()) return false;
+      number = scan.digits();
+      return !number.empty();
+    };
+    Device device;
+    scan.skip_space();
+    if (!scan.take("#") || !scan.skip_space() || !take("Rank") || !scan.skip_space()) return {};
+    device.rank = number_in<int>(number).value_or(0);
+    if (take("Group")) {
+      device.group = number_in<int>(number).value_or(0);
+      scan.skip_space();
+    }
+    if (!take("Pid") || !scan.skip_space() || !scan.take("on") || !scan.skip_space()) return {};
+    device.host = scan.take_while([](char c) { return !is_space(c); });
+    if (device.host.empty() || !scan.skip_space() || !take("device") || !scan.skip_space() || !scan.take("["))
+      return {};
+    scan.take_while([](char c) { return c != ']'; });
+    if (!scan.take("]")) return {};
+    scan.skip_space();
+    std::string_view name = scan.rest();
+    while (!name.empty() && is_space(name.back())) name.remove_suffix(1);
+    device.name = name;
+    return device;
+  }
+
   void comment(const std::string& text, const Words& words) {
-    static const std::regex device(
-        R"(^\s*#\s+Rank\s+(\d+)(?:\s+Group\s+(\d+))?\s+Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*?)\s*$)");
-    std::smatch found;
-    if (std::regex_match(text, found, device)) return add_device(found);
+    if (std::optional<Device> device = device_in(text)) return add_device(std::move(*device));
     if (const std::optional<Columns> columns = head(words, line_)) return begin_table(*columns);
     if (text.find("nThread") != std::string::npos) return begin_program(text);
     if (text.find("Blocking Enabled") != std::string::npos) next_.blocking = true;
@@ -176,25 +293,26 @@ class Reader {
   void begin_program(const std::string& text) {
     if (columns_) refuse(line_, fmt::format("another program begins within the table of line {}", table().line));
     const auto value = [&](const char* name, int otherwise) {
-      std::smatch found;
-      return std::regex_search(text, found, std::regex(fmt::format("{} (\\d+)", name)))
-                 ? number_in<int>(found[1].str()).value_or(otherwise)
-                 : otherwise;
+      return number_in<int>(value_behind(text, name, is_digit)).value_or(otherwise);
     };
     Table fresh;
     fresh.program = next_.program;
     next_ = std::move(fresh);
-    // "warmup iters: 5 iters: 20 agg iters: 1": the one that no word stands before.
-    next_.iterations = value("[^p] iters:", 0);
-    next_.aggregated = value("agg iters:", 1);
-    next_.graphs = value("graph:", 0);
+    // "warmup iters: 5 iters: 20 agg iters: 1": those of the warm-up are others.
+    constexpr std::string_view warm_up = "warmup iters: ";
+    const std::size_t others = text.find(warm_up);
+    next_.iterations =
+        number_in<int>(
+            value_behind(std::string_view(text).substr(others == std::string::npos ? 0 : others + warm_up.size()),
+                         " iters: ", is_digit))
+            .value_or(0);
+    next_.aggregated = value("agg iters: ", 1);
+    next_.graphs = value("graph: ", 0);
   }
 
-  void add_device(const std::smatch& found) {
-    Device device{number_in<int>(found[1].str()).value_or(0), number_in<int>(found[2].str()).value_or(0), found[3],
-                  found[4]};
-    const auto same = std::ranges::find(next_.devices, device.rank, &Device::rank);
-    if (same != next_.devices.end())
+  void add_device(Device device) {
+    if (next_.devices.empty()) ranks_.clear();
+    if (!ranks_.insert(device.rank).second)
       refuse(line_,
              fmt::format("there are two ranks {}: these are several programs that know nothing of each other; build "
                          "nccl-tests with MPI=1",
@@ -211,6 +329,7 @@ class Reader {
 
   Log log_;
   Table next_;                      // what was said so far about the table to come
+  std::set<int> ranks_;             // of its devices
   std::optional<Columns> columns_;  // of the table that has begun and not ended
   int line_ = 0;
 };

@@ -54,6 +54,9 @@ struct ArmInfo {
   std::string problem;                          // why a launch did not come together; "" when all did
 };
 
+// More than any run comes to.
+inline constexpr int most_launches = 1'000'000;
+
 struct RunInfo {
   std::string version;
   std::vector<std::string> command;  // arguments as given

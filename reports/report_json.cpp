@@ -3,13 +3,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/result_fields.hpp"
 #include "reports/json_values.hpp"
@@ -26,15 +24,29 @@ using nlohmann::json;
 
 namespace {
 
+// Of reports; the last is of no measurement.
 constexpr std::array grades{Grade::ok, Grade::slow, Grade::wrong, Grade::failed, Grade::unknown, Grade::faulty};
+constexpr std::array measured_grades{Grade::ok, Grade::slow, Grade::wrong, Grade::failed, Grade::unknown};
 constexpr std::array outcomes{Outcome::measured, Outcome::skipped, Outcome::failed};
 constexpr std::array phases{Phase::open, Phase::warm_up, Phase::sample, Phase::verify};
 
+// Texts of few values.
+constexpr std::array<std::string_view, 2> statuses{"complete", "partial"};
+constexpr std::array<std::string_view, 3> provenances{"measured", "simulated", "imported"};
+constexpr std::array<std::string_view, 4> suspect_kinds{"gpu", "nic", "node", "link"};
+constexpr std::array<std::string_view, 3> registrations{"none", "local", "symmetric"};
+constexpr std::array<std::string_view, 3> patterns{"one_way", "both_ways", "ping_pong"};
+constexpr std::array<std::string_view, 2> pair_kinds{"same_node", "other_node"};
+constexpr std::array<std::string_view, 3> levels{"wire", "achievable", "published"};
+
 template <class Enum, std::size_t count>
 Enum parse(const std::array<Enum, count>& all, const std::string& name, std::string_view kind) {
-  const auto found = std::ranges::find(all, name, [](Enum each) { return std::string(name_of(each)); });
-  if (found == all.end()) throw UsageError(fmt::format("unknown {} '{}'", kind, name));
-  return *found;
+  std::vector<std::string> names;
+  for (const Enum each : all) {
+    names.emplace_back(name_of(each));
+    if (names.back() == name) return each;
+  }
+  throw UsageError(unknown_name(kind, name, names));
 }
 
 // To twelve digits: beyond what any clock tells, and a time that is read and written again stays what it was.
@@ -46,7 +58,7 @@ double rounded(double value) {
   return back;
 }
 json microseconds(double seconds) { return written(rounded(seconds * 1e6)); }
-double seconds_from(const json& j) { return j.get<double>() * 1e-6; }
+double seconds_from(const json& j) { return json_fields::number_in(j, {.open = true}) * 1e-6; }
 
 auto rounded_us(auto& seconds) { return As{seconds, microseconds, seconds_from}; }
 
@@ -55,9 +67,7 @@ auto rounded_us(Is<std::optional<Interval>> auto& interval) {
             [](const Interval& each) {
               return json{microseconds(each.low), microseconds(each.high)};
             },
-            [](const json& j) {
-              return Interval{seconds_from(j.at(0)), seconds_from(j.at(1))};
-            }};
+            [](const json& j) { return interval_from(j, seconds_from); }};
 }
 
 auto rounded_us(Is<std::vector<double>> auto& times) {
@@ -69,12 +79,14 @@ auto rounded_us(Is<std::vector<double>> auto& times) {
             },
             [](const json& j) {
               std::vector<double> all;
-              for (const json& each : j) all.push_back(seconds_from(each));
+              for (const json& each : json_fields::list_in(j))
+                json_fields::at(all.size(), [&] { all.push_back(seconds_from(each)); });
               return all;
             }};
 }
 
 Grade grade_from(const std::string& name) { return parse(grades, name, "grade"); }
+Grade measured_grade_from(const std::string& name) { return parse(measured_grades, name, "grade of a measurement"); }
 Outcome outcome_from(const std::string& name) { return parse(outcomes, name, "outcome"); }
 Phase phase_from(const std::string& name) { return parse(phases, name, "phase"); }
 
@@ -90,7 +102,7 @@ void fields(auto& visit, Is<Case> auto& c) {
   visit.must("backend", c.backend);
   visit.must("collective",
              json_fields::As{c.collective, [](const Collective* each) { return nlohmann::json(each->name); },
-                             [](const nlohmann::json& j) { return &find_collective(j.get<std::string>()); }});
+                             [](const nlohmann::json& j) { return &find_collective(json_fields::text_in(j)); }});
   visit.must("bytes", c.bytes);
   visit.must("bytes_per_rank", c.bytes_per_rank);
   visit.must("type", json_fields::named(c.type, parse_data_type));
@@ -98,13 +110,13 @@ void fields(auto& visit, Is<Case> auto& c) {
   visit.must("root", c.root);
   visit.must("in_place", c.in_place);
   visit.must("cuda_graph", c.cuda_graph);
-  visit.must("register", c.registration);
+  visit.must("register", json_fields::one_of(c.registration, reports::registrations));
   visit.must("group", c.group);
-  visit.must("pattern", json_fields::or_null(c.pattern));
-  visit.may("pair",
-            json_fields::or_null(c.pair));  // reports before 2026-11-23 have none: their pairs were of both kinds
-  visit.must("ranks", c.ranks);
-  visit.must("nodes", c.nodes);
+  visit.must("pattern", json_fields::one_of_or_null(c.pattern, reports::patterns));
+  // Reports before 2026-11-23 have none: their pairs were of both kinds.
+  visit.may("pair", json_fields::one_of_or_null(c.pair, reports::pair_kinds));
+  visit.must("ranks", json_fields::at_least(1, c.ranks));
+  visit.must("nodes", json_fields::at_least(1, c.nodes));
   visit.must("arm", c.arm);
   visit.must("settings", c.settings);
   visit.must("pairs_sampled", c.pairs_sampled);
@@ -114,8 +126,8 @@ void fields(auto& visit, Is<Case> auto& c) {
 
 void fields(auto& visit, Is<Series> auto& series) {
   auto& s = series.summary;
-  visit.must("samples", s.samples);
-  visit.must("operations_per_sample", series.operations_per_sample);
+  visit.must("samples", json_fields::at_least(1, s.samples));
+  visit.must("operations_per_sample", json_fields::at_least(1, series.operations_per_sample));
   visit.must("median_us", reports::rounded_us(s.median));
   visit.must("ci95_us", reports::rounded_us(s.interval));
   visit.must("min_us", reports::rounded_us(s.min));
@@ -132,9 +144,9 @@ namespace p5::reports {
 // ---- measurements
 
 void fields(auto& visit, Is<Verdict> auto& v) {
-  visit.must("grade", named(v.grade, grade_from));
-  visit.must("level", or_null(v.level));
-  visit.must("limit_gb_per_s", v.limit);
+  visit.must("grade", named(v.grade, measured_grade_from));
+  visit.must("level", json_fields::one_of_or_null(v.level, levels));
+  visit.must("limit_gb_per_s", json_fields::above_zero(v.limit));
   visit.must("fraction_of_limit", v.fraction);
   visit.must("binding", or_null(v.binding));
   visit.must("because", v.because);
@@ -143,7 +155,9 @@ void fields(auto& visit, Is<Verdict> auto& v) {
 void fields(auto& visit, Is<Result> auto& result) {
   auto& m = result.measurement;
   visit.must("case", m.measured_case);
-  visit.may("launch", m.launch);  // reports before 2026-11-21 have none, as with the launches of latency
+  visit.may("launch",
+            json_fields::between(0, most_launches - 1,
+                                 m.launch));  // reports before 2026-11-21 have none, as with the launches of latency
   visit.must("outcome", named(m.outcome, outcome_from));
   visit.must("because", m.because);
   visit.must("failed_in", named(m.failed_in, phase_from));
@@ -178,7 +192,7 @@ void fields(auto& visit, Is<RunInfo> auto& run) {
   visit.must("ranks", run.ranks);
   visit.must("nodes", run.nodes);
   visit.must("backend", run.backend);
-  visit.may("launches", run.launches);  // reports before 2026-11-21 have none
+  visit.may("launches", json_fields::between(1, most_launches, run.launches));  // reports before 2026-11-21 have none
   visit.must("remarks", run.remarks);
   visit.must("ended_by", run.ended_by);
 }
@@ -192,11 +206,11 @@ void fields(auto& visit, Is<ArmInfo> auto& arm) {
 }
 
 void fields(auto& visit, Is<Suspect> auto& suspect) {
-  visit.must("kind", suspect.kind);
+  visit.must("kind", json_fields::one_of(suspect.kind, suspect_kinds));
   visit.must("name", suspect.name);
   visit.must("host", suspect.host);
   visit.must("instance", suspect.instance);
-  visit.must("confidence", suspect.confidence);
+  visit.must("confidence", json_fields::between(0, 1, suspect.confidence));
   visit.must("evidence", suspect.evidence);
   visit.must("partners_tested", suspect.partners_tested);
   visit.must("action", suspect.action);
@@ -216,13 +230,17 @@ json groups_json(const Measurement& m) {
   return groups;
 }
 
-std::vector<GroupResult> groups_from(const json& j) {
+// Ranks, and the time behind them.
+std::vector<GroupResult> groups_from(const json& j, std::size_t ranks) {
   std::vector<GroupResult> groups;
-  for (const json& row : j) {
-    Group group;
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) group.push_back(row.at(i));
-    groups.push_back({std::move(group), {seconds_from(row.back())}});
-  }
+  for (const json& each : json_fields::list_in(j))
+    json_fields::at(groups.size(), [&] {
+      const json::array_t& row = json_fields::list_of_size(ranks + 1, each);
+      GroupResult group;
+      for (std::size_t i = 0; i < ranks; ++i) json_fields::at(i, [&] { group.group.push_back(read_as<int>(row[i])); });
+      json_fields::at(ranks, [&] { group.median = {seconds_from(row.back())}; });
+      groups.push_back(std::move(group));
+    });
   return groups;
 }
 
@@ -232,13 +250,46 @@ json results_json(const std::vector<Result>& results) {
   return all;
 }
 
+}  // namespace
+
+Result result_from_json(const json& j) {
+  Result result = read_as<Result>(j);
+  Measurement& m = result.measurement;
+  const auto part = [&](const char* name, const auto& read_part) {
+    if (const auto found = j.find(name); found != j.end() && !found->is_null())
+      json_fields::at(name, [&] { read_part(*found); });
+  };
+  part("pairs", [&](const json& rows) { m.groups = groups_from(rows, 2); });
+  part("groups", [&](const json& rows) { m.groups = groups_from(rows, 1); });
+  part("slowest_pair", [&](const json& ranks) {
+    json_fields::list_of_size(2, ranks);
+    m.slowest_group = read_as<Group>(ranks);
+  });
+  for (const auto& [name, series] : {std::pair{"latency", &m.latency}, {"throughput", &m.throughput}})
+    if (*series && j.at(name).contains("samples_us"))
+      json_fields::at(name, [&] {
+        for (const json& sample : json_fields::list_in(j.at(name).at("samples_us")))
+          (*series)->samples.push_back(seconds_from(sample));
+      });
+  return result;
+}
+
+namespace {
+
 std::vector<Result> results_from(const json& j) {
   std::vector<Result> results;
-  for (const json& each : j) results.push_back(result_from_json(each));
+  for (const json& each : json_fields::list_in(j))
+    json_fields::at(results.size(), [&] { results.push_back(result_from_json(each)); });
   return results;
 }
 
-ExitCode exit_code_from(const json& j) { return static_cast<ExitCode>(j.get<int>()); }
+ExitCode exit_code_from(const json& j) {
+  constexpr std::array all{ExitCode::ok,         ExitCode::usage,       ExitCode::slow,        ExitCode::wrong_data,
+                           ExitCode::unfinished, ExitCode::environment, ExitCode::inconclusive};
+  const auto found = std::ranges::find(all, read_as<int>(j), [](ExitCode each) { return static_cast<int>(each); });
+  if (found == all.end()) throw json_fields::BadValue("", fmt::format("is {}, which is no exit code here", j.dump()));
+  return *found;
+}
 
 }  // namespace
 
@@ -246,8 +297,8 @@ void fields(auto& visit, Is<Report> auto& report) {
   const auto elsewhere = [](auto& value, auto from) {
     return As{value, [](const auto& each) -> decltype(to_json(each)) { return to_json(each); }, from};
   };
-  visit.must("status", report.status);
-  visit.must("provenance", report.provenance);
+  visit.must("status", json_fields::one_of(report.status, statuses));
+  visit.must("provenance", json_fields::one_of(report.provenance, provenances));
   visit.must("grade", named(report.grade, grade_from));
   visit.must("exit_code",
              As{report.exit_code, [](ExitCode code) { return json(static_cast<int>(code)); }, exit_code_from});
@@ -312,50 +363,22 @@ json to_json(const Report& report) {
   return j;
 }
 
-Result result_from_json(const json& j) {
-  Result result = read_as<Result>(j);
-  Measurement& m = result.measurement;
-  if (result.verdict.grade == Grade::faulty) throw UsageError("a measurement cannot be 'faulty', only a report");
-  for (const char* const name : {"pairs", "groups"})
-    if (j.contains(name)) m.groups = groups_from(j.at(name));
-  if (j.contains("slowest_pair") && !j.at("slowest_pair").is_null())
-    m.slowest_group = j.at("slowest_pair").get<Group>();
-  for (const auto& [name, series] : {std::pair{"latency", &m.latency}, {"throughput", &m.throughput}})
-    if (*series && j.at(name).contains("samples_us"))
-      for (const json& sample : j.at(name).at("samples_us")) (*series)->samples.push_back(seconds_from(sample));
-  return result;
-}
-
 Case case_from_json(const json& j) { return read_as<Case>(j); }
 
 Report report_from_json(const json& j) {
   if (!j.is_object() || !j.contains("schema")) throw UsageError("it has no \"schema\": not a report of p5bench");
-  if (j.at("schema") != schema_name)
-    throw UsageError(fmt::format("its schema is {}, this version reads \"{}\"", j.at("schema").dump(), schema_name));
-  try {
-    return read_as<Report>(j);
-  } catch (const json::exception& problem) {
-    throw UsageError(fmt::format("not a whole report: {}", problem.what()));
-  }
+  if (const json& schema = j.at("schema"); schema != schema_name)
+    throw UsageError(fmt::format("its schema is {}, this version reads '{}'", json_fields::found(schema), schema_name));
+  return read_as<Report>(j);
 }
 
 Report read_report(const std::string& path) {
-  std::ifstream file(path);
-  // A folder opens like a file and then throws on the first read.
-  if (!file || std::filesystem::is_directory(path))
-    throw UsageError(fmt::format("'{}' cannot be read; name a report.json", path));
-  json j;
-  try {
-    std::ostringstream text;
-    text << file.rdbuf();
-    j = json::parse(std::move(text).str());
-  } catch (const json::exception& problem) {
-    throw UsageError(fmt::format("'{}' is not JSON: {}", path, problem.what()));
-  }
+  constexpr const char* remedy = "name a report.json as p5bench wrote it";
+  const json j = read_json_input(path, largest_json, remedy);
   try {
     return report_from_json(j);
   } catch (const UsageError& problem) {
-    throw UsageError(fmt::format("'{}': {}", path, problem.what()));
+    throw UsageError(fmt::format("'{}': {}; {}", printable(path), problem.what(), remedy));
   }
 }
 

@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "bench/base/names.hpp"
+#include "bench/base/printing.hpp"
+#include "bench/base/text.hpp"
 
 namespace p5::reports {
 
@@ -31,29 +33,29 @@ Node& child(Node& node, const std::string& name) {
 
 std::string link_text(const topo::PcieLink& link) {
   if (!link.generation || !link.width) return "";
-  std::string text = fmt::format("Gen{} x{}", *link.generation, *link.width);
+  std::string text = format_printable("Gen{} x{}", *link.generation, *link.width);
   const bool less = (link.generation_max && *link.generation < *link.generation_max) ||
                     (link.width_max && *link.width < *link.width_max);
   if (less)
-    text += fmt::format(" (of Gen{} x{})", link.generation_max.value_or(*link.generation),
-                        link.width_max.value_or(*link.width));
+    text += format_printable(" (of Gen{} x{})", link.generation_max.value_or(*link.generation),
+                             link.width_max.value_or(*link.width));
   return text;
 }
 
 std::string memory_text(Bytes size) {
   const double gib = static_cast<double>(size.count) / static_cast<double>(GiB(1).count);
-  return size.count == 0 ? "memory unknown" : fmt::format("{:.{}f} GiB", gib, gib < 100 ? 1 : 0);
+  return size.count == 0 ? "memory unknown" : format_printable("{:.{}f} GiB", gib, gib < 100 ? 1 : 0);
 }
 
 std::string counted(int count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  return format_printable("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string state_text(const topo::GpuState& state) {
   std::vector<std::string> parts;
-  if (state.sm_clock_mhz) parts.push_back(fmt::format("{} MHz", *state.sm_clock_mhz));
-  if (state.temperature_c) parts.push_back(fmt::format("{} °C", *state.temperature_c));
-  if (state.power_w) parts.push_back(fmt::format("{:.0f} W", *state.power_w));
+  if (state.sm_clock_mhz) parts.push_back(format_printable("{} MHz", *state.sm_clock_mhz));
+  if (state.temperature_c) parts.push_back(format_printable("{} °C", *state.temperature_c));
+  if (state.power_w) parts.push_back(format_printable("{:.0f} W", *state.power_w));
   if (state.throttle_mask && *state.throttle_mask)
     parts.push_back(join(topo::throttle_reasons(*state.throttle_mask), "+"));
   return join(parts, " ");
@@ -74,27 +76,28 @@ std::string mark(const std::vector<Finding>& findings, const Host& host, std::op
 }
 
 void append(std::string& line, const std::string& part) {
-  if (!part.empty()) line += "  " + part;
+  if (!part.empty()) line += "  " + printable(part);
 }
 
 std::string gpu_line(const Gpu& gpu, std::size_t index) {
-  std::string line = fmt::format("GPU {}", index);
+  std::string line = format_printable("GPU {}", index);
   append(line, gpu.name.empty() ? "(only PCI shows it)" : gpu.name);
   append(line, gpu.pci.address);
   append(line, link_text(gpu.pcie));
   if (gpu.links)
-    append(line, gpu.link_rate_raw ? fmt::format("{} NVLinks x {:.5g} GB/s raw", *gpu.links, gpu.link_rate_raw->count)
-                                   : fmt::format("{} NVLinks", *gpu.links));
+    append(line, gpu.link_rate_raw
+                     ? format_printable("{} NVLinks x {:.5g} GB/s raw", *gpu.links, gpu.link_rate_raw->count)
+                     : format_printable("{} NVLinks", *gpu.links));
   append(line, state_text(gpu.state));
   if (!gpu.problem.empty()) append(line, "[" + gpu.problem + "]");
   return line;
 }
 
 std::string nic_line(const Nic& nic) {
-  std::string line = fmt::format("NIC {}", nic.name);
+  std::string line = format_printable("NIC {}", nic.name);
   append(line, nic.kind);
   append(line, nic.state);
-  append(line, nic.rate ? fmt::format("{:.4g} GB/s", nic.rate->count) : "rate unknown");
+  append(line, nic.rate ? format_printable("{:.4g} GB/s", nic.rate->count) : "rate unknown");
   append(line, nic.pci.address);
   append(line, link_text(nic.pcie));
   if (nic.gdr) append(line, *nic.gdr ? "GPU Direct" : "no GPU Direct");
@@ -110,18 +113,18 @@ void print(std::string& text, const Node& node, int depth) {
     at = &at->children.front();
     name += " > " + at->name;
   }
-  text += fmt::format("  {:{}}{}\n", "", 2 * depth, name);
+  text += format_printable("  {:{}}{}\n", "", 2 * depth, name);
   for (const std::string& device : at->devices)
-    text += fmt::format("{}{:{}}{}\n", device.substr(0, 2), "", 2 * depth + 2, device.substr(2));
+    text += format_printable("{}{:{}}{}\n", device.substr(0, 2), "", 2 * depth + 2, device.substr(2));
   for (const Node& below : at->children) print(text, below, depth + 1);
 }
 
 std::string numa_name(const Host& host, int index) {
   if (index < 0) return "NUMA node unknown";
   const auto at = std::ranges::find(host.numa, index, &topo::NumaNode::index);
-  if (at == host.numa.end()) return fmt::format("NUMA node {}", index);
-  if (at->cpus.empty()) return fmt::format("NUMA node {}", index);
-  return fmt::format("NUMA node {}  cpus {}  {}", index, at->cpus, memory_text(at->memory));
+  if (at == host.numa.end()) return format_printable("NUMA node {}", index);
+  if (at->cpus.empty()) return format_printable("NUMA node {}", index);
+  return format_printable("NUMA node {}  cpus {}  {}", index, at->cpus, memory_text(at->memory));
 }
 
 void add_tree(std::string& text, const Host& host, const std::vector<Finding>& findings) {
@@ -155,57 +158,58 @@ void add_links(std::string& text, const Host& host) {
       if (link.active == true)
         ++ends[link.remote.empty() ? "unknown ends" : link.remote == "gpu" ? "GPUs" : "switches"];
     std::vector<std::string> parts;
-    for (const auto& [kind, count] : ends) parts.push_back(fmt::format("{} to {}", count, kind));
-    std::string what = fmt::format("{} of {} links active", *gpu.links, gpu.nvlinks.size());
+    for (const auto& [kind, count] : ends) parts.push_back(format_printable("{} to {}", count, kind));
+    std::string what = format_printable("{} of {} links active", *gpu.links, gpu.nvlinks.size());
     if (!parts.empty()) what += ", " + join(parts);
     if (!gpu.fabric_state.empty()) what += ", fabric " + gpu.fabric_state;
     auto at = std::ranges::find(links, what, &decltype(links)::value_type::first);
     if (at == links.end()) at = links.insert(at, {what, {}});
     at->second.push_back(std::to_string(i));
   }
-  for (const auto& [what, gpus] : links) text += fmt::format("    NVLink  GPU {}: {}\n", join(gpus), what);
+  for (const auto& [what, gpus] : links) text += format_printable("    NVLink  GPU {}: {}\n", join(gpus), what);
 }
 
 void add_bindings(std::string& text, const Host& host, int index, const std::vector<topo::Binding>& bindings) {
   for (const topo::Binding& binding : bindings) {
     if (binding.host != index || binding.gpu < 0) continue;
     const Gpu& gpu = host.gpu_devices[static_cast<std::size_t>(binding.gpu)];
-    std::string line = fmt::format("    rank {:<3} GPU {}", binding.rank, binding.gpu);
+    std::string line = format_printable("    rank {:<3} GPU {}", binding.rank, binding.gpu);
     if (!binding.nics.empty())
-      line += fmt::format("  rails {} (same {}{})", join(binding.nics, " "), gpu.nics_by,
-                          gpu.nics_shared.value_or(1) > 1 ? fmt::format(", shared by {} GPUs", *gpu.nics_shared) : "");
-    if (!binding.cores.empty()) line += fmt::format("  cores {}", topo::list_text(binding.cores));
+      line += format_printable(
+          "  rails {} (same {}{})", join(binding.nics, " "), gpu.nics_by,
+          gpu.nics_shared.value_or(1) > 1 ? format_printable(", shared by {} GPUs", *gpu.nics_shared) : "");
+    if (!binding.cores.empty()) line += format_printable("  cores {}", topo::list_text(binding.cores));
     text += line + "\n";
   }
 }
 
 void add_host(std::string& text, const Host& host) {
-  text += host.name;
-  if (host.pretended) text += fmt::format(" (pretended by NCCL_HOSTID, the machine is {})", host.host_name);
+  text += printable(host.name);
+  if (host.pretended) text += format_printable(" (pretended by NCCL_HOSTID, the machine is {})", host.host_name);
   append(text, host.instance);
   append(text, host.instance_type);
-  for (const auto& [name, value] : host.placement) append(text, fmt::format("{} {}", name, value));
+  for (const auto& [name, value] : host.placement) append(text, format_printable("{} {}", name, value));
   text += "\n";
   if (host.threads > 0)
-    text +=
-        fmt::format("    {}, {}, {} ({} for us), {}\n", counted(host.packages, "package"), counted(host.cores, "core"),
-                    counted(host.threads, "thread"), host.allowed_threads, memory_text(host.memory));
+    text += format_printable("    {}, {}, {} ({} for us), {}\n", counted(host.packages, "package"),
+                             counted(host.cores, "core"), counted(host.threads, "thread"), host.allowed_threads,
+                             memory_text(host.memory));
   std::vector<std::string> parts;
   if (!host.cpu_model.empty()) parts.push_back(host.cpu_model);
   if (!host.kernel.empty()) parts.push_back("kernel " + host.kernel);
   if (host.virtual_machine) parts.push_back(*host.virtual_machine ? "virtual machine" : "bare metal");
   if (host.container == true) parts.push_back("in a container");
-  if (!parts.empty()) text += fmt::format("    {}\n", join(parts));
+  if (!parts.empty()) text += format_printable("    {}\n", join(parts));
   std::vector<std::string> versions;
   for (const auto& [name, version] : host.versions) versions.push_back(name + " " + version);
-  if (!versions.empty()) text += fmt::format("    {}\n", join(versions, ", "));
+  if (!versions.empty()) text += format_printable("    {}\n", join(versions, ", "));
   if (host.libfabric) {
     const topo::Libfabric& libfabric = *host.libfabric;
-    text += libfabric.problem.empty() ? fmt::format("    libfabric providers: {}; {} devices\n",
-                                                    join(libfabric.providers, " "), libfabric.domains.size())
-                                      : fmt::format("    libfabric: {}\n", libfabric.problem);
+    text += libfabric.problem.empty() ? format_printable("    libfabric providers: {}; {} devices\n",
+                                                         join(libfabric.providers, " "), libfabric.domains.size())
+                                      : format_printable("    libfabric: {}\n", libfabric.problem);
   }
-  if (!host.gpu_problem.empty()) text += fmt::format("  ! NVML: {}\n", host.gpu_problem);
+  if (!host.gpu_problem.empty()) text += format_printable("  ! NVML: {}\n", host.gpu_problem);
 }
 
 void add_findings(std::string& text, const std::vector<Finding>& findings) {
@@ -215,10 +219,10 @@ void add_findings(std::string& text, const std::vector<Finding>& findings) {
   }
   for (const Finding& finding : findings) {
     std::string where = finding.subject.host;
-    if (finding.subject.gpu) where += fmt::format(" GPU {}", *finding.subject.gpu);
+    if (finding.subject.gpu) where += format_printable(" GPU {}", *finding.subject.gpu);
     if (finding.subject.nic) where += " " + *finding.subject.nic;
-    text += fmt::format("{}: {}{}: {}\n    {}\n", name_of(finding.severity), finding.id,
-                        where.empty() ? "" : " " + where, finding.evidence, finding.action);
+    text += format_printable("{}: {}{}: {}\n    {}\n", name_of(finding.severity), finding.id,
+                             where.empty() ? "" : " " + where, finding.evidence, finding.action);
   }
 }
 
@@ -228,10 +232,10 @@ std::string render_topology(const topo::Topology& topology, const std::vector<Fi
                             const std::vector<topo::Binding>& bindings) {
   std::string text;
   if (topology.provenance != "discovered")
-    text += fmt::format("{}{}: NOT this machine\n", topology.provenance == "recorded" ? "RECORDED" : "SYNTHETIC",
-                        topology.taken.empty() ? "" : " " + topology.taken);
-  text += fmt::format("{} host{}, platform {}\n", topology.hosts.size(), topology.hosts.size() == 1 ? "" : "s",
-                      topology.platform.empty() ? "unknown" : topology.platform);
+    text += format_printable("{}{}: NOT this machine\n", topology.provenance == "recorded" ? "RECORDED" : "SYNTHETIC",
+                             topology.taken.empty() ? "" : " " + topology.taken);
+  text += format_printable("{} host{}, platform {}\n", topology.hosts.size(), topology.hosts.size() == 1 ? "" : "s",
+                           topology.platform.empty() ? "unknown" : topology.platform);
   for (std::size_t h = 0; h < topology.hosts.size(); ++h) {
     const Host& host = topology.hosts[h];
     text += "\n";

@@ -15,26 +15,18 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array modes{"quick", "full", "exhaustive"};
-constexpr std::array tuning_outcomes{"settings", "nothing", "refused"};
+using json_fields::above_zero;
+using json_fields::any;
 
-template <std::size_t count>
-auto one_of(auto& text, const std::array<const char*, count>& all, const char* what) {
-  return json_fields::As{text, [](const std::string& name) { return json(name); },
-                         [&all, what](const json& j) {
-                           std::string name = j;
-                           if (std::ranges::find(all, name) == all.end())
-                             throw UsageError(fmt::format("unknown {} of tuning '{}'", what, name));
-                           return name;
-                         }};
-}
+constexpr std::array<std::string_view, 3> modes{"quick", "full", "exhaustive"};
+constexpr std::array<std::string_view, 3> tuning_outcomes{"settings", "nothing", "refused"};
 
 }  // namespace
 
 void fields(auto& visit, Is<TuningGain> auto& gain) {
   visit.must("default_us", in_microseconds(gain.default_s));
   visit.must("tuned_us", in_microseconds(gain.tuned_s));
-  visit.must("share", gain.share);
+  visit.must("share", json_fields::between(-std::numeric_limits<double>::infinity(), 1, gain.share));
   visit.must("ci95_share", as_list(gain.interval));
 }
 
@@ -43,7 +35,7 @@ void fields(auto& visit, Is<TuningSetting> auto& setting) {
   visit.must("median_us", setting.median_us);
   visit.must("launched_us", setting.launched_us);
   visit.must("samples", setting.samples);
-  visit.must("predicted_us", setting.predicted_us);
+  visit.must("predicted_us", any(setting.predicted_us));
   visit.must("chosen", setting.chosen);
 }
 
@@ -72,14 +64,14 @@ void fields(auto& visit, Is<TuningFailure> auto& failure) {
 void fields(auto& visit, Is<TuningArm> auto& arm) {
   visit.must("name", arm.name);
   visit.must("environment", arm.environment);
-  visit.must("speedup", arm.speedup);
+  visit.must("speedup", above_zero(arm.speedup));
   visit.must("ci95_speedup", as_list(arm.interval));
   visit.must("adopted", arm.adopted);
 }
 
 void fields(auto& visit, Is<TuningWaySize> auto& size) {
   visit.must("collective", size.collective);
-  visit.must("bytes", size.bytes);
+  visit.must("bytes", json_fields::at_least(1, size.bytes));
   visit.must("gain", size.gain);
   visit.must("because", size.because);
 }
@@ -95,7 +87,7 @@ void fields(auto& visit, Is<TuningRow> auto& row) {
   visit.must("from", row.from);
   visit.must("to", row.to);
   visit.must("setting", row.setting);
-  visit.must("us", row.microseconds);
+  visit.must("us", above_zero(row.microseconds));
 }
 
 void fields(auto& visit, Is<TuningConfirmation> auto& confirmation) {
@@ -113,8 +105,8 @@ void fields(auto& visit, Is<TuningStage> auto& stage) {
 }
 
 void fields(auto& visit, Is<Tuning> auto& tuning) {
-  visit.must("mode", one_of(tuning.mode, modes, "mode"));
-  visit.must("outcome", one_of(tuning.outcome, tuning_outcomes, "outcome"));
+  visit.must("mode", json_fields::one_of(tuning.mode, modes));
+  visit.must("outcome", json_fields::one_of(tuning.outcome, tuning_outcomes));
   visit.must("because", tuning.because);
   visit.must("seed", tuning.seed);
   visit.must("wall_s", tuning.wall_s);
@@ -122,7 +114,7 @@ void fields(auto& visit, Is<Tuning> auto& tuning) {
   visit.must("nccl_version", tuning.nccl_version);
   visit.must("ranks", tuning.ranks);
   visit.must("nodes", tuning.nodes);
-  visit.must("drift", tuning.drift);
+  visit.must("drift", any(tuning.drift));
   visit.must("cells", tuning.cells);
   visit.must("failures", tuning.failures);
   visit.must("arms", tuning.arms);

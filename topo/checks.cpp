@@ -35,7 +35,7 @@ Enum named(const std::array<std::pair<Enum, std::string_view>, count>& all, std:
     if (text == name) return value;
     known.emplace_back(text);
   }
-  throw UsageError(fmt::format("findings: unknown {} '{}'; known are {}", kind, name, join(known)));
+  throw UsageError(unknown_name(kind, name, known));
 }
 
 Severity severity_from(const std::string& name) { return named(severity_names, "severity", name); }
@@ -129,10 +129,6 @@ std::vector<Finding> look(const Topology& topology) {
 
 json to_json(const std::vector<Finding>& findings) { return json_fields::written(findings); }
 
-std::vector<Finding> findings_from_json(const json& j) try {
-  return json_fields::read_as<std::vector<Finding>>(j);
-} catch (const json::exception& problem) {
-  throw UsageError(fmt::format("findings are not in the form that this version writes: {}; run again", problem.what()));
-}
+std::vector<Finding> findings_from_json(const json& j) { return json_fields::read_as<std::vector<Finding>>(j); }
 
 }  // namespace p5::topo

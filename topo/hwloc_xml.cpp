@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <string_view>
 
 #include "bench/base/error.hpp"
@@ -16,14 +15,15 @@ namespace {
 
 using PciAttributes = hwloc_obj_attr_u::hwloc_pcidev_attr_s;
 
-HwlocTopology load(const std::string& path) {
-  const UsageError unreadable(
-      fmt::format("'{}' is not an XML file of hwloc; write one with 'lstopo --of xml FILE'", path));
+HwlocTopology load(const std::string& xml) {
+  const UsageError unreadable("it is no XML of hwloc, which 'lstopo --of xml FILE' writes");
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) throw unreadable;
   HwlocTopology topology(raw);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
-  if (hwloc_topology_set_xml(raw, path.c_str()) != 0 || hwloc_topology_load(raw) != 0) throw unreadable;
+  if (hwloc_topology_set_xmlbuffer(raw, xml.c_str(), static_cast<int>(xml.size() + 1)) != 0 ||
+      hwloc_topology_load(raw) != 0)
+    throw unreadable;
   return topology;
 }
 
@@ -102,12 +102,12 @@ std::string list_of(hwloc_bitmap_t set) {
 
 }  // namespace
 
-Host host_from_hwloc_xml(const std::string& path) {
-  const HwlocTopology owned = load(path);
+Host host_from_hwloc_xml(const std::string& xml, const std::string& name) {
+  const HwlocTopology owned = load(xml);
   const hwloc_topology_t topology = owned.get();
   Host host;
   add_identity(host, hwloc_get_root_obj(topology));
-  if (host.name.empty()) host.name = host.host_name = std::filesystem::path(path).stem();
+  if (host.name.empty()) host.name = host.host_name = name;
   const auto count = [&](hwloc_obj_type_t type) { return std::max(0, hwloc_get_nbobjs_by_type(topology, type)); };
   host.packages = count(HWLOC_OBJ_PACKAGE);
   host.numa_nodes = count(HWLOC_OBJ_NUMANODE);

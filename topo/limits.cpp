@@ -148,7 +148,7 @@ void add_copy_limits(Limits& limits, std::string_view name, double rate, const s
 Level level_from(const std::string& name) {
   for (const auto& [level, text] : level_names)
     if (text == name) return level;
-  throw UsageError(fmt::format("limits: unknown level '{}'; known are wire, achievable, published", name));
+  throw UsageError(fmt::format("unknown level {}; known are wire, achievable, published", in_quotes(name)));
 }
 
 }  // namespace
@@ -277,18 +277,13 @@ Limits copy_limits(const std::vector<HostCopy>& per_host) {
 void fields(auto& visit, Is<Limit> auto& limit) {
   visit.must("name", limit.name);
   visit.must("level", json_fields::named(limit.level, level_from));
-  visit.must("gb_per_s", limit.rate);
+  visit.must("gb_per_s", json_fields::above_zero(limit.rate));
   visit.must("binding", limit.binding);
   visit.must("because", limit.because);
 }
 
 json to_json(const Limits& limits) { return json_fields::written(limits); }
 
-Limits limits_from_json(const json& j) try {
-  return json_fields::read_as<Limits>(j);
-} catch (const json::exception& problem) {
-  throw UsageError(
-      fmt::format("limits are not in the form that this version writes: {}; measure again", problem.what()));
-}
+Limits limits_from_json(const json& j) { return json_fields::read_as<Limits>(j); }
 
 }  // namespace p5::topo

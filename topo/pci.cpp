@@ -47,6 +47,8 @@ unsigned little_endian(const std::string& bytes, std::size_t at, std::size_t cou
 // Whether a bridge's access control sends requests between its neighbours upwards (PCI Express Base Specification,
 // extended capability 0x000d). Only root may read that far into the configuration space.
 std::optional<bool> acs_redirects(const fs::path& device) {
+  std::error_code problem;
+  if (!fs::is_regular_file(device / "config", problem)) return std::nullopt;
   std::ostringstream bytes;
   bytes << std::ifstream(device / "config", std::ios::binary).rdbuf();  // what cannot be read is left out
   const std::string config = bytes.str();

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <sstream>
 #include <system_error>
+
+#include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
 
 namespace p5::topo {
 
@@ -28,16 +29,14 @@ std::optional<double> leading_number(std::string_view text) {
   return number;
 }
 
-std::optional<std::string> read_text(const fs::path& file) {
-  std::error_code problem;
-  if (fs::is_directory(file, problem)) return std::nullopt;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return std::nullopt;
-  // Reading may fail, of a process that has just ended or of a port that is down; iterators would throw then.
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (text.str().empty()) return std::nullopt;
-  return std::string(trimmed(text.str()));
+std::optional<std::string> read_text(const fs::path& file) try {
+  // Reading may fail, of a process that has just ended or of a port that is down. Libraries are read too.
+  constexpr Bytes largest = GiB(1);
+  const std::string text = read_input(file, largest, "");
+  if (text.empty()) return std::nullopt;
+  return std::string(trimmed(text));
+} catch (const UsageError&) {
+  return std::nullopt;
 }
 
 std::optional<double> read_number(const fs::path& file) {

@@ -89,8 +89,9 @@ Host discover_host(const Probes& probes);
 // A host whose files were copied below `root`, which is prepended to /proc, /sys, /etc and /opt.
 Host discover_host(const std::string& root);
 
-// A host as hwloc's XML shows it: processors, and the PCI devices and NICs that hwloc kept. Throws UsageError.
-Host host_from_hwloc_xml(const std::string& path);
+// A host as hwloc's XML shows it: processors, and the PCI devices and NICs that hwloc kept. `name` stands where the XML
+// has none. Throws UsageError.
+Host host_from_hwloc_xml(const std::string& xml, const std::string& name);
 
 // For each GPU its rails: the NICs of the fabric that are nearest to it on PCIe, or where PCIe does not tell, by NUMA
 // node.

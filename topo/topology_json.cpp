@@ -1,7 +1,9 @@
 // Topology as JSON: how hosts travel between ranks and how a machine is recorded.
 #include <fmt/format.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
@@ -9,9 +11,20 @@
 
 namespace p5::topo {
 
-using json_fields::read;
 using json_fields::written;
 using nlohmann::json;
+
+namespace {
+
+constexpr std::array<std::string_view, 3> remotes{"gpu", "switch", ""};
+constexpr std::array<std::string_view, 5> fabric_states{"not supported", "not started", "in progress", "completed", ""};
+constexpr std::array<std::string_view, 5> nics_by{"pcie switch", "host bridge", "numa node", "host", ""};
+constexpr std::array<std::string_view, 4> provenances{"discovered", "synthetic", "imported", "recorded"};
+
+// Bridges above a device; the tree that is shown of them is as deep.
+constexpr std::size_t deepest_path = 64;
+
+}  // namespace
 
 void fields(auto& visit, Is<PcieLink> auto& link) {
   visit.may("generation", link.generation);
@@ -22,7 +35,7 @@ void fields(auto& visit, Is<PcieLink> auto& link) {
 
 void fields(auto& visit, Is<PciPlace> auto& place) {
   visit.may("address", place.address);
-  visit.may("path", place.path);
+  visit.may("path", json_fields::at_most(deepest_path, place.path));
 }
 
 void fields(auto& visit, Is<NumaNode> auto& node) {
@@ -44,7 +57,7 @@ void fields(auto& visit, Is<Nic> auto& nic) {
   visit.must("driver", nic.driver);
   visit.must("state", nic.state);
   visit.may("rate_gb_per_s", nic.rate);
-  visit.must("numa_node", nic.numa_node);
+  visit.must("numa_node", json_fields::at_least(-1, nic.numa_node));
   visit.may("pci", nic.pci);
   visit.may("pcie", nic.pcie);
   visit.may("hardware_address", nic.hardware_address);
@@ -60,7 +73,7 @@ void fields(auto& visit, Is<NvLink> auto& link) {
   visit.must("number", link.number);
   visit.may("active", link.active);
   visit.may("rate_raw_gb_per_s", link.rate_raw);
-  visit.may("remote", link.remote);
+  visit.may("remote", json_fields::one_of(link.remote, remotes));
   visit.may("remote_pci", link.remote_pci);
   visit.may("errors", link.errors);
 }
@@ -82,7 +95,7 @@ void fields(auto& visit, Is<GpuMemoryErrors> auto& errors) {
 void fields(auto& visit, Is<GpuState> auto& state) {
   visit.may("sm_clock_mhz", state.sm_clock_mhz);
   visit.may("memory_clock_mhz", state.memory_clock_mhz);
-  visit.may("temperature_c", state.temperature_c);
+  visit.may("temperature_c", json_fields::any(state.temperature_c));
   visit.may("power_w", state.power_w);
   visit.may("throttle_mask", state.throttle_mask);
 }
@@ -94,15 +107,15 @@ void fields(auto& visit, Is<Gpu> auto& gpu) {
   visit.may("links", gpu.links);
   visit.may("link_rate_raw_gb_per_s", gpu.link_rate_raw);
   visit.may("pcie", gpu.pcie);
-  visit.may("processes", gpu.processes);
+  visit.may("processes", json_fields::any(gpu.processes));
   visit.may("pci", gpu.pci);
-  visit.may("numa_node", gpu.numa_node);
+  visit.may("numa_node", json_fields::at_least(-1, gpu.numa_node));
   visit.may("serial", gpu.serial);
   visit.may("memory_bytes", gpu.memory);
   visit.may("nvlinks", gpu.nvlinks);
   visit.may("links_possible", gpu.links_possible);
-  visit.may("fabric_state", gpu.fabric_state);
-  visit.may("fabric_status", gpu.fabric_status);
+  visit.may("fabric_state", json_fields::one_of(gpu.fabric_state, fabric_states));
+  visit.may("fabric_status", json_fields::any(gpu.fabric_status));
   visit.may("mig", gpu.mig);
   visit.may("compute_mode", gpu.compute_mode);
   visit.may("persistence", gpu.persistence);
@@ -113,10 +126,10 @@ void fields(auto& visit, Is<Gpu> auto& gpu) {
   visit.may("memory_clock_max_mhz", gpu.memory_clock_max_mhz);
   visit.may("power_cap_w", gpu.power_cap_w);
   visit.may("power_cap_default_w", gpu.power_cap_default_w);
-  visit.may("slowdown_temperature_c", gpu.slowdown_temperature_c);
+  visit.may("slowdown_temperature_c", json_fields::any(gpu.slowdown_temperature_c));
   visit.may("problem", gpu.problem);
   visit.may("nics", gpu.nics);
-  visit.may("nics_by", gpu.nics_by);
+  visit.may("nics_by", json_fields::one_of(gpu.nics_by, nics_by));
   visit.may("nics_shared", gpu.nics_shared);
 }
 
@@ -185,7 +198,7 @@ void fields(auto& visit, Is<Host> auto& host) {
 }
 
 void fields(auto& visit, Is<Topology> auto& topology) {
-  visit.must("provenance", topology.provenance);
+  visit.must("provenance", json_fields::one_of(topology.provenance, provenances));
   visit.must("platform", topology.platform);
   visit.must("hosts", topology.hosts);
   visit.must("host_of_rank", topology.host_of_rank);
@@ -196,69 +209,39 @@ void fields(auto& visit, Is<Topology> auto& topology) {
 
 namespace {
 
-Topology read_topology(const json& j) {
-  Topology topology;
-  read(j, topology);
-  const int hosts = static_cast<int>(topology.hosts.size());
-  for (const int host : topology.host_of_rank)
-    if (host < 0 || host >= hosts)
-      throw UsageError(
-          fmt::format("topology: host_of_rank names host {}, but there are {} hosts, counted from 0; record it again",
-                      host, hosts));
-  return topology;
-}
-
-UsageError unreadable(std::string_view what, const json::exception& problem) {
-  return UsageError(
-      fmt::format("{} is not in the form that this version writes: {}; record it again", what, problem.what()));
+// Of what other programs of this build said.
+template <class Value>
+Value read_of(std::string_view what, const json& j) try {
+  return json_fields::read_as<Value>(j);
+} catch (const json_fields::BadValue& problem) {
+  throw UsageError(fmt::format("{} is not in the form that this version writes: {}; build all programs alike", what,
+                               problem.what()));
 }
 
 }  // namespace
 
 json to_json(const GpuState& state) { return written(state); }
-
-GpuState gpu_state_from_json(const json& j) try {
-  GpuState state;
-  read(j, state);
-  return state;
-} catch (const json::exception& problem) {
-  throw unreadable("the state of a GPU", problem);
-}
+GpuState gpu_state_from_json(const json& j) { return read_of<GpuState>("the state of a GPU", j); }
 
 json to_json(const Gpu& gpu) { return written(gpu); }
-
-Gpu gpu_from_json(const json& j) try {
-  Gpu gpu;
-  read(j, gpu);
-  return gpu;
-} catch (const json::exception& problem) {
-  throw unreadable("GPU", problem);
-}
+Gpu gpu_from_json(const json& j) { return read_of<Gpu>("GPU", j); }
 
 json to_json(const Libfabric& libfabric) { return written(libfabric); }
-
-Libfabric libfabric_from_json(const json& j) try {
-  Libfabric libfabric;
-  read(j, libfabric);
-  return libfabric;
-} catch (const json::exception& problem) {
-  throw unreadable("libfabric", problem);
-}
+Libfabric libfabric_from_json(const json& j) { return read_of<Libfabric>("libfabric", j); }
 
 json to_json(const Host& host) { return written(host); }
-
-Host host_from_json(const json& j) try {
-  Host host;
-  read(j, host);
-  return host;
-} catch (const json::exception& problem) {
-  throw unreadable("host", problem);
-}
+Host host_from_json(const json& j) { return read_of<Host>("host", j); }
 
 json to_json(const Topology& topology) { return written(topology); }
 
-Topology topology_from_json(const json& j) try { return read_topology(j); } catch (const json::exception& problem) {
-  throw unreadable("topology", problem);
+Topology topology_from_json(const json& j) {
+  Topology topology = json_fields::read_as<Topology>(j);
+  for (std::size_t rank = 0; rank < topology.host_of_rank.size(); ++rank)
+    if (const int host = topology.host_of_rank[rank]; std::cmp_greater_equal(host, topology.hosts.size()))
+      throw json_fields::BadValue(
+          fmt::format("/host_of_rank/{}", rank),
+          fmt::format("names host {}, but there are {} hosts, counted from 0", host, topology.hosts.size()));
+  return topology;
 }
 
 }  // namespace p5::topo

@@ -18,7 +18,7 @@ void fields(auto& visit, Is<GpuDuring> auto& gpu) {
   visit.must("seconds", gpu.seconds);
   visit.may("sm_clock_min_mhz", gpu.sm_clock_min_mhz);
   visit.may("sm_clock_median_mhz", gpu.sm_clock_median_mhz);
-  visit.may("temperature_max_c", gpu.temperature_max_c);
+  visit.may("temperature_max_c", json_fields::any(gpu.temperature_max_c));
   visit.may("power_max_w", gpu.power_max_w);
   visit.must("throttle_mask", gpu.throttle_mask);
   visit.must("held_back_seconds", gpu.held_back_seconds);
@@ -40,10 +40,10 @@ void fields(auto& visit, Is<During> auto& during) {
 }
 
 void fields(auto& visit, Is<CaseWatch> auto& watch) {
-  visit.must("seconds", watch.seconds);
+  visit.must("seconds", json_fields::at_least(1, watch.seconds));
   visit.may("sm_clock_min_mhz", watch.sm_clock_min_mhz);
   visit.may("sm_clock_median_mhz", watch.sm_clock_median_mhz);
-  visit.may("temperature_max_c", watch.temperature_max_c);
+  visit.may("temperature_max_c", json_fields::any(watch.temperature_max_c));
   visit.may("power_max_w", watch.power_max_w);
   visit.must("notes", watch.notes);
 }
@@ -330,7 +330,7 @@ std::vector<During> during_from_json(const json& j) try {
   std::vector<During> during;
   json_fields::read(j, during);
   return during;
-} catch (const json::exception& problem) {
+} catch (const json_fields::BadValue& problem) {
   throw UsageError(
       fmt::format("a watch is not in the form of this version: {}; install one on all hosts", problem.what()));
 }

@@ -21,6 +21,7 @@ constexpr std::array<std::string_view, 7> algorithm_names{
 constexpr std::array<std::string_view, 3> protocol_names{"ll", "ll128", "simple"};
 
 constexpr int format = 1;
+constexpr std::size_t most_rows = 10000;
 constexpr std::string_view columns = "function,from,to,algorithm,protocol,channels,chunk,microseconds";
 
 template <class Name, std::size_t count>
@@ -163,6 +164,8 @@ Table parse_lines(Lines& lines) {
   check_validity(table);
   if (!lines.next() || lines.line != columns) throw Malformed("not the columns '" + std::string(columns) + "'");
   while (lines.next()) {
+    // Each is held against all before it.
+    if (table.rows.size() == most_rows) throw Malformed("more than " + std::to_string(most_rows) + " rows");
     const Row row = parse_row(lines.line);
     check_row(row, table.rows);
     table.rows.push_back(row);

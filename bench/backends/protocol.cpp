@@ -14,6 +14,7 @@
 
 #include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
 #include "bench/model/result_fields.hpp"
 
 namespace p5::protocol {
@@ -81,7 +82,11 @@ Received receive(int descriptor, int timeout_ms) {
   std::string text(header[3], '\0');
   if (read_all(descriptor, text.data(), text.size(), std::nullopt) != Read::all)
     return {.message = std::nullopt, .closed = true};
-  return {.message = Message{header[2], json::parse(text)}, .closed = false};
+  try {
+    return {.message = Message{header[2], parse_json(text)}, .closed = false};
+  } catch (const UsageError& problem) {
+    throw CaseError(fmt::format("the other process sent what is not understood: {}", problem.what()));
+  }
 }
 
 json to_json(const Case& c) {
@@ -140,15 +145,21 @@ SampleRequest request_from_json(const json& j) {
           .setting = j.value("setting", "")};
 }
 
+// Of what the other process said, which is no input of a user's.
+template <class Value>
+static Value said(const json& j) try {
+  return json_fields::read_as<Value>(j);
+} catch (const json_fields::BadValue& problem) {
+  throw CaseError(fmt::format("the other process sent what is not understood: {}", problem.what()));
+}
+
 json to_json(const Verification& verification) { return json_fields::written(verification); }
 
-Verification verification_from_json(const json& j) { return json_fields::read_as<Verification>(j); }
+Verification verification_from_json(const json& j) { return said<Verification>(j); }
 
 json to_json(const std::optional<Selection>& selection) { return json_fields::written(selection); }
 
-std::optional<Selection> selection_from_json(const json& j) {
-  return json_fields::read_as<std::optional<Selection>>(j);
-}
+std::optional<Selection> selection_from_json(const json& j) { return said<std::optional<Selection>>(j); }
 
 json to_json(const std::vector<Offer>& offers) {
   json all = json::array();
@@ -178,6 +189,6 @@ void fields(auto& visit, Is<Identity> auto& identity) {
 
 json to_json(const Identity& identity) { return json_fields::written(identity); }
 
-Identity identity_from_json(const json& j) { return json_fields::read_as<Identity>(j); }
+Identity identity_from_json(const json& j) { return said<Identity>(j); }
 
 }  // namespace p5::protocol

@@ -1,21 +1,33 @@
 // Values to JSON and back through one list of fields: a function `fields(visit, value)` beside the value names each
 // once. `must`: it is always there. `may`: it stays as it is where it is missing or null. `some`: a list that is left
 // out while it is empty. What is no number of its own (text, unit, name of an enumerator) is wrapped: see As.
+//
+// What is read may come from anybody, so a value of another kind or out of range is refused, by its place. Numbers are
+// not below zero unless they are wrapped in `any`, or in `above_zero`, `at_least` or `between`; texts are any unless
+// they are wrapped in `one_of`.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "bench/base/error.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 
 namespace p5 {
@@ -27,6 +39,95 @@ concept Is = std::same_as<std::remove_const_t<Value>, Of>;
 namespace json_fields {
 
 using nlohmann::json;
+
+// Something that was read is not what this version writes: where (a JSON pointer, "" for all of it) and why.
+struct BadValue : UsageError {
+  BadValue(std::string at, const std::string& reason)
+      : UsageError(fmt::format("{} {}", at.empty() ? "it" : printable(at), reason)),
+        where(std::move(at)),
+        why(reason) {}
+  std::string where, why;
+};
+
+// What stands there instead, for messages.
+std::string found(const json& j);
+
+// What is thrown while the member or item `step` is read gets its place.
+template <class Step, class Action>
+void at(const Step& step, const Action& action) try {
+  action();
+} catch (const BadValue& problem) {
+  throw BadValue(fmt::format("/{}{}", step, problem.where), problem.why);
+} catch (const std::runtime_error& problem) {
+  throw BadValue(fmt::format("/{}", step), fmt::format("is not right: {}", problem.what()));
+}
+
+inline const json::array_t& list_in(const json& j) {
+  if (!j.is_array()) throw BadValue("", fmt::format("has to be a list, not {}", found(j)));
+  return j.get_ref<const json::array_t&>();
+}
+inline const json::object_t& object_in(const json& j) {
+  if (!j.is_object()) throw BadValue("", fmt::format("has to be an object, not {}", found(j)));
+  return j.get_ref<const json::object_t&>();
+}
+// Of a list of exactly so many.
+inline const json::array_t& list_of_size(std::size_t count, const json& j) {
+  const json::array_t& list = list_in(j);
+  if (list.size() != count) throw BadValue("", fmt::format("has to be a list of {}, not of {}", count, list.size()));
+  return list;
+}
+inline const std::string& text_in(const json& j) {
+  if (!j.is_string()) throw BadValue("", fmt::format("has to be a text, not {}", found(j)));
+  return j.get_ref<const std::string&>();
+}
+
+// Which numbers are taken, besides what their type holds.
+struct Range {
+  double least = 0;
+  bool open = false;  // least itself is not taken
+  double most = std::numeric_limits<double>::infinity();
+};
+inline constexpr Range any_number{.least = -std::numeric_limits<double>::infinity()};
+double number_in(const json& j, const Range& range = {});
+std::int64_t whole_in(const json& j, const Range& range, std::int64_t most);
+std::uint64_t natural_in(const json& j, const Range& range);
+
+template <class Number>
+Number number_of_type(const json& j, const Range& range) {
+  if constexpr (std::floating_point<Number>)
+    return number_in(j, range);
+  else if constexpr (std::is_unsigned_v<Number> && sizeof(Number) == 8)
+    return natural_in(j, range);
+  else
+    return static_cast<Number>(whole_in(j, range, std::numeric_limits<Number>::max()));
+}
+
+// A number, an optional one or a list of them, of a range of its own.
+template <class Value>
+struct Within {
+  Value& value;
+  Range range;
+};
+auto any(auto& value) { return Within{value, any_number}; }
+auto above_zero(auto& value) { return Within{value, {.open = true}}; }
+auto at_least(double least, auto& value) { return Within{value, {.least = least}}; }
+auto between(double least, double most, auto& value) { return Within{value, {.least = least, .most = most}}; }
+
+// A list that is never long.
+template <class Value>
+struct Short {
+  std::vector<Value>& value;
+  std::size_t most;
+};
+template <class Value>
+auto at_most(std::size_t items, std::vector<Value>& list) {
+  return Short<Value>{list, items};
+}
+// Where it is written.
+template <class Value>
+const std::vector<Value>& at_most(std::size_t /*items*/, const std::vector<Value>& list) {
+  return list;
+}
 
 // A value in another form: write(value) returns JSON, read(json) the value.
 template <class Value, class Write, class Read>
@@ -41,13 +142,32 @@ As(Value&, Write, Read) -> As<Value, Write, Read>;
 // A text that is null while it is empty.
 auto or_null(auto& text) {
   return As{text, [](const std::string& full) { return full.empty() ? json() : json(full); },
-            [](const json& j) { return j.is_null() ? std::string() : j.get<std::string>(); }};
+            [](const json& j) { return j.is_null() ? std::string() : text_in(j); }};
 }
 
 // An enumerator by name; `parse` turns the name into one, or throws.
 auto named(auto& enumerator, auto parse) {
   return As{enumerator, [](const auto& each) -> decltype(json(name_of(each))) { return name_of(each); },
-            [parse](const json& j) { return parse(j.get<std::string>()); }};
+            [parse](const json& j) { return parse(text_in(j)); }};
+}
+
+inline std::string one_of(std::span<const std::string_view> all, const json& j) {
+  const std::string& text = text_in(j);
+  if (std::ranges::find(all, text) == all.end())
+    throw BadValue("", fmt::format("has to be {}, not {}", fmt::join(all, " or "), in_quotes(text)));
+  return text;
+}
+// A text of these, which are static.
+template <std::size_t count>
+auto one_of(auto& text, const std::array<std::string_view, count>& all) {
+  return As{text, [](const std::string& each) { return json(each); },
+            [&all](const json& j) { return one_of(std::span(all), j); }};
+}
+// The same, null while it is empty.
+template <std::size_t count>
+auto one_of_or_null(auto& text, const std::array<std::string_view, count>& all) {
+  return As{text, [](const std::string& each) { return each.empty() ? json() : json(each); },
+            [&all](const json& j) { return j.is_null() ? std::string() : one_of(std::span(all), j); }};
 }
 
 template <class Value>
@@ -86,6 +206,11 @@ json written(const As<Value, Write, Read>& as) {
   }
 }
 
+template <class Value>
+json written(const Within<Value>& within) {
+  return written(within.value);
+}
+
 struct Writer {
   json object = json::object();
   void must(const char* name, const auto& value) { object[name] = written(value); }
@@ -117,8 +242,8 @@ template <class Value>
 void read(const json& j, std::vector<Value>& values);
 template <class Value>
 void read(const json& j, std::map<std::string, Value>& values);
-inline void read(const json& j, Bytes& size) { j.get_to(size.count); }
-inline void read(const json& j, GBps& rate) { j.get_to(rate.count); }
+inline void read(const json& j, Bytes& size) { size.count = natural_in(j, {}); }
+inline void read(const json& j, GBps& rate) { rate.count = number_in(j); }
 template <class Value>
 void read(const json& j, std::optional<Value>& value) {
   if (j.is_null()) return;
@@ -127,12 +252,34 @@ void read(const json& j, std::optional<Value>& value) {
 template <class Value>
 void read(const json& j, std::vector<Value>& values) {
   values.clear();
-  for (const json& one : j.get_ref<const json::array_t&>()) read(one, values.emplace_back());
+  // Counted apart: an item may be there already when its reading ends.
+  std::size_t number = 0;
+  for (const json& one : list_in(j)) {
+    at(number, [&] { read(one, values.emplace_back()); });
+    ++number;
+  }
 }
 template <class Value>
 void read(const json& j, std::map<std::string, Value>& values) {
   values.clear();
-  for (const auto& [name, one] : j.get_ref<const json::object_t&>()) read(one, values[name]);
+  for (const auto& [name, one] : object_in(j)) at(name, [&, &key = name, &value = one] { read(value, values[key]); });
+}
+template <class Value>
+void read(const json& j, Short<Value>& list) {
+  if (list_in(j).size() > list.most)
+    throw BadValue("", fmt::format("has to be a list of {} at most, not of {}", list.most, j.size()));
+  read(j, list.value);
+}
+template <class Number>
+void read(const json& j, Within<Number>& within) {
+  within.value = number_of_type<Number>(j, within.range);
+}
+inline void read(const json& j, Within<GBps>& within) { within.value.count = number_in(j, within.range); }
+template <class Number>
+void read(const json& j, Within<std::optional<Number>>& within) {
+  if (j.is_null()) return;
+  Within<Number> there{within.value.emplace(), within.range};
+  read(j, there);
 }
 template <class Value, class Write, class Read>
 void read(const json& j, As<Value, Write, Read>& as) {
@@ -144,28 +291,62 @@ void read(const json& j, As<Value, Write, Read>& as) {
 }
 
 struct Reader {
-  const json& object;
-  void must(const char* name, auto&& value) const { read(object.at(name), value); }
+  const json::object_t& object;
+  void must(const char* name, auto&& value) const {
+    const auto there = object.find(name);
+    if (there == object.end()) throw BadValue(fmt::format("/{}", name), "is missing");
+    at(name, [&] { read(there->second, value); });
+  }
   void may(const char* name, auto&& value) const {
-    if (const auto at = object.find(name); at != object.end() && !at->is_null()) read(*at, value);
+    const auto there = object.find(name);
+    if (there != object.end() && !there->second.is_null()) at(name, [&] { read(there->second, value); });
   }
   void some(const char* name, auto& list) const { may(name, list); }
 };
 
 template <class Value>
 void read(const json& j, Value& value) {
-  if constexpr (plain<Value>) {
-    j.get_to(value);
+  if constexpr (std::same_as<Value, bool>) {
+    if (!j.is_boolean()) throw BadValue("", fmt::format("has to be true or false, not {}", found(j)));
+    value = j.get<bool>();
+  } else if constexpr (std::is_arithmetic_v<Value>) {
+    value = number_of_type<Value>(j, {});
+  } else if constexpr (std::same_as<Value, std::string>) {
+    value = text_in(j);
+  } else if constexpr (std::same_as<Value, std::pair<std::string, std::string>>) {
+    const json::array_t& both = list_of_size(2, j);
+    at(0, [&] { value.first = text_in(both[0]); });
+    at(1, [&] { value.second = text_in(both[1]); });
   } else {
-    const Reader reader{j};
+    const Reader reader{object_in(j)};
     fields(reader, value);
   }
 }
 
 template <class Value>
 Value read_as(const json& j) {
-  Value value;
+  Value value{};
   read(j, value);
+  return value;
+}
+
+// Of an object whose fields no value lists.
+inline const json& member(const json& object, const char* name) {
+  const json::object_t& members = object_in(object);
+  const auto there = members.find(name);
+  if (there == members.end()) throw BadValue(fmt::format("/{}", name), "is missing");
+  return there->second;
+}
+template <class Value>
+Value member_as(const json& object, const char* name) {
+  Value value{};
+  at(name, [&, &j = member(object, name)] { read(j, value); });
+  return value;
+}
+template <class Number>
+Number member_as(const json& object, const char* name, const Range& range) {
+  Number value{};
+  at(name, [&, &j = member(object, name)] { value = number_of_type<Number>(j, range); });
   return value;
 }
 

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/text.hpp"
+
 namespace p5 {
 
 namespace {
@@ -35,21 +37,12 @@ bool fits_folder_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
 }
 
-// On one line, whatever it holds.
-std::string visible(std::string_view text) {
-  std::string result;
-  for (const char c : text)
-    if (c >= ' ' && c <= '~')
-      result += c;
-    else
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  return result;
-}
-
 }  // namespace
 
 std::string nearest(std::string_view name, std::span<const std::string> candidates) {
+  constexpr std::size_t longest_typed = 200;
   std::string best;
+  if (name.size() > longest_typed) return best;
   std::size_t fewest = std::max<std::size_t>(2, name.size() / 2);
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edits(name, candidate);
@@ -64,7 +57,7 @@ std::string nearest(std::string_view name, std::span<const std::string> candidat
 std::string unknown_name(std::string_view kind, std::string_view name, std::span<const std::string> candidates) {
   const std::string meant = nearest(name, candidates);
   const std::string question = meant.empty() ? "." : fmt::format("; did you mean '{}'?", meant);
-  return fmt::format("unknown {} '{}'{} Known: {}", kind, name, question, join(candidates));
+  return fmt::format("unknown {} {}{} Known: {}", kind, in_quotes(name), question, join(candidates));
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -90,9 +83,9 @@ std::string objection_to_folder_name(std::string_view name) {
                     std::ranges::find(taken_names, name) == taken_names.end();
   if (fits) return "";
   return fmt::format(
-      "'{}' cannot be a folder's name here: 1 to {} letters (a to z, A to Z), digits, '-', '_' and '.', the first no "
+      "{} cannot be a folder's name here: 1 to {} letters (a to z, A to Z), digits, '-', '_' and '.', the first no "
       "'.', and not {}",
-      visible(name), longest_folder_name, fmt::join(taken_names, " or "));
+      in_quotes(name), longest_folder_name, fmt::join(taken_names, " or "));
 }
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {

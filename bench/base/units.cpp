@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/error.hpp"
+#include "bench/base/text.hpp"
 
 namespace p5 {
 
@@ -36,9 +37,9 @@ std::uint64_t size_factor(std::string_view suffix) {
 Bytes parse_bytes(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
     return UsageError(
-        fmt::format("'{}' is not a size: {}. Write a whole number of bytes, with K, M, G (binary: 64K = 64KiB = "
+        fmt::format("{} is not a size: {}. Write a whole number of bytes, with K, M, G (binary: 64K = 64KiB = "
                     "65536) or kB, MB, GB (decimal: 64kB = 64000)",
-                    text, why));
+                    in_quotes(text), why));
   };
   std::uint64_t number = 0;
   const char* const end = text.data() + text.size();
@@ -47,7 +48,7 @@ Bytes parse_bytes(std::string_view text) {
   if (problem == std::errc::result_out_of_range) throw refuse("it is too large");
   const std::string_view suffix(after, static_cast<std::size_t>(end - after));
   const std::uint64_t factor = size_factor(suffix);
-  if (factor == 0) throw refuse(fmt::format("unknown unit '{}'", suffix));
+  if (factor == 0) throw refuse(fmt::format("unknown unit {}", in_quotes(suffix)));
   if (number == 0) throw refuse("it has to be at least 1");
   if (number > largest / factor) throw refuse("it is too large");
   return {number * factor};
@@ -55,8 +56,8 @@ Bytes parse_bytes(std::string_view text) {
 
 Seconds parse_duration(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
-    return UsageError(fmt::format(
-        "'{}' is not a duration: {}. Write a number with ms, s, min or h, such as 30s or 10min", text, why));
+    return UsageError(fmt::format("{} is not a duration: {}. Write a number with ms, s, min or h, such as 30s or 10min",
+                                  in_quotes(text), why));
   };
   const std::size_t unit_at = text.find_first_not_of("0123456789.");
   const std::string_view digits = text.substr(0, unit_at);
@@ -73,7 +74,7 @@ Seconds parse_duration(std::string_view text) {
     if (number * factor > 1e9) throw refuse("it is too long");
     return {number * factor};
   }
-  throw refuse(fmt::format("unknown unit '{}'", unit));
+  throw refuse(fmt::format("unknown unit {}", in_quotes(unit)));
 }
 
 std::string to_text(Bytes size) {

@@ -37,6 +37,8 @@ struct Run {
 Run read_run(const std::string& path);
 // The runs of a report.json, of its folder, or of all folders below that hold one, in the order of their names.
 std::vector<std::string> find_runs(const std::string& path);
+// By when they began; those of one second by their folders, which count them.
+void order_by_launch(std::vector<Run>& runs);
 
 struct Side {
   std::string name;                  // "base", "new", or an arm's

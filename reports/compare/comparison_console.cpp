@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "bench/base/printing.hpp"
+#include "bench/base/text.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {
@@ -12,24 +14,25 @@ namespace {
 
 constexpr std::size_t most_listed = 12;  // of sizes and differences; the other formats have them all
 
-std::string p_text(double p) { return p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p); }
+std::string p_text(double p) { return p < 0.001 ? "< 0.001" : format_printable("{:.3f}", p); }
 
 std::string answer_text(const BandRow& row) {
   if (row.answer == Answer::regression) return row.spread_rose ? "REGRESSION (spread)" : "REGRESSION";
   if (row.answer == Answer::no_regression) return "no regression";
-  return row.launches_needed ? fmt::format("inconclusive ({} launches)", *row.launches_needed) : "inconclusive";
+  return row.launches_needed ? format_printable("inconclusive ({} launches)", *row.launches_needed) : "inconclusive";
 }
 
 std::string bands_table(const Comparison& c) {
   std::string text =
-      fmt::format("{:<24} {:<10} {:<10} {:>5} {:>8} {:>9} {:>20} {:>8} {:>9}  {}\n", "collective", "quantity", "band",
-                  "sizes", "launches", "time", "95 % interval", "matters", "p", "answer");
+      format_printable("{:<24} {:<10} {:<10} {:>5} {:>8} {:>9} {:>20} {:>8} {:>9}  {}\n", "collective", "quantity",
+                       "band", "sizes", "launches", "time", "95 % interval", "matters", "p", "answer");
   for (const BandRow& row : c.bands)
-    text += fmt::format(
+    text += format_printable(
         "{:<24} {:<10} {:<10} {:>5} {:>8} {:>9} {:>20} {:>8} {:>9}  {}\n", row.collective, name_of(row.quantity),
-        row.threshold.band, row.sizes, fmt::format("{}, {}", row.base_launches, row.new_launches),
-        change(row.time.ratio), fmt::format("{} to {}", change(row.time.interval.low), change(row.time.interval.high)),
-        fmt::format("{:.0f} %", 100 * row.threshold.matters), p_text(row.time.p_adjusted), answer_text(row));
+        row.threshold.band, row.sizes, format_printable("{}, {}", row.base_launches, row.new_launches),
+        change(row.time.ratio),
+        format_printable("{} to {}", change(row.time.interval.low), change(row.time.interval.high)),
+        format_printable("{:.0f} %", 100 * row.threshold.matters), p_text(row.time.p_adjusted), answer_text(row));
   return text;
 }
 
@@ -40,15 +43,15 @@ std::string sizes_table(const Comparison& c) {
   if (marked.empty()) return "";
   std::ranges::stable_sort(marked, std::greater(), [](const SizeRow* row) { return row->time.ratio; });
   std::string text =
-      fmt::format("\nWhere single sizes differ ({} of {}; the worst first):\n", marked.size(), c.sizes.size());
+      format_printable("\nWhere single sizes differ ({} of {}; the worst first):\n", marked.size(), c.sizes.size());
   for (const SizeRow* row : std::span(marked).first(std::min(marked.size(), most_listed)))
-    text += fmt::format("  {:<34} {:<10} {:>11.2f} us {:>11.2f} us {:>9}{}\n", describe(row->measured_case),
-                        name_of(row->quantity), row->base_s * 1e6, row->new_s * 1e6, change(row->time.ratio),
-                        row->base_selection == row->new_selection
-                            ? ""
-                            : fmt::format("  {} -> {}", row->base_selection, row->new_selection));
+    text += format_printable("  {:<34} {:<10} {:>11.2f} us {:>11.2f} us {:>9}{}\n", describe(row->measured_case),
+                             name_of(row->quantity), row->base_s * 1e6, row->new_s * 1e6, change(row->time.ratio),
+                             row->base_selection == row->new_selection
+                                 ? ""
+                                 : format_printable("  {} -> {}", row->base_selection, row->new_selection));
   if (marked.size() > most_listed)
-    text += fmt::format("  and {} more; see --format json\n", marked.size() - most_listed);
+    text += format_printable("  and {} more; see --format json\n", marked.size() - most_listed);
   return text;
 }
 
@@ -58,9 +61,10 @@ std::string differences_table(const Comparison& c) {
   if (c.differences.empty()) return "";
   std::string text = "\nWhat else differs:\n";
   for (const Difference& each : std::span(c.differences).first(std::min(c.differences.size(), most_listed)))
-    text += fmt::format("  {}, {}: {} -> {}\n", each.kind, each.name, or_nothing(each.base), or_nothing(each.fresh));
+    text +=
+        format_printable("  {}, {}: {} -> {}\n", each.kind, each.name, or_nothing(each.base), or_nothing(each.fresh));
   if (c.differences.size() > most_listed)
-    text += fmt::format("  and {} more; see --format json\n", c.differences.size() - most_listed);
+    text += format_printable("  and {} more; see --format json\n", c.differences.size() - most_listed);
   return text;
 }
 
@@ -68,39 +72,39 @@ std::string trend_table(const Comparison& c) {
   if (!c.trend) return "";
   std::string text = "History, each run against the median of all:\n";
   for (std::size_t row = 0; row < c.trend->rows.size(); ++row)
-    text += fmt::format("  [{}] {}\n", row + 1, c.trend->rows[row]);
-  text += fmt::format("{:<21}", "started");
+    text += format_printable("  [{}] {}\n", row + 1, c.trend->rows[row]);
+  text += format_printable("{:<21}", "started");
   for (std::size_t row = 0; row < c.trend->rows.size(); ++row)
-    text += fmt::format(" {:>9}", fmt::format("[{}]", row + 1));
+    text += format_printable(" {:>9}", format_printable("[{}]", row + 1));
   text += "  software, run\n";
   for (const Trend::Point& point : c.trend->points) {
-    text += fmt::format("{:<21}", point.started.empty() ? "(not known)" : point.started);
+    text += format_printable("{:<21}", point.started.empty() ? "(not known)" : point.started);
     for (const std::optional<double>& ratio : point.ratios)
-      text += fmt::format(" {:>9}", ratio ? change(*ratio) : "N/A");
-    text += fmt::format("  {}, {}\n", point.software, point.source);
+      text += format_printable(" {:>9}", ratio ? change(*ratio) : "N/A");
+    text += format_printable("  {}, {}\n", point.software, point.source);
   }
   return text + "\n";
 }
 
 std::string not_compared(const std::vector<std::string>& cases, const std::string& side) {
   if (cases.empty()) return "";
-  return fmt::format("Only in {}: {} {} ({}{})\n", side, cases.size(), cases.size() == 1 ? "case" : "cases",
-                     cases.front(), cases.size() == 1 ? "" : ", ...");
+  return format_printable("Only in {}: {} {} ({}{})\n", side, cases.size(), cases.size() == 1 ? "case" : "cases",
+                          cases.front(), cases.size() == 1 ? "" : ", ...");
 }
 
 }  // namespace
 
 std::string render_console(const Comparison& c) {
-  std::string text = trend_table(c) + fmt::format("{}: {}\n{}: {}\n", c.base_name, join(c.base_sources), c.new_name,
-                                                  join(c.new_sources));
-  if (c.provenance != "measured") text += fmt::format("The figures are {}.\n", c.provenance);
+  std::string text = trend_table(c) + format_printable("{}: {}\n{}: {}\n", c.base_name, join(c.base_sources),
+                                                       c.new_name, join(c.new_sources));
+  if (c.provenance != "measured") text += format_printable("The figures are {}.\n", c.provenance);
   text += "Ratios are NEW over BASE: + is slower.\n\n" + bands_table(c) + sizes_table(c) + differences_table(c);
   if (!c.troubles.empty()) text += "\nFine before, not now:\n";
   for (const Trouble& trouble : c.troubles)
-    text += fmt::format("  {}: {}\n", describe(trouble.measured_case), trouble.what);
+    text += format_printable("  {}: {}\n", describe(trouble.measured_case), trouble.what);
   text += "\n" + not_compared(c.only_in_base, c.base_name) + not_compared(c.only_in_new, c.new_name);
-  for (const std::string& remark : c.remarks) text += remark + "\n";
-  return text + c.headline + "\n";
+  for (const std::string& remark : c.remarks) text += format_printable("{}\n", remark);
+  return text + format_printable("{}\n", c.headline);
 }
 
 }  // namespace p5::reports

@@ -1,12 +1,15 @@
 // From files to the two sides of a comparison: reports, the journals beside them, and one observation for each case.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "reports/compare/comparison.hpp"
 #include "reports/journal.hpp"
 
@@ -27,17 +30,15 @@ std::string key_of(const Case& c) {
 }
 
 // The journal's lines of one case, by launch. A case that was measured again replaces what it left before.
-using Lines = std::unordered_map<std::string, std::vector<const Measurement*>>;
+using LinesOfCase = std::map<int, const Measurement*>;
+using Lines = std::unordered_map<std::string, LinesOfCase>;
 
 Lines lines_of(const Run& run, std::string_view arm) {
   Lines lines;
   for (const Result& result : run.journal) {
     const Measurement& m = result.measurement;
     if (m.measured_case.arm != arm) continue;
-    std::vector<const Measurement*>& launches = lines[key_of(m.measured_case)];
-    const auto launch = static_cast<std::size_t>(m.launch.value_or(0));
-    if (launches.size() <= launch) launches.resize(launch + 1);
-    launches[launch] = &m;
+    lines[key_of(m.measured_case)].insert_or_assign(m.launch.value_or(0), &m);
   }
   return lines;
 }
@@ -52,14 +53,13 @@ constexpr std::array kinds{Figures{&Measurement::latency, &Measurement::latency_
 
 // From the journal, which knows launches by their number: one in which the case was not measured leaves a gap. False
 // when it has none.
-bool add_lines(Observation& observation, const std::vector<const Measurement*>& lines, const Figures& kind,
-               int first_launch) {
+bool add_lines(Observation& observation, const LinesOfCase& lines, const Figures& kind, int first_launch) {
   bool found = false;
-  for (std::size_t launch = 0; launch < lines.size(); ++launch) {
-    if (!lines[launch] || !(lines[launch]->*kind.series)) continue;
-    const Series& series = *(lines[launch]->*kind.series);
+  for (const auto& [launch, line] : lines) {
+    if (!(line->*kind.series)) continue;
+    const Series& series = *(line->*kind.series);
     (observation.*kind.launches)
-        .push_back({.number = first_launch + static_cast<int>(launch),
+        .push_back({.number = first_launch + launch,
                     .median_s = series.summary.median,
                     .samples_s = series.samples,
                     .interval = series.summary.interval});
@@ -68,8 +68,8 @@ bool add_lines(Observation& observation, const std::vector<const Measurement*>& 
   return found;
 }
 
-void add_launches(Observation& observation, const Measurement& m, const std::vector<const Measurement*>* lines,
-                  const Figures& kind, int first_launch) {
+void add_launches(Observation& observation, const Measurement& m, const LinesOfCase* lines, const Figures& kind,
+                  int first_launch) {
   const std::optional<Series>& series = m.*kind.series;
   if (!series) return;
   if (lines && add_lines(observation, *lines, kind, first_launch)) return;
@@ -127,7 +127,30 @@ std::string arms_of(std::span<const Run> runs) {
   return join(arms);
 }
 
+// Neither where it cannot be looked at.
+bool is_folder(const fs::path& path) {
+  std::error_code problem;
+  return fs::is_directory(path, problem);
+}
+
+// By the parts of the paths, with numbers as numbers: of the runs of one second, whose folders are STAMP, STAMP-2, ...
+// STAMP-10, the first comes first.
+bool comes_before(const std::string& a, const std::string& b) {
+  const auto earlier = [](const fs::path& one, const fs::path& other) {
+    return ::strverscmp(one.c_str(), other.c_str()) < 0;
+  };
+  const fs::path one(a), other(b);
+  return std::ranges::lexicographical_compare(one, other, earlier);
+}
+
 }  // namespace
+
+void order_by_launch(std::vector<Run>& runs) {
+  std::ranges::stable_sort(runs, [](const Run& a, const Run& b) {
+    const std::string &one = a.report.run.started, &other = b.report.run.started;
+    return one == other ? comes_before(a.name, b.name) : one < other;
+  });
+}
 
 std::string_view name_of(Quantity quantity) { return quantity == Quantity::latency ? "latency" : "throughput"; }
 
@@ -146,23 +169,35 @@ std::string_view name_of(Answer answer) {
 }
 
 Run read_run(const std::string& path) {
-  const fs::path file = fs::is_directory(path) ? fs::path(path) / report_name : fs::path(path);
+  const fs::path file = is_folder(path) ? fs::path(path) / report_name : fs::path(path);
   Run run{.name = path, .report = read_report(file.string()), .journal = {}};
   // A journal lies beside the report of its run; a report that was copied elsewhere under another name has none.
   const fs::path journal = file.parent_path() / journal_name;
-  if (file.filename() == report_name && fs::exists(journal)) run.journal = read_journal(journal);
+  if (std::error_code problem; file.filename() == report_name && fs::exists(fs::symlink_status(journal, problem)))
+    run.journal = read_journal(journal);
   return run;
 }
 
 std::vector<std::string> find_runs(const std::string& path) {
-  if (!fs::is_directory(path) || fs::exists(fs::path(path) / report_name)) return {path};
-  std::vector<std::string> found;
   std::error_code problem;
-  // Links are not followed: `latest` is one of the others.
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path, problem))
-    if (entry.path().filename() == report_name && !entry.is_symlink()) found.push_back(entry.path().string());
-  if (found.empty()) throw UsageError(fmt::format("there is no {} in '{}' or below", report_name, path));
-  std::ranges::sort(found);
+  if (!is_folder(path) || fs::exists(fs::symlink_status(fs::path(path) / report_name, problem))) return {path};
+  std::vector<std::string> found;
+  for (std::vector<fs::path> folders{path}; !folders.empty();) {
+    const fs::path folder = std::move(folders.back());
+    folders.pop_back();
+    fs::directory_iterator entry(folder, problem);
+    // Links are not followed: `latest` is one of the others.
+    for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
+      const fs::file_status status = entry->symlink_status(problem);
+      if (fs::is_directory(status)) folders.push_back(entry->path());
+      if (entry->path().filename() == report_name && !fs::is_symlink(status)) found.push_back(entry->path().string());
+    }
+    if (problem)
+      throw UsageError(fmt::format("'{}' cannot be searched for reports ({}); make it readable, or name the reports",
+                                   printable(folder.native()), problem.message()));
+  }
+  if (found.empty()) throw UsageError(fmt::format("there is no {} in '{}' or below", report_name, printable(path)));
+  std::ranges::sort(found, comes_before);
   return found;
 }
 

@@ -47,7 +47,7 @@ SIGNALS = [("SIGTERM to a rank", 2, "TERM", {}), ("SIGTERM to the leader", 0, "T
 DISK = [("disk full", 0, "mark", {"P5BENCH_FAIL_WITH": "ENOSPC"}),
         ("folder removed", 0, "mark", {"P5BENCH_FAIL_WITH": "ENOENT"}),
         ("disk read-only", 0, "mark", {"P5BENCH_FAIL_WITH": "EROFS"})]
-SLOW = [("disk answers after 15 s", 0, "mark", {"P5BENCH_FAIL_WITH": "delay:15", "P5BENCH_FAIL_ON": "rename"}),
+SLOW = [("disk answers after 7 s", 0, "mark", {"P5BENCH_FAIL_WITH": "delay:7", "P5BENCH_FAIL_ON": "rename"}),
         ("a rank is 20 s late", 2, "slow", {})]
 FAULTS = THROWS + KILLED + SILENT + SIGNALS + DISK + SLOW
 
@@ -88,7 +88,8 @@ class FaultMatrix(Folder):
         name, rank, _, disk = fault
         code = done.returncode
         self.assert_none_left()
-        self.assertEqual([path for path in self.listing() if "lost-rank" in path], [])
+        if fault not in SILENT or rank != 0:  # the leader takes the others' notes into the report
+            self.assertEqual([path for path in self.listing() if "lost-rank" in path], [])
         found = self.files("report.json")
         report = read_report(found[0]) if found else None
         opened = PHASES.index(phase) > PHASES.index("opening the report")
@@ -114,14 +115,15 @@ class FaultMatrix(Folder):
                 self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
         elif fault in SILENT:
             self.assertEqual(code, 12, text)
-            self.assertIn(f"no progress in {phase}", text)
+            self.assertRegex(text, f"no progress in ({phase}|the start of .* B float32)")
             if rank:
                 self.assertIn(f"all others wait for rank {rank}", text)
             if report:
                 self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
         elif fault in SIGNALS:
-            if code == 0:  # at its end a run may come through
-                self.assertEqual((phase, report["status"]), (PHASES[-1], "complete"))
+            if code == 0:  # near its end a run may come through, above all where another rank is told to end
+                self.assertGreater(PHASES.index(phase), MEASURING)
+                self.assertEqual(report["status"], "complete")
             elif report and rank == 0:
                 self.assertEqual((code, report["status"]), (12, "partial"))
                 if opened:
@@ -140,12 +142,15 @@ class FaultMatrix(Folder):
         return f"{code}, {report['status']}" if report else f"{code}, none"
 
     def check_resume(self, before):
-        done = self.run_it(*OPTIONS, "--budget", "10s", "--resume", "--quiet", ranks=RANKS, program=(PROGRAM,))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        """What was measured stands, and so does a fault; all others are measured now."""
+        done = self.run_it(*OPTIONS, "--budget", "60s", "--resume", "--quiet", ranks=RANKS, program=(PROGRAM,))
         newest = read_report(self.folder / "out" / "latest" / "report.json")
-        self.assertEqual(len(measured(newest["measurements"])), CASES)
-        self.assertEqual(len(newest["measurements"]), CASES)
-        kept = {key(m): m for m in before}
+        self.assertEqual(newest["status"], "complete", done.stderr)
+        failed = [m for m in newest["measurements"] if m["outcome"] == "failed"]
+        self.assertEqual(done.returncode, 12 if failed else 0, done.stderr)
+        self.assertEqual([key(m) for m in failed if m["because"] not in [old["because"] for old in before]], [])
+        self.assertEqual(len(measured(newest["measurements"])) + len(failed), CASES)
+        kept = {key(m): m for m in before if m["outcome"] == "measured"}
         for m in newest["measurements"]:
             if key(m) in kept:
                 self.assertEqual(m["throughput"]["median_us"], kept[key(m)]["throughput"]["median_us"], "measured again")
@@ -160,7 +165,7 @@ class FaultMatrix(Folder):
                 journal = self.files("measurements.jsonl")
                 if fault not in DISK and done.returncode != 0 and self.files("report.json"):
                     lines = [json.loads(line) for line in journal[0].read_text().splitlines()] if journal else []
-                    self.check_resume([m for m in lines if m["outcome"] == "measured"])
+                    self.check_resume(lines)
         if NIGHTLY and os.environ.get("P5BENCH_UPDATE"):
             self.write_table(results)
 

@@ -1,11 +1,14 @@
 """What a user may get wrong: one message that names the culprit and, for names, the one that was meant; exit code 2;
 and no file made, however the program was started."""
 
+import copy
+import json
+import os
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, SOURCE, main  # noqa: E402
+from program import Folder, PROGRAM, SOURCE, main  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge"]
 NOT_SIZES = ["8KBx", "-1", "nan", "1e30", "0", "", "9223372036854775808", "1.5", "8 B", "99999999T"]
@@ -201,6 +204,200 @@ class BadInput(Folder):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(done.stderr.count("p5bench:"), 1)
         self.assertEqual(self.files("report.json"), [])
+
+    def test_many_nodes_are_refused_at_once(self):
+        self.assert_refused([*SIM, "--nodes", "65536"], ["--nodes", "'65536'"])
+
+
+WHOLE = json.loads((SOURCE / "tests/fixtures/reports/measured.json").read_text())
+LINE = {"case": WHOLE["measurements"][0]["case"], "launch": 0, "latency": None,
+        "throughput": {"median_us": 1.5, "ci95_us": [1.4, 1.6], "samples_us": [1.4, 1.5, 1.6]}}
+LOG = (SOURCE / "tests/fixtures/nccl-tests/2.19.6-all_reduce-graph.txt").read_text()
+NCCL_JSON = """{"args": ["all_reduce_perf"], "config": {"nthreads": 1, "ngpus": 1, "iterations": 3,
+    "aggregated_iterations": 1, "graph": 0, "blocking_collectives": "false", "devices":
+    [{"rank": 0, "group": 0, "hostname": "a", "device_info": "x"}, {"rank": 1, "group": 0, "hostname": "a",
+    "device_info": "x"}]}, "results": [{"size": 8, "type": "float", "redop": "sum", "root": "-1", "out_of_place":
+    {"time": 7.5, "nwrong": 0}, "in_place": null}], "out_of_bounds": {"okay": "true"}, "env": ["A=B"]}"""
+ESCAPES = "n\x1b[2J\n\u009bX\u202e"
+
+
+def changed(value, path, new):
+    """The value with something else at a path."""
+    value = copy.deepcopy(value)
+    at = value
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = new
+    return value
+
+
+def without_overriding():
+    """A prefix for a command that root runs too, so that permissions hold for it."""
+    if os.geteuid() != 0:
+        return []
+    return ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps", "-dac_override,-dac_read_search"]
+
+
+class BrokenFiles(Folder):
+    """What users hand over as files: refused in our words, naming the file, in little memory and time."""
+
+    def assert_refused(self, arguments, words, program=()):
+        with self.subTest(arguments=arguments):
+            # Less than what a careless reader takes, more than what the libraries reserve.
+            limit = ["prlimit", f"--as={4 << 30}"]
+            done = self.run_it(*arguments, program=[*limit, *program, PROGRAM])
+            self.assertEqual(done.returncode, 2, done.stderr[-2000:])
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr[-2000:])
+            self.assertLess(len(done.stderr), 1500)
+            for word in (*words, "p5bench:"):
+                self.assertIn(word, done.stderr)
+            for foreign in ("json.exception", "filesystem error", "basic_string", "std::"):
+                self.assertNotIn(foreign, done.stderr)
+            self.assertTrue(done.stderr.strip().isprintable(), repr(done.stderr))
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return name
+
+    def test_deep_json_is_refused(self):
+        deep = "[" * 100000 + "]" * 100000
+        self.write("deep/report.json", json.dumps(WHOLE).replace('"p5bench.report/1"', deep))
+        self.write("good/report.json", json.dumps(WHOLE))
+        for command in (["report", "deep/report.json"], ["compare", "good", "deep"], ["baseline", "deep"],
+                        ["compare", "--history", "deep"], ["report", "good/report.json", "--baseline", "deep"]):
+            self.assert_refused(command, ["'deep/report.json'", "nested more than 64 deep", "'schema'"])
+        self.write("log.json", NCCL_JSON.replace('["A=B"]', deep))
+        self.assert_refused(["import", "nccl-tests", "log.json"], ["'log.json'", "nested", "'env'"])
+        self.write("topology", deep)
+        self.assert_refused(["topo", "--load", "topology"], ["'topology'", "nested"])
+
+    def test_long_words_of_a_log_are_read(self):
+        for word in ("x" * 2_000_000, "[" * 500_000, "a_perf" * 200_000, "0: " * 300_000, "1:" * 300_000):
+            self.write("log", word + "\n" + LOG)
+            done = self.run_it("import", "nccl-tests", "log", "--cluster", f"c{len(word)}")
+            self.assertEqual(done.returncode, 0, done.stderr[-500:])
+        self.write("log", LOG.replace("float", "x" * 2_000_000))
+        self.assertEqual(self.run_it("import", "nccl-tests", "log", "--cluster", "long").returncode, 2)
+
+    def test_files_that_are_none_are_refused(self):
+        good = self.write("good/report.json", json.dumps(WHOLE))
+        os.mkfifo(self.folder / "pipe")
+        (self.folder / "loop").symlink_to("loop")
+        with open(self.folder / "large", "wb") as large:
+            large.truncate(500_000_000)
+        for name, why in (("pipe", "is a pipe"), ("loop", "cannot be read"), ("large", "more than"),
+                          ("/dev/zero", "is a device"), ("good", "is a folder")):
+            for command in (["import", "nccl-tests", name], ["report", name]):
+                self.assert_refused(command, [f"'{name}'", why])
+            if name != "good":
+                for command in (["compare", good, name], ["baseline", name], ["topo", "--load", name],
+                                ["report", good, "--baseline", name]):
+                    self.assert_refused(command, [f"'{name}'", why])
+
+    def test_histories_that_cannot_be_read_are_refused(self):
+        self.write("history/a/report.json", json.dumps(WHOLE))
+        self.write("history/b/report.json", json.dumps(WHOLE))
+        (self.folder / "history" / "c").mkdir()
+        os.mkfifo(self.folder / "history" / "c" / "report.json")
+        self.assert_refused(["compare", "--history", "history"], ["history/c/report.json", "is a pipe"])
+        (self.folder / "history" / "c" / "report.json").unlink()
+        (self.folder / "history" / "c").chmod(0)
+        self.assert_refused(["compare", "--history", "history"], ["'history/c'", "cannot be searched"],
+                            without_overriding())
+
+    def test_journals_that_cannot_be_read_are_refused(self):
+        self.write("run/report.json", json.dumps(WHOLE))
+        journal = self.folder / "run" / "measurements.jsonl"
+        compare = ["compare", "run", "run/report.json"]
+        journal.symlink_to(journal.name)
+        self.assert_refused(compare, [f"'run/{journal.name}'", "cannot be read"])
+        journal.unlink()
+        os.mkfifo(journal)
+        self.assert_refused(compare, [f"'run/{journal.name}'", "is a pipe"])
+        journal.unlink()
+        journal.mkdir()
+        self.assert_refused(compare, [f"'run/{journal.name}'", "is a folder"])
+        journal.rmdir()
+        self.write(f"run/{journal.name}", json.dumps(LINE) + "\n")
+        journal.chmod(0)
+        self.assert_refused(compare, [f"'run/{journal.name}'", "Permission denied"], without_overriding())
+
+    def test_lines_of_a_journal_that_are_wrong_are_refused(self):
+        self.write("run/report.json", json.dumps(WHOLE))
+        for path, new, words in (
+                (["launch"], 100_000_000, ["launch"]), (["launch"], -1, ["launch"]), (["launch"], "x", ["launch"]),
+                (["launch"], 1e300, ["launch"]), (["throughput", "samples_us", 0], -1, ["'-1'"]),
+                (["throughput", "median_us"], -1, ["'-1'"]), (["throughput", "median_us"], "x", ["throughput: median_us: "]),
+                (["throughput", "samples_us"], 7, ["throughput: samples_us: ", "list of times"]), (["case", "ranks"], -1, ["case: /ranks"]),
+                (["case", "collective"], "x" * 100_000, ["/collective"]), (["case"], [], ["object"])):
+            self.write("run/measurements.jsonl", json.dumps(changed(LINE, path, new)) + "\n")
+            self.assert_refused(["compare", "run", "run"], ["run/measurements.jsonl' line 1", *words])
+        for old, new in (('"launch": 0', '"launch": 1e999'), ("1.4,", "1e999,"), ("[1.4, 1.5, 1.6]", "[" * 100_000)):
+            self.write("run/measurements.jsonl", json.dumps(LINE).replace(old, new) + "\n")
+            self.assert_refused(["compare", "run", "run"], ["run/measurements.jsonl' line 1"])
+
+    def test_values_that_the_schema_forbids_are_refused_by_their_place(self):
+        throughput = ["measurements", 0, "throughput"]
+        for path, new in (([*throughput, "median_us"], -1), ([*throughput, "median_us"], 0), ([*throughput, "samples"], 1e308),
+                          (["run", "ranks"], -1), (["run", "ranks"], 1.5), (["run", "wall_s"], -1), (["status"], "done"),
+                          (["run", "launches"], 2_000_000_000), (["exit_code"], 1), (["topology", "host_of_rank", 0], 99),
+                          (["measurements", 0, "case", "bytes"], "8"), (["run", "command"], "x"), (["context"], [])):
+            self.write("report.json", json.dumps(changed(WHOLE, path, new)))
+            place = "/" + "/".join(map(str, path))
+            for command in (["report", "report.json"], ["compare", "report.json", "report.json"], ["baseline", "report.json"]):
+                self.assert_refused(command, ["'report.json'", place + " "])
+        self.write("report.json", json.dumps(changed(WHOLE, ["run", "wall_s"], "X")).replace('"X"', "1e999"))
+        self.assert_refused(["report", "report.json"], ["'report.json'", "line 1", "'1e999'"])
+        self.write("report.json", json.dumps(changed(WHOLE, ["status"], "x" * 2_000_000)))
+        self.assert_refused(["report", "report.json"], ["/status"])
+
+    def test_json_of_nccl_tests_that_is_wrong_is_refused_by_its_place(self):
+        whole = json.loads(NCCL_JSON)
+        for path, new in ((["config", "ngpus"], 1_000_000_000), (["config", "nthreads"], -1), (["args"], 7), (["env"], [7]),
+                          (["config", "devices", 0, "rank"], 1e308), (["results", 0, "out_of_place", "time"], -1),
+                          (["results", 0, "size"], -1), (["results", 0, "root"], []), (["out_of_bounds"], None)):
+            self.write("log.json", json.dumps(changed(whole, path, new)))
+            self.assert_refused(["import", "nccl-tests", "log.json"], ["'log.json'", "/" + "/".join(map(str, path))])
+        self.write("log.json", NCCL_JSON.replace("7.5", "1e999"))
+        self.assert_refused(["import", "nccl-tests", "log.json"], ["'log.json'", "line", "'1e999'"])
+
+    def test_topologies_that_are_wrong_are_refused(self):
+        recorded = json.loads((SOURCE / "tests/fixtures/machines/p4d.24xlarge.json").read_text())
+        topology = recorded.get("topology", recorded)
+        host = ["hosts", 0]
+        for path, new in (([*host, "threads"], -1), ([*host, "name"], 7), ([*host, "gpu_devices", 0, "architecture"], 1e308),
+                          ([*host, "gpu_devices", 0, "pci", "path"], ["x"] * 100_000), (["host_of_rank"], [7])):
+            self.write("topology.json", json.dumps(changed(topology, path, new)))
+            self.assert_refused(["topo", "--load", "topology.json"], ["--load", "'topology.json'", "/" + "/".join(map(str, path))])
+        for name, content in (("latin", json.dumps(topology).replace("GPU", "\xe9").encode("latin-1")), ("none", "none"),
+                              ("latin.xml", "<?xml version='1.0'?>\n<topology><object type='\xe9'/>".encode("latin-1")),
+                              ("half.xml", "<topology>"), ("nothing", "")):
+            self.write(name, content)
+            self.assert_refused(["topo", "--load", name], ["--load", f"'{name}'"])
+
+    def test_names_from_files_do_not_reach_the_terminal_as_they_are(self):
+        report = changed(WHOLE, ["run", "cluster"], ESCAPES)
+        report["run"]["remarks"] = [ESCAPES]
+        report["measurements"][0]["case"]["arm"] = ESCAPES
+        report["topology"]["hosts"][0]["name"] = ESCAPES
+        report["findings"] = [{"id": ESCAPES, "severity": "error", "about": "host", "evidence": ESCAPES, "action": ESCAPES,
+                               "subject": {"host": ESCAPES, "instance": "", "gpu": None, "nic": ESCAPES}}]
+        self.write("a/report.json", json.dumps(report))
+        report["context"]["nccl"] = ESCAPES
+        self.write("b/report.json", json.dumps(report))
+        log = LOG.replace(" on ", " on \x1b[2J", 1).replace("# nThread", "# NCCL version 2\x1b\n# nThread")
+        self.write("log", log.replace("float", "\x1bfloat", 1))
+        for command in (["report", "a/report.json"], ["compare", "a", "b"], ["compare", "--history", "."],
+                        ["topo", "--load", "a/report.json"], ["import", "nccl-tests", "log"]):
+            done = self.run_it(*command)
+            said = done.stdout + done.stderr
+            self.assertTrue(said, command)
+            for line in said.splitlines():
+                self.assertTrue(line.isprintable(), (command, repr(line)))
+            if command not in (["compare", "a", "b"], ["import", "nccl-tests", "log"]):
+                self.assertIn("n\\x1b[2J\\x0a\\xc2\\x9bX\\xe2\\x80\\xae", said, command)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """run --resume: what an ended run measured stands, the rest is measured, and runs that cannot be one are refused."""
 
 import json
+import os
 import pathlib
 import sys
 
@@ -128,7 +129,25 @@ class Resume(Folder):
     def test_without_its_journal_a_run_cannot_be_gone_on_with(self):
         folder, _ = self.ended(2)
         (folder / "measurements.jsonl").unlink()
-        self.refuse(says=["measurements.jsonl", "cannot be read"])
+        self.refuse(says=["measurements.jsonl"])
+
+    def test_a_journal_that_cannot_be_read_is_refused(self):
+        earlier, _ = self.ended(2)
+        journal = earlier / "measurements.jsonl"
+        content = journal.read_text()
+        journal.chmod(0)
+        without = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps",
+                   "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+        done = self.run_it(*SIM, *PLAN, "--resume", program=[*without, PROGRAM])
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("measurements.jsonl' cannot be read (Permission denied)", done.stderr)
+        for make in (journal.mkdir, lambda: os.mkfifo(journal), lambda: journal.symlink_to(journal)):
+            journal.unlink() if not journal.is_dir() else journal.rmdir()
+            make()
+            self.refuse(says=["measurements.jsonl'"])
+        journal.unlink()
+        journal.write_text(content)
+        self.resume()
 
     def test_a_case_that_failed_stays_failed(self):
         self.ended(2, outcome="failed", because="rank 3 in sample: it died")

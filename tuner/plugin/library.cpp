@@ -9,9 +9,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -37,6 +39,11 @@ std::string host_name() {
 }
 
 std::optional<std::string> content_of(const std::string& name) try {
+  // Neither waits for a pipe nor reads a device.
+  constexpr std::uintmax_t largest = 16 << 20;
+  std::error_code problem;
+  if (!std::filesystem::is_regular_file(name, problem) || std::filesystem::file_size(name, problem) > largest)
+    return std::nullopt;
   std::ifstream stream(name, std::ios::binary);
   if (!stream) return std::nullopt;
   return std::string{std::istreambuf_iterator<char>(stream), {}};

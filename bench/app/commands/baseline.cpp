@@ -8,6 +8,7 @@
 #include "bench/app/run/sides.hpp"
 #include "bench/base/clock.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/baseline.hpp"
 #include "reports/writer.hpp"
@@ -50,7 +51,7 @@ ExitCode baseline_command(const Request& request) {
   reports::make_folder(folder);
   reports::write_atomically(folder / "measurements.jsonl", journal);
   reports::write_atomically(folder / "report.json", reports::render_json(baseline.report));
-  for (const std::string& remark : baseline.report.run.remarks) fmt::print("{}\n", remark);
+  for (const std::string& remark : baseline.report.run.remarks) fmt::print("{}\n", printable(remark));
   fmt::print("{} cases, up to {} launches each. Baseline: {}\n", baseline.report.results.size(),
              baseline.report.run.launches, folder.string());
   return ExitCode::ok;

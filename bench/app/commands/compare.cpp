@@ -30,7 +30,7 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
   std::vector<reports::Run> runs = read_runs({options.history});
   if (runs.size() < 2)
     throw UsageError(fmt::format("'{}' holds one run; a history needs two or more", options.history));
-  std::ranges::stable_sort(runs, {}, [](const reports::Run& run) { return run.report.run.started; });
+  reports::order_by_launch(runs);
   const std::span<const reports::Run> all = runs;
   reports::Comparison comparison =
       reports::compare(reports::make_side("BASE", all.first(all.size() - 1), options.base_arm),

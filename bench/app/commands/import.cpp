@@ -1,13 +1,13 @@
 // p5bench import nccl-tests LOG: a report of what another benchmark measured, in a folder like that of a run.
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "bench/app/commands/commands.hpp"
+#include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/nccl_tests.hpp"
 #include "reports/writer.hpp"
@@ -18,21 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || fs::is_directory(path))
-    throw UsageError(fmt::format("'{}' cannot be read; name a file that nccl-tests left", path));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
-}
-
 reports::nccl_tests::Imported read(const Options& options, const std::string& cluster) {
-  const std::string text = content_of(options.import_file);
+  const std::string text = read_input(options.import_file, largest_json, "name a file that nccl-tests left");
   try {
     return reports::nccl_tests::import(text, options.import_collective, cluster);
   } catch (const UsageError& problem) {
-    throw UsageError(fmt::format("'{}': {}", options.import_file, problem.what()));
+    throw UsageError(fmt::format("'{}': {}", printable(options.import_file), problem.what()));
   }
 }
 
@@ -66,7 +57,7 @@ ExitCode import_command(const Request& request) {
       reports::write_atomically(folder / writer.file_name("report"), writer.render(imported.report));
   }
   reports::write_atomically(folder / "report.json", reports::render_json(imported.report));
-  for (const std::string& remark : imported.report.run.remarks) fmt::print("{}\n", remark);
+  for (const std::string& remark : imported.report.run.remarks) fmt::print("{}\n", printable(remark));
   fmt::print("{} cases. Report: {}\n", imported.report.results.size(), folder.string());
   return imported.report.exit_code;
 }

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +10,8 @@
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/machine.hpp"
+#include "bench/base/input.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/version.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/topology_text.hpp"
@@ -25,18 +25,25 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::string_view recording_schema = "p5bench.topology/1";
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!(text << file.rdbuf()) || !file) throw UsageError(fmt::format("'{}' cannot be read; name another file", path));
-  return text.str();
-}
+constexpr Bytes largest_topology = MiB(64);
 
 topo::Topology of_one(topo::Host host) {
   topo::Topology topology;
   topology.hosts.push_back(std::move(host));
   return topology;
+}
+
+topo::Topology topology_in(const std::string& path) {
+  constexpr const char* remedy = "record one with 'p5bench topo --record FILE'";
+  const std::string text = read_input(path, largest_topology, remedy);
+  try {
+    if (!is_utf8(text)) throw UsageError("it is not in UTF-8");
+    if (text.starts_with('<')) return of_one(topo::host_from_hwloc_xml(text, fs::path(path).stem()));
+    const json j = parse_json(text);
+    return topo::topology_from_json(j.is_object() && j.contains("topology") ? j.at("topology") : j);
+  } catch (const UsageError& problem) {
+    throw UsageError(fmt::format("--load: '{}': {}; {}", printable(path), problem.what(), remedy));
+  }
 }
 
 // A recording, a run's topology.json or report.json, hwloc's XML, or a folder that holds copies of /proc and /sys.
@@ -47,16 +54,8 @@ topo::Topology load_topology(const std::string& path) {
     if (!fs::exists(fs::path(path) / "sys", problem))
       throw UsageError(fmt::format("--load: the folder '{}' has no 'sys'; copy /proc and /sys into it", path));
     topology = of_one(topo::discover_host(fs::absolute(path).string()));
-  } else if (const std::string text = text_of(path); text.starts_with('<')) {
-    topology = of_one(topo::host_from_hwloc_xml(path));
   } else {
-    const json j = json::parse(text, nullptr, false);
-    if (j.is_discarded() || !j.is_object())
-      throw UsageError(
-          fmt::format("--load: '{}' is neither JSON nor hwloc's XML; record one with "
-                      "'p5bench topo --record FILE'",
-                      path));
-    topology = topo::topology_from_json(j.contains("topology") ? j.at("topology") : j);
+    topology = topology_in(path);
   }
   if (topology.provenance == "discovered") topology.provenance = "recorded";
   return topology;
@@ -85,8 +84,10 @@ topo::Topology find_topology(const Request& request) {
   if (simulates(options))
     topology = topo::synthetic(topo::find_platform(options.platform), options.nodes);
   else if (!options.load_file.empty())
-    topology = topo::topology_from_json(
-        json::parse(from_leader(request.world, [&] { return to_json(load_topology(options.load_file)).dump(); })));
+    topology = topo::topology_from_json(json::parse(from_leader(request.world, [&] {
+      // A folder of copies may hold names in any letters.
+      return to_json(load_topology(options.load_file)).dump(-1, ' ', false, json::error_handler_t::replace);
+    })));
   else
     topology = discover_cluster(request.world, probes_for(options));
   if (topology.platform.empty() || !options.platform.empty()) {

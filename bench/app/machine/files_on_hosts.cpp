@@ -4,19 +4,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <exception>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "bench/app/machine/leader.hpp"
+#include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "reports/atomic_file.hpp"
 
 namespace p5 {
 
 namespace {
+
+// Libraries are among them.
+constexpr Bytes largest_file = GiB(4);
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -56,10 +58,8 @@ std::vector<tuner::NamedFile> files_of_leader(World& world, const std::vector<tu
 }  // namespace
 
 std::optional<std::string> bytes_of(const fs::path& path) try {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  return std::string{std::istreambuf_iterator<char>(file), {}};
-} catch (const std::exception&) {  // of a folder, for one
+  return read_input(path, largest_file, "");
+} catch (const UsageError&) {
   return std::nullopt;
 }
 

@@ -79,8 +79,13 @@ ExitCode run_acceptance(World& world, const Request& request) {
       leave_job(run, lost);
     }
     if (!problem) continue;
-    if (!phase.do_without) problem->raise();
-    phase.do_without(run, phase, *problem);
+    if (phase.do_without) {
+      phase.do_without(run, phase, *problem);
+      continue;
+    }
+    if (!run.opened) problem->raise();
+    run.code = run.recorder.end_early(problem->what, problem->code);
+    break;
   }
   request.signals.ends_with(world.leads() ? run.code : ExitCode::ok);
   return run.code;

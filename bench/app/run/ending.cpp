@@ -79,18 +79,17 @@ void leave_job(Run& run, const JobLost& lost) {
     fmt::print(stderr, "p5bench: {}\n", lost.what());
     leave_note(run.folder, run.world.participant(), lost.what());
   }
-  run.recorder.end_early(lost.what());
-  std::_Exit(static_cast<int>(lost.code));
+  std::_Exit(static_cast<int>(run.recorder.end_early(lost.what(), lost.code)));
 }
 
 void prepare_for_signals(Run& run) {
   run.when_ended.emplace(run.request.signals, [&run](const std::string& signal) -> std::optional<ExitCode> {
-    run.recorder.end_early("ended by " + signal);
+    const ExitCode code = run.recorder.end_early("ended by " + signal);
     // A rank that is at its end may come through all the same.
     if (!run.world.leads())
       wait_while([&] { return !run.recorder.came_to_its_end(); }, run.finishing ? grace_after_hang : grace);
     if (run.recorder.came_to_its_end()) return std::nullopt;
-    return ExitCode::unfinished;
+    return code;
   });
 }
 

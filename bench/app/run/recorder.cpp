@@ -111,7 +111,11 @@ void Recorder::add_file(const std::string& name, const std::string& text) {
   on_disk([](Parts&) {});
   with_parts([&](Parts& parts) {
     parts.folder.write(name, text);
-    parts.folder.flush();
+    try {
+      parts.folder.flush();
+    } catch (const EnvironmentError& problem) {  // who asked for the file may do without
+      throw EnvironmentError(with_remedy(problem.what()));
+    }
   });
 }
 
@@ -164,7 +168,7 @@ ExitCode Recorder::finish(ExitCode code) {
 
 bool Recorder::came_to_its_end() const { return came_to_its_end_; }
 
-ExitCode Recorder::end_early(const std::string& why) {
+ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
   with_parts([&](Parts& parts) {
     Attempts attempt;
     std::string reason = why;
@@ -176,7 +180,7 @@ ExitCode Recorder::end_early(const std::string& why) {
     attempt([&] { lines = parts.builder.fail_unfinished(reason); });
     for (const reports::Result& line : lines) attempt([&] { parts.folder.add_to_journal(line); });
     attempt([&] {
-      parts.builder.close(reason);
+      parts.builder.close(reason, code);
       parts.progress.clear();
     });
     attempt([&] { parts.write(parts.options.formats); });
@@ -187,10 +191,10 @@ ExitCode Recorder::end_early(const std::string& why) {
     if (!attempt.problem().empty()) attempt([&] { say(reports::render_console(parts.builder.report())); });
     fmt::print(stderr, "p5bench: {}; {}\n", reason, left);
     std::fflush(stderr);
-    ended_with_ = ExitCode::unfinished;
+    ended_with_ = parts.builder.report().exit_code;
   });
   const std::lock_guard lock(mutex_);
-  return ended_with_.value_or(ExitCode::unfinished);
+  return ended_with_.value_or(code);
 }
 
 }  // namespace p5

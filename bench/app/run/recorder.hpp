@@ -63,8 +63,8 @@ class Recorder final : public Observer {
   // too; where it could not be written the console has it all, and the run is unfinished.
   ExitCode finish(ExitCode code);
   // Something ends the run now; the cases that were not finished failed of it, unless it was at its end already.
-  // Returns the exit code. Safe from any thread, throws nothing.
-  ExitCode end_early(const std::string& why);
+  // Returns the exit code, which is `code` unless what was measured is worse. Safe from any thread, throws nothing.
+  ExitCode end_early(const std::string& why, ExitCode code = ExitCode::unfinished);
   // Not early.
   bool came_to_its_end() const;
 

@@ -129,7 +129,7 @@ std::vector<reports::Result> ReportBuilder::fail_unfinished(const std::string& w
   return lines;
 }
 
-void ReportBuilder::close(const std::string& ended_by) {
+void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   report_.status = ended_by.empty() ? "complete" : "partial";
   report_.run.ended_by = ended_by;
   report_.run.ended = utc_now();
@@ -139,7 +139,7 @@ void ReportBuilder::close(const std::string& ended_by) {
   add_findings(reports::slow_launches(cases, launch_started_));
   report_.grade = reports::overall(report_);
   report_.exit_code = reports::exit_code(report_);
-  if (!ended_by.empty()) count(ExitCode::unfinished);
+  if (!ended_by.empty()) count(code);
 }
 
 const reports::Report& ReportBuilder::report() {

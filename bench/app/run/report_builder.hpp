@@ -55,8 +55,8 @@ class ReportBuilder {
 
   // The cases that were not finished failed of it. Returns their journal's lines.
   std::vector<reports::Result> fail_unfinished(const std::string& why);
-  // "": the plan was run to its end. Judges the whole.
-  void close(const std::string& ended_by);
+  // Judges the whole. `ended_by` is "" where the plan was run to its end; else `code` counts too.
+  void close(const std::string& ended_by, ExitCode code = ExitCode::unfinished);
   // Of this run, not of one that it goes on with.
   bool has_results() const { return has_results_; }
   // Beside what the report says, this counts for the exit code.

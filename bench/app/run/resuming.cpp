@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
 
 namespace p5 {
 
@@ -78,11 +79,11 @@ void complete_groups(Measurement& m) {
 
 std::vector<std::string> lines_of_journal(const EarlierRun& earlier) {
   const fs::path path = earlier.folder / "measurements.jsonl";
-  std::ifstream file(path);
+  std::error_code problem;
+  if (earlier.report.results.empty() && !fs::exists(fs::symlink_status(path, problem))) return {};
+  std::istringstream text(read_input(path, largest_journal, "it has what was measured: start without --resume"));
   std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) lines.push_back(line);
-  if (lines.empty() && !earlier.report.results.empty())
-    throw refusal(earlier, fmt::format("'{}', which has what it measured, cannot be read", path.string()));
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
 }
 
@@ -121,7 +122,7 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
   for (std::string& text : lines_of_journal(earlier)) {
     reports::Result result;
     try {
-      result = reports::result_from_json(json::parse(text));
+      result = reports::result_from_json(parse_json(text));
     } catch (const std::exception&) {
       continue;  // as a run leaves that was ended hard: measured again
     }

@@ -16,7 +16,8 @@ namespace p5 {
 
 struct EarlierRun {
   std::filesystem::path folder;
-  reports::Report report;
+  reports::Report report;                                    // with what only the journal holds yet
+  std::vector<std::pair<std::string, std::string>> journal;  // of each whole line its case, and the line
 };
 
 // The newest run in the folder of --out. Throws UsageError where there is none that could be gone on with.

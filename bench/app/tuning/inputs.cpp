@@ -4,20 +4,27 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 #include "bench/app/machine/leader.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
+#include "bench/base/text.hpp"
 
 namespace p5 {
 
 namespace {
 
+constexpr Bytes largest_file = MiB(16);
+
 // What a message may show of a file.
 std::string first_line(const std::string& text) {
   return text.empty() ? "none" : text.substr(0, std::min<std::size_t>(text.find('\n'), 120));
+}
+
+// Or that there is none.
+std::string content_of(const char* path) try { return read_input(path, largest_file, ""); } catch (const UsageError&) {
+  return "not readable";
 }
 
 }  // namespace
@@ -28,9 +35,7 @@ void refuse_differing_tuning_files(World& world) {
   for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"}) {
     const char* const path = std::getenv(name);
     if (!path || !*path) continue;
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    mine += fmt::format("{}={}: {}\n", name, path, text ? text.str() : "not readable");
+    mine += fmt::format("{}={}: {}\n", name, path, content_of(path));
   }
   const std::vector<std::string> all = world.gather(mine);
   from_leader(world, [&]() -> std::string {
@@ -48,11 +53,10 @@ void refuse_differing_tuning_files(World& world) {
 std::vector<tuner::Weight> read_weights(World& world, const Options& options) {
   if (options.weights.empty()) return {};
   const std::string text = from_leader(world, [&] {
-    std::ostringstream all;
-    all << std::ifstream(options.weights).rdbuf();
-    if (!all) throw UsageError(fmt::format("--weights {}: cannot be read, or is empty", options.weights));
-    tuner::parse_weights(options.weights, all.str());
-    return all.str();
+    std::string all = read_input(options.weights, largest_file, "name a file of weights with --weights");
+    if (all.empty()) throw UsageError(fmt::format("--weights {}: it is empty", printable(options.weights)));
+    tuner::parse_weights(options.weights, all);
+    return all;
   });
   return tuner::parse_weights(options.weights, text);
 }

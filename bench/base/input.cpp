@@ -1,0 +1,173 @@
+#include "bench/base/input.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "bench/base/error.hpp"
+#include "bench/base/text.hpp"
+
+namespace p5 {
+
+namespace {
+
+using nlohmann::json;
+
+// What this program writes is less than 20 deep.
+constexpr std::size_t deepest = 64;
+// Some 100 bytes each in memory.
+constexpr std::size_t most_values = 20'000'000;
+
+class Descriptor {
+ public:
+  explicit Descriptor(const char* path) : fd_(::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Whole, other than what stands in a file.
+std::string name_of(const std::filesystem::path& path) { return fmt::format("'{}'", printable(path.native())); }
+
+std::string kind_of(mode_t mode) {
+  return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+// Line and column, both from 1, of a place in a text.
+std::string place_in(std::string_view text, std::size_t at) {
+  const std::string_view before = text.substr(0, at);
+  const std::size_t line_end = before.rfind('\n');
+  return fmt::format("line {}, column {}", 1 + std::ranges::count(before, '\n'),
+                     before.size() - (line_end == std::string_view::npos ? 0 : line_end + 1) + 1);
+}
+
+// Builds values from what the parser meets, and gives up at the first thing that is not right.
+class Builder final : public nlohmann::json_sax<json> {
+ public:
+  explicit Builder(std::string_view text) : text_(text) {}
+
+  json take() { return std::move(root_); }
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t& /*text*/) override { return put(value); }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t& /*value*/) override { return false; }
+  bool start_object(std::size_t /*unknown*/) override { return open(json::object()); }
+  bool start_array(std::size_t /*unknown*/) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (open_.size() == 1) part_ = name;
+    member_ = &(*open_.back())[std::move(name)];
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string& token, const json::exception& problem) override {
+    // The position is behind what was read last.
+    const std::size_t at = position > 0 ? position - 1 : 0;
+    const std::string place = place_in(text_, std::min(at, text_.size()));
+    constexpr int out_of_range = 406;
+    if (problem.id == out_of_range)
+      throw UsageError(fmt::format("{}: the number {} is beyond all that can be read", place, in_quotes(token)));
+    if (at >= text_.size()) throw UsageError(fmt::format("{}: it is no JSON: it ends in the middle", place));
+    throw UsageError(fmt::format("{}: it is no JSON from here on: {}", place, in_quotes(token)));
+  }
+
+ private:
+  json* place(json value) {
+    if (++values_ > most_values) throw UsageError(fmt::format("it holds more than {} values{}", most_values, where()));
+    if (open_.empty()) return &(root_ = std::move(value));
+    if (open_.back()->is_object()) return &(*member_ = std::move(value));
+    auto& list = open_.back()->get_ref<json::array_t&>();
+    list.push_back(std::move(value));
+    return &list.back();
+  }
+  bool put(json value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(json value) {
+    if (open_.size() == deepest)
+      throw UsageError(fmt::format("its values are nested more than {} deep{}", deepest, where()));
+    open_.push_back(place(std::move(value)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+  std::string where() const { return part_.empty() ? "" : fmt::format(" (in {})", in_quotes(part_)); }
+
+  std::string_view text_;
+  json root_;
+  std::vector<json*> open_;  // lists and objects that have begun and not ended
+  json* member_ = nullptr;   // of the innermost object, whose value comes next
+  std::string part_;         // the member of the outermost object in which all this is
+  std::size_t values_ = 0;
+};
+
+}  // namespace
+
+std::string read_input(const std::filesystem::path& path, Bytes most, std::string_view remedy) {
+  const auto refused = [&](const std::string& why) {
+    return UsageError(fmt::format("{} {}; {}", name_of(path), why, remedy));
+  };
+  const auto unreadable = [&] { return refused(fmt::format("cannot be read ({})", std::strerror(errno))); };
+  const Descriptor file(path.c_str());
+  struct stat about {};
+  if (file.get() < 0 || ::fstat(file.get(), &about) != 0) throw unreadable();
+  if (!S_ISREG(about.st_mode)) throw refused(fmt::format("is {}, not a file", kind_of(about.st_mode)));
+  const auto too_large = [&] {
+    return refused(fmt::format("has more than {}, which is the most here", to_text(most)));
+  };
+  if (static_cast<std::uint64_t>(about.st_size) > most.count) throw too_large();
+  // What the kernel makes up has no size.
+  constexpr std::size_t step = 65536;
+  std::string text;
+  for (std::size_t size = 0;;) {
+    text.resize(std::max<std::size_t>(size + step, static_cast<std::size_t>(about.st_size) + 1));
+    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw unreadable();
+    size += static_cast<std::size_t>(got);
+    if (size > most.count) throw too_large();
+    if (got == 0) {
+      text.resize(size);
+      return text;
+    }
+  }
+}
+
+json parse_json(std::string_view text) {
+  Builder builder(text);
+  if (!json::sax_parse(text, &builder)) throw UsageError("it is no JSON");
+  return builder.take();
+}
+
+json read_json_input(const std::filesystem::path& path, Bytes most, std::string_view remedy) {
+  const std::string text = read_input(path, most, remedy);
+  try {
+    return parse_json(text);
+  } catch (const UsageError& problem) {
+    throw UsageError(fmt::format("{}: {}; {}", name_of(path), problem.what(), remedy));
+  }
+}
+
+}  // namespace p5

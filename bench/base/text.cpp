@@ -1,0 +1,82 @@
+#include "bench/base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include <fmt/format.h>
+
+namespace p5 {
+
+namespace {
+
+constexpr std::size_t longest_quote = 80;
+
+struct Range {
+  char32_t first, last;
+};
+// Controls (C0, DEL, C1), invisible signs and marks of direction (Unicode 15: categories Cc and Cf, line separators).
+constexpr std::array hidden{Range{0x00, 0x1f},     Range{0x7f, 0x9f},     Range{0xad, 0xad},      Range{0x61c, 0x61c},
+                            Range{0x180e, 0x180e}, Range{0x200b, 0x200f}, Range{0x2028, 0x202e},  Range{0x2060, 0x206f},
+                            Range{0xfeff, 0xfeff}, Range{0xfff9, 0xfffb}, Range{0xe0000, 0xe007f}};
+
+struct Letter {
+  std::size_t bytes = 1;
+  bool shown = false, valid = false;
+};
+
+bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// The letter that begins here; what is no UTF-8 is a letter of one byte that cannot be shown.
+Letter letter_at(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x80) return {1, first >= 0x20 && first != 0x7f, true};
+  const std::size_t bytes = first >= 0xc2 && first < 0xe0   ? 2
+                            : first >= 0xe0 && first < 0xf0 ? 3
+                            : first >= 0xf0 && first < 0xf5 ? 4
+                                                            : 0;
+  if (bytes == 0 || text.size() < bytes || !std::ranges::all_of(text.substr(1, bytes - 1), continues)) return {};
+  char32_t code = first & (0x7fu >> bytes);
+  for (const char c : text.substr(1, bytes - 1)) code = code << 6 | (static_cast<unsigned char>(c) & 0x3fu);
+  constexpr std::array<char32_t, 5> least{0, 0, 0x80, 0x800, 0x10000};
+  if (code < least[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return {};
+  return {bytes, std::ranges::none_of(hidden, [&](const Range& r) { return r.first <= code && code <= r.last; }), true};
+}
+
+std::string made_printable(std::string_view text, std::string_view kept) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const Letter letter = letter_at(text);
+    const std::string_view bytes = text.substr(0, letter.bytes);
+    if (letter.shown || kept.find(bytes[0]) != std::string_view::npos)
+      result += bytes;
+    else
+      for (const char c : bytes) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    text.remove_prefix(letter.bytes);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) { return made_printable(text, ""); }
+
+std::string printable_lines(std::string_view text) { return made_printable(text, "\n"); }
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const Letter letter = letter_at(text);
+    if (!letter.valid) return false;
+    text.remove_prefix(letter.bytes);
+  }
+  return true;
+}
+
+std::string in_quotes(std::string_view text) {
+  std::size_t end = std::min(text.size(), longest_quote);
+  while (end < text.size() && end > 0 && continues(text[end])) --end;
+  return fmt::format("'{}{}'", printable(text.substr(0, end)), end < text.size() ? "..." : "");
+}
+
+}  // namespace p5
