@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/version.hpp"
 #include "reports/judge.hpp"
 
@@ -103,7 +104,7 @@ class Importer {
   void add(const Table& table) {
     const Collective* collective = collective_of(table, collective_);
     if (!collective) {
-      remark(fmt::format("{} was left out: p5bench does not know it", table.program));
+      remark(fmt::format("{} was left out: p5bench does not know it", in_quotes(table.program)));
       return;
     }
     const Ranks ranks = ranks_of(table);
@@ -124,8 +125,9 @@ class Importer {
 
  private:
   void remark(std::string text) {
-    if (std::ranges::find(report_.run.remarks, text) == report_.run.remarks.end())
-      report_.run.remarks.push_back(std::move(text));
+    constexpr std::size_t most = 50;  // a file may hold anything
+    std::vector<std::string>& remarks = report_.run.remarks;
+    if (remarks.size() < most && std::ranges::find(remarks, text) == remarks.end()) remarks.push_back(std::move(text));
   }
 
   // Old versions print the largest deviation of each row instead of a count, so only the whole is known to be wrong.
@@ -134,7 +136,7 @@ class Importer {
         {.id = "import.out_of_bounds",
          .severity = topo::Severity::error,
          .subject = {},
-         .evidence = fmt::format("nccl-tests says 'Out of bounds values ... FAILED' of {}", table.program),
+         .evidence = fmt::format("nccl-tests says 'Out of bounds values ... FAILED' of {}", in_quotes(table.program)),
          .action = "Measure again with p5bench, which says which rank has the wrong data.",
          .about = topo::About::hardware});
     wrong_somewhere_ = true;
@@ -146,9 +148,10 @@ class Importer {
     for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
       if (*each && (*each)->time_us <= 0)
         throw UsageError(fmt::format("line {}: {} B in a time of 0", row.line, row.size));
-    if (!type) return remark(fmt::format("rows of the type {} were left out: p5bench does not know it", row.type));
+    if (!type)
+      return remark(fmt::format("rows of the type {} were left out: p5bench does not know it", in_quotes(row.type)));
     if (collective.reduces && !knows_op(row.op))
-      return remark(fmt::format("rows of the operation '{}' were left out: p5bench does not know it", row.op));
+      return remark(fmt::format("rows of the operation {} were left out: p5bench does not know it", in_quotes(row.op)));
     Case c;
     c.backend = "nccl";
     c.collective = &collective;

@@ -369,7 +369,11 @@ Report report_from_json(const json& j) {
   if (!j.is_object() || !j.contains("schema")) throw UsageError("it has no \"schema\": not a report of p5bench");
   if (const json& schema = j.at("schema"); schema != schema_name)
     throw UsageError(fmt::format("its schema is {}, this version reads '{}'", json_fields::found(schema), schema_name));
-  return read_as<Report>(j);
+  Report report = read_as<Report>(j);
+  for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
+    for (const auto& [name, figure] : report.local_checks[rank])
+      if (figure == 0) throw json_fields::BadValue(fmt::format("/local_checks/{}/{}", rank, name), "has to be above 0");
+  return report;
 }
 
 Report read_report(const std::string& path) {

@@ -21,6 +21,9 @@ using json_fields::any;
 constexpr std::array<std::string_view, 3> modes{"quick", "full", "exhaustive"};
 constexpr std::array<std::string_view, 3> tuning_outcomes{"settings", "nothing", "refused"};
 
+constexpr std::array<std::string_view, 6> stage_names{"preparation", "search",          "search again",
+                                                      "variables",   "ways of calling", "confirmation"};
+
 }  // namespace
 
 void fields(auto& visit, Is<TuningGain> auto& gain) {
@@ -100,7 +103,7 @@ void fields(auto& visit, Is<TuningConfirmation> auto& confirmation) {
 }
 
 void fields(auto& visit, Is<TuningStage> auto& stage) {
-  visit.must("name", stage.name);
+  visit.must("name", json_fields::one_of(stage.name, stage_names));
   visit.must("seconds", stage.seconds);
 }
 

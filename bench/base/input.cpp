@@ -23,8 +23,6 @@ using nlohmann::json;
 
 // What this program writes is less than 20 deep.
 constexpr std::size_t deepest = 64;
-// Some 100 bytes each in memory.
-constexpr std::size_t most_values = 20'000'000;
 
 class Descriptor {
  public:
@@ -58,7 +56,7 @@ std::string place_in(std::string_view text, std::size_t at) {
 // Builds values from what the parser meets, and gives up at the first thing that is not right.
 class Builder final : public nlohmann::json_sax<json> {
  public:
-  explicit Builder(std::string_view text) : text_(text) {}
+  Builder(std::string_view text, std::size_t most_values) : text_(text), most_values_(most_values) {}
 
   json take() { return std::move(root_); }
 
@@ -87,12 +85,15 @@ class Builder final : public nlohmann::json_sax<json> {
     if (problem.id == out_of_range)
       throw UsageError(fmt::format("{}: the number {} is beyond all that can be read", place, in_quotes(token)));
     if (at >= text_.size()) throw UsageError(fmt::format("{}: it is no JSON: it ends in the middle", place));
-    throw UsageError(fmt::format("{}: it is no JSON from here on: {}", place, in_quotes(token)));
+    const std::string_view rest = text_.substr(at);
+    throw UsageError(
+        fmt::format("{}: it is no JSON from here on: {}", place, in_quotes(rest.substr(0, rest.find('\n')))));
   }
 
  private:
   json* place(json value) {
-    if (++values_ > most_values) throw UsageError(fmt::format("it holds more than {} values{}", most_values, where()));
+    if (++values_ > most_values_)
+      throw UsageError(fmt::format("it holds more than {} values{}", most_values_, where()));
     if (open_.empty()) return &(root_ = std::move(value));
     if (open_.back()->is_object()) return &(*member_ = std::move(value));
     auto& list = open_.back()->get_ref<json::array_t&>();
@@ -120,7 +121,7 @@ class Builder final : public nlohmann::json_sax<json> {
   std::vector<json*> open_;  // lists and objects that have begun and not ended
   json* member_ = nullptr;   // of the innermost object, whose value comes next
   std::string part_;         // the member of the outermost object in which all this is
-  std::size_t values_ = 0;
+  std::size_t most_values_, values_ = 0;
 };
 
 }  // namespace
@@ -155,8 +156,8 @@ std::string read_input(const std::filesystem::path& path, Bytes most, std::strin
   }
 }
 
-json parse_json(std::string_view text) {
-  Builder builder(text);
+json parse_json(std::string_view text, std::size_t most_values) {
+  Builder builder(text, most_values);
   if (!json::sax_parse(text, &builder)) throw UsageError("it is no JSON");
   return builder.take();
 }

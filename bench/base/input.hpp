@@ -20,8 +20,8 @@ inline constexpr Bytes largest_journal = GiB(1);
 std::string read_input(const std::filesystem::path& path, Bytes most, std::string_view remedy);
 
 // Throws UsageError that says in which line and column the text is no JSON in UTF-8, or which limit it
-// exceeds: how deep values are nested, and how many there are.
-nlohmann::json parse_json(std::string_view text);
+// exceeds: how deep values are nested, and how many there are, of which each takes some 100 bytes.
+nlohmann::json parse_json(std::string_view text, std::size_t most_values = 20'000'000);
 
 // Both: the file's name stands before what is wrong with its JSON.
 nlohmann::json read_json_input(const std::filesystem::path& path, Bytes most, std::string_view remedy);

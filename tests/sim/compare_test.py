@@ -323,6 +323,17 @@ class Compare(Folder):
         self.assertEqual(comparison["bands"][0]["base_launches"], 9)
         self.assertEqual(self.run_it("compare", "--history", run).returncode, USAGE)  # one run is no history
 
+    def test_runs_of_one_second_are_ordered_by_their_folders(self):
+        run = self.simulate("run")
+        (self.folder / "history").mkdir()
+        stamps = [f"20261120T000000Z{end}" for end in ("", "-2", "-3", "-4", "-5", "-6", "-7", "-8", "-9", "-10")]
+        for i, stamp in enumerate(stamps):
+            self.launch(run, f"history/{stamp}", count=1, slower=lambda case: 1.2 if i == 9 else 1.0, seed=i)
+        code, comparison = self.compare("--history", "history")
+        sources = [point["source"].split("/")[1] for point in comparison["trend"]["points"]]
+        self.assertEqual(sources, stamps)
+        self.assertEqual(comparison["new"]["sources"], [f"history/{stamps[-1]}/report.json"])
+
     def test_what_nccl_tests_left_becomes_a_report_that_can_be_compared(self):
         log = SOURCE / "tests/fixtures/nccl-tests/2.19.6-reduce_scatter-alltoall-broadcast.txt"
         done = self.run_it("import", "nccl-tests", log, "--out", "out")

@@ -4,12 +4,16 @@ import copy
 import json
 import os
 import pathlib
+import re
+import subprocess
 import sys
+import tempfile
 import unittest
 
 import jsonschema
 
 SOURCE = pathlib.Path(os.environ["P5BENCH_SOURCE"])
+BUILD = pathlib.Path(os.environ["P5BENCH_BUILD"])
 EXAMPLES = SOURCE / "tests" / "fixtures" / "reports"
 sys.path.insert(0, str(EXAMPLES))
 import make_examples  # noqa: E402
@@ -99,6 +103,91 @@ class Schema(unittest.TestCase):
     def test_a_pair_is_two_ranks_and_a_time(self):
         for pair in ([0, 1], [0, 1, 2.0, 3], [0, 1, None], [-1, 0, 2.0], [0.5, 1, 2.0]):
             self.assert_refused(lambda report: report["measurements"][0]["pairs"].append(pair))
+
+
+# What a report could hold in place of what belongs there.
+HOSTILE = [-1, 0, 0.5, 1e308, "", "x", None, True, [], {}]
+# Computed anew, or told by `schema` itself.
+NOT_READ = re.compile(r"/(algbw_gb_per_s|busbw_gb_per_s)$|^/schema$")
+# Texts that only their form tells from others: names of settings.
+FORMS = re.compile(r"/(setting|winner)$")
+# What holds between places is no matter of the schema.
+TOGETHER = re.compile(r"/host_of_rank/|/hosts$")
+
+
+def places(value, at=""):
+    """Each kind of place once: of a list its first item."""
+    yield at, value
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from places(member, f"{at}/{name}")
+    elif isinstance(value, list) and value:
+        yield from places(value[0], f"{at}/0")
+
+
+def with_value(value, steps, new):
+    if not steps:
+        return new
+    step = int(steps[0]) if isinstance(value, list) else steps[0]
+    result = copy.copy(value)
+    result[step] = with_value(value[step], steps[1:], new)
+    return result
+
+
+class ReadingAndSchema(unittest.TestCase):
+    """The program reads what the schema allows, and refuses by its place what it forbids."""
+
+    def small(self):
+        report = make_examples.simulated()
+        report["tuning"] = make_examples.tuning()
+        pairs = next(m for m in report["measurements"] if m["case"]["pattern"] and m["latency"] and m["throughput"])
+        report["measurements"] = [pairs | {
+            "launch": 1, "pairs": pairs["pairs"][:1], "groups": [[0, 2.5]], "failed_in": "open", "failed_rank": 3,
+            "latency_launches_us": [2.5], "slowest_rank": 1,
+            "first_wrong": {"rank": 1, "offset": 7, "wanted": "1", "got": "2", "guard": False},
+            "selection": {"algorithm": "ring", "protocol": "ll", "channels": 2, "source": "log"},
+            "during": {"seconds": 3, "sm_clock_min_mhz": 1500, "sm_clock_median_mhz": 1600, "temperature_max_c": 60,
+                       "power_max_w": 500.5, "notes": ["hot"]}}]
+        for part in ("limits", "findings", "suspects"):
+            report[part] = report[part][:1]
+        report["local_checks"] = [{"device_copy_gb_per_s": 3000.5, "launch_us": 2.5}]
+        with tempfile.TemporaryDirectory() as folder:
+            recording = pathlib.Path(folder) / "topology.json"
+            subprocess.run([BUILD / "p5bench", "topo", "--load", SOURCE / "tests/fixtures/machines/p5.48xlarge.json", "--record",
+                            recording], check=True, stdout=subprocess.DEVNULL)
+            report["topology"] = json.loads(recording.read_text())["topology"]
+        report["topology"]["hosts"] = [{name: part[:1] if name in ("nics", "gpu_devices", "bridges", "numa") else part
+                                        for name, part in report["topology"]["hosts"][0].items()}]
+        report["topology"]["host_of_rank"] = [0]
+        return report
+
+    def test_they_agree(self):
+        report = self.small()
+        validator = jsonschema.Draft202012Validator(json.loads((SOURCE / "reports/schema/report.schema.json").read_text()))
+        self.assertEqual([error.message for error in validator.iter_errors(report)], [])
+        tried = [(place, new, with_value(report, place.split("/")[1:], new)) for place, _ in places(report) if place
+                 for new in HOSTILE]
+        program = BUILD / "tests" / "read_reports"
+        said = subprocess.run([program], input="".join(json.dumps(each) + "\n" for *_, each in tried), text=True,
+                              capture_output=True, check=True, timeout=250).stdout.splitlines()
+        self.assertEqual(len(said), len(tried))
+        problems = []
+        for (place, new, changed), answer in zip(tried, said):
+            if answer.startswith("broken"):
+                problems.append((place, new, answer))
+                continue
+            if NOT_READ.search(place) or TOGETHER.search(place):
+                continue
+            allowed = validator.is_valid(changed)
+            if allowed and answer != "read" and new != 1e308 and not isinstance(new, str):
+                problems.append((place, new, "allowed", answer))
+            # Null and an empty object stand for what older reports lack.
+            lacking = new is None or new == {}
+            if not allowed and answer == "read" and not lacking and not (FORMS.search(place) and isinstance(new, str)):
+                problems.append((place, new, "forbidden, and read"))
+            if not allowed and answer.startswith("refused") and place not in answer and place != "/schema":
+                problems.append((place, new, "refused without its place", answer))
+        self.assertEqual(problems, [])
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ TEST(ParseJson, BuildsWhatTheLibraryBuilds) {
 }
 
 TEST(ParseJson, WhatIsNoJsonIsRefusedByItsPlace) {
-  EXPECT_EQ(refusal_of("{\n  \"a\": [1,\n  x]}"), "line 3, column 3: it is no JSON from here on: '  x'");
+  EXPECT_EQ(refusal_of("{\n  \"a\": [1,\n  x]}"), "line 3, column 3: it is no JSON from here on: 'x]}'");
   EXPECT_THAT(refusal_of("{\"a\": 1e999}"), testing::HasSubstr("the number '1e999' is beyond all that can be read"));
   EXPECT_THAT(refusal_of("{\"a\": [1,"), testing::HasSubstr("line 1, column 10: it is no JSON: it ends in the middle"));
   EXPECT_THAT(refusal_of(""), testing::HasSubstr("it ends in the middle"));
@@ -93,8 +93,8 @@ TEST(ParseJson, NestingHasALimit) {
 
 TEST(ParseJson, TheNumberOfValuesHasALimit) {
   std::string many = "{\"a\": [0";
-  for (int i = 0; i < 20'000'000; ++i) many += ",0";
-  EXPECT_EQ(refusal_of(many), "it holds more than 20000000 values (in 'a')");
+  for (int i = 0; i < 1000; ++i) many += ",0";
+  EXPECT_EQ(message_of([&] { parse_json(many, 1000); }), "it holds more than 1000 values (in 'a')");
 }
 
 // ---- lists of fields

@@ -288,7 +288,7 @@ TEST(NcclTests, without_ranks_are_refused) {
 TEST(NcclTests, of_what_is_not_known_are_left_out_and_that_is_said) {
   std::string text = program + all_reduce_2_13();
   text.replace(text.find("float     sum"), 13, "f8e4m3    sum");
-  EXPECT_THAT(problem_of(text), HasSubstr("rows of the type f8e4m3 were left out"));
+  EXPECT_THAT(problem_of(text), HasSubstr("rows of the type 'f8e4m3' were left out"));
 }
 
 // Made by hand in the layout of JSON version 3 (nccl-tests 2.19.6), with -I.
@@ -337,7 +337,7 @@ TEST(NcclTestsJson, that_is_cut_off_or_foreign_is_refused_by_line) {
   EXPECT_THAT(problem_of("{\"benchmarks\": []}"), HasSubstr("not that of nccl-tests"));
   nlohmann::json without = json_3();
   without["results"][0].erase("size");
-  EXPECT_THAT(problem_of(without.dump()), HasSubstr("'size'"));
+  EXPECT_THAT(problem_of(without.dump()), HasSubstr("/results/0/size is missing"));
   nlohmann::json infinite = json_3();
   infinite["results"][0]["root"] = "inf";
   EXPECT_THAT(problem_of(infinite.dump()), HasSubstr("'inf' is no root"));

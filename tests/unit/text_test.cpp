@@ -48,7 +48,7 @@ TEST(Text, ArgumentsOfAFormatAreMadePrintable) {
   const std::string name = "n\x1b[2J\n";
   const char* const other = "b\n";
   EXPECT_EQ(format_printable("{:>12}|{}|{}|{:.1f}|{}\n", name, other, "c\n", 1.25, 7),
-            "  n\\x1b[2J\\x0a|b\\x0a|c\\x0a|1.2|7\n");
+            "n\\x1b[2J\\x0a|b\\x0a|c\\x0a|1.2|7\n");
 }
 
 }  // namespace

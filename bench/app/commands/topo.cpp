@@ -42,7 +42,7 @@ topo::Topology topology_in(const std::string& path) {
     const json j = parse_json(text);
     return topo::topology_from_json(j.is_object() && j.contains("topology") ? j.at("topology") : j);
   } catch (const UsageError& problem) {
-    throw UsageError(fmt::format("--load: '{}': {}; {}", printable(path), problem.what(), remedy));
+    throw UsageError(fmt::format("--load: '{}' is no topology: {}; {}", printable(path), problem.what(), remedy));
   }
 }
 
