@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/base/environment.hpp"
 #include "reports/nccl_tests.hpp"
 
 namespace p5::reports::nccl_tests {
@@ -75,8 +76,9 @@ void add_context(const json& j, Log& log) {
   for (const json& entry : j.value("env", json::array())) {
     const std::string text = entry;
     const std::size_t equals = text.find('=');
-    if (equals != std::string::npos && allowed(text))
-      log.context["env." + text.substr(0, equals)] = text.substr(equals + 1);
+    const std::string name = text.substr(0, equals);
+    if (equals != std::string::npos && allowed(text) && !is_of_the_job(name))
+      log.context["env." + name] = recorded_value(name, text.substr(equals + 1));
   }
   if (const auto start = j.find("start_time"); start != j.end())
     log.context["nccl-tests.started"] = start->get<std::string>() + " (local time)";

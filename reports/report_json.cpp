@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/result_fields.hpp"
 #include "reports/json_values.hpp"
@@ -323,12 +324,35 @@ json to_json(const Report& report) {
 
 Case case_from_json(const json& j) { return read_as<Case>(j); }
 
+namespace {
+
+// Reports of earlier versions may hold values that this one would not have recorded.
+void hide_secrets(Report& report) {
+  constexpr std::string_view prefix = "env.";
+  const auto hide = [&](std::map<std::string, std::string>& context) {
+    for (auto& [name, value] : context)
+      if (name.starts_with(prefix)) value = recorded_value(name.substr(prefix.size()), value);
+  };
+  hide(report.context);
+  for (ArmInfo& arm : report.arms) {
+    hide(arm.context);
+    arm.settings = recorded(arm.settings);
+  }
+  for (Result& result : report.results)
+    result.measurement.measured_case.settings = recorded(result.measurement.measured_case.settings);
+  for (std::string& word : report.run.command) word = recorded_word(word);
+}
+
+}  // namespace
+
 Report report_from_json(const json& j) {
   if (!j.is_object() || !j.contains("schema")) throw UsageError("it has no \"schema\": not a report of p5bench");
   if (j.at("schema") != schema_name)
     throw UsageError(fmt::format("its schema is {}, this version reads \"{}\"", j.at("schema").dump(), schema_name));
   try {
-    return read_as<Report>(j);
+    auto report = read_as<Report>(j);
+    hide_secrets(report);
+    return report;
   } catch (const json::exception& problem) {
     throw UsageError(fmt::format("not a whole report: {}", problem.what()));
   }

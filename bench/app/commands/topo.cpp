@@ -12,6 +12,7 @@
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/machine.hpp"
+#include "bench/base/console.hpp"
 #include "bench/base/version.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/topology_text.hpp"
@@ -152,6 +153,7 @@ ExitCode topo_command(const Request& request) {
   });
   const topo::Topology topology = find_topology(request);
   const bool live = topology.provenance == "discovered";
+  std::string text;  // the leader's
   const json hwloc = live && !options.record_file.empty() ? hwloc_of_hosts(world, topology) : json::object();
   from_leader(world, [&]() -> std::string {
     const char* const visible = live ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;
@@ -165,10 +167,10 @@ ExitCode topo_command(const Request& request) {
                                                           {"findings", to_json(findings)},
                                                           {"hwloc_xml", hwloc}}
                                                          .dump(1, ' ', true, json::error_handler_t::replace));
-    fmt::print("{}", shown(options, topology, findings, bindings));
+    text = shown(options, topology, findings, bindings);
     return "";
   });
-  return ExitCode::ok;
+  return said(ExitCode::ok, text);
 }
 
 }  // namespace p5
