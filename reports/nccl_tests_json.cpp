@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/json_fields.hpp"
 #include "reports/nccl_tests.hpp"
@@ -86,8 +87,9 @@ void add_context(const json& j, Log& log) {
   if (j.contains("env"))
     for (const std::string& text : member_as<std::vector<std::string>>(j, "env")) {
       const std::size_t equals = text.find('=');
-      if (equals != std::string::npos && allowed(text))
-        log.context["env." + text.substr(0, equals)] = text.substr(equals + 1);
+      const std::string name = text.substr(0, equals);
+      if (equals != std::string::npos && allowed(text) && !is_of_the_job(name))
+        log.context["env." + name] = recorded_value(name, text.substr(equals + 1));
     }
   if (j.contains("start_time"))
     log.context["nccl-tests.started"] = member_as<std::string>(j, "start_time") + " (local time)";

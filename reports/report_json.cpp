@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/result_fields.hpp"
@@ -365,6 +366,27 @@ json to_json(const Report& report) {
 
 Case case_from_json(const json& j) { return read_as<Case>(j); }
 
+namespace {
+
+// Reports of earlier versions may hold values that this one would not have recorded.
+void hide_secrets(Report& report) {
+  constexpr std::string_view prefix = "env.";
+  const auto hide = [&](std::map<std::string, std::string>& context) {
+    for (auto& [name, value] : context)
+      if (name.starts_with(prefix)) value = recorded_value(name.substr(prefix.size()), value);
+  };
+  hide(report.context);
+  for (ArmInfo& arm : report.arms) {
+    hide(arm.context);
+    arm.settings = recorded(arm.settings);
+  }
+  for (Result& result : report.results)
+    result.measurement.measured_case.settings = recorded(result.measurement.measured_case.settings);
+  for (std::string& word : report.run.command) word = recorded_word(word);
+}
+
+}  // namespace
+
 Report report_from_json(const json& j) {
   if (!j.is_object() || !j.contains("schema")) throw UsageError("it has no \"schema\": not a report of p5bench");
   if (const json& schema = j.at("schema"); schema != schema_name)
@@ -373,6 +395,7 @@ Report report_from_json(const json& j) {
   for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
     for (const auto& [name, figure] : report.local_checks[rank])
       if (figure == 0) throw json_fields::BadValue(fmt::format("/local_checks/{}/{}", rank, name), "has to be above 0");
+  hide_secrets(report);
   return report;
 }
 

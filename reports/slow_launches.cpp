@@ -20,29 +20,28 @@ using Which = std::pair<std::string, int>;  // arm and launch
 
 // A case in a launch in which it took longer.
 struct Slow {
-  const Measurement* measurement = nullptr;
+  const Case* of = nullptr;
   Quantity quantity = Quantity::throughput;
   double longer = 0;  // share of the median
 };
 
-const std::optional<Series>& series_of(const Measurement& m, Quantity quantity) {
-  return quantity == Quantity::latency ? m.latency : m.throughput;
+const std::optional<double>& median_of(const LaunchMedians& launch, Quantity quantity) {
+  return quantity == Quantity::latency ? launch.latency : launch.throughput;
 }
 
-void find(const LaunchesOfCase& launches, Quantity quantity, std::map<Which, std::vector<Slow>>& slow) {
+void find(const CombinedLaunches& launches, Quantity quantity, std::map<Which, std::vector<Slow>>& slow) {
   std::vector<double> medians;
-  for (const Measurement& m : launches)
-    if (m.outcome == Outcome::measured && series_of(m, quantity))
-      medians.push_back(series_of(m, quantity)->summary.median);
+  for (const LaunchMedians& each : launches.medians())
+    if (median_of(each, quantity)) medians.push_back(*median_of(each, quantity));
   if (medians.size() < least_launches) return;
   const double middle = median(medians);
   const double scatter = robust_deviation(medians) / middle;
-  const double matters = matters_at(band_of(launches.front().measured_case.bytes), middle);
+  const double matters = matters_at(band_of(launches.of().bytes), middle);
   const double limit = std::max(times_what_matters * matters, standard_deviations * scatter);
-  for (const Measurement& m : launches) {
-    if (m.outcome != Outcome::measured || !series_of(m, quantity)) continue;
-    const double longer = series_of(m, quantity)->summary.median / middle - 1;
-    if (longer > limit) slow[{m.measured_case.arm, m.launch.value_or(0)}].push_back({&m, quantity, longer});
+  for (const LaunchMedians& each : launches.medians()) {
+    if (!median_of(each, quantity)) continue;
+    const double longer = *median_of(each, quantity) / middle - 1;
+    if (longer > limit) slow[{launches.of().arm, each.launch}].push_back({&launches.of(), quantity, longer});
   }
 }
 
@@ -51,8 +50,8 @@ topo::Finding finding_of(const Which& which, std::vector<Slow> cases, const std:
   std::ranges::stable_sort(cases, std::greater<>(), &Slow::longer);
   std::vector<std::string> named;
   for (std::size_t i = 0; i < std::min(cases.size(), most_named); ++i)
-    named.push_back(fmt::format("{} ({}) +{:.1f} %", describe(cases[i].measurement->measured_case),
-                                name_of(cases[i].quantity), 100 * cases[i].longer));
+    named.push_back(
+        fmt::format("{} ({}) +{:.1f} %", describe(*cases[i].of), name_of(cases[i].quantity), 100 * cases[i].longer));
   if (cases.size() > most_named) named.push_back(fmt::format("{} more", cases.size() - most_named));
   topo::Finding finding;
   finding.id = "run.slow_launch";
@@ -68,10 +67,10 @@ topo::Finding finding_of(const Which& which, std::vector<Slow> cases, const std:
 
 }  // namespace
 
-std::vector<topo::Finding> slow_launches(const std::vector<const LaunchesOfCase*>& cases,
+std::vector<topo::Finding> slow_launches(const std::vector<const CombinedLaunches*>& cases,
                                          const std::map<std::pair<std::string, int>, std::string>& started) {
   std::map<Which, std::vector<Slow>> slow;
-  for (const LaunchesOfCase* const launches : cases)
+  for (const CombinedLaunches* const launches : cases)
     for (const Quantity quantity : {Quantity::latency, Quantity::throughput}) find(*launches, quantity, slow);
   std::vector<topo::Finding> findings;
   for (auto& [which, all] : slow) {

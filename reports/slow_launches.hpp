@@ -5,19 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "bench/model/measurement.hpp"
+#include "bench/measure/combining.hpp"
 #include "topo/finding.hpp"
 
 namespace p5::reports {
 
-// The launches of one case in one arm, as the journal has them (Measurement::launch).
-using LaunchesOfCase = std::vector<Measurement>;
-
-// One finding (run.slow_launch, a warning) for each launch in which some case took longer than the median of its
-// launches by twice what matters in its band (thresholds.json) and by 6 standard deviations of the launches (robust,
-// from their median absolute deviation): with what it was in, worst first. `started`: when each launch of each arm
-// began, in UTC, where known. Cases of fewer than 5 launches say nothing.
-std::vector<topo::Finding> slow_launches(const std::vector<const LaunchesOfCase*>& cases,
+// `cases`: each in one arm. One finding (run.slow_launch, a warning) for each launch in which some case took longer
+// than the median of its launches by twice what matters in its band (thresholds.json) and by 6 standard deviations of
+// the launches (robust, from their median absolute deviation): with what it was in, worst first. `started`: when each
+// launch of each arm began, in UTC, where known. Cases of fewer than 5 launches say nothing.
+std::vector<topo::Finding> slow_launches(const std::vector<const CombinedLaunches*>& cases,
                                          const std::map<std::pair<std::string, int>, std::string>& started);
 
 // For `list findings`.

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 
 namespace p5::tuner {
@@ -143,8 +145,9 @@ std::vector<Finding> lint(const Environment& environment, const LintPlace& place
   for (const auto& [variable, value] : environment)
     for (const Rule& rule : lint_rules)
       if (concerns(rule, variable, place.platform) && fits(rule, value, place))
-        findings.push_back(
-            finding(rule.id, rule.severity, place, fmt::format("{}={}: {}.", variable, value, rule.why), rule.action));
+        findings.push_back(finding(rule.id, rule.severity, place,
+                                   fmt::format("{}={}: {}.", variable, recorded_value(variable, value), rule.why),
+                                   rule.action));
   std::ranges::stable_sort(findings, {}, &Finding::severity);
   return findings;
 }
@@ -169,13 +172,17 @@ std::vector<Finding> lint_differences(const std::vector<RankEnvironment>& of_ran
     std::set<std::string> names;
     for (const Environment* each : {&first, &theirs})
       for (const auto& [name, value] : *each) names.insert(name);
-    const auto shown = [](const Environment& in, const std::string& name) {
+    const auto value = [](const Environment& in, const std::string& name) {
       const auto at = in.find(name);
-      return at == in.end() ? std::string("not set") : "'" + at->second + "'";
+      return at == in.end() ? std::nullopt : std::optional(at->second);
+    };
+    const auto shown = [&](const Environment& in, const std::string& name) {
+      const std::optional<std::string> text = value(in, name);
+      return !text ? "not set" : is_secret(name) ? "a value of its own" : "'" + *text + "'";
     };
     std::vector<std::string> differing;
     for (const std::string& name : names)
-      if (shown(first, name) != shown(theirs, name))
+      if (value(first, name) != value(theirs, name))
         differing.push_back(fmt::format("{} is {} there, {} at rank 0", name, shown(theirs, name), shown(first, name)));
     if (differing.empty() || !told.insert(host).second) continue;
     findings.push_back(

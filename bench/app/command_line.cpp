@@ -1,6 +1,8 @@
 // The command line: CLI11 splits it, this file says what the words mean.
 #include "bench/app/command_line.hpp"
 
+#include <tuple>
+
 #include "bench/app/declarations.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
@@ -14,39 +16,57 @@ namespace {
 
 const std::vector<std::string> list_kinds{"collectives", "platforms", "knobs", "backends", "formats", "findings"};
 
+Take into(std::string& value) {
+  return [&value](const std::string& text) { value = text; };
+}
+
+Take onto(std::vector<std::string>& values) {
+  return [&values](const std::string& text) { values.push_back(text); };
+}
+
 void add_compare(CLI::App& app, Declarations& all, Options& o, std::vector<std::string>& sides) {
   CLI::App* compare = app.add_subcommand("compare", "two reports, or two sets of them: did anything get slower?");
-  compare->add_option("REPORTS", sides, "BASE NEW: a report.json or a folder of runs each")->type_name("");
-  compare->add_option("--base", o.base_files, "the reports or folders to compare with")->type_name("FILE...");
-  compare->add_option("--new", o.new_files, "the reports or folders in question")->type_name("FILE...");
+  all.add(*compare, {.name = "REPORTS",
+                     .shown = "",
+                     .help = "BASE NEW: a report.json or a folder of runs each",
+                     .take = onto(sides),
+                     .several = true});
+  for (const auto& [name, help, files] : {std::tuple{"--base", "the reports or folders to compare with", &o.base_files},
+                                          {"--new", "the reports or folders in question", &o.new_files}})
+    all.add(*compare, {.name = name, .shown = "FILE...", .help = help, .take = onto(*files), .several = true});
   all.add(*compare, {.name = "--base-arm",
                      .shown = "NAME",
                      .help = "the arm of BASE, in reports that hold several; default default",
-                     .take = [&](const std::string& t) { o.base_arm = t; }});
-  all.add(*compare, {.name = "--new-arm", .shown = "NAME", .help = "the arm of NEW", .take = [&](const std::string& t) {
-                       o.new_arm = t;
-                     }});
+                     .take = into(o.base_arm)});
+  all.add(*compare, {.name = "--new-arm", .shown = "NAME", .help = "the arm of NEW", .take = into(o.new_arm)});
   all.add(*compare, {.name = "--history",
                      .shown = "DIR",
                      .help = "a folder of runs: how they went, and the newest against those before",
-                     .take = [&](const std::string& t) { o.history = t; }});
+                     .take = into(o.history)});
   compare->add_flag("--across-hardware", o.across_hardware, "compare although the hardware is not the same");
   compare->fallthrough();
 }
 
-void add_baseline(CLI::App& app, Options& o) {
+void add_baseline(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* baseline =
       app.add_subcommand("baseline", "build a baseline from the reports of healthy runs of one machine");
-  baseline->add_option("REPORTS", o.baseline_files, "report.json files or folders of runs")->required()->type_name("");
+  all.add(*baseline, {.name = "REPORTS",
+                      .shown = "",
+                      .help = "report.json files or folders of runs",
+                      .take = onto(o.baseline_files),
+                      .several = true})
+      ->required();
   baseline->fallthrough();
 }
 
 void add_import(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* import = app.add_subcommand("import", "turn what another benchmark printed into a report");
-  import->add_option("WHAT", o.import_what, "nccl-tests: its table (versions 2.0 to 2.20) or its JSON (-J)")
-      ->required()
-      ->type_name("");
-  import->add_option("LOG", o.import_file, "the file")->required()->type_name("");
+  all.add(*import, {.name = "WHAT",
+                    .shown = "",
+                    .help = "nccl-tests: its table (versions 2.0 to 2.20) or its JSON (-J)",
+                    .take = [&](const std::string& t) { o.import_what = one_of("benchmark", t, {"nccl-tests"}); }})
+      ->required();
+  all.add(*import, {.name = "LOG", .shown = "", .help = "the file", .take = into(o.import_file)})->required();
   all.add(*import, {.name = "--collective",
                     .shown = "NAME",
                     .help = "what was measured, where the file does not name the program",
@@ -96,15 +116,49 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   if (!dynamic_cast<const CLI::ExtrasError*>(&error) || extras.empty())
     return UsageError(fmt::format("{}. Run `p5bench --help` for the options", error.what()));
   const std::string culprit = culprit_of(extras);
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
   std::vector<std::string> known;
   if (culprit.starts_with("-")) {
-    for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
+    for (const CLI::App* each : {&app, chosen.empty() ? &app : chosen.front()})
+      for (const CLI::Option* option : each->get_options()) known.push_back(option->get_name());
     std::erase_if(known, [](const std::string& name) { return !name.starts_with("--"); });
+    std::ranges::sort(known);
+    known.erase(std::unique(known.begin(), known.end()), known.end());
     return UsageError(unknown_name("option", culprit, known));
   }
+  if (!chosen.empty())
+    return UsageError(fmt::format("'{}' is a word too many after {}; give one command, and its options with --",
+                                  culprit, chosen.front()->get_name()));
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(sub->get_name());
   return UsageError(unknown_name("command", culprit, known));
+}
+
+const CLI::Option* find_option(const CLI::App& app, const std::string& name) {
+  if (const CLI::Option* option = app.get_option_no_throw(name)) return option;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    if (const CLI::Option* option = sub->get_option_no_throw(name)) return option;
+  return nullptr;
+}
+
+// "--out=" is an option with an empty value, as "--out ''" is; CLI11 would take the next word for the value.
+std::vector<std::string> with_empty_values(const CLI::App& app, const Declarations& all,
+                                           const std::vector<std::string>& arguments) {
+  std::vector<std::string> words;
+  for (const std::string& word : arguments) {
+    const std::size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
+    const CLI::Option* option = equals == std::string::npos ? nullptr : find_option(app, word.substr(0, equals));
+    if (option && option->get_items_expected_max() == 0)
+      throw UsageError(fmt::format("{} takes no value; leave '{}' out", option->get_name(), word.substr(equals)));
+    if (option && equals + 1 == word.size()) {
+      all.refuse_empty(*option);  // before the words behind it are taken for mistakes
+      words.push_back(word.substr(0, equals));
+      words.emplace_back();
+    } else {
+      words.push_back(word);
+    }
+  }
+  return words;
 }
 
 void check_topo(const Options& o) {
@@ -127,13 +181,19 @@ void check_topo(const Options& o) {
 void add_topo(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* topo = app.add_subcommand(
       "topo", "what the machine is, with what is wrong marked; alone or under mpirun, a rank a host");
-  topo->add_option("--load", o.load_file,
-                   "instead of this machine: a recording, topology.json, report.json, hwloc's XML, or a folder with "
-                   "copies of /proc and /sys")
-      ->type_name("FILE");
-  topo->add_option("--record", o.record_file, "write everything that was found to this file")->type_name("FILE");
-  topo->add_option("--rankfile", o.rank_file, "write a rank file for Open MPI: each rank on cores near its GPU")
-      ->type_name("FILE");
+  all.add(*topo, {.name = "--load",
+                  .shown = "FILE",
+                  .help = "instead of this machine: a recording, topology.json, report.json, hwloc's XML, or a folder "
+                          "with copies of /proc and /sys",
+                  .take = into(o.load_file)});
+  all.add(*topo, {.name = "--record",
+                  .shown = "FILE",
+                  .help = "write everything that was found to this file",
+                  .take = into(o.record_file)});
+  all.add(*topo, {.name = "--rankfile",
+                  .shown = "FILE",
+                  .help = "write a rank file for Open MPI: each rank on cores near its GPU",
+                  .take = into(o.rank_file)});
   topo->fallthrough();
   all.add_check(check_topo);
 }
@@ -185,16 +245,21 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
                   .take = [&](const std::string& t) { o.list_what = one_of("list", t, list_kinds); }})
       ->required();
   CLI::App* report = app.add_subcommand("report", "render a report.json again");
-  report->add_option("FILE", o.report_file, "the report.json")->required();
+  all.add(*report, {.name = "FILE",
+                    .shown = "",
+                    .help = "the report.json, or the folder of its run",
+                    .take = into(o.report_file)})
+      ->required();
   report->fallthrough();
   std::vector<std::string> sides;
   add_compare(app, all, o, sides);
-  add_baseline(app, o);
+  add_baseline(app, all, o);
   add_import(app, all, o);
   add_topo(app, all, o);
   try {
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-    app.parse(reversed);
+    std::vector<std::string> words = with_empty_values(app, all, arguments);
+    std::ranges::reverse(words);  // as CLI11 wants them
+    app.parse(words);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
     const bool own = !chosen.empty() && (!measures(chosen.front()->get_name()) || chosen.front()->get_name() == "ab");
@@ -211,7 +276,6 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   all.take_all(o);
   if (o.command == "compare") take_sides(o, sides);
   all.check_all(o);
-  if (o.command == "import") one_of("benchmark", o.import_what, {"nccl-tests"});
   return parsed;
 }
 

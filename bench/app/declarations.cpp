@@ -8,22 +8,42 @@ CLI::Option* Declarations::add(CLI::App& app, Declaration declaration) {
   auto slot = std::make_unique<std::vector<std::string>>();
   CLI::Option* option = app.add_option(declaration.name, *slot, declaration.help)
                             ->type_name(declaration.shown)
-                            ->expected(1)
-                            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  entries_.push_back({std::move(declaration.name), std::move(slot), std::move(declaration.take)});
-  if (declaration.check) add_check(std::move(declaration.check));
+                            ->expected(declaration.several ? -1 : 1)
+                            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+                            ->allow_extra_args(declaration.several);
+  if (declaration.check) add_check(std::exchange(declaration.check, nullptr));
+  entries_.push_back({std::move(declaration), option, std::move(slot)});
   return option;
 }
 
+CLI::Option* Declarations::add_flag(CLI::App& app, Declaration declaration, bool& value) {
+  CLI::Option* option = app.add_flag(declaration.name, value, declaration.help);
+  entries_.push_back({std::move(declaration), option, nullptr});
+  return option;
+}
+
+void Declarations::refuse_empty(const CLI::Option& option) const {
+  for (const Entry& each : entries_)
+    if (each.option == &option && !each.declared.may_be_empty)
+      throw UsageError(fmt::format("{}: '' is empty; give a value, or leave it out", each.declared.name));
+}
+
 void Declarations::take_all(Options& options) const {
-  for (const Entry& entry : entries_) {
-    for (const std::string& text : *entry.texts) {
+  for (const auto& [declared, option, texts] : entries_) {
+    if (option->count() == 0) continue;
+    const std::vector<std::string>& commands = declared.commands;
+    if (!commands.empty() && std::ranges::find(commands, options.command) == commands.end())
+      throw UsageError(
+          fmt::format("{} has no meaning for {}; it is for {}", declared.name, options.command, join(commands)));
+    options.given.insert(declared.name);
+    if (!texts) continue;
+    for (const std::string& text : *texts) {
+      if (text.empty()) refuse_empty(*option);
       try {
-        entry.take(text);
+        declared.take(text);
       } catch (const UsageError& problem) {
-        throw UsageError(fmt::format("{}: {}", entry.name, problem.what()));
+        throw UsageError(fmt::format("{}: {}", declared.name, problem.what()));
       }
-      options.given.insert(entry.name);
     }
   }
 }
@@ -34,12 +54,14 @@ void Declarations::check_all(const Options& options) const {
 
 void Declaring::operator()(Declaration declaration) {
   add_check(std::exchange(declaration.check, nullptr));
+  declaration.commands.insert(declaration.commands.begin(), measuring_commands.begin(), measuring_commands.end());
   all_.add(app_, std::move(declaration))->group(heading_);
 }
 
 void Declaring::flag(const std::string& name, bool& value, const std::string& help, Check check) {
   add_check(std::move(check));
-  app_.add_flag(name, value, help)->group(heading_);
+  all_.add_flag(app_, {.name = name, .shown = "", .help = help, .take = nullptr, .commands = measuring_commands}, value)
+      ->group(heading_);
 }
 
 void Declaring::add_check(Check check) {

@@ -24,9 +24,12 @@ using Take = std::function<void(const std::string& text)>;
 using Check = std::function<void(const Options& options)>;
 
 struct Declaration {
-  std::string name, shown, help;
+  std::string name, shown, help;  // a name without dashes: a word of the command line
   Take take;
   Check check = nullptr;
+  std::vector<std::string> commands = {};  // that it means something to; none: the command that it is declared for
+  bool several = false;                    // takes all words that follow
+  bool may_be_empty = false;
 };
 
 // CLI11 would wrap the errors of parsing in its own words; keeping the texts and taking them after the parse leaves
@@ -34,27 +37,35 @@ struct Declaration {
 class Declarations {
  public:
   CLI::Option* add(CLI::App& app, Declaration declaration);
+  CLI::Option* add_flag(CLI::App& app, Declaration declaration, bool& value);
   void add_check(Check check) { checks_.push_back(std::move(check)); }
 
-  // Calls what was declared for the options that were given, and notes their names in `options.given`.
+  // Throws what take_all() would for an empty value of this option.
+  void refuse_empty(const CLI::Option& option) const;
+  // Calls what was declared for the options that were given, and notes their names in `options.given`. Refuses those
+  // that mean nothing to the command, and empty values.
   void take_all(Options& options) const;
   void check_all(const Options& options) const;
 
  private:
   struct Entry {
-    std::string name;
-    std::unique_ptr<std::vector<std::string>> texts;
-    Take take;
+    Declaration declared;
+    const CLI::Option* option = nullptr;
+    std::unique_ptr<std::vector<std::string>> texts;  // of a flag none
   };
   std::vector<Entry> entries_;
   std::vector<Check> checks_;
 };
 
 // Options of the commands that measure, under one heading of the help; their checks are for these commands.
+inline const std::vector<std::string> measuring_commands{"run", "tune", "ab", "plan"};
+
 class Declaring {
  public:
   Declaring(Declarations& all, CLI::App& app, std::string heading)
       : all_(all), app_(app), heading_(std::move(heading)) {}
+
+  // `commands` of the declaration: others that have the option too.
 
   void operator()(Declaration declaration);
   void flag(const std::string& name, bool& value, const std::string& help, Check check = nullptr);

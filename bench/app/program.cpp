@@ -1,12 +1,14 @@
 #include "bench/app/program.hpp"
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
+
+#include <fmt/format.h>
 
 #include "bench/app/command_line.hpp"
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/run/signals.hpp"
+#include "bench/base/console.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/watchdog.hpp"
 #include "bench/worlds/worlds.hpp"
@@ -19,13 +21,13 @@ namespace {
 constexpr Seconds longest_farewell{60};
 
 int report_problem(bool speaks, ExitCode code, const char* what) {
-  if (speaks && *what) std::fprintf(stderr, "p5bench: %s\n", what);
+  if (speaks && *what) complain(what);
   return speaks ? static_cast<int>(code) : 0;
 }
 
 // Others may wait for this rank for ever: leave without the farewells of MPI, so that the launcher ends them.
 [[noreturn]] void leave_at_once(const std::exception& problem) {
-  std::fprintf(stderr, "p5bench: %s\n", problem.what());
+  complain(problem.what());
   std::_Exit(static_cast<int>(ExitCode::unfinished));
 }
 
@@ -34,7 +36,7 @@ int dispatch(World& world, const std::vector<std::string>& arguments, EndingSign
              const Intrusion& intrusion) {
   try {
     const Parsed parsed = parse_options(arguments);
-    if (parsed.early) return world.leads() ? std::fputs(parsed.early->text.c_str(), stdout), 0 : 0;
+    if (parsed.early) return world.leads() ? static_cast<int>(said(ExitCode::ok, parsed.early->text)) : 0;
     const ExitCode code =
         find_command(parsed.options.command).run({world, parsed.options, arguments, signals, intrusion});
     return world.leads() ? static_cast<int>(code) : 0;
@@ -50,10 +52,11 @@ int dispatch(World& world, const std::vector<std::string>& arguments, EndingSign
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments, const Intrusion& intrusion) {
+  prepare_console();
   EndingSignals signals;
   int code = 0;
   Watchdog watchdog([&code](const Watchdog::Hang& hang) {
-    std::fprintf(stderr, "p5bench: no progress in %s within %s\n", hang.step.c_str(), to_text(hang.limit).c_str());
+    complain(fmt::format("no progress in {} within {}", hang.step, to_text(hang.limit)));
     std::_Exit(code);
   });
   try {

@@ -25,14 +25,18 @@ bool stays_in_job(const Options& o) {
 // ---- what to measure
 
 void check_max(const Options& o) {
-  if (o.sizes.empty() && o.max_given && o.min > o.max)
+  if (!o.sizes.empty() || !o.max_given || o.min <= o.max) return;
+  if (o.given.contains("--min"))
     throw UsageError(fmt::format("--min {} is above --max {}", to_text(o.min), to_text(o.max)));
+  throw UsageError(fmt::format("--max {} is below the smallest message, which is {} unless --min says otherwise",
+                               to_text(o.max), to_text(o.min)));
 }
 
 void check_sizes(const Options& o) {
-  const Options defaults = defaults_of(o.command);
-  if (!o.sizes.empty() && (o.max_given || o.min != defaults.min || o.factor != defaults.factor))
-    throw UsageError("--sizes stands instead of --min, --max and --factor; leave one or the other out");
+  if (o.sizes.empty()) return;
+  for (const char* other : {"--min", "--max", "--factor"})
+    if (o.given.contains(other))
+      throw UsageError(fmt::format("--sizes stands instead of --min, --max and --factor; leave it or {} out", other));
 }
 
 void check_op(const Options& o) {
@@ -54,11 +58,13 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
   declare({.name = "--backend",
            .shown = "NAME",
            .help = "what moves the data; auto: nccl where every rank has a GPU, else mpi (see `list backends`)",
-           .take = [&](const std::string& t) {
-             std::vector<std::string> names = backend_names();
-             names.insert(names.begin(), "auto");
-             o.backend = one_of("backend", t, names);
-           }});
+           .take =
+               [&](const std::string& t) {
+                 std::vector<std::string> names = backend_names();
+                 names.insert(names.begin(), "auto");
+                 o.backend = one_of("backend", t, names);
+               },
+           .commands = {"topo"}});
   declare({.name = "--collectives",
            .shown = "LIST",
            .help = "which ones (see `list collectives`); default p2p,all_reduce,all_gather",
@@ -141,7 +147,9 @@ void check_resume(const Options& o) {
 }
 
 void check_tune(const Options& o) {
-  if (o.command == "ab" && !o.tune.empty()) throw UsageError("ab tunes nothing; leave --tune out");
+  for (const char* option : {"--tune", "--delivery", "--weights"})
+    if (o.command == "ab" && o.given.contains(option))
+      throw UsageError(fmt::format("ab tunes nothing; leave {} out", option));
   const BackendInfo* const asked = asked_backend(o.backend);
   if (o.asks_for_tuning() && asked && !asked->tunable)
     throw UsageError(fmt::format("tuning finds settings for NCCL: --backend {} has none", o.backend));
@@ -176,7 +184,8 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
   declare({.name = "--seed",
            .shown = "N",
            .help = "of the order of cases and of drawn pairs; default random, recorded",
-           .take = [&](const std::string& t) { o.seed = whole_number<std::uint64_t>(t, 0, ~std::uint64_t{0}); }});
+           .take = [&](const std::string& t) { o.seed = whole_number<std::uint64_t>(t, 0, ~std::uint64_t{0}); },
+           .commands = {"report", "compare"}});
   declare.flag("--resume", o.resume,
                "go on with the newest run in --out, which something ended: what it measured stands", check_resume);
   declare({.name = "--tune",
@@ -230,7 +239,8 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            .shown = "NAME",
            .help = "instance type (see `list platforms`); default: detected",
            .take = [&](const std::string& t) { o.platform = t; },
-           .check = check_platform});
+           .check = check_platform,
+           .commands = {"topo"}});
   declare.flag("--allow-shared-gpu", o.allow_shared_gpu,
                "several ranks on one GPU: right data, figures not to be judged");
   declare(
@@ -246,7 +256,8 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            .shown = "N",
            .help = "number of nodes (sim only), at most 4096; default 1",
            .take = [&](const std::string& t) { o.nodes = whole_number<int>(t, 1, most_nodes); },
-           .check = check_nodes});
+           .check = check_nodes,
+           .commands = {"topo"}});
   declare(
       {.name = "--fault",
        .shown = "KIND:WHERE:FACTOR[:MODE]",
@@ -265,35 +276,29 @@ void check_format(const Options& o) {
       throw UsageError(fmt::format("--format {} is for comparisons, not for a run", format));
 }
 
-void check_baseline(const Options& o) {
-  if (!o.baseline.empty() && o.command != "run" && o.command != "report")
-    throw UsageError(fmt::format("--baseline is for run and report, not for {}", o.command));
-}
-
 void add_output(Declarations& all, CLI::App& app, Options& o) {
   Declaring declare(all, app, "Output");
   declare({.name = "--out",
            .shown = "DIR",
            .help = "folder for reports; default p5bench-out",
-           .take = [&](const std::string& t) {
-             if (t.empty()) throw UsageError("it is empty");
-             o.out = t;
-           }});
+           .take = [&](const std::string& t) { o.out = t; },
+           .commands = {"report", "compare", "baseline", "import"}});
   declare({.name = "--cluster",
            .shown = "NAME",
            .help = "name of the cluster in reports; default: the scheduler's, else platform and node count",
-           .take = [&](const std::string& t) {
-             if (const std::string objection = objection_to_folder_name(t); !objection.empty())
-               throw UsageError(objection);
-             o.cluster = t;
-           }});
-  declare({.name = "--baseline",
-           .shown = "FILE|DIR",
-           .help = "a baseline, or a folder of runs, that run and report compare theirs with",
-           .take = [&](const std::string& t) {
-             if (t.empty()) throw UsageError("it is empty");
-             o.baseline = t;
-           }});
+           .take =
+               [&](const std::string& t) {
+                 if (const std::string objection = objection_to_folder_name(t); !objection.empty())
+                   throw UsageError(objection);
+                 o.cluster = t;
+               },
+           .commands = {"baseline", "import"}});
+  all.add(app, {.name = "--baseline",
+                .shown = "FILE|DIR",
+                .help = "a baseline, or a folder of runs, that run and report compare theirs with",
+                .take = [&](const std::string& t) { o.baseline = t; },
+                .commands = {"run", "report"}})
+      ->group("Output");
   declare({.name = "--format",
            .shown = "LIST",
            .help = "what to write: a list (see `list formats`); default json,html,console",
@@ -302,7 +307,8 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
                  o.formats =
                      list_of<std::string>(t, [](const std::string& part) { return reports::find_writer(part).name; });
                },
-           .check = check_format});
+           .check = check_format,
+           .commands = {"report", "compare", "import", "topo"}});
   declare.flag("--quiet", o.quiet, "print no progress and no table, only the verdict");
 }
 
@@ -325,7 +331,6 @@ void declare_run_options(Declarations& all, CLI::App& app, Options& o) {
   add_how(all, app, o);
   add_where(all, app, o);
   add_output(all, app, o);
-  all.add_check(check_baseline);
 }
 
 void declare_ab_options(Declarations& all, CLI::App& ab, Options& o) {
@@ -336,12 +341,14 @@ void declare_ab_options(Declarations& all, CLI::App& ab, Options& o) {
        .help =
            "variables of A's processes over yours; default none; LD_LIBRARY_PATH=DIR puts DIR first, an empty value "
            "removes a variable",
-       .take = [&](const std::string& t) { o.a = parse_arm(t); }});
+       .take = [&](const std::string& t) { o.a = parse_arm(t); },
+       .may_be_empty = true});
   all.add(ab, {.name = "--b",
                .shown = "KEY=VALUE,...",
                .help = "the same of B",
                .take = [&](const std::string& t) { o.b = parse_arm(t); },
-               .check = check_ab});
+               .check = check_ab,
+               .may_be_empty = true});
 }
 
 }  // namespace p5

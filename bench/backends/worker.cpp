@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "bench/backends/ras.hpp"
+#include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/expected.hpp"
@@ -313,7 +314,7 @@ Environment WorkerBackend::context() const {
                     {"cuda.runtime", identity_.runtime}};
   std::erase_if(found, [](const auto& each) { return each.second.empty(); });
   if (worker_) found["libraries"] = p5::join(worker_->loaded_libraries(), ":");
-  for (const auto& [name, value] : library_start_.environment) found["env." + name] = value;
+  for (const auto& [name, value] : recorded(library_start_.environment)) found["env." + name] = value;
   return found;
 }
 

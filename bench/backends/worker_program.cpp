@@ -218,8 +218,7 @@ int run_worker(const char* name,
     return 2;
   }
   // Ctrl-C and the scheduler's signals reach all processes; what follows from them is the supervisor's to say.
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGTERM, SIG_IGN);
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) std::signal(signal, SIG_IGN);
   if (!tie_to_parent()) return 0;
   // Into a file, where whole lines have to be there even if the process is killed.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);

@@ -2,6 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "bench/base/names.hpp"
+
 namespace p5 {
 
 Environment own_environment() {
@@ -12,6 +18,46 @@ Environment own_environment() {
       variables[text.substr(0, equals)] = text.substr(equals + 1);
   }
   return variables;
+}
+
+bool is_secret(std::string_view name) {
+  constexpr std::array<std::string_view, 6> secrets{"secret", "token", "password", "passwd", "key", "auth"};
+  const std::vector<std::string> words = split(lower(name), '_');
+  return std::ranges::any_of(
+      words, [&](const std::string& word) { return std::ranges::find(secrets, word) != secrets.end(); });
+}
+
+bool is_of_the_job(std::string_view name) {
+  constexpr std::array<std::string_view, 3> prefixes{"OMPI_MCA_orte_", "OMPI_MCA_ess_", "OMPI_MCA_initial_"};
+  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+std::string recorded_value(std::string_view name, const std::string& value) {
+  return is_secret(name) && !value.empty() ? "(set; the value is not recorded)" : value;
+}
+
+std::string recorded_word(const std::string& word) {
+  const std::size_t start = word.starts_with("--") ? word.find('=') + 1 : 0;  // "--b=": 0 where there is none
+  std::vector<std::string> kept;
+  bool hiding = false;
+  for (const std::string& part : split(std::string_view(word).substr(start))) {
+    const std::size_t equals = part.find('=');
+    if (equals == std::string::npos) {
+      if (!hiding) kept.push_back(part);  // else the rest of a value with commas
+      continue;
+    }
+    const std::string name = part.substr(0, equals);
+    hiding = is_secret(name);
+    kept.push_back(name + "=" + recorded_value(name, part.substr(equals + 1)));
+  }
+  return word.substr(0, start) + join(kept, ",");
+}
+
+Environment recorded(const Environment& variables) {
+  Environment kept;
+  for (const auto& [name, value] : variables)
+    if (!is_of_the_job(name)) kept[name] = recorded_value(name, value);
+  return kept;
 }
 
 }  // namespace p5

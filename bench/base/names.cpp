@@ -41,21 +41,32 @@ bool fits_folder_name(char c) {
 
 std::string nearest(std::string_view name, std::span<const std::string> candidates) {
   constexpr std::size_t longest_typed = 200;
-  std::string best;
-  if (name.size() > longest_typed) return best;
-  std::size_t fewest = std::max<std::size_t>(2, name.size() / 2);
+  if (name.size() > longest_typed) return "";
+  const std::string wanted = lower(name);
+  std::string best, beginning;  // beginning: a candidate that the name goes on from
+  std::size_t fewest = wanted.size() < 3 ? wanted.size() / 2 : std::max<std::size_t>(2, wanted.size() / 2);
+  bool begun = false;  // the best goes on from the name
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edits(name, candidate);
-    if (distance <= fewest && (best.empty() || distance < fewest)) {
+    const std::string known = lower(candidate);
+    const std::size_t distance = edits(wanted, known);
+    const bool begins = wanted.size() > 1 && known.starts_with(wanted);
+    if (known.size() > 1 && wanted.starts_with(known) && known.size() > beginning.size()) beginning = candidate;
+    if (begun && !begins) continue;
+    if (begins != begun || (distance <= fewest && (best.empty() || distance < fewest))) {
       best = candidate;
       fewest = distance;
+      begun = begins;
     }
   }
-  return best;
+  return best.empty() ? beginning : best;
 }
 
 std::string unknown_name(std::string_view kind, std::string_view name, std::span<const std::string> candidates) {
-  const std::string meant = nearest(name, candidates);
+  return unknown_name(kind, name, candidates, nearest(name, candidates));
+}
+
+std::string unknown_name(std::string_view kind, std::string_view name, std::span<const std::string> candidates,
+                         const std::string& meant) {
   const std::string question = meant.empty() ? "." : fmt::format("; did you mean '{}'?", meant);
   return fmt::format("unknown {} {}{} Known: {}", kind, in_quotes(name), question, join(candidates));
 }

@@ -8,11 +8,15 @@
 
 namespace p5 {
 
-// The candidate with the fewest edits to `name`, or "" when none is near.
+// The candidate with the fewest edits to `name`, small and capital letters alike, of those first that begin as it does;
+// "" when none is near.
 std::string nearest(std::string_view name, std::span<const std::string> candidates);
 
 // "unknown KIND 'NAME'; did you mean 'X'? Known: a, b, c".
 std::string unknown_name(std::string_view kind, std::string_view name, std::span<const std::string> candidates);
+// The same where it is known what was meant.
+std::string unknown_name(std::string_view kind, std::string_view name, std::span<const std::string> candidates,
+                         const std::string& meant);
 
 // Splits at commas; an empty part is kept, for the caller to refuse.
 std::vector<std::string> split(std::string_view text, char separator = ',');

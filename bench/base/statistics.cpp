@@ -13,11 +13,6 @@ namespace {
 
 constexpr double confidence = 0.95;
 
-double middle(const std::vector<double>& sorted) {
-  const std::size_t half = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[half] : sorted[half - 1] + (sorted[half] - sorted[half - 1]) / 2;
-}
-
 // Where the interval ends lie: between the depth-th and the next order statistic from either end, `weight` of the way.
 struct Depth {
   std::size_t depth = 1;  // counted from 1
@@ -52,15 +47,6 @@ Depth interval_depth(std::size_t samples) {
   return {depth, (n - d) * share / (d + (n - 2 * d) * share)};
 }
 
-std::optional<Interval> interval_of_sorted(const std::vector<double>& sorted) {
-  if (sorted.size() < 6) return std::nullopt;
-  const auto [depth, weight] = interval_depth(sorted.size());
-  const auto from_low = sorted.begin() + static_cast<std::ptrdiff_t>(depth) - 1;
-  const auto from_high = sorted.rbegin() + static_cast<std::ptrdiff_t>(depth) - 1;
-  return Interval{from_low[0] + weight * (from_low[1] - from_low[0]),
-                  from_high[0] - weight * (from_high[0] - from_high[1])};
-}
-
 std::optional<double> quantile_of_sorted(const std::vector<double>& sorted, double q) {
   assert(q >= 0 && q <= 1);
   const auto n = static_cast<double>(sorted.size());
@@ -75,8 +61,8 @@ std::optional<double> quantile_of_sorted(const std::vector<double>& sorted, doub
 
 bool narrow(const StoppingRule& rule, std::vector<double> samples) {
   std::ranges::sort(samples);
-  const std::optional<Interval> interval = interval_of_sorted(samples);
-  return interval && (interval->high - interval->low) / 2 <= rule.relative * middle(samples);
+  const std::optional<Interval> interval = median_interval_of_sorted(samples);
+  return interval && (interval->high - interval->low) / 2 <= rule.relative * median_of_sorted(samples);
 }
 
 // The samples that there were at the look before: those of the largest total of next_batch below `taken`; 0 at the
@@ -89,10 +75,16 @@ std::size_t previous_look(const StoppingRule& rule, std::size_t taken) {
 
 }  // namespace
 
+double median_of_sorted(const std::vector<double>& sorted) {
+  assert(!sorted.empty());
+  const std::size_t half = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[half] : sorted[half - 1] + (sorted[half] - sorted[half - 1]) / 2;
+}
+
 double median(std::vector<double> samples) {
   assert(!samples.empty());
   std::ranges::sort(samples);
-  return middle(samples);
+  return median_of_sorted(samples);
 }
 
 double squares_about_mean(const std::vector<double>& values) {
@@ -109,9 +101,18 @@ double robust_deviation(const std::vector<double>& samples) {
   return deviation_of_median_distance * median(std::move(distances));
 }
 
+std::optional<Interval> median_interval_of_sorted(const std::vector<double>& sorted) {
+  if (sorted.size() < 6) return std::nullopt;
+  const auto [depth, weight] = interval_depth(sorted.size());
+  const auto from_low = sorted.begin() + static_cast<std::ptrdiff_t>(depth) - 1;
+  const auto from_high = sorted.rbegin() + static_cast<std::ptrdiff_t>(depth) - 1;
+  return Interval{from_low[0] + weight * (from_low[1] - from_low[0]),
+                  from_high[0] - weight * (from_high[0] - from_high[1])};
+}
+
 std::optional<Interval> median_interval(std::vector<double> samples) {
   std::ranges::sort(samples);
-  return interval_of_sorted(samples);
+  return median_interval_of_sorted(samples);
 }
 
 std::optional<double> quantile(std::vector<double> samples, double q) {
@@ -119,17 +120,24 @@ std::optional<double> quantile(std::vector<double> samples, double q) {
   return quantile_of_sorted(samples, q);
 }
 
-Summary summarize(const std::vector<double>& samples) {
-  assert(!samples.empty());
-  std::vector<double> sorted = samples;
-  std::ranges::sort(sorted);
+Summary extremes_of_sorted(const std::vector<double>& sorted) {
   return {.samples = static_cast<int>(sorted.size()),
-          .median = middle(sorted),
-          .interval = interval_of_sorted(sorted),
+          .median = 0,
+          .interval = {},
           .min = sorted.front(),
           .max = sorted.back(),
           .p95 = quantile_of_sorted(sorted, 0.95),
           .p99 = quantile_of_sorted(sorted, 0.99)};
+}
+
+Summary summarize(const std::vector<double>& samples) {
+  assert(!samples.empty());
+  std::vector<double> sorted = samples;
+  std::ranges::sort(sorted);
+  Summary summary = extremes_of_sorted(sorted);
+  summary.median = median_of_sorted(sorted);
+  summary.interval = median_interval_of_sorted(sorted);
+  return summary;
 }
 
 bool enough(const StoppingRule& rule, const std::vector<double>& samples) {

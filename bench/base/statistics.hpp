@@ -44,6 +44,12 @@ struct Summary {
   std::optional<double> p95, p99;
 };
 
+// The same of values in ascending order, of which there may be many.
+double median_of_sorted(const std::vector<double>& sorted);
+std::optional<Interval> median_interval_of_sorted(const std::vector<double>& sorted);
+// A summary without median and interval.
+Summary extremes_of_sorted(const std::vector<double>& sorted);
+
 // Of a non-empty sample.
 Summary summarize(const std::vector<double>& samples);
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 
 namespace p5 {
@@ -20,16 +21,55 @@ constexpr std::uint64_t largest = std::numeric_limits<std::int64_t>::max();
 // Factor of a size suffix, 0 when there is no such suffix.
 std::uint64_t size_factor(std::string_view suffix) {
   if (suffix.empty() || suffix == "B") return 1;
-  constexpr std::string_view prefixes = "KMGT";
-  const char first = suffix[0] == 'k' ? 'K' : suffix[0];
-  const std::size_t power = prefixes.find(first);
-  if (power == std::string_view::npos) return 0;
+  constexpr std::string_view prefixes = "KMGT", small = "kmgt";
   const std::string_view rest = suffix.substr(1);
+  std::size_t power = prefixes.find(suffix[0]);
+  // A small letter alone is what nccl-tests takes; kilo is written small.
+  if (power == std::string_view::npos && (rest.empty() || suffix[0] == 'k')) power = small.find(suffix[0]);
+  if (power == std::string_view::npos) return 0;
   if (rest.empty() || rest == "iB") return std::uint64_t{1} << (10 * (power + 1));
   if (rest != "B") return 0;
   std::uint64_t factor = 1;
   for (std::size_t i = 0; i <= power; ++i) factor *= 1000;
   return factor;
+}
+
+// The suffix that was meant, by its letters whatever their case; "" when none.
+std::string meant_size(std::string_view suffix) {
+  const std::string letters = lower(suffix);
+  for (const char* known : {"B", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "TB"})
+    if (letters == lower(known)) return known;
+  return "";
+}
+
+std::string meant_time(std::string_view unit) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 16> others{{{"m", "min"},
+                                                                                  {"mins", "min"},
+                                                                                  {"minute", "min"},
+                                                                                  {"minutes", "min"},
+                                                                                  {"sec", "s"},
+                                                                                  {"secs", "s"},
+                                                                                  {"second", "s"},
+                                                                                  {"seconds", "s"},
+                                                                                  {"hr", "h"},
+                                                                                  {"hrs", "h"},
+                                                                                  {"hour", "h"},
+                                                                                  {"hours", "h"},
+                                                                                  {"msec", "ms"},
+                                                                                  {"msecs", "ms"},
+                                                                                  {"millis", "ms"},
+                                                                                  {"milliseconds", "ms"}}};
+  const std::string letters = lower(unit);
+  for (const auto& [other, known] : others)
+    if (letters == other) return std::string(known);
+  for (const char* known : {"ms", "s", "min", "h"})
+    if (letters == known) return known;
+  return "";
+}
+
+std::string unknown_unit(std::string_view digits, std::string_view unit, const std::string& meant) {
+  const std::string question = meant.empty() ? "" : fmt::format("; did you mean '{}{}'?", digits, meant);
+  return fmt::format("unknown unit {}{}", in_quotes(unit), question);
 }
 
 }  // namespace
@@ -48,7 +88,7 @@ Bytes parse_bytes(std::string_view text) {
   if (problem == std::errc::result_out_of_range) throw refuse("it is too large");
   const std::string_view suffix(after, static_cast<std::size_t>(end - after));
   const std::uint64_t factor = size_factor(suffix);
-  if (factor == 0) throw refuse(fmt::format("unknown unit {}", in_quotes(suffix)));
+  if (factor == 0) throw refuse(unknown_unit(text.substr(0, text.size() - suffix.size()), suffix, meant_size(suffix)));
   if (number == 0) throw refuse("it has to be at least 1");
   if (number > largest / factor) throw refuse("it is too large");
   return {number * factor};
@@ -74,7 +114,7 @@ Seconds parse_duration(std::string_view text) {
     if (number * factor > 1e9) throw refuse("it is too long");
     return {number * factor};
   }
-  throw refuse(fmt::format("unknown unit {}", in_quotes(unit)));
+  throw refuse(unknown_unit(digits, unit, meant_time(unit)));
 }
 
 std::string to_text(Bytes size) {

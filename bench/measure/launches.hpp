@@ -1,6 +1,6 @@
 // A launch: fresh processes and fresh communicators, the unit of replication when things are compared, because samples
-// within one are not independent. In which order launches come, what each may take, and what those of a case come to
-// together. Plain values; run_launches() in runner.hpp runs them.
+// within one are not independent. In which order launches come and what each may take; combining.hpp says what those of
+// a case come to together. Plain values; run_launches() in runner.hpp runs them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include "bench/model/groups.hpp"
 
 #include "bench/base/units.hpp"
-#include "bench/model/measurement.hpp"
+#include "bench/model/case.hpp"
 
 namespace p5 {
 
@@ -55,10 +55,5 @@ bool gives_way(const std::vector<PricedVisit>& visits, std::size_t next, std::ve
 // What the cases of one launch may take, when `left` are for it and `others` after it. Each of those takes `start` to
 // come together first, and is worth it only if its cases get `least`; those that do not fit are not waited for.
 Seconds share_of_launch(Seconds left, Seconds start, Seconds least, int others);
-
-// What the launches of one case (in their order, at least one; `planned` of them) are together, with all samples. The
-// headline is the median of the launches' medians, and its interval stands on them, so that below 6 there is none.
-// Failed where any launch failed, with the figures of those that did not; p2p: each launch's slowest pair.
-Measurement combine(const std::vector<Measurement>& launches, int planned);
 
 }  // namespace p5

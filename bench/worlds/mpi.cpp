@@ -14,6 +14,7 @@
 #include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
 #include "bench/worlds/interfaces.hpp"
+#include "bench/worlds/launcher.hpp"
 #include "bench/worlds/mca_settings.hpp"
 #include "bench/worlds/meeting.hpp"
 #include "bench/worlds/mpi_check.hpp"
@@ -180,19 +181,18 @@ int number_from(const std::array<const char*, count>& variables, int otherwise) 
 }
 
 constexpr std::array size_variables{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-constexpr std::array rank_variables{"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
 
-// A launcher that does not belong to our MPI starts n processes that each believe to be alone: n wrong results.
-void refuse_copies(int ranks) {
-  const int launched = number_from(size_variables, ranks);
-  if (launched == ranks) return;
-  const bool speaks = number_from(rank_variables, 0) == 0;
-  throw EnvironmentError(
-      speaks ? fmt::format("the launcher started {} processes, but MPI sees a job of {}: it does not belong to "
-                           "this program's MPI library ({}). Start it with that library's own mpirun, or "
-                           "with srun --mpi=pmix",
-                           launched, ranks, "Open MPI")
-             : "");
+// A launcher that does not belong to our MPI starts n processes that each believe to be alone: n wrong results. All of
+// them say so: nobody knows who else is there.
+void refuse_copies(const LaunchedAs& launch, int ranks) {
+  if (const std::string objection = objection_to(launch, ranks); !objection.empty()) throw EnvironmentError(objection);
+}
+
+// Open MPI would end the process in words of its own; one task alone needs no job.
+void go_without_srun(const LaunchedAs& launch, const Environment& environment) {
+  if (!srun_without_mpi(environment)) return;
+  refuse_copies(launch, 1);
+  unsetenv("SLURM_NODELIST");
 }
 
 // Whether the launcher says so: then nothing goes over interfaces, and none is chosen.
@@ -239,13 +239,16 @@ std::string choose_transport(bool control_plane_only) {
 
 MpiJob::MpiJob(bool control_plane_only) {
   constexpr Seconds longest_meeting{60};
+  const Environment environment = own_environment();
+  const LaunchedAs launch = launched_as(environment);
+  go_without_srun(launch, environment);
   const std::string ways = choose_transport(control_plane_only);
   int provided = 0, ranks = 1;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   for (MPI_Comm each : {MPI_COMM_WORLD, MPI_COMM_SELF}) MPI_Comm_set_errhandler(each, MPI_ERRORS_RETURN);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   try {
-    refuse_copies(ranks);
+    refuse_copies(launch, ranks);
   } catch (...) {
     MPI_Finalize();
     throw;
@@ -263,6 +266,8 @@ MpiJob::~MpiJob() {
   world_.reset();
   MPI_Finalize();
 }
+
+bool one_of_several() { return launched_as(own_environment()).of_several(); }
 
 bool started_by_launcher() {
   constexpr std::array more{"PMIX_RANK", "PMIX_NAMESPACE"};

@@ -34,5 +34,7 @@ class MpiJob {
 
 // Whether an MPI launcher (mpirun, srun) started this process.
 bool started_by_launcher();
+// Whether some launcher, of MPI or not, says that there are more processes like this one.
+bool one_of_several();
 
 }  // namespace p5

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "reports/compare/comparing.hpp"
 
@@ -88,17 +89,17 @@ Facts hardware_of(const Side& side) {
 constexpr std::string_view variable_prefix = "env.";  // of the names in a report's context
 
 // What launchers set anew for each job, and no reason for anything.
-bool is_of_the_job(std::string_view name) {
-  constexpr std::array prefixes{"env.SLURM_JOB_ID", "env.OMPI_MCA_orte_", "env.OMPI_MCA_ess_", "env.OMPI_MCA_initial_",
-                                "env.PMIX_MCA_"};
-  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
+bool tells_nothing(std::string_view name) {
+  constexpr std::array prefixes{"env.SLURM_JOB_ID", "env.PMIX_MCA_"};
+  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
+         (name.starts_with(variable_prefix) && p5::is_of_the_job(name.substr(variable_prefix.size())));
 }
 
 Facts context_of(const Side& side, bool variables) {
   Facts facts;
   for (const Report& report : side.reports) {
     for (const auto& [name, value] : report.context)
-      if (name.starts_with(variable_prefix) == variables && !is_of_the_job(name))
+      if (name.starts_with(variable_prefix) == variables && !tells_nothing(name))
         add(facts, variables ? name.substr(variable_prefix.size()) : name, value);
     if (variables) continue;
     add(facts, "p5bench", report.run.version);

@@ -181,15 +181,50 @@ class Refused(Folder):
             alone, together = self.run_it(*arguments), self.run_it(*arguments, ranks=3)
             self.assertEqual((together.returncode, together.stdout), (0, alone.stdout))
 
-    def test_copies_of_a_job_of_one_rank_are_refused_by_the_first_alone(self):
-        for size, rank in (("PMI_SIZE", "PMI_RANK"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID")):
-            for number, speaks in ((0, True), (1, False)):
-                done = self.run_it("--out", "out", variables={size: "4", rank: str(number)})
-                self.assertEqual(done.returncode, 13 if speaks else 0, done.stderr)
-                if speaks:
-                    self.assertIn("started 4 processes, but MPI sees a job of 1", done.stderr)
-                self.assertEqual(done.stderr.count("p5bench: "), 1 if speaks else 0)
-                self.assertEqual(self.listing(), [])
+    # As srun leaves them for its tasks.
+    STEP = {"SLURM_JOBID": "7", "SLURM_JOB_ID": "7", "SLURM_NODELIST": "n1", "SLURM_STEP_ID": "0", "SLURM_STEPID": "0"}
+
+    def test_copies_of_a_job_of_one_rank_are_refused_by_each(self):
+        for size, rank, more in (("PMI_SIZE", "PMI_RANK", {}), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", {}),
+                                 ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", self.STEP), ("", "PMIX_RANK", {}),
+                                 ("WORLD_SIZE", "RANK", {"LOCAL_RANK": "0"})):
+            for number in (0, 1) if size else (1,):
+                variables = {**more, rank: str(number), **({size: "4"} if size else {})}
+                for backend in ([], ["--backend", "sim", "--platform", "p5.48xlarge"]):
+                    with self.subTest(variables=variables, backend=backend):
+                        done = self.run_it("--out", "out", *backend, variables=variables)
+                        self.assertEqual(done.returncode, 13, done.stderr)
+                        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                        for word in ("MPI sees a job of 1", f"rank {number} ({rank})", "srun --mpi=pmix"):
+                            self.assertIn(word, done.stderr)
+                        self.assertEqual(self.listing(), [])
+
+    def test_one_task_of_srun_needs_no_job(self):
+        done = self.run_it("--sizes", "8", "--collectives", "all_reduce", "--backend", "mpi", "--out", "out",
+                           variables={**self.STEP, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.report()["run"]["ranks"], 1)
+
+    def test_what_measures_nothing_does_not_mind_torchrun(self):
+        done = self.run_it("list", "backends", variables={"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Recorded(Folder):
+    def test_no_secret_is_in_any_file(self):
+        secrets = {"NCCL_X_TOKEN": "hunter21", "FI_AUTH_KEY": "hunter22", "OMPI_MCA_oob_password": "hunter23"}
+        done = self.run_it("--sizes", "8", "--collectives", "all_reduce", "--backend", "mpi", "--out", "out", ranks=2,
+                           variables={**secrets, "NCCL_IB_PKEY": "hunted"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        context = self.report()["context"]
+        self.assertEqual(context["env.NCCL_IB_PKEY"], "hunted")
+        for name in secrets:
+            self.assertIn("set", context[f"env.{name}"])
+        self.assertEqual([name for name in context if "orte_" in name or "MCA_ess" in name], [])
+        for path in self.folder.rglob("*"):
+            if path.is_file():
+                self.assertNotIn("hunter", path.read_text(errors="replace"), path)
+        self.assertNotIn("hunter", done.stdout + done.stderr)
 
 
 class Ended(Folder):

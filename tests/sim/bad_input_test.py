@@ -34,10 +34,50 @@ UNKNOWN_NAMES = [
     ([*SIM, "--group", "nod"], ["'nod'", "'node'"]),
     ([*SIM, "--group", "nod", "--collectives", "p2p"], ["'nod'", "'node'"]),
     ([*SIM, "--fault", "nics:n0r0:0.5"], ["'nics'", "'nic'"]),
+    (["--backend", "sim", "--platform", "p5.48xl"], ["'p5.48xl'", "mean 'p5.48xlarge'"]),
+    (["--backend", "sim", "--platform", "P5.48XLARGE"], ["mean 'p5.48xlarge'"]),
+    (["--type", "fp32"], ["mean 'float32'"]),
+    (["--type", "half"], ["mean 'float16'"]),
+    (["--op", "mean"], ["mean 'avg'"]),
+    (["--collectives", "all"], ["mean 'all_reduce'"]),
+    ([*SIM, "--max", "8KIB"], ["'8KIB'", "mean '8KiB'"]),
+    ([*SIM, "--max", "8gb"], ["mean '8GB'"]),
+    ([*SIM, "--budget", "10m"], ["mean '10min'"]),
+    ([*SIM, "--budget", "2hours"], ["mean '2h'"]),
+    (["compare", "a", "b", "--new-ram", "x"], ["'--new-ram'", "mean '--new-arm'"]),
     ([*SIM, "--fault", "nic:n0r0:0.5:lie"], ["'lie'", "'lies'"]),
 ]
 
+# What an unset variable leaves of --out=$OUT; the word after it is another option.
+EMPTY = [(["--cluster=", "--collectives", "all_reduce"], ["--cluster"]), (["--out="], ["--out"]),
+         (["--out=", "somewhere"], ["--out"]), (["--backend="], ["--backend"]), (["--fault="], ["--fault"]),
+         (["--baseline="], ["--baseline"]), (["--platform=", "p5.48xlarge"], ["--platform"]), (["--weights="], ["--weights"]),
+         (["compare", "--history="], ["--history"]), (["compare", "a", "b", "--base-arm="], ["--base-arm"]),
+         (["compare", "--base=", "a", "--new", "b"], ["--base"]), (["compare", "", "b"], ["REPORTS"]),
+         (["baseline", ""], ["REPORTS"]), (["import", "nccl-tests", ""], ["LOG"]), (["topo", "--load="], ["--load"]),
+         (["topo", "--record="], ["--record"]), (["topo", "--rankfile="], ["--rankfile"]), (["list", ""], ["WHAT"])]
+
+# Options, and a command to which they mean nothing.
+IGNORED = [(["report", "x", "--fault", "nic:n0r0:0.5"], ["--fault", "report"]), (["compare", "a", "b", "--nodes", "2"], ["--nodes"]),
+           (["compare", "a", "b", "--quiet"], ["--quiet", "compare"]), (["--budget", "1s", "list", "backends"], ["--budget", "list"]),
+           (["baseline", "a", "--format", "json"], ["--format", "baseline"]), (["topo", "--sizes", "8"], ["--sizes", "topo"]),
+           (["import", "nccl-tests", "x", "--in-place"], ["--in-place", "import"]),
+           (["plan", *SIM, "--baseline", "x"], ["--baseline", "plan"]), (["tune", "--baseline", "x"], ["--baseline", "tune"]),
+           (["ab", "--b", "A=1", "--weights", "x"], ["--weights", "ab"]), (["report", "x", "--resume"], ["--resume", "report"]),
+           (["topo", "--out", "x"], ["--out", "topo"])]
+
 NONSENSE = [
+    ([""], ["command ''. Known"]),
+    (["b"], ["command 'b'. Known"]),
+    (["run", "run"], ["'run' is a word too many after run"]),
+    (["report", "a", "b"], ["'b' is a word too many after report"]),
+    (["list", "backends", "formats"], ["'formats' is a word too many after list"]),
+    (["--quiet=yes"], ["--quiet takes no value"]),
+    (["--in-place="], ["--in-place takes no value"]),
+    ([*SIM, "--max", "7"], ["--max 7 B is below the smallest message", "8 B"]),
+    ([*SIM, "--sizes", "8", "--min", "8"], ["--sizes", "--min"]),
+    ([*SIM, "--sizes", "8", "--max", "4GiB"], ["--sizes", "--max"]),
+    ([*SIM, "--sizes", "8", "--factor", "2"], ["--sizes", "--factor"]),
     ([*SIM, "--soak", "1h", "--launches", "3"], ["--soak", "--launches"]),
     (["ab", *SIM, "--b", "P5BENCH_SIM_FAULT=gpu:n0g0:0.5", "--soak", "1h"], ["--soak", "ab"]),
     (["--backend", "mpi", "--soak", "1h"], ["--soak", "mpi"]),
@@ -153,6 +193,24 @@ class BadInput(Folder):
     def test_unknown_names_are_refused_with_the_nearest(self):
         for arguments, words in UNKNOWN_NAMES:
             self.assert_refused(arguments, words)
+
+    def test_empty_values_are_refused(self):
+        for arguments, words in EMPTY:
+            self.assert_refused(arguments, [*words, "'' is empty"])
+
+    def test_options_that_would_be_ignored_are_refused(self):
+        for arguments, words in IGNORED:
+            self.assert_refused(arguments, words)
+
+    def test_a_folder_of_a_run_stands_for_its_report(self):
+        report = SOURCE / "tests/fixtures/reports/simulated.json"
+        for name in ("a", "b"):
+            (self.folder / "runs" / name).mkdir(parents=True)
+            (self.folder / "runs" / name / "report.json").write_bytes(report.read_bytes())
+        for name in ("runs/a", "runs/a/report.json"):
+            done = self.run_it("report", name)
+            self.assertEqual((done.returncode, done.stdout), (0, self.run_it("report", report).stdout), done.stderr)
+        self.assert_refused(["report", "runs"], ["'runs' holds 2 runs", "'runs/b'"])
 
     def test_nonsense_is_refused(self):
         for arguments, words in NONSENSE:

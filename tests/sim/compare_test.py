@@ -184,6 +184,12 @@ class Compare(Folder):
         code, comparison = self.compare(a, b, "--across-hardware")
         self.assertIn("hardware", [each["kind"] for each in comparison["differences"]])
 
+    def test_a_run_that_is_compared_with_itself_is_said_to_be(self):
+        a, b = self.simulate("a"), self.simulate("b", seed=2)
+        for one, other, said in ((a, a, True), (a, a / "report.json", True), (a, b, False)):
+            _, comparison = self.compare(one, other)
+            self.assertEqual(any("same run is on both sides" in remark for remark in comparison["remarks"]), said)
+
     def test_the_console_says_it_in_a_sentence(self):
         a, b = self.simulate("a"), self.simulate("b", "--fault", "nic:n1r5:0.5")
         done = self.run_it("compare", a, b)

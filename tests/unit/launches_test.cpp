@@ -1,5 +1,6 @@
 // Launches: whose turn it is, what each may take, what they are together, and that a bad one costs only itself.
 #include "bench/measure/launches.hpp"
+#include "bench/measure/combining.hpp"
 
 #include <gtest/gtest.h>
 
@@ -123,6 +124,12 @@ Measurement failed_launch(int launch, const std::string& why) {
   return m;
 }
 
+Measurement combine(const std::vector<Measurement>& launches, int planned) {
+  CombinedLaunches all;
+  for (const Measurement& m : launches) all.add(m);
+  return all.whole(planned);
+}
+
 TEST(Combine, takes_the_median_of_the_launches_medians) {
   // The samples of one launch are many and far off: they must not weigh more than those of any other.
   std::vector<Measurement> launches{launch_of(0, {1, 1, 1}), launch_of(1, {2, 2, 2}),
@@ -178,6 +185,33 @@ TEST(Combine, adds_wrong_elements_and_passes_over_what_was_skipped) {
   EXPECT_EQ(whole.first_wrong->rank, 2);
   EXPECT_EQ(whole.because, "");
   EXPECT_EQ(combine({skipped, skipped}, 2).outcome, Outcome::skipped);
+}
+
+TEST(Combine, comes_to_the_same_whether_looked_at_often_or_once) {
+  CombinedLaunches often, once;
+  for (int i = 0; i < 40; ++i) {
+    std::vector<double> samples;
+    for (int j = 0; j < 7; ++j) samples.push_back(1 + (i * 31 + j * 17) % 23);
+    Measurement m = launch_of(i, samples);
+    m.groups = {{{0, 1}, {samples[0]}}, {{1, 0}, {samples[1]}}};
+    if (i % 2 == 1) std::swap(m.groups[0], m.groups[1]);
+    if (i == 5) m.groups.push_back({{2, 3}, {1.5}});
+    often.add(m);
+    once.add(m);
+    often.whole(40);
+  }
+  const Measurement a = often.whole(40), b = once.whole(40);
+  EXPECT_EQ(a.launches_s, b.launches_s);
+  EXPECT_EQ(a.throughput->summary.samples, 280);
+  for (const Measurement* m : {&a, &b}) {
+    EXPECT_EQ(m->throughput->summary.p99, b.throughput->summary.p99);
+    EXPECT_EQ(m->throughput->summary.interval, median_interval(b.launches_s));
+    EXPECT_DOUBLE_EQ(m->throughput->summary.median, median(b.launches_s));
+    ASSERT_EQ(m->groups.size(), 3u);
+    EXPECT_EQ(m->groups[2].group, (Group{2, 3}));
+    EXPECT_DOUBLE_EQ(m->groups[2].median.count, 1.5);
+    EXPECT_EQ(m->groups[0].median.count, b.groups[0].median.count);
+  }
 }
 
 TEST(Combine, gives_pairs_their_median_over_launches) {

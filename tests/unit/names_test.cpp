@@ -10,13 +10,13 @@
 namespace p5 {
 namespace {
 
-const std::vector<std::string> collectives{"p2p", "all_reduce", "all_gather", "broadcast"};
+const std::vector<std::string> some_collectives{"p2p", "all_reduce", "all_gather", "broadcast"};
 
 TEST(Nearest, finds_the_name_that_was_meant) {
-  EXPECT_EQ(nearest("all_reduce", collectives), "all_reduce");
-  EXPECT_EQ(nearest("allreduce", collectives), "all_reduce");
-  EXPECT_EQ(nearest("all_gahter", collectives), "all_gather");
-  EXPECT_EQ(nearest("p2", collectives), "p2p");
+  EXPECT_EQ(nearest("all_reduce", some_collectives), "all_reduce");
+  EXPECT_EQ(nearest("allreduce", some_collectives), "all_reduce");
+  EXPECT_EQ(nearest("all_gahter", some_collectives), "all_gather");
+  EXPECT_EQ(nearest("p2", some_collectives), "p2p");
   EXPECT_EQ(nearest("bcast", std::vector<std::string>{"bcast2", "bcasts3"}), "bcast2");
 }
 
@@ -54,14 +54,23 @@ TEST(FolderNames, what_the_objection_allows_is_allowed) {
   EXPECT_EQ(objection_to_folder_name("azAZ09-_."), "");
 }
 
+TEST(Nearest, prefers_what_begins_alike_and_minds_no_capitals) {
+  const std::vector<std::string> platforms{"p4d.24xlarge", "p5.48xlarge", "p5e.48xlarge", "p5.4xlarge"};
+  EXPECT_EQ(nearest("p5.48xl", platforms), "p5.48xlarge");
+  EXPECT_EQ(nearest("P5E.48XLARGE", platforms), "p5e.48xlarge");
+  EXPECT_EQ(nearest("all_reduce_perf", some_collectives), "all_reduce");
+}
+
 TEST(Nearest, finds_nothing_far_away) {
+  EXPECT_EQ(nearest("", std::vector<std::string>{"ab"}), "");
+  EXPECT_EQ(nearest("b", std::vector<std::string>{"ab"}), "");
   EXPECT_EQ(nearest("xyz", std::vector<std::string>{"sum", "prod"}), "");
-  EXPECT_EQ(nearest("completely_different", collectives), "");
+  EXPECT_EQ(nearest("completely_different", some_collectives), "");
   EXPECT_EQ(nearest("anything", std::vector<std::string>{}), "");
 }
 
 TEST(UnknownName, names_the_culprit_the_nearest_and_all_known) {
-  EXPECT_EQ(unknown_name("collective", "allreduce", collectives),
+  EXPECT_EQ(unknown_name("collective", "allreduce", some_collectives),
             "unknown collective 'allreduce'; did you mean 'all_reduce'? Known: p2p, all_reduce, all_gather, broadcast");
 }
 

@@ -295,7 +295,8 @@ TEST(NcclTests, of_what_is_not_known_are_left_out_and_that_is_said) {
 nlohmann::json json_3() {
   return nlohmann::json::parse(R"({"version": 3, "start_time": "2026-11-20 10:00:00",
     "args": ["/opt/nccl-tests/build/all_reduce_perf", "-b", "8", "-e", "8", "-R", "1"],
-    "env": ["NCCL_PROTO=Simple", "AWS_SECRET_ACCESS_KEY=very-secret", "HOME=/root"], "nccl_version": 22803,
+    "env": ["NCCL_PROTO=Simple", "AWS_SECRET_ACCESS_KEY=very-secret", "NCCL_X_TOKEN=very-secret", "HOME=/root"],
+    "nccl_version": 22803,
     "config": {"nthreads": 1, "ngpus": 2, "minimum_bytes": 8, "maximum_bytes": 8, "step_factor": 2, "warmup_iters": 1,
       "iterations": 3, "aggregated_iterations": 1, "validation": 1, "graph": 0, "blocking_collectives": "false",
       "per_iter_timing": "true", "per_iter_skip": 1, "parallel_init": "false",

@@ -14,8 +14,8 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 // A case of `size` whose launches took so many times a millisecond.
-LaunchesOfCase launches_of(Bytes size, const std::vector<double>& times) {
-  LaunchesOfCase all;
+CombinedLaunches launches_of(Bytes size, const std::vector<double>& times, std::optional<std::size_t> failed = {}) {
+  CombinedLaunches all;
   for (std::size_t i = 0; i < times.size(); ++i) {
     Measurement m;
     m.measured_case.collective = &find_collective("all_reduce");
@@ -24,14 +24,15 @@ LaunchesOfCase launches_of(Bytes size, const std::vector<double>& times) {
     m.throughput.emplace();
     m.throughput->samples = {times[i] * 1e-3};
     m.throughput->summary = summarize(m.throughput->samples);
-    all.push_back(std::move(m));
+    if (i == failed) m.outcome = Outcome::failed;
+    all.add(m);
   }
   return all;
 }
 
 TEST(SlowLaunches, are_named_with_what_was_slow_in_them) {
-  const LaunchesOfCase large = launches_of(MiB(256), {1, 1.001, 1, 1.12, 0.999, 1}),
-                       larger = launches_of(GiB(1), {1, 1, 1.001, 1.3, 1, 1});
+  const CombinedLaunches large = launches_of(MiB(256), {1, 1.001, 1, 1.12, 0.999, 1}),
+                         larger = launches_of(GiB(1), {1, 1, 1.001, 1.3, 1, 1});
   const std::vector<topo::Finding> found = slow_launches({&large, &larger}, {{{"default", 3}, "2026-11-20T12:00:00Z"}});
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].id, "run.slow_launch");
@@ -41,19 +42,18 @@ TEST(SlowLaunches, are_named_with_what_was_slow_in_them) {
 }
 
 TEST(SlowLaunches, are_none_where_launches_differ_anyway_or_by_little) {
-  const LaunchesOfCase restless = launches_of(MiB(256), {1, 1.05, 0.95, 1.1, 0.9, 1.2});
+  const CombinedLaunches restless = launches_of(MiB(256), {1, 1.05, 0.95, 1.1, 0.9, 1.2});
   EXPECT_THAT(slow_launches({&restless}, {}), IsEmpty());
-  const LaunchesOfCase steady = launches_of(MiB(256), {1, 1, 1, 1.05, 1, 1});
+  const CombinedLaunches steady = launches_of(MiB(256), {1, 1, 1, 1.05, 1, 1});
   EXPECT_THAT(slow_launches({&steady}, {}), IsEmpty()) << "below twice 3 %";
-  const LaunchesOfCase faster = launches_of(MiB(256), {1, 1, 1, 0.5, 1, 1});
+  const CombinedLaunches faster = launches_of(MiB(256), {1, 1, 1, 0.5, 1, 1});
   EXPECT_THAT(slow_launches({&faster}, {}), IsEmpty());
-  const LaunchesOfCase few = launches_of(MiB(256), {1, 1, 2, 1});
+  const CombinedLaunches few = launches_of(MiB(256), {1, 1, 2, 1});
   EXPECT_THAT(slow_launches({&few}, {}), IsEmpty());
 }
 
 TEST(SlowLaunches, pass_over_what_failed) {
-  LaunchesOfCase launches = launches_of(MiB(256), {1, 1, 1, 9, 1, 1});
-  launches[3].outcome = Outcome::failed;
+  const CombinedLaunches launches = launches_of(MiB(256), {1, 1, 1, 9, 1, 1}, 3);
   EXPECT_THAT(slow_launches({&launches}, {}), IsEmpty());
 }
 

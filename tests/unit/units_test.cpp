@@ -22,6 +22,8 @@ TEST(ParseBytes, takes_plain_numbers_and_binary_and_decimal_units) {
   EXPECT_EQ(parse_bytes("64MiB"), MiB(64));
   EXPECT_EQ(parse_bytes("64MB"), Bytes{64000000});
   EXPECT_EQ(parse_bytes("4G"), GiB(4));
+  EXPECT_EQ(parse_bytes("1m"), MiB(1)) << "as nccl-tests takes it";
+  EXPECT_EQ(parse_bytes("4g"), GiB(4));
   EXPECT_EQ(parse_bytes("4GiB"), GiB(4));
   EXPECT_EQ(parse_bytes("4GB"), Bytes{4000000000});
   EXPECT_EQ(parse_bytes("2T"), GiB(2048));

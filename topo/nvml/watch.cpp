@@ -152,9 +152,8 @@ class Driver {
 }  // namespace
 
 int watch() {
-  std::signal(SIGINT, SIG_IGN);  // Ctrl-C reaches all processes: whoever started this one says when to end
-  std::signal(SIGTERM, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
+  // Ctrl-C reaches all processes: whoever started this one says when to end.
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) std::signal(signal, SIG_IGN);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (nice(10) == -1) errno = 0;  // the job's own processes come first
   static Driver driver;

@@ -7,6 +7,7 @@
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/run/sides.hpp"
 #include "bench/base/clock.hpp"
+#include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "reports/atomic_file.hpp"
@@ -51,9 +52,9 @@ ExitCode baseline_command(const Request& request) {
   reports::make_folder(folder);
   reports::write_atomically(folder / "measurements.jsonl", journal);
   reports::write_atomically(folder / "report.json", reports::render_json(baseline.report));
-  for (const std::string& remark : baseline.report.run.remarks) fmt::print("{}\n", printable(remark));
-  fmt::print("{} cases, up to {} launches each. Baseline: {}\n", baseline.report.results.size(),
-             baseline.report.run.launches, folder.string());
+  for (const std::string& remark : baseline.report.run.remarks) say(printable(remark) + "\n");
+  say(fmt::format("{} cases, up to {} launches each. Baseline: {}\n", baseline.report.results.size(),
+                  baseline.report.run.launches, folder.string()));
   return ExitCode::ok;
 }
 

@@ -33,13 +33,12 @@ const Command& find_command(const std::string& name) { return *std::ranges::find
 
 namespace {
 
-// A run that measures something real, with its options; refused arguments are not: rank 0 alone will say why.
-std::optional<Options> real_run(const std::vector<std::string>& arguments) {
+// A run with its options; refused arguments are none: rank 0 alone will say why.
+std::optional<Options> run_in(const std::vector<std::string>& arguments) {
   try {
     const Parsed parsed = parse_options(arguments);
     const std::string& command = parsed.options.command;
-    if (!parsed.early && (command == "run" || command == "tune" || command == "ab") && !simulates(parsed.options))
-      return parsed.options;
+    if (!parsed.early && (command == "run" || command == "tune" || command == "ab")) return parsed.options;
   } catch (const UsageError&) {
   }
   return std::nullopt;
@@ -48,11 +47,15 @@ std::optional<Options> real_run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 bool measures_over_mpi(const std::vector<std::string>& arguments) {
-  const std::optional<Options> options = real_run(arguments);
-  return options && likely_backend(*options).ranks == BackendInfo::Ranks::of_job;
+  const std::optional<Options> options = run_in(arguments);
+  return options && !simulates(*options) && likely_backend(*options).ranks == BackendInfo::Ranks::of_job;
 }
 
-bool needs_mpi(const std::vector<std::string>& arguments) { return started_by_launcher() || real_run(arguments); }
+bool needs_mpi(const std::vector<std::string>& arguments) {
+  if (started_by_launcher()) return true;
+  const std::optional<Options> options = run_in(arguments);
+  return options && (!simulates(*options) || one_of_several());  // copies of a simulation are refused as well
+}
 
 std::vector<std::string> share_arguments(World& world, const std::vector<std::string>& arguments) {
   return nlohmann::json::parse(

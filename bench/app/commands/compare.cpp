@@ -1,12 +1,15 @@
 // p5bench compare BASE NEW: did anything get slower? Reads reports, measures nothing.
 #include <algorithm>
+#include <filesystem>
 #include <future>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/run/sides.hpp"
 #include "bench/base/clock.hpp"
+#include "bench/base/console.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -17,12 +20,30 @@ reports::Side read_side(const char* name, const std::vector<std::string>& paths,
   return reports::make_side(name, read_runs(paths), arm);
 }
 
+// The first run of NEW that BASE has too, whatever it is called; "": none.
+std::string on_both_sides(const reports::Side& base, const reports::Side& fresh) {
+  namespace fs = std::filesystem;
+  const auto file_of = [](const std::string& source) {
+    std::error_code problem;
+    const fs::path path = fs::is_directory(source, problem) ? fs::path(source) / "report.json" : fs::path(source);
+    return fs::canonical(path, problem).string();
+  };
+  std::set<std::string> files;
+  for (const std::string& source : base.sources) files.insert(file_of(source));
+  const auto found =
+      std::ranges::find_if(fresh.sources, [&](const std::string& each) { return files.contains(file_of(each)); });
+  return found == fresh.sources.end() ? "" : *found;
+}
+
 reports::Comparison compare_sides(const Options& options, const reports::ComparisonOptions& how) {
   // Reading is most of the work.
   std::future<reports::Side> base =
       std::async(std::launch::async, read_side, "BASE", options.base_files, options.base_arm);
-  const reports::Side fresh = read_side("NEW", options.new_files, options.new_arm);
-  return reports::compare(base.get(), fresh, how);
+  const reports::Side fresh = read_side("NEW", options.new_files, options.new_arm), before = base.get();
+  reports::Comparison comparison = reports::compare(before, fresh, how);
+  const std::string shared = options.base_arm == options.new_arm ? on_both_sides(before, fresh) : "";
+  if (!shared.empty()) comparison.remarks.push_back(fmt::format("The same run is on both sides: {}", shared));
+  return comparison;
 }
 
 // The newest run against those before it.
@@ -53,10 +74,11 @@ ExitCode compare_command(const Request& request) {
   reports::Comparison comparison =
       options.history.empty() ? compare_sides(options, how) : compare_history(options, how);
   comparison.made = utc_now();
-  if (std::ranges::find(formats, "console") != formats.end()) fmt::print("{}", reports::render_console(comparison));
+  std::string text;
+  if (std::ranges::find(formats, "console") != formats.end()) text = reports::render_console(comparison);
   for (const std::filesystem::path& path : write_comparison(comparison, formats, options.out))
-    fmt::print("{}\n", path.string());
-  return comparison.exit_code;
+    text += path.string() + "\n";
+  return said(comparison.exit_code, text);
 }
 
 }  // namespace p5

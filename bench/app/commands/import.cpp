@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/app/commands/commands.hpp"
+#include "bench/base/console.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
@@ -57,8 +58,8 @@ ExitCode import_command(const Request& request) {
       reports::write_atomically(folder / writer.file_name("report"), writer.render(imported.report));
   }
   reports::write_atomically(folder / "report.json", reports::render_json(imported.report));
-  for (const std::string& remark : imported.report.run.remarks) fmt::print("{}\n", printable(remark));
-  fmt::print("{} cases. Report: {}\n", imported.report.results.size(), folder.string());
+  for (const std::string& remark : imported.report.run.remarks) say(printable(remark) + "\n");
+  say(fmt::format("{} cases. Report: {}\n", imported.report.results.size(), folder.string()));
   return imported.report.exit_code;
 }
 

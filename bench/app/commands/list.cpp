@@ -3,6 +3,7 @@
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/worker_interfaces.hpp"
+#include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
@@ -22,39 +23,45 @@ namespace p5 {
 namespace {
 
 template <class Rows>
-void print(const Rows& rows) {
-  for (const auto& row : rows) fmt::print("{:<18} {}\n", row.name, row.summary);
+std::string lines_of(const Rows& rows) {
+  std::string text;
+  for (const auto& row : rows) text += fmt::format("{:<18} {}\n", row.name, row.summary);
+  return text;
 }
 
-void print_finding(const auto& kind) {
-  fmt::print("{:<26} {:<9} {}\n", kind.id, topo::name_of(kind.about), kind.summary);
+std::string finding_line(const auto& kind) {
+  return fmt::format("{:<26} {:<9} {}\n", kind.id, topo::name_of(kind.about), kind.summary);
+}
+
+std::string list_of(const std::string& what) {
+  std::string text;
+  if (what == "collectives") {
+    for (const Collective* each : collectives()) text += fmt::format("{:<18} {}\n", each->name, each->summary);
+  } else if (what == "platforms") {
+    text = lines_of(topo::platforms());
+  } else if (what == "backends") {
+    text = lines_of(backend_table());
+  } else if (what == "formats") {
+    text = lines_of(reports::writers());
+  } else if (what == "findings") {
+    for (const topo::Check& check : topo::checks()) text += finding_line(check);
+    for (const auto& kinds :
+         {topo::log_findings(), topo::watch_kinds(), tuner::lint_findings(), interface_finding_kinds(),
+          reports::launch_finding_kinds(), reports::local_finding_kinds(), reports::join_finding_kinds()})
+      for (const topo::FindingKind& kind : kinds) text += finding_line(kind);
+  } else if (what == "knobs") {
+    for (const tuner::Knob& knob : tuner::knobs())
+      text += fmt::format("{:<29} {}; {} (default {})\n", knob.name, knob.summary, join(knob.values),
+                          knob.standard.empty() ? "depends" : knob.standard);
+  }
+  return text;
 }
 
 }  // namespace
 
 ExitCode list_command(const Request& request) {
   if (!request.world.leads()) return ExitCode::ok;
-  const std::string& what = request.options.list_what;
-  if (what == "collectives") {
-    for (const Collective* each : collectives()) fmt::print("{:<18} {}\n", each->name, each->summary);
-  } else if (what == "platforms") {
-    print(topo::platforms());
-  } else if (what == "backends") {
-    print(backend_table());
-  } else if (what == "formats") {
-    print(reports::writers());
-  } else if (what == "findings") {
-    for (const topo::Check& check : topo::checks()) print_finding(check);
-    for (const auto& kinds :
-         {topo::log_findings(), topo::watch_kinds(), tuner::lint_findings(), interface_finding_kinds(),
-          reports::launch_finding_kinds(), reports::local_finding_kinds(), reports::join_finding_kinds()})
-      for (const topo::FindingKind& kind : kinds) print_finding(kind);
-  } else if (what == "knobs") {
-    for (const tuner::Knob& knob : tuner::knobs())
-      fmt::print("{:<29} {}; {} (default {})\n", knob.name, knob.summary, join(knob.values),
-                 knob.standard.empty() ? "depends" : knob.standard);
-  }
-  return ExitCode::ok;
+  return said(ExitCode::ok, list_of(request.options.list_what));
 }
 
 }  // namespace p5

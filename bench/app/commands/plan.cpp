@@ -7,6 +7,7 @@
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/machine.hpp"
+#include "bench/base/console.hpp"
 #include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/worlds/worlds.hpp"
@@ -48,10 +49,14 @@ Communicators communicators_of_plan(const Machine& machine, const topo::Limits& 
   return all;
 }
 
-void print_plan(const Machine& machine, const Plan& plan, const Options& options) {
+std::string text_of(const Machine& machine, const Plan& plan, const Options& options) {
+  std::string text;
+  const auto add = [&]<class... Parts>(fmt::format_string<Parts...> format, Parts&&... parts) {
+    text += fmt::format(format, std::forward<Parts>(parts)...);
+  };
   const std::size_t nodes = machine.topology.hosts.size(), ranks = machine.topology.host_of_rank.size();
-  fmt::print("{} ranks on {} {}, backend {}{}\n", ranks, nodes, nodes == 1 ? "node" : "nodes", machine.backend_name,
-             machine.platform ? ", platform " + machine.platform->name : "");
+  add("{} ranks on {} {}, backend {}{}\n", ranks, nodes, nodes == 1 ? "node" : "nodes", machine.backend_name,
+      machine.platform ? ", platform " + machine.platform->name : "");
   struct Row {
     int cases = 0;
     Bytes smallest{~std::uint64_t{0}}, largest;
@@ -70,39 +75,38 @@ void print_plan(const Machine& machine, const Plan& plan, const Options& options
     all += seconds;
   }
   for (const auto& [name, row] : rows)
-    fmt::print("{:<25} {:>4} cases  {:>9} to {:<9} about {}\n", name, row.cases, to_text(row.smallest),
-               to_text(row.largest), to_text(Seconds{row.seconds}));
+    add("{:<25} {:>4} cases  {:>9} to {:<9} about {}\n", name, row.cases, to_text(row.smallest), to_text(row.largest),
+        to_text(Seconds{row.seconds}));
   if (const auto [count, seconds] = communicators_of_plan(machine, parts, plan); count > 0) {
-    fmt::print("{:<25} {:>4} times, {} each: about {}\n", "communicators of groups", count,
-               to_text(Seconds{seconds / count}), to_text(Seconds{seconds}));
+    add("{:<25} {:>4} times, {} each: about {}\n", "communicators of groups", count, to_text(Seconds{seconds / count}),
+        to_text(Seconds{seconds}));
     all += seconds;
   }
   if (const Seconds around = machine.backend_info().around_cases; around.count > 0) {
-    fmt::print("{:<25} about {}\n", "starting and finishing", to_text(around));
+    add("{:<25} about {}\n", "starting and finishing", to_text(around));
     all += around.count;
   }
-  for (const std::string& remark : plan.remarks) fmt::print("{}\n", remark);
+  for (const std::string& remark : plan.remarks) add("{}\n", remark);
   const bool soaks = options.soak.count > 0;
   const Seconds whole = soaks ? options.soak : options.budget;
   const double expected = soaks ? whole.count : std::min(all * options.launches, whole.count);
-  if (options.launches > 1) fmt::print("each in {} launches, as far as the budget goes\n", options.launches);
-  if (soaks) fmt::print("each in as many launches as fit in {}\n", to_text(options.soak));
-  fmt::print("{} cases, buffers of {:.3f} GiB a rank, about {} within a budget of {}\n", plan.cases.size(),
-             static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{expected}), to_text(whole));
+  if (options.launches > 1) add("each in {} launches, as far as the budget goes\n", options.launches);
+  if (soaks) add("each in as many launches as fit in {}\n", to_text(options.soak));
+  add("{} cases, buffers of {:.3f} GiB a rank, about {} within a budget of {}\n", plan.cases.size(),
+      static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{expected}), to_text(whole));
   if (machine.platform && machine.platform->dollars_per_hour)
-    fmt::print(
-        "at {:.2f} dollars an hour a node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
+    add("at {:.2f} dollars an hour a node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
         *machine.platform->dollars_per_hour, machine.platform->price_date,
         *machine.platform->dollars_per_hour * static_cast<double>(nodes) * expected / 3600,
         *machine.platform->dollars_per_hour * static_cast<double>(nodes) * whole.count / 3600);
+  return text;
 }
 
 ExitCode plan_in(World& world, const Options& options) {
   const std::uint64_t seed = options.seed.value_or(1);
   const Machine machine = find_machine(world, options, seed);
   const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
-  if (world.leads()) print_plan(machine, plan, options);
-  return ExitCode::ok;
+  return world.leads() ? said(ExitCode::ok, text_of(machine, plan, options)) : ExitCode::ok;
 }
 
 }  // namespace

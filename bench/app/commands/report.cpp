@@ -6,42 +6,62 @@
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/run/sides.hpp"
+#include "bench/base/console.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of a run stands for the report in it.
+std::string report_in(const std::string& path) {
+  std::error_code problem;
+  if (!fs::is_directory(path, problem)) return path;
+  const std::vector<std::string> runs = reports::find_runs(path);  // the folder itself where it is one
+  if (runs.size() > 1)
+    throw UsageError(fmt::format("'{}' holds {} runs; name one of them, such as '{}'", path, runs.size(),
+                                 fs::path(runs.back()).parent_path().string()));
+  return runs.front() == path ? (fs::path(path) / "report.json").string() : runs.front();
+}
+
+}  // namespace
+
 ExitCode report_command(const Request& request) {
   if (!request.world.leads()) return ExitCode::ok;
   const Options& options = request.options;
-  const reports::Report report = reports::read_report(options.report_file);
+  const std::string file = report_in(options.report_file);
+  const reports::Report report = reports::read_report(file);
   std::optional<reports::Comparison> comparison;
   if (!options.baseline.empty()) {
-    const std::vector<reports::Run> runs{reports::read_run(options.report_file)};
+    const std::vector<reports::Run> runs{reports::read_run(file)};
     comparison = reports::compare(read_baseline(options.baseline, report), reports::make_side("NEW", runs),
                                   {.seed = options.seed.value_or(1)});
   }
   // Without a choice: to the terminal, where nothing is overwritten.
   const std::vector<std::string> formats =
       options.given.contains("--format") ? options.formats : std::vector<std::string>{"console"};
+  std::string text;
   for (const std::string& format : formats) {
     const reports::Writer& writer = reports::find_writer(format);
     if (!writer.render && comparison) continue;
     if (!writer.render) throw UsageError(fmt::format("--format {} is for comparisons, not for a report", format));
     if (writer.suffix.empty()) {
-      fmt::print("{}", writer.render(report));
+      text += writer.render(report);
       continue;
     }
     const std::filesystem::path path = std::filesystem::path(options.out) / writer.file_name("report");
     reports::make_folder(options.out);
     reports::write_atomically(path, writer.render(report));
-    fmt::print("{}\n", path.string());
+    text += path.string() + "\n";
   }
-  if (!comparison) return ExitCode::ok;
-  if (std::ranges::find(formats, "console") != formats.end()) fmt::print("\n{}", reports::render_console(*comparison));
+  if (!comparison) return said(ExitCode::ok, text);
+  if (std::ranges::find(formats, "console") != formats.end()) text += "\n" + reports::render_console(*comparison);
   for (const std::filesystem::path& path : write_comparison(*comparison, formats, options.out))
-    fmt::print("{}\n", path.string());
-  return comparison->exit_code;
+    text += path.string() + "\n";
+  return said(comparison->exit_code, text);
 }
 
 }  // namespace p5

@@ -10,6 +10,7 @@
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/machine.hpp"
+#include "bench/base/console.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/version.hpp"
@@ -153,6 +154,7 @@ ExitCode topo_command(const Request& request) {
   });
   const topo::Topology topology = find_topology(request);
   const bool live = topology.provenance == "discovered";
+  std::string text;  // the leader's
   const json hwloc = live && !options.record_file.empty() ? hwloc_of_hosts(world, topology) : json::object();
   from_leader(world, [&]() -> std::string {
     const char* const visible = live ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;
@@ -166,10 +168,10 @@ ExitCode topo_command(const Request& request) {
                                                           {"findings", to_json(findings)},
                                                           {"hwloc_xml", hwloc}}
                                                          .dump(1, ' ', true, json::error_handler_t::replace));
-    fmt::print("{}", shown(options, topology, findings, bindings));
+    text = shown(options, topology, findings, bindings);
     return "";
   });
-  return ExitCode::ok;
+  return said(ExitCode::ok, text);
 }
 
 }  // namespace p5

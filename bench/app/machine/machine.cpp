@@ -164,7 +164,7 @@ topo::Limits find_limits(World& world, const Machine& machine) {
 
 std::map<std::string, std::string> find_context() {
   std::map<std::string, std::string> context;
-  for (const auto& [name, value] : own_environment())
+  for (const auto& [name, value] : recorded(own_environment()))
     if (allowed(name)) context["env." + name] = value;
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
   int length = 0;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "bench/app/run/phases.hpp"
+#include "bench/base/console.hpp"
 
 namespace p5 {
 
@@ -35,7 +36,7 @@ void watch_nothing(Run& run, const RunPhase& phase, const Problem& problem) {
 void refuse_tuning(Run& run, const RunPhase&, const Problem& problem) {
   report_tuning_refused(run, problem.what);
   if (run.options.command != "tune") return;
-  if (run.world.leads()) fmt::print(stderr, "p5bench: {}\n", problem.what);
+  if (run.world.leads()) complain(problem.what);
   run.code = problem.code;
 }
 

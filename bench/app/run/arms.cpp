@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bench/app/machine/leader.hpp"
+#include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
@@ -80,7 +81,7 @@ Arms make_arms(World& world, const Options& options, const Machine& machine) {
   for (const auto& [name, settings] : {std::pair{"a", options.a}, std::pair{"b", options.b}}) {
     if (!machine.backend_info().simulated()) refuse_missing_folders(world, name, settings);
     arms.owned.push_back(machine.backend->arm(variables_of(world, options, settings)));
-    arms.all.push_back({.name = name, .backend = arms.owned.back().get(), .settings = settings});
+    arms.all.push_back({.name = name, .backend = arms.owned.back().get(), .settings = recorded(settings)});
   }
   machine.backend->abandon();
   world.barrier();
@@ -105,8 +106,8 @@ std::string objection_to(const std::vector<Environment>& of_ranks, const Machine
 
 std::vector<reports::ArmInfo> describe_arms(const Options& options) {
   if (options.command != "ab") return {};
-  return {{.name = "a", .settings = options.a, .context = {}, .problem = {}},
-          {.name = "b", .settings = options.b, .context = {}, .problem = {}}};
+  return {{.name = "a", .settings = recorded(options.a), .context = {}, .problem = {}},
+          {.name = "b", .settings = recorded(options.b), .context = {}, .problem = {}}};
 }
 
 }  // namespace p5

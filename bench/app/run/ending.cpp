@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "bench/app/run/phases.hpp"
+#include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 
 namespace p5 {
@@ -70,13 +71,13 @@ void end_hanging(Run& run, const Watchdog::Hang& hang) {
     why = fmt::format("rank {}: {}", run.world.participant(), why);
     if (run.opened) leave_note(run.folder, run.world.participant(), why);
   }
-  if (!run.world.leads() || !run.opened) fmt::print(stderr, "p5bench: {}\n", why);
+  if (!run.world.leads() || !run.opened) complain(why);
   std::_Exit(static_cast<int>(run.recorder.end_early(why)));
 }
 
 void leave_job(Run& run, const JobLost& lost) {
   if (!run.world.leads()) {
-    fmt::print(stderr, "p5bench: {}\n", lost.what());
+    complain(lost.what());
     leave_note(run.folder, run.world.participant(), lost.what());
   }
   std::_Exit(static_cast<int>(run.recorder.end_early(lost.what(), lost.code)));

@@ -14,6 +14,7 @@
 #include "bench/app/tuning/clock.hpp"
 #include "bench/app/tuning/inputs.hpp"
 #include "bench/app/tuning/tuning.hpp"
+#include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/version.hpp"
 #include "bench/model/backends.hpp"
@@ -81,7 +82,7 @@ reports::Report new_report(const Run& run) {
   report.context = find_context();
   report.context.insert(machine.software.begin(), machine.software.end());
   report.run.version = version();
-  report.run.command = run.request.arguments;
+  for (const std::string& word : run.request.arguments) report.run.command.push_back(recorded_word(word));
   report.run.budget_s = run.options.budget.count;
   report.run.seed = run.seed;
   const ClusterName cluster = name_cluster(run.options, machine);

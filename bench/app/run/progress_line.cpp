@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 
 #include "bench/base/clock.hpp"
+#include "bench/base/console.hpp"
 
 namespace p5 {
 
@@ -35,8 +35,7 @@ void ProgressLine::clear() {
 }
 
 void ProgressLine::print(const std::string& line) {
-  fmt::print(stderr, "\r\033[K{}", line);
-  std::fflush(stderr);
+  tell(fmt::format("\r\033[K{}", line));
   shown_ = Clock::now();
 }
 

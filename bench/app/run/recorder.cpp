@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 
 #include "bench/app/run/closing.hpp"
 #include "bench/base/clock.hpp"
+#include "bench/base/console.hpp"
 #include "reports/joining.hpp"
 #include "reports/writer.hpp"
 
@@ -33,12 +31,6 @@ class Attempts {
 std::string with_remedy(const std::string& problem) {
   return fmt::format("{}. Make room, or make the folder writable, and go on with --resume; or name another --out",
                      problem);
-}
-
-// A console that takes nothing any more costs no run its report.
-void say(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() || std::fflush(stdout) != 0)
-    fmt::print(stderr, "p5bench: the result could not be printed: {}\n", std::strerror(errno));
 }
 
 }  // namespace
@@ -93,8 +85,7 @@ void Recorder::case_finished(const Measurement& m, bool /*failed*/) {
 
 // At once: what follows may take as long again.
 void Recorder::joining_failed(const JoinFailure& failure) {
-  fmt::print(stderr, "p5bench: {}\n", reports::join_message(failure));
-  std::fflush(stderr);
+  complain(reports::join_message(failure));
   add([&](ReportBuilder& builder) { builder.add_findings(reports::join_findings(failure)); });
   write_report();
 }
@@ -154,7 +145,7 @@ ExitCode Recorder::finish(ExitCode code) {
       Attempts once_more;
       once_more([&] { parts.write(); });
       once_more([&] { parts.folder.flush(); });
-      fmt::print(stderr, "p5bench: {}. The result is printed all the same\n", with_remedy(attempt.problem()));
+      complain(with_remedy(attempt.problem()) + ". The result is printed all the same");
     }
     say(closing_text(builder.report(), options, arms.text) + with_baseline.text +
         fmt::format("Report: {}\n", folder.string()));
@@ -189,8 +180,7 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
                                  ? fmt::format("what was measured until then is in {}", parts.folder.path().string())
                                  : fmt::format("{}; what was measured until then is printed", attempt.problem());
     if (!attempt.problem().empty()) attempt([&] { say(reports::render_console(parts.builder.report())); });
-    fmt::print(stderr, "p5bench: {}; {}\n", reason, left);
-    std::fflush(stderr);
+    complain(fmt::format("{}; {}", reason, left));
     ended_with_ = parts.builder.report().exit_code;
   });
   const std::lock_guard lock(mutex_);

@@ -134,8 +134,8 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   report_.run.ended_by = ended_by;
   report_.run.ended = utc_now();
   combine_launches();
-  std::vector<const reports::LaunchesOfCase*> cases;
-  for (const auto& [number, launches] : launches_) cases.push_back(&launches.all);
+  std::vector<const CombinedLaunches*> cases;
+  for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
   add_findings(reports::slow_launches(cases, launch_started_));
   report_.grade = reports::overall(report_);
   report_.exit_code = reports::exit_code(report_);
@@ -157,12 +157,14 @@ std::vector<reports::Result> ReportBuilder::launches() const {
 
 reports::Result ReportBuilder::add(std::size_t number, const Measurement& m) {
   reports::Result line{m, judge(m)};
-  const auto [place, first] = launches_.try_emplace(number, Launches{report_.results.size(), {}});
+  const auto [place, first] =
+      launches_.try_emplace(number, Launches{.at = report_.results.size(), .together = {}, .all = {}});
   if (first) report_.results.emplace_back();
   reports::Result& result = report_.results[place->second.at];
   if (m.launch) {
-    place->second.all.push_back(m);
+    place->second.together.add(m);
     place->second.combined = false;
+    if (!report_.arms.empty()) place->second.all.push_back(m);
     if (first) result.measurement.measured_case = m.measured_case;
   } else {
     result = line;
@@ -175,9 +177,9 @@ reports::Result ReportBuilder::add(std::size_t number, const Measurement& m) {
 void ReportBuilder::combine_launches() {
   for (auto& [number, launches] : launches_) {
     if (launches.combined) continue;
-    const int planned = planned_launches_.value_or(static_cast<int>(launches.all.size()));
+    const int planned = planned_launches_.value_or(launches.together.count());
     reports::Result& result = report_.results[launches.at];
-    result.measurement = combine(launches.all, planned);
+    result.measurement = launches.together.whole(planned);
     result.verdict = judge(result.measurement);
     drop_samples(result.measurement);
     launches.combined = true;

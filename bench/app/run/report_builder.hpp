@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/app/run/resuming.hpp"
+#include "bench/measure/combining.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/options.hpp"
 #include "reports/judge.hpp"
@@ -64,13 +65,15 @@ class ReportBuilder {
 
   // As it stands: of several launches, what they come to together.
   const reports::Report& report();
-  // Each launch of each case.
+  // Each launch of each case, in a run with arms.
   std::vector<reports::Result> launches() const;
 
  private:
-  // Of each case by its number: where its result is, and, of several launches, what they measured.
+  // Of each case by its number: where its result is, and, of several launches, what they measured; where arms are to
+  // be compared, each of them.
   struct Launches {
     std::size_t at = 0;
+    CombinedLaunches together;
     std::vector<Measurement> all;
     bool combined = true;  // the result is that of all of them
   };

@@ -1,5 +1,7 @@
 #include "bench/app/run/signals.hpp"
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -11,11 +13,20 @@ namespace p5 {
 
 namespace {
 
+constexpr std::array<std::pair<int, const char*>, 3> ending_signals{
+    {{SIGHUP, "SIGHUP"}, {SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}}};
+
+// nohup has a process outlive its terminal.
+bool ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 sigset_t ending() {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  for (const auto& [signal, name] : ending_signals)
+    if (signal != SIGHUP || !ignored(signal)) sigaddset(&set, signal);
   return set;
 }
 
@@ -58,9 +69,10 @@ void EndingSignals::wait() {
     if (done_) return;
     if (told && since(*told).count > longest_end.count)
       std::_Exit(static_cast<int>(code_.value_or(ExitCode::unfinished)));
-    if (signal != SIGINT && signal != SIGTERM) continue;
+    const auto known = std::ranges::find(ending_signals, signal, [](const auto& each) { return each.first; });
+    if (known == ending_signals.end()) continue;
     const bool at_end = code_.has_value();
-    const auto code = action_ ? action_(signal == SIGINT ? "SIGINT" : "SIGTERM") : std::optional<ExitCode>();
+    const auto code = action_ ? action_(known->second) : std::optional<ExitCode>();
     if (code || (!action_ && !at_end)) std::_Exit(static_cast<int>(code.value_or(ExitCode::unfinished)));
     if (!told) told = Clock::now();
   }

@@ -1,5 +1,5 @@
-// SIGINT and SIGTERM as events on a thread of their own, where files can be written: there is under a second for that
-// before a launcher kills for good.
+// SIGHUP, SIGINT and SIGTERM as events on a thread of their own, where files can be written: there is under a second
+// for that before a launcher kills for good. A SIGHUP that is ignored from the start stays so.
 #pragma once
 
 #include <functional>

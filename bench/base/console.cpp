@@ -1,0 +1,59 @@
+#include "bench/base/console.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace p5 {
+
+namespace {
+
+// 0, or why not all of it went out. A descriptor that others made non-blocking is waited for.
+int write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN) {
+      pollfd ready{.fd = descriptor, .events = POLLOUT, .revents = 0};
+      ::poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+void prepare_console() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    // The lowest free one is this one. Not for writing, so that what is printed is known to be lost.
+    if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) (void)!::open("/dev/null", O_RDONLY);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+bool say(std::string_view text) {
+  const int problem = write_all(STDOUT_FILENO, text);
+  if (problem == 0 || problem == EPIPE) return true;
+  complain(fmt::format("the result could not be printed: {}", std::strerror(problem)));
+  return false;
+}
+
+ExitCode said(ExitCode code, std::string_view text) {
+  const bool lost = !say(text);
+  return lost && code == ExitCode::ok ? ExitCode::environment : code;
+}
+
+void complain(std::string_view text) { tell(fmt::format("p5bench: {}\n", text)); }
+
+void tell(std::string_view text) { write_all(STDERR_FILENO, text); }
+
+}  // namespace p5

@@ -1,0 +1,26 @@
+// What is said to whoever started the program. Nothing here throws or ends the process: a console that takes nothing
+// any more costs no run its files.
+#pragma once
+
+#include <string_view>
+
+#include "bench/base/error.hpp"
+
+namespace p5 {
+
+// First in main. Standard descriptors that were closed become /dev/null, so that no file of ours takes their place and
+// gets what was meant for the console; a reader that leaves early (`p5bench | head -1`) does not end the process.
+void prepare_console();
+
+// A result, to stdout, at once. False where it could not be printed, which stderr then says; a reader that has left
+// has seen enough.
+bool say(std::string_view text);
+// The exit code of a command whose result is this text: `code`, or environment where that is ok and the text is lost.
+ExitCode said(ExitCode code, std::string_view text);
+
+// "p5bench: TEXT", a line to stderr.
+void complain(std::string_view text);
+// To stderr as it is.
+void tell(std::string_view text);
+
+}  // namespace p5

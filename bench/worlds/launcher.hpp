@@ -1,0 +1,30 @@
+// What the variables of a process say of the launcher that started it: MPI itself does not tell when the launcher is
+// another library's, and each process then believes to be alone.
+#pragma once
+
+#include <string>
+
+#include "bench/base/environment.hpp"
+
+namespace p5 {
+
+struct LaunchedAs {
+  int processes = 0;  // 0: not said
+  int rank = 0;
+  std::string said_by;  // the variable; "": none
+  bool by_torchrun = false;
+
+  bool of_several() const { return processes > 1 || rank > 0; }
+};
+
+// By the first launcher that is known to be nearest: mpirun within srun is mpirun.
+LaunchedAs launched_as(const Environment& environment);
+
+// Why a job in which MPI sees so many ranks is not the one that was launched, with the remedy; "": it is.
+std::string objection_to(const LaunchedAs& launch, int ranks);
+
+// Started by srun in a way that lets no MPI library make a job: Open MPI ends such a process instead of letting it
+// be alone.
+bool srun_without_mpi(const Environment& environment);
+
+}  // namespace p5

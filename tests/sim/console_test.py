@@ -1,0 +1,103 @@
+"""What the console does to a run: it goes away, it is full, it is closed, its terminal hangs up. The files of the run
+are there all the same, and the exit code is theirs."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import Folder, PATIENCE_S, PROGRAM, SOURCE, main, read_report, wait_for  # noqa: E402
+
+QUICK = ["--backend", "sim", "--platform", "p5.48xlarge", "--collectives", "all_reduce", "--sizes", "8,64MiB", "--out", "out"]
+WRONG = [*QUICK, "--fault", "gpu:n0g0:1:lies"]
+ENDLESS = [*QUICK, "--soak", "10min", "--quiet"]
+REPORT = str(SOURCE / "tests/fixtures/reports/simulated.json")
+
+
+def ignore_hangup():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+class Console(Folder):
+    def in_shell(self, words, *arguments):
+        """The program within a shell's words, where {} stands for it. Its exit code is printed last on stderr."""
+        command = words.replace("{}", f'"{PROGRAM}" "$@"')
+        return subprocess.run(["bash", "-c", command, "bash", *arguments], cwd=self.folder, env=self.environment(), text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, errors="replace")
+
+    def assert_whole(self, code, said=""):
+        report = self.report()
+        self.assertEqual((report["status"], report["exit_code"]), ("complete", code), said)
+        self.assertTrue(self.files("report.html") and self.files("measurements.jsonl"))
+
+    def test_a_reader_that_leaves_early_takes_nothing_from_a_run(self):
+        done = self.in_shell("{} | head -1; exit ${PIPESTATUS[0]}", *WRONG)
+        self.assertEqual((done.returncode, done.stderr), (11, ""))
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+        self.assert_whole(11)
+
+    def test_a_reader_that_left_before_takes_nothing_from_a_run(self):
+        done = self.in_shell("{ sleep 0.5; {}; echo $? >code; } | true; exit $(cat code)", *QUICK)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assert_whole(0)
+
+    def test_a_full_console_takes_nothing_from_a_run(self):
+        for out, words in (("full", "{} >/dev/full"), ("closed", "{} >&-")):
+            with self.subTest(words):
+                done = self.in_shell(words, *WRONG, "--out", out)
+                self.assertEqual(done.returncode, 11, done.stderr)
+                self.assertEqual(done.stderr.count("could not be printed"), 1, done.stderr)
+                report = read_report(self.folder / out / "latest" / "report.json")
+                self.assertEqual((report["status"], report["exit_code"]), ("complete", 11))
+
+    def test_closed_descriptors_are_not_taken_for_files(self):
+        done = self.in_shell("{} <&- >&- 2>&-", *QUICK)
+        self.assertEqual(done.returncode, 0)
+        self.assert_whole(0)
+
+    def test_a_result_that_is_lost_is_no_success(self):
+        for arguments in (["list", "platforms"], ["--help"], ["report", REPORT], ["plan", *QUICK]):
+            with self.subTest(arguments):
+                full = self.in_shell("{} >/dev/full", *arguments)
+                self.assertEqual(full.returncode, 13, full.stderr)
+                self.assertIn("could not be printed: No space left on device", full.stderr)
+                self.assertEqual(len(full.stderr.splitlines()), 1)
+                left = self.in_shell("{} | head -1; exit ${PIPESTATUS[0]}", *arguments)
+                self.assertEqual((left.returncode, left.stderr, len(left.stdout.splitlines())), (0, "", 1))
+
+    def test_a_comparison_that_cannot_be_printed_keeps_its_code(self):
+        for out, options in (("a", QUICK), ("b", WRONG)):
+            self.assertIn(self.run_it(*options, "--out", out).returncode, (0, 11))
+        self.assertEqual(self.in_shell("{} >/dev/full", "compare", "a", "b").returncode, 11)
+
+
+class HangUp(Folder):
+    def begin(self, **how):
+        run = self.start(*ENDLESS, **how)
+        self.assertTrue(wait_for(lambda: self.files("measurements.jsonl") or run.poll() is not None) and run.poll() is None,
+                        self.printed())
+        return run
+
+    def test_ends_a_run_with_a_report(self):
+        run = self.begin()
+        run.send_signal(signal.SIGHUP)
+        self.assertEqual(run.wait(PATIENCE_S), 12, self.printed())
+        report = self.report()
+        self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
+        self.assertIn("SIGHUP", report["run"]["ended_by"])
+        self.assertTrue(self.files("report.html"))
+
+    def test_is_nothing_to_a_run_that_was_told_so(self):
+        run = self.begin(preexec_fn=ignore_hangup)
+        run.send_signal(signal.SIGHUP)
+        length = self.files("measurements.jsonl")[0].stat().st_size
+        self.assertTrue(wait_for(lambda: self.files("measurements.jsonl")[0].stat().st_size > length), self.printed())
+        os.kill(run.pid, signal.SIGTERM)
+        self.assertEqual(run.wait(PATIENCE_S), 12, self.printed())
+        self.assertIn("SIGTERM", self.report()["run"]["ended_by"])
+
+
+if __name__ == "__main__":
+    main()
