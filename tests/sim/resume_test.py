@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, main, read_report  # noqa: E402
+from program import PROGRAM, Folder, main, read_report  # noqa: E402
 
 PLAN = ["--collectives", "all_reduce,all_gather", "--sizes", "64,4MiB,1GiB"]
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--out", "out", "--quiet"]

@@ -60,13 +60,11 @@ class Stumbling final : public Backend {
   const Intrusion intrusion{.wrap_backend = [](std::unique_ptr<Backend> inner, int) {
     return std::make_unique<Stumbling>(std::move(inner));
   }};
-  try {
-    run_acceptance(*world, {*world, parsed.options, arguments, signals, intrusion});
-  } catch (const EnvironmentError&) {
-    ::kill(::getpid(), SIGTERM);
-    ::sleep(60);
-  }
-  std::_Exit(1);
+  const ExitCode code = run_acceptance(*world, {*world, parsed.options, arguments, signals, intrusion});
+  if (code != ExitCode::unfinished) std::_Exit(99);
+  ::kill(::getpid(), SIGTERM);
+  ::sleep(60);
+  std::_Exit(98);
 }
 
 [[noreturn]] void be_ended_after_an_action() {
@@ -105,10 +103,14 @@ TEST(EndingSignals, after_a_run_do_not_change_its_code) {
   EXPECT_EXIT(be_ended_after_a_whole_run(folder.path), testing::ExitedWithCode(0), "^$");
 }
 
-TEST(Acceptance, a_signal_after_a_run_that_threw_finds_nothing_of_it) {
+TEST(Acceptance, what_ends_a_run_is_in_its_report_and_a_signal_afterwards_changes_nothing) {
   const Folder folder;
-  EXPECT_EXIT(run_stumble_and_be_ended(folder.path), testing::ExitedWithCode(12), "^$");
-  EXPECT_TRUE(fs::exists(folder.path / "latest" / "report.json")) << "it came as far as that";
+  EXPECT_EXIT(run_stumble_and_be_ended(folder.path), testing::ExitedWithCode(12),
+              "^p5bench: stumbled on purpose; what was measured until then is in .*\n$");
+  const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
+  EXPECT_EQ(report.status, "partial");
+  EXPECT_EQ(report.run.ended_by, "stumbled on purpose");
+  EXPECT_EQ(report.exit_code, ExitCode::unfinished);
 }
 
 TEST(Recorder, does_nothing_until_it_is_opened) {
