@@ -16,6 +16,7 @@
 #include <exception>
 #include <limits>
 
+#include "bench/base/ending_signals.hpp"
 #include "bench/base/error.hpp"
 
 namespace p5 {
@@ -218,7 +219,7 @@ int run_worker(const char* name,
     return 2;
   }
   // Ctrl-C and the scheduler's signals reach all processes; what follows from them is the supervisor's to say.
-  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) std::signal(signal, SIG_IGN);
+  for (const auto& [signal, known] : ending_signals) std::signal(signal, SIG_IGN);
   if (!tie_to_parent()) return 0;
   // Into a file, where whole lines have to be there even if the process is killed.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);

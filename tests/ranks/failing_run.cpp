@@ -1,9 +1,9 @@
 // The acceptance run with one rank that misbehaves on purpose, for tests:
 // failing_run RANK open|warm_up|sample|verify|alone|PHASE throw|refuse|die|hang|stop|slow|mark|lie|SIGNAL CASE
 // [p5bench's arguments]. CASE counts from 0; alone: between the steps of a case. PHASE: of the run, with the case
-// meaningless; failing_run phases lists them. SIGNAL: HUP, INT or TERM, as a launcher sends them: to itself. slow: 20 s
-// late. mark: makes the file P5BENCH_MARK, which somebody may look for. P5BENCH_LONGEST_WAIT: for other ranks, in
-// seconds. P5BENCH_PHASES: a file that gets a line for each phase that the leader begins.
+// meaningless; failing_run phases lists them. SIGNAL: one of those that end a job, as a launcher sends it: to itself.
+// slow: 20 s late. mark: makes the file P5BENCH_MARK, which somebody may look for. P5BENCH_LONGEST_WAIT: for other
+// ranks, in seconds. P5BENCH_PHASES: a file that gets a line for each phase that the leader begins.
 #include <unistd.h>
 
 #include <csignal>
@@ -20,6 +20,7 @@
 
 #include "bench/app/program.hpp"
 #include "bench/app/run/acceptance.hpp"
+#include "bench/base/ending_signals.hpp"
 #include "bench/base/error.hpp"
 
 namespace {
@@ -39,7 +40,7 @@ void act(const Plot& plot, bool here, const std::string& phase) {
   if (plot.what == "refuse") throw CaseError("refused on purpose");
   if (plot.what == "die") std::raise(SIGKILL);
   if (plot.what == "stop") std::raise(SIGSTOP);
-  for (const auto& [name, signal] : {std::pair{"HUP", SIGHUP}, {"INT", SIGINT}, {"TERM", SIGTERM}})
+  for (const auto& [signal, name] : ending_signals)
     if (plot.what == name) ::kill(::getpid(), signal);  // to the process: its own thread takes it
   if (plot.what == "mark") std::ofstream(std::getenv("P5BENCH_MARK")).flush();  // a file that others look for
   if (plot.what == "slow") std::this_thread::sleep_for(std::chrono::seconds(20));

@@ -42,8 +42,8 @@ THROWS = [("a rank throws", 2, "throw", {}), ("the leader throws", 0, "throw", {
 KILLED = [("a rank is killed", 2, "die", {}), ("the leader is killed", 0, "die", {})]
 SILENT = [("a rank hangs", 2, "hang", {}), ("the leader hangs", 0, "hang", {}),
           ("a rank is stopped", 2, "stop", {}), ("the leader is stopped", 0, "stop", {})]
-SIGNALS = [("SIGTERM to a rank", 2, "TERM", {}), ("SIGTERM to the leader", 0, "TERM", {}),
-           ("SIGINT to the leader", 0, "INT", {}), ("SIGHUP to the leader", 0, "HUP", {})]
+SIGNALS = [("SIGTERM to a rank", 2, "SIGTERM", {})]
+SIGNALS += [(f"{name} to the leader", 0, name, {}) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")]
 DISK = [("disk full", 0, "mark", {"P5BENCH_FAIL_WITH": "ENOSPC"}),
         ("folder removed", 0, "mark", {"P5BENCH_FAIL_WITH": "ENOENT"}),
         ("disk read-only", 0, "mark", {"P5BENCH_FAIL_WITH": "EROFS"})]

@@ -1,20 +1,17 @@
 #include "bench/app/run/signals.hpp"
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <utility>
 
 #include "bench/base/clock.hpp"
+#include "bench/base/ending_signals.hpp"
 
 namespace p5 {
 
 namespace {
-
-constexpr std::array<std::pair<int, const char*>, 3> ending_signals{
-    {{SIGHUP, "SIGHUP"}, {SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}}};
 
 // nohup has a process outlive its terminal.
 bool ignored(int signal) {
