@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -109,8 +108,9 @@ const char* time_at(std::string_view text, double& seconds) {
   double microseconds = 0;
   const char* const end = number_at(text, microseconds);
   seconds = microseconds * 1e-6;
-  if (!(seconds > 0) || !std::isfinite(seconds))
-    throw NotJson(fmt::format("{} is no time above 0", in_quotes(text.substr(0, text.find(',')))));
+  constexpr double longest = 1e9;
+  if (!(seconds > 0 && seconds <= longest))
+    throw NotJson(fmt::format("{} is no time above 0 and below 1e15", in_quotes(text.substr(0, text.find(',')))));
   return end;
 }
 

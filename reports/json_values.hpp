@@ -10,11 +10,17 @@
 
 namespace p5::reports {
 
-// A time of so many seconds.
-auto in_microseconds(auto& seconds) {
-  return json_fields::As{seconds, [](double each) { return json_fields::written(each * 1e6); },
-                         [](const nlohmann::json& j) { return json_fields::number_in(j, {.open = true}) * 1e-6; }};
+// To twelve digits: beyond what any clock tells, and a time that is read and written again stays what it was.
+double rounded(double value);
+inline nlohmann::json microseconds(double seconds) { return json_fields::written(rounded(seconds * 1e6)); }
+// From a millionth of a microsecond to thirty years, so that no rate is beyond what a number holds.
+inline double seconds_from(const nlohmann::json& j) {
+  constexpr json_fields::Range times{.least = 1e-6, .most = 1e15};
+  return json_fields::number_in(j, times) * 1e-6;
 }
+
+// A time of so many seconds.
+auto in_microseconds(auto& seconds) { return json_fields::As{seconds, microseconds, seconds_from}; }
 
 // Null where an end is no number.
 inline nlohmann::json list_of(const Interval& interval) {

@@ -50,18 +50,7 @@ Enum parse(const std::array<Enum, count>& all, const std::string& name, std::str
   throw UsageError(unknown_name(kind, name, names));
 }
 
-// To twelve digits: beyond what any clock tells, and a time that is read and written again stays what it was.
-double rounded(double value) {
-  std::array<char, 32> text{};
-  const auto shown = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 12);
-  double back = value;
-  std::from_chars(text.data(), shown.ptr, back);
-  return back;
-}
-json microseconds(double seconds) { return written(rounded(seconds * 1e6)); }
-double seconds_from(const json& j) { return json_fields::number_in(j, {.open = true}) * 1e-6; }
-
-auto rounded_us(auto& seconds) { return As{seconds, microseconds, seconds_from}; }
+auto rounded_us(auto& seconds) { return in_microseconds(seconds); }
 
 auto rounded_us(Is<std::optional<Interval>> auto& interval) {
   return As{interval,
@@ -92,6 +81,14 @@ Outcome outcome_from(const std::string& name) { return parse(outcomes, name, "ou
 Phase phase_from(const std::string& name) { return parse(phases, name, "phase"); }
 
 }  // namespace
+
+double rounded(double value) {
+  std::array<char, 32> text{};
+  const auto shown = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 12);
+  double back = value;
+  std::from_chars(text.data(), shown.ptr, back);
+  return back;
+}
 
 }  // namespace p5::reports
 

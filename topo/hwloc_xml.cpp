@@ -1,8 +1,13 @@
 // A host out of a file that lstopo wrote: less than discovery finds, but the tree of processors, GPUs and NICs.
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "bench/base/error.hpp"
@@ -100,9 +105,33 @@ std::string list_of(hwloc_bitmap_t set) {
   return text;
 }
 
+// hwloc trusts its files: one that is not as hwloc writes it may crash it, or keep it busy. So a process of its own
+// reads the text first.
+void try_in_a_process(const std::string& xml) {
+  const pid_t child = ::fork();
+  if (child < 0) throw EnvironmentError(fmt::format("no process can be started: {}", std::strerror(errno)));
+  if (child == 0) {
+    constexpr unsigned patience_s = 60;
+    ::signal(SIGSEGV, SIG_DFL);
+    ::signal(SIGALRM, SIG_DFL);
+    ::alarm(patience_s);
+    try {
+      load(xml);
+    } catch (const UsageError&) {  // the parent says so
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    throw UsageError("it ends hwloc, which reads it: it is not as hwloc wrote it; 'lstopo --of xml FILE' writes one");
+}
+
 }  // namespace
 
 Host host_from_hwloc_xml(const std::string& xml, const std::string& name) {
+  try_in_a_process(xml);
   const HwlocTopology owned = load(xml);
   const hwloc_topology_t topology = owned.get();
   Host host;

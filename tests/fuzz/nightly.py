@@ -5,7 +5,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
@@ -18,7 +17,7 @@ LIMITS = ["-timeout=20", "-rss_limit_mb=3000", "-max_len=200000", "-print_final_
 
 
 def compiler():
-    return shutil.which("clang++-19") or shutil.which("clang++")
+    return shutil.which("clang++-19")
 
 
 def build(targets):
@@ -31,8 +30,7 @@ def build(targets):
 class Fuzz(unittest.TestCase):
     def test_nothing_breaks_a_target(self):
         if not compiler():
-            print("not fuzzed: needs clang++-19 and its runtime (libclang-rt-19-dev)")
-            sys.exit(77)
+            self.skipTest("needs clang++-19 and its runtime (libclang-rt-19-dev)")
         targets = sorted(path.name for path in CORPUS.iterdir())
         targets = [name for name in targets if name in os.environ.get("P5BENCH_FUZZ_ONLY", " ".join(targets)).split()]
         build(targets)

@@ -275,6 +275,16 @@ NCCL_JSON = """{"args": ["all_reduce_perf"], "config": {"nthreads": 1, "ngpus": 
     [{"rank": 0, "group": 0, "hostname": "a", "device_info": "x"}, {"rank": 1, "group": 0, "hostname": "a",
     "device_info": "x"}]}, "results": [{"size": 8, "type": "float", "redop": "sum", "root": "-1", "out_of_place":
     {"time": 7.5, "nwrong": 0}, "in_place": null}], "out_of_bounds": {"okay": "true"}, "env": ["A=B"]}"""
+# hwloc 2.9 reads it and does not survive that.
+HALF_A_PROCESSOR = """<topology version="2.0">
+  <object type="Machine" os_index="0" cpuset="0x1" allowed_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1"
+          allowed_nodeset="0x1" gp_index="1">
+    <object type="NUMANode" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="2"
+            local_memory="1048576"/>
+    <object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="4"/>
+  </object>
+</topology>
+"""
 ESCAPES = "n\x1b[2J\n\u009bX\u202e"
 
 
@@ -429,7 +439,7 @@ class BrokenFiles(Folder):
             self.assert_refused(["topo", "--load", "topology.json"], ["--load", "'topology.json'", "/" + "/".join(map(str, path))])
         for name, content in (("latin", json.dumps(topology).replace("GPU", "\xe9").encode("latin-1")), ("none", "none"),
                               ("latin.xml", "<?xml version='1.0'?>\n<topology><object type='\xe9'/>".encode("latin-1")),
-                              ("half.xml", "<topology>"), ("nothing", "")):
+                              ("half.xml", "<topology>"), ("nothing", ""), ("crashes_hwloc.xml", HALF_A_PROCESSOR)):
             self.write(name, content)
             self.assert_refused(["topo", "--load", name], ["--load", f"'{name}'"])
 

@@ -1,6 +1,9 @@
 // What libnccl-tuner-p5bench.so makes of a table, and of a file that is none for this job.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "tests/tuner/plugin_test.hpp"
@@ -185,10 +188,13 @@ void expect_refused(abi::Result with, const std::vector<std::string>& words) {
 
 TEST(TunerPlugin, a_file_that_is_named_and_cannot_be_read_refuses_all_communicators) {
   const std::string folder = std::filesystem::temp_directory_path();
-  for (const std::string& name : {std::string("/nonexistent/nccl-tuner.csv"), folder})
+  const std::string pipe = folder + "/pipe-" + std::to_string(::getpid());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& name : {std::string("/nonexistent/nccl-tuner.csv"), folder, pipe, std::string("/dev/zero")})
     for (const char* const hash : {"", "0123456789abcdef"})
       in_fresh_process({{"NCCL_TUNER_CONFIG_FILE", name}, {"P5BENCH_TUNER_HASH", hash}},
                        [&] { expect_refused(abi::system_error, {name + " cannot be read"}); });
+  std::filesystem::remove(pipe);
 }
 
 TEST(TunerPlugin, a_file_of_another_hash_refuses_all_communicators) {

@@ -112,6 +112,16 @@ TEST(TunerTable, ranges_of_one_function_must_not_overlap) {
   EXPECT_EQ(problem_of_row(first + "all_gather,100,200,ring,ll,0,0,1"), "none");
 }
 
+TEST(TunerTable, the_number_of_rows_has_a_limit) {
+  std::string rows;
+  for (int i = 0; i < 10000; ++i) {
+    const std::string size = std::to_string(i);
+    rows += "all_reduce," + size + "," + size + ",ring,ll,0,0,1\n";
+  }
+  EXPECT_EQ(problem_of_row(rows), "none");
+  EXPECT_EQ(problem_of_row(rows + "reduce,0,8,ring,ll,0,0,1"), "line 10006: more than 10000 rows");
+}
+
 TEST(TunerTable, what_could_not_be_read_back_is_not_written) {
   for (const auto& spoil : {+[](Table& t) { t.nccl_version = 0; }, +[](Table& t) { t.nodes = 33; },
                             +[](Table& t) { t.rows[1].from = 4095; }, +[](Table& t) { t.rows[0].microseconds = 0; },
