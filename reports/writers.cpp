@@ -22,6 +22,30 @@ const std::vector<Writer> table{
     {"gbench", "of a run: Google Benchmark's JSON, for its compare.py", render_gbench, nullptr, ".gbench.json"},
 };
 
+constexpr auto replace_invalid = nlohmann::json::error_handler_t::replace;
+
+// A line for each measurement, host and finding: a value a line would double a report of many hosts, for all who read
+// it, and show less at once.
+void write_lines(const nlohmann::json& j, std::size_t depth, std::string& text) {
+  constexpr std::size_t deepest = 2;
+  const bool list = j.is_array() && !j.empty() && j.front().is_object();
+  if (depth > deepest || j.empty() || !(list || (j.is_object() && depth < deepest))) {
+    text += j.dump(-1, ' ', false, replace_invalid);
+    return;
+  }
+  text += list ? '[' : '{';
+  for (auto each = j.begin(); each != j.end(); ++each) {
+    if (each != j.begin()) text += ',';
+    text += '\n';
+    text.append(2 * depth + 2, ' ');
+    if (!list) text += nlohmann::json(each.key()).dump(-1, ' ', false, replace_invalid) + ": ";
+    write_lines(*each, list ? deepest + 1 : depth + 1, text);
+  }
+  text += '\n';
+  text.append(2 * depth, ' ');
+  text += list ? ']' : '}';
+}
+
 }  // namespace
 
 std::span<const Writer> writers() { return table; }
@@ -39,11 +63,13 @@ const Writer& find_writer(std::string_view name) {
 }
 
 std::string render_json(const Report& report) {
-  return to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  std::string text;
+  write_lines(to_json(report), 0, text);
+  return text + "\n";
 }
 
 std::string render_json(const Comparison& comparison) {
-  return to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return to_json(comparison).dump(2, ' ', false, replace_invalid) + "\n";
 }
 
 }  // namespace p5::reports

@@ -28,7 +28,7 @@ bool is_secret(std::string_view name) {
 }
 
 bool is_of_the_job(std::string_view name) {
-  constexpr std::array<std::string_view, 3> prefixes{"OMPI_MCA_orte_", "OMPI_MCA_ess_", "OMPI_MCA_initial_"};
+  constexpr std::array<std::string_view, 3> prefixes{"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_initial_"};
   return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 

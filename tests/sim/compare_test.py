@@ -340,6 +340,28 @@ class Compare(Folder):
         self.assertEqual(sources, stamps)
         self.assertEqual(comparison["new"]["sources"], [f"history/{stamps[-1]}/report.json"])
 
+    def test_of_a_long_history_the_newest_runs_are_read(self):
+        run = self.simulate("run", "--collectives", "all_reduce")
+        for i in range(203):
+            day = self.folder / "history" / f"20260101T{i:06d}Z"
+            day.mkdir(parents=True)
+            for name in ("report.json", "measurements.jsonl"):
+                (day / name).hardlink_to((run / name).resolve())
+        # The oldest cannot even be read.
+        (self.folder / "history/20260101T000000Z/report.json").unlink()
+        (self.folder / "history/20260101T000000Z/report.json").write_text("no JSON")
+        code, comparison = self.compare("--history", "history")
+        self.assertEqual(code, GOOD)
+        self.assertEqual(len(comparison["trend"]["points"]), 200)
+        self.assertTrue(any("Of 203 runs the newest 200" in remark for remark in comparison["remarks"]))
+
+    def test_a_report_has_a_line_for_each_measurement_and_host(self):
+        lines = (self.simulate("run") / "report.json").read_text().splitlines()
+        report = json.loads("\n".join(lines))
+        parts = len(report["measurements"]) + len(report["topology"]["hosts"]) + len(report["limits"])
+        self.assertEqual(report["run"]["nodes"], 4)
+        self.assertTrue(parts < len(lines) < parts + 100, len(lines))
+
     def test_what_nccl_tests_left_becomes_a_report_that_can_be_compared(self):
         log = SOURCE / "tests/fixtures/nccl-tests/2.19.6-reduce_scatter-alltoall-broadcast.txt"
         done = self.run_it("import", "nccl-tests", log, "--out", "out")

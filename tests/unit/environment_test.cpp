@@ -24,6 +24,7 @@ TEST(Environment, of_a_secret_only_that_it_is_set_is_recorded) {
   const Environment kept = recorded({{"NCCL_X_TOKEN", "hunter2"},
                                      {"NCCL_ALGO", "Ring"},
                                      {"OMPI_MCA_orte_precondition_transports", "56cc-a308"},
+                                     {"OMPI_MCA_ess", "^singleton"},
                                      {"OMPI_MCA_ess_base_jobid", "7"},
                                      {"OMPI_MCA_btl", "tcp"}});
   EXPECT_EQ(kept,

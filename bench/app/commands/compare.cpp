@@ -46,9 +46,31 @@ reports::Comparison compare_sides(const Options& options, const reports::Compari
   return comparison;
 }
 
+// Of a history that has grown for years the newest runs, by the times that their folders are called: so many, and so
+// many bytes of files, that reading them takes seconds. At least two.
+std::vector<std::string> newest_of(std::vector<std::string> runs) {
+  namespace fs = std::filesystem;
+  constexpr std::size_t most_runs = 200;
+  constexpr std::uintmax_t most_bytes = std::uintmax_t{256} << 20;
+  std::ranges::stable_sort(runs, {}, [](const std::string& run) { return fs::path(run).parent_path().filename(); });
+  std::uintmax_t bytes = 0;
+  std::size_t count = 0;
+  for (; count < std::min(runs.size(), most_runs); ++count) {
+    const fs::path folder = fs::path(runs[runs.size() - 1 - count]).parent_path();
+    for (const char* name : {"report.json", "measurements.jsonl"}) {
+      std::error_code problem;
+      if (const std::uintmax_t size = fs::file_size(folder / name, problem); !problem) bytes += size;
+    }
+    if (count >= 2 && bytes > most_bytes) break;
+  }
+  runs.erase(runs.begin(), runs.end() - static_cast<std::ptrdiff_t>(count));
+  return runs;
+}
+
 // The newest run against those before it.
 reports::Comparison compare_history(const Options& options, const reports::ComparisonOptions& how) {
-  std::vector<reports::Run> runs = read_runs({options.history});
+  const std::vector<std::string> found = reports::find_runs(options.history), newest = newest_of(found);
+  std::vector<reports::Run> runs = read_runs(newest);
   if (runs.size() < 2)
     throw UsageError(fmt::format("'{}' holds one run; a history needs two or more", options.history));
   reports::order_by_launch(runs);
@@ -57,6 +79,9 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
       reports::compare(reports::make_side("BASE", all.first(all.size() - 1), options.base_arm),
                        reports::make_side("NEW", all.last(1), options.new_arm), how);
   comparison.trend = reports::trend_of(all);
+  if (newest.size() < found.size())
+    comparison.remarks.push_back(fmt::format("Of {} runs the newest {}, by the names of their folders, are compared",
+                                             found.size(), newest.size()));
   return comparison;
 }
 
