@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bench/base/clock.hpp"
+#include "bench/base/thread.hpp"
 
 namespace p5 {
 
@@ -27,7 +28,7 @@ constexpr Seconds longest_end{2};
 EndingSignals::EndingSignals() {
   const sigset_t set = ending();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  thread_ = std::thread([this] { wait(); });
+  thread_ = start_thread([this] { wait(); });
 }
 
 EndingSignals::~EndingSignals() {
