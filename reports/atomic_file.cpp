@@ -49,7 +49,8 @@ class Descriptor {
 };
 
 EnvironmentError cannot_write(const fs::path& path) {
-  return EnvironmentError(fmt::format("cannot write '{}': {}", path.string(), std::strerror(errno)));
+  return EnvironmentError(fmt::format("cannot write '{}': {}{}", path.string(), std::strerror(errno),
+                                      errno == EFBIG ? ", the limit is ulimit -f" : ""));
 }
 
 // Beside the target, so that the rename stays within one file system; the process id keeps two writers apart.

@@ -152,7 +152,9 @@ Host discover_host(const std::string& root) {
 Host discover_host(const Probes& probes) {
   const auto start = std::chrono::steady_clock::now();
   constexpr Seconds metadata_limit{1};
-  const auto launch = [](auto question) { return std::async(std::launch::async, std::move(question)); };
+  const auto launch = [](auto question) {
+    return std::async(std::launch::async | std::launch::deferred, std::move(question));  // where no thread is to be had
+  };
   auto nvml = launch([&] { return probes.nvml.empty() ? NvmlAnswer{} : ask_nvml(probes.nvml, probes.limit); });
   auto libfabric = launch([&]() -> std::optional<Libfabric> {
     if (probes.libfabric.empty()) return std::nullopt;

@@ -11,10 +11,10 @@
 #include <csignal>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 
 #include "bench/base/error.hpp"
+#include "bench/base/thread.hpp"
 
 extern char** environ;
 
@@ -97,7 +97,7 @@ Watch::Watch(const std::string& program) : start_(Clock::now()), reader_(std::ma
   }
   reader_->input = down[1];
   reader_->closed = false;
-  std::thread([reader = reader_] { reader->read_all(); }).detach();
+  start_thread([reader = reader_] { reader->read_all(); }).detach();
 }
 
 Watch::~Watch() { finish(); }

@@ -1,5 +1,6 @@
 #include "bench/app/program.hpp"
 
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 
@@ -27,7 +28,7 @@ int report_problem(bool speaks, ExitCode code, const char* what) {
 
 // Others may wait for this rank for ever: leave without the farewells of MPI, so that the launcher ends them.
 [[noreturn]] void leave_at_once(const std::exception& problem) {
-  complain(problem.what());
+  complain(words_of(problem));
   std::_Exit(static_cast<int>(ExitCode::unfinished));
 }
 
@@ -53,13 +54,15 @@ int dispatch(World& world, const std::vector<std::string>& arguments, EndingSign
 
 int run_program(const std::vector<std::string>& arguments, const Intrusion& intrusion) {
   prepare_console();
-  EndingSignals signals;
+  // A file beyond the limit of its size (ulimit -f) is then an error like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   int code = 0;
-  Watchdog watchdog([&code](const Watchdog::Hang& hang) {
-    complain(fmt::format("no progress in {} within {}", hang.step, to_text(hang.limit)));
-    std::_Exit(code);
-  });
   try {
+    EndingSignals signals;
+    Watchdog watchdog([&code](const Watchdog::Hang& hang) {
+      complain(fmt::format("no progress in {} within {}", hang.step, to_text(hang.limit)));
+      std::_Exit(code);
+    });
     if (!needs_mpi(arguments)) return dispatch(*make_solo_world(1), arguments, signals, intrusion);
     const MpiJob job(!measures_over_mpi(arguments));
     // Rank 0's words count for all.

@@ -1,6 +1,7 @@
 // What can go wrong, as types, and the exit codes that say so. Only main turns one into the other.
 #pragma once
 
+#include <exception>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -58,6 +59,9 @@ struct JobLost : std::runtime_error {
       : std::runtime_error(what), code(ends_with) {}
   ExitCode code;
 };
+
+// What the problem says; where memory has run out, the remedy too.
+std::string words_of(const std::exception& problem);
 
 // The code to return when both hold: wrong data, unfinished, environment, slow, inconclusive, in this order.
 ExitCode worse(ExitCode a, ExitCode b);

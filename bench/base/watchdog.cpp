@@ -1,11 +1,13 @@
 #include "bench/base/watchdog.hpp"
-#include "bench/base/clock.hpp"
 
 #include <utility>
 
+#include "bench/base/clock.hpp"
+#include "bench/base/thread.hpp"
+
 namespace p5 {
 
-Watchdog::Watchdog(Bite bite) : bite_(std::move(bite)), thread_([this] { watch(); }) {}
+Watchdog::Watchdog(Bite bite) : bite_(std::move(bite)), thread_(start_thread([this] { watch(); })) {}
 
 Watchdog::~Watchdog() {
   {

@@ -54,7 +54,7 @@ Word do_part(World& world, const LocalBlob& local) {
   } catch (const CaseError& problem) {
     return {.failure = Failure{Kind::failed, problem.rank.value_or(me), 0, problem.what()}};
   } catch (const std::exception& problem) {
-    return {.failure = Failure{Kind::failed, me, 0, problem.what()}};
+    return {.failure = Failure{Kind::failed, me, 0, words_of(problem)}};
   }
 }
 

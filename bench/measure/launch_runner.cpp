@@ -47,12 +47,13 @@ struct Program {
 class LaunchRunner {
  public:
   LaunchRunner(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases, const RunnerOptions& options,
-               Observer& observer)
+               Observer& observer, std::vector<Measurement>* finished = nullptr)
       : world_(world),
         arms_(arms),
         cases_(cases),
         options_(options),
         observer_(observer),
+        finished_(finished),
         turns_(turns_of(arms.size(), soaks() ? 1 : options.launches)),
         joining_(world, arms.size() == 1 ? options.hosts : RanksOnHosts{}, observer),
         progress_(arms.size()),
@@ -61,7 +62,7 @@ class LaunchRunner {
     if (!arms.front().backend->recovers()) watchdog_ = options.watchdog;
   }
 
-  std::vector<Measurement> run() {
+  void run() {
     std::optional<std::size_t> previous;
     for (turn_ = 0; turn_ < turns_.size(); ++turn_) {
       if (soaks()) turns_.push_back({0, static_cast<int>(turn_) + 1});  // there is always one more, until time is over
@@ -75,7 +76,6 @@ class LaunchRunner {
       previous = turns_[turn_].arm;
       launch();
     }
-    return std::move(measurements_);
   }
 
  private:
@@ -314,7 +314,7 @@ class LaunchRunner {
   void finish(Measurement m, bool failed) {
     m = of_this_launch(std::move(m));
     if (world_.leads()) observer_.case_finished(m, failed);
-    measurements_.push_back(std::move(m));
+    if (finished_) finished_->push_back(std::move(m));
   }
 
   Measurement of_this_launch(Measurement m) const {
@@ -327,6 +327,7 @@ class LaunchRunner {
   const std::vector<Case>& cases_;
   const RunnerOptions& options_;
   Observer& observer_;
+  std::vector<Measurement>* finished_;  // where somebody wants them
   std::vector<Turn> turns_;
   Joining joining_;
   Watchdog* watchdog_ = nullptr;
@@ -338,7 +339,6 @@ class LaunchRunner {
   Clock::time_point block_start_ = Clock::now();
   double longest_block_ = 0;
   std::optional<int> failed_rank_;
-  std::vector<Measurement> measurements_;
 };
 
 }  // namespace
@@ -349,14 +349,16 @@ Case in_arm(Case c, const Arm& arm) {
   return c;
 }
 
-std::vector<Measurement> run_launches(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases,
-                                      const RunnerOptions& options, Observer& observer) {
-  return LaunchRunner(world, arms, cases, options, observer).run();
+void run_launches(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases,
+                  const RunnerOptions& options, Observer& observer) {
+  LaunchRunner(world, arms, cases, options, observer).run();
 }
 
 std::vector<Measurement> run_cases(World& world, Backend& backend, const std::vector<Case>& cases,
                                    const RunnerOptions& options, Observer& observer) {
-  return run_launches(world, {Arm{.backend = &backend}}, cases, options, observer);
+  std::vector<Measurement> finished;
+  LaunchRunner(world, {Arm{.backend = &backend}}, cases, options, observer, &finished).run();
+  return finished;
 }
 
 }  // namespace p5

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <system_error>
 #include <thread>
 
 #include "bench/base/inference.hpp"
@@ -155,7 +156,11 @@ void for_each(std::size_t count, const Work& work) {
   };
   const std::size_t helpers = count < 64 ? 0 : std::min(15u, std::max(1u, std::thread::hardware_concurrency()) - 1);
   std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < helpers; ++i) threads.emplace_back(loop);
+  try {
+    for (std::size_t i = 0; i < helpers; ++i) threads.emplace_back(loop);
+  } catch (const std::system_error&) {
+    // No more threads are to be had: those that are there do it.
+  }
   loop();
 }
 

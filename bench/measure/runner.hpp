@@ -96,9 +96,10 @@ Case in_arm(Case c, const Arm& arm);
 
 // All cases in each arm, `options.launches` times in fresh processes, the arms taking turns (A B B A): a measurement
 // for each case, arm and launch. When the budget does not allow all launches, all arms get the same smaller number. An
-// arm that does not come together is given up, and with it what it would have been compared with.
-std::vector<Measurement> run_launches(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases,
-                                      const RunnerOptions& options, Observer& observer);
+// arm that does not come together is given up, and with it what it would have been compared with. The leader's observer
+// gets the measurements; nothing is kept here, since a soak has no end of them.
+void run_launches(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases,
+                  const RunnerOptions& options, Observer& observer);
 
 // One case in a launch, visited round by round, alike on all participants.
 class CaseRun {

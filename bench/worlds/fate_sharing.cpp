@@ -72,7 +72,7 @@ std::optional<Problem> FateSharing::attempt(const std::function<void()>& action)
     return share({ExitCode::environment, problem.what()});
   } catch (const std::exception& problem) {
     if (inside_) throw;
-    return share({ExitCode::unfinished, problem.what()});
+    return share({ExitCode::unfinished, words_of(problem)});
   }
 }
 

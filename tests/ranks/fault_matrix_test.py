@@ -115,7 +115,7 @@ class FaultMatrix(Folder):
                 self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
         elif fault in SILENT:
             self.assertEqual(code, 12, text)
-            self.assertRegex(text, f"no progress in ({phase}|the start of .* B float32)")
+            self.assertRegex(text, f"no progress in ({phase}|the start of .*B float32)")
             if rank:
                 self.assertIn(f"all others wait for rank {rank}", text)
             if report:

@@ -83,12 +83,12 @@ class Folder(unittest.TestCase):
     def environment(self, **more):
         return environment(P5BENCH_TEST_MARK=self.mark, **more)
 
-    def run_it(self, *arguments, ranks=None, program=(PROGRAM,), variables=None, patience=PATIENCE_S):
+    def run_it(self, *arguments, ranks=None, program=(PROGRAM,), variables=None, patience=PATIENCE_S, **how):
         """Runs to the end, alone or under mpirun."""
         command = [*(mpirun(ranks) if ranks else []), *map(str, program), *map(str, arguments)]
         try:
             return subprocess.run(command, cwd=self.folder, env=self.environment(**(variables or {})), text=True,
-                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=patience, errors="replace")
+                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=patience, errors="replace", **how)
         except subprocess.TimeoutExpired as late:
             self.fail(f"{' '.join(command)} does not end: {late.stdout} {late.stderr}")
 

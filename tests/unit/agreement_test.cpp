@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <new>
 
 #include "bench/base/error.hpp"
 #include "bench/measure/runner.hpp"
@@ -133,6 +134,16 @@ TEST(Agreement, ends_the_job_when_ranks_cannot_come_back) {
                                    [](const std::vector<std::string>&) { return std::string(); });
                            }),
                JobLost);
+}
+
+TEST(Agreement, tells_what_to_do_where_memory_has_run_out) {
+  const LocalPart too_much = []() -> std::string { throw std::bad_alloc(); };
+  const std::vector<PhaseFailed> learned = failures_of({good, too_much});
+  ASSERT_EQ(learned.size(), 2u);
+  for (const PhaseFailed& failed : learned) {
+    EXPECT_EQ(failed.rank, 1);
+    EXPECT_NE(failed.what.find("ulimit -v"), std::string::npos) << failed.what;
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 namespace p5::topo {
 namespace {
 
+using namespace std::string_literals;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
@@ -38,9 +39,9 @@ TEST(TopoSoftware, versions_of_the_efa_stack_are_read_from_its_own_files) {
 TEST(TopoSoftware, the_network_plugin_is_found_where_the_loader_looks_and_says_its_version) {
   Tree tree;
   tree.file("etc/ld.so.conf.d/efa.conf", "/opt/somewhere/lib\n# /opt/nowhere");
-  tree.file("opt/somewhere/lib/libnccl-net.so", std::string("\x7f"
-                                                            "ELF\0\0NET/OFI Initializing aws-ofi-nccl 1.17.1\0",
-                                                            50));
+  tree.file("opt/somewhere/lib/libnccl-net.so",
+            "\x7f"
+            "ELF\0\0NET/OFI Initializing aws-ofi-nccl 1.17.1\0"s);
   tree.file("opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "nothing to read");
   tree.file("usr/lib64/libnccl.so.2.28.3", "");
   std::filesystem::create_symlink("libnccl.so.2.28.3", tree.root() + "/usr/lib64/libnccl.so.2");

@@ -36,9 +36,9 @@ std::string on_both_sides(const reports::Side& base, const reports::Side& fresh)
 }
 
 reports::Comparison compare_sides(const Options& options, const reports::ComparisonOptions& how) {
-  // Reading is most of the work.
+  // Reading is most of the work. Without a thread for it the sides are read one after the other.
   std::future<reports::Side> base =
-      std::async(std::launch::async, read_side, "BASE", options.base_files, options.base_arm);
+      std::async(std::launch::async | std::launch::deferred, read_side, "BASE", options.base_files, options.base_arm);
   const reports::Side fresh = read_side("NEW", options.new_files, options.new_arm), before = base.get();
   reports::Comparison comparison = reports::compare(before, fresh, how);
   const std::string shared = options.base_arm == options.new_arm ? on_both_sides(before, fresh) : "";

@@ -7,10 +7,10 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "bench/base/error.hpp"
+#include "bench/base/thread.hpp"
 #include "reports/atomic_file.hpp"
 
 namespace p5 {
@@ -63,7 +63,7 @@ struct FileWriter::State {
 };
 
 FileWriter::FileWriter() : state_(std::make_shared<State>()) {
-  std::thread([state = state_] { state->run(); }).detach();
+  start_thread([state = state_] { state->run(); }).detach();
 }
 
 FileWriter::~FileWriter() {

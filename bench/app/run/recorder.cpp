@@ -44,8 +44,12 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
                        .folder = std::move(folder),
                        .builder = ReportBuilder(options, std::move(report)),
                        .progress = ProgressLine(!options.quiet)});
-  parts_->write();
-  parts_->folder.flush();
+  try {
+    parts_->write();
+    parts_->folder.flush();
+  } catch (const EnvironmentError& problem) {
+    throw EnvironmentError(with_remedy(problem.what()));
+  }
   return parts_->folder.path();
 }
 

@@ -8,6 +8,7 @@
 
 #include "bench/base/clock.hpp"
 #include "bench/base/ending_signals.hpp"
+#include "bench/base/thread.hpp"
 
 namespace p5 {
 
@@ -35,7 +36,7 @@ constexpr Seconds longest_end{2};
 EndingSignals::EndingSignals() {
   const sigset_t set = ending();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  thread_ = std::thread([this] { wait(); });
+  thread_ = start_thread([this] { wait(); });
 }
 
 EndingSignals::~EndingSignals() {
