@@ -12,7 +12,7 @@
 int main(int argc, char** argv) {
   namespace fs = std::filesystem;
   std::vector<fs::path> files;
-  for (const std::string folder : std::vector<std::string>(argv + 1, argv + argc))
+  for (const std::string& folder : std::vector<std::string>(argv + 1, argv + argc))
     for (const fs::directory_entry& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
   std::ranges::sort(files);
   for (const fs::path& path : files) {
