@@ -99,7 +99,7 @@ TEST_F(Journals, that_are_none_are_refused_by_line) {
   EXPECT_THAT(problem_of("{\"case\": {\"collective\": \"allreduce\"}}\n"), HasSubstr("line 1"));
   std::string odd = good;
   odd.replace(odd.find("[1000.0"), 7, "[10x0.0");
-  EXPECT_THAT(problem_of(odd), HasSubstr("is no list of numbers"));
+  EXPECT_THAT(problem_of(odd), HasSubstr("is no list of times"));
 }
 
 }  // namespace
