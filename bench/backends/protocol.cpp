@@ -24,7 +24,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::uint32_t magic = 0x70356231;  // "p5b1"
-constexpr std::uint32_t longest = 1u << 30;
+constexpr std::uint32_t longest = 1u << 26;  // samples and identifiers: far below
 using Header = std::array<std::uint32_t, 4>;
 
 // Reads all of it. False when the other side is gone or the deadline passed before the first byte.

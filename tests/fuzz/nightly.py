@@ -1,5 +1,5 @@
-"""Builds the fuzz targets with clang's sanitizers and lets libFuzzer look for inputs that break them, P5BENCH_FUZZ_SECONDS
-(300) each. What it finds lies in build/fuzz/found; it belongs into the corpus once it is mended."""
+"""Builds the fuzz targets with clang's sanitizers and lets libFuzzer look for inputs that break them,
+P5BENCH_FUZZ_SECONDS (300) each. What it finds lies in build/fuzz/found; it belongs into the corpus once it is mended."""
 
 import os
 import pathlib
@@ -21,9 +21,11 @@ def compiler():
 
 
 def build(targets):
-    subprocess.run(["cmake", "-S", SOURCE, "-B", BUILD, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={compiler()}", "-DP5BENCH_FUZZ=ON",
-                    "-DP5BENCH_GPU_TESTS=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-                    "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -gline-tables-only"], check=True)
+    flags = {"CMAKE_CXX_COMPILER": compiler(), "P5BENCH_FUZZ": "ON", "P5BENCH_GPU_TESTS": "OFF", "CMAKE_UNITY_BUILD": "ON",
+             "CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit": "ON", "CMAKE_BUILD_TYPE": "RelWithDebInfo",
+             "CMAKE_CXX_FLAGS_RELWITHDEBINFO": "-O1 -gline-tables-only"}
+    subprocess.run(["cmake", "-S", SOURCE, "-B", BUILD, "-G", "Ninja", *(f"-D{name}={value}" for name, value in flags.items())],
+                   check=True)
     subprocess.run(["cmake", "--build", BUILD, "--target", *(f"fuzz_{name}" for name in targets)], check=True)
 
 
@@ -38,10 +40,11 @@ class Fuzz(unittest.TestCase):
         found.mkdir(exist_ok=True)
         for name in targets:
             with self.subTest(target=name), tempfile.TemporaryDirectory() as grown:
-                done = subprocess.run([BUILD / "tests" / "fuzz" / f"fuzz_{name}", *LIMITS, f"-max_total_time={SECONDS}",
-                                       f"-artifact_prefix={found}/{name}-", grown, CORPUS / name],
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                      env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"})
+                command = [BUILD / "tests" / "fuzz" / f"fuzz_{name}", *LIMITS, f"-max_total_time={SECONDS}",
+                           f"-artifact_prefix={found}/{name}-", grown, CORPUS / name]
+                done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                      env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0",
+                                           "UBSAN_OPTIONS": "print_stacktrace=1"})
                 self.assertEqual(done.returncode, 0, done.stdout[-6000:])
 
 
