@@ -50,6 +50,7 @@ std::string visible(std::string_view text) {
 
 std::string nearest(std::string_view name, std::span<const std::string> candidates) {
   const std::string wanted = lower(name);
+  if (wanted.find_first_not_of('-') == std::string::npos) return "";
   std::string best, beginning;  // beginning: a candidate that the name goes on from
   std::size_t fewest = wanted.size() < 3 ? wanted.size() / 2 : std::max<std::size_t>(2, wanted.size() / 2);
   bool begun = false;  // the best goes on from the name

@@ -39,7 +39,8 @@ std::optional<int> number_in(const Environment& environment, const std::string& 
   return number;
 }
 
-constexpr std::string_view right_start = "Start it with Open MPI's own mpirun, or with srun --mpi=pmix, one rank per GPU";
+constexpr std::string_view right_start =
+    "Start it with Open MPI's own mpirun, or with srun --mpi=pmix, one rank per GPU";
 
 }  // namespace
 
@@ -65,14 +66,14 @@ std::string objection_to(const LaunchedAs& launch, int ranks) {
           ? fmt::format("the launcher started {} processes, but MPI sees a job of {}; {}", launch.processes, ranks, who)
           : fmt::format("{}, but MPI sees a job of {}", who, ranks);
   if (launch.by_torchrun) return fmt::format("{}: torchrun starts no MPI job. {}", what, right_start);
-  return fmt::format("{}: the launcher does not belong to this program's MPI library (Open MPI). {}", what, right_start);
+  return fmt::format("{}: the launcher does not belong to this program's MPI library (Open MPI). {}", what,
+                     right_start);
 }
 
-bool srun_without_mpi(const Environment& environment) {
+bool nobody_to_ask(const Environment& environment) {
   const auto has = [&](const char* name) { return environment.contains(name); };
-  const bool helped =
-      std::ranges::any_of(std::array{"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMI_FD", "PMI_RANK"}, has);
-  return has("SLURM_NODELIST") && has("SLURM_STEP_ID") && !helped;
+  const bool by_slurm = has("SLURM_STEP_ID") && (has("PMI_FD") || has("PMI_RANK"));
+  return !by_slurm && std::ranges::none_of(std::array{"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "FLUX_JOB_ID"}, has);
 }
 
 }  // namespace p5
