@@ -109,14 +109,24 @@ std::string culprit_of(const std::vector<std::string>& extras) {
   return word.substr(0, word.starts_with("-") ? word.find('=') : std::string::npos);
 }
 
+const CLI::Option* find_option(const CLI::App& app, const std::string& name) {
+  if (const CLI::Option* option = app.get_option_no_throw(name)) return option;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    if (const CLI::Option* option = sub->get_option_no_throw(name)) return option;
+  return nullptr;
+}
+
 // Ours instead of CLI11's words where a nearest name helps.
 UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   // Not by its name: that is the name of the program.
   const std::vector<std::string> extras = app.remaining(true);
-  if (!dynamic_cast<const CLI::ExtrasError*>(&error) || extras.empty())
-    return UsageError(fmt::format("{}. Run `p5bench --help` for the options", error.what()));
-  const std::string culprit = culprit_of(extras);
   const std::vector<CLI::App*> chosen = app.get_subcommands();
+  if (!dynamic_cast<const CLI::ExtrasError*>(&error) || extras.empty()) {
+    if (chosen.empty()) return UsageError(fmt::format("{}. Run `p5bench --help` for the options", error.what()));
+    const std::string command = chosen.front()->get_name();
+    return UsageError(fmt::format("{}: {}. Run `p5bench {} --help` for what it takes", command, error.what(), command));
+  }
+  const std::string culprit = culprit_of(extras);
   std::vector<std::string> known;
   if (culprit.starts_with("-")) {
     for (const CLI::App* each : {&app, chosen.empty() ? &app : chosen.front()})
@@ -131,14 +141,8 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
                                   culprit, chosen.front()->get_name()));
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(sub->get_name());
-  return UsageError(unknown_name("command", culprit, known));
-}
-
-const CLI::Option* find_option(const CLI::App& app, const std::string& name) {
-  if (const CLI::Option* option = app.get_option_no_throw(name)) return option;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
-    if (const CLI::Option* option = sub->get_option_no_throw(name)) return option;
-  return nullptr;
+  const bool option = culprit.size() > 1 && find_option(app, "--" + culprit) != nullptr;  // "help"
+  return UsageError(unknown_name("command", culprit, known, option ? "--" + culprit : nearest(culprit, known)));
 }
 
 // "--out=" is an option with an empty value, as "--out ''" is; CLI11 would take the next word for the value.
@@ -244,6 +248,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
                   .help = "one of: " + join(list_kinds),
                   .take = [&](const std::string& t) { o.list_what = one_of("list", t, list_kinds); }})
       ->required();
+  list->fallthrough();
   CLI::App* report = app.add_subcommand("report", "render a report.json again");
   all.add(*report, {.name = "FILE",
                     .shown = "",

@@ -118,7 +118,10 @@ std::vector<Enum> enums_of(const std::string& text, std::span<const std::string>
     for (const std::string& name : names) all.push_back(parse(name));
     return all;
   }
-  return list_of<Enum>(text, [&](const std::string& part) { return parse(part); });
+  return list_of<Enum>(text, [&](const std::string& part) {
+    if (lower(part) == "all") throw UsageError("'all' stands alone, and is written small");
+    return parse(part);
+  });
 }
 
 }  // namespace p5

@@ -43,6 +43,7 @@ std::string nearest(std::string_view name, std::span<const std::string> candidat
   constexpr std::size_t longest_typed = 200;
   if (name.size() > longest_typed) return "";
   const std::string wanted = lower(name);
+  if (wanted.find_first_not_of('-') == std::string::npos) return "";
   std::string best, beginning;  // beginning: a candidate that the name goes on from
   std::size_t fewest = wanted.size() < 3 ? wanted.size() / 2 : std::max<std::size_t>(2, wanted.size() / 2);
   bool begun = false;  // the best goes on from the name

@@ -38,7 +38,7 @@ std::uint64_t size_factor(std::string_view suffix) {
 std::string meant_size(std::string_view suffix) {
   const std::string letters = lower(suffix);
   for (const char* known : {"B", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "TB"})
-    if (letters == lower(known)) return known;
+    if (letters == lower(known) || letters + "b" == lower(known)) return known;
   return "";
 }
 
@@ -67,6 +67,8 @@ std::string meant_time(std::string_view unit) {
   return "";
 }
 
+std::string sentence(std::string_view words) { return fmt::format("{}{}", words, words.ends_with('?') ? "" : "."); }
+
 std::string unknown_unit(std::string_view digits, std::string_view unit, const std::string& meant) {
   const std::string question = meant.empty() ? "" : fmt::format("; did you mean '{}{}'?", digits, meant);
   return fmt::format("unknown unit {}{}", in_quotes(unit), question);
@@ -77,9 +79,9 @@ std::string unknown_unit(std::string_view digits, std::string_view unit, const s
 Bytes parse_bytes(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
     return UsageError(
-        fmt::format("{} is not a size: {}. Write a whole number of bytes, with K, M, G (binary: 64K = 64KiB = "
+        fmt::format("{} is not a size: {} Write a whole number of bytes, with K, M, G (binary: 64K = 64KiB = "
                     "65536) or kB, MB, GB (decimal: 64kB = 64000)",
-                    in_quotes(text), why));
+                    in_quotes(text), sentence(why)));
   };
   std::uint64_t number = 0;
   const char* const end = text.data() + text.size();
@@ -96,8 +98,8 @@ Bytes parse_bytes(std::string_view text) {
 
 Seconds parse_duration(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
-    return UsageError(fmt::format("{} is not a duration: {}. Write a number with ms, s, min or h, such as 30s or 10min",
-                                  in_quotes(text), why));
+    return UsageError(fmt::format("{} is not a duration: {} Write a number with ms, s, min or h, such as 30s or 10min",
+                                  in_quotes(text), sentence(why)));
   };
   const std::size_t unit_at = text.find_first_not_of("0123456789.");
   const std::string_view digits = text.substr(0, unit_at);

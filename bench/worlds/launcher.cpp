@@ -70,11 +70,10 @@ std::string objection_to(const LaunchedAs& launch, int ranks) {
                      right_start);
 }
 
-bool srun_without_mpi(const Environment& environment) {
+bool nobody_to_ask(const Environment& environment) {
   const auto has = [&](const char* name) { return environment.contains(name); };
-  const bool helped =
-      std::ranges::any_of(std::array{"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMI_FD", "PMI_RANK"}, has);
-  return has("SLURM_NODELIST") && has("SLURM_STEP_ID") && !helped;
+  const bool by_slurm = has("SLURM_STEP_ID") && (has("PMI_FD") || has("PMI_RANK"));
+  return !by_slurm && std::ranges::none_of(std::array{"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "FLUX_JOB_ID"}, has);
 }
 
 }  // namespace p5

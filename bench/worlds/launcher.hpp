@@ -23,8 +23,8 @@ LaunchedAs launched_as(const Environment& environment);
 // Why a job in which MPI sees so many ranks is not the one that was launched, with the remedy; "": it is.
 std::string objection_to(const LaunchedAs& launch, int ranks);
 
-// Started by srun in a way that lets no MPI library make a job: Open MPI ends such a process instead of letting it
-// be alone.
-bool srun_without_mpi(const Environment& environment);
+// Whether nobody is there whom MPI could ask for its job: then it is not started to find that out. Open MPI would even
+// end a task of srun instead of letting it be alone.
+bool nobody_to_ask(const Environment& environment);
 
 }  // namespace p5

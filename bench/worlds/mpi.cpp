@@ -183,16 +183,17 @@ int number_from(const std::array<const char*, count>& variables, int otherwise) 
 constexpr std::array size_variables{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
 
 // A launcher that does not belong to our MPI starts n processes that each believe to be alone: n wrong results. All of
-// them say so: nobody knows who else is there.
+// them say so: nobody knows who else is there. They leave without MPI's farewells: it has only just started threads,
+// which a farewell now may run into.
 void refuse_copies(const LaunchedAs& launch, int ranks) {
-  if (const std::string objection = objection_to(launch, ranks); !objection.empty()) throw EnvironmentError(objection);
+  if (const std::string objection = objection_to(launch, ranks); !objection.empty()) throw UnreachableError(objection);
 }
 
-// Open MPI would end the process in words of its own; one task alone needs no job.
-void go_without_srun(const LaunchedAs& launch, const Environment& environment) {
-  if (!srun_without_mpi(environment)) return;
+// One task of srun alone needs no job: Open MPI does not notice it then.
+void go_without_launcher(const LaunchedAs& launch, const Environment& environment) {
+  if (!nobody_to_ask(environment)) return;
   refuse_copies(launch, 1);
-  unsetenv("SLURM_NODELIST");
+  if (environment.contains("SLURM_STEP_ID")) unsetenv("SLURM_NODELIST");
 }
 
 // Whether the launcher says so: then nothing goes over interfaces, and none is chosen.
@@ -241,18 +242,13 @@ MpiJob::MpiJob(bool control_plane_only) {
   constexpr Seconds longest_meeting{60};
   const Environment environment = own_environment();
   const LaunchedAs launch = launched_as(environment);
-  go_without_srun(launch, environment);
+  go_without_launcher(launch, environment);
   const std::string ways = choose_transport(control_plane_only);
   int provided = 0, ranks = 1;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   for (MPI_Comm each : {MPI_COMM_WORLD, MPI_COMM_SELF}) MPI_Comm_set_errhandler(each, MPI_ERRORS_RETURN);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  try {
-    refuse_copies(launch, ranks);
-  } catch (...) {
-    MPI_Finalize();
-    throw;
-  }
+  refuse_copies(launch, ranks);
   meet(longest_meeting,
        fmt::format(
            "Open MPI's TCP between ranks goes over {}. Name the interface by which all hosts reach each other, as "

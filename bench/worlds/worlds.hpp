@@ -20,8 +20,8 @@ class MpiJob {
  public:
   // control_plane_only: the data under test does not travel over this MPI, so keep it off the fabric: point-to-point
   // over shared memory and TCP, unless the operator chose otherwise. TCP goes over interfaces that lead to other hosts,
-  // unless the operator chose them too. Throws EnvironmentError when the launcher started several processes that MPI
-  // does not see as one job, UnreachableError when they do not hear each other.
+  // unless the operator chose them too. Throws UnreachableError when the launcher started several processes that MPI
+  // does not see as one job, or when they do not hear each other.
   explicit MpiJob(bool control_plane_only);
   ~MpiJob();
   MpiJob(const MpiJob&) = delete;

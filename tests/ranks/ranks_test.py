@@ -205,6 +205,12 @@ class Refused(Folder):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.report()["run"]["ranks"], 1)
 
+    def test_a_plan_of_this_machine_is_made_alone_and_together(self):
+        for ranks in (None, 2):
+            done = self.run_it("plan", "--collectives", "all_reduce", "--sizes", "8", ranks=ranks)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(done.stdout.startswith(f"{ranks or 1} ranks on 1 node"), done.stdout)
+
     def test_what_measures_nothing_does_not_mind_torchrun(self):
         done = self.run_it("list", "backends", variables={"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"})
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -291,6 +297,11 @@ class Ended(Folder):
         run = self.begin()
         os.kill(self.rank(0), signal.SIGTERM)
         self.assert_partial(run, "SIGTERM")
+
+    def test_by_sighup_to_rank_0(self):
+        run = self.begin()
+        os.kill(self.rank(0), signal.SIGHUP)
+        self.assert_partial(run, "SIGHUP")
 
     def test_by_sigterm_to_another_rank(self):
         run = self.begin()

@@ -37,6 +37,11 @@ UNKNOWN_NAMES = [
     (["--backend", "sim", "--platform", "p5.48xl"], ["'p5.48xl'", "mean 'p5.48xlarge'"]),
     (["--backend", "sim", "--platform", "P5.48XLARGE"], ["mean 'p5.48xlarge'"]),
     (["--type", "fp32"], ["mean 'float32'"]),
+    (["--type", "all,int8"], ["'all' stands alone"]),
+    (["--op", "ALL"], ["'all' stands alone, and is written small"]),
+    ([*SIM, "--max", "8Ki"], ["mean '8KiB'? Write"]),
+    (["help"], ["command 'help'; did you mean '--help'?"]),
+    (["--=x"], ["option '--'. Known"]),
     (["--type", "half"], ["mean 'float16'"]),
     (["--op", "mean"], ["mean 'avg'"]),
     (["--collectives", "all"], ["mean 'all_reduce'"]),
@@ -64,7 +69,7 @@ IGNORED = [(["report", "x", "--fault", "nic:n0r0:0.5"], ["--fault", "report"]), 
            (["import", "nccl-tests", "x", "--in-place"], ["--in-place", "import"]),
            (["plan", *SIM, "--baseline", "x"], ["--baseline", "plan"]), (["tune", "--baseline", "x"], ["--baseline", "tune"]),
            (["ab", "--b", "A=1", "--weights", "x"], ["--weights", "ab"]), (["report", "x", "--resume"], ["--resume", "report"]),
-           (["topo", "--out", "x"], ["--out", "topo"])]
+           (["topo", "--out", "x"], ["--out", "topo"]), (["list", "backends", "--format", "json"], ["--format", "list"])]
 
 NONSENSE = [
     ([""], ["command ''. Known"]),
@@ -86,7 +91,7 @@ NONSENSE = [
     ([*SIM, "--resume", "--soak", "5s"], ["--resume", "--soak"]),
     ([*SIM, "--resume", "--seed", "3"], ["--resume", "--seed"]),
     ([*SIM, "--resume", "--out", "nowhere"], ["--resume", "'nowhere'", "--out"]),
-    (["list"], ["WHAT"]),
+    (["list"], ["list: WHAT", "`p5bench list --help`"]),
     (["report"], ["FILE"]),
     (["--budget"], ["--budget"]),
     (["run", "plan"], ["plan"]),

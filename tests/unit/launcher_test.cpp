@@ -55,14 +55,15 @@ TEST(Launcher, of_one_process_or_nearer_than_another_is_fine) {
             "");
 }
 
-TEST(Launcher, srun_alone_lets_no_library_make_a_job) {
+TEST(Launcher, that_can_be_asked_for_a_job_is_known_before_mpi_is_started) {
   const Environment step{{"SLURM_NODELIST", "n1"}, {"SLURM_STEP_ID", "0"}};
-  EXPECT_TRUE(srun_without_mpi(step));
-  EXPECT_FALSE(srun_without_mpi({{"SLURM_NODELIST", "n1"}})) << "a batch script";
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMI_RANK"}) {
+  EXPECT_TRUE(nobody_to_ask(step)) << "srun without --mpi";
+  EXPECT_TRUE(nobody_to_ask({}));
+  EXPECT_TRUE(nobody_to_ask({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})) << "another MPI's mpirun";
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMI_RANK", "PMI_FD"}) {
     Environment helped = step;
     helped[name] = "1";
-    EXPECT_FALSE(srun_without_mpi(helped)) << name;
+    EXPECT_FALSE(nobody_to_ask(helped)) << name;
   }
 }
 

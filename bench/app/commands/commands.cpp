@@ -33,12 +33,12 @@ const Command& find_command(const std::string& name) { return *std::ranges::find
 
 namespace {
 
-// A run with its options; refused arguments are none: rank 0 alone will say why.
+// A run, or a plan of one, with its options; refused arguments are none: rank 0 alone will say why.
 std::optional<Options> run_in(const std::vector<std::string>& arguments) {
   try {
     const Parsed parsed = parse_options(arguments);
     const std::string& command = parsed.options.command;
-    if (!parsed.early && (command == "run" || command == "tune" || command == "ab")) return parsed.options;
+    if (!parsed.early && measures(command)) return parsed.options;
   } catch (const UsageError&) {
   }
   return std::nullopt;
@@ -54,7 +54,9 @@ bool measures_over_mpi(const std::vector<std::string>& arguments) {
 bool needs_mpi(const std::vector<std::string>& arguments) {
   if (started_by_launcher()) return true;
   const std::optional<Options> options = run_in(arguments);
-  return options && (!simulates(*options) || one_of_several());  // copies of a simulation are refused as well
+  if (!options) return false;
+  // Copies of a simulation are refused as well.
+  return !simulates(*options) || (options->command != "plan" && one_of_several());
 }
 
 std::vector<std::string> share_arguments(World& world, const std::vector<std::string>& arguments) {
