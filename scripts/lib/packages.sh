@@ -30,11 +30,10 @@ chromium             command chromium
 nightly_packages="
 debootstrap          command debootstrap
 valgrind             command valgrind
-clang-tidy-14        command clang-tidy-14
 "
 # What a system may not offer (Ubuntu has Chromium as a snap only); the tests that need it then say so. Without Google
 # Benchmark the worker does not check GPUs by themselves, without libfabric there is no backend ofi.
-optional_packages="chromium libbenchmark-dev libfabric-dev valgrind clang-tidy-14"
+optional_packages="chromium libbenchmark-dev libfabric-dev valgrind"
 
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2
