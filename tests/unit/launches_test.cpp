@@ -357,13 +357,13 @@ TEST(RunLaunches, what_the_leader_objects_to_is_not_measured) {
 
 TEST(RunLaunches, without_budget_the_arms_still_have_the_same_number_of_launches) {
   Job job;
-  job.options.launches = 100000;
-  job.options.budget = {0.5};
+  job.options.launches = 1000;
+  job.options.budget = {0.05};
   job.run();
   EXPECT_GE(job.count("a", Outcome::measured), 3);
   EXPECT_EQ(job.watching.finished.size() % 6, 0u);
   ASSERT_EQ(job.watching.remarks.size(), 1u);
-  EXPECT_NE(job.watching.remarks[0].find("of 100000 launches an arm fit the budget"), std::string::npos);
+  EXPECT_NE(job.watching.remarks[0].find("of 1000 launches an arm fit the budget"), std::string::npos);
 }
 
 }  // namespace
