@@ -32,11 +32,10 @@ debootstrap          command debootstrap
 clang-19             command clang++-19
 libclang-rt-19-dev   file /usr/lib/llvm-19/lib/clang/19/lib/linux
 valgrind             command valgrind
-clang-tidy-14        command clang-tidy-14
 "
 # What a system may not offer (Ubuntu has Chromium as a snap only); the tests that need it then say so. Without Google
 # Benchmark the worker does not check GPUs by themselves, without libfabric there is no backend ofi.
-optional_packages="chromium libbenchmark-dev libfabric-dev clang-19 libclang-rt-19-dev valgrind clang-tidy-14"
+optional_packages="chromium libbenchmark-dev libfabric-dev clang-19 libclang-rt-19-dev valgrind"
 
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2

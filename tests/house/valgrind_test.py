@@ -35,7 +35,7 @@ class Memcheck(Folder):
         reports = [self.folder / name / "latest" / "report.json" for name in ("a", "b")]
         self.check("compare", *reports, "--format", "console,json,html", "--out", "compared", exits=(0, 10, 14))
         self.check("report", reports[1], "--format", "html")
-        self.check("report", reports[0], "--as", "nccl-tests")
+        self.check("report", reports[0], "--format", "gbench")
         self.check("baseline", reports[0], "--out", "baseline")
 
     def test_what_a_command_line_that_is_wrong_comes_to(self):

@@ -20,6 +20,8 @@ PROGRAM = BUILD / "p5bench"
 PATIENCE_S = 120
 # Whether to try what else could be tried, besides what is most likely to break.
 NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
+# Whether a sanitizer watches, as CMakePresets.json has it.
+SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads((SOURCE / "reports/schema/report.schema.json").read_text()))
 

@@ -3,7 +3,6 @@
 
 #include <cctype>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -19,7 +18,7 @@
 namespace p5::fake_nccl {
 
 ncclResult_t Communicator::join(const std::string& name) {
-  if (faults().find_joining(Fault::Kind::join_crash, process_rank(), ranks)) raise(SIGSEGV);
+  if (faults().find_joining(Fault::Kind::join_crash, process_rank(), ranks)) crash();
   if (faults().find_joining(Fault::Kind::join_hang, process_rank(), ranks)) {
     wait_for_abort();
     return ncclInternalError;

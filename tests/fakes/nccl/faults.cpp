@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <iterator>
 #include <sstream>
@@ -164,6 +165,12 @@ void set_process_rank(int rank) {
 std::uint64_t next_operation() {
   static std::atomic<std::uint64_t> operations = 0;
   return ++operations;
+}
+
+void crash() {
+  std::signal(SIGSEGV, SIG_DFL);
+  std::raise(SIGSEGV);
+  std::abort();
 }
 
 }  // namespace p5::fake_nccl

@@ -44,6 +44,9 @@ Faults parse_faults(const std::string& text);
 // Those of this process, read once.
 const Faults& faults();
 
+// By the signal, also where a sanitizer waits for it.
+[[noreturn]] void crash();
+
 // The name of this process' host: NCCL_HOSTID, where it pretends to be of another one.
 std::string host_name();
 

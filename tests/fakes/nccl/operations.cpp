@@ -1,7 +1,6 @@
 // What operations do when a stream reaches them: bytes go through the pipes, all directions at once, and every wait
 // ends with an abort.
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -135,7 +134,7 @@ bool Communicator::survive_faults(const Operation& operation) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::microseconds(slow->microseconds), [this] { return aborted_.load(); });
   }
-  if (hit(Fault::Kind::crash)) raise(SIGSEGV);
+  if (hit(Fault::Kind::crash)) crash();
   const bool breaks = hit(Fault::Kind::async).has_value();
   if (breaks) {
     segment_->header().broken = rank + 1;
