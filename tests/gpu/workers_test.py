@@ -371,7 +371,7 @@ class Faults(Runs):
     def test_a_worker_that_does_not_end_when_killed_is_named_with_what_to_do(self):
         job = Job(self.folder, "--sizes", "64,4KiB,64KiB,1MiB", "--collectives", "all_reduce", "--timeout", TIMEOUT, "--budget", "60s",
                   preload=f"{BUILD / 'tests' / 'unreapable.so'}:{BUILD / 'tests' / 'gpu' / 'misbehave.so'}", P5BENCH_UNREAPABLE_RANK="1",
-                  P5BENCH_MISBEHAVE="stop@1:sample#12", P5BENCH_MISBEHAVE_NOTES=tempfile.mkdtemp(dir=self.folder))
+                  P5BENCH_MISBEHAVE="stop@1:verify#2", P5BENCH_MISBEHAVE_NOTES=tempfile.mkdtemp(dir=self.folder))
         code, output = job.end(60 + GRACE_S)
         self.assertEqual(code, 12, output)
         report = job.report()

@@ -160,7 +160,7 @@ class Tuning(Job):
 
     def test_weights_that_cannot_be_read_are_refused_before_anything_runs(self):
         weights = self.folder / "weights"
-        for text, says in (("all_reduce 1MiB\n", "weights line 1"), ("allreduce 8 1\n", "all_reduce"), ("", "cannot be read, or is empty")):
+        for text, says in (("all_reduce 1MiB\n", "weights line 1"), ("allreduce 8 1\n", "all_reduce"), ("", "it is empty")):
             weights.write_text(text)
             code, output = self.run_it("run", "--weights", str(weights))
             self.assertEqual(code, 2, output)
