@@ -160,8 +160,10 @@ class Tuning(Job):
 
     def test_weights_that_cannot_be_read_are_refused_before_anything_runs(self):
         weights = self.folder / "weights"
-        for text, says in (("all_reduce 1MiB\n", "weights line 1"), ("allreduce 8 1\n", "all_reduce"), ("", "cannot be read, or is empty")):
-            weights.write_text(text)
+        for text, says in (("all_reduce 1MiB\n", "weights line 1"), ("allreduce 8 1\n", "all_reduce"), ("", "it is empty"),
+                           (None, "is a pipe, not a file")):
+            weights.unlink(missing_ok=True)
+            weights.write_text(text) if text is not None else os.mkfifo(weights)
             code, output = self.run_it("run", "--weights", str(weights))
             self.assertEqual(code, 2, output)
             self.assertIn(says, output)
