@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/text.hpp"
+
 namespace p5 {
 
 namespace {
@@ -52,7 +54,7 @@ ExitCode said(ExitCode code, std::string_view text) {
   return lost && code == ExitCode::ok ? ExitCode::environment : code;
 }
 
-void complain(std::string_view text) { tell(fmt::format("p5bench: {}\n", text)); }
+void complain(std::string_view text) { tell(fmt::format("p5bench: {}\n", printable_lines(text))); }
 
 void tell(std::string_view text) { write_all(STDERR_FILENO, text); }
 

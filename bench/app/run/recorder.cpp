@@ -9,6 +9,7 @@
 #include "bench/app/run/closing.hpp"
 #include "bench/base/clock.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/text.hpp"
 #include "reports/joining.hpp"
 #include "reports/writer.hpp"
 
@@ -151,8 +152,8 @@ ExitCode Recorder::finish(ExitCode code) {
       once_more([&] { parts.folder.flush(); });
       complain(with_remedy(attempt.problem()) + ". The result is printed all the same");
     }
-    say(closing_text(builder.report(), options, arms.text) + with_baseline.text +
-        fmt::format("Report: {}\n", folder.string()));
+    say(printable_lines(closing_text(builder.report(), options, arms.text) + with_baseline.text +
+                        fmt::format("Report: {}\n", folder.string())));
     code = builder.report().exit_code;
     ended_with_ = code;
     came_to_its_end_ = true;
