@@ -130,7 +130,9 @@ ExitCode Recorder::finish(ExitCode code) {
     const std::filesystem::path& folder = parts.folder.path();
     ReportBuilder& builder = parts.builder;
     Attempts attempt;
-    builder.close("");
+    std::string lost;  // what ranks left word of that gave up, as while this one stood still
+    attempt([&] { lost = parts.folder.take_notes(); });
+    builder.close(lost);
     builder.count(code);
     parts.progress.clear();
     Compared arms, with_baseline;
