@@ -1,19 +1,15 @@
 // EC2's instance metadata service, version 2: a token first, then plain GET requests (AWS, EC2 User Guide, "Access
 // instance metadata"). Plain sockets: it is one small HTTP exchange with a machine that is always there.
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <cstdlib>
 #include <string_view>
 
+#include "bench/base/connection.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
 
@@ -21,7 +17,7 @@ namespace p5::topo {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr std::size_t longest_reply = 64 << 10;
 
 struct Service {
   sockaddr_in address{};
@@ -48,50 +44,17 @@ std::optional<Service> find_service() {
   return service;
 }
 
-class Connection {
- public:
-  Connection() : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {}
-  ~Connection() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
-
-  // All that the service says until it closes, "" when anything goes wrong or the deadline comes first.
-  std::string exchange(const sockaddr_in& address, const std::string& request, Clock::time_point deadline) {
-    const int connected = ::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-    if (connected != 0 && errno != EINPROGRESS) return "";
-    if (!ready(POLLOUT, deadline)) return "";
-    if (::send(descriptor_, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
-      return "";
-    std::string reply;
-    std::array<char, 2048> piece{};
-    while (ready(POLLIN, deadline)) {
-      const ssize_t got = ::recv(descriptor_, piece.data(), piece.size(), 0);
-      if (got == 0) return reply;
-      if (got < 0) return "";
-      reply.append(piece.data(), static_cast<std::size_t>(got));
-    }
-    return "";
-  }
-
- private:
-  bool ready(short events, Clock::time_point deadline) const {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd waiting{.fd = descriptor_, .events = events, .revents = 0};
-    return left > 0 && ::poll(&waiting, 1, static_cast<int>(left)) == 1;
-  }
-  int descriptor_;
-};
-
 // The body of a good answer.
 std::optional<std::string> ask(const Service& service, std::string_view method, std::string_view path,
                                const std::string& header, Clock::time_point deadline) {
-  Connection connection;
-  const std::string reply = connection.exchange(
-      service.address,
-      fmt::format("{} {} HTTP/1.0\r\nHost: {}\r\n{}\r\nContent-Length: 0\r\n\r\n", method, path, service.host, header),
-      deadline);
+  const auto& address = reinterpret_cast<const sockaddr&>(service.address);
+  const Connection connection(address, sizeof service.address, deadline);
+  if (!connection.connected() ||
+      !connection.send(fmt::format("{} {} HTTP/1.0\r\nHost: {}\r\n{}\r\nContent-Length: 0\r\n\r\n", method, path,
+                                   service.host, header)))
+    return std::nullopt;
+  const auto [reply, whole] = connection.receive(Connection::Until::closed, longest_reply);
+  if (!whole) return std::nullopt;
   const std::size_t space = reply.find(' '), body = reply.find("\r\n\r\n");
   if (!reply.starts_with("HTTP/1.") || body == std::string::npos || reply.substr(space + 1, 3) != "200")
     return std::nullopt;
@@ -101,8 +64,7 @@ std::optional<std::string> ask(const Service& service, std::string_view method, 
 }  // namespace
 
 std::map<std::string, std::string> ask_instance_metadata(Seconds limit) {
-  const auto deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit.count));
+  const Clock::time_point deadline = deadline_in(limit);
   std::map<std::string, std::string> told;
   if (const char* off = std::getenv("AWS_EC2_METADATA_DISABLED"); off && std::string_view(off) == "true") return told;
   const std::optional<Service> service = find_service();

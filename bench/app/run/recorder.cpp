@@ -34,6 +34,15 @@ std::string with_remedy(const std::string& problem) {
                      problem);
 }
 
+// What is wrong with the disk is said with what to do.
+void do_on_disk(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const EnvironmentError& problem) {
+    throw EnvironmentError(with_remedy(problem.what()));
+  }
+}
+
 }  // namespace
 
 const std::filesystem::path& Recorder::open(const Options& options, reports::Report report,
@@ -45,12 +54,10 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
                        .folder = std::move(folder),
                        .builder = ReportBuilder(options, std::move(report)),
                        .progress = ProgressLine(!options.quiet)});
-  try {
+  do_on_disk([&] {
     parts_->write();
     parts_->folder.flush();
-  } catch (const EnvironmentError& problem) {
-    throw EnvironmentError(with_remedy(problem.what()));
-  }
+  });
   return parts_->folder.path();
 }
 
@@ -62,11 +69,13 @@ void Recorder::with_parts(const std::function<void(Parts&)>& action) {
 void Recorder::on_disk(const std::function<void(Parts&)>& action) {
   with_parts([&](Parts& parts) {
     try {
-      parts.folder.check();
-      action(parts);
+      do_on_disk([&] {
+        parts.folder.check();
+        action(parts);
+      });
     } catch (const EnvironmentError& problem) {
-      if (parts.builder.has_results()) throw JobLost(with_remedy(problem.what()));
-      throw EnvironmentError(with_remedy(problem.what()));
+      if (parts.builder.has_results()) throw JobLost(problem.what());
+      throw;
     }
   });
 }
@@ -107,11 +116,7 @@ void Recorder::add_file(const std::string& name, const std::string& text) {
   on_disk([](Parts&) {});
   with_parts([&](Parts& parts) {
     parts.folder.write(name, text);
-    try {
-      parts.folder.flush();
-    } catch (const EnvironmentError& problem) {  // who asked for the file may do without
-      throw EnvironmentError(with_remedy(problem.what()));
-    }
+    do_on_disk([&] { parts.folder.flush(); });  // who asked for the file may do without
   });
 }
 
