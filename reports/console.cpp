@@ -1,6 +1,9 @@
 // The table of a terminal: nccl-tests' columns, then the limit and the verdict, then what it all means.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -122,11 +125,46 @@ std::string verdict_line(const Report& report) {
   const std::string word = report.grade == Grade::unknown ? "NOT JUDGED" : upper(std::string(name_of(report.grade)));
   std::string line =
       format_printable("Verdict: {} ({} of {} measurements judged)", word, judged, report.results.size());
+  // A verdict over nodes alone says nothing of what joins them.
+  const bool between = std::ranges::any_of(report.results, [](const Result& r) {
+    return r.verdict.grade != Grade::unknown && r.measurement.measured_case.nodes > 1;
+  });
+  if (report.run.nodes > 1 && judged > 0 && !between) line += ", NONE OF THEM BETWEEN NODES";
   if (report.provenance != "measured") line += ", " + upper(report.provenance);
   if (report.status != "complete")
     line +=
         format_printable(", PARTIAL: {}", report.run.ended_by.empty() ? "the run did not end" : report.run.ended_by);
   return line + "\n";
+}
+
+// Why measurements were not judged, each reason once, and what would change that.
+std::string unjudged_lines(const Report& report) {
+  struct Reason {
+    std::size_t measurements = 0;
+    std::vector<std::string> operations;
+  };
+  std::map<std::string, Reason> reasons;
+  for (const Result& result : report.results) {
+    if (result.verdict.grade != Grade::unknown) continue;
+    Reason& reason = reasons[result.verdict.because];
+    ++reason.measurements;
+    if (const std::string name(result.measurement.measured_case.collective->name);
+        std::ranges::find(reason.operations, name) == reason.operations.end())
+      reason.operations.push_back(name);
+  }
+  std::vector<const decltype(reasons)::value_type*> sorted;
+  for (const auto& each : reasons) sorted.push_back(&each);
+  std::ranges::stable_sort(sorted, std::greater{}, [](const auto* each) { return each->second.measurements; });
+  constexpr std::size_t most = 8;
+  std::string text;
+  for (const auto* each : sorted | std::views::take(most))
+    text += format_printable("  {} {}: {}\n", each->second.measurements, join(each->second.operations), each->first);
+  if (sorted.size() > most) text += format_printable("  and {} reasons more\n", sorted.size() - most);
+  if (report.grade == Grade::unknown && !report.results.empty() && report.provenance != "imported")
+    text += format_printable(
+        "  What would judge it: --baseline FILE, of healthy runs of the same machines (p5bench baseline){}\n",
+        report.topology.platform.empty() ? "; --platform NAME, if it is one of those in p5bench list platforms" : "");
+  return text;
 }
 
 // Those that pay somewhere, where they cost, and how a job gets them.
@@ -211,7 +249,8 @@ std::string render_console(const Report& report) {
   for (const topo::Limit& limit : report.limits)
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                              limit.because);
-  return text + local_line(report) + tuning_lines(report) + verdict_line(report) + reasons(report);
+  return text + local_line(report) + tuning_lines(report) + verdict_line(report) + reasons(report) +
+         unjudged_lines(report);
 }
 
 }  // namespace p5::reports

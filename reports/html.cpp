@@ -8,6 +8,7 @@
 
 #include "bench/base/embedded.hpp"
 #include "reports/writer.hpp"
+#include "topo/platform.hpp"
 
 namespace p5::reports {
 
@@ -61,11 +62,37 @@ std::string render(std::string_view name, const nlohmann::json& data) {
 
 }  // namespace
 
+namespace {
+
+// What others have shown of the same machine with as many nodes: the page puts this run's figures beside it.
+nlohmann::json published_rows(const Report& report) {
+  nlohmann::json rows = nlohmann::json::array();
+  const topo::Platform* const platform = topo::platform_of_instance_type(report.topology.platform);
+  if (!platform) return rows;
+  for (const topo::Published& row : published_of(*platform)) {
+    if (row.nodes != report.run.nodes || !row.busbw || row.gpus * row.nodes != report.run.ranks) continue;
+    rows.push_back({{"collective", row.collective},
+                    {"algorithm", row.algorithm},
+                    {"nodes", row.nodes},
+                    {"busbw_gb_per_s", row.busbw->count},
+                    {"healthy", row.healthy},
+                    {"note", row.note},
+                    {"software", row.software},
+                    {"date", row.date},
+                    {"source", row.source}});
+    rows.back()["bytes"] = row.bytes ? nlohmann::json(row.bytes->count) : nlohmann::json();
+  }
+  return rows;
+}
+
+}  // namespace
+
 std::string render_html(const Report& report) {
   nlohmann::json data = to_json(report), ordered = nlohmann::json::array();
   for (const Result* result : in_reading_order(report))
     ordered.push_back(std::move(data["measurements"][static_cast<std::size_t>(result - report.results.data())]));
   data["measurements"] = std::move(ordered);
+  data["published"] = published_rows(report);
   return render("page.", data);
 }
 

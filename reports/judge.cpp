@@ -1,7 +1,9 @@
 #include "reports/judge.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -16,9 +18,11 @@ namespace p5::reports {
 
 namespace {
 
+// What a bar is for; empty: any.
 struct Bar {
   std::string binding, level, because;
-  std::vector<std::string> collectives;
+  std::vector<std::string> collectives, gpus, platforms;
+  int fewest_nodes = 1, most_nodes = std::numeric_limits<int>::max();
   int ranks = 1;  // at least
   Bytes from;
   double ok_from = 0;
@@ -29,14 +33,20 @@ std::vector<Bar> read_bars() {
   for (const embedded::File& file : embedded::report_files()) {
     if (file.name != "bars.json") continue;
     const nlohmann::json bars_file = nlohmann::json::parse(file.text);
-    for (const nlohmann::json& row : bars_file.at("bars"))
-      bars.push_back({.binding = row.at("binding"),
-                      .level = row.at("level"),
-                      .because = row.at("because"),
-                      .collectives = row.at("collectives"),
-                      .ranks = row.value("ranks", 1),
-                      .from = parse_bytes(row.at("from").get<std::string>()),
-                      .ok_from = row.at("ok_from")});
+    for (const nlohmann::json& row : bars_file.at("bars")) {
+      Bar bar{.binding = row.at("binding"),
+              .level = row.at("level"),
+              .because = row.at("because"),
+              .collectives = row.at("collectives"),
+              .gpus = row.value("gpus", std::vector<std::string>{}),
+              .platforms = row.value("platforms", std::vector<std::string>{}),
+              .ranks = row.value("ranks", 1),
+              .from = parse_bytes(row.at("from").get<std::string>()),
+              .ok_from = row.at("ok_from")};
+      if (row.contains("nodes"))
+        std::tie(bar.fewest_nodes, bar.most_nodes) = row.at("nodes").get<std::pair<int, int>>();
+      bars.push_back(std::move(bar));
+    }
   }
   return bars;
 }
@@ -47,16 +57,48 @@ Bytes part_of_rank(const Case& c) {
                                                   : Bytes{c.bytes.count / static_cast<std::uint64_t>(c.ranks)};
 }
 
-const Bar* bar_for(const Case& c, const topo::Limit& limit) {
-  static const std::vector<Bar> bars = read_bars();
-  const Bar* best = nullptr;
-  for (const Bar& bar : bars) {
-    if (bar.binding != limit.binding || bar.level != topo::name_of(limit.level)) continue;
-    if (std::ranges::find(bar.collectives, c.collective->name) == bar.collectives.end()) continue;
-    if (c.ranks < bar.ranks || part_of_rank(c) < bar.from || (best && bar.from < best->from)) continue;
-    best = &bar;
-  }
-  return best;
+bool among(const std::string& what, const std::vector<std::string>& list) {
+  return list.empty() || std::ranges::find(list, what) != list.end();
+}
+
+// What is known of a platform is of its whole nodes.
+bool is_for(const Bar& bar, const Case& c, const topo::Topology& topology) {
+  if (!among(std::string(c.collective->name), bar.collectives) || c.ranks < bar.ranks) return false;
+  if (c.nodes < bar.fewest_nodes || c.nodes > bar.most_nodes) return false;
+  if (!bar.gpus.empty() && !among(gpu_model(topology), bar.gpus)) return false;
+  if (bar.platforms.empty()) return true;
+  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+  return platform && among(platform->name, bar.platforms) && c.ranks == c.nodes * platform->gpus;
+}
+
+// Those for such a case of any size, from the one for the smallest messages on.
+std::vector<const Bar*> bars_of(const Case& c, const topo::Topology& topology) {
+  static const std::vector<Bar> all = read_bars();
+  std::vector<const Bar*> bars;
+  for (const Bar& bar : all)
+    if (is_for(bar, c, topology)) bars.push_back(&bar);
+  std::ranges::stable_sort(bars, {}, [](const Bar* bar) { return bar->from.count; });
+  return bars;
+}
+
+bool is_against(const Bar& bar, const topo::Limit& limit) {
+  return bar.binding == limit.binding && bar.level == topo::name_of(limit.level);
+}
+
+// The same words for all sizes, so that a reader sees each reason once. Of `bars` none is for a message so small.
+std::string why_no_bar(const Case& c, const std::vector<const Bar*>& bars, const topo::Limit& limit,
+                       const topo::Topology& topology) {
+  const auto against = std::ranges::find_if(bars, [&](const Bar* bar) { return is_against(*bar, limit); });
+  if (against != bars.end())
+    return fmt::format("less than {} a rank: too little to judge bandwidth by", to_text((*against)->from));
+  if (!bars.empty())
+    return fmt::format("healthy ones are known by {}, which this one was not seen to use", bars.front()->binding);
+  const std::string model = gpu_model(topology);
+  const std::string kind = !topology.platform.empty() ? topology.platform
+                           : !model.empty()           ? "machine of " + model
+                                                      : "machine of this kind";
+  return fmt::format("nobody has shown what a healthy {} reaches in {} with {} ranks on {} {}", kind,
+                     c.collective->name, c.ranks, c.nodes, c.nodes == 1 ? "node" : "nodes");
 }
 
 topo::Limit scaled(const topo::Limit& limit, double factor, const std::string& why) {
@@ -168,13 +210,15 @@ Verdict measure_against(const Measurement& m, const topo::Limit& limit, const to
   v.fraction = bus_bandwidth(c, {m.throughput->summary.median}).count / limit.rate.count;
   // A node by itself is what a job of one node is.
   if (c.group != "world" && c.group != "node") {
-    v.because = "no bar for this group";
+    v.because = fmt::format("not judged: nobody has shown what a healthy machine reaches in groups ({})", c.group);
     return v;
   }
-  const Bar* bar = bar_for(c, limit);
+  const std::vector<const Bar*> bars = bars_of(c, topology);
+  const Bar* bar = nullptr;
+  for (const Bar* each : bars)
+    if (is_against(*each, limit) && part_of_rank(c) >= each->from) bar = each;
   if (!bar) {
-    v.because = fmt::format("not judged: no bar for {} of {} a rank against {}", c.collective->name,
-                            to_text(part_of_rank(c)), limit.binding);
+    v.because = "not judged: " + why_no_bar(c, bars, limit, topology);
     return v;
   }
   v.grade = *v.fraction >= bar->ok_from ? Grade::ok : Grade::slow;
@@ -206,7 +250,7 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   const std::string conflict = conflict_over(m.measured_case, topology);
   if (!limit) return unknown("the limit is not known" + (conflict.empty() ? "" : ": " + conflict));
   Verdict v = measure_against(m, *limit, topology);
-  if (!conflict.empty() && v.grade != Grade::unknown) {
+  if (!conflict.empty()) {
     v.grade = Grade::unknown;
     v.because = "not judged: " + conflict;
   }

@@ -3,6 +3,7 @@
 #include "reports/nccl_tests.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -46,7 +47,7 @@ const Collective* collective_of(const Table& table, const std::string& otherwise
   return collective_called(known == collective_names.end() ? name : known->second);
 }
 
-std::optional<DataType> type_of(const std::string& name) {
+std::optional<DataType> our_type(const std::string& name) {
   const auto known = type_names.find(name);
   const std::string ours = known == type_names.end() ? name : known->second;
   const auto names = data_type_names();
@@ -143,7 +144,7 @@ class Importer {
   }
 
   void add(const Row& row, const Table& table, const Collective& collective, const Ranks& ranks) {
-    const std::optional<DataType> type = type_of(row.type);
+    const std::optional<DataType> type = our_type(row.type);
     if (row.size == 0) return remark("rows of 0 B were left out: nccl-tests rounds small messages down to nothing");
     for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
       if (*each && (*each)->time_us <= 0)
@@ -170,7 +171,20 @@ class Importer {
     }
   }
 
+  // Bus bandwidth follows from the time and the number of ranks, so both have to tell of the same job.
+  void doubt(const Timing& timing, const Case& c, const Table& table) {
+    constexpr double enough_digits = 1, rounding = 0.02;
+    if (timing.algbw < enough_digits || timing.busbw < enough_digits) return;
+    const double said = timing.busbw / timing.algbw, wanted = c.collective->bus_factor(c.ranks);
+    if (std::abs(said / wanted - 1) > rounding)
+      remark(
+          fmt::format("the table of line {} says busbw = {:.3g} x algbw, but {} of {} ranks has {:.3g}: its figures "
+                      "are of another number of ranks than its list, or of another program",
+                      table.line, said, c.collective->name, c.ranks, wanted));
+  }
+
   void add(const Timing& timing, const Case& c, const Table& table) {
+    doubt(timing, c, table);
     const auto [known, fresh] = of_case_.try_emplace(key_of(c), report_.results.size());
     const std::size_t place = known->second;
     if (fresh) {
@@ -255,6 +269,17 @@ topo::Topology topology_of(const Table& table) {
 }
 
 }  // namespace
+
+std::string program_of(const Collective& collective) {
+  const auto known =
+      std::ranges::find_if(collective_names, [&](const auto& each) { return each.second == collective.name; });
+  return known == collective_names.end() ? "" : known->first + "_perf";
+}
+
+std::string type_of(DataType type) {
+  const auto known = std::ranges::find_if(type_names, [&](const auto& each) { return each.second == name_of(type); });
+  return known == type_names.end() ? std::string(name_of(type)) : known->first;
+}
 
 Imported import(std::string_view text, const std::string& collective, const std::string& cluster) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");

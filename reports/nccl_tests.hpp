@@ -16,6 +16,7 @@ namespace p5::reports::nccl_tests {
 struct Timing {
   double time_us = 0;                  // one operation: a burst's time over its operations, as nccl-tests prints it
   std::optional<std::uint64_t> wrong;  // null: not checked, or not counted
+  double algbw = 0, busbw = 0;         // GB/s, as printed; 0: not said
   std::vector<double> samples_us;      // -I: each iteration, the slowest process's
 };
 
@@ -48,6 +49,10 @@ struct Log {
   std::vector<Table> tables;
   std::map<std::string, std::string> context;  // versions; allow-listed variables
 };
+
+// The program for a collective ("all_reduce_perf"), "" where there is none; an element type in nccl-tests' words.
+std::string program_of(const Collective& collective);
+std::string type_of(DataType type);
 
 // Throw UsageError naming the line.
 Log read_text(std::string_view text);

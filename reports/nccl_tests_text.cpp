@@ -159,11 +159,15 @@ std::optional<Columns> head(const Words& words, int line) {
   return columns;
 }
 
+// Null: not run.
 std::optional<Timing> timing(const Words& words, std::size_t from, const Columns& columns, int line) {
+  if (words[from] == "N/A") return std::nullopt;
   Timing timing;
   const std::optional<double> time = number_in<double>(words[from]);
   if (!time || !(*time >= 0) || *time > 1e15) refuse(line, fmt::format("{} is no time", in_quotes(words[from])));
   timing.time_us = *time;
+  timing.algbw = number_in<double>(words[from + 1]).value_or(0);
+  timing.busbw = number_in<double>(words[from + 2]).value_or(0);
   const std::string& wrong = words[from + 3];
   if (wrong == "N/A") return timing;
   const std::optional<double> count = number_in<double>(wrong);

@@ -33,6 +33,7 @@ std::string render_json(const Report& report);
 std::string render_html(const Report& report);
 std::string render_console(const Report& report);
 std::string render_gbench(const Report& report);
+std::string render_nccl_tests(const Report& report);
 // The same without its table, limits and verdict: what stands above a comparison of its arms.
 std::string render_outline(const Report& report);
 std::string render_json(const Comparison& comparison);

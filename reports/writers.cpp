@@ -19,6 +19,8 @@ const std::vector<Writer> table{
      render_console, ""},
     {"markdown", "of a comparison: for a pull request", nullptr, render_markdown, ".md"},
     {"junit", "of a comparison: JUnit XML for CI servers, a test case for each band", nullptr, render_junit, ".xml"},
+    {"nccl-tests", "of a run: the columns of nccl-tests, and the commands that show the same figures with it",
+     render_nccl_tests, nullptr, ".nccl-tests.txt"},
     {"gbench", "of a run: Google Benchmark's JSON, for its compare.py", render_gbench, nullptr, ".gbench.json"},
 };
 

@@ -265,17 +265,41 @@ const Conflict* Platform::conflict_about(std::string_view what) const {
   return at == conflicts.end() ? nullptr : &*at;
 }
 
+namespace {
+
+// The model that platforms have, of a GPU on a board with NVSwitches; "" for others.
+std::string model_of(std::string_view name, int links) {
+  for (const Platform& platform : platforms()) {
+    // "NVIDIA H200" and "NVIDIA H100 80GB HBM3", but not "NVIDIA GH200", nor boards for PCIe.
+    if (platform.network == "any" && platform.links_per_gpu == links && name.starts_with("NVIDIA " + platform.gpu) &&
+        name.find("PCIe") == std::string_view::npos && name.find("NVL") == std::string_view::npos)
+      return platform.gpu;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string gpu_model(const Topology& topology) {
+  std::set<std::pair<std::string_view, int>> kinds;
+  for (const Host& host : topology.hosts)
+    for (const Gpu& gpu : host.gpu_devices) kinds.emplace(gpu.name, gpu.links_possible.value_or(0));
+  std::set<std::string> models;
+  for (const auto& [name, links] : kinds) models.insert(model_of(name, links));
+  if (models.size() > 1) return "";
+  if (models.size() == 1 && !models.begin()->empty()) return *models.begin();
+  const Platform* const platform = platform_of_instance_type(topology.platform);
+  return platform ? platform->gpu : "";
+}
+
 const Platform* platform_of(const Host& host) {
   if (const Platform* known = platform_of_instance_type(host.instance_type)) return known;
-  for (const Platform& platform : platforms()) {
-    if (platform.network != "any" || std::cmp_not_equal(host.gpu_devices.size(), platform.gpus)) continue;
-    // "NVIDIA H200" and "NVIDIA H100 80GB HBM3", but not "NVIDIA GH200", nor boards for PCIe.
-    const bool all = std::ranges::all_of(host.gpu_devices, [&](const Gpu& gpu) {
-      return gpu.name.starts_with("NVIDIA " + platform.gpu) && gpu.name.find("PCIe") == std::string::npos &&
-             gpu.links_possible.value_or(0) == platform.links_per_gpu;
-    });
-    if (all) return &platform;
-  }
+  for (const Platform& platform : platforms())
+    if (platform.network == "any" && std::cmp_equal(host.gpu_devices.size(), platform.gpus) &&
+        std::ranges::all_of(host.gpu_devices, [&](const Gpu& gpu) {
+          return model_of(gpu.name, gpu.links_possible.value_or(0)) == platform.gpu;
+        }))
+      return &platform;
   return nullptr;
 }
 

@@ -12,6 +12,7 @@
 namespace p5::topo {
 
 struct Host;
+struct Topology;
 
 // A figure that somebody has shown, with where it comes from.
 struct Published {
@@ -72,6 +73,9 @@ const Platform& find_platform(std::string_view name);
 const Platform* platform_of_instance_type(std::string_view instance_type);
 // By its instance type; else, a whole HGX box by its eight GPUs and their links. Null: neither.
 const Platform* platform_of(const Host& host);
+// The model of all GPUs, as platforms name it ("H200"), on boards with NVSwitches; else that of the platform. "" when
+// neither is known or they differ.
+std::string gpu_model(const Topology& topology);
 // Its own figures, and those of its baseboard for one node.
 std::vector<Published> published_of(const Platform& platform);
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "tuner/quoting.hpp"
 

@@ -31,16 +31,6 @@ std::optional<std::uint32_t> take_code_point(std::string_view& text) {
 
 }  // namespace
 
-std::string shell_word(std::string_view text) {
-  std::string word = "'";
-  for (const char c : text)
-    if (c == '\'')
-      word += "'\\''";
-    else
-      word += c;
-  return word + "'";
-}
-
 std::optional<std::string> yaml_text(std::string_view text) {
   std::string result = "\"";
   while (!text.empty()) {

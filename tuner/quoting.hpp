@@ -8,9 +8,6 @@
 
 namespace p5::tuner {
 
-// One word of a POSIX shell, whatever it holds (but NUL, which no shell can hold).
-std::string shell_word(std::string_view text);
-
 // A double-quoted scalar of YAML in ASCII, on one line. Null where the text is not UTF-8: YAML has no other texts.
 std::optional<std::string> yaml_text(std::string_view text);
 

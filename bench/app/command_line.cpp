@@ -182,6 +182,11 @@ void check_topo(const Options& o) {
     throw UsageError("topo prints one format: --format json or --format console");
 }
 
+void check_report(const Options& o) {
+  if (!o.report_as.empty() && (o.given.contains("--format") || !o.baseline.empty()))
+    throw UsageError("--as prints the report in one format; leave out --format and --baseline");
+}
+
 void add_topo(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* topo = app.add_subcommand(
       "topo", "what the machine is, with what is wrong marked; alone or under mpirun, a rank a host");
@@ -255,6 +260,11 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
                     .help = "the report.json, or the folder of its run",
                     .take = into(o.report_file)})
       ->required();
+  all.add(*report, {.name = "--as",
+                    .shown = "FORMAT",
+                    .help = "print it in this format, such as nccl-tests (see `list formats`)",
+                    .take = into(o.report_as)});
+  all.add_check(check_report);
   report->fallthrough();
   std::vector<std::string> sides;
   add_compare(app, all, o, sides);

@@ -18,4 +18,7 @@ bool is_utf8(std::string_view text);
 // In quotation marks, printable, and cut after some 80 characters: for messages, which may be about any input.
 std::string in_quotes(std::string_view text);
 
+// One word of a POSIX shell, whatever it holds (but NUL, which no shell can hold).
+std::string shell_word(std::string_view text);
+
 }  // namespace p5

@@ -57,8 +57,8 @@ struct Options {
   // ab: variables of the arms' processes over the operator's, see parse_arm()
   std::map<std::string, std::string> a, b;
 
-  std::string list_what;    // list
-  std::string report_file;  // report
+  std::string list_what;               // list
+  std::string report_file, report_as;  // report: the file, and the format for the terminal
 
   // compare: reports or folders of them
   std::vector<std::string> base_files, new_files;

@@ -81,6 +81,14 @@ function banners(report) {
   return list;
 }
 
+// A verdict over nodes alone says nothing of what joins them.
+function how_much_was_judged(report) {
+  const judged = report.measurements.filter((m) => m.verdict.grade !== "unknown");
+  const between = report.run.nodes < 2 || judged.length === 0 || judged.some((m) => m.case.nodes > 1);
+  return `${judged.length} of ${plural(report.measurements.length, "measurement")} judged` +
+    (between ? "." : ", none of them between nodes: this says nothing of the network between them.");
+}
+
 function draw_verdict(report, header) {
   const grade = GRADES[report.grade] ?? GRADES.unknown;
   const {text, about} = reason(report);
@@ -93,6 +101,7 @@ function draw_verdict(report, header) {
       element("span", {class: "sign", "aria-hidden": "true"}, element("span", {}, grade.sign)), grade.word),
     element("p", {class: "because"}, text),
     about ? element("p", {class: "quiet"}, `Worst judged measurement: ${case_sentence(about.case)}.`) : "",
+    element("p", {class: "quiet"}, how_much_was_judged(report)),
     ...banners(report),
     definitions([
       ["Cluster", run.cluster], ["Size", `${plural(run.nodes, "node")}, ${plural(run.ranks, "rank")}`],
@@ -165,7 +174,33 @@ function draw_problems(report, section) {
 
 // ---- Limits, machine and software
 
+// The same operation of this run: as large, and on as many nodes.
+function measured_like(report, row) {
+  return report.measurements.find((m) => m.case.collective === row.collective && m.case.bytes === row.bytes &&
+    m.case.nodes === row.nodes && m.case.group === "world" && m.case.arm === "default" && m.throughput);
+}
+
+function draw_published(report, section) {
+  if (report.published.length === 0) return;
+  const rows = report.published.map((row) => ({...row, own: measured_like(report, row)?.throughput.busbw_gb_per_s ?? null}));
+  section.append(element("h3", {}, "What others have published"),
+    element("p", {}, `Bus bandwidth of ${report.topology.platform} on ${plural(report.run.nodes, "node")}, and this run beside it.`),
+    simple_table("Published figures", [
+      ["Operation", (r) => r.algorithm ? `${r.collective} (${r.algorithm})` : r.collective],
+      ["Message", (r) => r.bytes === null ? "not said" : size(r.bytes), "number"],
+      ["Published (GB/s)", (r) => digits(r.busbw_gb_per_s), "number"], ["This run", (r) => digits(r.own), "number"],
+      ["Of published", (r) => r.own === null ? NOT_AVAILABLE : share(r.own / r.busbw_gb_per_s), "number"],
+      ["Software", (r) => [r.software, r.date].filter(Boolean).join(", ") || "not said"],
+      ["About it", (r) => [r.healthy ? "" : "not healthy", r.note, r.source].filter(Boolean).join("; "), "sentence"],
+    ], rows));
+}
+
 function draw_limits(report, section) {
+  draw_limit_table(report, section);
+  draw_published(report, section);
+}
+
+function draw_limit_table(report, section) {
   if (report.limits.length === 0) {
     section.append(element("p", {}, "No limits are known for this machine, so nothing could be judged against them."));
     return;

@@ -11,6 +11,7 @@
 
 #include "bench/base/error.hpp"
 #include "reports/compare/comparison.hpp"
+#include "reports/writer.hpp"
 
 namespace p5::reports::nccl_tests {
 namespace {
@@ -19,6 +20,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 std::string recorded(const std::string& name) {
   const auto folder = std::filesystem::path(P5BENCH_SOURCE_FOLDER) / "tests/fixtures/nccl-tests";
@@ -244,6 +246,69 @@ TEST(NcclTests, can_be_compared_with_each_other) {
   EXPECT_EQ(c.provenance, "imported");
   EXPECT_EQ(c.answer, Answer::regression);
   EXPECT_TRUE(c.screening);
+}
+
+// Eight programs of one rank each write what one of eight ranks would not.
+TEST(NcclTests, whose_bus_bandwidth_does_not_fit_their_ranks_are_imported_with_a_warning) {
+  EXPECT_THAT(import(program + all_reduce_2_13(), "", "lab").report.run.remarks, Not(Contains(HasSubstr("x algbw"))));
+  std::string text = program + all_reduce_2_13();
+  text.replace(text.find("287.61"), 6, "335.55");  // of eight ranks
+  EXPECT_THAT(import(text, "", "lab").report.run.remarks,
+              Contains(HasSubstr("busbw = 1.75 x algbw, but all_reduce of 4 ranks has 1.5")));
+}
+
+Report of_ours() {
+  Report report;
+  report.run.version = "1.2.3";
+  report.run.ranks = 4;
+  report.run.nodes = 2;
+  report.context = {
+      {"env.NCCL_ALGO", "Ring"}, {"env.FI_PROVIDER", "efa"}, {"env.HOME", "/root"}, {"env.NCCL_X_TOKEN", "set"}};
+  report.topology.hosts.resize(2);
+  report.topology.hosts[0].name = "a";
+  report.topology.hosts[1].name = "b";
+  report.topology.host_of_rank = {0, 0, 1, 1};
+  for (const Collective* collective : {&all_reduce, &all_gather, &p2p})
+    for (const Bytes bytes : {MiB(1), MiB(4), MiB(16)}) {
+      Measurement& m = report.results.emplace_back().measurement;
+      Case& c = m.measured_case;
+      c.backend = "nccl";
+      c.collective = collective;
+      c.bytes = bytes;
+      c.ranks = 4;
+      c.nodes = 2;
+      c.in_place = collective == &all_gather;
+      if (collective->reduces) c.op = ReduceOp::sum;
+      m.throughput = Series{};
+      m.throughput->summary.median = static_cast<double>(bytes.count) / 1e11;
+    }
+  return report;
+}
+
+TEST(NcclTests, tables_of_a_report_stand_under_the_command_that_shows_the_same) {
+  const std::string text = render_nccl_tests(of_ours());
+  EXPECT_THAT(text,
+              HasSubstr("# mpirun -np 4 -N 2 -x 'FI_PROVIDER=efa' -x 'NCCL_ALGO=Ring' all_reduce_perf -b 1048576 -e "
+                        "16777216 -f 4 -g 1 -d float -o sum -n 20 -a 3\n"));
+  EXPECT_THAT(text, HasSubstr("all_gather_perf -b 1048576"));
+  EXPECT_THAT(text, Not(HasSubstr("TOKEN")));
+  EXPECT_THAT(text, HasSubstr("# nccl-tests has nothing like: p2p"));
+}
+
+TEST(NcclTests, tables_of_a_report_are_read_like_nccl_tests_own) {
+  const Report ours = of_ours();
+  const Report read = import(render_nccl_tests(ours), "", "lab").report;
+  ASSERT_EQ(read.results.size(), 6u);
+  for (std::size_t i = 0; i < read.results.size(); ++i) {
+    // In the order in which they are read, by collective.
+    const Measurement& m = read.results[i].measurement;
+    const bool gather = m.measured_case.collective == &all_gather;
+    EXPECT_EQ(m.measured_case.in_place, gather);
+    EXPECT_EQ(m.measured_case.ranks, 4);
+    EXPECT_EQ(m.measured_case.nodes, 2);
+    EXPECT_NEAR(m.throughput->summary.median, static_cast<double>(m.measured_case.bytes.count) / 1e11, 5e-9);
+  }
+  EXPECT_THAT(read.run.remarks, Not(Contains(HasSubstr("x algbw"))));
 }
 
 TEST(NcclTests, that_do_not_say_what_they_are_need_to_be_told) {

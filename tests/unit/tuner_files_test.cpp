@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "bench/base/text.hpp"
 #include "tuner/quoting.hpp"
 
 namespace p5::tuner {

@@ -38,7 +38,9 @@ SimMachine sim_machine(const Options& options, const topo::Platform& platform, s
   machine.nodes = options.nodes;
   machine.gpus = platform.gpus;
   machine.nics = std::max(platform.nics, 1);
-  machine.link = platform.link_rate_achievable * platform.links_per_gpu;
+  // The only GPU of its node has no link in its way.
+  constexpr GBps unbounded{1e6};
+  machine.link = platform.links_per_gpu > 0 ? platform.link_rate_achievable * platform.links_per_gpu : unbounded;
   machine.nic = platform.nic_rate * platform.nic_efficiency.value_or(1);
   machine.link_latency = platform.link_latency;
   machine.nic_latency = platform.nic_latency;

@@ -1,0 +1,163 @@
+// A report in the columns of nccl-tests, each table under the command that shows the same figures to somebody who has
+// nccl-tests and no p5bench. Columns and options: nccl-tests 2.17 and later, its README and src/common.cu.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "bench/base/environment.hpp"
+#include "bench/base/names.hpp"
+#include "bench/base/printing.hpp"
+#include "bench/base/text.hpp"
+#include "reports/nccl_tests.hpp"
+#include "reports/writer.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+constexpr int operations_of_a_burst = 20;  // nccl-tests' own default
+
+// What one program of nccl-tests runs.
+using Rows = std::vector<const Measurement*>;
+
+// "" where the group is the whole job; null where nccl-tests has no such split.
+std::optional<std::string> split_of(const Case& c, const RunInfo& run) {
+  if (c.group == "world") return "";
+  if (c.group == "node") return fmt::format("DIV {}", c.ranks);
+  if (c.group == "rail") return fmt::format("MOD {}", std::max(1, run.ranks / std::max(1, run.nodes)));
+  if (const std::string stride = "stride:"; c.group.starts_with(stride)) return "MOD " + c.group.substr(stride.size());
+  return std::nullopt;
+}
+
+// "-b 8 -e 1024 -f 2" where the sizes are a series, else each of them by itself in the order given.
+std::vector<std::string> ranges_of(const Rows& rows) {
+  std::set<std::uint64_t> sizes;
+  for (const Measurement* m : rows) sizes.insert(m->measured_case.bytes.count);
+  const std::uint64_t first = *sizes.begin(), last = *sizes.rbegin();
+  if (sizes.size() > 1) {
+    const std::uint64_t factor = std::max<std::uint64_t>(2, *std::next(sizes.begin()) / first);
+    std::set<std::uint64_t> series;
+    for (std::uint64_t size = first; size <= last; size *= factor) series.insert(size);
+    if (series == sizes) return {fmt::format("-b {} -e {} -f {}", first, last, factor)};
+  }
+  std::vector<std::string> each;
+  for (const std::uint64_t size : sizes) each.push_back(fmt::format("-b {} -e {}", size, size));
+  return each;
+}
+
+// The operator's variables that change what NCCL does; of secrets nothing is known.
+std::string variables_of(const Report& report) {
+  std::string text;
+  for (const auto& [key, value] : report.context) {
+    const std::string name = key.starts_with("env.") ? key.substr(4) : "";
+    const bool matters = name.starts_with("NCCL_") || name.starts_with("FI_") || name.starts_with("OFI_NCCL_") ||
+                         name == "LD_LIBRARY_PATH";
+    if (matters && !is_secret(name)) text += " -x " + shell_word(name + "=" + value);
+  }
+  return text;
+}
+
+std::string commands_of(const Report& report, const Rows& rows, const std::string& program, const std::string& split) {
+  const Case& c = rows.front()->measured_case;
+  std::string options = fmt::format("-g 1 -d {}", nccl_tests::type_of(c.type));
+  if (c.op) options += fmt::format(" -o {}", name_of(*c.op));
+  if (c.root) options += fmt::format(" -r {}", *c.root);
+  if (c.registration == "local") options += " -R 1";
+  if (c.registration == "symmetric") options += " -R 2";
+  options += fmt::format(" -n {} -a 3", operations_of_a_burst);
+  if (c.cuda_graph) options += fmt::format(" -G {}", operations_of_a_burst);
+  const int ranks = report.run.ranks, nodes = std::max(1, report.run.nodes);
+  std::string text;
+  for (const std::string& range : ranges_of(rows))
+    text += format_printable(
+        "# mpirun -np {} -N {}{}{} {} {} {}\n", ranks, (ranks + nodes - 1) / nodes, variables_of(report),
+        split.empty() ? "" : " -x " + shell_word("NCCL_TESTS_SPLIT=" + split), program, range, options);
+  return text;
+}
+
+std::string devices_of(const Report& report) {
+  std::string text;
+  std::map<int, int> seen;  // ranks of a host so far
+  for (std::size_t rank = 0; rank < report.topology.host_of_rank.size(); ++rank) {
+    const int at = report.topology.host_of_rank[rank];
+    const topo::Host& host = report.topology.hosts.at(static_cast<std::size_t>(at));
+    const auto local = static_cast<std::size_t>(seen[at]++);
+    const topo::Gpu* gpu = local < host.gpu_devices.size() ? &host.gpu_devices[local] : nullptr;
+    text += format_printable("#  Rank {:2} Group  0 Pid      0 on {:>10} device {:2} [{}] {}\n", rank, host.name, local,
+                             gpu ? gpu->pci.address : "", gpu ? gpu->name : "");
+  }
+  return text;
+}
+
+std::string figures(const Measurement& m) {
+  const Seconds median{m.throughput->summary.median};
+  const double us = microseconds(median);
+  return fmt::format("{:>8} {:>7.2f} {:>7.2f} {:>7}", us < 1e5 ? fmt::format("{:.2f}", us) : fmt::format("{:.0f}", us),
+                     algorithm_bandwidth(m.measured_case, median).count, bus_bandwidth(m.measured_case, median).count,
+                     m.wrong_elements);
+}
+
+std::string table_of(const Rows& rows) {
+  constexpr std::string_view absent = "     N/A     N/A     N/A     N/A";
+  std::string text = fmt::format(
+      "#\n# {:>53}{:^31}  {:^31}\n#{:>11} {:>12} {:>9} {:>6} {:>6}  {:>8} {:>7} {:>7} {:>7}  {:>8} {:>7} {:>7} {:>7}\n"
+      "#{:>11} {:>12} {:>9} {:>6} {:>6}  {:>8} {:>7} {:>7} {:>7}  {:>8} {:>7} {:>7} {:>7}\n",
+      "", "out-of-place", "in-place", "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong",
+      "time", "algbw", "busbw", "#wrong", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)",
+      "(GB/s)", "(GB/s)", "");
+  double sum = 0;
+  std::uint64_t wrong = 0;
+  for (const Measurement* m : rows) {
+    const Case& c = m->measured_case;
+    text += fmt::format("{:>12} {:>12} {:>9} {:>6} {:>6}  {}  {}\n", c.bytes.count, c.bytes.count / size_of(c.type),
+                        nccl_tests::type_of(c.type), c.op ? name_of(*c.op) : "none", c.root.value_or(-1),
+                        c.in_place ? absent : figures(*m), c.in_place ? figures(*m) : absent);
+    sum += bus_bandwidth(c, {m->throughput->summary.median}).count;
+    wrong += m->wrong_elements;
+  }
+  return text + fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:.6g}\n#\n", wrong,
+                            wrong ? "FAILED" : "OK", sum / static_cast<double>(rows.size()));
+}
+
+// Everything but the size that one program holds fixed.
+auto program_key(const Case& c) {
+  return std::tuple(c.collective->name, c.group, c.type, c.op, c.root, c.in_place, c.cuda_graph, c.registration);
+}
+
+}  // namespace
+
+std::string render_nccl_tests(const Report& report) {
+  std::vector<Rows> programs;
+  std::set<std::string> left_out;
+  for (const Result* result : in_reading_order(report)) {
+    const Measurement& m = result->measurement;
+    const Case& c = m.measured_case;
+    if (m.outcome != Outcome::measured || !m.throughput) continue;
+    if (nccl_tests::program_of(*c.collective).empty() || !split_of(c, report.run) || c.arm != "default") {
+      left_out.insert(operation_of(c) + (c.arm == "default" ? "" : ", arm " + c.arm));
+      continue;
+    }
+    if (programs.empty() || program_key(programs.back().front()->measured_case) != program_key(c))
+      programs.emplace_back();
+    programs.back().push_back(&m);
+  }
+  std::string text = format_printable(
+      "# Figures of p5bench {}{} in the columns of nccl-tests; {} of {}\n", report.run.version,
+      report.provenance == "measured" ? "" : ", " + report.provenance, report.run.cluster, report.run.started);
+  text +=
+      "# The command above each table shows the same with nccl-tests built with MPI=1; times are the slowest rank's.\n";
+  for (const Rows& rows : programs) {
+    const Case& c = rows.front()->measured_case;
+    text += "#\n" + commands_of(report, rows, nccl_tests::program_of(*c.collective), *split_of(c, report.run)) +
+            devices_of(report) + table_of(rows);
+  }
+  if (!left_out.empty())
+    text += format_printable("# nccl-tests has nothing like: {}\n",
+                             join(std::vector<std::string>(left_out.begin(), left_out.end())));
+  return text;
+}
+
+}  // namespace p5::reports
