@@ -27,7 +27,7 @@ Times times_of(const Run& run) {
   for (const Observation& observation : make_side(run.name, {&run, 1}).observations)
     for (const auto& [quantity, launches] : {std::pair(Quantity::latency, &observation.latency),
                                              std::pair(Quantity::throughput, &observation.throughput)}) {
-      if (launches->empty()) continue;
+      if (launches->empty() || !decides(observation, quantity)) continue;
       const Case& c = observation.measured_case;
       const BandRule& band = band_of(c.bytes);
       const std::string row = fmt::format("{}, {}, {}", label_of(c), name_of(quantity), band.name);

@@ -264,6 +264,7 @@ class LaunchRunner {
   // Adds to `failures` when it fails; after most_failures it is not tried.
   void visit(CaseRun& run, Program& program, std::vector<PhaseFailed>& failures, Seconds remaining) {
     if (!joining_.given_up().empty()) return run.leave_out(joining_.given_up());
+    if (run.is_lost()) return run.leave_out("failed in a visit before");
     if (failures.size() >= most_failures) {
       run.give_up(failures.back());
       failures.push_back(failures.back());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -156,6 +157,7 @@ class RoundRun {
   std::string take(Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
     StoppingRule rule;
     if (case_.bytes < options_.tight_from) rule.relative *= 2;
+    if (revisited(case_)) rule.most = rule.least;  // the visits say how certain it is
     const auto start = Clock::now();
     std::string stopped;
     int count = next_batch(rule, 0);
@@ -240,6 +242,22 @@ class RoundRun {
   Measurement result_;
 };
 
+// Adds a visit to those before, whose medians are `visits`: it is they that differ.
+void add_to(std::optional<Series>& whole, const std::optional<Series>& part, std::vector<double>& visits) {
+  if (!part) return;
+  visits.push_back(part->summary.median);
+  if (!whole) {
+    whole = part;
+    return;
+  }
+  whole->operations_per_sample = std::min(whole->operations_per_sample, part->operations_per_sample);
+  whole->samples.insert(whole->samples.end(), part->samples.begin(), part->samples.end());
+  whole->summary = summarize(whole->samples);
+  whole->summary.median = median(visits);
+  whole->summary.interval = median_interval(visits);
+  whole->stopped_because = fmt::format("{} visits", visits.size());
+}
+
 // Adds a round to what the others of its case came to.
 void merge(Measurement& whole, Measurement part) {
   if (part.latency && (!whole.latency || part.latency->summary.median > whole.latency->summary.median))
@@ -268,14 +286,33 @@ std::optional<PhaseFailed> CaseRun::visit(int round, Seconds share) {
   ++rounds_done_;
   std::optional<PhaseFailed> problem;
   try {
-    merge(result_,
-          RoundRun(world_, backend_, joining_, result_.measured_case, round, options_, share, watchdog_).run());
+    Measurement part =
+        RoundRun(world_, backend_, joining_, result_.measured_case, round, options_, share, watchdog_).run();
+    if (revisited(result_.measured_case))
+      add_visit(std::move(part));
+    else
+      merge(result_, std::move(part));
   } catch (const PhaseFailed& failed) {
     fail(failed);
     problem = failed;
   }
   result_.wall_s += since(start).count;
   return problem;
+}
+
+void CaseRun::add_visit(Measurement part) {
+  const std::optional<Series> latency = std::exchange(part.latency, {}),
+                              throughput = std::exchange(part.throughput, {});
+  if (part.slowest_rank) slowest_ranks_.push_back(*part.slowest_rank);
+  if (!result_.groups.empty()) part.groups.clear();
+  merge(result_, std::move(part));
+  add_to(result_.latency, latency, latency_visits_);
+  add_to(result_.throughput, throughput, throughput_visits_);
+  if (slowest_ranks_.empty()) return;  // not the leader
+  result_.groups.front().median = {result_.throughput->summary.median};
+  result_.slowest_group = result_.groups.front().group;
+  result_.slowest_rank =
+      *std::ranges::max_element(slowest_ranks_, {}, [&](int rank) { return std::ranges::count(slowest_ranks_, rank); });
 }
 
 void CaseRun::fail(const PhaseFailed& failed) {
@@ -304,12 +341,15 @@ Measurement CaseRun::result() const {
   Measurement m = result_;
   std::ranges::sort(m.groups, {}, &GroupResult::group);
   const auto rounds = m.measured_case.rounds->size();
-  if (rounds_failed_ > 0 && rounds > 1) m.because += fmt::format(" (in {} of {} rounds)", rounds_failed_, rounds);
+  if (rounds_failed_ > 0 && rounds > 1)
+    m.because +=
+        fmt::format(" (in {} of {} {})", rounds_failed_, rounds, revisited(m.measured_case) ? "visits" : "rounds");
   if (rounds_left_out_ == rounds_done_) {
     m.outcome = Outcome::skipped;
     m.because = why_left_out_;
   }
-  if (rounds_left_out_ > 0 && rounds_left_out_ < rounds_done_) m.measured_case.pairs_sampled = true;
+  if (rounds_left_out_ > 0 && rounds_left_out_ < rounds_done_ && !revisited(m.measured_case))
+    m.measured_case.pairs_sampled = true;
   if (m.throughput) m.launches_s = {m.throughput->summary.median};
   if (m.latency) m.latency_launches_s = {m.latency->summary.median};
   return m;

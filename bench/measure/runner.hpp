@@ -112,6 +112,8 @@ class CaseRun {
   std::optional<PhaseFailed> visit(int round, Seconds share);
   // A round that is not measured for want of time.
   void leave_out(const std::string& why);
+  // Whether it failed in a way that another visit would only repeat.
+  bool is_lost() const { return rounds_failed_ > 0 && revisited(result_.measured_case); }
   // A round that counts as failed like others `before` it, without having been tried.
   void give_up(const PhaseFailed& before);
   bool complete() const { return rounds_done_ == static_cast<int>(result_.measured_case.rounds->size()); }
@@ -120,6 +122,7 @@ class CaseRun {
 
  private:
   void fail(const PhaseFailed& failed);
+  void add_visit(Measurement part);
 
   World& world_;
   Backend& backend_;
@@ -129,6 +132,8 @@ class CaseRun {
   Measurement result_;
   int rounds_done_ = 0, rounds_failed_ = 0, rounds_left_out_ = 0;
   std::string why_left_out_;
+  std::vector<double> latency_visits_, throughput_visits_;  // of a case that is revisited: their medians, at the leader
+  std::vector<int> slowest_ranks_;
 };
 
 }  // namespace p5

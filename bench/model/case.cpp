@@ -6,6 +6,8 @@
 
 namespace p5 {
 
+bool revisited(const Case& c) { return c.rounds && c.rounds->size() > 1 && c.rounds->front() == c.rounds->back(); }
+
 std::string operation_of(const Case& c) {
   std::string text{c.collective->name};
   for (const std::string* part : {&c.pattern, &c.pair})

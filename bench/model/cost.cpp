@@ -13,6 +13,8 @@ namespace {
 // and checking. For predicting.
 constexpr int usual_samples = 14, usual_others = 6;
 
+int samples_of(const Case& c) { return revisited(c) ? StoppingRule{}.least : usual_samples; }
+
 double predicted_operation(const Case& c, const CostModel& cost) {
   return cost.latency.count * c.collective->steps(c.ranks) +
          static_cast<double>(c.bytes.count) * c.collective->bus_factor(c.ranks) / (cost.bandwidth.count * 1e9);
@@ -25,11 +27,11 @@ Seconds predict_round(const Case& c, const CostModel& cost) {
   const double one = predicted_operation(c, cost);
   const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0, usual_slots);
   const bool both = c.bytes <= latency_up_to;
-  return {cost.visit.count + usual_samples * (burst + (both ? one : 0)) + usual_others * one};
+  return {cost.visit.count + samples_of(c) * (burst + (both ? one : 0)) + usual_others * one};
 }
 
 Seconds predict_least(const Case& c, const CostModel& cost) {
-  return {predict_round(c, cost).count * StoppingRule{}.least / usual_samples};
+  return {predict_round(c, cost).count * StoppingRule{}.least / samples_of(c)};
 }
 
 }  // namespace p5

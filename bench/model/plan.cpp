@@ -11,6 +11,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
+#include "bench/model/cost.hpp"
 
 namespace p5 {
 
@@ -157,19 +158,28 @@ struct Maker {
     });
   }
 
+  // As many as an interval needs. Several launches are visits enough, and of several groups the slowest may change.
+  std::size_t visits_a_launch(const Round& groups) const {
+    constexpr int wanted = 6;
+    if (groups.size() > 1 || options.soak.count > 0) return 1;
+    return static_cast<std::size_t>((wanted + options.launches - 1) / std::max(options.launches, 1));
+  }
+
   void add_groups(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& group,
                   const Round& groups) {
-    const auto rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{groups});
+    const auto once = std::make_shared<const std::vector<Round>>(std::vector<Round>{groups});
+    const auto again = std::make_shared<const std::vector<Round>>(visits_a_launch(groups), groups);
+    const auto rounds = [&](Bytes size) { return size <= latency_up_to ? again : once; };
     for (DataType type : options.types) {
       Case like = case_of(collective, type);
       like.group = group;
       if (!collective.reduces) {
-        add_sizes(sizes, like, [&](Bytes) { return rounds; });
+        add_sizes(sizes, like, rounds);
         continue;
       }
       for (ReduceOp op : options.ops) {
         like.op = op;
-        add_sizes(sizes, like, [&](Bytes) { return rounds; });
+        add_sizes(sizes, like, rounds);
       }
     }
   }

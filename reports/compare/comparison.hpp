@@ -72,7 +72,7 @@ struct Threshold {
 struct BandRow {
   std::string collective;  // with what else tells it from others: "p2p one_way", "all_reduce in place"
   Quantity quantity = Quantity::throughput;
-  Threshold threshold;  // of this row: at small sizes 2 us may be more than the percentage
+  Threshold threshold;  // of this row: at small sizes 0.5 us may be more than the percentage
   int sizes = 0;
   int base_launches = 0, new_launches = 0;
   bool screening = false;  // too few launches for a test on launches: stands on an assumed variance

@@ -73,6 +73,11 @@ Matched match(const Side& base, const Side& fresh, bool across_hardware) {
   return matched;
 }
 
+bool decides(const Observation& observation, Quantity quantity) {
+  return quantity == Quantity::latency || observation.latency.empty() ||
+         band_of(observation.measured_case.bytes).name != "latency";
+}
+
 std::vector<Pair> pairs_of(const Matched& matched) {
   std::vector<Pair> pairs;
   for (const auto& [base, fresh] : matched.both)
@@ -90,6 +95,7 @@ std::vector<Row> rows_of(const std::vector<Pair>& pairs) {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const Case& c = pairs[i].fresh->measured_case;
     const BandRule& band = band_of(c.bytes);
+    if (!decides(*pairs[i].base, pairs[i].quantity) && !decides(*pairs[i].fresh, pairs[i].quantity)) continue;
     Row& row = rows[{label_of(c), static_cast<std::size_t>(&band - bands.data()), pairs[i].quantity}];
     row.collective = label_of(c);
     row.quantity = pairs[i].quantity;

@@ -39,6 +39,10 @@ std::string label_of(const Case& c);
 std::string identity_of(const Case& c, bool across_hardware = false);
 
 Matched match(const Side& base, const Side& fresh, bool across_hardware);
+// Whether it decides. How fast small operations follow each other tells more of the host that launches them than of
+// what they do; where their latency was measured too, the throughput of that band is in the map of sizes only.
+bool decides(const Observation& observation, Quantity quantity);
+
 // By size.
 std::vector<Pair> pairs_of(const Matched& matched);
 std::vector<Row> rows_of(const std::vector<Pair>& pairs);

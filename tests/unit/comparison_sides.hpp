@@ -17,7 +17,8 @@ namespace p5::reports {
 // is 5 % slower altogether; samples within a launch 2 %, neighbours alike (0.5), one in 33 half as long again.
 struct Noise {
   double small = 0.03, mid = 0.01, large = 0.005;
-  double own = 0.5;  // of a size alone, in shares of what all sizes have
+  double gated = 0.01;  // of the latency of small messages, which ranks begin behind a gate on the device
+  double own = 0.5;     // of a size alone, in shares of what all sizes have
   double slow_launches = 0.01, slow_by = 0.05;
   double samples = 0.01, likeness = 0.3;
   double outliers = 0.03;
@@ -84,10 +85,15 @@ inline Side make_up_side(const std::string& name, const SideRecipe& recipe, std:
       observation.measured_case = case_of(*collective, size);
       for (int l = 0; l < recipe.launches; ++l) {
         const auto at = static_cast<std::size_t>(l);
-        const double off = recipe.noise.of(size) * (common[at] + recipe.noise.own * normal(random)) + slow[at];
-        const double time = ideal_time(size) * std::exp(off) * recipe.slowdown(observation.measured_case, l);
-        observation.throughput.push_back(launch_of(l, time, recipe, random));
-        if (size <= MiB(1)) observation.latency.push_back(launch_of(l, 1.5 * time, recipe, random));
+        const double scatter = common[at] + recipe.noise.own * normal(random);
+        const auto time = [&](double ideal, double noise) {
+          return ideal * std::exp(noise * scatter + slow[at]) * recipe.slowdown(observation.measured_case, l);
+        };
+        const double noise = recipe.noise.of(size);
+        observation.throughput.push_back(launch_of(l, time(ideal_time(size), noise), recipe, random));
+        if (size <= MiB(1))
+          observation.latency.push_back(
+              launch_of(l, time(1.5 * ideal_time(size), std::min(noise, recipe.noise.gated)), recipe, random));
       }
     }
   return side;

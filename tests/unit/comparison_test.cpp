@@ -131,10 +131,18 @@ TEST(Compare, does_not_mind_a_spread_that_nobody_notices) {
     EXPECT_FALSE(row.spread_rose) << row.because;
 }
 
-TEST(Compare, allows_small_messages_two_microseconds) {
+TEST(Compare, decides_small_messages_by_latency_and_allows_them_half_a_microsecond) {
   const Comparison c = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", {}, 2));
-  // 8 us and a little: 2 us of that.
-  EXPECT_NEAR(row_of(c, "all_reduce", "latency").threshold.matters, 0.25, 0.01);
+  // 12 us: 5 % are more. Of throughput there is no row.
+  const BandRow& row = row_of(c, "all_reduce", "latency");
+  EXPECT_EQ(row.quantity, Quantity::latency);
+  EXPECT_NEAR(row.threshold.matters, 0.05, 0.001);
+  EXPECT_EQ(std::ranges::count_if(c.bands, [](const BandRow& each) { return each.threshold.band == "latency"; }), 2);
+  SideRecipe tiny;
+  tiny.to = KiB(1);
+  const Comparison seen = compare(make_up_side("BASE", tiny, 1), make_up_side("NEW", tiny, 2));
+  EXPECT_TRUE(
+      std::ranges::any_of(seen.sizes, [](const SizeRow& each) { return each.quantity == Quantity::throughput; }));
   EXPECT_DOUBLE_EQ(row_of(c, "all_reduce", "mid").threshold.matters, 0.05);
 }
 

@@ -292,6 +292,7 @@ struct Job {
     Options what;
     what.collectives = {"all_reduce"};
     what.sizes = {{8}, {64}, {1024}};
+    what.launches = 6;  // so that each is visited once a launch
     cases = make_plan(what, {.node_of_rank = {0, 0}, .memory_of_node = {}}, *model, "sim").cases;
   }
   void run() {

@@ -41,6 +41,7 @@ struct RunnerJob {
   RunnerJob() {
     options.sizes = {{8}};
     options.seed = 1;
+    options.launches = 6;  // in a plan for so many each case is visited once a launch
   }
 
   std::vector<Measurement> run() {
@@ -158,6 +159,42 @@ TEST(Runner, finds_the_liar_among_pairs) {
       EXPECT_EQ(m.first_wrong->rank, 2);
     }
   }
+}
+
+TEST(Runner, visits_small_collectives_of_a_single_launch_again_and_takes_the_interval_over_the_visits) {
+  RunnerJob job;
+  job.ranks = 3;
+  job.options.launches = 1;
+  job.options.collectives = {"all_reduce", "p2p"};
+  job.options.sizes = {{8}, {1 << 20}, {1 << 21}};
+  const std::vector<Measurement> measurements = job.run();
+  for (const Measurement& m : measurements) {
+    const bool again = !m.measured_case.collective->pairwise && m.measured_case.bytes <= MiB(1);
+    const std::string what = describe(m.measured_case);
+    EXPECT_EQ(m.outcome, Outcome::measured) << what;
+    EXPECT_EQ(m.throughput->stopped_because == "6 visits", again) << what;
+    if (!again) continue;
+    EXPECT_EQ(m.throughput->samples.size(), 6 * 7u) << what;
+    EXPECT_EQ(m.latency->samples.size(), 6 * 6u) << what;
+    EXPECT_TRUE(m.throughput->summary.interval) << what;
+    EXPECT_EQ(m.groups.size(), 1u) << what;
+    EXPECT_DOUBLE_EQ(m.throughput->summary.median, job.operation_s);
+    EXPECT_FALSE(m.measured_case.pairs_sampled);
+  }
+}
+
+TEST(Runner, tries_no_more_visits_of_a_collective_that_failed_in_one) {
+  RunnerJob job;
+  job.ranks = 3;
+  job.options.launches = 1;
+  job.options.collectives = {"all_reduce"};
+  job.trouble = {.kind = Kind::throws, .rank = 2, .phase = Phase::sample, .only_case = 1};
+  const std::vector<Measurement> measurements = job.run();
+  ASSERT_EQ(measurements.size(), 1u);
+  EXPECT_EQ(measurements[0].outcome, Outcome::failed);
+  EXPECT_NE(measurements[0].because.find("(in 1 of 6 visits)"), std::string::npos) << measurements[0].because;
+  EXPECT_TRUE(measurements[0].throughput);  // of the visit before
+  EXPECT_EQ(job.opened, 2);
 }
 
 TEST(Runner, fails_one_case_alike_wherever_a_rank_throws_or_stalls) {
