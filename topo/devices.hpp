@@ -53,6 +53,7 @@ struct Nic {
   std::optional<bool> verbs_usable{};  // /dev/infiniband/uverbs3 can be opened by us
   std::map<std::string, std::uint64_t> counters{};  // ports/1/hw_counters at discovery; since boot
   std::vector<std::string> addresses{};             // IPv4 with prefix, "10.0.0.1/20"
+  std::optional<int> mtu{};                         // of network devices, in bytes
 };
 
 // One NVLink of a GPU.
@@ -119,6 +120,14 @@ struct Gpu {
   std::vector<std::string> nics{};   // its rails: names of the nearest NICs of the fabric
   std::string nics_by{};             // why those: "pcie switch", "host bridge", "numa node", "host"; "": none
   std::optional<int> nics_shared{};  // GPUs that have the same ones, itself included
+};
+
+// What the kernel's log keeps of a GPU's trouble, since the machine and its driver were started.
+struct Xid {
+  std::string pci{};   // as the driver writes it: "0000:53:00"
+  int code = 0;        // NVIDIA, XID Errors
+  int count = 1;       // how often; the text is the last one's
+  std::string text{};  // what followed the code
 };
 
 // What libfabric offers, asked in a process of its own.

@@ -78,10 +78,16 @@ std::map<std::string, std::string> ask_instance_metadata(Seconds limit) {
       {"placement group", "placement/group-name"},
       {"partition", "placement/partition-number"},
   }};
+  constexpr std::array<std::pair<const char*, const char*>, 2> of_interface{
+      {{"vpc", "vpc-id"}, {"subnet", "subnet-id"}}};
+  const auto said = [&](const std::string& path) {
+    return ask(*service, "GET", "/latest/meta-data/" + path, "X-aws-ec2-metadata-token: " + *token, deadline);
+  };
   for (const auto& [name, path] : wanted)
-    if (const auto text = ask(*service, "GET", fmt::format("/latest/meta-data/{}", path),
-                              "X-aws-ec2-metadata-token: " + *token, deadline))
-      told[name] = *text;
+    if (const auto text = said(path)) told[name] = *text;
+  if (const auto mac = said("mac"))
+    for (const auto& [name, path] : of_interface)
+      if (const auto text = said(fmt::format("network/interfaces/macs/{}/{}", *mac, path))) told[name] = *text;
   return told;
 }
 

@@ -87,6 +87,7 @@ Nic network_nic(const fs::path& folder) {
   nic.name = folder.filename();
   nic.state = ethernet_state(folder);
   nic.kind = present(folder / "device") ? "ethernet" : "virtual";
+  if (const auto mtu = read_number(folder / "mtu"); mtu && *mtu >= 1) nic.mtu = static_cast<int>(*mtu);
   if (nic.kind == "virtual") return nic;  // the speed of a virtual device is made up
   add_device(nic, folder / "device");
   nic.hardware_address = read_text(folder / "address").value_or("");

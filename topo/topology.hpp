@@ -50,13 +50,21 @@ struct Host {
   std::map<std::string, std::string> versions{};
   std::optional<std::vector<std::string>> net_plugins{};  // paths of libnccl-net*.so that NCCL could find
   std::optional<Libfabric> libfabric{};                   // null: not asked
-  std::map<std::string, std::string> placement{};         // "availability zone", "placement group", "partition" on EC2
+  // "availability zone", "vpc", "subnet", "placement group", "partition" on EC2.
+  std::map<std::string, std::string> placement{};
+  std::optional<std::vector<Xid>> xids{};  // null: the kernel's log could not be read
   ProcessLimits limits{};
   double discovery_s = 0;  // how long this took
 };
 
 // The kernel modules that matter here: "efa", "gdrdrv", "nvidia_peermem", ...
 const std::vector<std::string>& interesting_modules();
+
+// The variables that shape NCCL, its plugins and libfabric, as reports keep them (bench/base/environment.hpp).
+struct JobSettings {
+  std::map<std::string, std::string> variables;
+  std::vector<std::string> dangling;  // names of those whose value is a path where nothing is
+};
 
 struct Topology {
   std::string provenance = "discovered";  // discovered, synthetic, imported, recorded: not this machine
@@ -65,6 +73,7 @@ struct Topology {
   std::vector<int> host_of_rank;
   std::vector<int> gpus_seen_of_rank = {};  // GPUs that each rank's process may use; empty where no rank has been asked
   std::vector<std::string> gpu_of_rank = {};  // UUIDs; empty where no rank has a GPU
+  std::optional<JobSettings> settings = {};   // rank 0's; null: of no concern, or not known
   std::string taken = {};                     // when, in UTC, "2026-11-20T12:00:00Z"; "" unknown
 };
 
@@ -74,6 +83,9 @@ struct HostName {
   bool pretended = false;
 };
 HostName host_name();
+
+// Of this process.
+JobSettings job_settings();
 
 // What a live host is asked besides its files.
 struct Probes {

@@ -67,6 +67,7 @@ void fields(auto& visit, Is<Nic> auto& nic) {
   visit.may("verbs_usable", nic.verbs_usable);
   visit.may("counters", nic.counters);
   visit.may("addresses", nic.addresses);
+  visit.may("mtu", nic.mtu);
 }
 
 void fields(auto& visit, Is<NvLink> auto& link) {
@@ -133,6 +134,13 @@ void fields(auto& visit, Is<Gpu> auto& gpu) {
   visit.may("nics_shared", gpu.nics_shared);
 }
 
+void fields(auto& visit, Is<Xid> auto& xid) {
+  visit.must("pci", xid.pci);
+  visit.must("code", xid.code);
+  visit.must("count", xid.count);
+  visit.must("text", xid.text);
+}
+
 void fields(auto& visit, Is<Libfabric::Domain> auto& domain) {
   visit.must("name", domain.name);
   visit.may("provider", domain.provider);
@@ -193,8 +201,14 @@ void fields(auto& visit, Is<Host> auto& host) {
   visit.may("net_plugins", host.net_plugins);
   visit.may("libfabric", host.libfabric);
   visit.may("placement", host.placement);
+  visit.may("xids", host.xids);
   visit.may("limits", host.limits);
   visit.may("discovery_s", host.discovery_s);
+}
+
+void fields(auto& visit, Is<JobSettings> auto& settings) {
+  visit.must("variables", settings.variables);
+  visit.must("dangling", settings.dangling);
 }
 
 void fields(auto& visit, Is<Topology> auto& topology) {
@@ -204,6 +218,7 @@ void fields(auto& visit, Is<Topology> auto& topology) {
   visit.must("host_of_rank", topology.host_of_rank);
   visit.may("gpus_seen_of_rank", topology.gpus_seen_of_rank);
   visit.may("gpu_of_rank", topology.gpu_of_rank);
+  visit.may("settings", topology.settings);
   visit.may("taken", topology.taken);
 }
 

@@ -12,6 +12,7 @@ struct File {
 };
 
 std::span<const File> platform_files();   // topo/platforms/*.json
+std::span<const File> table_files();      // topo/tables/*.json
 std::span<const File> report_files();     // reports/bars.json and the page
 std::span<const File> threshold_files();  // bench/measure/thresholds.json
 std::span<const File> knob_files();       // tuner/knobs/*.json

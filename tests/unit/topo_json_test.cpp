@@ -48,8 +48,11 @@ Topology full() {
   host.versions = {{"nvidia driver", "580.95"}};
   host.libfabric = Libfabric{.version = "2.1", .domains = {{.name = "rdmap79s0-rdm", .provider = "efa"}}};
   host.limits.locked_memory = Bytes{~std::uint64_t{0}};
+  host.nics[1].mtu = 1500;
+  host.xids = {{"0000:53:00", 79, 2, "GPU has fallen off the bus."}};
   Topology topology{"discovered", "p5.48xlarge", {host}, {0, 0}};
   topology.gpu_of_rank = {"GPU-1", "GPU-2"};
+  topology.settings = JobSettings{{{"NCCL_TUNER_PLUGIN", "/x.so"}}, {"NCCL_TUNER_PLUGIN"}};
   return topology;
 }
 
@@ -76,7 +79,8 @@ TEST(TopoJson, what_says_which_host_it_is_has_to_be_there) {
 
 TEST(TopoJson, a_fact_that_a_recording_lacks_is_unknown) {
   const nlohmann::json host = to_json(full()).at("hosts").at(0);
-  for (const char* key : {"numa", "bridges", "nvswitches", "modules", "versions", "libfabric", "limits", "iommu"}) {
+  for (const char* key :
+       {"xids", "numa", "bridges", "nvswitches", "modules", "versions", "libfabric", "limits", "iommu"}) {
     nlohmann::json without = host, null = host;
     without.erase(key);
     null[key] = nullptr;
@@ -100,10 +104,24 @@ TEST(TopoJson, facts_of_gpus_and_nics_are_kept) {
   EXPECT_EQ(gpu.errors.remap_pending, true);
   EXPECT_FALSE(gpu.errors.remap_failed);
   EXPECT_EQ(gpu.state.throttle_mask, 0x48u);
+  EXPECT_EQ(host.nics.at(1).mtu, 1500);
+  ASSERT_TRUE(host.xids);
+  EXPECT_EQ(host.xids->at(0).code, 79);
+  EXPECT_EQ(host.xids->at(0).count, 2);
   EXPECT_EQ(host.nics.at(0).counters.at("rx_bytes"), ~std::uint64_t{0});
   EXPECT_EQ(host.limits.locked_memory, Bytes{~std::uint64_t{0}});
   ASSERT_TRUE(host.libfabric);
   EXPECT_EQ(host.libfabric->domains.at(0).provider, "efa");
+}
+
+TEST(TopoJson, the_settings_of_a_job_are_kept_and_may_be_unknown) {
+  const Topology again = topology_from_json(nlohmann::json::parse(to_json(full()).dump()));
+  ASSERT_TRUE(again.settings);
+  EXPECT_EQ(again.settings->variables.at("NCCL_TUNER_PLUGIN"), "/x.so");
+  EXPECT_EQ(again.settings->dangling, (std::vector<std::string>{"NCCL_TUNER_PLUGIN"}));
+  nlohmann::json without = to_json(full());
+  without.erase("settings");
+  EXPECT_FALSE(topology_from_json(without).settings);
 }
 
 TEST(TopoJson, what_is_unknown_is_null) {
