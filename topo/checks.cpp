@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "bench/base/names.hpp"
 #include "topo/checks/families.hpp"
 #include "topo/finding.hpp"
+#include "topo/settings.hpp"
 
 namespace p5::topo {
 
@@ -38,7 +40,6 @@ Enum named(const std::array<std::pair<Enum, std::string_view>, count>& all, std:
   throw UsageError(unknown_name(kind, name, known));
 }
 
-Severity severity_from(const std::string& name) { return named(severity_names, "severity", name); }
 About about_from(const std::string& name) { return named(about_names, "part that findings are about", name); }
 
 }  // namespace
@@ -59,6 +60,7 @@ void fields(auto& visit, Is<Finding> auto& finding) {
   visit.may("about", json_fields::named(finding.about, about_from));
 }
 
+Severity severity_from(const std::string& name) { return named(severity_names, "severity", name); }
 std::string_view name_of(Severity severity) { return severity_names[static_cast<std::size_t>(severity)].second; }
 std::string_view name_of(About about) { return about_names[static_cast<std::size_t>(about)].second; }
 
@@ -80,7 +82,8 @@ std::span<const Check> checks() {
       {"host.numa", About::host, "GPUs whose place among the processors is hidden", hidden_numa},
       {"host.placement", About::fabric, "hosts in another zone or placement group", scattered_hosts},
       {"version.mixed", About::software, "drivers and libraries that differ between hosts", mixed_versions},
-      {"version.old", About::software, "a libfabric that aws-ofi-nccl refuses", old_libfabric},
+      {"version.old", About::software,
+       "software that is too old for what it works with: libfabric, plugin, driver, NCCL", old_software},
       {"version.fabric_manager", About::software, "a fabric manager of another version than the driver",
        other_fabric_manager},
       {"fabric.manager", About::software, "NVSwitches without a running fabric manager", absent_fabric_manager},
@@ -93,7 +96,8 @@ std::span<const Check> checks() {
       {"gpu.link_rate", About::fabric, "NVLinks that were trained to a lower rate", slow_links},
       {"gpu.link_errors", About::fabric,
        "NVLinks that were trained again (recovery), or sent more than 1000 times again", link_errors},
-      {"gpu.pcie", About::hardware, "GPUs with fewer PCIe lanes than they should have", narrow_gpus},
+      {"gpu.pcie", About::hardware, "GPUs with fewer PCIe lanes than they should have",
+       narrow_gpus},
       {"gpu.throttled", About::hardware, "GPUs that are held back: heat, power brake, low clocks", throttled_gpus},
       {"gpu.memory_errors", About::hardware, "uncorrected memory errors, rows that wait for or failed remapping",
        memory_errors},
@@ -123,6 +127,7 @@ std::vector<Finding> look(const Topology& topology) {
       finding.about = check.about;
       all.push_back(std::move(finding));
     }
+  std::ranges::move(stale_settings(topology), std::back_inserter(all));
   std::stable_sort(all.begin(), all.end(), [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
   return all;
 }

@@ -13,6 +13,7 @@ namespace p5::topo {
 
 enum class Severity { error, warning, info };
 std::string_view name_of(Severity severity);
+Severity severity_from(const std::string& name);  // throws UsageError
 
 // Where the remedy lies. An error about hardware or the fabric (NVLinks, NVSwitches, NICs and what is between them)
 // condemns the machine; one about anything else is mended without sending capacity back.
@@ -53,7 +54,7 @@ struct Check {
 };
 std::span<const Check> checks();
 
-// All checks over a topology, errors first.
+// All checks over a topology, and over its settings; errors first.
 std::vector<Finding> look(const Topology& topology);
 
 nlohmann::json to_json(const std::vector<Finding>& findings);

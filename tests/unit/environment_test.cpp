@@ -7,7 +7,7 @@
 
 #include "bench/app/run/arms.hpp"
 #include "reports/report.hpp"
-#include "tuner/lint.hpp"
+#include "topo/settings.hpp"
 
 namespace p5 {
 namespace {
@@ -53,7 +53,7 @@ TEST(Environment, arms_are_described_without_secrets) {
 
 TEST(Environment, what_ranks_differ_in_is_told_without_secrets) {
   const std::vector<topo::Finding> found =
-      tuner::lint_differences({{"a", {{"NCCL_X_TOKEN", "hunter2"}}}, {"b", {{"NCCL_X_TOKEN", "hunter3"}}}}, true);
+      topo::differing_settings({{"a", {{"NCCL_X_TOKEN", "hunter2"}}}, {"b", {{"NCCL_X_TOKEN", "hunter3"}}}}, true);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_NE(found[0].evidence.find("NCCL_X_TOKEN"), std::string::npos);
   EXPECT_EQ(found[0].evidence.find("hunter"), std::string::npos) << found[0].evidence;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -12,6 +13,7 @@
 #include <set>
 
 #include "topo/finding.hpp"
+#include "topo/settings.hpp"
 
 namespace p5::topo {
 namespace {
@@ -102,6 +104,10 @@ TEST(Machines, there_is_a_fault_for_each_check_and_an_action) {
     }
   }
   for (const Check& check : checks()) EXPECT_TRUE(shown.contains(check.id)) << check.id;
+  for (const std::string& id : shown)
+    EXPECT_TRUE(std::ranges::count(checks(), id, &Check::id) +
+                std::ranges::count(setting_findings(), id, &FindingKind::id))
+        << id << " is in no list";
 }
 
 // What cannot be asked is not wrong: of a host that tells only its name and its NICs nothing is found.

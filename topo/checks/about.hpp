@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,6 +57,31 @@ std::vector<Finding> each_gpu(const Topology& topology, const char* id, Severity
 
 // The instance type or box that this host is, null: not known.
 inline const Platform* platform_of(const Topology& topology) { return platform_of_instance_type(topology.platform); }
+
+// The machines that the hosts are: several may be one, by pretence or in containers.
+inline int machines_in(const Topology& topology) {
+  std::set<std::string> kernels;
+  int unknown = 0;
+  for (const Host& host : topology.hosts)
+    if (host.boot_id.empty()) {
+      ++unknown;
+    } else {
+      kernels.insert(host.boot_id);
+    }
+  return static_cast<int>(kernels.size()) + unknown;
+}
+
+// Of software by name, wherever a host tells it: Host::versions, and "kernel", "nvidia driver", "libfabric".
+std::map<std::string, std::string> versions_of(const Host& host);
+// "": not known.
+std::string version_of(const Host& host, const std::string& name);
+
+// What the operator set a variable to; "": nothing, or not known.
+inline std::string setting(const Topology& topology, const std::string& variable) {
+  if (!topology.settings) return "";
+  const auto at = topology.settings->variables.find(variable);
+  return at == topology.settings->variables.end() ? "" : at->second;
+}
 
 // NICs of the fabric: what a job's traffic between nodes goes through.
 inline bool of_fabric(const Nic& nic) { return nic.kind == "efa" || nic.kind == "infiniband"; }

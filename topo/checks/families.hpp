@@ -44,7 +44,7 @@ std::vector<Finding> missing_domains(const Topology& topology);
 std::vector<Finding> absent_plugins(const Topology& topology);
 
 std::vector<Finding> mixed_versions(const Topology& topology);
-std::vector<Finding> old_libfabric(const Topology& topology);
+std::vector<Finding> old_software(const Topology& topology);
 std::vector<Finding> other_fabric_manager(const Topology& topology);
 
 std::vector<Finding> little_locked_memory(const Topology& topology);

@@ -1,31 +1,15 @@
-// version.mixed, version.old and version.fabric_manager: software that differs between hosts, or is too old.
+// version.mixed, version.old and version.fabric_manager: software that differs between hosts, or does not go together
+// (tables/software.json).
 #include <array>
-#include <sstream>
 
 #include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
+#include "topo/tables.hpp"
+#include "topo/version_range.hpp"
 
 namespace p5::topo {
 
 namespace {
-
-using Versions = std::map<std::string, std::string>;
-
-Versions versions_of(const Host& host) {
-  Versions all = host.versions;
-  if (!host.kernel.empty()) all["kernel"] = host.kernel;
-  if (!host.gpu_driver.empty()) all.try_emplace("nvidia driver", host.gpu_driver);
-  if (host.libfabric && !host.libfabric->version.empty()) all.try_emplace("libfabric", host.libfabric->version);
-  return all;
-}
-
-// "1.22.0" as numbers; what follows the numbers does not count.
-std::vector<int> numbers(const std::string& version) {
-  std::vector<int> parts;
-  std::istringstream text(version);
-  for (int part; text >> part; text.ignore(1)) parts.push_back(part);
-  return parts;
-}
 
 // What data goes through; of the rest a difference is worth a look.
 Severity severity_of(const std::vector<std::string>& names) {
@@ -36,10 +20,93 @@ Severity severity_of(const std::vector<std::string>& names) {
   return any ? Severity::error : Severity::warning;
 }
 
-// aws-ofi-nccl refuses to work with EFA below this (src/nccl_ofi_net.cpp).
-const std::vector<int> least_libfabric{1, 22};
+// A part that has to be of some version at least, where others are of theirs.
+struct Requirement {
+  std::string part, least;
+  std::map<std::string, VersionRange> given;
+  std::vector<std::string> platforms;  // beginnings of instance types
+  Severity severity = Severity::warning;
+  std::string why, source;
+};
+
+// What AWS's installer of EFA brings.
+struct Installer {
+  std::string version;
+  std::map<std::string, std::string> has;
+  std::string source;
+};
+
+struct Software {
+  std::vector<Requirement> requirements;
+  std::vector<Installer> installers;  // oldest first
+};
+
+void fields(auto& visit, Is<Requirement> auto& requirement) {
+  visit.must("part", requirement.part);
+  visit.must("least", requirement.least);
+  visit.must("given", requirement.given);
+  visit.must("platforms", requirement.platforms);
+  visit.must("severity", json_fields::named(requirement.severity, severity_from));
+  visit.must("why", requirement.why);
+  visit.must("source", requirement.source);
+}
+
+void fields(auto& visit, Is<Installer> auto& installer) {
+  visit.must("version", installer.version);
+  visit.must("has", installer.has);
+  visit.must("source", installer.source);
+}
+
+void fields(auto& visit, Is<Software> auto& software) {
+  visit.must("requirements", software.requirements);
+  visit.must("installers", software.installers);
+}
+
+const Software& software() {
+  static const auto all = json_fields::read_as<Software>(table("software.json"));
+  return all;
+}
+
+bool breaks(const Host& host, const std::string& platform, const Requirement& requirement) {
+  const auto here = [&](const std::string& beginning) { return platform.starts_with(beginning); };
+  return std::ranges::any_of(requirement.platforms, here) &&
+         contains({.from = {}, .below = requirement.least}, version_of(host, requirement.part)) &&
+         std::ranges::all_of(requirement.given,
+                             [&](const auto& given) { return contains(given.second, version_of(host, given.first)); });
+}
+
+std::string evidence_of(const Host& host, const Requirement& requirement) {
+  std::vector<std::string> beside;
+  for (const auto& [part, range] : requirement.given)
+    if (part != requirement.part) beside.push_back(part + " " + version_of(host, part));
+  return fmt::format("{} {} on {}{}, {} or later is needed: {}", requirement.part, version_of(host, requirement.part),
+                     host.name, beside.empty() ? "" : " beside " + join(beside), requirement.least, requirement.why);
+}
+
+std::string action_for(const Requirement& requirement) {
+  if (requirement.part == "nccl") return fmt::format("use NCCL {} or later", requirement.least);
+  const auto has_it = [&](const Installer& installer) {
+    const auto at = installer.has.find(requirement.part);
+    return at != installer.has.end() && contains({.from = requirement.least, .below = {}}, at->second);
+  };
+  const auto at = std::ranges::find_if(software().installers, has_it);
+  return fmt::format("install a current EFA installer on all nodes and in their images{}",
+                     at == software().installers.end()
+                         ? ""
+                         : fmt::format(" ({} has {} {})", at->version, requirement.part, at->has.at(requirement.part)));
+}
 
 }  // namespace
+
+std::map<std::string, std::string> versions_of(const Host& host) {
+  std::map<std::string, std::string> all = host.versions;
+  if (!host.kernel.empty()) all["kernel"] = host.kernel;
+  if (!host.gpu_driver.empty()) all.try_emplace("nvidia driver", host.gpu_driver);
+  if (host.libfabric && !host.libfabric->version.empty()) all.try_emplace("libfabric", host.libfabric->version);
+  return all;
+}
+
+std::string version_of(const Host& host, const std::string& name) { return versions_of(host)[name]; }
 
 // One finding for each host that differs from most in anything; where none is usual, one about no host.
 std::vector<Finding> mixed_versions(const Topology& topology) {
@@ -74,15 +141,21 @@ std::vector<Finding> mixed_versions(const Topology& topology) {
   return findings;
 }
 
-std::vector<Finding> old_libfabric(const Topology& topology) {
+// One finding for each host and part: the row that asks for most, where several do.
+std::vector<Finding> old_software(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {
-    const std::string version = versions_of(host)["libfabric"];
-    if (!has_efa(host) || version.empty() || numbers(version) >= least_libfabric) continue;
-    findings.push_back(
-        about_host(host, "version.old", Severity::error,
-                   fmt::format("libfabric {} on {}; aws-ofi-nccl needs 1.22 for EFA", version, host.name),
-                   "install a current EFA installer on all nodes"));
+    std::map<std::string, const Requirement*> unmet;
+    for (const Requirement& each : software().requirements) {
+      const Requirement*& worst = unmet[each.part];
+      if (breaks(host, topology.platform, each) &&
+          (!worst || contains({.from = {}, .below = each.least}, worst->least)))
+        worst = &each;
+    }
+    for (const auto& [part, requirement] : unmet)
+      if (requirement)
+        findings.push_back(about_host(host, "version.old", requirement->severity, evidence_of(host, *requirement),
+                                      action_for(*requirement)));
   }
   return findings;
 }
@@ -91,8 +164,7 @@ std::vector<Finding> old_libfabric(const Topology& topology) {
 std::vector<Finding> other_fabric_manager(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {
-    Versions all = versions_of(host);
-    const std::string manager = all["fabric manager"], driver = all["nvidia driver"];
+    const std::string manager = version_of(host, "fabric manager"), driver = version_of(host, "nvidia driver");
     if (manager.empty() || driver.empty() || manager == driver) continue;
     findings.push_back(
         about_host(host, "version.fabric_manager", Severity::error,

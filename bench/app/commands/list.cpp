@@ -14,9 +14,9 @@
 #include "topo/finding.hpp"
 #include "topo/nccl_log.hpp"
 #include "topo/platform.hpp"
+#include "topo/settings.hpp"
 #include "topo/watch.hpp"
 #include "tuner/knobs.hpp"
-#include "tuner/lint.hpp"
 
 namespace p5 {
 
@@ -46,7 +46,7 @@ std::string list_of(const std::string& what) {
   } else if (what == "findings") {
     for (const topo::Check& check : topo::checks()) text += finding_line(check);
     for (const auto& kinds :
-         {topo::log_findings(), topo::watch_kinds(), tuner::lint_findings(), interface_finding_kinds(),
+         {topo::log_findings(), topo::watch_kinds(), topo::setting_findings(), interface_finding_kinds(),
           reports::launch_finding_kinds(), reports::local_finding_kinds(), reports::join_finding_kinds()})
       for (const topo::FindingKind& kind : kinds) text += finding_line(kind);
   } else if (what == "knobs") {

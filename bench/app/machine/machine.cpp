@@ -79,6 +79,7 @@ topo::Topology discover_cluster(World& world, const topo::Probes& probes) {
   topo::Topology topology;
   topology.taken = utc_now();
   topology.host_of_rank = host_of_rank;
+  if (world.leads()) topology.settings = topo::job_settings();
   for (const std::string& text : described)
     if (!text.empty()) topology.hosts.push_back(topo::host_from_json(json::parse(text)));
   const std::string whole = world.broadcast(world.leads() ? to_json(topology).dump() : "");
@@ -97,6 +98,7 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
     machine.topology = discover_cluster(world, probes_for(options));
     machine.platform = detect_platform(options, machine.topology);
     machine.topology.platform = machine.platform ? machine.platform->name : "";
+    if (!backend.tunable) machine.topology.settings.reset();  // they concern NCCL
   }
   make_backend(world, options, seed, machine);
   return machine;

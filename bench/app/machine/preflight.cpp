@@ -1,14 +1,12 @@
 #include "bench/app/machine/preflight.hpp"
 
 #include <algorithm>
-#include <array>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "bench/base/environment.hpp"
 #include "topo/nccl_log.hpp"
-#include "tuner/lint.hpp"
+#include "topo/settings.hpp"
 
 namespace p5 {
 
@@ -19,12 +17,9 @@ using nlohmann::json;
 // What has to be alike on all ranks. NCCL_HOSTID differs on purpose; launchers prepend to LD_LIBRARY_PATH on some
 // nodes.
 Environment shared_settings() {
-  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_"};
   Environment all = own_environment();
-  std::erase_if(all, [&](const auto& variable) {
-    const bool of_library =
-        std::ranges::any_of(prefixes, [&](const char* prefix) { return variable.first.starts_with(prefix); });
-    return !of_library || variable.first == "NCCL_HOSTID";
+  std::erase_if(all, [](const auto& variable) {
+    return !topo::shapes_transport(variable.first) || variable.first == "NCCL_HOSTID";
   });
   return all;
 }
@@ -33,20 +28,14 @@ const topo::Host& host_of(const Machine& machine, std::size_t rank) {
   return machine.topology.hosts[static_cast<std::size_t>(machine.topology.host_of_rank[rank])];
 }
 
-tuner::LintPlace place_of(const Machine& machine, const std::string& host) {
-  return {.host = host, .platform = machine.topology.platform, .exists = [](const std::string& path) {
-            return std::ifstream(path).good();
-          }};
-}
-
 std::vector<topo::Finding> differing_settings(World& world, const Options& options, const Machine& machine) {
   const std::vector<std::string> all =
       world.gather(json(shared_settings()).dump(-1, ' ', true, json::error_handler_t::replace));
   if (!world.leads()) return {};
-  std::vector<tuner::RankEnvironment> of_rank;
+  std::vector<topo::RankEnvironment> of_rank;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     of_rank.push_back({host_of(machine, rank).name, json::parse(all[rank]).get<Environment>()});
-  return lint_differences(of_rank, options.environment_of_rank0);
+  return differing_settings(of_rank, options.environment_of_rank0);
 }
 
 void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
@@ -62,7 +51,6 @@ std::vector<topo::Finding> look_before(World& world, const Options& options, con
   if (!world.leads()) return {};
   append(findings, topo::look(machine.topology));
   append(findings, machine.findings);
-  if (backend.tunable) append(findings, tuner::lint(own_environment(), place_of(machine, "")));
   std::ranges::stable_sort(findings, {}, &topo::Finding::severity);
   return findings;
 }
@@ -77,7 +65,7 @@ std::vector<topo::Finding> look_at_library(World& world, const Machine& machine,
     // The leader's worker alone has the environment of its supervisor, and what the arm adds.
     Environment before = own_environment();
     before.insert(arm.settings.begin(), arm.settings.end());
-    if (world.leads()) append(told, tuner::lint_injected(before, start.environment, place_of(machine, host.name)));
+    if (world.leads()) append(told, topo::injected_settings(before, start.environment, host.name));
     for (topo::Finding& each : told)
       if (std::ranges::find(mine, each.id, &topo::Finding::id) == mine.end()) mine.push_back(std::move(each));
   }
