@@ -110,6 +110,8 @@ std::span<const Check> checks() {
       {"nic.down", About::fabric, "physical NICs that are not up", nics_down},
       {"nic.count", About::fabric, "fewer or more EFA devices than the instance type has", wrong_nic_counts},
       {"nic.rate", About::fabric, "NICs that state a lower rate than they should", slow_nics},
+      {"efa.driver_rate", About::software, "EFA drivers that state 100 Gb/s for every device, whatever it has",
+       old_efa_drivers},
       {"nic.pcie", About::hardware, "NICs with fewer PCIe lanes than they have", narrow_nics},
       {"nic.gdr", About::software, "NICs that do not reach GPU memory (GPU Direct RDMA)", without_gdr},
       {"nic.unusable", About::host, "NICs whose devices the job may not open", unusable_nics},

@@ -35,6 +35,7 @@ std::vector<Finding> absent_fabric_manager(const Topology& topology);
 std::vector<Finding> nics_down(const Topology& topology);
 std::vector<Finding> wrong_nic_counts(const Topology& topology);
 std::vector<Finding> slow_nics(const Topology& topology);
+std::vector<Finding> old_efa_drivers(const Topology& topology);
 std::vector<Finding> narrow_nics(const Topology& topology);
 std::vector<Finding> without_gdr(const Topology& topology);
 std::vector<Finding> unusable_nics(const Topology& topology);

@@ -1,11 +1,27 @@
-// nic.down, nic.count, nic.rate, nic.pcie, nic.gdr and nic.unusable: NICs that are missing, silent, slow or out of
-// reach.
+// nic.down, nic.count, nic.rate, efa.driver_rate, nic.pcie, nic.gdr and nic.unusable: NICs that are missing, silent,
+// slow or out of reach.
 #include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
+#include "topo/version_range.hpp"
 
 namespace p5::topo {
 
 namespace {
+
+// EFA's driver states 100 Gb/s for every device before its release 2.13.0, which asks the device (amzn-drivers,
+// kernel/linux/efa/RELEASENOTES.md and commit c4c7926; aws-ofi-nccl src/nccl_ofi_net.cpp works around it).
+constexpr GBps rate_of_old_driver{12.5};
+constexpr const char* asking_driver = "2.13";
+
+// Whether the rates that this host states are the driver's word, not the devices'.
+bool states_one_rate_for_all(const Host& host, const Platform* platform) {
+  if (!platform || platform->network != "efa" || platform->nic_rate <= rate_of_old_driver) return false;
+  const std::string driver = version_of(host, "efa driver");
+  if (!driver.empty() && !contains({.from = {}, .below = asking_driver}, driver)) return false;
+  return has_efa(host) && std::ranges::all_of(host.nics, [](const Nic& nic) {
+           return nic.kind != "efa" || nic.rate == rate_of_old_driver;
+         });
+}
 
 // An Ethernet port without a cable is ordinary; a fabric port without a link is not.
 Finding down(const Host& host, const Nic& nic) {
@@ -68,13 +84,36 @@ std::vector<Finding> slow_nics(const Topology& topology) {
                                      : efa                     ? std::nullopt
                                                                : usual(rates);
   if (!full) return {};
+  std::set<const Nic*> believed;
+  for (const Host& host : topology.hosts)
+    for (const Nic& nic : host.nics)
+      if (!states_one_rate_for_all(host, platform)) believed.insert(&nic);
   return nics_of_each_host(
       topology, "nic.rate", Severity::error,
       [&](const Nic& nic) { return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full); },
       "reboot, and replace the instance if it stays: all traffic waits for the slowest rail",
       [&](const Nic& nic) {
-        return (nic.kind == "efa" || !efa) && nic.state == "up" && nic.rate && nic.rate->count < 0.99 * *full;
+        return (nic.kind == "efa" || !efa) && believed.contains(&nic) && nic.state == "up" && nic.rate &&
+               nic.rate->count < 0.99 * *full;
       });
+}
+
+std::vector<Finding> old_efa_drivers(const Topology& topology) {
+  const Platform* const platform = platform_of(topology);
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts) {
+    if (!states_one_rate_for_all(host, platform)) continue;
+    const std::string driver = version_of(host, "efa driver");
+    findings.push_back(about_host(
+        host, "efa.driver_rate", Severity::warning,
+        fmt::format("the EFA driver{} on {} states 100 Gb/s for all its EFA devices; those of {} have {:.6g}, which "
+                    "drivers from {} on state",
+                    driver.empty() ? "" : " " + driver, host.name, platform->name, platform->nic_rate.count * 8,
+                    asking_driver),
+        "install the EFA driver of a current EFA installer: NCCL and libfabric plan with the rate that it states; the "
+        "instance is not to blame"));
+  }
+  return findings;
 }
 
 std::vector<Finding> narrow_nics(const Topology& topology) {
