@@ -73,6 +73,8 @@ std::span<const Check> checks() {
       {"host.oversubscribed", About::host, "more ranks than hardware threads on a host", oversubscribed_hosts},
       {"host.name_shared", About::host, "several machines under one host name", shared_host_names},
       {"host.pretended", About::settings, "host names that NCCL_HOSTID made up", pretended_hosts},
+      {"host.split", About::settings, "one machine that counts as several nodes, such as two pods on it",
+       split_machines},
       {"host.mixed", About::hardware, "hosts that differ from the others", mixed_hosts},
       {"host.memlock", About::host, "too little memory that may be locked for NICs", little_locked_memory},
       {"host.shared_memory", About::host, "too little free in /dev/shm", little_shared_memory},

@@ -10,6 +10,7 @@ namespace p5::topo {
 std::vector<Finding> oversubscribed_hosts(const Topology& topology);
 std::vector<Finding> shared_host_names(const Topology& topology);
 std::vector<Finding> pretended_hosts(const Topology& topology);
+std::vector<Finding> split_machines(const Topology& topology);
 std::vector<Finding> mixed_hosts(const Topology& topology);
 
 std::vector<Finding> wrong_gpu_counts(const Topology& topology);

@@ -1,7 +1,8 @@
-// host.name_shared and host.pretended: whether a host's name means one machine, as everything that groups ranks
-// assumes.
+// host.name_shared, host.pretended and host.split: whether a host's name means one machine, as everything that groups
+// ranks assumes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -24,6 +25,29 @@ std::vector<Finding> shared_host_names(const Topology& topology) {
          fmt::format("{} different kernels (by boot id) call themselves '{}': their ranks would count as one node",
                      kernels.size(), name),
          "give every machine its own host name, or set a different NCCL_HOSTID on each"});
+  }
+  return findings;
+}
+
+// NCCL too tells nodes apart by host name and boot id together (src/misc/utils.cc, getHostHash).
+std::vector<Finding> split_machines(const Topology& topology) {
+  std::map<std::string, std::vector<const Host*>> hosts_of_kernel;
+  for (const Host& host : topology.hosts)
+    if (!host.boot_id.empty()) hosts_of_kernel[host.boot_id].push_back(&host);
+  std::vector<Finding> findings;
+  for (const auto& [kernel, hosts] : hosts_of_kernel) {
+    if (hosts.size() < 2 || std::ranges::any_of(hosts, &Host::pretended)) continue;
+    std::vector<std::string> names;
+    for (const Host* host : hosts) names.push_back(host->name);
+    findings.push_back(
+        {"host.split",
+         Severity::warning,
+         {names.front(), hosts.front()->instance, {}, {}},
+         fmt::format("{} run on one kernel (by boot id), but count as {} nodes: NCCL goes through the network between "
+                     "them, not over NVLink or shared memory",
+                     join(names), names.size()),
+         "give the job one pod or container a machine, with all its GPUs; or let them share host name, IPC and PID "
+         "namespaces (or set one NCCL_HOSTID for all of a machine)"});
   }
   return findings;
 }
