@@ -103,6 +103,7 @@ std::span<const Check> checks() {
       {"gpu.throttled", About::hardware, "GPUs that are held back: heat, power brake, low clocks", throttled_gpus},
       {"gpu.memory_errors", About::hardware, "uncorrected memory errors, rows that wait for or failed remapping",
        memory_errors},
+      {"gpu.xid_before", About::hardware, "GPUs with Xids in the kernel's log, from before the run", earlier_xids},
       {"gpu.ecc", About::settings, "GPUs whose error correction is off", without_ecc},
       {"gpu.power_cap", About::settings, "GPUs with less power than their default", capped_power},
       {"gpu.mig", About::settings, "GPUs that are split into instances", split_gpus},

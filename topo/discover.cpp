@@ -108,6 +108,7 @@ Host host_from_files(const std::string& root) {
   add_memory(host, files);
   host.nics = discover_nics(files);
   add_software(host, files);
+  if (host.gpus > 0) host.xids = discover_xids(files);
   return host;
 }
 
@@ -131,7 +132,7 @@ void finish(Host& host, const fs::path& files) {
 void add_metadata(Host& host, std::map<std::string, std::string> told) {
   if (host.instance.empty()) host.instance = told["instance"];
   if (host.instance_type.empty()) host.instance_type = told["instance type"];
-  for (const char* name : {"availability zone", "placement group", "partition"})
+  for (const char* name : {"availability zone", "vpc", "subnet", "placement group", "partition"})
     if (const auto at = told.find(name); at != told.end()) host.placement.insert(*at);
 }
 

@@ -51,6 +51,8 @@ std::optional<double> processors_left_by_cgroup(const std::filesystem::path& roo
 
 // Versions, modules, plugins, whether this is a container or a virtual machine.
 void add_software(Host& host, const std::filesystem::path& root);
+// What the kernel's log says of GPUs; null where it cannot be read.
+std::optional<std::vector<Xid>> discover_xids(const std::filesystem::path& root);
 // Of this process; nothing to find in a recorded root.
 ProcessLimits discover_process_limits();
 // Of network devices, by name.
@@ -74,8 +76,8 @@ void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci);
 
 Libfabric ask_libfabric(const std::string& program, Seconds limit);
 
-// EC2's instance metadata: "instance", "instance type", "availability zone", "placement group", "partition"; what it
-// does not answer within the limit is not there.
+// EC2's instance metadata: "instance", "instance type", "availability zone", "vpc", "subnet", "placement group",
+// "partition"; what it does not answer within the limit is not there.
 std::map<std::string, std::string> ask_instance_metadata(Seconds limit);
 
 }  // namespace p5::topo

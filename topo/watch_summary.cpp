@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +9,7 @@
 #include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
 #include "topo/watch.hpp"
+#include "topo/xids.hpp"
 
 namespace p5::topo {
 
@@ -66,12 +66,8 @@ std::optional<int> median(std::vector<int> values) {
   return *middle;
 }
 
-// What a process stirs up when it crashes or is killed: illegal instructions and addresses of its kernels, a channel
-// that was stopped, clean-up (NVIDIA, XID Errors).
-bool of_a_process(int xid) {
-  constexpr std::array codes{13, 31, 43, 45};
-  return std::ranges::find(codes, xid) != codes.end();
-}
+// What a process stirs up when it crashes or is killed.
+bool of_a_process(int xid) { return class_of_xid(xid).name == "process"; }
 
 // A killed worker's events may come a moment after the case that it failed.
 bool in_failed(const Windows& windows, Seconds at) {
@@ -162,10 +158,7 @@ struct Complaint {
 };
 
 // Codes after which NVIDIA's own guides take a GPU out of service, restart the machine or reset it.
-bool grave(int xid) {
-  constexpr std::array codes{48, 54, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158, 168};
-  return std::ranges::find(codes, xid) != codes.end();
-}
+bool grave(int xid) { return class_of_xid(xid).severity == Severity::error; }
 
 std::vector<Complaint> complaints_of(const GpuDuring& gpu) {
   std::vector<Complaint> all;

@@ -21,6 +21,7 @@ std::vector<Finding> busy_gpus(const Topology& topology);
 std::vector<Finding> hidden_gpus(const Topology& topology);
 std::vector<Finding> throttled_gpus(const Topology& topology);
 std::vector<Finding> memory_errors(const Topology& topology);
+std::vector<Finding> earlier_xids(const Topology& topology);
 std::vector<Finding> without_ecc(const Topology& topology);
 std::vector<Finding> capped_power(const Topology& topology);
 std::vector<Finding> narrow_gpus(const Topology& topology);

@@ -1,0 +1,107 @@
+// Xids in a recorded machine's log, and what they mean.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ctime>
+
+#include "tests/unit/topo_tree.hpp"
+#include "topo/discover.hpp"
+#include "topo/xids.hpp"
+
+namespace p5::topo {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// A machine that was started then; 2023-11-14T22:13:20Z.
+struct Started : Tree {
+  explicit Started(long at = 1700000000) {
+    file("proc/stat", "cpu  1 2 3\nbtime " + std::to_string(at) + "\nprocesses 5");
+  }
+};
+
+std::string line(const std::string& time, const std::string& text) {
+  return time + " n1 kernel: [   12.5] " + text + "\n";
+}
+
+TEST(KernelLog, tells_of_xids_since_the_machine_was_started) {
+  Started tree;
+  tree.file("var/log/kern.log.1",
+            line("2023-11-14T21:00:00.5+00:00", "NVRM: Xid (PCI:0000:43:00): 48, pid=1, name=a, DBE") +
+                line("2023-11-14T22:30:00.000001+00:00", "NVRM: Xid (PCI:0000:53:00): 31, pid=7, name=a, MMU Fault"));
+  tree.file("var/log/kern.log",
+            line("2023-11-15T00:00:00+01:00", "NVRM: Xid (PCI:0000:53:00): 31, pid=8, name=b, MMU Fault") +
+                line("2023-11-15T00:00:01Z", "NVRM: Xid (0000:C3:00): 79, GPU has fallen off the bus.") +
+                line("no time", "NVRM: Xid (PCI:0000:63:00): 79, GPU has fallen off the bus.") +
+                line("2023-11-15T00:00:02Z", "eth0: Xid (PCI:0000:63:00): 79"));
+  const auto xids = discover_xids(tree.root() + "/");
+  ASSERT_TRUE(xids);
+  ASSERT_THAT(*xids, SizeIs(2));
+  EXPECT_EQ((*xids)[0].pci, "0000:53:00");
+  EXPECT_EQ((*xids)[0].code, 31);
+  EXPECT_EQ((*xids)[0].count, 2);
+  EXPECT_EQ((*xids)[0].text, "pid=8, name=b, MMU Fault");
+  EXPECT_EQ((*xids)[1].pci, "0000:c3:00") << "as the kernel writes addresses elsewhere";
+  EXPECT_EQ((*xids)[1].text, "GPU has fallen off the bus.");
+}
+
+TEST(KernelLog, forgets_what_was_before_the_driver_was_loaded_again) {
+  Started tree;
+  tree.file("var/log/messages", line("2023-11-14T22:30:00Z", "NVRM: Xid (PCI:0000:53:00): 74, NVLink") +
+                                    line("2023-11-14T22:40:00Z", "NVRM: loading NVIDIA UNIX Open Kernel Module") +
+                                    line("2023-11-14T22:50:00Z", "NVRM: Xid (PCI:0000:63:00): 63, row"));
+  const auto xids = discover_xids(tree.root() + "/");
+  ASSERT_TRUE(xids);
+  ASSERT_THAT(*xids, SizeIs(1));
+  EXPECT_EQ((*xids)[0].code, 63);
+}
+
+TEST(KernelLog, times_without_a_year_are_of_the_last_twelve_months) {
+  const std::time_t now = std::time(nullptr);
+  const auto written = [](std::time_t at) {
+    std::tm parts{};
+    localtime_r(&at, &parts);
+    char text[32];
+    std::strftime(text, sizeof text, "%b %e %H:%M:%S", &parts);
+    return std::string(text);
+  };
+  const std::string text = "NVRM: Xid (PCI:0000:53:00): 79, GPU has fallen off the bus.";
+  for (const std::time_t day : {10, 300}) {
+    const std::time_t then = now - day * 24 * 3600;
+    EXPECT_THAT(*discover_xids(Started(then - 3600).file("var/log/syslog", line(written(then), text)).root() + "/"),
+                SizeIs(1));
+    EXPECT_THAT(*discover_xids(Started(then + 3600).file("var/log/syslog", line(written(then), text)).root() + "/"),
+                IsEmpty());
+  }
+}
+
+TEST(KernelLog, that_cannot_be_read_is_unknown) {
+  EXPECT_FALSE(discover_xids(Started().root() + "/"));
+  Tree no_start;
+  no_start.file("var/log/kern.log", line("2023-11-14T22:30:00Z", "NVRM: Xid (PCI:0000:53:00): 79, bus"));
+  EXPECT_FALSE(discover_xids(no_start.root() + "/")) << "nobody knows whether the line is of this start";
+  EXPECT_FALSE(discover_host(no_start.root()).xids) << "without GPUs nobody looks";
+}
+
+TEST(Xids, are_of_the_class_that_their_code_says) {
+  EXPECT_EQ(class_of_xid(54).name, "isolate");
+  EXPECT_EQ(class_of_xid(79).name, "reboot");
+  EXPECT_EQ(class_of_xid(74).name, "reset");
+  EXPECT_EQ(class_of_xid(31).name, "process");
+  EXPECT_EQ(class_of_xid(63).name, "monitor");
+  EXPECT_EQ(class_of_xid(9999).name, "monitor") << "unknown ones are watched";
+  EXPECT_EQ(class_of_xid(79).severity, Severity::error);
+  EXPECT_EQ(class_of_xid(63).severity, Severity::warning);
+}
+
+TEST(Xids, of_code_154_say_themselves_what_is_needed) {
+  const std::string changed = "GPU recovery action changed from ";
+  EXPECT_EQ(class_of_xid(154, changed + "0x0 (None) to 0x2 (Node Reboot Required)").name, "reboot");
+  EXPECT_EQ(class_of_xid(154, changed + "0x0 (None) to 0x1 (GPU Reset Required)").name, "reset");
+  EXPECT_EQ(class_of_xid(154, changed + "0x1 (GPU Reset Required) to 0x0 (None)").name, "monitor");
+  EXPECT_EQ(class_of_xid(154).name, "monitor");
+}
+
+}  // namespace
+}  // namespace p5::topo
