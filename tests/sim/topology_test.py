@@ -128,7 +128,9 @@ class Watch(unittest.TestCase):
 
 class Metadata(http.server.BaseHTTPRequestHandler):
     TEXTS = {"instance-id": "i-0fake", "instance-type": "p5.48xlarge", "placement/availability-zone": "us-east-1z",
-             "placement/group-name": "tight"}
+             "placement/group-name": "tight", "mac": "02:00:00:00:00:01",
+             "network/interfaces/macs/02:00:00:00:00:01/vpc-id": "vpc-0fake",
+             "network/interfaces/macs/02:00:00:00:00:01/subnet-id": "subnet-0fake"}
 
     def answer(self, code, text=""):
         self.send_response(code)
@@ -214,7 +216,8 @@ class Command(Folder):
         there = {"AWS_EC2_METADATA_DISABLED": "",
                  "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{server.server_port}/"}
         host = self.topo_json(**there)["topology"]["hosts"][0]
-        self.assertEqual(host["placement"], {"availability zone": "us-east-1z", "placement group": "tight"})
+        self.assertEqual(host["placement"], {"availability zone": "us-east-1z", "placement group": "tight",
+                                             "vpc": "vpc-0fake", "subnet": "subnet-0fake"})
         self.assertEqual((host["instance"], host["instance_type"]), ("i-0fake", "p5.48xlarge"))
         host = self.topo_json("--platform", "p4d.24xlarge", **there)["topology"]["hosts"][0]
         self.assertEqual(host["placement"], {})

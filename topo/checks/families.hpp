@@ -51,6 +51,9 @@ std::vector<Finding> old_software(const Topology& topology);
 std::vector<Finding> other_fabric_manager(const Topology& topology);
 
 std::vector<Finding> little_locked_memory(const Topology& topology);
+std::vector<Finding> few_open_files(const Topology& topology);
+std::vector<Finding> no_huge_pages(const Topology& topology);
+std::vector<Finding> odd_mtus(const Topology& topology);
 std::vector<Finding> little_shared_memory(const Topology& topology);
 std::vector<Finding> without_gdrcopy(const Topology& topology);
 std::vector<Finding> access_control(const Topology& topology);

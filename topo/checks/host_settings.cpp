@@ -1,5 +1,5 @@
-// host.memlock, host.shared_memory, host.gdrcopy, host.acs, host.iommu, host.numa and host.placement: how the host and
-// the job's process are set up, and where the host stands.
+// host.memlock, host.open_files, host.huge_pages, host.mtu, host.shared_memory, host.gdrcopy, host.acs, host.iommu,
+// host.numa and host.placement: how the host and the job's process are set up, and where the host stands.
 #include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
 
@@ -11,6 +11,12 @@ namespace {
 constexpr Bytes enough_locked = GiB(16);
 // Docker gives 64 MiB; NCCL keeps some megabytes for each pair of ranks there.
 constexpr Bytes enough_shared = MiB(512);
+
+// What systemd and most distributions give as the soft limit. Whoever has less was cut short.
+constexpr std::uint64_t usual_files = 1024;
+// A process's libraries and devices, and its connections within the host: an estimate. Besides, each rank connects to
+// the first (NCCL src/bootstrap.cc), and to that of the framework's store.
+constexpr std::uint64_t files_of_a_process = 512, files_of_a_rank = 2;
 
 bool has_fabric(const Host& host) { return std::ranges::any_of(host.nics, of_fabric); }
 
@@ -29,6 +35,93 @@ std::vector<Finding> little_locked_memory(const Topology& topology) {
         "raise it to unlimited: /etc/security/limits.d for logins, LimitMEMLOCK of slurmd or the kubelet, --ulimit "
         "memlock=-1 for docker"));
   }
+  return findings;
+}
+
+std::vector<Finding> few_open_files(const Topology& topology) {
+  const std::uint64_t needed = files_of_a_process + files_of_a_rank * topology.host_of_rank.size();
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts) {
+    const auto& limit = host.limits.open_files;
+    if (!limit || *limit >= std::max(usual_files, needed) || host.gpus == 0) continue;
+    findings.push_back(about_host(
+        host, "host.open_files", Severity::warning,
+        fmt::format("processes on {} may open {} files (ulimit -n); {} ranks want {} or more for their connections",
+                    host.name, *limit, topology.host_of_rank.size(), std::max(usual_files, needed)),
+        "raise it, for instance to 65536: /etc/security/limits.d for logins, LimitNOFILE of slurmd or the kubelet, "
+        "--ulimit nofile=65536 for docker; 'Too many open files' otherwise ends jobs at their start"));
+  }
+  return findings;
+}
+
+// Libfabric's EFA provider takes its buffers from huge pages of 2 MiB, which the EFA installer sets aside, and does
+// with small ones where there are none: a device can register only so many pages
+// (github.com/ofiwg/libfabric/issues/9739).
+std::vector<Finding> no_huge_pages(const Topology& topology) {
+  if (setting(topology, "FI_EFA_USE_HUGE_PAGE") == "0") return {};
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts) {
+    const auto& pages = host.limits.huge_pages_free ? host.limits.huge_pages_free : host.limits.huge_pages;
+    if (!has_efa(host) || !pages || *pages > 0) continue;
+    findings.push_back(about_host(
+        host, "host.huge_pages", Severity::warning,
+        fmt::format("none of {} huge pages of 2 MiB is free on {}: EFA's buffers take small pages, of which a device "
+                    "registers only so many",
+                    host.limits.huge_pages.value_or(0), host.name),
+        "set some aside (sysctl vm.nr_hugepages, as the EFA installer does; Kubernetes: hugepages-2Mi: 5120Mi), or "
+        "set FI_EFA_USE_HUGE_PAGE=0 where they are meant for others"));
+  }
+  return findings;
+}
+
+namespace {
+
+// Whether NCCL's own connections may go over this interface: what its variable names, else all but those of containers
+// (NCCL src/misc/socket.cc).
+bool may_bootstrap(const Nic& nic, const std::string& setting) {
+  if (nic.addresses.empty() || !nic.mtu) return false;
+  const bool out = setting.starts_with('^'), exact = setting.find('=') <= 1;
+  const std::string names = setting.substr(std::min(setting.size(), setting.find_first_not_of("^=")));
+  const auto begins = [&](const std::string& name) { return exact ? nic.name == name : nic.name.starts_with(name); };
+  const std::vector<std::string> listed = split(setting.empty() ? "docker,virbr,cni,br-,veth" : names);
+  return std::ranges::any_of(listed, begins) != (setting.empty() || out);
+}
+
+// Null: not known, or several interfaces that differ.
+std::optional<int> bootstrap_mtu(const Host& host, const std::string& setting) {
+  std::optional<int> mtu;
+  for (const Nic& nic : host.nics) {
+    if (!may_bootstrap(nic, setting)) continue;
+    if (mtu && *mtu != *nic.mtu) return std::nullopt;
+    mtu = nic.mtu;
+  }
+  return mtu;
+}
+
+}  // namespace
+
+// Connections between hosts that differ are made, and then hang once a packet is large, where no router tells of it.
+std::vector<Finding> odd_mtus(const Topology& topology) {
+  const std::string interfaces = setting(topology, "NCCL_SOCKET_IFNAME");
+  std::vector<const Host*> hosts;
+  std::vector<int> mtus;
+  for (const Host& host : topology.hosts)
+    if (const auto mtu = bootstrap_mtu(host, interfaces)) hosts.push_back(&host), mtus.push_back(*mtu);
+  if (mtus.empty() || std::ranges::count(mtus, mtus.front()) == std::ssize(mtus)) return {};
+  constexpr const char* action =
+      "set one MTU on all hosts (9001 within a VPC): connections of NCCL, MPI and the framework may hang otherwise";
+  const std::optional<int> most = usual(mtus);
+  std::vector<Finding> findings;
+  if (!most) {
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < hosts.size(); ++i) parts.push_back(fmt::format("{} has {}", hosts[i]->name, mtus[i]));
+    return {{"host.mtu", Severity::warning, {}, "MTUs of the hosts' networks differ: " + join(parts), action}};
+  }
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (mtus[i] != *most)
+      findings.push_back(about_host(
+          *hosts[i], "host.mtu", Severity::warning,
+          fmt::format("the network of {} has an MTU of {}, others of {}", hosts[i]->name, mtus[i], *most), action));
   return findings;
 }
 
@@ -105,30 +198,38 @@ std::vector<Finding> hidden_numa(const Topology& topology) {
   return findings;
 }
 
+// EFA's traffic leaves neither its zone nor its VPC (AWS, EC2 User Guide, Elastic Fabric Adapter); of a placement group
+// the cost is distance. What a host does not tell is not held against it.
 std::vector<Finding> scattered_hosts(const Topology& topology) {
+  struct Kind {
+    const char* name;
+    Severity severity;
+  };
   std::vector<Finding> findings;
-  for (const char* kind : {"availability zone", "placement group"}) {
+  for (const auto& [kind, severity] : {Kind{"availability zone", Severity::error}, Kind{"vpc", Severity::error},
+                                       Kind{"placement group", Severity::warning}}) {
+    std::vector<const Host*> hosts;
     std::vector<std::string> all;
     for (const Host& host : topology.hosts)
-      if (const auto at = host.placement.find(kind); at != host.placement.end()) all.push_back(at->second);
-    if (all.size() != topology.hosts.size() || all.empty()) continue;
-    if (std::ranges::count(all, all.front()) == std::ssize(all)) continue;
-    const bool zone = std::string_view(kind) == "availability zone";
+      if (const auto at = host.placement.find(kind); at != host.placement.end())
+        hosts.push_back(&host), all.push_back(at->second);
+    if (all.empty() || std::ranges::count(all, all.front()) == std::ssize(all)) continue;
     const std::optional<std::string> most = usual(all);
-    const char* action = "launch all nodes into one cluster placement group in one availability zone";
-    const Severity severity = zone ? Severity::error : Severity::warning;
+    const char* action =
+        "launch all nodes into one cluster placement group, in one availability zone and one VPC: EFA reaches no "
+        "further";
     if (!most) {
       std::vector<std::string> parts;
       for (std::size_t i = 0; i < all.size(); ++i)
-        parts.push_back(fmt::format("{} is in '{}'", topology.hosts[i].name, all[i]));
+        parts.push_back(fmt::format("{} is in '{}'", hosts[i]->name, all[i]));
       findings.push_back({"host.placement", severity, {}, fmt::format("{}s differ: {}", kind, join(parts)), action});
     }
     for (std::size_t i = 0; most && i < all.size(); ++i)
       if (all[i] != *most)
-        findings.push_back(about_host(
-            topology.hosts[i], "host.placement", severity,
-            fmt::format("{} is in {} '{}', others in '{}'", topology.hosts[i].name, kind, all[i], *most), action));
-    if (zone) break;
+        findings.push_back(
+            about_host(*hosts[i], "host.placement", severity,
+                       fmt::format("{} is in {} '{}', others in '{}'", hosts[i]->name, kind, all[i], *most), action));
+    if (severity == Severity::error) break;  // the rest follows from it
   }
   return findings;
 }
