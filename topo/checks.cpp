@@ -101,7 +101,7 @@ std::span<const Check> checks() {
       {"gpu.link_rate", About::fabric, "NVLinks that were trained to a lower rate", slow_links},
       {"gpu.link_errors", About::fabric,
        "NVLinks that were trained again (recovery), or sent more than 1000 times again", link_errors},
-      {"gpu.pcie", About::hardware, "GPUs with fewer PCIe lanes than they should have",
+      {"gpu.pcie", About::hardware, "GPUs with fewer PCIe lanes, or a lower generation, than they should have",
        narrow_gpus},
       {"gpu.throttled", About::hardware, "GPUs that are held back: heat, power brake, low clocks", throttled_gpus},
       {"gpu.memory_errors", About::hardware, "uncorrected memory errors, rows that wait for or failed remapping",

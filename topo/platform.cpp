@@ -176,6 +176,8 @@ void read_parts(Fields& fields, Platform& platform) {
   platform.gpus = fields.whole("gpus", 1, 1024);
   platform.gpu = fields.text("gpu");
   platform.gpu_memory = MiB(static_cast<std::uint64_t>(fields.whole("gpu_memory_mib", 1, 1 << 30)));
+  if (const auto generation = fields.number_or_null("gpu_pcie_generation", 1, 6))
+    platform.gpu_pcie_generation = static_cast<int>(*generation);
   platform.links_per_gpu = fields.whole("links_per_gpu", 0, 1024);
   platform.link_rate = fields.rate("link_rate_gb_per_s");
   platform.link_rate_raw = fields.rate("link_rate_raw_gb_per_s");

@@ -38,6 +38,7 @@ struct Platform {
   int gpus = 0;
   std::string gpu;                         // "H100"
   Bytes gpu_memory;                        // per GPU
+  std::optional<int> gpu_pcie_generation;  // of its link to the host when it works; null: not known
   int links_per_gpu = 0;                   // NVLinks
   GBps link_rate;                          // one link, one direction, as NCCL and NVIDIA count it (payload)
   GBps link_rate_raw;                      // one link, one direction, signalling as NVML prints it

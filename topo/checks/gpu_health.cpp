@@ -21,6 +21,29 @@ std::string of_memory(const GpuMemoryErrors& errors) {
   return "";
 }
 
+// What a GPU and its host reach together, and not what they run at: a link that rests lowers its generation. A virtual
+// machine may state anything there, so this alone condemns none.
+std::vector<Finding> slow_pcie(const Topology& topology) {
+  const Platform* const platform = platform_of(topology);
+  const auto expected = [&](const Gpu& like) {
+    if (platform && platform->gpu_pcie_generation) return platform->gpu_pcie_generation;
+    std::vector<int> others;
+    for (const Host& host : topology.hosts)
+      for (const Gpu& gpu : host.gpu_devices)
+        if (gpu.pcie.generation_max && gpu.name == like.name) others.push_back(*gpu.pcie.generation_max);
+    return usual(others);
+  };
+  return each_gpu(topology, "gpu.pcie", Severity::warning,
+                  "reboot, so that the link is trained again; see whether firmware or hypervisor hold it back; replace "
+                  "the instance if others do better",
+                  [&](const Gpu& gpu) -> std::string {
+                    const std::optional<int> full = expected(gpu);
+                    const int reached = std::max(gpu.pcie.generation_max.value_or(0), gpu.pcie.generation.value_or(0));
+                    if (!full || !gpu.pcie.generation_max || reached >= *full) return "";
+                    return fmt::format("reaches PCIe generation {} at most of {}", reached, *full);
+                  });
+}
+
 }  // namespace
 
 std::vector<Finding> wrong_gpu_counts(const Topology& topology) {
@@ -89,20 +112,24 @@ std::vector<Finding> capped_power(const Topology& topology) {
                   });
 }
 
-// Width alone: a link that rests lowers its generation. Lanes that its own slot has not are told by the others'.
+// Lanes that its own slot has not are told by the others'.
 std::vector<Finding> narrow_gpus(const Topology& topology) {
   std::vector<int> widths;
   for (const Host& host : topology.hosts)
     for (const Gpu& gpu : host.gpu_devices)
       if (gpu.pcie.width_max) widths.push_back(*gpu.pcie.width_max);
   const std::optional<int> others = usual(widths);
-  return each_gpu(topology, "gpu.pcie", Severity::error,
-                  "reboot, so that the link is trained again; replace the instance if it stays",
-                  [&](const Gpu& gpu) -> std::string {
-                    const int full = std::max(gpu.pcie.width_max.value_or(0), others.value_or(0));
-                    if (!gpu.pcie.width || *gpu.pcie.width >= full) return "";
-                    return fmt::format("uses {} PCIe lanes of {}", *gpu.pcie.width, full);
-                  });
+  std::vector<Finding> slow = slow_pcie(topology);
+  std::vector<Finding> findings =
+      each_gpu(topology, "gpu.pcie", Severity::error,
+               "reboot, so that the link is trained again; replace the instance if it stays",
+               [&](const Gpu& gpu) -> std::string {
+                 const int full = std::max(gpu.pcie.width_max.value_or(0), others.value_or(0));
+                 if (!gpu.pcie.width || *gpu.pcie.width >= full) return "";
+                 return fmt::format("uses {} PCIe lanes of {}", *gpu.pcie.width, full);
+               });
+  std::ranges::move(slow, std::back_inserter(findings));
+  return findings;
 }
 
 std::vector<Finding> split_gpus(const Topology& topology) {
