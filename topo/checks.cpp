@@ -93,6 +93,8 @@ std::span<const Check> checks() {
        other_fabric_manager},
       {"fabric.manager", About::software, "NVSwitches without a running fabric manager", absent_fabric_manager},
       {"gpu.fabric", About::fabric, "GPUs that have not joined the NVSwitch fabric", unready_fabric},
+      {"gpu.nvls", About::fabric, "GPUs without reduction in the NVSwitch (NVLS) where the platform has it",
+       without_nvls},
       {"gpu.count", About::hardware, "fewer or more GPUs than the platform has", wrong_gpu_counts},
       {"gpu.lost", About::hardware, "GPUs that do not answer", lost_gpus},
       {"gpu.unseen", About::host, "GPUs that PCI shows and NVML does not: not given to this job, or lost", unseen_gpus},

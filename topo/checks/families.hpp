@@ -32,6 +32,7 @@ std::vector<Finding> missing_links(const Topology& topology);
 std::vector<Finding> slow_links(const Topology& topology);
 std::vector<Finding> link_errors(const Topology& topology);
 std::vector<Finding> unready_fabric(const Topology& topology);
+std::vector<Finding> without_nvls(const Topology& topology);
 std::vector<Finding> absent_fabric_manager(const Topology& topology);
 
 std::vector<Finding> nics_down(const Topology& topology);
