@@ -14,7 +14,7 @@ import unittest
 import jsonschema
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import BUILD, SCHEMA, Folder, main  # noqa: E402
+from program import BUILD, SCHEMA, SOURCE, Folder, main  # noqa: E402
 
 PROBE = BUILD / "p5bench-probe-nvml"
 DRIVER = BUILD / "tests" / "fakes" / "nvml"
@@ -198,6 +198,23 @@ class Command(Folder):
         self.assertEqual(told["provenance"], "recorded")
         for count in ("packages", "cores", "threads", "numa_nodes"):
             self.assertEqual(told["hosts"][0][count], host[count], count)
+
+    def test_settings_are_looked_at_and_recorded_without_secrets(self):
+        there = {"NCCL_PROTO": "simple", "NCCL_TUNER_PLUGIN": str(self.folder / "gone.so"), "FI_AUTH_KEY": "hunter2"}
+        self.topo("--record", "here.json", **there)
+        recording = json.loads((self.folder / "here.json").read_text())
+        settings = recording["topology"]["settings"]
+        self.assertEqual(settings["dangling"], ["NCCL_TUNER_PLUGIN"])
+        self.assertEqual(settings["variables"]["NCCL_PROTO"], "simple")
+        self.assertNotIn("hunter2", json.dumps(recording))
+        for found in (recording["findings"], self.topo_json("--load", "here.json")["findings"]):
+            self.assertLessEqual({"settings.proto_simple", "settings.tuner_missing"}, {each["id"] for each in found})
+
+    def test_all_that_is_found_in_broken_machines_is_listed(self):
+        listed = [line.split()[0] for line in self.run_it("list", "findings").stdout.splitlines()]
+        self.assertEqual(len(listed), len(set(listed)), "each once")
+        faults = json.loads((SOURCE / "tests/fixtures/machines/faults.json").read_text())
+        self.assertLessEqual({fault["finding"] for fault in faults}, set(listed))
 
     def test_a_silent_gpu_is_unknown_and_not_accused_of_missing_links(self):
         told = self.topo_json(faults="lost:gpu=6")
