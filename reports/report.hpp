@@ -4,7 +4,9 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/base/error.hpp"
@@ -101,6 +103,7 @@ Report report_from_json(const nlohmann::json& j);
 Case case_from_json(const nlohmann::json& j);
 // As to_json() writes it, with or without samples.
 Result result_from_json(const nlohmann::json& j);
-Report read_report(const std::string& path);
+// Without members of the names `left_out`, none of which a report has to have.
+Report read_report(const std::string& path, std::span<const std::string_view> left_out = {});
 
 }  // namespace p5::reports

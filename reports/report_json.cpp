@@ -396,9 +396,9 @@ Report report_from_json(const json& j) {
   return report;
 }
 
-Report read_report(const std::string& path) {
+Report read_report(const std::string& path, std::span<const std::string_view> left_out) {
   constexpr const char* remedy = "name a report.json as p5bench wrote it";
-  const json j = read_json_input(path, largest_json, remedy);
+  const json j = read_json_input(path, largest_json, remedy, left_out);
   try {
     return report_from_json(j);
   } catch (const UsageError& problem) {

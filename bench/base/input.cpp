@@ -56,7 +56,8 @@ std::string place_in(std::string_view text, std::size_t at) {
 // Builds values from what the parser meets, and gives up at the first thing that is not right.
 class Builder final : public nlohmann::json_sax<json> {
  public:
-  Builder(std::string_view text, std::size_t most_values) : text_(text), most_values_(most_values) {}
+  Builder(std::string_view text, std::span<const std::string_view> left_out, std::size_t most_values)
+      : text_(text), left_out_(left_out), most_values_(most_values) {}
 
   json take() { return std::move(root_); }
 
@@ -72,8 +73,10 @@ class Builder final : public nlohmann::json_sax<json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
+    if (depth_left_out_ > 0) return true;
     if (open_.size() == 1) part_ = name;
-    member_ = &(*open_.back())[std::move(name)];
+    leave_out_ = std::ranges::find(left_out_, name) != left_out_.end();
+    if (!leave_out_) member_ = &(*open_.back())[std::move(name)];
     return true;
   }
 
@@ -101,17 +104,24 @@ class Builder final : public nlohmann::json_sax<json> {
     return &list.back();
   }
   bool put(json value) {
-    place(std::move(value));
+    if (!leave_out_) place(std::move(value));
+    leave_out_ = depth_left_out_ > 0;
     return true;
   }
   bool open(json value) {
-    if (open_.size() == deepest)
+    if (open_.size() + depth_left_out_ == deepest)
       throw UsageError(fmt::format("its values are nested more than {} deep{}", deepest, where()));
-    open_.push_back(place(std::move(value)));
+    if (leave_out_)
+      ++depth_left_out_;
+    else
+      open_.push_back(place(std::move(value)));
     return true;
   }
   bool close() {
-    open_.pop_back();
+    if (depth_left_out_ == 0)
+      open_.pop_back();
+    else
+      leave_out_ = --depth_left_out_ > 0;
     return true;
   }
   std::string where() const { return part_.empty() ? "" : fmt::format(" (in {})", in_quotes(part_)); }
@@ -121,6 +131,9 @@ class Builder final : public nlohmann::json_sax<json> {
   std::vector<json*> open_;  // lists and objects that have begun and not ended
   json* member_ = nullptr;   // of the innermost object, whose value comes next
   std::string part_;         // the member of the outermost object in which all this is
+  std::span<const std::string_view> left_out_;
+  bool leave_out_ = false;          // the value that comes next
+  std::size_t depth_left_out_ = 0;  // of lists and objects that have begun in it
   std::size_t most_values_, values_ = 0;
 };
 
@@ -156,16 +169,17 @@ std::string read_input(const std::filesystem::path& path, Bytes most, std::strin
   }
 }
 
-json parse_json(std::string_view text, std::size_t most_values) {
-  Builder builder(text, most_values);
+json parse_json(std::string_view text, std::span<const std::string_view> left_out, std::size_t most_values) {
+  Builder builder(text, left_out, most_values);
   if (!json::sax_parse(text, &builder)) throw UsageError("it is no JSON");
   return builder.take();
 }
 
-json read_json_input(const std::filesystem::path& path, Bytes most, std::string_view remedy) {
+json read_json_input(const std::filesystem::path& path, Bytes most, std::string_view remedy,
+                     std::span<const std::string_view> left_out) {
   const std::string text = read_input(path, most, remedy);
   try {
-    return parse_json(text);
+    return parse_json(text, left_out);
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("{}: {}; {}", name_of(path), problem.what(), remedy));
   }

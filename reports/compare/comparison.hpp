@@ -32,9 +32,12 @@ struct Run {
   std::vector<Result> journal;
 };
 
+// Of thousands of ranks most of a report says what single pairs and groups did, and details of GPUs and NICs, which are
+// not compared.
+enum class Reading { whole, to_compare };
 // A report.json or the folder that holds it, with the measurements.jsonl beside it, when there is one. Throws
 // UsageError.
-Run read_run(const std::string& path);
+Run read_run(const std::string& path, Reading reading);
 // The runs of a report.json, of its folder, or of all folders below that hold one, in the order of their names.
 std::vector<std::string> find_runs(const std::string& path);
 // By when they began; those of one second by their folders, which count them.

@@ -22,6 +22,10 @@ namespace {
 constexpr const char* report_name = "report.json";
 constexpr const char* journal_name = "measurements.jsonl";
 
+// Members of measurements and of the topology's GPUs and NICs.
+constexpr std::array<std::string_view, 7> members_not_compared{"pairs",  "groups",   "pci",    "pcie",
+                                                               "errors", "counters", "nvlinks"};
+
 // What of a case tells it from others on its own side; arm and settings are the caller's choice.
 std::string key_of(const Case& c) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", c.backend, operation_of(c), c.bytes.count, name_of(c.type),
@@ -168,9 +172,11 @@ std::string_view name_of(Answer answer) {
   return "inconclusive";
 }
 
-Run read_run(const std::string& path) {
+Run read_run(const std::string& path, Reading reading) {
   const fs::path file = is_folder(path) ? fs::path(path) / report_name : fs::path(path);
-  Run run{.name = path, .report = read_report(file.string()), .journal = {}};
+  std::span<const std::string_view> left_out;
+  if (reading == Reading::to_compare) left_out = members_not_compared;
+  Run run{.name = path, .report = read_report(file.string(), left_out), .journal = {}};
   // A journal lies beside the report of its run; a report that was copied elsewhere under another name has none.
   const fs::path journal = file.parent_path() / journal_name;
   if (std::error_code problem; file.filename() == report_name && fs::exists(fs::symlink_status(journal, problem)))

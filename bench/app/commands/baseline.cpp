@@ -44,7 +44,8 @@ fs::path folder_of_baseline(const Options& options, const std::string& name) {
 
 ExitCode baseline_command(const Request& request) {
   if (!request.world.leads()) return ExitCode::ok;
-  const reports::Baseline baseline = reports::make_baseline(read_runs(request.options.baseline_files), utc_now());
+  const reports::Baseline baseline =
+      reports::make_baseline(read_runs(request.options.baseline_files, reports::Reading::whole), utc_now());
   const fs::path folder = folder_of_baseline(request.options, name_of_baseline(request.options, baseline));
   std::string journal;
   for (const reports::Result& line : baseline.journal)

@@ -17,7 +17,7 @@ namespace p5 {
 namespace {
 
 reports::Side read_side(const char* name, const std::vector<std::string>& paths, const std::string& arm) {
-  return reports::make_side(name, read_runs(paths), arm);
+  return reports::make_side(name, read_runs(paths, reports::Reading::to_compare), arm);
 }
 
 // The first run of NEW that BASE has too, whatever it is called; "": none.
@@ -70,7 +70,7 @@ std::vector<std::string> newest_of(std::vector<std::string> runs) {
 // The newest run against those before it.
 reports::Comparison compare_history(const Options& options, const reports::ComparisonOptions& how) {
   const std::vector<std::string> found = reports::find_runs(options.history), newest = newest_of(found);
-  std::vector<reports::Run> runs = read_runs(newest);
+  std::vector<reports::Run> runs = read_runs(newest, reports::Reading::to_compare);
   if (runs.size() < 2)
     throw UsageError(fmt::format("'{}' holds one run; a history needs two or more", options.history));
   reports::order_by_launch(runs);

@@ -42,7 +42,7 @@ ExitCode report_command(const Request& request) {
   }
   std::optional<reports::Comparison> comparison;
   if (!options.baseline.empty()) {
-    const std::vector<reports::Run> runs{reports::read_run(file)};
+    const std::vector<reports::Run> runs{reports::read_run(file, reports::Reading::to_compare)};
     comparison = reports::compare(read_baseline(options.baseline, report), reports::make_side("NEW", runs),
                                   {.seed = options.seed.value_or(1)});
   }

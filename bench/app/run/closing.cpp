@@ -113,7 +113,8 @@ Compared compare_with_baseline(const reports::Side& baseline, const reports::Rep
                                const std::filesystem::path& folder) {
   Compared compared;
   attempt(compared, "This run cannot be compared with the baseline", ExitCode::inconclusive, [&] {
-    const std::vector<reports::Run> runs{reports::read_run(folder.string())};  // like any other
+    const std::vector<reports::Run> runs{
+        reports::read_run(folder.string(), reports::Reading::to_compare)};  // like any other
     reports::Comparison comparison =
         reports::compare(baseline, reports::make_side("NEW", runs), {.seed = report.run.seed});
     compared.code = comparison.exit_code;

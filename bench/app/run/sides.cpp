@@ -14,20 +14,20 @@ namespace p5 {
 
 namespace fs = std::filesystem;
 
-std::vector<reports::Run> read_runs(const std::vector<std::string>& paths) {
+std::vector<reports::Run> read_runs(const std::vector<std::string>& paths, reports::Reading reading) {
   std::vector<std::string> found;
   for (const std::string& path : paths)
     for (std::string& run : reports::find_runs(path))
       // The same run twice would pass for two.
       if (std::ranges::find(found, run) == found.end()) found.push_back(std::move(run));
   std::vector<reports::Run> runs;
-  for (const std::string& each : found) runs.push_back(reports::read_run(each));
+  for (const std::string& each : found) runs.push_back(reports::read_run(each, reading));
   return runs;
 }
 
 reports::Side read_baseline(const std::string& path, const reports::Report& about) {
   try {
-    reports::Side base = reports::make_side("BASELINE", read_runs({path}));
+    reports::Side base = reports::make_side("BASELINE", read_runs({path}, reports::Reading::to_compare));
     reports::Side here;
     here.reports = {about};
     std::vector<std::string> hardware;

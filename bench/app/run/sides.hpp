@@ -11,7 +11,7 @@
 namespace p5 {
 
 // All runs of these files and folders, each once. Throws UsageError.
-std::vector<reports::Run> read_runs(const std::vector<std::string>& paths);
+std::vector<reports::Run> read_runs(const std::vector<std::string>& paths, reports::Reading reading);
 
 // The file's or folder's as BASE. Throws UsageError, also where `about` is of other hardware: before anything is
 // measured.
