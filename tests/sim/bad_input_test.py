@@ -240,11 +240,16 @@ class BadInput(Folder):
         for out in ("file", "file/below", "/proc/p5bench", "/sys/p5bench", "/dev/null"):
             self.assert_refused([*SIM, "--out", out], ["--out", f"'{out}"])
         self.assert_refused([*SIM, "--out", "out", "--cluster", "named"], ["--out", "named"])
+        self.assert_refused([*SIM, "--out", "/proc/\x1b[2J"], ["--out", "'/proc/\\x1b[2J"])
         self.assertEqual((self.folder / "file").read_text(), "in the way")
 
     def test_a_report_is_not_rendered_into_a_folder_that_cannot_be_written(self):
         report = str(SOURCE / "tests/fixtures/reports/simulated.json")
         self.assert_refused(["report", report, "--format", "html", "--out", "/proc/p5bench"], ["'/proc/p5bench'"])
+        (self.folder / "given").mkdir(0o555)
+        done = self.run_it("report", report, "--format", "html", "--out", "given", program=[*without_overriding(), PROGRAM])
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("'given' cannot be written: Permission denied", done.stderr)
 
     def test_a_second_run_overwrites_nothing(self):
         quick = [*SIM, "--sizes", "8", "--collectives", "all_reduce", "--out", "out", "--cluster", "same"]

@@ -1,11 +1,14 @@
 """What the console does to a run: it goes away, it is full, it is closed, its terminal hangs up. The files of the run
 are there all the same, and the exit code is theirs."""
 
+import fcntl
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from program import Folder, PATIENCE_S, PROGRAM, SOURCE, main, read_report, wait_for  # noqa: E402
@@ -56,6 +59,28 @@ class Console(Folder):
         done = self.in_shell("{} <&- >&- 2>&-", *QUICK)
         self.assertEqual(done.returncode, 0)
         self.assert_whole(0)
+
+    def test_closed_descriptors_are_nobodys(self):
+        run = self.start("-c", f'exec "{PROGRAM}" "$@" <&- >&- 2>&-', "bash", *ENDLESS, program=("bash",))
+        self.assertTrue(wait_for(lambda: self.files("measurements.jsonl") or run.poll() is not None) and run.poll() is None)
+        self.assertEqual([os.readlink(f"/proc/{run.pid}/fd/{number}") for number in range(3)], 3 * ["/dev/null"])
+        run.send_signal(signal.SIGTERM)
+        self.assertEqual(run.wait(PATIENCE_S), 12)
+
+    def test_a_console_that_does_not_wait_is_waited_for(self):
+        """As one is that another program of the terminal made non-blocking; here it takes a part of the text at once."""
+        wanted = self.run_it("--help").stdout
+        ours, theirs = os.pipe()
+        fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
+        os.set_blocking(theirs, False)
+        self.assertGreater(len(wanted), 4096)
+        run = self.start("--help", stdout=theirs)
+        os.close(theirs)
+        self.assertTrue(wait_for(lambda: run.poll() is not None or select.select([ours], [], [], 0)[0]))
+        time.sleep(0.2)  # until it is full
+        with open(ours) as text:
+            self.assertEqual(text.read(), wanted)
+        self.assertEqual(run.wait(PATIENCE_S), 0)
 
     def test_a_result_that_is_lost_is_no_success(self):
         for arguments in (["list", "platforms"], ["--help"], ["report", REPORT], ["plan", *QUICK]):

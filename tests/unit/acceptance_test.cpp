@@ -123,6 +123,26 @@ TEST(Recorder, does_nothing_until_it_is_opened) {
   EXPECT_EQ(recorder.finish(ExitCode::ok), ExitCode::ok);
 }
 
+// A signal may follow a hang, and the end of a run both.
+TEST(Recorder, keeps_what_ended_a_run_first) {
+  const Folder folder;
+  Recorder recorder;
+  reports::Report report;
+  report.run.cluster = "c";
+  Options options;
+  options.out = folder.path.string();
+  options.quiet = true;
+  const fs::path run = recorder.open(options, report, {});
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(recorder.end_early("the first", ExitCode::environment), ExitCode::environment);
+  EXPECT_EQ(recorder.end_early("the second"), ExitCode::environment);
+  recorder.finish(ExitCode::ok);
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find("the second"), std::string::npos);
+  const reports::Report left = reports::read_report((run / "report.json").string());
+  EXPECT_EQ(left.run.ended_by, "the first");
+  EXPECT_EQ(left.exit_code, ExitCode::environment);
+}
+
 // On threads of their own, where an exception would be the process' end.
 TEST(Recorder, that_cannot_write_any_more_ends_early_all_the_same) {
   const Folder folder;

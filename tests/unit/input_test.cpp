@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
 
 #include "bench/base/error.hpp"
@@ -64,6 +65,13 @@ TEST_F(Input, ALargeFileIsRefusedUnread) {
   EXPECT_THAT(refusal("large"), testing::HasSubstr("more than 1 MiB"));
 }
 
+// As files of the kernel are, and files that grow.
+TEST_F(Input, AFileThatIsLargerThanItSaysIsRefused) {
+  ASSERT_EQ(fs::file_size("/proc/self/status"), 0U);
+  EXPECT_THAT(message_of([] { read_input("/proc/self/status", Bytes{100}, ""); }),
+              testing::HasSubstr("has more than 100 B"));
+}
+
 std::string refusal_of(const std::string& text) {
   return message_of([&] { parse_json(text); });
 }
@@ -85,6 +93,19 @@ TEST(ParseJson, WhatIsNoJsonIsRefusedByItsPlace) {
   EXPECT_LT(refusal_of("[" + std::string(1'000'000, 'x')).size(), 200U);
 }
 
+TEST(ParseJson, MembersThatAreLeftOutAreCheckedAndNotKept) {
+  constexpr std::array<std::string_view, 2> left_out{"out", "too"};
+  const auto parsed = [&](const std::string& text) { return parse_json(text, left_out); };
+  EXPECT_EQ(
+      parsed(R"({"a": 1, "out": [[1, {"a": [2]}], "x", {}], "too": null, "b": [{"too": {"b": {}}, "c": "out"}, 3]})"),
+      json::parse(R"({"a": 1, "b": [{"c": "out"}, 3]})"));
+  EXPECT_EQ(parsed(R"(["out", {"out": []}, {"out": 1}, "too"])"), json::parse(R"(["out", {}, {}, "too"])"));
+  EXPECT_EQ(message_of([&] { parsed("{\"out\": [1, x]}"); }), "line 1, column 13: it is no JSON from here on: 'x]}'");
+  EXPECT_EQ(message_of([&] { parsed("{\"out\": " + std::string(100'000, '[')); }),
+            "its values are nested more than 64 deep (in 'out')");
+  EXPECT_EQ(parse_json("{\"out\": [0, 1, 2], \"a\": 3}", left_out, 2), json::parse("{\"a\": 3}"));
+}
+
 TEST(ParseJson, NestingHasALimit) {
   EXPECT_NO_THROW(parse_json(std::string(64, '[') + std::string(64, ']')));
   EXPECT_EQ(refusal_of(std::string(100'000, '[')), "its values are nested more than 64 deep");
@@ -94,7 +115,7 @@ TEST(ParseJson, NestingHasALimit) {
 TEST(ParseJson, TheNumberOfValuesHasALimit) {
   std::string many = "{\"a\": [0";
   for (int i = 0; i < 1000; ++i) many += ",0";
-  EXPECT_EQ(message_of([&] { parse_json(many, 1000); }), "it holds more than 1000 values (in 'a')");
+  EXPECT_EQ(message_of([&] { parse_json(many, {}, 1000); }), "it holds more than 1000 values (in 'a')");
 }
 
 // ---- lists of fields

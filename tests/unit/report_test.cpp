@@ -2,6 +2,8 @@
 #include "reports/report.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -150,6 +152,14 @@ TEST_F(AtomicFile, replaces_a_file_and_leaves_nothing_else) {
   EXPECT_EQ(entries(), 1u);
 }
 
+// Who has the old one open, or reads while the new one is written, has the whole of it.
+TEST_F(AtomicFile, does_not_touch_the_file_that_it_replaces) {
+  write_atomically(folder / "report.json", "old");
+  fs::create_hard_link(folder / "report.json", folder / "the same");
+  write_atomically(folder / "report.json", "new");
+  EXPECT_EQ(content(folder / "the same"), "old");
+}
+
 TEST_F(AtomicFile, names_the_file_that_cannot_be_written) {
   try {
     write_atomically(folder / "missing" / "report.json", "text");
@@ -184,6 +194,35 @@ TEST_F(Journal, grows_by_lines) {
   append_line(folder / "journal", "{}");
   append_line(folder / "journal", "[]");
   EXPECT_EQ(content(folder / "journal"), "{}\n[]\n");
+}
+
+// Files of this process end after so many bytes, as on a disk that fills up.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, ignored_before_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*ignored_before_)(int) = ::signal(SIGXFSZ, SIG_IGN);
+};
+
+TEST_F(Journal, has_whole_lines_where_one_does_not_fit) {
+  append_line(folder / "journal", "{}");
+  {
+    const FullDisk disk(10);
+    EXPECT_THROW(append_line(folder / "journal", std::string(20, 'x')), EnvironmentError);
+  }
+  EXPECT_EQ(content(folder / "journal"), "{}\n");
 }
 
 }  // namespace

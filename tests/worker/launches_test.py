@@ -117,12 +117,16 @@ class Arms(Launches):
         self.assertIn({"kind": "environment", "name": "P5BENCH_FAKE", "base": STEADY, "new": "slow:rank=1:us=2500"}, comparison["differences"])
 
     def test_what_the_operator_set_reaches_both_arms_unless_one_names_it(self):
-        code, output = self.ab("", "NCCL_PROTO=,NCCL_ALGO=ring,tree", "--launches", "1", sizes="64", NCCL_NVLS_ENABLE="0", NCCL_PROTO="LL")
+        code, output = self.ab("", "NCCL_PROTO=,NCCL_X_TOKEN=hunter2,NCCL_ALGO=ring,tree", "--launches", "1", sizes="64",
+                               NCCL_NVLS_ENABLE="0", NCCL_PROTO="LL")
         self.assertIn(code, (0, 10, 14), output)
         a, b = (self.arms()[name]["context"] for name in "ab")
         self.assertEqual((a["env.NCCL_NVLS_ENABLE"], b["env.NCCL_NVLS_ENABLE"]), ("0", "0"))
         self.assertEqual((a.get("env.NCCL_PROTO"), b.get("env.NCCL_PROTO")), ("LL", None))
         self.assertEqual((a.get("env.NCCL_ALGO"), b.get("env.NCCL_ALGO")), (None, "ring,tree"))
+        self.assertIn("set", b["env.NCCL_X_TOKEN"])
+        for path in (self.folder / "out").rglob("*.*"):
+            self.assertNotIn("hunter2", path.read_text(errors="replace"), path)
 
     def test_two_libraries_side_by_side(self):
         other = self.folder / "other"
