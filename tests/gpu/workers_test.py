@@ -162,6 +162,10 @@ class Workers(Runs):
                   "--collectives", "all_reduce,all_gather,p2p")
         job.until(lambda: len(workers_of(job.marker)) == RANKS and job.finished_cases() >= 3, 60)
         victim = workers_of(job.marker)[-1]
+        for pid in workers_of(job.marker):
+            for reaching_all in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # as from a terminal or a scheduler
+                os.kill(pid, reaching_all)
+        time.sleep(0.1)
         os.kill(victim, signal.SIGKILL)
         code, output = job.end(5 + 100 + GRACE_S)
         self.assertEqual(code, 12, output)
@@ -287,7 +291,7 @@ class Log(Runs):
 class Faults(Runs):
     def run_with(self, fault, *arguments, sizes="64,64KiB", budget="60s", patience=120, **variables):
         job = Job(self.folder, "--sizes", sizes, "--collectives", "all_reduce,all_gather", "--budget", budget,
-                  "--timeout", TIMEOUT if "hang" in fault else "60s", "--seed", "3", *arguments, P5BENCH_FAKE=fault, **variables)
+                  "--timeout", TIMEOUT if "hang" in fault else "10min", "--seed", "3", *arguments, P5BENCH_FAKE=fault, **variables)
         code, output = job.end(patience)
         return job, code, output
 
@@ -394,6 +398,15 @@ class Faults(Runs):
                 self.assertGreaterEqual(len(lines), 5)
                 report = job.report()
                 self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
+
+    def test_a_supervisor_that_is_killed_takes_along_a_worker_whose_device_hangs(self):
+        notes = tempfile.mkdtemp(dir=self.folder)
+        job = Job(self.folder, "--sizes", "64,4KiB", "--collectives", "all_reduce", "--timeout", "60s", "--budget", "60s",
+                  preload=BUILD / "tests" / "gpu" / "misbehave.so", P5BENCH_MISBEHAVE="endless@1:sample#2", P5BENCH_MISBEHAVE_NOTES=notes)
+        self.assertTrue(job.until(lambda: os.listdir(notes), 60))
+        os.kill(supervisor_of(job.marker, 1), signal.SIGKILL)
+        code, output = job.end(60)
+        self.assertNotEqual(code, 0, output)
 
     def test_a_crash_whenever_ranks_join_ends_the_run(self):
         job, code, output = self.run_with("join-crash:rank=1")

@@ -57,7 +57,7 @@ def cells():
     """(fault, phase); by day one of each kind of fault, by turns in the phases."""
     if NIGHTLY:
         return [(fault, phase) for fault in FAULTS for phase in PHASES]
-    some = [THROWS[0], KILLED[1], SILENT[0], SILENT[3], SIGNALS[1], DISK[0], SLOW[0]]
+    some = [THROWS[0], KILLED[1], SILENT[0], SILENT[3], SIGNALS[1], DISK[0], SLOW[0], SILENT[1]]
     return [(fault, PHASES[(3 * at + 1) % len(PHASES)]) for at, fault in enumerate(some)]
 
 
@@ -87,7 +87,7 @@ class FaultMatrix(Folder):
 
     def check(self, fault, phase, done):
         """What holds of every cell, and what of this fault; returns the cell's words for the table."""
-        name, rank, _, disk = fault
+        name, rank, what, disk = fault
         code = done.returncode
         self.assert_none_left()
         if fault not in SILENT or rank != 0:  # a leader that gets on takes the others' notes into the report
@@ -120,6 +120,8 @@ class FaultMatrix(Folder):
             self.assertRegex(text, f"no progress in ({phase}|the start of .*B float32)")
             if rank:
                 self.assertIn(f"all others wait for rank {rank}", text)
+            if what == "hang" and opened:  # the launcher ends the leader with those that left word
+                self.assertIn("no progress", report["run"]["ended_by"])
             if report:
                 self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
         elif fault in SIGNALS:
@@ -170,6 +172,13 @@ class FaultMatrix(Folder):
                     self.check_resume(lines)
         if NIGHTLY and os.environ.get("P5BENCH_UPDATE"):
             self.write_table(results)
+
+    def test_a_leader_that_is_late_takes_the_alarm_back(self):
+        """It is 20 s late. The others notice after 16 s, and it has 10 s more to get on."""
+        done = self.run_it(0, "looking around", "slow", 99, *OPTIONS, "--budget", "60s", "--timeout", "60s", ranks=RANKS,
+                           program=(FAILING,), variables={"P5BENCH_LONGEST_WAIT": "16"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(measured(self.report()["measurements"])), CASES)
 
     def test_the_table_has_these_rows(self):
         written = TABLE.read_text().split(BEGIN)[1].split(END)[0].strip().splitlines()

@@ -153,8 +153,10 @@ TEST(Recorder, that_cannot_write_any_more_ends_early_all_the_same) {
   options.out = folder.path.string();
   fs::remove_all(recorder.open(options, report, {}));
   testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
   recorder.end_early("ended by SIGTERM");
   EXPECT_NE(testing::internal::GetCapturedStderr().find("ended by SIGTERM; cannot write"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("PARTIAL: ended by SIGTERM"), std::string::npos);
 }
 
 }  // namespace

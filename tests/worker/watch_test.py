@@ -64,7 +64,7 @@ class Watched(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("did not answer", report["topology"]["hosts"][0]["gpu_problem"])
         for measurement in report["measurements"]:
-            self.assertIsNone((measurement["during"] or {"sm_clock_median_mhz": None})["sm_clock_median_mhz"])
+            self.assertIsNone(measurement["during"]["sm_clock_median_mhz"])  # but it was watched: NICs tell something
         self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
 
 
