@@ -22,7 +22,7 @@ std::string read_input(const std::filesystem::path& path, Bytes most, std::strin
 
 // Throws UsageError that says in which line and column the text is no JSON in UTF-8, or which limit it
 // exceeds: how deep values are nested, and how many there are, of which each takes some 100 bytes. Members of the names
-// `left_out`, of whatever object, have to be JSON but are not kept, which takes a third of the time.
+// `left_out`, of whatever object, have to be JSON but are not kept and not counted.
 nlohmann::json parse_json(std::string_view text, std::span<const std::string_view> left_out = {},
                           std::size_t most_values = 20'000'000);
 
