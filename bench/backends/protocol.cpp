@@ -185,6 +185,7 @@ void fields(auto& visit, Is<Identity> auto& identity) {
   visit.must("library_path", identity.library_path);
   visit.must("driver", identity.driver);
   visit.must("runtime", identity.runtime);
+  visit.must("address", identity.address);
 }
 
 json to_json(const Identity& identity) { return json_fields::written(identity); }

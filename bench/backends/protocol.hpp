@@ -45,6 +45,7 @@ struct Identity {
   std::string library;                              // "NCCL 2.28.9"
   std::string library_path;
   std::string driver, runtime;  // "13.0"
+  std::string address = {};     // where messages to it go, without a port; "": it has none of its own
 };
 
 // "unique_id" {}: {"id": HEX}, what others need to find this rank; where one for all is enough only rank 0 is asked.

@@ -65,7 +65,7 @@ class WorkerSession final : public Session {
     std::size_t members = 0;
     for (const Group& group : groups) members += group.size();
     json order{{"order", "open"}, {"case", protocol::to_json(c)}, {"round", round}, {"form", form}};
-    order["group"] = place ? json(place->group) : json(nullptr);
+    order["group"] = place ? json(backend.numbers_of(place->group)) : json(nullptr);
     order["alone"] = groups.size() == 1;
     order["pauses"] = std::cmp_less(members, backend.ranks());
     order["memory"] = backend.agreed_memory().count;
@@ -116,14 +116,22 @@ class WorkerSession final : public Session {
   int slots_ = 1;
 };
 
-WorkerBackend::WorkerBackend(World& world, WorkerOptions options) : world_(world), options_(std::move(options)) {}
+WorkerBackend::WorkerBackend(World& world, WorkerOptions options) : world_(world), options_(std::move(options)) {
+  shared_->generations = options_.alarms_from;
+}
 
 WorkerBackend::~WorkerBackend() {
   if (worker_) worker_->dismiss(dismiss_limit);
 }
 
 int WorkerBackend::rank() const { return world_.hosted().front(); }
-int WorkerBackend::ranks() const { return world_.ranks(); }
+
+Group WorkerBackend::numbers_of(const Group& ranks) const {
+  Group numbers;
+  for (const int each : ranks)
+    numbers.push_back(static_cast<int>(std::ranges::find(together_, each) - together_.begin()));
+  return numbers;
+}
 
 // Its own failure ends the waiting of all others; theirs ends ours.
 json WorkerBackend::ask(const json& order, Seconds limit) {
@@ -142,7 +150,7 @@ json WorkerBackend::wait(Seconds limit) {
     return worker_->wait(
         limit, [&] { return world_.alarmed(alarm_); },
         [&] {
-          if (joined_ && speaks_ && !options_.ras.empty()) library_status_ = ask_ras(options_.ras, ras_limit);
+          if (joined() && speaks_ && !options_.ras.empty()) library_status_ = ask_ras(options_.ras, ras_limit);
         });
   } catch (const StalledError& problem) {
     world_.raise_alarm(alarm_);
@@ -179,10 +187,16 @@ std::string WorkerBackend::where() const {
   return identity_.device_uuid.empty() ? options_.host : fmt::format("{}, {}", options_.host, identity_.device_uuid);
 }
 
-void WorkerBackend::prepare() {
+void WorkerBackend::count_generation() {
   if (state_ != State::none) return;
-  state_ = State::asked;
+  state_ = State::counted;
   alarm_ = ++shared_->generations;
+}
+
+void WorkerBackend::prepare() {
+  count_generation();
+  if (state_ != State::counted) return;
+  state_ = State::asked;
   if (shared_->stuck) return;
   try {
     worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, alarm_);
@@ -205,15 +219,17 @@ const protocol::Identity& WorkerBackend::identify(Seconds limit) {
   return identity_;
 }
 
+// Who stays alone needs no worker.
 std::string WorkerBackend::offer(const Joiners& joiners) {
-  prepare();
   const std::optional<Place> place = place_in(joiners.groups, rank(), 0);
+  place ? prepare() : count_generation();
   // A group's failure is no alarm for the others.
   const auto own = place ? std::ranges::find(joiners.groups, place->group) - joiners.groups.begin() : 0;
   alarm_ = shared_->generations + 1 + static_cast<std::uint32_t>(own);
   shared_->generations += static_cast<std::uint32_t>(joiners.groups.size());
+  if (!place) return "";
   json mine{{"free_memory", identify(limit_of(joiners)).free_memory}};
-  if (place && (place->member.rank == 0 || options_.each_has_id))
+  if (place->member.rank == 0 || options_.each_has_id)
     mine["id"] = ask({{"order", "unique_id"}}, limit_of(joiners)).at("id");
   return mine.dump();
 }
@@ -248,7 +264,7 @@ void WorkerBackend::join(const Joiners& joiners, const std::string& terms) {
                          limit_of(joiners));
   library_start_ = {.log = worker_->log().text(0, most_of_start),
                     .environment = reply.at("environment").get<Environment>()};
-  joined_ = true;
+  together_ = place->group;
 }
 
 Backend::LibraryStart WorkerBackend::library_start() const {
@@ -273,9 +289,9 @@ void WorkerBackend::stop() {
 
 void WorkerBackend::abandon() {
   if (worker_ && !worker_->kill_and_reap(reap_limit)) shared_->stuck = true;
-  if (worker_ && !joined_ && log_of_failures_.size() < most_of_failures)
+  if (worker_ && !joined() && log_of_failures_.size() < most_of_failures)
     log_of_failures_ += worker_->log().text(0, most_of_start);
-  joined_ = false;
+  together_.clear();
   formed_.clear();
   library_status_.clear();
   state_ = State::none;
@@ -287,7 +303,7 @@ std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
   const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(c, cost()).count)};
   const std::optional<Place> place = place_in(c.rounds->at(static_cast<std::size_t>(round)), rank(), 0);
   speaks_ = place && place->member.rank == 0;
-  Round groups = communicators_of(c.rounds->at(static_cast<std::size_t>(round)), world_.ranks());
+  Round groups = communicators_of(c.rounds->at(static_cast<std::size_t>(round)), ranks());
   const std::string form = groups == formed_ ? "" : groups.empty() ? "job" : "groups";
   formed_ = std::move(groups);
   return std::make_unique<WorkerSession>(*this, c, round, form, limit);

@@ -25,6 +25,8 @@ struct WorkerOptions {
   bool each_has_id = false;    // ranks find each other by all their ids, not by the first one's
   std::string ras;             // where NCCL's RAS service answers; "": there is none
   bool messages_only = false;  // between ranks: no operations of groups
+  // Backends that are no arms of each other but in one world need alarms of their own: they count from here.
+  std::uint32_t alarms_from = 0;
   CostModel cost = cost_on_gpus({10e-6}, {20});
 };
 
@@ -36,6 +38,8 @@ class WorkerBackend final : public Backend {
 
   // What this rank's worker runs on; starts it when there is none. Throws CaseError.
   const protocol::Identity& identify();
+  // What its last worker said; empty where none did.
+  const protocol::Identity& identity() const { return identity_; }
   LibraryStart library_start() const override;
   LocalFigures check_locally() override;
   LastWords last_words() const override;
@@ -50,7 +54,7 @@ class WorkerBackend final : public Backend {
     return !options_.messages_only || collective.route == Route::neighbours;
   }
   bool recovers() const override { return true; }
-  bool joined() const override { return joined_; }
+  bool joined() const override { return !together_.empty(); }
   void prepare() override;
   std::string offer(const Joiners& joiners) override;
   std::string settle(const Joiners& joiners, const std::vector<std::string>& offers) override;
@@ -66,15 +70,17 @@ class WorkerBackend final : public Backend {
   bool relaunches() const override { return true; }
   Environment context() const override;
 
-  // For its sessions.
+  // For its sessions, where ranks are those of the job.
   int rank() const;
-  int ranks() const;
+  int ranks() const { return static_cast<int>(together_.size()); }  // that are together
+  Group numbers_of(const Group& ranks) const;                       // among those that are together
   Bytes agreed_memory() const { return agreed_memory_; }
   Seconds forming_limit() const;  // for the communicators of a round
   nlohmann::json ask(const nlohmann::json& order, Seconds limit);
 
  private:
   const protocol::Identity& identify(Seconds limit);
+  void count_generation();
   std::string where() const;
   std::string warnings(const std::string& told) const;
   void send(const nlohmann::json& order);
@@ -100,12 +106,13 @@ class WorkerBackend final : public Backend {
   };
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::uint32_t alarm_ = 0;  // who gives up by this number ends the waiting of all that have the same
-  enum class State { none, asked, identified } state_ = State::none;  // of the worker: what it runs on
+  // Of the worker: none; none, but its generation is counted; asked what it runs on; it said so.
+  enum class State { none, counted, asked, identified } state_ = State::none;
   bool speaks_ = false;         // for the ranks of its group, so that one of them asks NCCL
   std::string library_status_;  // what NCCL told when an order hung
   std::string not_started_;     // why there is none, though it was to be
-  bool joined_ = false;
-  Round formed_;  // what communicators there are beside the job's, alike on all ranks
+  Group together_;              // the ranks that joined, in the order in which workers count them; empty: none
+  Round formed_;                // what communicators there are beside the job's, alike on all ranks
 };
 
 }  // namespace p5

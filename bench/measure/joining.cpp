@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <span>
 
@@ -59,7 +60,17 @@ Joiners whole_job(const World& world) {
   return {.groups = {everybody}};
 }
 
-// Each group by itself; what each failed of.
+}  // namespace
+
+void bring_together(World& world, Backend& backend) {
+  if (backend.joined()) return;
+  const Joiners joiners = whole_job(world);
+  const std::string terms = agree(
+      world, Phase::open, backend.recovers(), [&] { return backend.offer(joiners); },
+      [&](const std::vector<std::string>& offers) { return backend.settle(joiners, offers); });
+  agree(world, Phase::open, backend.recovers(), [&] { backend.join(joiners, terms); });
+}
+
 std::vector<std::optional<PhaseFailed>> bring_groups_together(World& world, Backend& backend, const Joiners& joiners) {
   GroupParts offers = gather_by_group(world, Phase::open, joiners.groups, [&] { return backend.offer(joiners); });
   Joiners willing{.groups = {}, .limit = joiners.limit};
@@ -76,34 +87,23 @@ std::vector<std::optional<PhaseFailed>> bring_groups_together(World& world, Back
   return std::move(offers.failures);
 }
 
-}  // namespace
-
-void bring_together(World& world, Backend& backend) {
-  if (backend.joined()) return;
-  const Joiners joiners = whole_job(world);
-  const std::string terms = agree(
-      world, Phase::open, backend.recovers(), [&] { return backend.offer(joiners); },
-      [&](const std::vector<std::string>& offers) { return backend.settle(joiners, offers); });
-  agree(world, Phase::open, backend.recovers(), [&] { backend.join(joiners, terms); });
-}
-
 // ---- what a failure comes from
 
 JoinCulprit find_culprit(int hosts, const std::vector<JoinTrial>& trials) {
   using Kind = JoinCulprit::Kind;
   JoinCulprit culprit;
+  std::map<std::vector<int>, const JoinTrial*> last;
+  for (const JoinTrial& trial : trials) last[trial.hosts] = &trial;
   std::vector<const JoinTrial*> failed_alone, failed_pairs;
-  std::vector<int> partners(static_cast<std::size_t>(hosts)), failures(partners);
+  std::vector<bool> joins(static_cast<std::size_t>(hosts));  // with some other
   std::size_t pairs = 0;
   for (const JoinTrial& trial : trials) {
+    if (last.at(trial.hosts) != &trial) continue;
     const bool alone = trial.hosts.size() == 1;
     if (!alone) ++pairs;
     if (!trial.failure.empty()) (alone ? failed_alone : failed_pairs).push_back(&trial);
-    for (const int host : trial.hosts) {
-      if (alone) continue;
-      ++partners[static_cast<std::size_t>(host)];
-      if (!trial.failure.empty()) ++failures[static_cast<std::size_t>(host)];
-    }
+    if (alone || !trial.failure.empty()) continue;
+    for (const int host : trial.hosts) joins[static_cast<std::size_t>(host)] = true;
   }
   if (!failed_alone.empty()) {
     culprit.alone = true;
@@ -118,8 +118,17 @@ JoinCulprit find_culprit(int hosts, const std::vector<JoinTrial>& trials) {
     culprit.kind = Kind::between;
     return culprit;
   }
-  for (std::size_t host = 0; host < partners.size(); ++host)
-    if (partners[host] > 1 && failures[host] == partners[host]) culprit.hosts.push_back(static_cast<int>(host));
+  for (int host = 0; host < hosts; ++host) {
+    if (joins[static_cast<std::size_t>(host)]) continue;
+    int partners = 0, blameless = 0;
+    for (const JoinTrial* each : failed_pairs) {
+      if (std::ranges::find(each->hosts, host) == each->hosts.end()) continue;
+      const int partner = each->hosts.at(0) == host ? each->hosts.at(1) : each->hosts.at(0);
+      ++partners;
+      if (joins[static_cast<std::size_t>(partner)]) ++blameless;
+    }
+    if (partners > 1 && blameless > 0) culprit.hosts.push_back(host);
+  }
   culprit.kind = culprit.hosts.empty() ? Kind::pairs : Kind::hosts;
   if (culprit.kind == Kind::pairs)
     for (const JoinTrial* each : failed_pairs) culprit.pairs.emplace_back(each->hosts.at(0), each->hosts.at(1));

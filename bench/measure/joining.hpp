@@ -20,6 +20,9 @@ class Observer;
 // The ranks of a backend that are not together yet, or no longer, on terms that the leader settles. Throws PhaseFailed.
 void bring_together(World& world, Backend& backend);
 
+// Each group by itself; what each failed of, alike on all participants.
+std::vector<std::optional<PhaseFailed>> bring_groups_together(World& world, Backend& backend, const Joiners& joiners);
+
 // ---- what a failure to join comes from. Pure.
 
 // Some hosts that were to join without the others.
@@ -39,7 +42,8 @@ struct JoinCulprit {
   std::string because = {};  // of the first of them
 };
 
-// Hosts that fail by themselves; else those that fail with each of several partners; else pairs.
+// Hosts that fail by themselves; else those that fail with each of several partners, of which at least one is not to
+// blame because it joins with others; else pairs. Of hosts that tried more than once the last time counts.
 JoinCulprit find_culprit(int hosts, const std::vector<JoinTrial>& trials);
 
 // Rounds of disjoint pairs in which each host meets two others: two rounds, of an odd number three.

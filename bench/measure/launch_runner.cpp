@@ -96,6 +96,7 @@ class LaunchRunner {
     const bool new_block = turn_ == 0 || turns_[turn_].launch != turns_[turn_ - 1].launch;
     if (new_block && turn_ > 0) longest_block_ = std::max(longest_block_, since(block_start_).count);
     if (new_block) block_start_ = Clock::now();
+    if (!options_.hopeless.empty() && turn_ > 0) return "end";
     const bool some_given_up = std::ranges::any_of(progress_, &Progress::given_up);
     if (soaks() && some_given_up) return "end";
     if (progress_[arm].given_up || (some_given_up && progress_[arm].started > 0)) return "pass";
@@ -187,7 +188,7 @@ class LaunchRunner {
 
   void launch() {
     const auto launch_start = Clock::now();
-    const std::string problem = several() ? start() : "";
+    const std::string problem = several() && options_.hopeless.empty() ? start() : "";
     if (!problem.empty()) return not_started(problem);
     const Seconds share = share_of_this_launch(since(launch_start));
     cases_start_ = Clock::now();
@@ -263,7 +264,8 @@ class LaunchRunner {
 
   // Adds to `failures` when it fails; after most_failures it is not tried.
   void visit(CaseRun& run, Program& program, std::vector<PhaseFailed>& failures, Seconds remaining) {
-    if (!joining_.given_up().empty()) return run.leave_out(joining_.given_up());
+    for (const std::string& why : {options_.hopeless, joining_.given_up()})
+      if (!why.empty()) return run.leave_out(why);
     if (run.is_lost()) return run.leave_out("failed in a visit before");
     if (failures.size() >= most_failures) {
       run.give_up(failures.back());

@@ -48,8 +48,9 @@ struct RunnerOptions {
 
   // Not 0: instead of `launches`, as many of the one arm as fit in so much wall time, each within the budget.
   Seconds soak{0};
-  int launches = 1;        // of each arm, where the budget allows; more than one only where Backend::relaunches()
-  std::uint64_t seed = 1;  // of the order of cases in launches other than the first
+  int launches = 1;           // of each arm, where the budget allows; more than one only where Backend::relaunches()
+  std::uint64_t seed = 1;     // of the order of cases in launches other than the first
+  std::string hopeless = {};  // why no case can be measured, alike on all ranks: they are left out; "": they can
   std::set<CaseInLaunch> done = {};  // before this run, and not again
   // Asked at the leader when the ranks of a launch have come together, with Backend::context() of each: why they cannot
   // be measured; "" when they can.

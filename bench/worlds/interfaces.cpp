@@ -113,17 +113,18 @@ bool starts_with_one_of(std::string_view name, std::initializer_list<std::string
   return std::ranges::any_of(starts, [&](std::string_view start) { return name.starts_with(start); });
 }
 
-// "ib" before all others, then what does not look like a container's; link-local addresses are enough for it.
-// Source: ncclFindInterfaces() in src/misc/socket.cc of NCCL.
-std::vector<Interface> choice_of_nccl(const std::vector<Interface>& all) {
-  std::vector<Interface> seen = all;
-  std::erase_if(seen, [](const Interface& each) { return !each.running || !(has_address(each) || each.local_ipv6); });
-  std::vector<Interface> chosen = seen;
-  std::erase_if(chosen, [](const Interface& each) { return !each.name.starts_with("ib"); });
-  if (!chosen.empty()) return chosen;
-  chosen = seen;
-  std::erase_if(chosen, [](const Interface& each) { return starts_with_one_of(each.name, {"docker", "lo", "virbr"}); });
-  return chosen;
+// Of NCCL_SOCKET_IFNAME, such as "eth,ib" (names that begin so), "=eth0" (this name) or "^" before either (all others).
+bool fits(std::string setting, const std::string& name) {
+  const auto takes_off = [&](const char* mark) {
+    const bool there = setting.starts_with(mark);
+    if (there) setting.erase(0, 1);
+    return there;
+  };
+  const bool others = takes_off("^"), exact = takes_off("=");
+  std::istringstream parts(setting);
+  for (std::string part; std::getline(parts, part, ',');)
+    if (exact ? name == part : name.starts_with(part)) return !others;
+  return others;
 }
 
 std::vector<std::string> names_of(const std::vector<Interface>& interfaces) {
@@ -218,12 +219,25 @@ std::string tcp_interfaces(const std::vector<Interface>& all, const std::vector<
   return static_cast<std::size_t>(candidates) == chosen.size() ? "" : join(names_of(chosen), ",");
 }
 
+// By itself "ib" before all others, then what does not look like a container's; link-local addresses are enough for it.
+// Source: ncclFindInterfaces() in src/misc/socket.cc of NCCL.
+std::vector<Interface> choice_of_nccl(const std::vector<Interface>& all, std::string setting) {
+  std::vector<Interface> seen = all;
+  std::erase_if(seen, [](const Interface& each) { return !each.running || !(has_address(each) || each.local_ipv6); });
+  if (setting.empty())
+    setting = std::ranges::any_of(seen, [](const Interface& each) { return fits("ib", each.name); })
+                  ? "ib"
+                  : "^docker,lo,virbr";
+  std::erase_if(seen, [&](const Interface& each) { return !fits(setting, each.name); });
+  return seen;
+}
+
 NcclInterfaces nccl_interfaces(const std::vector<Interface>& all, const std::vector<Ipv4>& launcher) {
   const std::vector<std::string> out = names_of(leading_out(all, launcher));
   const auto leads_out = [&](const std::string& name) { return std::ranges::find(out, name) != out.end(); };
   std::vector<std::string> right;
   NcclInterfaces found;
-  for (const Interface& each : choice_of_nccl(all)) {
+  for (const Interface& each : choice_of_nccl(all, "")) {
     if (leads_out(each.name))
       right.push_back(each.name);
     else if (is_inner(each) || has_address(each))

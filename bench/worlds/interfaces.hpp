@@ -51,6 +51,10 @@ enum class Traffic { control, measured };
 // way that is sure to be there; measured data has all that Open MPI would take, less those that do not lead out.
 std::string tcp_interfaces(const std::vector<Interface>& all, const std::vector<Ipv4>& launcher, Traffic traffic);
 
+// Those that NCCL takes, the first one for coming together. `setting`: of NCCL_SOCKET_IFNAME, "" where it chooses by
+// itself.
+std::vector<Interface> choice_of_nccl(const std::vector<Interface>& all, std::string setting);
+
 // What to tell NCCL (NCCL_SOCKET_IFNAME) and what it would take wrongly otherwise: by its own choice it avoids names
 // that begin with docker, lo or virbr, and takes all others. Both empty where that is right.
 struct NcclInterfaces {

@@ -14,8 +14,8 @@ namespace p5 {
 
 using nlohmann::json;
 
-FabricBackend make_fabric_backend(World& world, const Options& options, const topo::Topology& topology) {
-  WorkerOptions worker = worker_options(world, options, topology, "p5bench-worker-ofi",
+WorkerOptions fabric_worker(World& world, const Options& options, const topo::Topology& topology) {
+  WorkerOptions worker = worker_options(world, options, topology, fabric_worker_program,
                                         "this build found no libfabric (libfabric-dev); install it and build again");
   worker.library = "libfabric";
   worker.device = "nic";
@@ -25,6 +25,11 @@ FabricBackend make_fabric_backend(World& world, const Options& options, const to
   // Or messages within a host would go through its memory and say nothing of its NICs.
   constexpr const char* around_nics = "FI_EFA_ENABLE_SHM_TRANSFER";
   if (!own_environment().contains(around_nics)) worker.environment.try_emplace(around_nics, "0");
+  return worker;
+}
+
+FabricBackend make_fabric_backend(World& world, const Options& options, const topo::Topology& topology) {
+  WorkerOptions worker = fabric_worker(world, options, topology);
   name_interface_for_libfabric(topology, worker.environment);
   auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
   const std::vector<std::string> texts = identify_workers(world, *backend);

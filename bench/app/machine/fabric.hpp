@@ -5,12 +5,19 @@
 #include <memory>
 #include <string>
 
+#include "bench/backends/worker.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/options.hpp"
 #include "bench/model/world.hpp"
 #include "topo/topology.hpp"
 
 namespace p5 {
+
+inline constexpr const char* fabric_worker_program = "p5bench-worker-ofi";
+
+// Of a worker for libfabric, whose data goes through NICs also within a host. Throws EnvironmentError as
+// worker_options().
+WorkerOptions fabric_worker(World& world, const Options& options, const topo::Topology& topology);
 
 struct FabricBackend {
   std::unique_ptr<Backend> backend;

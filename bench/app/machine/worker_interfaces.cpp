@@ -18,6 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* nccl_setting = "NCCL_SOCKET_IFNAME";
+constexpr const char* interface_of_libfabric = "FI_TCP_IFACE";
 constexpr const char* finding_id = "nccl.interfaces";
 constexpr std::size_t most_hosts_named = 8;
 
@@ -26,11 +27,19 @@ std::string value_of(const Environment& environment, const std::string& name) {
   return found == environment.end() ? std::string() : found->second;
 }
 
-// Empty values remove a variable.
-Environment with_changes(const Environment& changes) {
-  Environment environment = own_environment();
-  for (const auto& [name, value] : changes) environment[name] = value;
-  return environment;
+// NCCL_SOCKET_IFNAME, also of NCCL's files; "" where nobody set it.
+std::string setting_for_nccl(const Environment& environment, const ReadFile& read) {
+  const std::string set = value_of(environment, nccl_setting);
+  if (!set.empty()) return set;
+  std::string users = value_of(environment, "NCCL_CONF_FILE");
+  if (users.empty()) users = value_of(environment, "HOME") + "/.nccl.conf";
+  const std::string begin = std::string(nccl_setting) + "=";
+  for (const std::string& path : {users, std::string("/etc/nccl.conf")}) {
+    std::istringstream lines(read(path).value_or(""));
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with(begin)) return line.substr(begin.size());
+  }
+  return "";
 }
 
 bool several_hosts(const topo::Topology& topology) {
@@ -49,16 +58,24 @@ std::string shown(std::vector<std::string> hosts) {
 
 bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& read) {
   // With an address for all to meet at, NCCL takes the interface in its network.
-  for (const char* const name : {nccl_setting, "NCCL_COMM_ID"})
-    if (!value_of(environment, name).empty()) return true;
-  std::string users = value_of(environment, "NCCL_CONF_FILE");
-  if (users.empty()) users = value_of(environment, "HOME") + "/.nccl.conf";
-  for (const std::string& path : {users, std::string("/etc/nccl.conf")}) {
-    std::istringstream lines(read(path).value_or(""));
-    for (std::string line; std::getline(lines, line);)
-      if (line.starts_with(std::string(nccl_setting) + "=")) return true;
-  }
-  return false;
+  return !value_of(environment, "NCCL_COMM_ID").empty() || !setting_for_nccl(environment, read).empty();
+}
+
+std::optional<Environment> way_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
+                                       const std::vector<Interface>& all) {
+  if (!value_of(environment, "FI_PROVIDER").empty()) return Environment();
+  if (efa && lower(value_of(environment, "NCCL_NET")) != "socket") return Environment{{"FI_PROVIDER", "efa"}};
+  for (const char* const name : {"NCCL_COMM_ID", "NCCL_SOCKET_FAMILY"})
+    if (!value_of(environment, name).empty()) return std::nullopt;
+  const std::vector<Interface> taken = choice_of_nccl(all, setting_for_nccl(environment, read));
+  if (taken.empty() || taken.front().addresses.empty()) return std::nullopt;
+  return Environment{{"FI_PROVIDER", "tcp"}, {interface_of_libfabric, taken.front().name}};
+}
+
+Environment with_changes(const Environment& changes) {
+  Environment environment = own_environment();
+  for (const auto& [name, value] : changes) environment[name] = value;
+  return environment;
 }
 
 std::vector<topo::Finding> name_interfaces_for_nccl(World& world, const topo::Topology& topology,
@@ -80,13 +97,12 @@ std::vector<topo::Finding> name_interfaces_for_nccl(World& world, const topo::To
 }
 
 void name_interface_for_libfabric(const topo::Topology& topology, Environment& changes) {
-  constexpr const char* setting = "FI_TCP_IFACE";
   const Environment environment = with_changes(changes);
-  if (!several_hosts(topology) || !value_of(environment, setting).empty()) return;
+  if (!several_hosts(topology) || !value_of(environment, interface_of_libfabric).empty()) return;
   const std::vector<Interface> all = own_interfaces();
   const std::vector<Ipv4> launcher = launcher_addresses(environment);
   if (tcp_interfaces(all, launcher, Traffic::measured).empty()) return;
-  changes[setting] = leading_out(all, launcher).front().name;
+  changes[interface_of_libfabric] = leading_out(all, launcher).front().name;
 }
 
 std::vector<topo::Finding> interface_findings(const std::vector<NcclInterfaces>& of_rank,

@@ -20,6 +20,7 @@ struct RunPhase {
 };
 
 bool always(const Run&) { return true; }
+bool in_workers(const Run& run) { return run.machine.backend_info().ranks == BackendInfo::Ranks::workers; }
 bool measures(const Run& run) { return run.options.command != "tune"; }
 bool watches(const Run& run) { return run.watching.has_value(); }
 
@@ -50,6 +51,7 @@ void finish(Run& run) {
 constexpr std::array phases{
     RunPhase{"finding the machine", always, find_machine_and_plan},
     RunPhase{"opening the report", always, open_report},
+    RunPhase{"reaching all hosts", in_workers, reach_all_hosts, remark},
     RunPhase{"looking around", always, look_around},
     RunPhase{"watching GPUs and NICs", measures, start_watching, watch_nothing},
     RunPhase{"measuring", measures, measure},

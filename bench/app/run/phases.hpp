@@ -79,6 +79,8 @@ void prepare_for_signals(Run& run);
 void find_machine_and_plan(Run& run);
 // The folder, with what is known so far; and a baseline, or an earlier run, that has to fit it.
 void open_report(Run& run);
+// Whether hosts reach each other where data will go; if not, no case is tried.
+void reach_all_hosts(Run& run);
 // Limits and findings of the machine; then the time that there is for cases is known.
 void look_around(Run& run);
 

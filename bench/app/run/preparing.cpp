@@ -1,12 +1,14 @@
 // Before the first case: the machine, the plan, the report's folder, and what endangers the figures.
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <random>
 #include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/app/machine/fabric_check.hpp"
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/preflight.hpp"
 #include "bench/app/run/phases.hpp"
@@ -14,6 +16,7 @@
 #include "bench/app/tuning/clock.hpp"
 #include "bench/app/tuning/inputs.hpp"
 #include "bench/app/tuning/tuning.hpp"
+#include "bench/base/console.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/version.hpp"
@@ -173,6 +176,14 @@ void open_report(Run& run) {
   if (options.resume) run.runner.done = agree_on_done(run.world, kept);
   prepare_for_signals(run);
   run.opened = true;
+}
+
+void reach_all_hosts(Run& run) {
+  FabricCheck check = check_fabric(run.world, run.options, run.machine);
+  if (check.cut) run.runner.hopeless = "hosts do not reach each other: see the findings";
+  for (const topo::Finding& each : check.findings)
+    if (topo::condemns(each)) complain(fmt::format("{}; {}", each.evidence, each.action));
+  std::ranges::move(check.findings, std::back_inserter(run.machine.findings));
 }
 
 void look_around(Run& run) {

@@ -131,13 +131,29 @@ Endpoint::Endpoint(Info info, protocol::SharedPage& page) : info_(std::move(info
   check(fi_enable(endpoint_.get()), "fi_enable");
 }
 
-std::string Endpoint::address() const {
-  std::array<unsigned char, 512> bytes{};
+std::vector<unsigned char> Endpoint::own_name() const {
+  std::vector<unsigned char> bytes(512);
   std::size_t length = bytes.size();
   check(fi_getname(&endpoint_->fid, bytes.data(), &length), "fi_getname");
+  bytes.resize(length);
+  return bytes;
+}
+
+std::string Endpoint::address() const {
   std::string text;
-  for (std::size_t i = 0; i < length; ++i) text += fmt::format("{:02x}", bytes[i]);
+  for (const unsigned char each : own_name()) text += fmt::format("{:02x}", each);
   return text;
+}
+
+// Written as "fi_sockaddr_in://10.0.0.1:4711" or "fi_addr_efa://[fe80::1]:0:1234".
+std::string Endpoint::host() const {
+  std::array<char, 256> written{};
+  std::size_t length = written.size();
+  const std::vector<unsigned char> name = own_name();
+  if (!fi_av_straddr(addresses_.get(), name.data(), written.data(), &length)) return "";
+  std::string text = written.data();
+  if (const auto scheme = text.find("://"); scheme != std::string::npos) text.erase(0, scheme + 3);
+  return text.starts_with("[") ? text.substr(1, text.find(']') - 1) : text.substr(0, text.find(':'));
 }
 
 void Endpoint::connect(const std::vector<std::string>& addresses) {

@@ -58,6 +58,7 @@ class Endpoint {
   Endpoint(Info info, protocol::SharedPage& page);
 
   std::string address() const;  // hexadecimal
+  std::string host() const;     // of the address, as people write it, without the port: "10.0.0.1", "fe80::1"
   // Addresses of all ranks, in their order.
   void connect(const std::vector<std::string>& addresses);
   Registration enlist(std::byte* memory, std::size_t bytes) {
@@ -73,6 +74,7 @@ class Endpoint {
   const fi_info& info() const { return *info_; }
 
  private:
+  std::vector<unsigned char> own_name() const;
   fi_context2* begin();
   void progress();
   void look_up();

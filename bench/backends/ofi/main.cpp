@@ -32,6 +32,7 @@ class Worker final : public WorkerProgram {
     protocol::Identity identity;
     identity.device_uuid = identity.device_name = info.domain_attr->name;
     identity.library = name_of_library(info);
+    identity.address = endpoint_->host();
     Dl_info place{};
     if (dladdr(reinterpret_cast<void*>(&fi_getinfo), &place) != 0 && place.dli_fname)
       identity.library_path = place.dli_fname;

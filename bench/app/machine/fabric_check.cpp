@@ -1,0 +1,114 @@
+#include "bench/app/machine/fabric_check.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/app/machine/fabric.hpp"
+#include "bench/app/machine/leader.hpp"
+#include "bench/app/machine/worker_interfaces.hpp"
+#include "bench/app/machine/workers.hpp"
+#include "bench/backends/worker.hpp"
+#include "bench/measure/reaching.hpp"
+#include "reports/reaching.hpp"
+
+namespace p5 {
+
+namespace {
+
+using nlohmann::json;
+
+// Beyond those of the workers under test.
+constexpr std::uint32_t own_alarms = 1u << 31;
+
+bool all_have_efa(const topo::Topology& topology) {
+  return std::ranges::all_of(topology.hosts, [](const topo::Host& host) {
+    return std::ranges::find(host.nics, std::string("efa"), &topo::Nic::kind) != host.nics.end();
+  });
+}
+
+// The leader's; 0: nothing is to be tried.
+Seconds agree_on_limit(World& world) {
+  return {std::stod(from_leader(world, [] {
+    std::error_code problem;
+    if (!std::filesystem::exists(program_beside_this(fabric_worker_program), problem)) return std::string("0");
+    const char* const set = std::getenv("P5BENCH_REACH_LIMIT");
+    if (!set || !*set) return std::to_string(message_limit.count);
+    return set == std::string_view("off") ? std::string("0") : std::to_string(parse_duration(set).count);
+  }))};
+}
+
+// nullopt: some rank cannot tell which way data will go.
+std::optional<WorkerOptions> agree_on_way(World& world, const Options& options, const Machine& machine) {
+  WorkerOptions worker = fabric_worker(world, options, machine.topology);
+  bool clear = true;
+  if (machine.backend_info().parts == BackendInfo::Parts::gpus) {
+    name_interfaces_for_nccl(world, machine.topology, worker.environment);
+    const auto way =
+        way_of_nccl(all_have_efa(machine.topology), with_changes(worker.environment), read_file, own_interfaces());
+    clear = way.has_value();
+    for (const auto& [name, value] : way.value_or(Environment())) worker.environment[name] = value;
+  }
+  name_interface_for_libfabric(machine.topology, worker.environment);
+  const std::vector<std::string> all = world.gather(clear ? "y" : "n");
+  const bool agreed = std::ranges::find(all, "n") == all.end();
+  return world.broadcast(agreed ? "y" : "n") == "y" ? std::optional(std::move(worker)) : std::nullopt;
+}
+
+// What the last worker of each of these ranks said that it ran on; at the leader.
+std::vector<reports::ReachedHost> describe(World& world, const Machine& machine, const std::vector<int>& ranks,
+                                           const protocol::Identity& mine) {
+  const std::vector<std::string> all =
+      world.gather(protocol::to_json(mine).dump(-1, ' ', true, json::error_handler_t::replace));
+  std::vector<reports::ReachedHost> hosts;
+  if (!world.leads()) return hosts;
+  for (const int each : ranks) {
+    const auto rank = static_cast<std::size_t>(each);
+    const topo::Host& host = host_of_rank(machine.topology, rank);
+    const protocol::Identity said = protocol::identity_from_json(json::parse(all.at(rank)));
+    hosts.push_back({.name = host.name,
+                     .instance = host.instance,
+                     .nic = said.device_name,
+                     .address = said.address,
+                     .library = said.library});
+  }
+  return hosts;
+}
+
+}  // namespace
+
+std::vector<int> first_ranks(const topo::Topology& topology) {
+  std::set<std::pair<std::string, std::string>> seen;
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < topology.host_of_rank.size(); ++rank) {
+    const topo::Host& host = host_of_rank(topology, rank);
+    if (seen.emplace(host.host_name, host.boot_id).second) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+FabricCheck check_fabric(World& world, const Options& options, const Machine& machine) {
+  const std::vector<int> ranks = first_ranks(machine.topology);
+  if (ranks.size() < 2) return {};
+  const Seconds limit = agree_on_limit(world);
+  if (limit.count <= 0) return {};
+  std::optional<WorkerOptions> worker = agree_on_way(world, options, machine);
+  if (!worker) return {};
+  worker->timeout = limit;
+  worker->alarms_from = own_alarms;
+  WorkerBackend backend(world, *std::move(worker));
+  const Reached reached = reach_hosts(world, backend, ranks);
+  const std::vector<reports::ReachedHost> hosts = describe(world, machine, ranks, backend.identity());
+  FabricCheck check;
+  if (world.leads()) check.findings = reports::reach_findings(reached, hosts, limit);
+  check.cut = world.broadcast(std::ranges::any_of(check.findings, topo::condemns) ? "y" : "n") == "y";
+  return check;
+}
+
+}  // namespace p5
