@@ -96,7 +96,7 @@ class LaunchRunner {
     const bool new_block = turn_ == 0 || turns_[turn_].launch != turns_[turn_ - 1].launch;
     if (new_block && turn_ > 0) longest_block_ = std::max(longest_block_, since(block_start_).count);
     if (new_block) block_start_ = Clock::now();
-    if (!options_.hopeless.empty() && turn_ > 0) return "end";
+    if (!options_.hopeless.empty() && new_block && turn_ > 0) return "end";
     const bool some_given_up = std::ranges::any_of(progress_, &Progress::given_up);
     if (soaks() && some_given_up) return "end";
     if (progress_[arm].given_up || (some_given_up && progress_[arm].started > 0)) return "pass";

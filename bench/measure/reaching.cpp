@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <numeric>
@@ -19,7 +20,8 @@ namespace p5 {
 namespace {
 
 constexpr int most_rounds = 4;
-constexpr std::size_t enough_partners = 2;
+constexpr int enough_partners = 2;
+constexpr std::size_t enough_silent_rounds = 3;
 // For starting a worker and opening its NIC: no deadline of the fabric's.
 constexpr Seconds to_start{15};
 
@@ -38,14 +40,15 @@ class Standing {
     }
   }
 
-  bool anybody_heard() const { return !heard_.empty(); }
   bool heard(int host) const { return heard_.contains(host); }
   bool met(int a, int b) const { return met_.contains(a) && met_.at(a).contains(b); }
+  std::size_t partners(int host) const { return met_.contains(host) ? met_.at(host).size() : 0; }
   // Nobody has heard it, and more partners would not tell more.
   bool settled(int host) const {
-    if (!met_.contains(host)) return false;
-    const auto counts = [&](int partner) { return !anybody_heard() || heard(partner); };
-    return static_cast<std::size_t>(std::ranges::count_if(met_.at(host), counts)) >= enough_partners;
+    if (heard_.empty())
+      return std::ranges::any_of(met_, [](const auto& each) { return each.second.size() >= enough_silent_rounds; });
+    return partners(host) > 0 &&
+           std::ranges::count_if(met_.at(host), [&](int each) { return heard(each); }) >= enough_partners;
   }
   // Silent, and tried once only.
   std::vector<std::pair<int, int>> silent_once() const {
@@ -181,6 +184,7 @@ std::vector<std::pair<int, int>> next_meetings(const std::vector<int>& hosts, co
       heard.push_back(host);
     else if (!standing.settled(host))
       unheard.push_back(host);
+  std::ranges::stable_sort(unheard, std::greater(), [&](int host) { return standing.partners(host); });
   for (const std::vector<int>* const partners : {&std::as_const(heard), &std::as_const(unheard)})
     for (const int host : unheard) {
       if (busy.contains(host)) continue;

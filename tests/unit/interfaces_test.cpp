@@ -151,6 +151,22 @@ TEST(Interfaces, mpi_is_told_nothing_where_it_would_do_the_same) {
   EXPECT_EQ(tcp_interfaces({loopback(), eth0, port("veth1")}, launcher, Traffic::control), "");
 }
 
+TEST(Interfaces, nccl_takes_what_the_setting_says_in_the_kernels_order) {
+  const std::vector<Interface> all{loopback(), bridge("docker0"), eth1, eth0};
+  const auto taken = [&](const std::string& setting) {
+    std::vector<std::string> names;
+    for (const Interface& each : choice_of_nccl(all, setting)) names.push_back(each.name);
+    return names;
+  };
+  EXPECT_THAT(taken(""), ElementsAre("eth1", "eth0"));
+  EXPECT_THAT(taken("eth"), ElementsAre("eth1", "eth0"));
+  EXPECT_THAT(taken("eth0,docker"), ElementsAre("docker0", "eth0"));
+  EXPECT_THAT(taken("=eth0"), ElementsAre("eth0"));
+  EXPECT_THAT(taken("=eth"), IsEmpty());
+  EXPECT_THAT(taken("^=eth1,lo"), ElementsAre("docker0", "eth0"));
+  EXPECT_THAT(taken("^lo,docker"), ElementsAre("eth1", "eth0"));
+}
+
 TEST(Interfaces, nccl_is_told_nothing_where_it_would_do_right) {
   EXPECT_EQ(nccl_interfaces({loopback(), eth0, eth1}, launcher).setting, "");
   EXPECT_EQ(nccl_interfaces({loopback(), bridge("docker0"), bridge("virbr0"), eth0}, launcher).setting, "");

@@ -90,6 +90,19 @@ TEST(FindCulprit, names_the_host_that_fails_with_each_partner) {
     }
 }
 
+TEST(FindCulprit, does_not_blame_a_host_whose_partners_are_all_to_blame) {
+  const JoinCulprit found = find_culprit(6, trials_of(6, with({1, 3}, 2)));
+  EXPECT_EQ(found.kind, Culprit::hosts);
+  EXPECT_THAT(found.hosts, ElementsAre(1, 3)) << "2 met only these";
+}
+
+TEST(FindCulprit, goes_by_the_last_time_that_hosts_tried) {
+  const JoinCulprit found =
+      find_culprit(4, {{{0, 1}, "no"}, {{2, 3}, "no"}, {{0, 2}, ""}, {{1, 3}, ""}, {{0, 1}, ""}, {{2, 3}, "no"}});
+  EXPECT_EQ(found.kind, Culprit::pairs);
+  EXPECT_THAT(found.pairs, ElementsAre(std::pair(2, 3)));
+}
+
 TEST(FindCulprit, names_a_pair_that_fails_once) {
   const auto link = [](const std::vector<int>& group) { return group == std::vector{1, 2}; };
   const JoinCulprit found = find_culprit(4, trials_of(4, link));

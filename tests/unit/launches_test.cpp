@@ -390,6 +390,21 @@ TEST(RunLaunches, what_the_leader_objects_to_is_not_measured) {
   EXPECT_EQ(job.watching.problems.at(0), "a: it did not start: mixed libraries");
 }
 
+TEST(RunLaunches, what_is_hopeless_is_left_out_once_in_each_arm) {
+  for (const double soak : {0.0, 60.0}) {
+    Job job;
+    job.options.hopeless = "there is no network";
+    job.options.soak = {soak};
+    job.run();
+    EXPECT_EQ(job.count("a", Outcome::skipped), 3);
+    EXPECT_EQ(job.count("b", Outcome::skipped), 3);
+    EXPECT_EQ(job.watching.finished.size(), 6u);
+    EXPECT_EQ(job.watching.finished.front().because, "there is no network");
+    EXPECT_EQ(job.watching.started, "");
+    EXPECT_EQ(job.a.opened + job.b.opened, 0);
+  }
+}
+
 TEST(RunLaunches, without_budget_the_arms_still_have_the_same_number_of_launches) {
   Job job;
   job.options.launches = 1000;

@@ -35,6 +35,51 @@ TEST(WorkerInterfaces, so_is_what_stands_in_nccls_files) {
   EXPECT_FALSE(chooses({}, {{"/etc/nccl.conf", "# NCCL_SOCKET_IFNAME=eth1\n"}}));
 }
 
+// ---- libfabric, where NCCL will go
+
+Interface interface(const std::string& name, bool ipv4 = true) {
+  Interface made;
+  made.name = name;
+  made.ipv6 = true;
+  if (ipv4) made.addresses = {{0x0a000001, 24}};
+  return made;
+}
+
+std::optional<Environment> way(bool efa, const Environment& environment, const std::string& file = "") {
+  const auto read = [&](const std::string& path) {
+    return path == "/etc/nccl.conf" ? std::optional(file) : std::nullopt;
+  };
+  return way_of_nccl(efa, environment, read, {interface("eth0"), interface("eth1"), interface("v6", false)});
+}
+
+Environment tcp_over(const std::string& name) { return {{"FI_PROVIDER", "tcp"}, {"FI_TCP_IFACE", name}}; }
+
+TEST(WayOfNccl, is_efa_where_all_have_it_and_nobody_wants_sockets) {
+  EXPECT_EQ(way(true, {}), (Environment{{"FI_PROVIDER", "efa"}}));
+  EXPECT_EQ(way(true, {{"NCCL_NET", "AWS Libfabric"}, {"NCCL_SOCKET_IFNAME", "eth1"}}),
+            (Environment{{"FI_PROVIDER", "efa"}}));
+  EXPECT_EQ(way(true, {{"NCCL_NET", "socket"}}), tcp_over("eth0"));
+}
+
+TEST(WayOfNccl, is_elsewhere_tcp_over_the_interface_that_it_comes_together_over) {
+  EXPECT_EQ(way(false, {}), tcp_over("eth0"));
+  EXPECT_EQ(way(false, {{"NCCL_SOCKET_IFNAME", "=eth1"}}), tcp_over("eth1"));
+  EXPECT_EQ(way(false, {{"NCCL_SOCKET_IFNAME", "^eth0"}}, "NCCL_SOCKET_IFNAME=eth0\n"), tcp_over("eth1"));
+  EXPECT_EQ(way(false, {}, "NCCL_SOCKET_IFNAME=eth1\n"), tcp_over("eth1"));
+}
+
+TEST(WayOfNccl, is_what_the_operator_told_libfabric) {
+  EXPECT_EQ(way(true, {{"FI_PROVIDER", "verbs"}}), Environment());
+  EXPECT_EQ(way(false, {{"FI_PROVIDER", "tcp"}}), Environment());
+}
+
+TEST(WayOfNccl, is_not_known_where_its_interface_is_not_or_has_no_ipv4) {
+  EXPECT_EQ(way(false, {{"NCCL_SOCKET_IFNAME", "ib"}}), std::nullopt);
+  EXPECT_EQ(way(false, {{"NCCL_SOCKET_IFNAME", "v6"}}), std::nullopt);
+  EXPECT_EQ(way(false, {{"NCCL_COMM_ID", "10.0.0.1:7777"}}), std::nullopt);
+  EXPECT_EQ(way(false, {{"NCCL_SOCKET_FAMILY", "AF_INET6"}}), std::nullopt);
+}
+
 topo::Topology hosts(int count) {
   topo::Topology topology;
   for (int i = 0; i < count; ++i) {
