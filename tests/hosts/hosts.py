@@ -198,6 +198,10 @@ class Hosts:
         """Takes the cable out of one network: what is sent there is lost without an answer."""
         self._run("ip", "-n", self.switch, "link", "set", self._port(name, network), "nomaster")
 
+    def mend(self, name, network):
+        """Puts it in again."""
+        self._run("ip", "-n", self.switch, "link", "set", self._port(name, network), "master", f"bridge{network}")
+
     def slow(self, name, network):
         """What the host gets over this network comes late and trickles."""
         self._run("tc", "-n", self.switch, "qdisc", "add", "dev", self._port(name, network), "root", "tbf",

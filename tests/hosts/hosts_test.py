@@ -4,6 +4,7 @@ one of them dying. Nothing is said of interfaces, neither to mpirun nor to p5ben
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ FAKES = BUILD / "tests" / "fakes"
 OUT = "/tmp/out"  # each host has its own
 GPUS = {"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE_GPUS": "2", "P5BENCH_FAKE_FABRIC": "/tmp/fabric"}
 HAVE_GPUS = all(path.exists() for path in (BUILD / "p5bench-worker-nccl", FAKES / "libnccl.so.2"))
+HAVE_OFI = (BUILD / "p5bench-worker-ofi").exists()
 # Generous, for slow machines: nothing here judges time.
 PATIENCE_S = 200
 
@@ -37,12 +39,12 @@ class OnHosts(unittest.TestCase):
         self.addCleanup(manager.__exit__, None, None, None)
         return entered
 
-    def make(self, count, **how):
-        self.hosts = self.enter(Hosts(count, shared=(SOURCE, BUILD), **how))
+    def make(self, count, shared=(), **how):
+        self.hosts = self.enter(Hosts(count, shared=(SOURCE, BUILD, *shared), **how))
         self.log = pathlib.Path(self.enter(tempfile.TemporaryDirectory())) / "printed"
 
-    def start(self, ranks_per_host, arguments, options=(), **variables):
-        return self.hosts.start_mpirun(ranks_per_host, [str(PROGRAM), *arguments, "--out", OUT], self.log, options, **variables)
+    def start(self, ranks_per_host, arguments, options=(), program=PROGRAM, **variables):
+        return self.hosts.start_mpirun(ranks_per_host, [str(program), *arguments, "--out", OUT], self.log, options, **variables)
 
     def printed(self):
         return self.log.read_text(errors="replace")[-4000:]
@@ -84,6 +86,7 @@ class OnHosts(unittest.TestCase):
         self.assertEqual(report["run"]["nodes"], len(self.hosts.names))
         # What a slow machine's budget does not reach is skipped.
         self.assertLessEqual({entry["outcome"] for entry in report["measurements"]}, {"measured", "skipped"})
+        self.assertEqual([finding for finding in report["findings"] if finding["id"].startswith("fabric.")], [])
         return report
 
     def findings(self, report):
@@ -110,7 +113,7 @@ class ThreeHosts(OnHosts):
         for host in ("h2", "h3"):
             self.assertFalse(self.out_of(host).exists(), f"{host} has files of a report")
 
-    @unittest.skipUnless(PROGRAM.with_name("p5bench-worker-ofi").exists(), "needs libfabric's headers to be built")
+    @unittest.skipUnless(HAVE_OFI, "needs libfabric's headers to be built")
     def test_messages_over_libfabric_go_from_host_to_host(self):
         report = self.whole_run(1, ["--backend", "ofi", "--collectives", "send_recv", "--sizes", "8,64KiB"], FI_PROVIDER="tcp")
         self.assertEqual([entry["case"]["nodes"] for entry in report["measurements"]], [3, 3])
@@ -230,6 +233,90 @@ class Gpus(OnHosts):
         report = self.whole_run(1, [*self.NCCL, "--tune=off"], ("-x", "NCCL_SOCKET_IFNAME=net0"), **GPUS)
         self.assertEqual(report["context"]["workers.NCCL_SOCKET_IFNAME"], "net0")
         self.assertNotIn("nccl.interfaces", self.findings(report))
+
+
+class OnTwoNetworks(OnHosts):
+    """Ranks speak with each other over net0, data goes over net1, where some hosts' cables are out."""
+
+    CONTROL = ("--mca", "btl_tcp_if_include", "net0", "--mca", "oob_tcp_if_include", "net0")
+    NCCL = (*CONTROL, "-x", "NCCL_SOCKET_IFNAME=net1")
+    OFI = (*CONTROL, "-x", "FI_PROVIDER=tcp", "-x", "FI_TCP_IFACE=net1")
+    CASES = ["--sizes", "64KiB,1MiB", "--budget", "60s", "--tune=off"]
+    ON_GPUS = ["--backend", "nccl", "--collectives", "all_reduce", *CASES]
+
+    def make_without(self, count, cut, **how):
+        self.make(count, networks=2, **how)
+        for host in cut:
+            self.hosts.cut(host, 1)
+
+    def faulty_run(self, arguments, options, **variables):
+        """The only finding about the network of a run that has to end with it, with nothing tried."""
+        status = self.wait_for_end(self.start(2, arguments, options, **variables))
+        self.assertEqual(status, 10, self.printed())
+        self.assert_none_left()
+        report = self.report()
+        self.assertEqual((report["status"], report["exit_code"], report["grade"]), ("complete", 10, "faulty"))
+        self.assertEqual([entry["outcome"] for entry in report["measurements"]], ["skipped", "skipped"])
+        finding, = [finding for finding in report["findings"] if finding["id"].startswith("fabric.")]
+        self.assertEqual((finding["severity"], finding["about"]), ("error", "fabric"))
+        self.assertIn(f"p5bench: {finding['evidence']}; {finding['action']}", self.log.read_text(errors="replace"))
+        return finding
+
+
+@unittest.skipUnless(HAVE_GPUS and HAVE_OFI, "needs CUDA's, NCCL's and libfabric's headers to be built")
+class Fabric(OnTwoNetworks):
+    def test_a_host_that_is_cut_from_the_network_of_data_is_named_before_nccl_starts(self):
+        self.make_without(4, ["h3"])
+        # A rank that joined would not come back.
+        finding = self.faulty_run(self.ON_GPUS, self.NCCL, **GPUS, P5BENCH_FAKE="join-hang:host=h1")
+        self.assertEqual((finding["id"], finding["subject"]["host"]), ("fabric.unreachable", "h3"))
+        self.assertRegex(finding["evidence"], r"^h3 \(net1, 10\.55\.1\.3\) exchanged no message with h\d \(.*\), h\d \(.*\).* 5 s each.*tcp")
+        self.assertIn("security group", finding["action"])
+
+
+@unittest.skipUnless(HAVE_GPUS and HAVE_OFI, "needs CUDA's, NCCL's and libfabric's headers to be built")
+class FabricMore(OnTwoNetworks):
+    def test_hosts_that_are_all_cut_are_one_finding(self):
+        self.make_without(4, ["h1", "h2", "h3", "h4"])
+        finding = self.faulty_run(self.ON_GPUS, self.NCCL, **GPUS)
+        self.assertEqual((finding["id"], finding["subject"]["host"]), ("fabric.silent", ""))
+
+    def test_messages_over_libfabric_are_tried_in_the_same_way(self):
+        self.make_without(3, ["h1"])
+        finding = self.faulty_run(["--backend", "ofi", "--collectives", "send_recv", *self.CASES[:-1]], self.OFI)
+        self.assertEqual((finding["id"], finding["subject"]["host"]), ("fabric.unreachable", "h1"))
+
+    def test_a_run_goes_on_when_the_network_is_there_again(self):
+        self.make_without(2, ["h2"])
+        finding = self.faulty_run(self.ON_GPUS, self.NCCL, **GPUS)
+        self.assertEqual(finding["id"], "fabric.pair")
+        self.hosts.mend("h2", 1)
+        self.assertEqual(self.wait_for_end(self.start(2, [*self.ON_GPUS, "--resume"], self.NCCL, **GPUS)), 0, self.printed())
+
+    def test_who_knows_better_measures_all_the_same(self):
+        self.make_without(2, ["h2"])
+        report = self.whole_run(2, self.ON_GPUS, self.NCCL, **GPUS, P5BENCH_REACH_LIMIT="off")
+        self.assertEqual([entry["outcome"] for entry in report["measurements"]], ["measured", "measured"])
+
+    def test_a_worker_that_finds_no_way_is_said_and_costs_nothing_else(self):
+        self.make(2, networks=2)
+        status = self.wait_for_end(self.start(2, self.ON_GPUS, (*self.NCCL, "-x", "FI_PROVIDER=nosuch"), **GPUS))
+        self.assertEqual(status, 0, self.printed())
+        report = self.report()
+        finding, = [finding for finding in report["findings"] if finding["id"].startswith("fabric.")]
+        self.assertEqual((finding["id"], finding["severity"]), ("fabric.untried", "warning"))
+        self.assertEqual([entry["outcome"] for entry in report["measurements"]], ["measured", "measured"])
+
+    def test_without_a_worker_for_libfabric_it_shows_when_ranks_join(self):
+        programs = pathlib.Path(self.enter(tempfile.TemporaryDirectory()))
+        for each in BUILD.glob("p5bench*"):
+            if each.is_file() and each.name != "p5bench-worker-ofi":
+                shutil.copy(each, programs)
+        self.make_without(4, ["h3"], shared=[programs])
+        run = self.start(2, self.ON_GPUS, self.NCCL, programs / "p5bench", **GPUS, P5BENCH_FAKE="join-hang:host=h3:ranks=3", P5BENCH_JOIN_LIMIT="20s")
+        self.assertEqual(self.wait_for_end(run), 13, self.printed())
+        found = [(finding["id"], finding["subject"]["host"]) for finding in self.report()["findings"] if finding["severity"] == "error"]
+        self.assertEqual(found, [("join.host", "h3")])
 
 
 class Unreachable(OnHosts):
