@@ -11,6 +11,7 @@
 #include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
 #include "reports/local_checks.hpp"
+#include "reports/suspects.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {
@@ -106,6 +107,7 @@ std::string reasons(const Report& report) {
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding))
       text += format_printable("  {} {}: {}\n", name_of(Grade::faulty), finding.id, finding.evidence);
+  for (const Suspect& suspect : report.suspects) text += format_printable("  suspect {}\n", sentence_about(suspect));
   constexpr std::size_t most = 8;
   std::size_t shown = 0, bad = 0;
   for (const Result* result : in_reading_order(report)) {
@@ -123,8 +125,10 @@ std::string verdict_line(const Report& report) {
   const auto judged =
       std::ranges::count_if(report.results, [](const Result& r) { return r.verdict.grade != Grade::unknown; });
   const std::string word = report.grade == Grade::unknown ? "NOT JUDGED" : upper(std::string(name_of(report.grade)));
-  std::string line =
-      format_printable("Verdict: {} ({} of {} measurements judged)", word, judged, report.results.size());
+  std::vector<std::string> parts;
+  for (const Suspect& suspect : report.suspects) parts.push_back(suspect.kind + " " + suspect.name);
+  std::string line = format_printable("Verdict: {}{} ({} of {} measurements judged)", word,
+                                      parts.empty() ? "" : ": " + join(parts), judged, report.results.size());
   // A verdict over nodes alone says nothing of what joins them.
   const bool between = std::ranges::any_of(report.results, [](const Result& r) {
     return r.verdict.grade != Grade::unknown && r.measurement.measured_case.nodes > 1;

@@ -39,11 +39,12 @@ std::string embeddable(const nlohmann::json& data) {
 }
 
 // The page whose parts begin with `name`.
-std::string render(std::string_view name, const nlohmann::json& data) {
+std::string render(std::string_view name, const nlohmann::json& data, const nlohmann::json& published = {}) {
   const auto content_of = [&](std::string_view slot) {
     if (slot == "style") return parts(name, ".css");
     if (slot == "script") return parts(name, ".js");
     if (slot == "data") return embeddable(data);
+    if (slot == "published") return embeddable(published);
     throw std::logic_error("a page has an unknown slot '" + std::string(slot) + "'");
   };
   const std::string page = parts(name, ".html");
@@ -92,8 +93,7 @@ std::string render_html(const Report& report) {
   for (const Result* result : in_reading_order(report))
     ordered.push_back(std::move(data["measurements"][static_cast<std::size_t>(result - report.results.data())]));
   data["measurements"] = std::move(ordered);
-  data["published"] = published_rows(report);
-  return render("page.", data);
+  return render("page.", data, published_rows(report));
 }
 
 std::string render_html(const Comparison& comparison) { return render("comparison.", to_json(comparison)); }

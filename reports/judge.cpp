@@ -91,8 +91,9 @@ std::string why_no_bar(const Case& c, const std::vector<const Bar*>& bars, const
   const auto against = std::ranges::find_if(bars, [&](const Bar* bar) { return is_against(*bar, limit); });
   if (against != bars.end())
     return fmt::format("less than {} a rank: too little to judge bandwidth by", to_text((*against)->from));
-  if (!bars.empty())
-    return fmt::format("healthy ones are known by {}, which this one was not seen to use", bars.front()->binding);
+  const auto another = std::ranges::find(bars, topo::name_of(limit.level), &Bar::level);
+  if (another != bars.end())
+    return fmt::format("healthy ones are known by {}, which this one was not seen to use", (*another)->binding);
   const std::string model = gpu_model(topology);
   const std::string kind = !topology.platform.empty() ? topology.platform
                            : !model.empty()           ? "machine of " + model
@@ -265,6 +266,7 @@ Grade overall(const Report& report) {
   for (Grade grade : {Grade::wrong, Grade::failed, Grade::faulty, Grade::slow, Grade::ok}) {
     if (std::ranges::any_of(report.results, [&](const Result& r) { return r.verdict.grade == grade; })) return grade;
     if (grade == Grade::faulty && std::ranges::any_of(report.findings, topo::condemns)) return grade;
+    if (grade == Grade::slow && !report.suspects.empty()) return grade;
   }
   return Grade::unknown;
 }
@@ -279,7 +281,8 @@ ExitCode exit_code(const Report& report) {
     if (result.verdict.grade == Grade::failed) code = worse(code, ExitCode::unfinished);
   }
   // Also where no figure shows it yet: a part that is missing or about to fail.
-  if (std::ranges::any_of(report.findings, topo::condemns)) code = worse(code, ExitCode::slow);
+  if (std::ranges::any_of(report.findings, topo::condemns) || !report.suspects.empty())
+    code = worse(code, ExitCode::slow);
   // What fails with a setting that was only tried is that setting's fault; what fails with none is the machine's.
   if (report.tuning)
     for (const TuningFailure& failure : report.tuning->failures)

@@ -51,6 +51,12 @@ function reason(report) {
     const found = report.findings.find((finding) => condemns(finding));
     return {text: found ? `${found.evidence}.` : "An error was found in hardware or fabric.", about: null};
   }
+  const [suspect] = report.suspects;
+  if (report.grade === "slow" && suspect) {
+    const where = [suspect.host, suspect.instance].filter(Boolean).join(", ");
+    return {text: `${suspect.kind} ${suspect.name} (${where}): ${suspect.evidence}. To do: ${suspect.action}.`,
+      about: worst_judged(report)};
+  }
   const worst = worst_judged(report);
   if (worst && worst.verdict.grade === report.grade) return {text: why(worst), about: worst};
   if (report.run.ended_by) return {text: `The run did not finish its plan: ${report.run.ended_by}.`, about: null};
@@ -124,7 +130,8 @@ function suspect_card(suspect) {
   const where = [suspect.host, suspect.instance].filter(Boolean).join(", ");
   return card("error", `suspect ${suspect.kind}`, `${suspect.name}${where ? ` (${where})` : ""}`, [
     ["", suspect.evidence], ["Do:", suspect.action],
-    ["", `Confidence ${share(suspect.confidence)}, measured against ${plural(suspect.partners_tested, "partner")}.`]]);
+    ["", `Confidence ${suspect.confidence > 0.999 ? "above 99.9 %" : share(suspect.confidence)}, ` +
+      `measured against ${plural(suspect.partners_tested, "partner")}.`]]);
 }
 
 function finding_card(finding) {
@@ -182,7 +189,8 @@ function measured_like(report, row) {
 
 function draw_published(report, section) {
   if (report.published.length === 0) return;
-  const rows = report.published.map((row) => ({...row, own: measured_like(report, row)?.throughput.busbw_gb_per_s ?? null}));
+  const in_order = [...report.published].sort((a, b) => a.collective.localeCompare(b.collective) || a.bytes - b.bytes);
+  const rows = in_order.map((row) => ({...row, own: measured_like(report, row)?.throughput.busbw_gb_per_s ?? null}));
   section.append(element("h3", {}, "What others have published"),
     element("p", {}, `Bus bandwidth of ${report.topology.platform} on ${plural(report.run.nodes, "node")}, and this run beside it.`),
     simple_table("Published figures", [
@@ -283,6 +291,7 @@ function start() {
   const text = document.getElementById("report-data").textContent;
   const report = JSON.parse(text);
   report.run.seed_text = seed_text(text);
+  report.published = JSON.parse(document.getElementById("published-data").textContent);
   const drawers = {verdict: draw_verdict, problems: draw_problems, charts: draw_charts, pairs: draw_pairs,
     measurements: draw_measurements, tuning: draw_tuning, limits: draw_limits, topology: draw_topology, machine: draw_machine};
   for (const [id, draw] of Object.entries(drawers)) {

@@ -21,9 +21,11 @@ function troubles_of(report, host, index) {
   }
   for (const suspect of report.suspects) {
     const gpu = new RegExp(`^n${index}g(\\d+)$`).exec(suspect.name);
-    const nic = new RegExp(`^n${index}r(\\d+)$`).exec(suspect.name);
+    const nics = new RegExp(`^n${index}r(\\d+)(?:-(\\d+))?$`).exec(suspect.name);
     if (gpu) add(`gpu ${gpu[1]}`, "error", suspect.evidence);
-    if (nic) add(`nic ${fabric[nic[1]]?.name}`, "error", suspect.evidence);
+    for (let i = Number(nics?.[1]); nics && i <= Number(nics[2] ?? nics[1]); ++i) {
+      add(`nic ${fabric[i]?.name}`, "error", suspect.evidence);
+    }
   }
   return found;
 }

@@ -134,7 +134,7 @@ TEST(Compare, does_not_mind_a_spread_that_nobody_notices) {
 TEST(Compare, decides_small_messages_by_latency_and_allows_them_half_a_microsecond) {
   const Comparison c = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", {}, 2));
   // 12 us: 5 % are more. Of throughput there is no row.
-  const BandRow& row = row_of(c, "all_reduce", "latency");
+  const BandRow& row = row_of(c, "all_reduce", "latency", Quantity::latency);
   EXPECT_EQ(row.quantity, Quantity::latency);
   EXPECT_NEAR(row.threshold.matters, 0.05, 0.001);
   EXPECT_EQ(std::ranges::count_if(c.bands, [](const BandRow& each) { return each.threshold.band == "latency"; }), 2);

@@ -63,7 +63,7 @@ class Hosts(Joins):
         self.assertEqual(self.outcomes(), ["measured"] * 3)
 
     def test_a_host_that_goes_in_the_middle_leaves_what_was_measured(self):
-        sizes = ",".join(str(64 << i) for i in range(8))
+        sizes = ",".join(f"{2 + i}MiB" for i in range(8))  # each visited once
         process = self.start(sizes=sizes, P5BENCH_FAKE=f"slow:rank=0:us=2000,join-crash:host=node3:after={self.folder}/gone")
         journal = self.folder / "out" / "latest" / "measurements.jsonl"
         end = time.monotonic() + PATIENCE_S

@@ -11,6 +11,7 @@
 #include "bench/base/console.hpp"
 #include "bench/base/text.hpp"
 #include "reports/joining.hpp"
+#include "reports/suspects.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -127,6 +128,14 @@ void Recorder::Parts::write(const std::vector<std::string>& formats) {
   writing_s = since(began).count;
 }
 
+// For the next job and for support, where something is wrong.
+void Recorder::Parts::write_for_others() {
+  const std::pair<const char*, std::string> files[] = {{"hosts.healthy", reports::healthy_hosts(builder.report())},
+                                                       {"support.txt", reports::support_text(builder.report())}};
+  for (const auto& [name, text] : files)
+    if (!text.empty()) folder.write(name, text);
+}
+
 // ---- the end
 
 ExitCode Recorder::finish(ExitCode code) {
@@ -139,6 +148,7 @@ ExitCode Recorder::finish(ExitCode code) {
     attempt([&] { lost = parts.folder.take_notes(); });
     builder.close(lost);
     builder.count(code);
+    attempt([&] { parts.write_for_others(); });
     parts.progress.clear();
     Compared arms, with_baseline;
     if (!builder.report().arms.empty()) arms = compare_own_arms(builder.report(), builder.launches(), options, folder);

@@ -9,6 +9,7 @@
 #include "bench/measure/launches.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/slow_launches.hpp"
+#include "reports/suspects.hpp"
 
 namespace p5 {
 
@@ -141,6 +142,7 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   std::vector<const CombinedLaunches*> cases;
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
   add_findings(reports::slow_launches(cases, launch_started_));
+  report_.suspects = reports::find_suspects(report_);
   report_.grade = reports::overall(report_);
   report_.exit_code = reports::exit_code(report_);
   if (!ended_by.empty()) count(code);

@@ -1,0 +1,193 @@
+// Made-up clusters with a part that is slow: that part is named, and nobody else, whatever the noise.
+#include "reports/suspects.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "reports/judge.hpp"
+#include "topo/discover.hpp"
+#include "topo/platform.hpp"
+
+namespace p5::reports {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::UnorderedElementsAre;
+
+struct Cluster {
+  std::string platform = "p5.48xlarge";
+  int nodes = 4, gpus = 8;
+  int most_shifts = 8;  // of the places on two nodes that are paired
+  double noise = 0.02, outliers = 0.03;
+  // How much longer a pair takes: node and GPU of either.
+  std::function<double(int, int, int, int)> longer = [](int, int, int, int) { return 1.0; };
+};
+
+Report report_of(const Cluster& cluster, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  Report report;
+  report.topology = topo::synthetic(topo::find_platform(cluster.platform), cluster.nodes);
+  report.topology.host_of_rank.clear();
+  for (int rank = 0; rank < cluster.nodes * cluster.gpus; ++rank)
+    report.topology.host_of_rank.push_back(rank / cluster.gpus);
+  report.run.ranks = cluster.nodes * cluster.gpus;
+  report.run.nodes = cluster.nodes;
+  const auto measured = [&](const std::string& kind, const std::string& pattern) -> Measurement& {
+    Measurement& m = report.results.emplace_back().measurement;
+    Case& c = m.measured_case;
+    c.backend = "sim";
+    c.collective = &p2p;
+    c.pattern = pattern;
+    c.pair = kind;
+    c.bytes = MiB(256);
+    c.ranks = 2;
+    return m;
+  };
+  const auto add = [&](Measurement& m, int a, int b, double base) {
+    const int g = cluster.gpus;
+    const double blip = uniform(random) < cluster.outliers ? 1.4 : 1;
+    const double time =
+        base * cluster.longer(a / g, a % g, b / g, b % g) * std::exp(cluster.noise * normal(random)) * blip;
+    m.groups.push_back({{a, b}, {time}});
+  };
+  for (const char* const pattern : {"one_way", "both_ways", "ping_pong"}) {
+    Measurement& within = measured("same_node", pattern);
+    for (int node = 0; node < cluster.nodes; ++node)
+      for (int a = 0; a < cluster.gpus; ++a)
+        for (int b = a + 1; b < cluster.gpus; ++b) add(within, node * cluster.gpus + a, node * cluster.gpus + b, 1e-3);
+    if (cluster.nodes < 2) continue;
+    Measurement& between = measured("other_node", pattern);
+    for (int i = 0; i < cluster.nodes; ++i)
+      for (int j = i + 1; j < cluster.nodes; ++j)
+        for (int shift = 0; shift < std::min(cluster.most_shifts, cluster.gpus); ++shift)
+          for (int g = 0; g < cluster.gpus; ++g)
+            // From rail to rail the way is longer.
+            add(between, i * cluster.gpus + g, j * cluster.gpus + (g + shift) % cluster.gpus, shift == 0 ? 6e-3 : 7e-3);
+  }
+  return report;
+}
+
+std::vector<std::string> names(const Cluster& cluster, unsigned seed = 1) {
+  std::vector<std::string> all;
+  for (const Suspect& suspect : find_suspects(report_of(cluster, seed)))
+    all.push_back(suspect.kind + " " + suspect.name);
+  return all;
+}
+
+using Longer = std::function<double(int, int, int, int)>;
+Longer slow_gpu(int node, int gpu, double times) {
+  return
+      [=](int a, int ga, int b, int gb) { return (a == node && ga == gpu) || (b == node && gb == gpu) ? times : 1.0; };
+}
+Longer slow_nic(int node, int gpu, double times) {
+  return [=](int a, int ga, int b, int gb) { return a == b ? 1.0 : slow_gpu(node, gpu, times)(a, ga, b, gb); };
+}
+Longer slow_node(int node, double times) {
+  return [=](int a, int, int b, int) { return a != b && (a == node || b == node) ? times : 1.0; };
+}
+Longer slow_link(int from, int to, double times) {
+  return [=](int a, int, int b, int) { return std::minmax(a, b) == std::minmax(from, to) ? times : 1.0; };
+}
+Longer both(const Longer& one, const Longer& other) {
+  return [=](int a, int ga, int b, int gb) { return one(a, ga, b, gb) * other(a, ga, b, gb); };
+}
+
+TEST(Suspects, are_none_on_healthy_clusters) {
+  for (const auto& [nodes, seeds] : {std::pair(1, 200u), {2, 200u}, {3, 100u}, {4, 50u}, {16, 5u}})
+    for (const double noise : {0.005, 0.03})
+      for (unsigned seed = 0; seed < seeds; ++seed)
+        ASSERT_THAT(names({.nodes = nodes, .noise = noise}, seed), IsEmpty()) << nodes << " nodes, seed " << seed;
+  // Few pairs only, as of many nodes.
+  for (unsigned seed = 0; seed < 20; ++seed)
+    ASSERT_THAT(names({.nodes = 16, .most_shifts = 1, .noise = 0.03}, seed), IsEmpty()) << seed;
+}
+
+TEST(Suspects, are_the_part_that_is_slow_and_no_other) {
+  for (const double times : {1.25, 2.0, 10.0})
+    for (const int nodes : {3, 4, 16})
+      for (unsigned seed = 0; seed < (nodes < 16 ? 10u : 2u); ++seed) {
+        SCOPED_TRACE(fmt::format("{} times as long on {} nodes, seed {}", times, nodes, seed));
+        const auto named = [&](const Longer& longer) { return names({.nodes = nodes, .longer = longer}, seed); };
+        EXPECT_THAT(named(slow_gpu(1, 2, times)), ElementsAre("gpu n1g2"));
+        EXPECT_THAT(named(slow_nic(1, 2, times)), ElementsAre("nic n1r8-11"));
+        EXPECT_THAT(named(slow_node(2, times)), ElementsAre("node n2"));
+        EXPECT_THAT(named(slow_link(0, 2, times)), ElementsAre("link n0-n2"));
+      }
+}
+
+TEST(Suspects, are_several_where_several_are_slow) {
+  const Cluster cluster{.nodes = 6, .longer = both(slow_nic(1, 2, 2), both(slow_node(4, 1.5), slow_gpu(0, 7, 3)))};
+  EXPECT_THAT(names(cluster), UnorderedElementsAre("nic n1r8-11", "node n4", "gpu n0g7"));
+  EXPECT_THAT(names({.nodes = 8, .longer = both(slow_node(2, 2), slow_node(5, 2))}),
+              UnorderedElementsAre("node n2", "node n5"));
+}
+
+TEST(Suspects, of_a_node_whose_gpus_all_reach_each_other_slowly_are_the_node) {
+  const Longer slow = [](int a, int, int b, int) { return a == 1 && b == 1 ? 2.0 : 1.0; };
+  EXPECT_THAT(names({.nodes = 3, .longer = slow}), ElementsAre("node n1"));
+}
+
+TEST(Suspects, are_found_on_one_node_of_four_gpus) {
+  EXPECT_THAT(names({.platform = "hgx-h200", .nodes = 1, .gpus = 4, .longer = slow_gpu(0, 3, 1.5)}),
+              ElementsAre("gpu n0g3"));
+}
+
+TEST(Suspects, of_two_nodes_are_neither_where_nothing_tells_them_apart) {
+  EXPECT_THAT(names({.nodes = 2, .longer = slow_node(1, 2)}), IsEmpty());
+  EXPECT_THAT(names({.nodes = 2, .longer = slow_nic(1, 2, 2)}), ElementsAre("nic n1r8-11"));
+  // Two GPUs alone.
+  EXPECT_THAT(names({.nodes = 1, .gpus = 2, .longer = slow_gpu(0, 1, 2)}), IsEmpty());
+}
+
+TEST(Suspects, of_nodes_with_one_gpu_are_nodes) {
+  EXPECT_THAT(names({.nodes = 5, .gpus = 1, .longer = slow_node(3, 2)}), ElementsAre("node n3"));
+}
+
+TEST(Suspects, need_ten_percent_and_more_than_a_pair) {
+  EXPECT_THAT(names({.noise = 0.005, .longer = slow_gpu(1, 2, 1.05)}), IsEmpty());
+  const Longer one_pair = [](int a, int ga, int b, int gb) {
+    return a == 0 && ga == 1 && b == 2 && gb == 3 ? 3.0 : 1.0;
+  };
+  EXPECT_THAT(names({.longer = one_pair}), IsEmpty());
+}
+
+TEST(Suspects, of_gpus_without_a_switch_are_none_because_some_are_farther_apart) {
+  EXPECT_THAT(names({.platform = "p3dn.24xlarge", .nodes = 1, .longer = slow_gpu(0, 1, 2)}), IsEmpty());
+}
+
+TEST(Suspects, make_a_run_slow_and_are_told_with_evidence_and_what_to_do) {
+  Report report = report_of({.longer = slow_nic(1, 2, 2)}, 1);
+  report.topology.hosts[1].name = "ip-10-0-0-7";
+  report.topology.hosts[1].instance = "i-0123456789abcdef0";
+  EXPECT_EQ(overall(report), Grade::unknown);
+  report.suspects = find_suspects(report);
+  EXPECT_EQ(overall(report), Grade::slow);
+  EXPECT_EQ(exit_code(report), ExitCode::slow);
+  ASSERT_EQ(report.suspects.size(), 1u);
+  const Suspect& suspect = report.suspects.front();
+  EXPECT_GT(suspect.confidence, 0.99);
+  EXPECT_EQ(suspect.partners_tested, 24);
+  EXPECT_THAT(sentence_about(suspect), HasSubstr("nic n1r8-11 (ip-10-0-0-7, i-0123456789abcdef0): GPU 2 reaches other "
+                                                 "nodes at 50 % of the others' rate"));
+  EXPECT_THAT(healthy_hosts(report), Not(HasSubstr("ip-10-0-0-7")));
+  EXPECT_THAT(healthy_hosts(report), HasSubstr(report.topology.hosts[0].name + " slots=8\n"));
+  const std::string text = support_text(report);
+  for (const char* const part : {"i-0123456789abcdef0", "n1r8-11", "50 %", "p5.48xlarge"})
+    EXPECT_THAT(text, HasSubstr(part));
+  report.suspects.clear();
+  EXPECT_EQ(healthy_hosts(report), "");
+  EXPECT_EQ(support_text(report), "");
+}
+
+}  // namespace
+}  // namespace p5::reports
