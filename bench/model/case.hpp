@@ -41,11 +41,11 @@ struct Case {
   Shape shape;
   // Shared between the sizes of a plan. A collective has one, or the same again for each of its visits.
   std::shared_ptr<const std::vector<Round>> rounds;
-  bool pairs_sampled = false;                        // p2p: not all pairs of the kind are in `rounds`, or were measured
+  bool pairs_sampled = false;  // p2p: not all pairs of the kind are in `rounds`, or were measured
 };
 
-// Whether its rounds are one and the same: visits to a small collective, spread over the run, because the speed at which
-// a busy host launches operations changes from second to second. Its interval is that of the visits.
+// Whether its rounds are one and the same: visits to a small collective, spread over the run, because the speed at
+// which a busy host launches operations changes from second to second. Its interval is that of the visits.
 bool revisited(const Case& c);
 
 // "all_reduce", "p2p one_way same_node": what is done, whatever its size, type and group.

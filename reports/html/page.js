@@ -54,7 +54,8 @@ function reason(report) {
   const [suspect] = report.suspects;
   if (report.grade === "slow" && suspect) {
     const where = [suspect.host, suspect.instance].filter(Boolean).join(", ");
-    return {text: `${suspect.kind} ${suspect.name} (${where}): ${suspect.evidence}. To do: ${suspect.action}.`,
+    const sentence = (text) => text.endsWith(".") ? text : `${text}.`;
+    return {text: `${suspect.kind} ${suspect.name} (${where}): ${sentence(suspect.evidence)} To do: ${sentence(suspect.action)}`,
       about: worst_judged(report)};
   }
   const worst = worst_judged(report);

@@ -107,7 +107,7 @@ class Page(unittest.TestCase):
                 heading = re.search(r"<h1.*?</h1>", self.doms[name].markup, re.S)
                 self.assertIn(word, heading.group(0))
                 self.assertTrue(self.doms[name].title.startswith(word))
-        self.assertIn("all_gather reaches", re.search(r'<p class="because">(.*?)</p>',
+        self.assertIn("nic n1r5 (n1", re.search(r'<p class="because">(.*?)</p>',
                                                       self.doms["simulated.json"].markup).group(1))
 
     def test_warns_of_what_was_not_really_measured(self):

@@ -38,7 +38,7 @@ def busbw(measurement):
 def largest(report, collective, pattern=None):
     found = [m for m in report["measurements"]
              if (m["case"]["collective"], m["case"]["pattern"]) == (collective, pattern)]
-    return max(found, key=lambda m: (m["case"]["bytes"], m["case"]["pair"] == "other_node"))
+    return max(found, key=lambda m: (m["case"]["bytes"], m["case"]["pair"] == "other_node", m["case"]["group"] == "world"))
 
 
 def slow_pairs(report, healthy, pattern="one_way"):
