@@ -283,13 +283,16 @@ std::set<std::string> unfit_hosts(const Report& report) {
 }  // namespace
 
 std::vector<Suspect> find_suspects(const Report& report) {
-  // Without a switch some GPUs of a node are farther apart than others, and that is no fault.
+  const topo::Topology& topology = report.topology;
   std::vector<PairTime> pairs = pair_times(report);
-  if (topo::gpu_model(report.topology).empty() || report.topology.hosts.empty())
-    std::erase_if(pairs, [](const PairTime& two) { return two.a.node == two.b.node; });
-  const topo::Platform* const platform = topo::platform_of_instance_type(report.topology.platform);
-  if (platform && !platform->nvswitch)
-    std::erase_if(pairs, [](const PairTime& two) { return two.a.node == two.b.node; });
+  const auto leave_out = [&](bool within) {
+    std::erase_if(pairs, [&](const PairTime& two) { return (two.a.node == two.b.node) == within; });
+  };
+  // Without a switch some GPUs of a node are farther apart than others, and that is no fault.
+  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+  if (topo::gpu_model(topology).empty() || (platform && !platform->nvswitch)) leave_out(true);
+  // What passes between pretended nodes passes no NIC.
+  if (std::ranges::any_of(topology.hosts, &topo::Host::pretended)) leave_out(false);
   std::vector<Accused> accused = Trial(pairs).run();
   // What is slow within its node is slow beyond it too, and its NICs are not to blame.
   const auto is_accused = [&](Part::Kind kind, Place place) {
@@ -307,7 +310,7 @@ std::vector<Suspect> find_suspects(const Report& report) {
     const bool within = std::ranges::any_of(pairs, [&](const PairTime& two) {
       return two.a.node == two.b.node && (two.a == each.part.place || two.b == each.part.place);
     });
-    suspects.push_back(suspect_of(each, within, report.topology));
+    suspects.push_back(suspect_of(each, within, topology));
   }
   return suspects;
 }

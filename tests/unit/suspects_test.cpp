@@ -165,6 +165,13 @@ TEST(Suspects, of_gpus_without_a_switch_are_none_because_some_are_farther_apart)
   EXPECT_THAT(names({.platform = "p3dn.24xlarge", .nodes = 1, .longer = slow_gpu(0, 1, 2)}), IsEmpty());
 }
 
+TEST(Suspects, between_nodes_that_are_pretended_are_none) {
+  Report report = report_of({.nodes = 4, .longer = slow_node(2, 2)}, 1);
+  EXPECT_EQ(find_suspects(report).size(), 1u);
+  for (topo::Host& host : report.topology.hosts) host.pretended = true;
+  EXPECT_THAT(find_suspects(report), IsEmpty());
+}
+
 TEST(Suspects, make_a_run_slow_and_are_told_with_evidence_and_what_to_do) {
   Report report = report_of({.longer = slow_nic(1, 2, 2)}, 1);
   report.topology.hosts[1].name = "ip-10-0-0-7";

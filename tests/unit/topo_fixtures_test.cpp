@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "reports/judge.hpp"
 #include "topo/finding.hpp"
 #include "topo/settings.hpp"
 
@@ -91,6 +92,24 @@ TEST(Machines, with_a_fault_give_its_finding_and_no_other) {
     for (const ordered_json& each : seen) EXPECT_EQ(each["id"], fault["finding"]) << name;
   }
   if (std::getenv("P5BENCH_UPDATE")) write(all);
+}
+
+// A run whose figures are all good, on each of them: errors about hardware and fabric count, and nothing else.
+TEST(Machines, that_are_broken_fail_a_run_and_those_that_are_set_up_badly_do_not) {
+  int broken = 0, others = 0;
+  for (const ordered_json& fault : faults()) {
+    reports::Report report;
+    report.results.emplace_back().verdict.grade = reports::Grade::ok;
+    report.findings = look(topology_from_json(recording(fault["machine"]).patch(json::parse(fault["edits"].dump()))));
+    const bool unsound = std::ranges::any_of(fault["expect"], [](const ordered_json& each) {
+      return each["severity"] == "error" && (each["about"] == "hardware" || each["about"] == "fabric");
+    });
+    EXPECT_EQ(reports::overall(report), unsound ? reports::Grade::faulty : reports::Grade::ok) << fault["what"];
+    EXPECT_EQ(reports::exit_code(report), unsound ? ExitCode::slow : ExitCode::ok) << fault["what"];
+    ++(unsound ? broken : others);
+  }
+  EXPECT_GT(broken, 15);
+  EXPECT_GT(others, 30);
 }
 
 TEST(Machines, there_is_a_fault_for_each_check_and_an_action) {

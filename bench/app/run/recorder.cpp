@@ -196,6 +196,7 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
       parts.builder.close(reason, code);
       parts.progress.clear();
     });
+    attempt([&] { parts.write_for_others(); });
     attempt([&] { parts.write(parts.options.formats); });
     attempt([&] { parts.folder.flush(); });
     const std::string left = attempt.problem().empty()

@@ -142,7 +142,7 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   std::vector<const CombinedLaunches*> cases;
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
   add_findings(reports::slow_launches(cases, launch_started_));
-  report_.suspects = reports::find_suspects(report_);
+  if (fitness_.comparable) report_.suspects = reports::find_suspects(report_);
   report_.grade = reports::overall(report_);
   report_.exit_code = reports::exit_code(report_);
   if (!ended_by.empty()) count(code);
