@@ -158,10 +158,11 @@ struct Maker {
     });
   }
 
-  // As many as an interval needs. Several launches are visits enough, and of several groups the slowest may change.
+  // As many as an interval needs. Several launches are visits enough, of several groups the slowest may change, and who
+  // asks for several types or operations wants to see them work more than how fast they are.
   std::size_t visits_a_launch(const Round& groups) const {
     constexpr int wanted = 6;
-    if (groups.size() > 1 || options.soak.count > 0) return 1;
+    if (groups.size() > 1 || options.soak.count > 0 || options.types.size() * options.ops.size() > 1) return 1;
     return static_cast<std::size_t>((wanted + options.launches - 1) / std::max(options.launches, 1));
   }
 
