@@ -15,8 +15,8 @@ struct Fitness {
 
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology, const Fitness& fitness);
 
-// The run's grade: wrong, failed, faulty (an error was found in hardware or fabric), slow, ok, in this order; unknown
-// when nothing was judged.
+// The run's grade: wrong, failed, faulty (an error was found in hardware or fabric), slow (also where a part is
+// suspected), ok, in this order; unknown when nothing was judged.
 Grade overall(const Report& report);
 
 // What the process returns for a report whose plan was run to its end.

@@ -13,6 +13,7 @@
 #include "bench/base/text.hpp"
 #include "reports/nccl_tests.hpp"
 #include "reports/writer.hpp"
+#include "topo/settings.hpp"
 
 namespace p5::reports {
 
@@ -53,8 +54,7 @@ std::string variables_of(const Report& report) {
   std::string text;
   for (const auto& [key, value] : report.context) {
     const std::string name = key.starts_with("env.") ? key.substr(4) : "";
-    const bool matters = name.starts_with("NCCL_") || name.starts_with("FI_") || name.starts_with("OFI_NCCL_") ||
-                         name == "LD_LIBRARY_PATH";
+    const bool matters = topo::shapes_transport(name) || name == "LD_LIBRARY_PATH";
     if (matters && !is_secret(name)) text += " -x " + shell_word(name + "=" + value);
   }
   return text;

@@ -16,7 +16,7 @@ namespace p5::reports {
 // together. What few or no fast pairs stand beside is not told. Empty where pairs were not measured.
 std::vector<Suspect> find_suspects(const Report& report);
 
-// "n1r4 to n1r7 (host, instance) at 50 % of the others, 23 partners agree: action", for a headline.
+// "nic n1r4-7 (host, instance): evidence. To do: action".
 std::string sentence_about(const Suspect& suspect);
 
 // Lines "HOST slots=RANKS" of the hosts that nothing is wrong with: no suspect, no error about hardware or fabric. Of

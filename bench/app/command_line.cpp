@@ -212,7 +212,7 @@ constexpr std::string_view about =
     "Start it with mpirun or srun, one rank per GPU:  mpirun -np 32 p5bench\n"
     "Without GPUs it measures host memory over MPI; --backend sim needs neither hardware nor mpirun.\n"
     "Sizes are total message bytes: 64K = 64KiB = 65536, 64kB = 64000. Rates are decimal GB/s.\n"
-    "Exit: 0 good or not judged, 2 usage, 10 slow or a regression, 11 wrong data, 12 unfinished, 13 environment, "
+    "Exit: 0 good or not judged, 2 usage, 10 not sound or a regression, 11 wrong data, 12 unfinished, 13 environment, "
     "14 inconclusive.";
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "bench/base/error.hpp"
 #include "comparison_sides.hpp"
+#include "tests/unit/in_folder.hpp"
 
 namespace p5::reports {
 namespace {
@@ -19,15 +20,8 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class Journals : public testing::Test {
+class Journals : public InFolder {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "p5bench-unit-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder = name;
-  }
-  void TearDown() override { fs::remove_all(folder); }
-
   std::vector<Result> read(const std::string& text) const {
     std::ofstream(folder / "measurements.jsonl", std::ios::binary) << text;
     return read_journal(folder / "measurements.jsonl");
@@ -40,8 +34,6 @@ class Journals : public testing::Test {
     }
     return "read";
   }
-
-  fs::path folder;
 };
 
 Result line_of(int launch) {

@@ -14,21 +14,15 @@
 
 #include "bench/base/watchdog.hpp"
 #include "reports/atomic_file.hpp"
+#include "tests/unit/in_folder.hpp"
 
 namespace p5::reports {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Files : public testing::Test {
+class Files : public InFolder {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "p5bench-unit-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder = name;
-  }
-  void TearDown() override { fs::remove_all(folder); }
-
   static std::string content(const fs::path& path) {
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
@@ -37,8 +31,6 @@ class Files : public testing::Test {
   std::size_t entries() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
   }
-
-  fs::path folder;
 };
 
 using AtomicFile = Files;

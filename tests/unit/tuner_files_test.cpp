@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "bench/base/text.hpp"
+#include "tests/unit/in_folder.hpp"
 #include "tuner/quoting.hpp"
 
 namespace p5::tuner {
@@ -99,15 +100,8 @@ const std::vector<std::string> hostile{"it's",
                                        "a: b",
                                        "%41"};
 
-class TuningFiles : public testing::Test {
+class TuningFiles : public InFolder {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "p5bench-unit-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder = name;
-  }
-  void TearDown() override { fs::remove_all(folder); }
-
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(folder / name, std::ios::binary) << text;
   }
@@ -127,8 +121,6 @@ class TuningFiles : public testing::Test {
     return ran;
   }
   bool touched() const { return fs::exists(folder / "gone"); }
-
-  fs::path folder;
 };
 
 TEST_F(TuningFiles, set_the_variables_and_load_the_plugin) {

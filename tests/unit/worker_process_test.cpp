@@ -1,5 +1,6 @@
 // The process of a worker, as scripts in the place of worker programs find it and leave it.
 #include "bench/backends/worker_process.hpp"
+#include "tests/unit/in_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -17,15 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Workers : public testing::Test {
+class Workers : public InFolder {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "p5bench-unit-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder = name;
-  }
-  void TearDown() override { fs::remove_all(folder); }
-
   std::string program(const std::string& text) const {
     const fs::path file = folder / "worker";
     std::ofstream(file) << text;
@@ -37,8 +31,6 @@ class Workers : public testing::Test {
     for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
       if (std::string text = worker.log().text(0, 65536); text.ends_with(last)) return text;
   }
-
-  fs::path folder;
 };
 
 // Whether the signal is in a set of /proc/PID/status.

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "bench/app/machine/workers.hpp"
 #include "bench/base/environment.hpp"
 #include "topo/nccl_log.hpp"
 #include "topo/settings.hpp"
@@ -24,17 +25,13 @@ Environment shared_settings() {
   return all;
 }
 
-const topo::Host& host_of(const Machine& machine, std::size_t rank) {
-  return machine.topology.hosts[static_cast<std::size_t>(machine.topology.host_of_rank[rank])];
-}
-
 std::vector<topo::Finding> differing_settings(World& world, const Options& options, const Machine& machine) {
   const std::vector<std::string> all =
       world.gather(json(shared_settings()).dump(-1, ' ', true, json::error_handler_t::replace));
   if (!world.leads()) return {};
   std::vector<topo::RankEnvironment> of_rank;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
-    of_rank.push_back({host_of(machine, rank).name, json::parse(all[rank]).get<Environment>()});
+    of_rank.push_back({host_of_rank(machine.topology, rank).name, json::parse(all[rank]).get<Environment>()});
   return differing_settings(of_rank, options.environment_of_rank0);
 }
 
@@ -57,7 +54,7 @@ std::vector<topo::Finding> look_before(World& world, const Options& options, con
 
 std::vector<topo::Finding> look_at_library(World& world, const Machine& machine, const std::vector<Arm>& arms) {
   if (!machine.backend_info().tunable) return {};
-  const topo::Host& host = host_of(machine, static_cast<std::size_t>(world.participant()));
+  const topo::Host& host = host_of_rank(machine.topology, static_cast<std::size_t>(world.participant()));
   std::vector<topo::Finding> mine;
   for (const Arm& arm : arms) {
     const Backend::LibraryStart start = arm.backend->library_start();
