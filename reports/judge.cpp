@@ -152,7 +152,11 @@ std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& l
 std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology) {
   const Case& c = m.measured_case;
   const BackendInfo::Parts parts = find_backend(c.backend).parts;
-  // One NIC a rank: nobody has published what those do with host memory.
+  if (c.nic) {
+    const topo::Limit* const nic = find(limits, topo::one_nic, topo::Level::wire);
+    return nic ? std::optional(*nic) : std::nullopt;
+  }
+  // Nobody has published what NICs do with host memory.
   if (parts == BackendInfo::Parts::nics) return std::nullopt;
   if (parts == BackendInfo::Parts::gpus) return gpu_limit(m, limits);
   if (c.nodes < 2) return host_limit(c, limits, topology);

@@ -113,6 +113,7 @@ void fields(auto& visit, Is<Case> auto& c) {
   visit.must("pattern", json_fields::one_of_or_null(c.pattern, reports::patterns));
   // Reports before 2026-11-23 have none: their pairs were of both kinds.
   visit.may("pair", json_fields::one_of_or_null(c.pair, reports::pair_kinds));
+  visit.some("nic", c.nic);
   visit.must("ranks", json_fields::at_least(1, c.ranks));
   visit.must("nodes", json_fields::at_least(1, c.nodes));
   visit.must("arm", c.arm);
@@ -208,6 +209,7 @@ void fields(auto& visit, Is<Suspect> auto& suspect) {
   visit.must("name", suspect.name);
   visit.must("host", suspect.host);
   visit.must("instance", suspect.instance);
+  visit.may("device", suspect.device);  // reports before 2026-11-24 have none
   visit.must("confidence", json_fields::between(0, 1, suspect.confidence));
   visit.must("evidence", suspect.evidence);
   visit.must("partners_tested", suspect.partners_tested);

@@ -3,136 +3,166 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <iterator>
 #include <map>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "bench/base/inference.hpp"
-#include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
-#include "topo/platform.hpp"
+#include "reports/pair_times.hpp"
 
 namespace p5::reports {
 
 namespace {
 
-constexpr double matters = 0.10;          // less passes for what GPUs, switches and routes differ by
 constexpr double chance_of_alarm = 0.01;  // of all parts together
 constexpr double share_of_slow = 0.9;     // of a suspect's pairs: one may have been measured at a good moment
 constexpr std::size_t least_partners = 2, most_suspects = 16;
 
-// The place of a rank: its node, and its number among the ranks there.
-struct Place {
-  int node = 0, gpu = 0;
-  auto operator<=>(const Place&) const = default;
-};
-
-// Two ranks, and how much longer they take than the fast ones of their kind: 1 is as long.
-struct PairTime {
-  Place a, b;
-  std::vector<double> ratios;  // of each case, and each way
-  double ratio = 1;            // their median
-};
-
-std::vector<Place> places_of(const topo::Topology& topology) {
-  std::vector<Place> places;
-  std::map<int, int> seen;
-  for (const int node : topology.host_of_rank) places.push_back({node, seen[node]++});
-  return places;
-}
-
-// Pairs of a kind that have equal ways: within nodes all, through a switch; between nodes those as far apart by their
-// place on the node, counted round and round, because the way from rail to rail may be longer.
-using Alike = std::tuple<std::size_t, bool, int>;  // case, same node, distance
-
-std::vector<PairTime> pair_times(const Report& report) {
-  const std::vector<Place> places = places_of(report.topology);
-  std::map<int, int> ranks_on;
-  for (const Place& place : places) ++ranks_on[place.node];
-  std::map<Alike, std::vector<std::pair<std::pair<Place, Place>, double>>> alike;
-  for (std::size_t at = 0; at < report.results.size(); ++at) {
-    const Measurement& m = report.results[at].measurement;
-    const Case& c = m.measured_case;
-    if (!c.collective->pairwise || c.bytes < MiB(64) || c.arm != "default") continue;
-    if (find_backend(c.backend).parts != BackendInfo::Parts::gpus) continue;
-    for (const GroupResult& result : m.groups) {
-      if (result.group.size() != 2 || result.median.count <= 0) continue;
-      const auto ranks = std::minmax(result.group[0], result.group[1]);
-      if (ranks.first < 0 || std::cmp_greater_equal(ranks.second, places.size())) continue;
-      const Place a = places[static_cast<std::size_t>(ranks.first)], b = places[static_cast<std::size_t>(ranks.second)];
-      const bool same = a.node == b.node;
-      const int ranks_there = ranks_on[a.node];
-      alike[{at, same, same ? 0 : (b.gpu - a.gpu + ranks_there) % ranks_there}].push_back(
-          {{a, b}, result.median.count});
-    }
-  }
-  std::map<std::pair<Place, Place>, std::vector<double>> ratios;
-  for (const auto& [kind, times] : alike) {
-    // The fast ones, not the median: of three nodes one that is slow slows two thirds of the pairs.
-    std::vector<double> sorted;
-    for (const auto& [two, time] : times) sorted.push_back(time);
-    std::ranges::sort(sorted);
-    const double fast = sorted[sorted.size() / 10];
-    for (const auto& [two, time] : times) ratios[two].push_back(time / fast);
-  }
-  std::vector<PairTime> all;
-  for (auto& [two, of_pair] : ratios) all.push_back({two.first, two.second, of_pair, median(of_pair)});
-  return all;
-}
-
 // A part, by which its pairs are known.
 struct Part {
-  // node: what it passes to others; board: what joins its GPUs.
-  enum class Kind { node, board, nic, gpu, link } kind = Kind::node;  // the wider first
-  Place place;                                                        // node: of gpu 0; link: of the first node
-  int other = 0;                                                      // link: the second node
+  // node: what it passes to others; board: what joins its GPUs; nics: those of a GPU together; the wider first.
+  enum class Kind { node, board, nics, gpu, nic, link } kind = Kind::node;
+  int node = 0;    // link: the first one
+  int number = 0;  // gpu, nics: of the rank on its node; nic: among those of its node; link: the other node
   auto operator<=>(const Part&) const = default;
 };
 
-// Parts that a pair passes.
-std::vector<Part> parts_of(const PairTime& two) {
+// The NICs of a node that were measured one by one, numbered as --fault does: those of the fabric in the host's order.
+// What ranks tell that the host does not, comes behind them.
+class NicNumbers {
+ public:
+  explicit NicNumbers(const topo::Topology& topology) {
+    const std::vector<Place> places = places_of(topology);
+    for (std::size_t rank = 0; rank < std::min(places.size(), topology.nics_of_rank.size()); ++rank) {
+      std::vector<std::string>& names = names_of_[places[rank].node];
+      if (names.empty()) names = fabric_nics(topology.hosts.at(static_cast<std::size_t>(places[rank].node)));
+      std::vector<int>& numbers = of_rank_[places[rank]];
+      for (const std::string& name : topology.nics_of_rank[rank]) {
+        auto found = std::ranges::find(names, name);
+        if (found == names.end()) found = names.insert(names.end(), name);
+        numbers.push_back(static_cast<int>(found - names.begin()));
+      }
+    }
+  }
+
+  const std::vector<int>& of(Place rank) const {
+    static const std::vector<int> none;
+    const auto found = of_rank_.find(rank);
+    return found == of_rank_.end() ? none : found->second;
+  }
+  std::string name(int node, int number) const {
+    const auto found = names_of_.find(node);
+    return found == names_of_.end() || std::cmp_greater_equal(number, found->second.size())
+               ? std::string()
+               : found->second[static_cast<std::size_t>(number)];
+  }
+
+  static std::vector<std::string> fabric_nics(const topo::Host& host) {
+    std::vector<std::string> names;
+    for (const topo::Nic& nic : host.nics)
+      if (nic.kind == "efa" || nic.kind == "infiniband") names.push_back(nic.name);
+    return names;
+  }
+
+ private:
+  std::map<int, std::vector<std::string>> names_of_;
+  std::map<Place, std::vector<int>> of_rank_;
+};
+
+// What stands on a pair's way. Guilt is judged by the pairs of `own` alone; a part that is guilty explains the others
+// too: of four NICs that a GPU has, one that is slow may slow the GPU's messages or not.
+struct OnTheWay {
+  std::vector<Part> own, maybe;
+};
+
+// own_nics: whether a rank's messages go through NICs of its own; those of processes go through all of their host's.
+OnTheWay parts_of(const PairTime& two, const NicNumbers& numbers, bool own_nics) {
   using enum Part::Kind;
-  if (two.a.node == two.b.node) return {{board, {two.a.node, 0}}, {gpu, two.a}, {gpu, two.b}};
+  OnTheWay way;
+  if (two.within()) {
+    way.own = {{board, two.a.node, 0}, {gpu, two.a.node, two.a.number}, {gpu, two.b.node, two.b.number}};
+    return way;
+  }
   const auto [first, second] = std::minmax(two.a.node, two.b.node);
-  return {{node, {two.a.node, 0}}, {node, {two.b.node, 0}}, {nic, two.a}, {nic, two.b}, {link, {first, 0}, second}};
+  way.own = {{node, first, 0}, {node, second, 0}, {link, first, second}};
+  for (const Place& end : {two.a, two.b}) {
+    if (two.nic) {
+      way.own.push_back({nic, end.node, numbers.of(end).at(static_cast<std::size_t>(*two.nic))});
+    } else if (own_nics) {
+      way.own.push_back({nics, end.node, end.number});
+      way.maybe.push_back({gpu, end.node, end.number});
+      for (const int number : numbers.of(end)) way.maybe.push_back({nic, end.node, number});
+    }
+  }
+  return way;
 }
 
-// Whom it met: nodes of a node, ranks of a GPU and its NICs, pairs of ranks of a link.
+struct PairsOfPart {
+  std::vector<const PairTime*> own, maybe;
+};
+
+// Whom it met: nodes of a node, ranks of a GPU and its NICs.
 std::size_t partners_of(const Part& part, const std::vector<const PairTime*>& pairs) {
   std::set<Place> met;
   for (const PairTime* two : pairs) {
-    const bool first = two->a.node == part.place.node && (part.kind == Part::Kind::node || two->a == part.place);
-    const Place other = first ? two->b : two->a;
-    if (part.kind == Part::Kind::link || part.kind == Part::Kind::board)
+    const auto is_end = [&](Place end) {
+      return end.node == part.node && (part.kind != Part::Kind::gpu || end.number == part.number);
+    };
+    if (part.kind == Part::Kind::link || part.kind == Part::Kind::board) {
       met.insert(two->a);
-    else
-      met.insert(part.kind == Part::Kind::node ? Place{other.node, 0} : other);
+      continue;
+    }
+    const Place other = is_end(two->a) ? two->b : two->a;
+    met.insert(part.kind == Part::Kind::node ? Place{other.node, 0} : other);
   }
   return met.size();
 }
+
+// Which of a pair's times are looked at.
+struct Quantity {
+  std::vector<double> PairTime::*all;
+  std::vector<double> PairTime::*again;
+};
+constexpr Quantity usual{&PairTime::usual, &PairTime::again}, high{&PairTime::high, &PairTime::high_again};
 
 struct Accused {
   Part part;
   double ratio = 1;  // the median of its pairs over that of the others
   double p = 1;      // that chance made it so, for all parts together
   std::size_t pairs = 0, partners = 0;
+  std::optional<double> again;  // the median of those that were measured again
+  bool at_times = false;
 };
 
 class Trial {
  public:
-  explicit Trial(const std::vector<PairTime>& pairs) {
+  // repeated: what is in doubt was measured again.
+  Trial(const std::vector<PairTime>& pairs, const NicNumbers& numbers, bool own_nics, bool repeated)
+      : repeated_(repeated) {
+    for (const PairTime& two : pairs) {
+      for (const Part& part : parts_of(two, numbers, own_nics).own) of_part_[part].own.push_back(&two);
+      (two.within() ? within_ : two.nic ? single_nics_ : between_).push_back(&two);
+    }
     for (const PairTime& two : pairs)
-      for (const Part& part : parts_of(two)) of_part_[part].push_back(&two);
-    for (const PairTime& two : pairs) (is_within(two) ? within_ : between_).push_back(&two);
+      for (const Part& part : parts_of(two, numbers, own_nics).maybe)
+        if (const auto found = of_part_.find(part); found != of_part_.end()) found->second.maybe.push_back(&two);
   }
 
-  // The part that explains most of the slow pairs that nobody has explained, then the next.
-  std::vector<Accused> run() {
-    std::vector<Accused> accused;
-    while (accused.size() < most_suspects) {
+  // The part that explains most of the slow pairs that nobody has explained, then the next; each is then weighed
+  // against the pairs that none of them explains.
+  void find(const Quantity& quantity, std::vector<Accused>& accused) {
+    for (const auto* kind : {&within_, &between_, &single_nics_})
+      for (const PairTime* two : *kind) {
+        const std::vector<double>& times = two->*quantity.all;
+        if (!times.empty() && median(times) > 1 + matters) slow_.insert(two);
+      }
+    std::vector<std::pair<Part, std::vector<const PairTime*>>> guilty;
+    while (guilty.size() < most_suspects) {
       const Part* best = nullptr;
       std::size_t explained = 0;
       bool only = true;  // nothing elsewhere explains the same pairs as well
@@ -142,66 +172,100 @@ class Trial {
           best = &part;
           explained = slow;
           only = true;
-        } else if (best && slow == explained && slow > 0 && part.place.node != best->place.node &&
-                   pairs == of_part_.at(*best)) {
+        } else if (best && slow == explained && slow > 0 && part.node != best->node &&
+                   pairs.own == of_part_.at(*best).own) {
           only = false;
         }
       }
       if (!best) break;
-      const std::vector<const PairTime*> pairs = of_part_.at(*best);
-      const Accused found = weigh(*best, pairs);
-      for (const PairTime* two : pairs) explained_.insert(two);
-      if (only && found.p < chance_of_alarm) accused.push_back(found);
+      const PairsOfPart& pairs = of_part_.at(*best);
+      if (only) guilty.emplace_back(*best, open(pairs.own));
+      for (const auto* each : {&pairs.own, &pairs.maybe}) explained_.insert(each->begin(), each->end());
     }
-    return accused;
+    for (const auto& [part, pairs] : guilty) {
+      Accused found = weigh(part, pairs, quantity);
+      found.at_times = quantity.all == high.all;
+      const bool holds = !repeated_ || found.again.value_or(1) > 1 + matters;
+      if (holds && found.p < chance_of_alarm) accused.push_back(found);
+    }
+    slow_.clear();
   }
 
  private:
-  static bool is_within(const PairTime& two) { return two.a.node == two.b.node; }
-  static bool is_slow(const PairTime& two) { return two.ratio > 1 + matters; }
-
-  // How many slow pairs it would explain; 0 when too many of its pairs are fast, or too few are left to say.
-  std::size_t slow_if_guilty(const Part& part, const std::vector<const PairTime*>& pairs) const {
-    std::vector<const PairTime*> open;
-    for (const PairTime* two : pairs)
-      if (!explained_.contains(two)) open.push_back(two);
-    const auto slow =
-        static_cast<std::size_t>(std::ranges::count_if(open, [](const PairTime* p) { return is_slow(*p); }));
-    if (open.empty() || static_cast<double>(slow) < share_of_slow * static_cast<double>(open.size())) return 0;
-    if (part.kind != Part::Kind::link && partners_of(part, open) < least_partners) return 0;
-    return slow;
+  std::vector<const PairTime*> open(const std::vector<const PairTime*>& pairs) const {
+    std::vector<const PairTime*> left;
+    std::ranges::copy_if(pairs, std::back_inserter(left),
+                         [&](const PairTime* two) { return !explained_.contains(two); });
+    return left;
   }
 
-  Accused weigh(const Part& part, const std::vector<const PairTime*>& pairs) {
-    std::vector<double> its, others;
-    for (const PairTime* two : pairs)
-      if (!explained_.contains(two)) its.insert(its.end(), two->ratios.begin(), two->ratios.end());
-    const std::set<const PairTime*> own(pairs.begin(), pairs.end());
-    for (const PairTime* two : is_within(*pairs.front()) ? within_ : between_)
-      if (!own.contains(two) && !explained_.contains(two))
-        others.insert(others.end(), two->ratios.begin(), two->ratios.end());
-    Accused found{
-        .part = part, .ratio = median(its), .p = 1, .pairs = pairs.size(), .partners = partners_of(part, pairs)};
+  // How many slow pairs it would explain; 0 when too many of its pairs are fast, or too few are left to say.
+  std::size_t slow_if_guilty(const Part& part, const PairsOfPart& pairs) const {
+    const std::vector<const PairTime*> own = open(pairs.own), maybe = open(pairs.maybe);
+    const auto count_slow = [&](const std::vector<const PairTime*>& list) {
+      return static_cast<std::size_t>(
+          std::ranges::count_if(list, [&](const PairTime* two) { return slow_.contains(two); }));
+    };
+    const auto share = [](std::size_t slow, std::size_t all) {
+      return all == 0 ? 0.0 : static_cast<double>(slow) / static_cast<double>(all);
+    };
+    const std::size_t slow = count_slow(own), maybe_slow = count_slow(maybe), all = slow + maybe_slow;
+    // All that a GPU sends passes it: what is slow beyond its node counts where half of what is within is slow too.
+    const bool beyond = part.kind == Part::Kind::gpu && share(slow, own.size()) >= 0.5 &&
+                        share(all, own.size() + maybe.size()) >= share_of_slow;
+    if (share(slow, own.size()) < share_of_slow && !beyond) return 0;
+    if (part.kind == Part::Kind::link ? !are_known_elsewhere(part) : partners_of(part, own) < least_partners) return 0;
+    return all;
+  }
+
+  // Of a link: whether each of its nodes met others too.
+  bool are_known_elsewhere(const Part& link) const {
+    return std::ranges::all_of(std::array{link.node, link.number}, [&](int node) {
+      return partners_of({Part::Kind::node, node, 0}, of_part_.at({Part::Kind::node, node, 0}).own) >= least_partners;
+    });
+  }
+
+  Accused weigh(const Part& part, const std::vector<const PairTime*>& pairs, const Quantity& quantity) {
+    std::vector<double> its, others, again;
+    std::map<const std::vector<const PairTime*>*, bool> kinds;
+    for (const PairTime* two : pairs) {
+      kinds[&kind_of(*two)] = true;
+      its.insert(its.end(), (two->*quantity.all).begin(), (two->*quantity.all).end());
+      again.insert(again.end(), (two->*quantity.again).begin(), (two->*quantity.again).end());
+    }
+    for (const auto& [kind, there] : kinds)
+      for (const PairTime* two : *kind)
+        if (!explained_.contains(two))
+          others.insert(others.end(), (two->*quantity.all).begin(), (two->*quantity.all).end());
+    Accused found;
+    found.part = part;
+    found.ratio = median(its);
+    found.pairs = pairs.size();
+    found.partners = partners_of(part, pairs);
+    if (!again.empty()) found.again = median(again);
     if (others.empty()) return found;
     found.p = std::min(1.0, test_.above(others, its) * static_cast<double>(of_part_.size()));
     found.ratio /= median(std::move(others));
     return found;
   }
 
-  std::map<Part, std::vector<const PairTime*>> of_part_;
-  std::vector<const PairTime*> within_, between_;
-  std::set<const PairTime*> explained_;
+  const std::vector<const PairTime*>& kind_of(const PairTime& two) const {
+    return two.within() ? within_ : two.nic ? single_nics_ : between_;
+  }
+
+  bool repeated_;
+  std::map<Part, PairsOfPart> of_part_;
+  std::vector<const PairTime*> within_, between_, single_nics_;
+  std::set<const PairTime*> slow_, explained_;
   RankTest test_;
 };
 
 // The NICs near a GPU as numbers among those of its host, as --fault counts them; empty where that is not known.
-std::vector<std::size_t> nics_of(const topo::Host& host, int gpu) {
+std::vector<std::size_t> nics_of_gpu(const topo::Host& host, int gpu) {
   std::vector<std::size_t> numbers;
   if (std::cmp_greater_equal(gpu, host.gpu_devices.size())) return numbers;
   const std::vector<std::string>& names = host.gpu_devices[static_cast<std::size_t>(gpu)].nics;
-  std::vector<std::string> fabric;
-  for (const topo::Nic& nic : host.nics)
-    if (nic.kind == "efa" || nic.kind == "infiniband") fabric.push_back(nic.name);
+  const std::vector<std::string> fabric = NicNumbers::fabric_nics(host);
   for (std::size_t i = 0; i < fabric.size(); ++i)
     if (std::ranges::find(names, fabric[i]) != names.end()) numbers.push_back(i);
   return numbers;
@@ -212,61 +276,102 @@ std::string name_of(const Part& part, const topo::Host& host) {
   switch (part.kind) {
     case node:
     case board:
-      return fmt::format("n{}", part.place.node);
+      return fmt::format("n{}", part.node);
     case link:
-      return fmt::format("n{}-n{}", part.place.node, part.other);
+      return fmt::format("n{}-n{}", part.node, part.number);
     case gpu:
-      return fmt::format("n{}g{}", part.place.node, part.place.gpu);
+      return fmt::format("n{}g{}", part.node, part.number);
     case nic:
+      return fmt::format("n{}r{}", part.node, part.number);
+    case nics:
       break;
   }
-  const std::vector<std::size_t> nics = nics_of(host, part.place.gpu);
-  if (nics.empty()) return fmt::format("n{}g{}", part.place.node, part.place.gpu);
-  if (nics.size() == 1) return fmt::format("n{}r{}", part.place.node, nics.front());
-  return fmt::format("n{}r{}-{}", part.place.node, nics.front(), nics.back());
+  const std::vector<std::size_t> beside = nics_of_gpu(host, part.number);
+  if (beside.empty()) return fmt::format("n{}g{}", part.node, part.number);
+  if (beside.size() == 1) return fmt::format("n{}r{}", part.node, beside.front());
+  return fmt::format("n{}r{}-{}", part.node, beside.front(), beside.back());
 }
 
-// within: whether pairs of its node were measured, and so are known to be fast.
-Suspect suspect_of(const Accused& accused, bool within, const topo::Topology& topology) {
+std::string plural(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// The numbers behind an accusation, to follow "... reaches others at".
+std::string figures_of(const Accused& accused) {
+  std::string text = fmt::format("{:.0f} % of the others' rate", 100 / accused.ratio);
+  if (accused.at_times) text += " in the slowest third of its samples, and comes and goes";
+  text += fmt::format(", over {}", plural(accused.pairs, "pair"));
+  if (accused.again) text += fmt::format(" ({:.0f} % when measured again)", 100 / *accused.again);
+  return text;
+}
+
+std::string uuid_of(Place gpu, const topo::Topology& topology) {
+  const std::vector<Place> places = places_of(topology);
+  const auto rank = static_cast<std::size_t>(std::ranges::find(places, gpu) - places.begin());
+  return rank < topology.gpu_of_rank.size() ? topology.gpu_of_rank[rank] : "";
+}
+
+struct Known {
+  bool within = false;       // pairs of its node were measured, and so are known to be fast
+  bool single_nics = false;  // each of its NICs was measured alone
+};
+
+Suspect suspect_of(const Accused& accused, const Known& known, const topo::Topology& topology,
+                   const NicNumbers& numbers) {
   using enum Part::Kind;
   const Part& part = accused.part;
-  const topo::Host& host = topology.hosts.at(static_cast<std::size_t>(part.place.node));
+  const topo::Host& host = topology.hosts.at(static_cast<std::size_t>(part.node));
   Suspect s;
   s.name = name_of(part, host);
   s.host = host.name;
   s.instance = host.instance;
   s.partners_tested = static_cast<int>(accused.partners);
   s.confidence = 1 - accused.p;
-  const std::string rate = fmt::format("{:.0f} % of the others' rate, over {} {}", 100 / accused.ratio, accused.pairs,
-                                       accused.pairs == 1 ? "pair" : "pairs");
-  if (part.kind == node) {
-    s.kind = "node";
-    s.evidence = fmt::format("all its GPUs reach other nodes at {}; {} other nodes agree", rate, accused.partners);
-    s.action = "replace the instance; its own settings first, where other jobs run on it";
-  } else if (part.kind == board) {
-    s.kind = "node";
-    s.evidence = fmt::format("all its GPUs reach each other at {}", rate);
-    s.action = "look at its fabric manager, NVSwitches and power, reboot it; if it stays, replace the instance";
-  } else if (part.kind == nic) {
-    s.kind = "nic";
-    s.evidence = fmt::format(
-        "GPU {} reaches other nodes at {}; {} partners agree{}: it is one of the NICs beside it, which "
-        "pairs of GPUs do not tell apart",
-        part.place.gpu, rate, accused.partners, within ? ", and within its node it is fast" : "");
-    s.action = "replace the instance, and open a case with support.txt";
-  } else if (part.kind == gpu) {
-    s.kind = "gpu";
-    s.evidence = fmt::format("GPU {} reaches the other GPUs of its node at {}; {} partners agree", part.place.gpu, rate,
-                             accused.partners);
-    s.action =
-        "look at its NVLinks (nvidia-smi nvlink -s -e) and clocks, reset it or reboot; if it stays, replace the "
-        "instance";
-  } else {
-    const topo::Host& other = topology.hosts.at(static_cast<std::size_t>(part.other));
-    s.kind = "link";
-    s.evidence = fmt::format("between {} and {} pairs run at {}, and either is fast with other nodes", host.name,
-                             other.name, rate);
-    s.action = "it is what lies between the two: keep one of them out of a job, and open a case with support.txt";
+  const std::string figures = figures_of(accused), agree = plural(accused.partners, "partner") + " agree";
+  constexpr const char* replace = "replace the instance, and open a case with support.txt";
+  switch (part.kind) {
+    case node:
+      s.kind = "node";
+      s.evidence = fmt::format("all that it sends and receives goes at {}; {} agree", figures,
+                               plural(accused.partners, "other node"));
+      s.action = "replace the instance; its own settings first, where other jobs run on it";
+      break;
+    case board:
+      s.kind = "node";
+      s.evidence = fmt::format("all its GPUs reach each other at {}", figures);
+      s.action = "look at its fabric manager, NVSwitches and power, reboot it; if it stays, replace the instance";
+      break;
+    case nic:
+      s.kind = "nic";
+      s.device = numbers.name(part.node, part.number);
+      s.evidence = fmt::format("{} alone reaches other nodes at {}; {}", s.device, figures, agree);
+      s.action = replace;
+      break;
+    case nics:
+      s.kind = "nic";
+      s.evidence = fmt::format("GPU {} reaches other nodes at {}; {}{}: {}", part.number, figures, agree,
+                               known.within ? ", and within its node it is fast" : "",
+                               known.single_nics
+                                   ? "each NIC beside it is fast alone, so it is what they share on the way to the GPU"
+                                   : "it is one of the NICs beside it, which pairs of GPUs do not tell apart");
+      s.action = replace;
+      break;
+    case gpu:
+      s.kind = "gpu";
+      s.device = uuid_of({part.node, part.number}, topology);
+      s.evidence = fmt::format("GPU {} reaches the other GPUs of its node at {}; {}", part.number, figures, agree);
+      s.action =
+          "look at its NVLinks (nvidia-smi nvlink -s -e) and clocks, reset it or reboot; if it stays, replace the "
+          "instance";
+      break;
+    case link: {
+      const topo::Host& other = topology.hosts.at(static_cast<std::size_t>(part.number));
+      s.kind = "link";
+      s.evidence = fmt::format("between {} and {} pairs run at {}, and either is fast with other nodes", host.name,
+                               other.name, figures);
+      s.action = "it is what lies between the two: keep one of them out of a job, and open a case with support.txt";
+      break;
+    }
   }
   return s;
 }
@@ -282,42 +387,69 @@ std::set<std::string> unfit_hosts(const Report& report) {
 
 }  // namespace
 
-std::vector<Suspect> find_suspects(const Report& report) {
+std::vector<Suspect> find_suspects(const Report& report, const std::vector<Measurement>& again) {
   const topo::Topology& topology = report.topology;
-  std::vector<PairTime> pairs = pair_times(report);
-  const auto leave_out = [&](bool within) {
-    std::erase_if(pairs, [&](const PairTime& two) { return (two.a.node == two.b.node) == within; });
+  const std::vector<PairTime> pairs = pair_times(report, again);
+  const NicNumbers numbers(topology);
+  const bool own_nics = std::ranges::none_of(cases_of_pairs(report), [&](std::size_t at) {
+    return find_backend(report.results[at].measurement.measured_case.backend).parts == BackendInfo::Parts::hosts;
+  });
+  Trial trial(pairs, numbers, own_nics, !again.empty());
+  std::vector<Accused> accused;
+  trial.find(usual, accused);
+  trial.find(high, accused);
+  // What is slow within its node is slow beyond it too.
+  const auto is_told = [&](const Accused& each) {
+    return each.part.kind == Part::Kind::board && std::ranges::any_of(accused, [&](const Accused& other) {
+             return other.part.kind == Part::Kind::node && other.part.node == each.part.node;
+           });
   };
-  // Without a switch some GPUs of a node are farther apart than others, and that is no fault.
-  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
-  if (topo::gpu_model(topology).empty() || (platform && !platform->nvswitch)) leave_out(true);
-  // What passes between pretended nodes passes no NIC.
-  if (std::ranges::any_of(topology.hosts, &topo::Host::pretended)) leave_out(false);
-  std::vector<Accused> accused = Trial(pairs).run();
-  // What is slow within its node is slow beyond it too, and its NICs are not to blame.
-  const auto is_accused = [&](Part::Kind kind, Place place) {
-    return std::ranges::any_of(accused, [&](const Accused& e) { return e.part.kind == kind && e.part.place == place; });
-  };
-  std::vector<Accused> last;
-  for (const Accused& each : accused) {
-    const bool told = (each.part.kind == Part::Kind::nic && is_accused(Part::Kind::gpu, each.part.place)) ||
-                      (each.part.kind == Part::Kind::board && is_accused(Part::Kind::node, each.part.place));
-    if (!told) last.push_back(each);
-  }
-  accused = std::move(last);
   std::vector<Suspect> suspects;
   for (const Accused& each : accused) {
-    const bool within = std::ranges::any_of(pairs, [&](const PairTime& two) {
-      return two.a.node == two.b.node && (two.a == each.part.place || two.b == each.part.place);
-    });
-    suspects.push_back(suspect_of(each, within, topology));
+    if (is_told(each)) continue;
+    const Place place{each.part.node, each.part.number};
+    Known known;
+    std::set<int> nics;
+    for (const PairTime& two : pairs) {
+      if (two.a != place && two.b != place) continue;
+      known.within |= two.within();
+      if (two.nic) nics.insert(*two.nic);
+    }
+    known.single_nics = !nics.empty() && nics.size() == numbers.of(place).size();
+    suspects.push_back(suspect_of(each, known, topology, numbers));
   }
   return suspects;
 }
 
+std::vector<InDoubt> in_doubt(const Report& report) {
+  constexpr std::size_t most = 64;  // of an operation: where more is slow, that is not one part
+  std::vector<InDoubt> all;
+  std::set<std::pair<std::pair<Place, Place>, int>> slow;
+  for (const PairTime& two : pair_times(report, {})) {
+    if (is_slow(two)) slow.insert({{two.a, two.b}, two.nic.value_or(-1)});
+  }
+  const std::vector<Place> places = places_of(report.topology);
+  for (const std::size_t at : cases_of_pairs(report)) {
+    const Measurement& m = report.results[at].measurement;
+    if (m.measured_case.pattern != "both_ways") continue;
+    std::vector<Group> pairs;
+    for (const GroupResult& result : m.groups) {
+      const auto [low, high_rank] = std::minmax(result.group.front(), result.group.back());
+      const std::pair two{places.at(static_cast<std::size_t>(low)), places.at(static_cast<std::size_t>(high_rank))};
+      if (slow.contains({two, m.measured_case.nic.value_or(-1)})) pairs.push_back({low, high_rank});
+    }
+    if (pairs.empty()) continue;
+    if (pairs.size() > most) pairs.resize(most);
+    all.push_back({m.measured_case, std::move(pairs)});
+  }
+  return all;
+}
+
 std::string sentence_about(const Suspect& suspect) {
-  return fmt::format("{} {} ({}{}): {}. To do: {}", suspect.kind, suspect.name, suspect.host,
-                     suspect.instance.empty() ? "" : ", " + suspect.instance, suspect.evidence, suspect.action);
+  std::string where = suspect.host;
+  for (const std::string* each : {&suspect.instance, &suspect.device})
+    if (!each->empty()) where += ", " + *each;
+  return fmt::format("{} {} ({}): {}. To do: {}", suspect.kind, suspect.name, where, suspect.evidence, suspect.action);
 }
 
 std::string healthy_hosts(const Report& report) {

@@ -9,14 +9,23 @@
 
 namespace p5::reports {
 
-// Of pairs of GPUs from 64 MiB on. Kinds: "node" (all its pairs with other nodes), "gpu" (all its pairs, or all within
-// its node), "nic" (all pairs of a GPU with other nodes, while those within its node are fast: its NICs, which pairs of
-// GPUs do not tell apart), "link" (all pairs of two nodes). Each with at least two partners that agree, but for links,
-// and slower than the others by more than 10 %, which is chance with a probability of less than 1 % for all parts
-// together. What few or no fast pairs stand beside is not told. Empty where pairs were not measured.
-std::vector<Suspect> find_suspects(const Report& report);
+// Out of pair_times(). Kinds: "node" (all its pairs with other nodes, or all within it), "gpu" (all its pairs within
+// its node), "nic" (all pairs of a NIC alone; or all pairs of a GPU with other nodes, while those within its node are
+// fast: its NICs, which pairs of GPUs do not tell apart), "link" (all pairs of two nodes that are fast with others).
+// Each with at least two partners that agree, and slower than the others by more than 5 %, which is chance with a
+// probability of less than 1 % for all parts together: by the usual times first, then by the slowest third of samples,
+// where what comes and goes shows. `again`: what was in doubt, measured again; where there is any, nobody is named who
+// was not slow then too. What few or no fast pairs stand beside is not told. Empty where pairs were not measured.
+std::vector<Suspect> find_suspects(const Report& report, const std::vector<Measurement>& again);
 
-// "nic n1r4-7 (host, instance): evidence. To do: action".
+// What is to be measured again before anybody is named: the slow pairs of a case, ranks ascending.
+struct InDoubt {
+  Case like;
+  std::vector<Group> pairs;
+};
+std::vector<InDoubt> in_doubt(const Report& report);
+
+// "nic n1r5 (host, instance, device): evidence. To do: action".
 std::string sentence_about(const Suspect& suspect);
 
 // Lines "HOST slots=RANKS" of the hosts that nothing is wrong with: no suspect, no error about hardware or fabric. Of

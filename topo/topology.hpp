@@ -73,8 +73,10 @@ struct Topology {
   std::vector<int> host_of_rank;
   std::vector<int> gpus_seen_of_rank = {};  // GPUs that each rank's process may use; empty where no rank has been asked
   std::vector<std::string> gpu_of_rank = {};  // UUIDs; empty where no rank has a GPU
-  std::optional<JobSettings> settings = {};   // rank 0's; null: of no concern, or not known
-  std::string taken = {};                     // when, in UTC, "2026-11-20T12:00:00Z"; "" unknown
+  // Names of the NICs that each rank can use one by one; empty where no rank has been asked.
+  std::vector<std::vector<std::string>> nics_of_rank = {};
+  std::optional<JobSettings> settings = {};  // rank 0's; null: of no concern, or not known
+  std::string taken = {};                    // when, in UTC, "2026-11-20T12:00:00Z"; "" unknown
 };
 
 // How this process names its node, and nothing else: cheap.

@@ -218,6 +218,7 @@ void fields(auto& visit, Is<Topology> auto& topology) {
   visit.must("host_of_rank", topology.host_of_rank);
   visit.may("gpus_seen_of_rank", topology.gpus_seen_of_rank);
   visit.may("gpu_of_rank", topology.gpu_of_rank);
+  visit.some("nics_of_rank", topology.nics_of_rank);
   visit.may("settings", topology.settings);
   visit.may("taken", topology.taken);
 }

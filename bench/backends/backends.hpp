@@ -33,6 +33,9 @@ struct SimMachine {
   Seconds link_latency, nic_latency;  // of one hop
   double noise = 0.002;               // relative standard deviation of a time
   double launch_noise = 0.003;        // the same of launches: one factor for all times of a launch
+  double part_spread = 0.01;          // healthy parts are slower than they could be by a share up to this, for good
+  double route_spread = 0.003;        // relative standard deviation of the ways between two ranks, for good
+  double outliers = 0.01;             // share of times that are up to twice as long, as something else came between
   std::uint64_t seed = 1;
   std::vector<Fault> faults;
 };

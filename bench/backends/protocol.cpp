@@ -92,6 +92,7 @@ Received receive(int descriptor, int timeout_ms) {
 json to_json(const Case& c) {
   return {{"collective", c.collective->name},
           {"pattern", c.pattern},
+          {"nic", c.nic ? json(*c.nic) : json(nullptr)},
           {"bytes", c.bytes.count},
           {"type", name_of(c.type)},
           {"op", c.op ? json(name_of(*c.op)) : json(nullptr)},
@@ -108,6 +109,7 @@ Case case_from_json(const json& j) {
   Case c;
   c.collective = &find_collective(j.at("collective").get<std::string>());
   c.pattern = j.at("pattern");
+  if (const json nic = j.value("nic", json()); !nic.is_null()) c.nic = nic.get<int>();
   c.bytes = c.shape.bytes = {j.at("bytes")};
   c.type = parse_data_type(j.at("type").get<std::string>());
   if (!j.at("op").is_null()) c.op = parse_reduce_op(j.at("op").get<std::string>());
@@ -178,6 +180,7 @@ void fields(auto& visit, Is<Identity> auto& identity) {
   visit.must("device_uuid", identity.device_uuid);
   visit.must("device_name", identity.device_name);
   visit.must("pci_address", identity.pci_address);
+  visit.some("devices", identity.devices);
   visit.must("free_memory", identity.free_memory);
   visit.must("total_memory", identity.total_memory);
   visit.must("visible_devices", identity.visible_devices);

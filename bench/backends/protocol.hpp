@@ -36,10 +36,14 @@ Received receive(int descriptor, int timeout_ms);
 // {"error": TEXT, "elsewhere": bool}, elsewhere when the library says that the cause lies with another rank; told to
 // give up, {"gave_up": true, "at_rest": bool}: whether the device had nothing left to do once the library was aborted.
 
-// "identify" {"local_rank": int}
-//   The worker chooses and binds to its device, and says what it is.
+// "identify" {Seat}: the worker chooses and binds to its device, and says what it is.
+struct Seat {
+  int local_rank = 0, local_ranks = 1;       // among those of its host
+  std::vector<std::string> interfaces = {};  // that lead to other hosts; empty: not known
+};
 struct Identity {
   std::string device_uuid, device_name, pci_address;
+  std::vector<std::string> devices = {};            // names of all NICs that it can use one by one
   std::uint64_t free_memory = 0, total_memory = 0;  // bytes, of the device
   int visible_devices = 0;                          // that the worker's process may use
   std::string library;                              // "NCCL 2.28.9"

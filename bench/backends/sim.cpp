@@ -43,7 +43,7 @@ class Noise {
 // The machine during one sample: which faults act now, and what is left of each part's rate.
 class Moment {
  public:
-  Moment(const SimMachine& machine, bool full_load, Noise& noise) : machine_(machine) {
+  Moment(const SimMachine& machine, bool full_load, Noise& noise) : machine_(machine), own_(machine.seed) {
     for (const Fault& fault : machine.faults) {
       const bool acts = fault.mode == Fault::Mode::sometimes   ? noise.uniform() < fault.share
                         : fault.mode == Fault::Mode::all_rails ? full_load
@@ -56,9 +56,21 @@ class Moment {
   double between(Port a, Port b, int sharing) const {
     const double ends = left(Fault::Kind::node, a.node) * left(Fault::Kind::node, b.node) *
                         std::min(left(Fault::Kind::gpu, a.node, a.gpu), left(Fault::Kind::gpu, b.node, b.gpu));
-    if (a.node == b.node) return machine_.link.count * ends;
+    if (a.node == b.node)
+      return machine_.link.count * ends * std::min(natural(a.node, gpu_number(a)), natural(b.node, gpu_number(b)));
     const double nics = std::min(nics_of(a, sharing), nics_of(b, sharing));
     return std::min(machine_.link.count, nics) * ends * left_of_link(a.node, b.node);
+  }
+
+  // The same of memory of the hosts, through one of the NICs beside each.
+  double through_nic(Port a, Port b, int nic) const {
+    const auto end = [&](Port p) {
+      const auto [first, last] = nics_of_gpu(p.gpu);
+      const int number = std::min(first + nic, last - 1);
+      return machine_.nic.count * left(Fault::Kind::nic, p.node, number) * natural(p.node, number);
+    };
+    return std::min(end(a), end(b)) * left(Fault::Kind::node, a.node) * left(Fault::Kind::node, b.node) *
+           left_of_link(a.node, b.node);
   }
 
   // Bus bandwidth of a group, by the way that its message goes. The root is one of the members.
@@ -184,6 +196,13 @@ class Moment {
     return share;
   }
 
+  // What a healthy part reaches of its rate. NICs are counted from 0, GPUs behind them.
+  double natural(int node, int number) const {
+    const auto drawn = pattern::hash(own_, static_cast<std::uint64_t>(node) + 2, static_cast<std::uint64_t>(number));
+    return 1 - machine_.part_spread * static_cast<double>(drawn >> 11) * 0x1p-53;
+  }
+  int gpu_number(Port p) const { return machine_.nics + p.gpu; }
+
   struct Nics {
     int first = 0, last = 0;
   };
@@ -197,7 +216,8 @@ class Moment {
     const auto [first, last] = nics_of_gpu(p.gpu);
     const double crowd = std::min<double>(sharing, std::max(1.0, static_cast<double>(machine_.gpus) / machine_.nics));
     double slowest = 1;
-    for (int nic = first; nic < last; ++nic) slowest = std::min(slowest, left(Fault::Kind::nic, p.node, nic));
+    for (int nic = first; nic < last; ++nic)
+      slowest = std::min(slowest, left(Fault::Kind::nic, p.node, nic) * natural(p.node, nic));
     return machine_.nic.count * slowest * (last - first) / crowd;
   }
   double nics_of_node(int node, const std::vector<int>& gpus) const {
@@ -212,6 +232,7 @@ class Moment {
   }
 
   const SimMachine& machine_;
+  std::uint64_t own_;
   std::vector<const Fault*> acting_;
 };
 
@@ -237,11 +258,15 @@ class SimSession final : public Session {
     std::size_t active = 0;
     for (const Group& group : round_) active += group.size();
     const bool full_load = active + 1 >= times.size();
+    std::vector<double> ways;
+    for (const Group& group : round_) ways.push_back(way_factor(group));
     for (int s = 0; s < request.samples; ++s) {
       const Moment moment(machine_, full_load, noise_);
-      for (const Group& group : round_) {
-        const double time =
-            time_of(moment, group, full_load) * launch_factor_ * std::max(0.5, 1 + machine_.noise * noise_.normal());
+      for (std::size_t g = 0; g < round_.size(); ++g) {
+        const Group& group = round_[g];
+        const double blip = noise_.uniform() < machine_.outliers ? 1 + noise_.uniform() : 1;
+        const double time = time_of(moment, group, full_load) * launch_factor_ * ways[g] * blip *
+                            std::max(0.5, 1 + machine_.noise * noise_.normal());
         for (int rank : group)
           times[static_cast<std::size_t>(rank)][static_cast<std::size_t>(s)] = time * (1 - 0.001 * noise_.uniform());
       }
@@ -264,6 +289,15 @@ class SimSession final : public Session {
     return launch == 0 ? machine.seed : pattern::hash(machine.seed, 1, launch);
   }
 
+  // Of two ranks, whichever sends.
+  double way_factor(const Group& group) const {
+    if (group.size() != 2) return 1;
+    const auto [low, high] = std::minmax(group[0], group[1]);
+    Noise own(
+        pattern::hash(machine_.seed, 7, (static_cast<std::uint64_t>(low) << 32) + static_cast<std::uint64_t>(high)));
+    return std::max(0.5, 1 + machine_.route_spread * own.normal());
+  }
+
   Port port(int rank) const { return {rank / machine_.gpus, rank % machine_.gpus}; }
 
   double time_of(const Moment& moment, const Group& group, bool full_load) const {
@@ -271,7 +305,8 @@ class SimSession final : public Session {
     for (int rank : group) members.push_back(port(rank));
     const bool many_nodes = std::ranges::any_of(members, [&](Port p) { return p.node != members.front().node; });
     const double rate =
-        case_.collective->pairwise
+        case_.nic ? moment.through_nic(members[0], members[1], *case_.nic)
+        : case_.collective->pairwise
             ? moment.between(members[0], members[1], full_load ? machine_.gpus : 1)
             : moment.of_group(members, case_.collective->route, static_cast<std::size_t>(case_.root.value_or(0)));
     if (!(rate > 0))
@@ -379,8 +414,11 @@ class SimBackend final : public Backend {
   }
 
   Environment context() const override {
-    return {{"model", fmt::format("times vary by {:.1f} %, launches by {:.1f} %", 100 * machine_.noise,
-                                  100 * machine_.launch_noise)}};
+    return {
+        {"model", fmt::format("times vary by {:.1f} %, launches by {:.1f} %, healthy parts by up to {:.1f} %, ways by "
+                              "{:.1f} %; {:.1f} % of times are up to twice as long",
+                              100 * machine_.noise, 100 * machine_.launch_noise, 100 * machine_.part_spread,
+                              100 * machine_.route_spread, 100 * machine_.outliers)}};
   }
 
  private:

@@ -200,7 +200,10 @@ void WorkerBackend::prepare() {
   if (shared_->stuck) return;
   try {
     worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, alarm_);
-    send({{"order", "identify"}, {"local_rank", options_.local_rank}});
+    send({{"order", "identify"},
+          {"local_rank", options_.seat.local_rank},
+          {"local_ranks", options_.seat.local_ranks},
+          {"interfaces", options_.seat.interfaces}});
   } catch (const CaseError& problem) {
     not_started_ = problem.what();
   }

@@ -17,7 +17,7 @@ struct WorkerOptions {
   std::string program;      // path of the worker
   Environment environment;  // over this process's
   std::string host;         // for messages
-  int local_rank = 0;       // among the ranks of this host
+  protocol::Seat seat;
   Seconds timeout{30};      // for an answer, at least
   Seconds join_limit{120};  // for starting, and for coming together; of more than 1024 ranks in proportion
   // How a report's context calls the library and the device.

@@ -122,7 +122,9 @@ json WorkerProgram::act(const json& order) {
 }
 
 json WorkerProgram::identify_order(const json& order) {
-  const protocol::Identity identity = identify(order.at("local_rank"));
+  const protocol::Identity identity = identify({.local_rank = order.at("local_rank"),
+                                                .local_ranks = order.value("local_ranks", 1),
+                                                .interfaces = order.value("interfaces", std::vector<std::string>{})});
   state_ = std::max(state_, State::identified);
   return protocol::to_json(identity);
 }

@@ -33,7 +33,7 @@ class WorkerProgram {
   virtual void abort() {}
 
  protected:
-  virtual protocol::Identity identify(int local_rank) = 0;
+  virtual protocol::Identity identify(const protocol::Seat& seat) = 0;
   // What others need to find this rank, as text.
   virtual std::string id() = 0;
   // `ids`: of all ranks, or only the first one's. Returns what the environment is after the library's start.

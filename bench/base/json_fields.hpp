@@ -215,8 +215,13 @@ struct Writer {
   json object = json::object();
   void must(const char* name, const auto& value) { object[name] = written(value); }
   void may(const char* name, const auto& value) { must(name, value); }
-  void some(const char* name, const auto& list) {
-    if (!list.empty()) must(name, list);
+  // Where there is something: a list that is not empty, an optional that has a value.
+  void some(const char* name, const auto& value) {
+    if constexpr (requires { value.empty(); }) {
+      if (!value.empty()) must(name, value);
+    } else if (value) {
+      must(name, value);
+    }
   }
 };
 

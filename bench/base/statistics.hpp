@@ -36,6 +36,10 @@ std::optional<Interval> median_interval(std::vector<double> samples);
 // 1996). Null with fewer than 2/(1-q) samples, at which two are expected beyond it.
 std::optional<double> quantile(std::vector<double> samples, double q);
 
+// Of a non-empty sample: the mean of its largest third, at least one. Half of them may be as always, and still what
+// comes and goes shows here, which the median hides.
+double mean_of_slowest_third(std::vector<double> samples);
+
 struct Summary {
   int samples = 0;
   double median = 0;

@@ -66,9 +66,11 @@ void CombinedLaunches::add_groups(const std::vector<GroupResult>& groups) {
       if (fresh) {
         groups_.push_back(group);
         medians_of_groups_.emplace_back();
+        highs_of_groups_.emplace_back();
       }
     }
     insert_sorted(medians_of_groups_[at], groups[i].median.count);
+    insert_sorted(highs_of_groups_[at], groups[i].high.count);
   }
 }
 
@@ -116,7 +118,8 @@ Measurement CombinedLaunches::whole(int planned) {
   whole.latency = latency_.together();
   whole.throughput = throughput_.together();
   for (std::size_t i = 0; i < groups_.size(); ++i)
-    whole.groups.push_back({groups_[i], {median_of_sorted(medians_of_groups_[i])}});
+    whole.groups.push_back(
+        {groups_[i], {median_of_sorted(medians_of_groups_[i])}, {median_of_sorted(highs_of_groups_[i])}});
   if (measured_ == 0) {
     whole.outcome = Outcome::skipped;
     whole.because = first_.because;

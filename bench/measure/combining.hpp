@@ -62,7 +62,7 @@ class CombinedLaunches {
   Quantity latency_, throughput_;
   std::vector<LaunchMedians> medians_;
   std::vector<Group> groups_;
-  std::vector<std::vector<double>> medians_of_groups_;  // sorted
+  std::vector<std::vector<double>> medians_of_groups_, highs_of_groups_;  // sorted
   std::map<Group, std::size_t> place_of_group_;
   MostFrequent<Group> slowest_group_;
   MostFrequent<std::optional<int>> slowest_rank_;

@@ -155,7 +155,7 @@ class RoundRun {
   // Samples until the stopping rule holds in all groups or the part of the budget is spent. Returns which, at the
   // leader.
   std::string take(Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
-    StoppingRule rule;
+    StoppingRule rule{.relative = options_.precision};
     if (case_.bytes < options_.tight_from) rule.relative *= 2;
     if (revisited(case_)) rule.most = rule.least;  // the visits say how certain it is
     const auto start = Clock::now();
@@ -217,7 +217,7 @@ class RoundRun {
             bool headline) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const double middle = median(samples.groups()[g]);
-      if (headline) result_.groups.push_back({groups_[g], {middle}});
+      if (headline) result_.groups.push_back({groups_[g], {middle}, {mean_of_slowest_third(samples.groups()[g])}});
       if (series && series->summary.median >= middle) continue;
       series = Series{.operations_per_sample = operations,
                       .samples = samples.groups()[g],

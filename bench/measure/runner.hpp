@@ -44,7 +44,8 @@ struct RunnerOptions {
   Seconds budget{600};           // wall time that cases may take
   Seconds timeout{30};           // without progress, for backends that cannot recover
   Watchdog* watchdog = nullptr;  // told of each step of such a backend
-  Bytes tight_from = KiB(64);    // from here on the interval has to be within 1 %, below within 2 %
+  double precision = 0.01;       // what the interval has to be within, as a share of the median;
+  Bytes tight_from = KiB(64);    // twice that below this size
 
   // Not 0: instead of `launches`, as many of the one arm as fit in so much wall time, each within the budget.
   Seconds soak{0};

@@ -12,6 +12,7 @@ std::string operation_of(const Case& c) {
   std::string text{c.collective->name};
   for (const std::string* part : {&c.pattern, &c.pair})
     if (!part->empty()) text += " " + *part;
+  if (c.nic) text += fmt::format(" nic {}", *c.nic);
   return text;
 }
 

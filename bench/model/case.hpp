@@ -24,6 +24,8 @@ struct Case {
   const Collective* collective = nullptr;
   std::string pattern;  // p2p only, else ""
   std::string pair;     // p2p only: "same_node" or "other_node", of all its pairs; "" in reports before 2026-11-23
+  // p2p between nodes: through this one of each rank's NICs alone (Topology::nics_of_rank); null: as the library does.
+  std::optional<int> nic;
   Bytes bytes;
   Bytes bytes_per_rank;
   DataType type = DataType::float32;
@@ -48,7 +50,8 @@ struct Case {
 // which a busy host launches operations changes from second to second. Its interval is that of the visits.
 bool revisited(const Case& c);
 
-// "all_reduce", "p2p one_way same_node": what is done, whatever its size, type and group.
+// "all_reduce", "p2p one_way same_node", "p2p both_ways other_node nic 2": what is done, whatever its size, type and
+// group.
 std::string operation_of(const Case& c);
 
 // "all_reduce 64 KiB float32 sum", "p2p one_way same_node 8 B float32": for messages.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <numeric>
 #include <random>
 #include <span>
@@ -180,6 +181,72 @@ PairRounds all_pairs(const NodeOfRank& node_of_rank, int most_rounds, std::uint6
   take(pairs.other_node, between, drawing_order(between, seed), most);
   pairs.sampled = true;
   return pairs;
+}
+
+std::vector<Round> pairs_between(const NodeOfRank& node_of_rank, const std::vector<bool>& takes_part, int most,
+                                 std::uint64_t seed) {
+  const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
+  const RoundsBetween between(nodes);
+  std::mt19937_64 random(seed);
+  const std::size_t rounds_a_shift = between.same_position_count();
+  std::vector<std::size_t> shifts(rounds_a_shift == 0 ? 0 : between.count() / rounds_a_shift);
+  std::iota(shifts.begin(), shifts.end(), std::size_t{0});
+  if (!shifts.empty()) shuffle(std::span(shifts).subspan(1), random);
+  std::vector<Round> rounds;
+  for (const std::size_t shift : shifts) {
+    std::vector<std::size_t> of_shift(rounds_a_shift);
+    std::iota(of_shift.begin(), of_shift.end(), shift * rounds_a_shift);
+    shuffle(of_shift, random);
+    for (const std::size_t number : of_shift) {
+      if (std::cmp_greater_equal(rounds.size(), most)) return rounds;
+      Round round = between[number];
+      std::erase_if(round, [&](const Group& pair) {
+        return std::ranges::any_of(pair, [&](int rank) { return !takes_part[static_cast<std::size_t>(rank)]; });
+      });
+      if (!round.empty()) rounds.push_back(std::move(round));
+    }
+  }
+  return rounds;
+}
+
+std::vector<Round> rounds_for(const Doubts& doubts, const std::vector<Round>& rounds, int most) {
+  constexpr int times = 2;
+  std::map<Group, int> left;         // of pairs in doubt: how often yet
+  std::map<int, std::set<int>> met;  // of ranks in doubt: which others
+  for (const Group& pair : doubts.pairs) {
+    left[pair] = times;
+    for (const int rank : pair) met[rank];
+  }
+  const auto visit = [&](const Round& round, const auto& of_pair, const auto& of_rank) {
+    for (const Group& pair : round) {
+      const auto [low, high] = std::minmax(pair.front(), pair.back());
+      if (const auto found = left.find({low, high}); found != left.end()) {
+        if (found->second > 0) of_pair(found->second);
+        continue;
+      }
+      const auto first = met.find(low), second = met.find(high);
+      if ((first == met.end()) == (second == met.end())) continue;
+      const auto& [rank, others] = first == met.end() ? *second : *first;
+      const int other = rank == low ? high : low;
+      if (std::cmp_less(others.size(), doubts.partners) && !others.contains(other)) of_rank(rank, other);
+    }
+  };
+  std::vector<Round> chosen;
+  while (std::cmp_less(chosen.size(), most)) {
+    const Round* best = nullptr;
+    int best_worth = 0;
+    for (const Round& round : rounds) {
+      int worth = 0;
+      visit(
+          round, [&](int) { ++worth; }, [&](int, int) { ++worth; });
+      if (worth > best_worth) best = &round, best_worth = worth;
+    }
+    if (!best) break;
+    visit(
+        *best, [](int& times_left) { --times_left; }, [&](int rank, int other) { met[rank].insert(other); });
+    chosen.push_back(*best);
+  }
+  return chosen;
 }
 
 PairRounds sample_pairs(const NodeOfRank& node_of_rank) {

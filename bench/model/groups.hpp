@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +40,19 @@ struct PairRounds {
 // `seed`, same position on both nodes first, up to `most_rounds` in all; one between nodes at least, even when those
 // within nodes are `most_rounds` already.
 PairRounds all_pairs(const NodeOfRank& node_of_rank, int most_rounds, std::uint64_t seed);
+
+// Rounds between nodes of the ranks that take part: all of same positions first, then all of the same distance between
+// positions, as long as there are fewer than `most`. In which order is drawn with `seed`.
+std::vector<Round> pairs_between(const NodeOfRank& node_of_rank, const std::vector<bool>& takes_part, int most,
+                                 std::uint64_t seed);
+
+// What is to be measured again: pairs, each twice, and their ranks, each with so many others that are not in doubt.
+struct Doubts {
+  std::set<Group> pairs;  // ascending ranks
+  int partners = 6;
+};
+// Those of `rounds` that do so with the fewest rounds, nearly, and at most `most`; the same round may come twice.
+std::vector<Round> rounds_for(const Doubts& doubts, const std::vector<Round>& rounds, int most);
 
 // One pair of each kind: the first two ranks of the first node that has two, and the first ranks of the first two
 // nodes.

@@ -25,8 +25,9 @@ struct Series {
 
 // Of several groups that perform a case, at the same time or in rounds: one.
 struct GroupResult {
-  Group group;     // p2p: source and destination; of a report that was read, of a collective only the first rank
-  Seconds median;  // throughput: per operation, p2p: per message
+  Group group;        // p2p: source and destination; of a report that was read, of a collective only the first rank
+  Seconds median;     // throughput: per operation, p2p: per message
+  Seconds high = {};  // the mean of its slowest third of samples, where what comes and goes shows; 0: not known
 };
 
 struct Measurement {

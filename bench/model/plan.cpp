@@ -119,7 +119,7 @@ struct Maker {
   }
 
   void add_pairs(const std::vector<Bytes>& sizes, const Collective& collective) {
-    const int most_rounds = std::clamp(2 * most_pairs / std::max(ranks(), 1), 10, 64);
+    const int most_rounds = std::clamp(2 * most_pairs / std::max(ranks(), 1), 8, 64);
     const PairRounds all = all_pairs(job.node_of_rank, most_rounds, job.seed), few = sample_pairs(job.node_of_rank);
     if (all.sampled)
       plan.remarks.push_back(
@@ -258,7 +258,57 @@ std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
   return sizes_between(options.min, max, options.factor);
 }
 
+// Of several ranks of a node that have a NIC, the first measures it.
+bool measures(const std::vector<std::vector<std::string>>& nics_of_rank, const NodeOfRank& node_of_rank,
+              std::size_t rank, std::size_t nic) {
+  if (nic >= nics_of_rank[rank].size()) return false;
+  for (std::size_t earlier = 0; earlier < rank; ++earlier)
+    if (node_of_rank[earlier] == node_of_rank[rank] &&
+        std::ranges::find(nics_of_rank[earlier], nics_of_rank[rank][nic]) != nics_of_rank[earlier].end())
+      return false;
+  return true;
+}
+
 }  // namespace
+
+Case of_rounds(Case like, std::vector<Round> rounds) {
+  like.rounds = std::make_shared<const std::vector<Round>>(std::move(rounds));
+  return like;
+}
+
+std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job,
+                            const std::vector<std::vector<std::string>>& nics_of_rank, Bytes bytes, bool together) {
+  const std::size_t ranks = job.node_of_rank.size();
+  // All pairs of a dozen nodes; of thousands of ranks one round tells whom to measure again.
+  const int most_rounds = std::clamp(4096 / static_cast<int>(std::max<std::size_t>(ranks, 1)), 1, 12);
+  std::size_t most_nics = 0;
+  for (const std::vector<std::string>& nics : nics_of_rank) most_nics = std::max(most_nics, nics.size());
+  Case like;
+  like.backend = backend_name;
+  like.collective = &find_collective("p2p");
+  like.pattern = "both_ways";
+  like.pair = "other_node";
+  like.ranks = like.nodes = 2;
+  like.shape = like.collective->shape(bytes, false, size_of(like.type), like.ranks);
+  like.bytes = like.shape.bytes;
+  like.bytes_per_rank = like.shape.bytes_per_rank;
+  std::vector<Case> cases;
+  const auto add = [&](std::optional<int> nic, const std::vector<bool>& takes_part) {
+    std::vector<Round> rounds = pairs_between(job.node_of_rank, takes_part, most_rounds, job.seed);
+    if (rounds.empty()) return;
+    cases.push_back(of_rounds(like, std::move(rounds)));
+    cases.back().nic = nic;
+    cases.back().pairs_sampled = true;
+  };
+  for (std::size_t nic = 0; nic < most_nics; ++nic) {
+    std::vector<bool> takes_part;
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      takes_part.push_back(measures(nics_of_rank, job.node_of_rank, rank, nic));
+    add(static_cast<int>(nic), takes_part);
+  }
+  if (together) add(std::nullopt, std::vector<bool>(ranks, true));
+  return cases;
+}
 
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name) {
   const BackendInfo& info = find_backend(backend_name);

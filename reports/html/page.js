@@ -15,7 +15,8 @@ const PAIRS = {same_node: "same node", other_node: "different nodes"};
 
 function case_name(c) {
   const operation = [c.collective, c.pattern].filter(Boolean).join(" ");
-  return c.pair ? `${operation}, ${PAIRS[c.pair]}` : operation;
+  const nic = c.nic === undefined ? "" : `, NIC ${c.nic} alone`;
+  return c.pair ? `${operation}, ${PAIRS[c.pair]}${nic}` : operation;
 }
 
 function case_sentence(c) {

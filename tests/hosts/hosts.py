@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import uuid
 
 ENTER = pathlib.Path(__file__).resolve().parent / "enter_host"
 # What keeps a host there: the first process of its namespaces. Folders that are shared stay where they were also when
@@ -19,6 +20,7 @@ KEEP = """
 host=$1 files=$2 names=$3 fabric=$4
 shift 4
 mount --bind "$names" /etc/hosts
+mount --bind "$files/boot_id" /proc/sys/kernel/random/boot_id
 mount --bind "$fabric" "$files/tmp/fabric"
 for folder; do
   case $folder in
@@ -95,15 +97,17 @@ class Hosts:
 
     bridge: the bridge for containers that each host has, with the same address; "" for none.
     networks: how many real ones join the hosts; net0, on which mpirun reaches them, is 10.55.0.0/24, net1 10.55.1.0/24.
-    default_route: whether there is one, over net0. shared: folders that all hosts see, besides the system's. Made-up
-    GPUs need a network too: /tmp/fabric, memory that all hosts share and nothing else may use."""
+    default_route: whether there is one, over net0. own_kernels: whether each says that it was booted by itself. shared:
+    folders that all hosts see, besides the system's. Made-up GPUs need a network too: /tmp/fabric, memory that all hosts
+    share and nothing else may use."""
 
-    def __init__(self, count, bridge="docker0", networks=1, default_route=True, shared=()):
+    def __init__(self, count, bridge="docker0", networks=1, default_route=True, own_kernels=False, shared=()):
         # Names of interfaces have at most 15 characters. The process id tells apart what runs at the same time.
         self.tag = f"p5{os.getpid()}"
         self.switch = f"{self.tag}b"
         self.names = [f"h{i}" for i in range(1, count + 1)]
         self.bridge, self.networks, self.default_route = bridge, networks, default_route
+        self.own_kernels = own_kernels
         self.shared = [*map(str, shared), str(ENTER.parent)]
         self.keepers = {}
 
@@ -177,6 +181,8 @@ class Hosts:
 
     def _keep(self, name):
         (self.files(name) / "fabric").mkdir(parents=True)
+        own = str(uuid.uuid4()) if self.own_kernels else pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        (self.folder / name / "boot_id").write_text(own + "\n")
         keeper = subprocess.Popen(
             ["ip", "netns", "exec", self.namespace(name), "unshare", "--mount", "--uts", "sh", "-euc", KEEP, "sh", name,
              str(self.folder / name), str(self.folder / "hosts"), self.fabric, *self.shared],
@@ -204,8 +210,16 @@ class Hosts:
 
     def slow(self, name, network):
         """What the host gets over this network comes late and trickles."""
-        self._run("tc", "-n", self.switch, "qdisc", "add", "dev", self._port(name, network), "root", "tbf",
-                  "rate", "20mbit", "burst", "16kb", "latency", "200ms")
+        self._shape(self.switch, self._port(name, network), "20mbit", "200ms")
+
+    def shape(self, name, network, rate):
+        """The host's interface has this rate, each way: "100mbit"."""
+        self._shape(self.switch, self._port(name, network), rate, "100ms", "128kb")
+        self._shape(self.namespace(name), f"net{network}", rate, "100ms", "128kb")
+
+    def _shape(self, namespace, interface, rate, latency, burst="16kb"):
+        self._run("tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", "tbf",
+                  "rate", rate, "burst", burst, "latency", latency)
 
     def processes(self, name):
         """The process ids that run on one host, without its keeper."""

@@ -79,7 +79,7 @@ Report report_of(const Cluster& cluster, unsigned seed) {
 
 std::vector<std::string> names(const Cluster& cluster, unsigned seed = 1) {
   std::vector<std::string> all;
-  for (const Suspect& suspect : find_suspects(report_of(cluster, seed)))
+  for (const Suspect& suspect : find_suspects(report_of(cluster, seed), {}))
     all.push_back(suspect.kind + " " + suspect.name);
   return all;
 }
@@ -167,9 +167,9 @@ TEST(Suspects, of_gpus_without_a_switch_are_none_because_some_are_farther_apart)
 
 TEST(Suspects, between_nodes_that_are_pretended_are_none) {
   Report report = report_of({.nodes = 4, .longer = slow_node(2, 2)}, 1);
-  EXPECT_EQ(find_suspects(report).size(), 1u);
+  EXPECT_EQ(find_suspects(report, {}).size(), 1u);
   for (topo::Host& host : report.topology.hosts) host.pretended = true;
-  EXPECT_THAT(find_suspects(report), IsEmpty());
+  EXPECT_THAT(find_suspects(report, {}), IsEmpty());
 }
 
 TEST(Suspects, make_a_run_slow_and_are_told_with_evidence_and_what_to_do) {
@@ -177,7 +177,7 @@ TEST(Suspects, make_a_run_slow_and_are_told_with_evidence_and_what_to_do) {
   report.topology.hosts[1].name = "ip-10-0-0-7";
   report.topology.hosts[1].instance = "i-0123456789abcdef0";
   EXPECT_EQ(overall(report), Grade::unknown);
-  report.suspects = find_suspects(report);
+  report.suspects = find_suspects(report, {});
   EXPECT_EQ(overall(report), Grade::slow);
   EXPECT_EQ(exit_code(report), ExitCode::slow);
   ASSERT_EQ(report.suspects.size(), 1u);

@@ -1,6 +1,7 @@
 #include "bench/app/machine/backends.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ void make_ofi(World& world, const Options& options, std::uint64_t, Machine& mach
   FabricBackend made = make_fabric_backend(world, options, machine.topology);
   machine.backend = std::move(made.backend);
   machine.software = std::move(made.software);
+  machine.topology.nics_of_rank = std::move(made.nics_of_rank);
 }
 
 SimMachine sim_machine(const Options& options, const topo::Platform& platform, std::uint64_t seed) {
@@ -52,6 +54,11 @@ SimMachine sim_machine(const Options& options, const topo::Platform& platform, s
 
 void make_sim(World&, const Options& options, std::uint64_t seed, Machine& machine) {
   machine.backend = make_sim_backend(sim_machine(options, *machine.platform, seed));
+  if (machine.platform->nics == 0) return;
+  std::map<int, std::size_t> seen;
+  for (const int node : machine.topology.host_of_rank)
+    machine.topology.nics_of_rank.push_back(
+        machine.topology.hosts[static_cast<std::size_t>(node)].gpu_devices.at(seen[node]++).nics);
 }
 
 // In the order in which they are tried where nobody asks for one.

@@ -30,22 +30,28 @@ WorkerOptions fabric_worker(World& world, const Options& options, const topo::To
 
 FabricBackend make_fabric_backend(World& world, const Options& options, const topo::Topology& topology) {
   WorkerOptions worker = fabric_worker(world, options, topology);
-  name_interface_for_libfabric(topology, worker.environment);
+  worker.seat.interfaces = interfaces_for_libfabric(topology, worker.environment);
   auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
   const std::vector<std::string> texts = identify_workers(world, *backend);
   FabricBackend made;
-  made.software = json::parse(from_leader(world, [&] {
-                    const std::vector<protocol::Identity> identities = parse_identities(texts);
-                    refuse_mixed_libraries(identities, topology);
-                    std::map<std::string, std::string> software{{"libfabric", identities.front().library},
-                                                                {"libfabric.path", identities.front().library_path}};
-                    // Each once, and not by rank: of many ranks that would hide all else.
-                    std::vector<std::string> nics;
-                    for (const protocol::Identity& each : identities)
-                      if (std::ranges::find(nics, each.device_name) == nics.end()) nics.push_back(each.device_name);
-                    software["nics"] = join(nics);
-                    return json(software).dump();
-                  })).get<std::map<std::string, std::string>>();
+  const json agreed = json::parse(from_leader(world, [&] {
+    const std::vector<protocol::Identity> identities = parse_identities(texts);
+    refuse_mixed_libraries(identities, topology);
+    std::map<std::string, std::string> software{{"libfabric", identities.front().library},
+                                                {"libfabric.path", identities.front().library_path}};
+    // Each once, and not by rank: of many ranks that would hide all else.
+    std::vector<std::string> nics;
+    std::vector<std::vector<std::string>> of_rank;
+    for (const protocol::Identity& each : identities) {
+      of_rank.push_back(each.devices);
+      for (const std::string& name : each.devices)
+        if (std::ranges::find(nics, name) == nics.end()) nics.push_back(name);
+    }
+    software["nics"] = join(nics);
+    return json{software, of_rank}.dump();
+  }));
+  made.software = agreed.at(0).get<std::map<std::string, std::string>>();
+  made.nics_of_rank = agreed.at(1).get<std::vector<std::vector<std::string>>>();
   made.backend = std::move(backend);
   return made;
 }

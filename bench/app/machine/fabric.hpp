@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/backends/worker.hpp"
 #include "bench/model/backend.hpp"
@@ -21,7 +22,8 @@ WorkerOptions fabric_worker(World& world, const Options& options, const topo::To
 
 struct FabricBackend {
   std::unique_ptr<Backend> backend;
-  std::map<std::string, std::string> software;  // for the report's context; which NIC each rank has too
+  std::map<std::string, std::string> software;  // for the report's context; which NICs there are, too
+  std::vector<std::vector<std::string>> nics_of_rank;
 };
 
 // Throws EnvironmentError naming the rank and host whose worker finds no NIC, or another library than rank 0's.

@@ -74,7 +74,7 @@ std::vector<reports::ReachedHost> describe(World& world, const Machine& machine,
     const protocol::Identity said = protocol::identity_from_json(json::parse(all.at(rank)));
     hosts.push_back({.name = host.name,
                      .instance = host.instance,
-                     .nic = said.device_name,
+                     .nic = said.devices.empty() ? said.device_name : said.devices.front(),
                      .address = said.address,
                      .library = said.library});
   }

@@ -105,6 +105,15 @@ void name_interface_for_libfabric(const topo::Topology& topology, Environment& c
   changes[interface_of_libfabric] = leading_out(all, launcher).front().name;
 }
 
+std::vector<std::string> interfaces_for_libfabric(const topo::Topology& topology, const Environment& changes) {
+  const Environment environment = with_changes(changes);
+  if (!several_hosts(topology) || !value_of(environment, interface_of_libfabric).empty()) return {};
+  std::vector<std::string> names;
+  for (const Interface& each : leading_out(own_interfaces(), launcher_addresses(environment)))
+    names.push_back(each.name);
+  return names;
+}
+
 std::vector<topo::Finding> interface_findings(const std::vector<NcclInterfaces>& of_rank,
                                               const topo::Topology& topology) {
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> hosts_of;  // by setting and what is wrong

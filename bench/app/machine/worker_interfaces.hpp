@@ -29,6 +29,8 @@ std::optional<Environment> way_of_nccl(bool efa, const Environment& environment,
 std::vector<topo::Finding> name_interfaces_for_nccl(World& world, const topo::Topology& topology, Environment& changes);
 // The same for libfabric's TCP (FI_TCP_IFACE), which takes the first.
 void name_interface_for_libfabric(const topo::Topology& topology, Environment& changes);
+// All that lead to other hosts, for a worker that takes each of them: on several hosts, where the operator named none.
+std::vector<std::string> interfaces_for_libfabric(const topo::Topology& topology, const Environment& changes);
 // This process' variables, and a worker's over them; empty values are of variables that it does not have.
 Environment with_changes(const Environment& changes);
 

@@ -42,13 +42,15 @@ Environment worker_environment(World& world, const Options& options) {
 }
 
 // Among the ranks on the same kernel: pretended nodes share its devices.
-int local_rank(const topo::Topology& topology, std::size_t me) {
-  int earlier = 0;
-  for (std::size_t rank = 0; rank < me; ++rank) {
+protocol::Seat seat_of(const topo::Topology& topology, std::size_t me) {
+  protocol::Seat seat{.local_rank = 0, .local_ranks = 0};
+  for (std::size_t rank = 0; rank < topology.host_of_rank.size(); ++rank) {
     const topo::Host &a = host_of_rank(topology, rank), &b = host_of_rank(topology, me);
-    if (a.host_name == b.host_name && a.boot_id == b.boot_id) ++earlier;
+    if (a.host_name != b.host_name || a.boot_id != b.boot_id) continue;
+    ++seat.local_ranks;
+    if (rank < me) ++seat.local_rank;
   }
-  return earlier;
+  return seat;
 }
 
 // The identity of a rank's device, or why there is none: a failure of its own, or that it was given up.
@@ -80,7 +82,7 @@ WorkerOptions worker_options(World& world, const Options& options, const topo::T
   worker.program = program_beside_this(program);
   worker.environment = worker_environment(world, options);
   worker.host = host_of_rank(topology, me).name;
-  worker.local_rank = local_rank(topology, me);
+  worker.seat = seat_of(topology, me);
   worker.timeout = options.timeout;
   if (const char* const limit = std::getenv("P5BENCH_JOIN_LIMIT"); limit && *limit)
     worker.join_limit = parse_duration(limit);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,7 +56,9 @@ struct Run {
   std::optional<EndingAction> when_ended;  // refers to the recorder
   RunnerOptions runner;
   std::optional<Watching> watching;
-  ExitCode code = ExitCode::ok;  // what counts beside the report; in the end the run's
+  std::unique_ptr<Backend> fabric;  // for NICs one by one, where the backend under test is not it
+  std::vector<Case> nic_cases;      // alike on all ranks
+  ExitCode code = ExitCode::ok;     // what counts beside the report; in the end the run's
 
   // For other threads.
   std::atomic<bool> opened{false};  // machine, plan and folder are known
@@ -92,6 +95,14 @@ void tell_what_was_watched(Run& run);
 bool gpus_can_be_checked(const Run& run);
 void check_gpus_alone(Run& run);
 void tell_what_library_said(Run& run);
+
+// ---- parts.cpp
+
+bool nics_can_be_measured(const Run& run);
+void measure_nics(Run& run);
+bool may_be_in_doubt(const Run& run);
+// What seemed slow, before anybody is named.
+void measure_again(Run& run);
 
 // ---- tuning_phase.cpp
 

@@ -9,7 +9,6 @@
 #include "bench/measure/launches.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/slow_launches.hpp"
-#include "reports/suspects.hpp"
 
 namespace p5 {
 
@@ -96,6 +95,23 @@ void ReportBuilder::add_local_checks(std::vector<LocalFigures> of_ranks) {
   add_findings(reports::slow_alone(report_));
 }
 
+std::vector<reports::Result> ReportBuilder::add_nics(std::vector<std::vector<std::string>> nics_of_rank,
+                                                     const std::vector<Measurement>& measured) {
+  report_.topology.nics_of_rank = std::move(nics_of_rank);
+  std::vector<reports::Result> lines;
+  for (const Measurement& m : measured) {
+    lines.push_back({m, judge(m)});
+    report_.results.push_back(lines.back());
+    drop_samples(report_.results.back().measurement);
+  }
+  return lines;
+}
+
+std::vector<reports::InDoubt> ReportBuilder::in_doubt() {
+  combine_launches();
+  return fitness_.comparable ? reports::in_doubt(report_) : std::vector<reports::InDoubt>{};
+}
+
 void ReportBuilder::add_watch(const std::vector<std::vector<topo::During>>& by_case,
                               const std::vector<std::size_t>& numbers, std::uint64_t least_sent) {
   if (by_case.empty()) return;
@@ -142,7 +158,7 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   std::vector<const CombinedLaunches*> cases;
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
   add_findings(reports::slow_launches(cases, launch_started_));
-  if (fitness_.comparable) report_.suspects = reports::find_suspects(report_);
+  if (fitness_.comparable) report_.suspects = reports::find_suspects(report_, again_);
   report_.grade = reports::overall(report_);
   report_.exit_code = reports::exit_code(report_);
   if (!ended_by.empty()) count(code);

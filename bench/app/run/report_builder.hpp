@@ -15,6 +15,7 @@
 #include "bench/model/options.hpp"
 #include "reports/judge.hpp"
 #include "reports/report.hpp"
+#include "reports/suspects.hpp"
 #include "topo/watch.hpp"
 
 namespace p5 {
@@ -44,6 +45,12 @@ class ReportBuilder {
   void add_findings(std::vector<topo::Finding> findings);
   // What the GPU of each rank did alone.
   void add_local_checks(std::vector<LocalFigures> of_ranks);
+  // NICs one by one: their names, as Case::nic counts them, and their cases. Returns the journal's lines.
+  std::vector<reports::Result> add_nics(std::vector<std::vector<std::string>> nics_of_rank,
+                                        const std::vector<Measurement>& measured);
+  // What should be measured again before anybody is named; and what it came to then.
+  std::vector<reports::InDoubt> in_doubt();
+  void add_again(std::vector<Measurement> again) { again_ = std::move(again); }
   // What was seen while cases ran, by case and host: the whole first, then the cases of these numbers. `least_sent` as
   // in topo::watch_findings.
   void add_watch(const std::vector<std::vector<topo::During>>& by_case, const std::vector<std::size_t>& numbers,
@@ -85,6 +92,7 @@ class ReportBuilder {
 
   std::optional<int> planned_launches_;  // null: as many as fit
   reports::Report report_;
+  std::vector<Measurement> again_;  // only for the suspects
   bool has_results_ = false;
   reports::Fitness fitness_;
   std::optional<Case> running_;

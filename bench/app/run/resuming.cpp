@@ -128,6 +128,7 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
     }
     Measurement& m = result.measurement;
     if (!stands(m, earlier.report.run.ended_by)) continue;
+    if (m.measured_case.nic) continue;  // beside the plan: measured again
     const auto found = places.find(key_of(m.measured_case));
     if (found == places.end())
       throw refusal(earlier, fmt::format("it measured {}, which is not in this plan: give the options that it had",

@@ -31,8 +31,8 @@ ncclUniqueId id_from_hex(const std::string& text) {
 
 }  // namespace
 
-protocol::Identity Worker::identify(int local_rank) {
-  if (!device_) device_ = choose_device(local_rank);
+protocol::Identity Worker::identify(const protocol::Seat& seat) {
+  if (!device_) device_ = choose_device(seat.local_rank);
   return identify_device(*device_);
 }
 

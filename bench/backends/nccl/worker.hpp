@@ -20,7 +20,7 @@ class Worker final : public WorkerProgram {
   void abort() override;
 
  private:
-  protocol::Identity identify(int local_rank) override;
+  protocol::Identity identify(const protocol::Seat& seat) override;
   std::string id() override;
   Environment join(const std::vector<std::string>& ids, int rank, int ranks) override;
   void form(const Formation& formation) override;

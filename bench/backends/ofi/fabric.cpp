@@ -12,6 +12,7 @@
 
 #include "bench/backends/worker_program.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::ofi {
 
@@ -84,17 +85,29 @@ void check(std::int64_t result, std::string_view call) {
   throw CaseError(fmt::format("{}: {} (libfabric error {})", call, fi_strerror(static_cast<int>(-result)), -result));
 }
 
-Info choose_nic(int local_rank) {
+std::vector<Info> choose_nics(const protocol::Seat& seat) {
   const Info offers = all_offers();
   std::vector<const fi_info*> domains = domains_of(offers.get());
   const auto is_nic = [](const fi_info* info) { return pci_of(*info) != std::tuple(0, 0, 0, 0); };
+  std::vector<const fi_info*> mine;
   if (std::ranges::any_of(domains, is_nic)) {
     std::erase_if(domains, [&](const fi_info* info) { return !is_nic(info); });
     std::ranges::stable_sort(domains, {}, [](const fi_info* info) { return pci_of(*info); });
-    return Info(fi_dupinfo(domains[static_cast<std::size_t>(local_rank) % domains.size()]));
+    const auto at = static_cast<std::size_t>(seat.local_rank), ranks = static_cast<std::size_t>(seat.local_ranks);
+    const std::size_t first = at * domains.size() / ranks;
+    const std::size_t last = std::max(first + 1, (at + 1) * domains.size() / ranks);
+    for (std::size_t i = first; i < last; ++i) mine.push_back(domains[i % domains.size()]);
+  } else {
+    for (const std::string& name : seat.interfaces)
+      if (const auto found = std::ranges::find(domains, name, [](const fi_info* info) { return domain_of(*info); });
+          found != domains.end())
+        mine.push_back(*found);
+    const auto real = std::ranges::find_if(domains, [](const fi_info* info) { return domain_of(*info) != "lo"; });
+    if (mine.empty()) mine.push_back(real == domains.end() ? domains.front() : *real);
   }
-  const auto real = std::ranges::find_if(domains, [](const fi_info* info) { return domain_of(*info) != "lo"; });
-  return Info(fi_dupinfo(real == domains.end() ? domains.front() : *real));
+  std::vector<Info> chosen;
+  for (const fi_info* info : mine) chosen.emplace_back(fi_dupinfo(info));
+  return chosen;
 }
 
 std::string name_of_library(const fi_info& info) {
@@ -110,7 +123,7 @@ Registration::Registration(fid_domain* domain, const fi_info& info, std::byte* m
   region_.reset(region);
 }
 
-Endpoint::Endpoint(Info info, protocol::SharedPage& page) : info_(std::move(info)), page_(page) {
+Endpoint::Endpoint(Info info, protocol::SharedPage& page) : info_(std::move(info)), page_(&page) {
   const auto make = [](auto& owned, std::string_view call, const auto& open) {
     typename std::remove_reference_t<decltype(owned)>::pointer made = nullptr;
     check(open(&made), call);
@@ -182,7 +195,7 @@ void Endpoint::post(const Post& post_now, std::string_view call) {
     const ssize_t result = post_now(context);
     if (result != -FI_EAGAIN) return check(result, call);
     progress();
-    look_up();
+    look_up(*page_);
     sched_yield();
   }
 }
@@ -217,24 +230,94 @@ void Endpoint::progress() {
   }
   check(count, "fi_cq_read");
   done_ += static_cast<std::size_t>(count);
-  page_.completed.fetch_add(static_cast<std::uint64_t>(count));
-  page_.last_completion_ns.store(clock_ns());
+  page_->completed.fetch_add(static_cast<std::uint64_t>(count));
+  page_->last_completion_ns.store(clock_ns());
 }
 
-void Endpoint::look_up() {
-  if (page_.give_up.load()) throw GivenUp{};
+void look_up(const protocol::SharedPage& page) {
+  if (page.give_up.load()) throw GivenUp{};
 }
 
-// Where ranks are more than cores, those that wait must not keep the others from working.
-void Endpoint::finish() {
+Nics::Nics(std::vector<Info> infos, protocol::SharedPage& page) : page_(page) {
+  for (Info& info : infos) endpoints_.emplace_back(std::move(info), page);
+}
+
+std::vector<std::string> Nics::names() const {
+  std::vector<std::string> names;
+  for (const Endpoint& each : endpoints_) names.push_back(domain_of(each.info()));
+  return names;
+}
+
+std::size_t Nics::largest_message() const {
+  std::size_t least = endpoints_.front().info().ep_attr->max_msg_size;
+  for (const Endpoint& each : endpoints_) least = std::min(least, each.info().ep_attr->max_msg_size);
+  return least;
+}
+
+std::string Nics::addresses() const {
+  std::vector<std::string> all;
+  for (const Endpoint& each : endpoints_) all.push_back(each.address());
+  return join(all, ",");
+}
+
+void Nics::connect(const std::vector<std::string>& addresses) {
+  std::vector<std::vector<std::string>> of_ranks;
+  together_ = endpoints_.size();
+  for (const std::string& text : addresses) {
+    of_ranks.push_back(split(text));
+    together_ = std::min(together_, of_ranks.back().size());
+  }
+  for (std::size_t nic = 0; nic < endpoints_.size(); ++nic) {
+    std::vector<std::string> others;
+    for (const std::vector<std::string>& all : of_ranks) others.push_back(all.at(std::min(nic, all.size() - 1)));
+    endpoints_[nic].connect(others);
+  }
+}
+
+Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes) {
+  Registrations all;
+  for (Endpoint& each : endpoints_) all.push_back(each.enlist(memory, bytes));
+  return all;
+}
+
+// post(number of the NIC, offset, bytes).
+template <class Post>
+void Nics::divide(std::size_t bytes, std::optional<int> nic, const Post& post) {
+  constexpr std::size_t least_part = 64u << 10;
+  if (nic) return post(static_cast<std::size_t>(*nic), 0, bytes);
+  const std::size_t parts = bytes / together_ >= least_part ? together_ : 1;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const std::size_t from = bytes * i / parts;
+    post(i, from, bytes * (i + 1) / parts - from);
+  }
+}
+
+void Nics::send(const std::byte* memory, std::size_t bytes, const Registrations& registrations, int to,
+                std::uint64_t tag, std::optional<int> nic) {
+  divide(bytes, nic, [&](std::size_t i, std::size_t from, std::size_t part) {
+    endpoints_.at(i).send(memory + from, part, registrations.at(i), to, tag);
+  });
+}
+
+void Nics::receive(std::byte* memory, std::size_t bytes, const Registrations& registrations, std::uint64_t tag,
+                   std::optional<int> nic) {
+  divide(bytes, nic, [&](std::size_t i, std::size_t from, std::size_t part) {
+    endpoints_.at(i).receive(memory + from, part, registrations.at(i), tag);
+  });
+}
+
+// Where ranks are more than cores, those that wait must not keep the others from working. What one NIC waits for, the
+// other side may have to move on another, so all are looked at.
+void Nics::finish() {
   constexpr std::uint64_t between_looks = 64;
-  for (std::uint64_t i = 1; done_ < begun_; ++i) {
-    progress();
+  const auto done = [&] { return std::ranges::all_of(endpoints_, &Endpoint::is_done); };
+  for (std::uint64_t i = 1; !done(); ++i) {
+    for (Endpoint& each : endpoints_) each.progress();
     if (i % between_looks != 0) continue;
-    look_up();
+    look_up(page_);
     sched_yield();
   }
-  begun_ = done_ = 0;
+  for (Endpoint& each : endpoints_) each.forget_done();
 }
 
 }  // namespace p5::ofi

@@ -1,4 +1,4 @@
-// The worker program for libfabric: one NIC, one endpoint, host memory.
+// The worker program for libfabric: an endpoint on each NIC of its rank, host memory.
 #include <dlfcn.h>
 
 #include <fstream>
@@ -7,6 +7,7 @@
 
 #include "bench/backends/ofi/session.hpp"
 #include "bench/backends/worker_program.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::ofi {
 
@@ -26,13 +27,13 @@ class Worker final : public WorkerProgram {
   explicit Worker(protocol::SharedPage& page) : page_(page) {}
 
  private:
-  protocol::Identity identify(int local_rank) override {
-    if (!endpoint_) endpoint_.emplace(choose_nic(local_rank), page_);
-    const fi_info& info = endpoint_->info();
+  protocol::Identity identify(const protocol::Seat& seat) override {
+    if (!nics_) nics_.emplace(choose_nics(seat), page_);
     protocol::Identity identity;
-    identity.device_uuid = identity.device_name = info.domain_attr->name;
-    identity.library = name_of_library(info);
-    identity.address = endpoint_->host();
+    identity.devices = nics_->names();
+    identity.device_uuid = identity.device_name = p5::join(identity.devices);
+    identity.library = name_of_library(nics_->first().info());
+    identity.address = nics_->first().host();
     Dl_info place{};
     if (dladdr(reinterpret_cast<void*>(&fi_getinfo), &place) != 0 && place.dli_fname)
       identity.library_path = place.dli_fname;
@@ -40,21 +41,21 @@ class Worker final : public WorkerProgram {
     return identity;
   }
 
-  std::string id() override { return endpoint_.value().address(); }
+  std::string id() override { return nics_.value().addresses(); }
 
   Environment join(const std::vector<std::string>& ids, int rank, int ranks) override {
     rank_ = rank;
     ranks_ = ranks;
-    endpoint_->connect(ids);
+    nics_->connect(ids);
     return library_variables();
   }
 
   std::unique_ptr<Session> open(Case c, int round, std::optional<Place> place, std::uint64_t) override {
-    return std::make_unique<OfiSession>(std::move(c), round, std::move(place), *endpoint_, rank_, ranks_);
+    return std::make_unique<OfiSession>(std::move(c), round, std::move(place), *nics_, rank_, ranks_);
   }
 
   protocol::SharedPage& page_;
-  std::optional<Endpoint> endpoint_;
+  std::optional<Nics> nics_;
   int rank_ = 0, ranks_ = 1;
 };
 

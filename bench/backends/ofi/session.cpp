@@ -18,19 +18,19 @@ constexpr int most_slots = 32;
 
 }  // namespace
 
-OfiSession::OfiSession(Case c, int round, std::optional<Place> place, Endpoint& endpoint, int rank, int ranks)
+OfiSession::OfiSession(Case c, int round, std::optional<Place> place, Nics& nics, int rank, int ranks)
     : case_(std::move(c)),
       place_(std::move(place)),
-      endpoint_(endpoint),
+      nics_(nics),
       rank_(rank),
       ranks_(ranks),
       buffers_(case_, slots_for(case_, pool, most_slots)) {
   if (case_.collective->route != Route::neighbours)
     throw CaseError(fmt::format("libfabric has messages only, no {}", case_.collective->name));
   const std::size_t bytes = case_.shape.input_elements * size_of(case_.type);
-  if (bytes > endpoint.info().ep_attr->max_msg_size)
-    throw CaseError(fmt::format("a message of {} bytes; {} takes {} at most", bytes, name_of_library(endpoint.info()),
-                                endpoint.info().ep_attr->max_msg_size));
+  if (bytes > nics.largest_message())
+    throw CaseError(fmt::format("a message of {} bytes; {} takes {} at most", bytes,
+                                name_of_library(nics.first().info()), nics.largest_message()));
   if (!place_) return;
   enlist();
   buffers_.fill(*place_, round);
@@ -80,8 +80,8 @@ Verification OfiSession::verify() { return place_ ? buffers_.check(*place_, last
 void OfiSession::enlist() {
   const std::size_t size = size_of(case_.type);
   for (int slot = 0; slot < slots(); ++slot) {
-    inputs_.push_back(endpoint_.enlist(buffers_.input(slot, *place_), case_.shape.input_elements * size));
-    outputs_.push_back(endpoint_.enlist(buffers_.output(slot, *place_), case_.shape.output_elements * size));
+    inputs_.push_back(nics_.enlist(buffers_.input(slot, *place_), case_.shape.input_elements * size));
+    outputs_.push_back(nics_.enlist(buffers_.output(slot, *place_), case_.shape.output_elements * size));
   }
 }
 
@@ -91,9 +91,9 @@ void OfiSession::barrier() {
   for (int step = 0; (1 << step) < ranks_; ++step) {
     const int distance = 1 << step;
     const int from = (rank_ + ranks_ - distance) % ranks_;
-    endpoint_.receive(&nothing, 0, {}, tag(true, bursts_, step, from));
-    endpoint_.send(&nothing, 0, {}, (rank_ + distance) % ranks_, tag(true, bursts_, step, rank_));
-    endpoint_.finish();
+    nics_.receive(&nothing, 0, unregistered_, tag(true, bursts_, step, from), 0);
+    nics_.send(&nothing, 0, unregistered_, (rank_ + distance) % ranks_, tag(true, bursts_, step, rank_), 0);
+    nics_.finish();
   }
 }
 
@@ -116,7 +116,7 @@ void OfiSession::operate(int first, int count) {
 void OfiSession::messages(int first, int count, int to, int from) {
   for (int i = 0; i < count && from >= 0; ++i) receive((first + i) % slots(), i, from);
   for (int i = 0; i < count && to >= 0; ++i) send((first + i) % slots(), i, to);
-  endpoint_.finish();
+  nics_.finish();
 }
 
 void OfiSession::ping_pong(int first, int count) {
@@ -126,21 +126,21 @@ void OfiSession::ping_pong(int first, int count) {
     const int slot = (first + i) % slots();
     receive(slot, i, peer);
     if (source) send(slot, i, peer);
-    endpoint_.finish();
+    nics_.finish();
     if (source) continue;
     send(slot, i, peer);
-    endpoint_.finish();
+    nics_.finish();
   }
 }
 
 void OfiSession::send(int slot, int number, int to) {
-  endpoint_.send(buffers_.input(slot, *place_), case_.shape.input_elements * size_of(case_.type),
-                 inputs_[static_cast<std::size_t>(slot)], to, tag(false, bursts_, number, rank_));
+  nics_.send(buffers_.input(slot, *place_), case_.shape.input_elements * size_of(case_.type),
+             inputs_[static_cast<std::size_t>(slot)], to, tag(false, bursts_, number, rank_), case_.nic);
 }
 
 void OfiSession::receive(int slot, int number, int from) {
-  endpoint_.receive(buffers_.output(slot, *place_), case_.shape.output_elements * size_of(case_.type),
-                    outputs_[static_cast<std::size_t>(slot)], tag(false, bursts_, number, from));
+  nics_.receive(buffers_.output(slot, *place_), case_.shape.output_elements * size_of(case_.type),
+                outputs_[static_cast<std::size_t>(slot)], tag(false, bursts_, number, from), case_.nic);
 }
 
 }  // namespace p5::ofi

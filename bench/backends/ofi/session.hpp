@@ -15,7 +15,7 @@ namespace p5::ofi {
 class OfiSession final : public Session {
  public:
   // Throws CaseError on anything but p2p and send_recv.
-  OfiSession(Case c, int round, std::optional<Place> place, Endpoint& endpoint, int rank, int ranks);
+  OfiSession(Case c, int round, std::optional<Place> place, Nics& nics, int rank, int ranks);
 
   int slots() const override { return buffers_.slots(); }
   void warm_up(int operations, const std::string& setting) override;
@@ -37,10 +37,11 @@ class OfiSession final : public Session {
 
   Case case_;
   std::optional<Place> place_;
-  Endpoint& endpoint_;
+  Nics& nics_;
   int rank_ = 0, ranks_ = 1;
   HostBuffers buffers_;
-  std::vector<Registration> inputs_, outputs_;  // by slot
+  std::vector<Nics::Registrations> inputs_, outputs_;          // by slot
+  Nics::Registrations unregistered_ = Nics::Registrations(1);  // of no bytes
   std::uint32_t bursts_ = 0;
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
 };

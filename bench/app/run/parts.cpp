@@ -1,0 +1,160 @@
+#include "bench/app/run/parts.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "bench/app/machine/fabric.hpp"
+#include "bench/app/machine/leader.hpp"
+#include "bench/app/machine/workers.hpp"
+#include "bench/app/run/phases.hpp"
+#include "bench/base/names.hpp"
+#include "bench/model/backends.hpp"
+#include "reports/pair_times.hpp"
+
+namespace p5 {
+
+namespace {
+
+constexpr Bytes size_of_nic_messages{8u << 20};  // 0.2 to 0.7 ms on NICs of 100 to 400 Gb/s
+
+class Silent final : public Observer {
+  void visit_started(const Case&, const RunProgress&) override {}
+  void visit_finished(const Measurement&, bool) override {}
+  void case_finished(const Measurement&, bool) override {}
+};
+
+RunnerOptions options_beside(const Run& run) {
+  RunnerOptions options = run.runner;
+  options.budget = {run.options.budget.count * share_of_parts};
+  options.precision = reports::matters / 2;
+  options.launches = 1;
+  options.soak = {0};
+  options.done.clear();
+  return options;
+}
+
+// Each host has NICs that libfabric's worker takes one by one.
+bool has_fabric(const topo::Topology& topology) {
+  return std::ranges::all_of(topology.hosts, [](const topo::Host& host) {
+    return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
+  });
+}
+
+bool is_same(const Case& a, const Case& b) {
+  return a.backend == b.backend && operation_of(a) == operation_of(b) && a.bytes == b.bytes && a.type == b.type;
+}
+
+// Rounds in which what is in doubt meets again, or meets others.
+std::vector<Round> rounds_again(const reports::InDoubt& doubt, const JobFacts& job) {
+  constexpr int most_rounds = 12, most_drawn = 48;
+  Doubts doubts;
+  for (const Group& pair : doubt.pairs) doubts.pairs.insert(pair);
+  if (doubt.like.pair == "same_node")
+    return rounds_for(doubts, all_pairs(job.node_of_rank, 1, job.seed).same_node, most_rounds);
+  // Those that were measured, and where they were not all, others between the same places.
+  std::vector<Round> rounds = *doubt.like.rounds;
+  std::vector<bool> takes_part(job.node_of_rank.size());
+  for (const Round& round : rounds)
+    for (const Group& pair : round)
+      for (const int rank : pair) takes_part[static_cast<std::size_t>(rank)] = true;
+  const int of_same_places = std::min(most_drawn, count_nodes(job.node_of_rank) - 1);
+  std::ranges::move(pairs_between(job.node_of_rank, takes_part, of_same_places, job.seed + 1),
+                    std::back_inserter(rounds));
+  return rounds_for(doubts, rounds, most_rounds);
+}
+
+}  // namespace
+
+std::vector<Measurement> measure_beside(World& world, Backend& backend, const std::vector<Case>& cases,
+                                        const RunnerOptions& options) {
+  Silent nobody;
+  return run_cases(world, backend, cases, options, nobody);
+}
+
+std::vector<Case> cases_again(World& world, const std::vector<reports::InDoubt>& in_doubt,
+                              const std::vector<Case>& known, const JobFacts& job) {
+  std::vector<std::vector<int>> places;
+  std::vector<std::vector<Round>> rounds;
+  for (const reports::InDoubt& doubt : in_doubt) {
+    const auto found = std::ranges::find_if(known, [&](const Case& each) { return is_same(each, doubt.like); });
+    if (found == known.end()) continue;
+    std::vector<Round> again = rounds_again({*found, doubt.pairs}, job);
+    if (again.empty()) continue;
+    places.push_back({static_cast<int>(found - known.begin())});
+    rounds.push_back(std::move(again));
+  }
+  places = shared_by_leader(world, places);
+  rounds = shared_by_leader(world, rounds);
+  std::vector<Case> cases;
+  for (std::size_t i = 0; i < places.size(); ++i)
+    cases.push_back(of_rounds(known[static_cast<std::size_t>(places[i].front())], std::move(rounds[i])));
+  return cases;
+}
+
+bool nics_can_be_measured(const Run& run) {
+  const topo::Topology& topology = run.machine.topology;
+  if (run.options.command != "run" || run.options.soak.count > 0 || !run.runner.hopeless.empty()) return false;
+  if (topology.hosts.size() < 2 || std::ranges::any_of(topology.hosts, &topo::Host::pretended)) return false;
+  return !topology.nics_of_rank.empty() || (run.machine.backend_info().on_gpus() && has_fabric(topology));
+}
+
+void measure_nics(Run& run) {
+  Machine& machine = run.machine;
+  Backend* backend = run.arms.all.front().backend;
+  std::string name = machine.backend_name;
+  const bool besides = machine.backend_info().on_gpus();
+  if (besides) {
+    std::error_code problem;
+    const bool there = std::filesystem::exists(program_beside_this(fabric_worker_program), problem);
+    if (from_leader(run.world, [&] { return std::string(there ? "y" : "n"); }) == "n") return;
+    FabricBackend made = make_fabric_backend(run.world, run.options, machine.topology);
+    machine.topology.nics_of_rank = std::move(made.nics_of_rank);
+    run.fabric = std::move(made.backend);
+    backend = run.fabric.get();
+    name = "ofi";
+  }
+  run.nic_cases = nic_cases(name, job_facts(machine, run.seed), machine.topology.nics_of_rank,
+                            std::min(size_of_nic_messages, run.plan.max), besides);
+  if (run.nic_cases.empty()) return;
+  std::vector<Measurement> measured = measure_beside(run.world, *backend, run.nic_cases, options_beside(run));
+  // What is no part of the test does not fail it.
+  for (Measurement& m : measured)
+    if (besides && m.outcome == Outcome::failed) m.outcome = Outcome::skipped, m.because = "failed: " + m.because;
+  if (run.world.leads()) run.recorder.add_nics(machine.topology.nics_of_rank, measured);
+}
+
+bool may_be_in_doubt(const Run& run) {
+  return run.options.command == "run" && run.options.soak.count == 0 && run.runner.hopeless.empty() &&
+         std::ranges::any_of(run.plan.cases, [](const Case& c) { return c.collective->pairwise; });
+}
+
+void measure_again(Run& run) {
+  std::vector<reports::InDoubt> in_doubt;
+  if (run.world.leads()) run.recorder.add([&](ReportBuilder& report) { in_doubt = report.in_doubt(); });
+  std::vector<Case> known = run.plan.cases;
+  known.insert(known.end(), run.nic_cases.begin(), run.nic_cases.end());
+  const JobFacts job = job_facts(run.machine, run.seed);
+  const std::vector<Case> cases = cases_again(run.world, in_doubt, known, job);
+  if (cases.empty()) return;
+  std::vector<Measurement> measured;
+  for (const bool of_fabric : {false, true}) {
+    Backend* const backend = of_fabric ? run.fabric.get() : run.arms.all.front().backend;
+    std::vector<Case> its;
+    for (const Case& c : cases)
+      if ((run.fabric && c.backend == "ofi") == of_fabric) its.push_back(c);
+    if (its.empty()) continue;
+    std::ranges::move(measure_beside(run.world, *backend, its, options_beside(run)), std::back_inserter(measured));
+  }
+  std::size_t rounds = 0, pairs = 0;
+  for (const Case& c : cases) rounds += c.rounds->size();
+  for (const reports::InDoubt& doubt : in_doubt) pairs += doubt.pairs.size();
+  run.recorder.add([&](ReportBuilder& report) {
+    report.add_again(std::move(measured));
+    report.remark(
+        fmt::format("{} pairs seemed slow; they and their ranks were measured again, in {} rounds", pairs, rounds));
+  });
+}
+
+}  // namespace p5

@@ -1,0 +1,174 @@
+#include "reports/pair_times.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "bench/base/statistics.hpp"
+#include "bench/model/backends.hpp"
+#include "topo/platform.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+constexpr double of_one_kind = 0.10;  // what differs by more from the fast ones is none of them
+constexpr int enough_nodes = 4;       // to compare the same places with each other
+
+bool has_bandwidth(const Case& c) {
+  return c.nic || c.bytes >= (find_backend(c.backend).parts == BackendInfo::Parts::gpus ? MiB(64) : Bytes{256u << 10});
+}
+
+bool is_comparable(const Case& c, const topo::Topology& topology) {
+  if (c.pair == "other_node") return std::ranges::none_of(topology.hosts, &topo::Host::pretended);  // passes no NIC
+  if (find_backend(c.backend).parts != BackendInfo::Parts::gpus) return false;
+  // Without a switch some GPUs of a node are farther apart than others, and that is no fault.
+  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+  return !topo::gpu_model(topology).empty() && (!platform || platform->nvswitch);
+}
+
+// What two pairs have in common whose times are compared.
+struct Way {
+  bool within = false;
+  int distance = 0, place = -1;  // on the nodes; place: -1 where all are alike
+  auto operator<=>(const Way&) const = default;
+};
+
+struct Time {
+  std::pair<Place, Place> two;
+  double usual = 0, high = 0;
+};
+
+// What those take that are fast; 0: not known.
+struct Fast {
+  double usual = 0, high = 0;
+};
+
+// Of the pairs that are fast, the one in the middle. The fast ones, not all: of three nodes one that is slow slows two
+// thirds of the pairs.
+double middle_of_fast(std::vector<double> times) {
+  std::ranges::sort(times);
+  const double fast = times[times.size() / 10] * (1 + of_one_kind);
+  times.erase(std::ranges::upper_bound(times, fast), times.end());
+  return median_of_sorted(times);
+}
+
+class Collector {
+ public:
+  explicit Collector(const topo::Topology& topology)
+      : places_(places_of(topology)), many_nodes_(topology.hosts.size() >= enough_nodes) {
+    for (const Place& place : places_) ++ranks_on_[place.node];
+  }
+
+  // What is measured again comes after what it repeats.
+  void add(const Measurement& m, bool again) {
+    std::map<Way, std::vector<Time>> alike;
+    for (const GroupResult& result : m.groups) {
+      if (result.group.size() != 2 || result.median.count <= 0) continue;
+      const auto ranks = std::minmax(result.group[0], result.group[1]);
+      if (ranks.first < 0 || std::cmp_greater_equal(ranks.second, places_.size())) continue;
+      const Place a = places_[static_cast<std::size_t>(ranks.first)],
+                  b = places_[static_cast<std::size_t>(ranks.second)];
+      alike[way_of(a, b)].push_back({{a, b}, result.median.count, result.high.count});
+    }
+    const Case& c = m.measured_case;
+    for (auto& [way, times] : alike) {
+      Fast& fast = fast_[{c.backend + operation_of(c) + to_text(c.bytes), way}];
+      if (const std::optional<Fast> own = fast_of(times, c.nic, again)) fast = *own;
+      add(c.nic, times, fast, again);
+    }
+  }
+
+  std::vector<PairTime> all() && {
+    std::vector<PairTime> list;
+    for (auto& [key, pair] : of_pair_) list.push_back(std::move(pair));
+    return list;
+  }
+
+ private:
+  Way way_of(Place a, Place b) {
+    if (a.node == b.node) return {.within = true};
+    const int there = ranks_on_[a.node];
+    const int distance = (b.number - a.number + there) % there;
+    return {.within = false, .distance = distance, .place = many_nodes_ && distance == 0 ? a.number : -1};
+  }
+
+  // What the fast ones take; of times that were taken again only of pairs that were fast before. nullopt: none was.
+  std::optional<Fast> fast_of(const std::vector<Time>& times, std::optional<int> nic, bool again) const {
+    std::vector<double> usual, high;
+    bool all_high = true;
+    for (const Time& time : times) {
+      all_high = all_high && time.high > 0;
+      const auto before = of_pair_.find({time.two, nic.value_or(-1)});
+      if (again && before != of_pair_.end() && is_slow(before->second)) continue;
+      usual.push_back(time.usual);
+      high.push_back(time.high);
+    }
+    if (usual.empty()) return std::nullopt;
+    return Fast{middle_of_fast(usual), all_high ? middle_of_fast(high) : 0};
+  }
+
+  void add(std::optional<int> nic, const std::vector<Time>& times, const Fast& fast, bool again) {
+    for (const Time& time : times) {
+      PairTime& pair = of_pair_[{time.two, nic.value_or(-1)}];
+      std::tie(pair.a, pair.b) = time.two;
+      pair.nic = nic;
+      if (fast.usual > 0) {
+        pair.usual.push_back(time.usual / fast.usual);
+        if (again) pair.again.push_back(pair.usual.back());
+      }
+      if (fast.high > 0 && time.high > 0) {
+        pair.high.push_back(time.high / fast.high);
+        if (again) pair.high_again.push_back(pair.high.back());
+      }
+    }
+  }
+
+  std::vector<Place> places_;
+  bool many_nodes_;
+  std::map<int, int> ranks_on_;
+  std::map<std::pair<std::pair<Place, Place>, int>, PairTime> of_pair_;
+  std::map<std::pair<std::string, Way>, Fast> fast_;
+};
+
+}  // namespace
+
+std::vector<Place> places_of(const topo::Topology& topology) {
+  std::vector<Place> places;
+  std::map<int, int> seen;
+  for (const int node : topology.host_of_rank) places.push_back({node, seen[node]++});
+  return places;
+}
+
+bool is_slow(const PairTime& two) {
+  return (!two.usual.empty() && median(two.usual) > 1 + matters) ||
+         (!two.high.empty() && median(two.high) > 1 + matters);
+}
+
+std::vector<std::size_t> cases_of_pairs(const Report& report) {
+  // By what all sizes have in common: the largest size of several pairs, else the largest.
+  std::map<std::string, std::size_t> best;
+  for (std::size_t at = 0; at < report.results.size(); ++at) {
+    const Measurement& m = report.results[at].measurement;
+    const Case& c = m.measured_case;
+    if (!c.collective->pairwise || c.arm != "default" || c.pair.empty() || m.groups.empty()) continue;
+    if (!has_bandwidth(c) || !is_comparable(c, report.topology)) continue;
+    const auto [found, first] =
+        best.try_emplace(c.backend + " " + operation_of(c) + " " + std::string(name_of(c.type)), at);
+    const Measurement& other = report.results[found->second].measurement;
+    const auto worth = [](const Measurement& each) { return std::pair(each.groups.size(), each.measured_case.bytes); };
+    if (!first && worth(m) > worth(other)) found->second = at;
+  }
+  std::vector<std::size_t> all;
+  for (const auto& [operation, at] : best) all.push_back(at);
+  return all;
+}
+
+std::vector<PairTime> pair_times(const Report& report, const std::vector<Measurement>& again) {
+  Collector collector(report.topology);
+  for (const std::size_t at : cases_of_pairs(report)) collector.add(report.results[at].measurement, false);
+  for (const Measurement& m : again) collector.add(m, true);
+  return std::move(collector).all();
+}
+
+}  // namespace p5::reports

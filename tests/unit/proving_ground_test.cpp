@@ -1,0 +1,207 @@
+// Simulated clusters with faults, through all that a run does to name a part: pairs, NICs one by one, what seemed slow
+// once more. Counted: parts that are named rightly, wrongly, and not at all. The table of RESULTS.md is of the nightly
+// run.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <set>
+
+#include "bench/app/machine/backends.hpp"
+#include "bench/app/run/parts.hpp"
+#include "bench/backends/backends.hpp"
+#include "bench/base/clock.hpp"
+#include "bench/model/plan.hpp"
+#include "bench/worlds/worlds.hpp"
+#include "reports/suspects.hpp"
+#include "topo/platform.hpp"
+#include "topo/topology.hpp"
+
+namespace p5::proving {
+namespace {
+
+struct Cluster {
+  std::string platform = "p5.48xlarge";
+  int nodes = 4;
+};
+
+// What was looked for and what was named, "nic n1r5".
+using Names = std::set<std::string>;
+
+Names named(const Cluster& cluster, const std::vector<std::string>& faults, std::uint64_t seed) {
+  Options options;
+  options.platform = cluster.platform;
+  options.nodes = cluster.nodes;
+  options.backend = "sim";
+  options.faults = faults;
+  options.collectives = {"p2p"};
+  options.sizes = {MiB(256)};
+  const auto job_world = make_solo_world(topo::find_platform(cluster.platform).gpus * cluster.nodes);
+  World& world = *job_world;
+  Machine machine = find_machine(world, options, seed);
+  const JobFacts job = job_facts(machine, seed);
+  const Plan plan = make_plan(options, job, *machine.backend, machine.backend_name);
+  RunnerOptions runner;
+  reports::Report report;
+  report.topology = machine.topology;
+  report.run.backend = machine.backend_name;
+  std::vector<Case> known = plan.cases;
+  const std::vector<Case> nics = nic_cases(machine.backend_name, job, machine.topology.nics_of_rank, MiB(8), false);
+  known.insert(known.end(), nics.begin(), nics.end());
+  for (const Measurement& m : measure_beside(world, *machine.backend, known, runner)) report.results.push_back({m, {}});
+  const std::vector<Case> again = cases_again(world, reports::in_doubt(report), known, job);
+  std::vector<Measurement> measured_again;
+  if (!again.empty()) measured_again = measure_beside(world, *machine.backend, again, runner);
+  Names names;
+  for (const reports::Suspect& suspect : find_suspects(report, measured_again)) {
+    names.insert(suspect.kind + " " + suspect.name);
+    if (std::getenv("P5BENCH_SHOW_ALL")) fmt::print("  {} {}\n", sentence_about(suspect), suspect.confidence);
+  }
+  return names;
+}
+
+struct Counts {
+  int there = 0, found = 0, wrong = 0, runs = 0;
+};
+
+// A kind of scenario: draws the faults, and says what has to be named for them.
+struct Scenario {
+  std::string name;
+  int from_nodes = 1;  // on fewer nothing can tell
+  std::function<Names(const Cluster&, std::mt19937_64&, std::vector<std::string>&)> draw;
+  double recall = 0.99;  // at least
+};
+
+int below(std::mt19937_64& random, int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); }
+
+// From a loss of 10 % on.
+double factor(std::mt19937_64& random) { return 0.3 + 0.6 * static_cast<double>(random() >> 11) * 0x1p-53; }
+
+std::string add(std::vector<std::string>& faults, const std::string& kind, const std::string& name, double left,
+                const std::string& mode = "always") {
+  faults.push_back(fmt::format("{}:{}:{:.3f}:{}", kind, name, left, mode));
+  return kind + " " + name;
+}
+
+std::string a_gpu(const Cluster& c, std::mt19937_64& random) {
+  return fmt::format("n{}g{}", below(random, c.nodes), below(random, topo::find_platform(c.platform).gpus));
+}
+std::string a_nic(const Cluster& c, std::mt19937_64& random) {
+  return fmt::format("n{}r{}", below(random, c.nodes), below(random, topo::find_platform(c.platform).nics));
+}
+std::string a_link(const Cluster& c, std::mt19937_64& random) {
+  const int one = below(random, c.nodes), other = (one + 1 + below(random, c.nodes - 1)) % c.nodes;
+  return fmt::format("n{}-n{}", std::min(one, other), std::max(one, other));
+}
+
+using FaultTexts = std::vector<std::string>;
+
+const std::vector<Scenario>& scenarios() {
+  static const std::vector<Scenario> all{
+      {"healthy", 1, [](const Cluster&, std::mt19937_64&, FaultTexts&) { return Names{}; }},
+      {"a slow GPU", 1,
+       [](const Cluster& c, std::mt19937_64& random, FaultTexts& faults) {
+         return Names{add(faults, "gpu", a_gpu(c, random), factor(random))};
+       }},
+      {"a slow NIC", 2,
+       [](const Cluster& c, std::mt19937_64& random, FaultTexts& faults) {
+         return Names{add(faults, "nic", a_nic(c, random), factor(random))};
+       }},
+      {"a slow node", 3,
+       [](const Cluster& c, std::mt19937_64& random, FaultTexts& faults) {
+         return Names{add(faults, "node", fmt::format("n{}", below(random, c.nodes)), factor(random))};
+       }},
+      {"a slow link", 3,
+       [](const Cluster& c, std::mt19937_64& random, FaultTexts& faults) {
+         return Names{add(faults, "link", a_link(c, random), factor(random))};
+       }},
+      {"a NIC and a GPU", 2,
+       [](const Cluster& c, std::mt19937_64& random, FaultTexts& faults) {
+         Names names{add(faults, "nic", a_nic(c, random), factor(random))};
+         names.insert(add(faults, "gpu", a_gpu(c, random), factor(random)));
+         return names;
+       }},
+      {"two NICs", 2,
+       [](const Cluster& c, std::mt19937_64& random, FaultTexts& faults) {
+         Names names{add(faults, "nic", a_nic(c, random), factor(random))};
+         names.insert(add(faults, "nic", a_nic(c, random), factor(random)));
+         return names;
+       }},
+      {"a NIC under all rails only", 2,
+       [](const Cluster& c, std::mt19937_64& random, FaultTexts& faults) {
+         return Names{add(faults, "nic", a_nic(c, random), factor(random), "all-rails")};
+       }},
+      {"a NIC, in 30 % of samples", 3,
+       [](const Cluster& c, std::mt19937_64& random, FaultTexts& faults) {
+         return Names{add(faults, "nic", a_nic(c, random), factor(random), "30%")};
+       },
+       0.95},
+      {"a GPU, in 30 % of samples", 1,
+       [](const Cluster& c, std::mt19937_64& random, FaultTexts& faults) {
+         return Names{add(faults, "gpu", a_gpu(c, random), factor(random), "30%")};
+       },
+       0.95},
+      {"all nodes alike", 2,
+       [](const Cluster& c, std::mt19937_64& random, FaultTexts& faults) {
+         const double left = factor(random);
+         for (int node = 0; node < c.nodes; ++node) add(faults, "node", fmt::format("n{}", node), left);
+         return Names{};
+       }},
+  };
+  return all;
+}
+
+Counts count(const Cluster& cluster, const Scenario& scenario, int runs) {
+  Counts counts;
+  for (int seed = 1; seed <= runs; ++seed) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) * 7919 + static_cast<std::uint64_t>(cluster.nodes));
+    std::vector<std::string> faults;
+    const Names wanted = scenario.draw(cluster, random, faults);
+    const Names got = named(cluster, faults, static_cast<std::uint64_t>(seed));
+    ++counts.runs;
+    counts.there += static_cast<int>(wanted.size());
+    for (const std::string& each : wanted) counts.found += static_cast<int>(got.count(each));
+    for (const std::string& each : got) counts.wrong += wanted.count(each) ? 0 : 1;
+    if (got != wanted && std::getenv("P5BENCH_SHOW"))
+      fmt::print("{} nodes, seed {}: wanted {}, got {}; faults {}\n", cluster.nodes, seed,
+                 testing::PrintToString(wanted), testing::PrintToString(got), testing::PrintToString(faults));
+  }
+  return counts;
+}
+
+struct Ground {
+  Cluster cluster;
+  int runs, runs_nightly;
+};
+
+class ProvingGround : public testing::TestWithParam<Ground> {};
+
+TEST_P(ProvingGround, names_the_part_that_is_slow) {
+  const Ground& ground = GetParam();
+  const bool nightly = std::getenv("P5BENCH_NIGHTLY");
+  const char* const only = std::getenv("P5BENCH_ONLY");
+  for (const Scenario& scenario : scenarios()) {
+    // With an odd number of nodes one pauses in each round, and the rails are never all used.
+    if (scenario.name.find("all rails") != std::string::npos && ground.cluster.nodes % 2 == 1) continue;
+    if ((only && scenario.name != only) || ground.cluster.nodes < scenario.from_nodes) continue;
+    const auto start = Clock::now();
+    const Counts c = count(ground.cluster, scenario, nightly ? ground.runs_nightly : ground.runs);
+    if (c.runs == 0) continue;
+    fmt::print("{:28} {} x {}: {:4} of {:4} found, {} wrong in {} runs, {:.1f} s\n", scenario.name,
+               ground.cluster.nodes, ground.cluster.platform, c.found, c.there, c.wrong, c.runs, since(start).count);
+    EXPECT_GE(c.found, scenario.recall * c.there) << scenario.name;
+    EXPECT_LE(c.wrong, 0.01 * c.runs) << scenario.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Clusters, ProvingGround,
+                         testing::Values(Ground{{"p5.48xlarge", 1}, 3, 20}, Ground{{"p5.48xlarge", 2}, 3, 20},
+                                         Ground{{"p5.48xlarge", 3}, 3, 20}, Ground{{"p4d.24xlarge", 3}, 3, 20},
+                                         Ground{{"p5en.48xlarge", 4}, 20, 1000}, Ground{{"p5.48xlarge", 16}, 0, 20},
+                                         Ground{{"p5.48xlarge", 64}, 0, 5}, Ground{{"p5.48xlarge", 512}, 0, 1}));
+
+}  // namespace
+}  // namespace p5::proving
