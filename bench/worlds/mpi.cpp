@@ -265,6 +265,8 @@ MpiJob::~MpiJob() {
 
 bool one_of_several() { return launched_as(own_environment()).of_several(); }
 
+bool first_of_several() { return launched_as(own_environment()).rank == 0; }
+
 bool started_by_launcher() {
   constexpr std::array more{"PMIX_RANK", "PMIX_NAMESPACE"};
   const auto set = [](const char* variable) { return std::getenv(variable) != nullptr; };

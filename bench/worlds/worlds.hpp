@@ -1,9 +1,11 @@
-// The kinds of World: one participant for all ranks, one thread a rank, one MPI process a rank.
+// The kinds of World: one participant for all ranks, one thread a rank, one forked process a rank, one MPI process a
+// rank.
 #pragma once
 
 #include <functional>
 #include <memory>
 
+#include "bench/base/units.hpp"
 #include "bench/model/world.hpp"
 
 namespace p5 {
@@ -14,6 +16,19 @@ std::unique_ptr<World> make_solo_world(int ranks);
 // Runs `body` in `ranks` threads, each with its World, and waits for all. When one throws, those that wait for it get
 // JobLost, and the first exception is thrown again here.
 void run_threads(int ranks, const std::function<void(World&)>& body);
+
+// Processes of this host, without a launcher: this one is rank 0 and leads, the others are forked from it.
+class ProcessJob {
+ public:
+  // Returns in each of the processes. Make it before there is any thread, which a forked process would lack. The others
+  // end with this one, whatever ends it; where one of them ends before the job, the leader gets JobLost that names it.
+  // At its end the leader waits so long for the others', then it kills them. Throws EnvironmentError.
+  explicit ProcessJob(int ranks, Seconds farewell = {5});
+  World& world() const { return *world_; }
+
+ private:
+  std::unique_ptr<World> world_;
+};
 
 // MPI, from MPI_Init to MPI_Finalize. Only one may exist, and only once.
 class MpiJob {
@@ -36,5 +51,7 @@ class MpiJob {
 bool started_by_launcher();
 // Whether some launcher, of MPI or not, says that there are more processes like this one.
 bool one_of_several();
+// Whether none says that there is one before this one.
+bool first_of_several();
 
 }  // namespace p5
