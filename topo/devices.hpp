@@ -98,7 +98,8 @@ struct Gpu {
   std::optional<int> links{};           // active NVLinks
   std::optional<GBps> link_rate_raw{};  // one link, one direction, signalling
   PcieLink pcie{};
-  std::optional<int> processes{};  // other programs that compute on it
+  std::optional<int> processes{};      // other programs that compute on it
+  std::vector<std::string> used_by{};  // those of them that are known: "pid 123, python"
   PciPlace pci{};
   int numa_node = -1;
   std::string serial{};

@@ -65,12 +65,6 @@ struct ProbeAnswer {
 };
 ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit);
 
-struct NvmlAnswer {
-  std::string driver, cuda, problem;
-  bool answered = false;  // in time, if only to say that there is no driver
-  std::vector<Gpu> gpus;
-};
-NvmlAnswer ask_nvml(const std::string& program, Seconds limit);
 // Puts what NVML told beside what PCI shows, by PCI address.
 void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci);
 

@@ -96,6 +96,14 @@ struct Probes {
   Seconds limit{20};            // for a program to answer: a sick driver may never do so
 };
 
+// What NVML says through its probe, alone: without a thread, in little more than the limit.
+struct NvmlAnswer {
+  std::string driver, cuda, problem;
+  bool answered = false;  // in time, if only to say that there is no driver
+  std::vector<Gpu> gpus;
+};
+NvmlAnswer ask_nvml(const std::string& program, Seconds limit);
+
 // Everything about this host, from hwloc, /proc, /sys, DMI and the probes, which run beside each other. Never fails for
 // what is missing: the fact is then absent.
 Host discover_host(const Probes& probes);

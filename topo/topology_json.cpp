@@ -109,6 +109,7 @@ void fields(auto& visit, Is<Gpu> auto& gpu) {
   visit.may("link_rate_raw_gb_per_s", gpu.link_rate_raw);
   visit.may("pcie", gpu.pcie);
   visit.may("processes", json_fields::any(gpu.processes));
+  visit.may("used_by", gpu.used_by);
   visit.may("pci", gpu.pci);
   visit.may("numa_node", json_fields::at_least(-1, gpu.numa_node));
   visit.may("serial", gpu.serial);

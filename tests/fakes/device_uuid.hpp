@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -18,6 +19,18 @@ inline std::array<unsigned char, 16> fake_device_uuid(int device) {
   std::memcpy(&bytes[11], &hash, 4);
   bytes[15] = static_cast<unsigned char>(device);
   return bytes;
+}
+
+// As NVML and CUDA_VISIBLE_DEVICES have it.
+inline std::string fake_uuid_text(int device) {
+  const std::array<unsigned char, 16> bytes = fake_device_uuid(device);
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::array<char, 4> pair{};
+    std::snprintf(pair.data(), pair.size(), "%02x", bytes[i]);
+    text += (i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "") + std::string(pair.data());
+  }
+  return text;
 }
 
 }  // namespace p5

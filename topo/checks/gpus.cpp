@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "bench/base/names.hpp"
 #include "topo/checks/families.hpp"
 
 namespace p5::topo {
@@ -37,11 +38,11 @@ std::vector<Finding> busy_gpus(const Topology& topology) {
   for (const Host& host : topology.hosts)
     for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
       if (const Gpu& gpu = host.gpu_devices[i]; gpu.processes.value_or(0) > 0)
-        findings.push_back(
-            about(host, i, "gpu.busy", Severity::warning,
-                  fmt::format("{} other {} on {} ({})", *gpu.processes,
-                              *gpu.processes == 1 ? "program computes" : "programs compute", gpu.uuid, gpu.name),
-                  "end them or wait: the figures are shared with them"));
+        findings.push_back(about(host, i, "gpu.busy", Severity::warning,
+                                 fmt::format("{} other {} on {} ({}){}", *gpu.processes,
+                                             *gpu.processes == 1 ? "program computes" : "programs compute", gpu.uuid,
+                                             gpu.name, gpu.used_by.empty() ? "" : ": " + join(gpu.used_by, "; ")),
+                                 "end them or wait: the figures are shared with them"));
   return findings;
 }
 

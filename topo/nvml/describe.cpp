@@ -1,7 +1,9 @@
 #include "topo/nvml/describe.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
+#include <string>
 
 namespace p5::nvml {
 
@@ -47,14 +49,31 @@ void add_modes(const Gpu& gpu, topo::Gpu& told) {
                         : *mode == 2 ? "prohibited"
                         : *mode == 3 ? "exclusive process"
                                      : "exclusive thread";
-  // NVML says how many there are even when it has no room to list them; older drivers know the older function only.
-  for (const char* function : {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
-                               "nvmlDeviceGetComputeRunningProcesses"}) {
-    unsigned count = 0;
-    const Result result = gpu.call(function, &count, static_cast<void*>(nullptr));
+}
+
+// A process of another namespace has no name here.
+std::string words_about(unsigned pid) {
+  std::string name;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+  return "pid " + std::to_string(pid) + (name.empty() ? "" : ", " + name);
+}
+
+void add_processes(const Gpu& gpu, topo::Gpu& told) {
+  constexpr unsigned most_named = 16;
+  for (const char* function : {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"}) {
+    std::array<ProcessInfo, most_named> list{};
+    unsigned count = most_named;
+    const Result result = gpu.call(function, &count, static_cast<void*>(list.data()));
+    if (result == no_such_function) continue;
     if (result == success || result == insufficient_size) told.processes = static_cast<int>(count);
-    if (result != no_such_function) break;
+    if (result == success)
+      for (unsigned i = 0; i < std::min(count, most_named); ++i) told.used_by.push_back(words_about(list[i].pid));
+    return;
   }
+  // Older drivers know the older function only. It says how many there are when it has no room to list them.
+  unsigned count = 0;
+  const Result result = gpu.call("nvmlDeviceGetComputeRunningProcesses", &count, static_cast<void*>(nullptr));
+  if (result == success || result == insufficient_size) told.processes = static_cast<int>(count);
 }
 
 void add_pcie(const Gpu& gpu, topo::Gpu& told) {
@@ -178,7 +197,7 @@ topo::GpuMemoryErrors errors_of(const Gpu& gpu) {
 
 void describe(const Gpu& gpu, const std::function<void(const topo::Gpu&)>& publish) {
   topo::Gpu told;
-  for (const auto add : {add_identity, add_pcie, add_modes, add_links, add_fabric, add_limits}) {
+  for (const auto add : {add_identity, add_pcie, add_modes, add_processes, add_links, add_fabric, add_limits}) {
     add(gpu, told);
     publish(told);
   }

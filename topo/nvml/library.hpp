@@ -51,6 +51,13 @@ struct FabricInfo {
   unsigned health = 0;
 };
 
+// nvmlProcessInfo_t, since version 2 of the function that lists them.
+struct ProcessInfo {
+  unsigned pid = 0;
+  unsigned long long memory = 0;
+  unsigned gpu_instance = 0, compute_instance = 0;
+};
+
 struct EventData {
   Device device = nullptr;
   unsigned long long type = 0, data = 0;

@@ -1,7 +1,12 @@
 // Devices of the fake CUDA runtime: "Fake GPU", alike but for UUID and PCI address.
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/fakes/cuda/runtime.hpp"
 #include "tests/fakes/device_uuid.hpp"
@@ -10,14 +15,38 @@ namespace {
 
 using namespace p5::fake_cuda;
 
-bool exists(int device) { return device >= 0 && device < runtime().devices(); }
+// The GPUs that are devices of this process, in their order: those of CUDA_VISIBLE_DEVICES, numbers or the beginnings
+// of UUIDs, up to the first that there is none of.
+const std::vector<int>& visible() {
+  static const std::vector<int> gpus = [] {
+    std::vector<int> all, chosen;
+    for (int gpu = 0; gpu < runtime().devices(); ++gpu) all.push_back(gpu);
+    const char* const list = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (list == nullptr) return all;
+    std::istringstream words(list);
+    for (std::string word; std::getline(words, word, ',');) {
+      const auto found = std::find_if(all.begin(), all.end(), [&](int gpu) {
+        return word == std::to_string(gpu) ||
+               (word.size() > 4 && p5::fake_uuid_text(gpu).compare(0, word.size(), word) == 0);
+      });
+      if (found == all.end()) break;
+      chosen.push_back(*found);
+    }
+    return chosen;
+  }();
+  return gpus;
+}
 
-int bus_of(int device) { return 0x10 + device; }
+bool exists(int device) { return device >= 0 && device < static_cast<int>(visible().size()); }
+
+int gpu_of(int device) { return visible().at(static_cast<std::size_t>(device)); }
+
+int bus_of(int device) { return 0x10 + gpu_of(device); }
 
 cudaDeviceProp properties_of(int device) {
   cudaDeviceProp properties{};
   std::snprintf(properties.name, sizeof properties.name, "Fake GPU");
-  std::memcpy(properties.uuid.bytes, p5::fake_device_uuid(device).data(), sizeof properties.uuid.bytes);
+  std::memcpy(properties.uuid.bytes, p5::fake_device_uuid(gpu_of(device)).data(), sizeof properties.uuid.bytes);
   properties.totalGlobalMem = runtime().memory().total_bytes();
   properties.pciBusID = bus_of(device);
   properties.major = 9;
@@ -91,7 +120,7 @@ std::optional<int> attribute_of(int device, cudaDeviceAttr attribute) {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr) return finish(cudaErrorInvalidValue);
-  *count = runtime().devices();
+  *count = static_cast<int>(visible().size());
   return finish(enter());
 }
 

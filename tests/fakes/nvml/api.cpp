@@ -1,7 +1,6 @@
 // libnvidia-ml.so.1 of a made-up host with H100-like GPUs. Only what the probe calls is there.
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstring>
 
@@ -17,6 +16,7 @@ using p5::nvml::FabricInfo;
 using p5::nvml::FieldValue;
 using p5::nvml::MemoryInfo;
 using p5::nvml::PciInfo;
+using p5::nvml::ProcessInfo;
 
 constexpr int ok = 0, invalid = 2, unsupported = 3, lost = 15;
 constexpr unsigned links = 18;
@@ -77,14 +77,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
 
 // As the fake CUDA runtime has it.
 int nvmlDeviceGetUUID(void* device, char* text, unsigned size) {
-  const std::array<unsigned char, 16> bytes = p5::fake_device_uuid(index_of(device));
-  std::string uuid = "GPU-";
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    std::array<char, 4> pair{};
-    std::snprintf(pair.data(), pair.size(), "%02x", bytes[i]);
-    uuid += (i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "") + std::string(pair.data());
-  }
-  return print(text, size, uuid.c_str());
+  return print(text, size, p5::fake_uuid_text(index_of(device)).c_str());
 }
 
 int nvmlDeviceGetName(void*, char* text, unsigned size) { return print(text, size, "Fake GPU"); }
@@ -104,10 +97,13 @@ int nvmlDeviceGetPersistenceMode(void*, unsigned* mode) { return *mode = 1, ok; 
 int nvmlDeviceGetComputeMode(void*, unsigned* mode) { return *mode = 0, ok; }
 int nvmlDeviceGetMigMode(void*, unsigned* now, unsigned* pending) { return *now = *pending = 0, ok; }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, void*) {
+int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, ProcessInfo* list) {
   const Fault* const busy = fault("busy", index_of(device));
+  const unsigned room = *count;
   *count = busy ? static_cast<unsigned>(busy->number("processes", 1)) : 0;
-  return *count > 0 ? p5::nvml::insufficient_size : ok;
+  if (*count > room) return p5::nvml::insufficient_size;
+  for (unsigned i = 0; i < *count; ++i) list[i].pid = static_cast<unsigned>(busy->number("pid", 1));
+  return ok;
 }
 
 int nvmlDeviceGetCurrPcieLinkGeneration(void* device, unsigned* generation) {
