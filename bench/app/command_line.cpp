@@ -89,8 +89,57 @@ void take_sides(Options& o, const std::vector<std::string>& sides) {
   o.new_files = {sides[1]};
 }
 
+// One large message, which is where links show and healthy machines are known: the largest of these that fits, see
+// run/checking.cpp.
+void set_defaults_of_check(Options& o) {
+  o.backend = "nccl";  // a node that has lost its GPUs is not one that never had any
+  o.collectives = {"p2p", "all_reduce"};
+  o.min = MiB(2);
+  o.max = MiB(512);
+  o.group = "node";
+  o.within_nodes = true;
+  o.tune = "off";
+  o.out = "";
+  o.formats = {"console"};
+}
+
+// What follows from the limit: how soon somebody counts as silent.
+void divide_limit(Options& o) {
+  if (!o.checks()) return;
+  if (o.backend == "auto") o.backend = defaults_of("check").backend;
+  o.budget = o.limit;
+  if (!o.given.contains("--timeout")) o.timeout = {o.limit.count / 4};
+}
+
+void add_check(CLI::App& app, Declarations& all, Options& o) {
+  CLI::App* check = app.add_subcommand(
+      "check",
+      "is this node fit for a job, or those of mpirun and srun? One line a node, within 20 s, no files. Without a "
+      "launcher on all GPUs of this node that nobody uses. For Slurm's Prolog and the like: unfit are 10, 11 and 12. "
+      "With --backend, --platform, --nodes, --fault, --timeout, --env, --allow-shared-gpu, --cluster, --out, --format, "
+      "--quiet as a run");
+  all.add(*check, {.name = "--limit",
+                   .shown = "TIME",
+                   .help = "for the whole of it: what has not answered by then is named; default 20s, at least 8s",
+                   .take = [&](const std::string& t) {
+                     constexpr Seconds least{8};
+                     o.limit = parse_duration(t);
+                     if (o.limit.count < least.count)
+                       throw UsageError(
+                           fmt::format("'{}' is too little to start workers on GPUs and to end them; give "
+                                       "{} or more",
+                                       t, to_text(least)));
+                   }});
+  all.add_check([](const Options& options) {
+    if (options.checks() && options.formats.size() != 1)
+      throw UsageError("check prints one format: --format console or --format json");
+  });
+  check->fallthrough();
+}
+
 // Where they differ between commands.
 void set_defaults(const std::string& command, Options& o) {
+  if (command == "check") set_defaults_of_check(o);
   if (command != "ab") return;
   o.collectives = {"all_reduce", "all_gather"};
   o.min = {16};
@@ -218,7 +267,7 @@ constexpr std::string_view about =
 }  // namespace
 
 bool measures(const std::string& command) {
-  return command == "run" || command == "tune" || command == "ab" || command == "plan";
+  return command == "run" || command == "tune" || command == "ab" || command == "check" || command == "plan";
 }
 
 Options defaults_of(const std::string& command) {
@@ -246,6 +295,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   ab->fallthrough();
   declare_ab_options(all, *ab, o);
   declare_run_options(all, app, o);
+  add_check(app, all, o);
   app.add_subcommand("plan", "what a run would do: cases, memory, time; measures nothing")->fallthrough();
   CLI::App* list = app.add_subcommand("list", "what there is: " + join(list_kinds));
   all.add(*list, {.name = "WHAT",
@@ -277,7 +327,8 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
     app.parse(words);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    const bool own = !chosen.empty() && (!measures(chosen.front()->get_name()) || chosen.front()->get_name() == "ab");
+    const std::string command = chosen.empty() ? "" : chosen.front()->get_name();
+    const bool own = !chosen.empty() && (!measures(command) || command == "ab" || command == "check");
     parsed.early = EarlyText{own ? chosen.front()->help() : app.help()};
     return parsed;
   } catch (const CLI::CallForVersion&) {
@@ -289,6 +340,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   for (const CLI::App* chosen : app.get_subcommands()) o.command = chosen->get_name();
   set_defaults(o.command, o);
   all.take_all(o);
+  divide_limit(o);
   if (o.command == "compare") take_sides(o, sides);
   all.check_all(o);
   return parsed;

@@ -13,7 +13,7 @@ namespace p5 {
 // slower library or fabric, so that seven launches an arm take less than three minutes on one node.
 Options defaults_of(const std::string& command);
 
-// Whether a command takes the options of a run.
+// Whether a command takes options of a run: all of them, or, as `check`, a few.
 bool measures(const std::string& command);
 
 // A parse that ends the program without running a command: help and version.

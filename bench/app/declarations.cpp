@@ -58,9 +58,12 @@ void Declaring::operator()(Declaration declaration) {
   all_.add(app_, std::move(declaration))->group(heading_);
 }
 
-void Declaring::flag(const std::string& name, bool& value, const std::string& help, Check check) {
+void Declaring::flag(const std::string& name, bool& value, const std::string& help, Check check,
+                     std::vector<std::string> commands) {
   add_check(std::move(check));
-  all_.add_flag(app_, {.name = name, .shown = "", .help = help, .take = nullptr, .commands = measuring_commands}, value)
+  commands.insert(commands.begin(), measuring_commands.begin(), measuring_commands.end());
+  all_.add_flag(app_, {.name = name, .shown = "", .help = help, .take = nullptr, .commands = std::move(commands)},
+                value)
       ->group(heading_);
 }
 

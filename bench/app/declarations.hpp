@@ -57,7 +57,8 @@ class Declarations {
   std::vector<Check> checks_;
 };
 
-// Options of the commands that measure, under one heading of the help; their checks are for these commands.
+// Options of the commands that measure, under one heading of the help; their checks are for these commands, and for
+// `check`, which takes a few of them.
 inline const std::vector<std::string> measuring_commands{"run", "tune", "ab", "plan"};
 
 class Declaring {
@@ -68,7 +69,8 @@ class Declaring {
   // `commands` of the declaration: others that have the option too.
 
   void operator()(Declaration declaration);
-  void flag(const std::string& name, bool& value, const std::string& help, Check check = nullptr);
+  void flag(const std::string& name, bool& value, const std::string& help, Check check = nullptr,
+            std::vector<std::string> commands = {});
 
  private:
   void add_check(Check check);

@@ -1,14 +1,18 @@
 #include "bench/app/program.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "bench/app/command_line.hpp"
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/run/signals.hpp"
+#include "bench/backends/descendants.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/watchdog.hpp"
@@ -32,20 +36,52 @@ int report_problem(bool speaks, ExitCode code, const char* what) {
   std::_Exit(static_cast<int>(ExitCode::unfinished));
 }
 
+// A check: its time, from here on, and without a launcher the GPUs that it has found and a process for each of them.
+class CheckJob {
+ public:
+  CheckJob(Options options, Clock::time_point start) : options_(std::move(options)), start_(start) {
+    if (!finds_own_gpus(options_)) return;
+    own_gpus_ = take_own_gpus(options_);
+    job_.emplace(std::max(1, static_cast<int>(own_gpus_->usable.size())));
+  }
+
+  // Null where there is a launcher, or nothing to launch.
+  World* world() { return job_ ? &job_->world() : nullptr; }
+  // Threads may start.
+  void limit_time() { limit_.emplace(start_, options_.limit, job_ ? job_->world().leads() : first_of_several()); }
+
+  Clock::time_point deadline() const { return last_wait(start_, options_.limit); }
+  WallLimit* limit() { return &*limit_; }
+  const OwnGpus* own_gpus() const { return own_gpus_ ? &*own_gpus_ : nullptr; }
+
+ private:
+  const Options options_;
+  const Clock::time_point start_;
+  std::optional<OwnGpus> own_gpus_;
+  std::optional<WallLimit> limit_;
+  std::optional<ProcessJob> job_;  // the last: others may have to be waited for, within the limit
+};
+
 // Only the leader speaks and returns non-zero: a launcher kills the other ranks as soon as one does.
 int dispatch(World& world, const std::vector<std::string>& arguments, EndingSignals& signals,
-             const Intrusion& intrusion) {
+             const Intrusion& intrusion, CheckJob* check) {
   try {
-    const Parsed parsed = parse_options(arguments);
+    Parsed parsed = parse_options(arguments);
     if (parsed.early) return world.leads() ? static_cast<int>(said(ExitCode::ok, parsed.early->text)) : 0;
-    const ExitCode code =
-        find_command(parsed.options.command).run({world, parsed.options, arguments, signals, intrusion});
+    Request request{world, parsed.options, arguments, signals, intrusion};
+    if (check && parsed.options.checks()) {
+      parsed.options.deadline = check->deadline();
+      request.wall_limit = check->limit();
+      request.own_gpus = check->own_gpus();
+    }
+    const ExitCode code = find_command(parsed.options.command).run(request);
     return world.leads() ? static_cast<int>(code) : 0;
   } catch (const UsageError& problem) {
     return report_problem(world.leads(), ExitCode::usage, problem.what());
   } catch (const EnvironmentError& problem) {
     return report_problem(world.leads(), ExitCode::environment, problem.what());
   } catch (const std::exception& problem) {
+    if (check) end_descendants();
     leave_at_once(problem);  // before the job is left, which would wait for the others
   }
 }
@@ -53,20 +89,27 @@ int dispatch(World& world, const std::vector<std::string>& arguments, EndingSign
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments, const Intrusion& intrusion) {
+  const Clock::time_point start = Clock::now();
   prepare_console();
   // A file beyond the limit of its size (ulimit -f) is then an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   int code = 0;
   try {
+    // Processes before threads.
+    std::optional<CheckJob> check;
+    if (std::optional<Options> options = check_in(arguments)) check.emplace(std::move(*options), start);
     EndingSignals signals;
+    if (check) check->limit_time();
     Watchdog watchdog([&code](const Watchdog::Hang& hang) {
       complain(fmt::format("no progress in {} within {}", hang.step, to_text(hang.limit)));
       std::_Exit(code);
     });
-    if (!needs_mpi(arguments)) return dispatch(*make_solo_world(1), arguments, signals, intrusion);
+    CheckJob* const checking = check ? &*check : nullptr;
+    if (checking && checking->world()) return dispatch(*checking->world(), arguments, signals, intrusion, checking);
+    if (!needs_mpi(arguments)) return dispatch(*make_solo_world(1), arguments, signals, intrusion, checking);
     const MpiJob job(!measures_over_mpi(arguments));
     // Rank 0's words count for all.
-    code = dispatch(job.world(), share_arguments(job.world(), arguments), signals, intrusion);
+    code = dispatch(job.world(), share_arguments(job.world(), arguments), signals, intrusion, checking);
     watchdog.expect("leaving MPI", longest_farewell);
     return code;
   } catch (const UnreachableError& problem) {

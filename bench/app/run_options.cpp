@@ -64,7 +64,7 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                  names.insert(names.begin(), "auto");
                  o.backend = one_of("backend", t, names);
                },
-           .commands = {"topo"}});
+           .commands = {"topo", "check"}});
   declare({.name = "--collectives",
            .shown = "LIST",
            .help = "which ones (see `list collectives`); default p2p,all_reduce,all_gather",
@@ -180,7 +180,8 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
   declare({.name = "--timeout",
            .shown = "TIME",
            .help = "without progress before a case counts as hung; default 30s",
-           .take = [&](const std::string& t) { o.timeout = parse_duration(t); }});
+           .take = [&](const std::string& t) { o.timeout = parse_duration(t); },
+           .commands = {"check"}});
   declare({.name = "--seed",
            .shown = "N",
            .help = "of the order of cases and of drawn pairs; default random, recorded",
@@ -240,24 +241,26 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            .help = "instance type (see `list platforms`); default: detected",
            .take = [&](const std::string& t) { o.platform = t; },
            .check = check_platform,
-           .commands = {"topo"}});
+           .commands = {"topo", "check"}});
   declare.flag("--allow-shared-gpu", o.allow_shared_gpu,
-               "several ranks on one GPU: right data, figures not to be judged");
+               "several ranks on one GPU: right data, figures not to be judged", nullptr, {"check"});
   declare(
       {.name = "--env",
        .shown = "WHOSE",
        .help =
            "whose NCCL_*, FI_*, OFI_NCCL_*, P5BENCH_TUNER_* and LD_LIBRARY_PATH workers get: rank0 or local; default "
            "rank0",
-       .take = [&](const std::string& t) {
-         o.environment_of_rank0 = one_of("choice", t, {"rank0", "local"}) == "rank0";
-       }});
+       .take =
+           [&](const std::string& t) {
+             o.environment_of_rank0 = one_of("choice", t, {"rank0", "local"}) == "rank0";
+           },
+       .commands = {"check"}});
   declare({.name = "--nodes",
            .shown = "N",
            .help = "number of nodes (sim only), at most 4096; default 1",
            .take = [&](const std::string& t) { o.nodes = whole_number<int>(t, 1, most_nodes); },
            .check = check_nodes,
-           .commands = {"topo"}});
+           .commands = {"topo", "check"}});
   declare(
       {.name = "--fault",
        .shown = "KIND:WHERE:FACTOR[:MODE]",
@@ -265,7 +268,8 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            "a fault to simulate (sim only), repeatable: gpu|nic|node|link : n3g2|n3r5|n3|n3-n5 : share of speed left, "
            "0 is silent [ : always | P% of samples | all-rails | lies ]",
        .take = [&](const std::string& t) { o.faults.push_back(t); },
-       .check = check_fault});
+       .check = check_fault,
+       .commands = {"check"}});
 }
 
 // ---- output
@@ -282,7 +286,7 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
            .shown = "DIR",
            .help = "folder for reports; default p5bench-out",
            .take = [&](const std::string& t) { o.out = t; },
-           .commands = {"report", "compare", "baseline", "import"}});
+           .commands = {"report", "compare", "baseline", "import", "check"}});
   declare({.name = "--cluster",
            .shown = "NAME",
            .help = "name of the cluster in reports; default: the scheduler's, else platform and node count",
@@ -292,7 +296,7 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
                    throw UsageError(objection);
                  o.cluster = t;
                },
-           .commands = {"baseline", "import"}});
+           .commands = {"baseline", "import", "check"}});
   all.add(app, {.name = "--baseline",
                 .shown = "FILE|DIR",
                 .help = "a baseline, or a folder of runs, that run and report compare theirs with",
@@ -308,8 +312,8 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
                      list_of<std::string>(t, [](const std::string& part) { return reports::find_writer(part).name; });
                },
            .check = check_format,
-           .commands = {"report", "compare", "import", "topo"}});
-  declare.flag("--quiet", o.quiet, "print no progress and no table, only the verdict");
+           .commands = {"report", "compare", "import", "topo", "check"}});
+  declare.flag("--quiet", o.quiet, "print no progress and no table, only the verdict", nullptr, {"check"});
 }
 
 void check_ab(const Options& o) {

@@ -13,6 +13,9 @@ namespace p5 {
 // Host memory over MPI_COMM_WORLD. Needs an MpiJob.
 std::unique_ptr<Backend> make_mpi_backend();
 
+// Performs no collective at all.
+std::unique_ptr<Backend> make_idle_backend();
+
 // A fault to simulate, as in --fault KIND:WHERE:FACTOR[:MODE].
 struct Fault {
   enum class Kind { gpu, nic, node, link };

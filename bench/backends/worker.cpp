@@ -146,11 +146,13 @@ void WorkerBackend::send(const json& order) {
 }
 
 json WorkerBackend::wait(Seconds limit) {
+  if (options_.deadline) limit.count = std::clamp(-since(*options_.deadline).count, 0.0, limit.count);
   try {
     return worker_->wait(
         limit, [&] { return world_.alarmed(alarm_); },
         [&] {
-          if (joined() && speaks_ && !options_.ras.empty()) library_status_ = ask_ras(options_.ras, ras_limit);
+          if (joined() && speaks_ && !options_.ras.empty() && !options_.deadline)
+            library_status_ = ask_ras(options_.ras, ras_limit);
         });
   } catch (const StalledError& problem) {
     world_.raise_alarm(alarm_);

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/backends/worker_process.hpp"
+#include "bench/base/clock.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/world.hpp"
 
@@ -20,6 +22,8 @@ struct WorkerOptions {
   protocol::Seat seat;
   Seconds timeout{30};      // for an answer, at least
   Seconds join_limit{120};  // for starting, and for coming together; of more than 1024 ranks in proportion
+  // When all waiting ends, whatever its own limit; then nobody is left to be asked for more than that either.
+  std::optional<Clock::time_point> deadline = {};
   // How a report's context calls the library and the device.
   std::string library = "nccl", device = "gpu.uuid";
   bool each_has_id = false;    // ranks find each other by all their ids, not by the first one's

@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -121,21 +122,22 @@ std::vector<std::string> mapped_files(pid_t pid, const std::function<bool(const 
   return found;
 }
 
-// NCCL's own segments that this process has mapped: a killed worker cannot remove them.
+}  // namespace
+
 std::vector<std::string> shared_memory_of(pid_t pid) {
   return mapped_files(pid, [](const std::string& path) { return path.starts_with("/dev/shm/nccl-"); });
 }
 
-// 'T' for a stopped process, 'Z' for one that has ended.
-char state_of(pid_t pid) {
+ProcessState state_of(pid_t pid) {
   std::ifstream stat(fmt::format("/proc/{}/stat", pid));
   std::string text;
   std::getline(stat, text);
   const std::size_t name_end = text.rfind(')');
-  return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : '?';
+  if (name_end == std::string::npos) return {};
+  ProcessState state;
+  std::istringstream(text.substr(name_end + 1)) >> state.letter >> state.parent;
+  return state;
 }
-
-}  // namespace
 
 WorkerProcess::WorkerProcess(const std::string& program, const Environment& environment, std::uint32_t epoch)
     : program_(program), log_(merged_environment(environment)), epoch_(epoch) {
@@ -197,7 +199,7 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
     log_.pass_on(pid_, false);
     if (received.closed) throw LostError(how_it_ended());
     if (received.message && received.message->epoch == epoch_) return reply_of(std::move(*received.message));
-    if (state_of(pid_) == 'T' && since(start).count > 1)
+    if (state_of(pid_).letter == 'T' && since(start).count > 1)
       throw LostError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
     const bool late = since(start).count > limit.count;
     if (late) before_giving_up();

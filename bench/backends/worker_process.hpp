@@ -72,4 +72,14 @@ class WorkerProcess {
   std::vector<std::string> shared_memory_;  // what it left in /dev/shm
 };
 
+// NCCL's own segments in /dev/shm that a process has mapped: a killed one cannot remove them.
+std::vector<std::string> shared_memory_of(pid_t pid);
+
+// What the kernel tells: 'T' for a stopped process, 'Z' for one that has ended, '?' where there is none.
+struct ProcessState {
+  char letter = '?';
+  pid_t parent = 0;
+};
+ProcessState state_of(pid_t pid);
+
 }  // namespace p5

@@ -157,7 +157,8 @@ class RoundRun {
   std::string take(Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
     StoppingRule rule{.relative = options_.precision};
     if (case_.bytes < options_.tight_from) rule.relative *= 2;
-    if (revisited(case_)) rule.most = rule.least;  // the visits say how certain it is
+    // The visits say how certain it is; or nobody asks.
+    if (revisited(case_) || options_.few_samples) rule.most = rule.least;
     const auto start = Clock::now();
     std::string stopped;
     int count = next_batch(rule, 0);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/base/clock.hpp"
 #include "bench/base/units.hpp"
 #include "bench/model/data_type.hpp"
 
@@ -15,7 +16,7 @@ namespace p5 {
 
 struct Options {
   std::set<std::string> given;  // names of the options that the command line has a value for: "--max"
-  std::string command = "run";  // run, tune, ab, plan, list, report, compare, baseline, import, topo
+  std::string command = "run";  // run, tune, ab, check, plan, list, report, compare, baseline, import, topo
 
   // The measuring commands
   std::string backend = "auto";
@@ -33,6 +34,7 @@ struct Options {
   bool cuda_graph = false;
   std::string registration = "none";
   std::string group = "world";
+  bool within_nodes = false;  // p2p: pairs within nodes alone, all of them at the largest size
   Seconds budget{600};
   int launches = 1;  // fresh processes and communicators, of each arm
   Seconds soak{0};   // not 0: as many launches as fit in this time, each within the budget
@@ -40,8 +42,8 @@ struct Options {
   std::string platform;  // "" : detected
   int nodes = 1;         // sim only
   std::vector<std::string> faults;
-  std::string cluster;  // "" : the scheduler's, else platform and node count
-  std::string out = "p5bench-out";
+  std::string cluster;              // "" : the scheduler's, else platform and node count
+  std::string out = "p5bench-out";  // "": no files
   std::vector<std::string> formats{"json", "html", "console"};
   std::optional<std::uint64_t> seed;
   bool resume = false;  // go on with the newest run in `out`
@@ -56,6 +58,11 @@ struct Options {
 
   // ab: variables of the arms' processes over the operator's, see parse_arm()
   std::map<std::string, std::string> a, b;
+
+  // check: the whole of it, from the start of the process to its end; and, filled in by the program, when whoever still
+  // waits gives up, so that there is time to tell of it
+  Seconds limit{20};
+  std::optional<Clock::time_point> deadline;
 
   std::string list_what;               // list
   std::string report_file, report_as;  // report: the file, and the format for the terminal
@@ -73,6 +80,7 @@ struct Options {
 
   std::string load_file, record_file, rank_file;  // topo
 
+  bool checks() const { return command == "check"; }
   bool asks_for_tuning() const { return command == "tune" || (!tune.empty() && tune != "off"); }
 };
 

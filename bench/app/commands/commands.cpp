@@ -14,10 +14,11 @@ namespace p5 {
 
 namespace {
 
-const std::array<Command, 10> command_table{{
+const std::array<Command, 11> command_table{{
     {"run", run_command},
     {"tune", run_command},
     {"ab", run_command},
+    {"check", run_command},
     {"plan", plan_command},
     {"list", list_command},
     {"report", report_command},
@@ -45,6 +46,11 @@ std::optional<Options> run_in(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
+
+std::optional<Options> check_in(const std::vector<std::string>& arguments) {
+  std::optional<Options> options = run_in(arguments);
+  return options && options->checks() ? options : std::nullopt;
+}
 
 bool measures_over_mpi(const std::vector<std::string>& arguments) {
   const std::optional<Options> options = run_in(arguments);

@@ -1,12 +1,15 @@
 // The subcommands: each composes the rooms into one thing that a user asks for.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "bench/app/machine/own_gpus.hpp"
 #include "bench/app/run/intrusion.hpp"
 #include "bench/app/run/signals.hpp"
+#include "bench/app/run/wall_limit.hpp"
 #include "bench/base/error.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/options.hpp"
@@ -20,6 +23,9 @@ struct Request {
   const std::vector<std::string>& arguments;  // as given, for the report
   EndingSignals& signals;
   const Intrusion& intrusion;  // nothing but in tests
+  // Of a check: the time for the whole of it; and its GPUs where it has found them by itself, else null.
+  WallLimit* wall_limit = nullptr;
+  const OwnGpus* own_gpus = nullptr;
 };
 
 struct Command {
@@ -38,6 +44,9 @@ ExitCode compare_command(const Request& request);
 ExitCode import_command(const Request& request);
 ExitCode baseline_command(const Request& request);
 ExitCode topo_command(const Request& request);
+
+// The options of these arguments where they are a check; no options where they are refused, which is said later.
+std::optional<Options> check_in(const std::vector<std::string>& arguments);
 
 // Whether these arguments need MPI: a launcher started us, or they measure over it.
 bool needs_mpi(const std::vector<std::string>& arguments);

@@ -1,4 +1,4 @@
-// p5bench run: the acceptance run, from the machine to the verdict.
+// p5bench run, tune, ab and check: the acceptance run, from the machine to the verdict.
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/run/acceptance.hpp"
 #include "bench/worlds/worlds.hpp"

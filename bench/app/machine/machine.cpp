@@ -14,7 +14,9 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/app/machine/backends.hpp"
+#include "bench/app/machine/own_gpus.hpp"
 #include "bench/app/machine/workers.hpp"
+#include "bench/backends/backends.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/wire.hpp"
@@ -47,6 +49,12 @@ void refuse_unknown_nics(const Options& options, const topo::Platform& platform)
                   options.nodes, platform.name, conflict ? " (" + conflict->text + ")" : ""));
 }
 
+void go_idle(Machine& machine, std::string why, ExitCode code) {
+  machine.backend = make_idle_backend();
+  machine.why_idle = std::move(why);
+  machine.code_of_idle = code;
+}
+
 bool allowed(std::string_view variable) {
   constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "OMPI_MCA_", "UCX_", "PMIX_MCA_"};
   constexpr std::array names{"LD_LIBRARY_PATH",    "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID",
@@ -59,10 +67,12 @@ bool allowed(std::string_view variable) {
 
 topo::Probes probes_for(const Options& options) {
   const char* const limit = std::getenv("P5BENCH_PROBE_LIMIT");
+  constexpr double share_of_check = 0.25;
+  const Seconds longest = options.checks() ? Seconds{options.limit.count * share_of_check} : topo::Probes{}.limit;
   return {.nvml = program_beside_this("p5bench-probe-nvml"),
           .libfabric = program_beside_this("p5bench-probe-libfabric"),
           .metadata = options.platform.empty(),
-          .limit = limit && *limit ? parse_duration(limit) : topo::Probes{}.limit};
+          .limit = limit && *limit ? parse_duration(limit) : longest};
 }
 
 topo::Topology discover_cluster(World& world, const topo::Probes& probes) {
@@ -86,7 +96,7 @@ topo::Topology discover_cluster(World& world, const topo::Probes& probes) {
   return topo::topology_from_json(json::parse(whole));
 }
 
-Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
+Machine find_machine(World& world, const Options& options, std::uint64_t seed, const OwnGpus* own) {
   Machine machine;
   const BackendInfo& backend = choose_backend(world, options);
   machine.backend_name = backend.name;
@@ -100,7 +110,16 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed) {
     machine.topology.platform = machine.platform ? machine.platform->name : "";
     if (!backend.tunable) machine.topology.settings.reset();  // they concern NCCL
   }
-  make_backend(world, options, seed, machine);
+  if (own && own->usable.empty()) {
+    go_idle(machine, own->why_none, own->code_of_none);
+    return machine;
+  }
+  try {
+    make_backend(world, options, seed, machine);
+  } catch (const EnvironmentError& problem) {  // the same on all ranks
+    if (!options.checks()) throw;
+    go_idle(machine, problem.what(), ExitCode::environment);
+  }
   return machine;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/base/error.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/options.hpp"
@@ -19,13 +20,17 @@
 
 namespace p5 {
 
+struct OwnGpus;
+
 struct Machine {
   topo::Topology topology;
   const topo::Platform* platform = nullptr;  // null: not a known instance type
   std::string backend_name;
   std::unique_ptr<Backend> backend;
-  std::optional<Bytes> memory_of_rank;          // on devices: the worst one's, free for buffers
-  std::string why_not_judged;                   // ranks that share a GPU; "" when they do not
+  std::optional<Bytes> memory_of_rank;  // on devices: the worst one's, free for buffers
+  std::string why_not_judged;           // ranks that share a GPU; "" when they do not
+  std::string why_idle;                 // check: why there is nothing to measure with; "": there is
+  ExitCode code_of_idle = ExitCode::ok;
   std::map<std::string, std::string> software;  // of the devices' library, for the report's context
   std::vector<std::string> gpu_of_rank;         // UUIDs
   std::vector<topo::Finding> findings;          // at the leader: what was noticed on the way
@@ -39,8 +44,10 @@ topo::Probes probes_for(const Options& options);
 // The first rank of each host describes it; all have the whole. Without a platform's name.
 topo::Topology discover_cluster(World& world, const topo::Probes& probes);
 
-// Discovers, or makes up for sim. `world` has one rank per GPU or process; sim brings its own.
-Machine find_machine(World& world, const Options& options, std::uint64_t seed);
+// Discovers, or makes up for sim. `world` has one rank per GPU or process; sim brings its own. `own`: of a check
+// without a launcher. A check goes on where the backend does not: what was discovered tells why, or that all GPUs are
+// in use.
+Machine find_machine(World& world, const Options& options, std::uint64_t seed, const OwnGpus* own = nullptr);
 
 JobFacts job_facts(const Machine& machine, std::uint64_t seed);
 

@@ -84,6 +84,9 @@ WorkerOptions worker_options(World& world, const Options& options, const topo::T
   worker.host = host_of_rank(topology, me).name;
   worker.seat = seat_of(topology, me);
   worker.timeout = options.timeout;
+  worker.deadline = options.deadline;
+  constexpr double join_share_of_check = 0.4;
+  if (options.checks()) worker.join_limit = {options.limit.count * join_share_of_check};
   if (const char* const limit = std::getenv("P5BENCH_JOIN_LIMIT"); limit && *limit)
     worker.join_limit = parse_duration(limit);
   from_leader(world, [&]() -> std::string {

@@ -44,6 +44,7 @@ void refuse_tuning(Run& run, const RunPhase&, const Problem& problem) {
 // A report is complete when no rank is lost any more.
 void finish(Run& run) {
   run.finishing = true;
+  if (run.options.checks()) sum_up_check(run);
   run.world.barrier();
   run.code = run.recorder.finish(run.code);
 }
@@ -70,8 +71,10 @@ constexpr std::array phases{
 // may end the job when the first rank goes.
 ExitCode run_acceptance(World& world, const Request& request) {
   Run run(world, request);
+  if (request.wall_limit) watch_wall_limit(run);
   for (const RunPhase& phase : phases) {
     if (!phase.applies(run)) continue;
+    run.phase = phase.name;
     run.world.take_up(phase.name, longest_wait(run));
     std::optional<Problem> problem;
     try {
@@ -80,7 +83,7 @@ ExitCode run_acceptance(World& world, const Request& request) {
         phase.act(run);
       });
     } catch (const JobLost& lost) {
-      if (run.folder.empty()) throw;
+      if (!run.opened) throw;
       leave_job(run, lost);
     }
     if (!problem) continue;

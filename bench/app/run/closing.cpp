@@ -6,12 +6,14 @@
 #include <array>
 #include <exception>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "bench/app/run/sides.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "reports/joining.hpp"
+#include "reports/nodes.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -125,6 +127,8 @@ Compared compare_with_baseline(const reports::Side& baseline, const reports::Rep
 }
 
 std::string closing_text(const reports::Report& report, const Options& options, const std::string& comparison) {
+  if (options.checks() && wants(options, "json")) return to_json(report).dump(2) + "\n";
+  if (options.checks()) return reports::render_nodes(report, options.quiet);
   const bool whole = !options.quiet && wants(options, "console");
   if (!report.arms.empty())
     return whole ? reports::render_outline(report) + "\n" + comparison

@@ -31,7 +31,7 @@ Compared compare_own_arms(const reports::Report& report, std::vector<reports::Re
 Compared compare_with_baseline(const reports::Side& baseline, const reports::Report& report, const Options& options,
                                const std::filesystem::path& folder);
 
-// The whole on a console, or one line. `comparison`: of the arms.
+// The whole on a console, or one line; of a check a line for each node. `comparison`: of the arms.
 std::string closing_text(const reports::Report& report, const Options& options, const std::string& comparison);
 
 }  // namespace p5

@@ -5,10 +5,12 @@
 #include <cstdlib>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "bench/app/run/phases.hpp"
+#include "bench/backends/descendants.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 
@@ -32,10 +34,23 @@ void wait_while(const std::function<bool()>& condition, Seconds longest) {
 }
 
 std::string who_is(const Run& run, int rank) {
+  const OwnGpus* const own = run.request.own_gpus;
+  if (own && std::cmp_less(rank, own->usable.size()))
+    return fmt::format("rank {} ({})", rank, own->usable[static_cast<std::size_t>(rank)]);
   if (!run.opened) return fmt::format("rank {}", rank);
   const topo::Topology& topology = run.machine.topology;
   const int host = topology.host_of_rank.at(static_cast<std::size_t>(rank));
   return fmt::format("rank {} on {}", rank, topology.hosts.at(static_cast<std::size_t>(host)).name);
+}
+
+void leave_word(const Run& run, const std::string& why) {
+  if (!run.folder.empty()) leave_note(run.folder, run.world.participant(), why);
+}
+
+// Others are left to the launcher, or end with this process; but for their shared memory.
+[[noreturn]] void leave(const Run& run, ExitCode code) {
+  if (run.request.wall_limit) end_descendants();
+  std::_Exit(static_cast<int>(code));
 }
 
 // "" where nobody can tell, as inside of the operation under test.
@@ -69,18 +84,30 @@ void end_hanging(Run& run, const Watchdog::Hang& hang) {
     if (!hang.lasts()) return;
     // The leader itself got on, or it would have ended the job by now.
     why = fmt::format("rank {}: {}", run.world.participant(), why);
-    if (run.opened) leave_note(run.folder, run.world.participant(), why);
+    leave_word(run, why);
   }
   if (!run.world.leads() || !run.opened) complain(why);
-  std::_Exit(static_cast<int>(run.recorder.end_early(why)));
+  leave(run, run.recorder.end_early(why));
 }
 
 void leave_job(Run& run, const JobLost& lost) {
   if (!run.world.leads()) {
     complain(lost.what());
-    leave_note(run.folder, run.world.participant(), lost.what());
+    leave_word(run, lost.what());
   }
-  std::_Exit(static_cast<int>(run.recorder.end_early(lost.what(), lost.code)));
+  leave(run, run.recorder.end_early(lost.what(), lost.code));
+}
+
+// What the leader itself waits for is known to its workers' limits, which are shorter.
+void watch_wall_limit(Run& run) {
+  run.request.wall_limit->on_end([&run] {
+    if (!run.world.leads()) return;
+    const std::string awaited = who_is_awaited(run);
+    const std::string why = fmt::format("no answer within {} while {}{}", to_text(run.options.limit), run.phase.load(),
+                                        awaited.empty() ? ": " + who_is(run, run.world.participant()) : awaited);
+    if (!run.opened) say(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
+    run.recorder.end_early(why);
+  });
 }
 
 void prepare_for_signals(Run& run) {
@@ -90,6 +117,7 @@ void prepare_for_signals(Run& run) {
     if (!run.world.leads())
       wait_while([&] { return !run.recorder.came_to_its_end(); }, run.finishing ? grace_after_hang : grace);
     if (run.recorder.came_to_its_end()) return std::nullopt;
+    if (run.request.wall_limit) end_descendants();
     return code;
   });
 }

@@ -61,6 +61,7 @@ struct Run {
   ExitCode code = ExitCode::ok;     // what counts beside the report; in the end the run's
 
   // For other threads.
+  std::atomic<const char*> phase{"starting"};
   std::atomic<bool> opened{false};  // machine, plan and folder are known
   std::atomic<bool> finishing{false};
   Watchdog watchdog;  // the last: it looks at all of this
@@ -74,8 +75,23 @@ Seconds longest_wait(const Run& run);
 void end_hanging(Run& run, const Watchdog::Hang& hang);
 // Leaves word and goes: others wait for this rank in calls that nothing ends.
 [[noreturn]] void leave_job(Run& run, const JobLost& lost);
+// When the time of a check is over, what has not answered is named.
+void watch_wall_limit(Run& run);
 // From here on a signal ends the run with a report.
 void prepare_for_signals(Run& run);
+
+// ---- checking.cpp: what is a check's alone
+
+// All pairs within nodes, and each node's GPUs together, with the largest message that fits; on several nodes all GPUs
+// together besides.
+Plan plan_check(const Run& run);
+// Of the limit, without what comes before and behind cases.
+Seconds time_for_cases(const Run& run);
+// Whether there is time for more that may hang.
+bool has_time(const Run& run);
+// What a check's end adds to the report: GPUs that were left out, that there was nothing to measure with, that somebody
+// was not waited for any more.
+void sum_up_check(Run& run);
 
 // ---- preparing.cpp
 

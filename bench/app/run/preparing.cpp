@@ -4,6 +4,7 @@
 #include <iterator>
 #include <random>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -101,6 +102,14 @@ reports::Report new_report(const Run& run) {
   return report;
 }
 
+bool is_of_a_rank(const topo::Subject& subject, const Machine& machine) {
+  for (const topo::Host& host : machine.topology.hosts)
+    if (host.name == subject.host && subject.gpu && std::cmp_less(*subject.gpu, host.gpu_devices.size()))
+      return std::ranges::find(machine.gpu_of_rank, host.gpu_devices[static_cast<std::size_t>(*subject.gpu)].uuid) !=
+             machine.gpu_of_rank.end();
+  return false;
+}
+
 // What makes figures unfit for judging.
 reports::Fitness fitness_of(const Options& options, const Machine& machine,
                             const std::vector<topo::Finding>& findings) {
@@ -111,6 +120,8 @@ reports::Fitness fitness_of(const Options& options, const Machine& machine,
     if (finding.id == "host.oversubscribed" && !machine.backend_info().on_gpus())
       return {false, "ranks share hardware threads (" + finding.evidence + ")"};
     if (finding.id == "host.pretended") return {false, "nodes are pretended"};
+    if (finding.id == "gpu.busy" && options.checks() && is_of_a_rank(finding.subject, machine))
+      return {false, "others use a GPU of the job (" + finding.evidence + ")"};
   }
   return {};
 }
@@ -119,6 +130,7 @@ RunnerOptions runner_options(Run& run) {
   RunnerOptions runner;
   runner.timeout = run.options.timeout;
   runner.watchdog = &run.watchdog;
+  runner.few_samples = run.options.checks();
   runner.launches = run.options.launches;
   runner.seed = run.seed;
   runner.objection = [&machine = run.machine](const Arm&, const std::vector<Environment>& of_ranks) {
@@ -131,6 +143,10 @@ RunnerOptions runner_options(Run& run) {
 
 void divide_time(Run& run) {
   const Options& options = run.options;
+  if (options.checks()) {
+    run.runner.budget = time_for_cases(run);
+    return;
+  }
   const double spent = since(run.start).count;
   run.runner.budget = {options.budget.count * (1 - finishing_share) - spent};
   if (may_tune(run) && run.machine.why_not_judged.empty() && options.soak.count == 0)
@@ -146,11 +162,13 @@ void divide_time(Run& run) {
 
 void find_machine_and_plan(Run& run) {
   run.seed = agree_on_seed(run);
-  Machine& machine = run.machine = find_machine(run.world, run.options, run.seed);
+  Machine& machine = run.machine = find_machine(run.world, run.options, run.seed, run.request.own_gpus);
   refuse_tuning_without_nccl(run.options, machine);
   if (const auto& wrap = run.request.intrusion.wrap_backend)
     machine.backend = wrap(std::move(machine.backend), run.world.participant());
-  run.plan = make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
+  run.plan = run.options.checks()
+                 ? plan_check(run)
+                 : make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
   refuse_differing_tuning_files(run.world);
   run.weights = read_weights(run.world, run.options);
   run.arms = make_arms(run.world, run.options, machine);
@@ -196,7 +214,7 @@ void look_around(Run& run) {
   run.recorder.add(
       [&](ReportBuilder& report) { report.begin(std::move(limits), std::move(findings), std::move(fitness)); });
   run.recorder.write_report();
-  if (run.world.leads()) {
+  if (run.world.leads() && !run.options.out.empty()) {
     run.recorder.add_file("topology.json", to_json(run.machine.topology).dump(2) + "\n");
     if (!run.machine.backend_info().simulated()) run.recorder.add_file("topology.xml", topo::hwloc_xml());
   }

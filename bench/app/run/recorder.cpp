@@ -49,7 +49,7 @@ void do_on_disk(const std::function<void()>& action) {
 const std::filesystem::path& Recorder::open(const Options& options, reports::Report report,
                                             std::optional<reports::Side> baseline) {
   const std::lock_guard lock(mutex_);
-  RunFolder folder(options.out, report.run.cluster);
+  RunFolder folder = options.out.empty() ? RunFolder() : RunFolder(options.out, report.run.cluster);
   parts_.emplace(Parts{.options = options,
                        .baseline = std::move(baseline),
                        .folder = std::move(folder),
@@ -179,7 +179,7 @@ ExitCode Recorder::finish(ExitCode code) {
       complain(with_remedy(attempt.problem()) + ". The result is printed all the same");
     }
     say(printable_lines(closing_text(builder.report(), options, arms.text) + with_baseline.text +
-                        fmt::format("Report: {}\n", folder.string())));
+                        (folder.empty() ? "" : fmt::format("Report: {}\n", folder.string()))));
     code = builder.report().exit_code;
     ended_with_ = code;
     came_to_its_end_ = true;
@@ -208,11 +208,17 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
     attempt([&] { parts.write_for_others(); });
     attempt([&] { parts.write(parts.options.formats); });
     attempt([&] { parts.folder.flush(); });
-    const std::string left = attempt.problem().empty()
-                                 ? fmt::format("what was measured until then is in {}", parts.folder.path().string())
-                                 : fmt::format("{}; what was measured until then is printed", attempt.problem());
-    if (!attempt.problem().empty()) attempt([&] { say(reports::render_console(parts.builder.report())); });
-    complain(fmt::format("{}; {}", reason, left));
+    const reports::Report& report = parts.builder.report();
+    std::string left;
+    if (!attempt.problem().empty())
+      left = fmt::format("; {}; what was measured until then is printed", attempt.problem());
+    else if (!parts.folder.path().empty())
+      left = fmt::format("; what was measured until then is in {}", parts.folder.path().string());
+    if (parts.options.checks())
+      attempt([&] { say(printable_lines(closing_text(report, parts.options, ""))); });
+    else if (!attempt.problem().empty())
+      attempt([&] { say(reports::render_console(report)); });
+    complain(reason + left);
     ended_with_ = parts.builder.report().exit_code;
   });
   const std::lock_guard lock(mutex_);

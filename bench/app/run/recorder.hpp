@@ -29,8 +29,8 @@ namespace p5 {
 // first result, and JobLost after it.
 class Recorder final : public Observer {
  public:
-  // Makes OUT/CLUSTER/STAMP. Throws UsageError when that cannot be written. `baseline`: what the run is compared with
-  // in the end. Returns the folder.
+  // Makes OUT/CLUSTER/STAMP, or nothing where OUT is "". Throws UsageError when that cannot be written. `baseline`:
+  // what the run is compared with in the end. Returns the folder.
   const std::filesystem::path& open(const Options& options, reports::Report report,
                                     std::optional<reports::Side> baseline);
 

@@ -49,12 +49,14 @@ fs::path new_folder(const fs::path& parent) {
 
 }  // namespace
 
-RunFolder::RunFolder(const fs::path& out, const std::string& cluster) : path_(new_folder(out / cluster)) {
+RunFolder::RunFolder(const fs::path& out, const std::string& cluster)
+    : path_(new_folder(out / cluster)), files_(std::make_unique<FileWriter>()) {
   reports::point_link(path_.parent_path() / "latest", path_.filename());
   reports::point_link(out / "latest", fs::path(cluster) / path_.filename());
 }
 
 void RunFolder::write_report(const reports::Report& report, const std::vector<std::string>& formats) {
+  if (!files_) return;
   for (const reports::Writer& writer : reports::writers()) {
     const bool wanted = writer.name == "json" || std::ranges::find(formats, writer.name) != formats.end();
     if (wanted && writer.render && !writer.suffix.empty()) write(writer.file_name("report"), writer.render(report));
@@ -62,14 +64,18 @@ void RunFolder::write_report(const reports::Report& report, const std::vector<st
 }
 
 void RunFolder::add_to_journal(const reports::Result& result) {
+  if (!files_) return;
   files_->append(path_ / "measurements.jsonl",
                  to_json(result, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void RunFolder::flush() { files_->flush(patience); }
+void RunFolder::flush() {
+  if (files_) files_->flush(patience);
+}
 
 std::string RunFolder::take_notes() const {
   std::string words;
+  if (!files_) return words;
   std::error_code problem;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, problem)) {
     if (!entry.path().filename().string().starts_with(note_prefix)) continue;

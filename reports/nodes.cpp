@@ -1,0 +1,240 @@
+#include "reports/nodes.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "bench/base/names.hpp"
+#include "bench/base/printing.hpp"
+#include "bench/base/text.hpp"
+#include "reports/judge.hpp"
+#include "reports/suspects.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+// Which hosts something is about; all of them where it names none that is there.
+class AgainstHosts {
+ public:
+  explicit AgainstHosts(const Report& report) : report_(report), verdicts(report.topology.hosts.size()) {}
+
+  void blame(const std::string& host, std::vector<std::string> NodeVerdict::*list, const std::string& word) {
+    bool known = false;
+    for (std::size_t i = 0; i < verdicts.size(); ++i)
+      if (report_.topology.hosts[i].name == host) known = add(i, list, word);
+    if (!known)
+      for (std::size_t i = 0; i < verdicts.size(); ++i) add(i, list, word);
+  }
+  // "gpu" and so on where it is known.
+  void blame_rank(std::optional<int> rank, std::vector<std::string> NodeVerdict::*list, std::string word) {
+    const topo::Topology& topology = report_.topology;
+    if (!rank || *rank < 0 || std::cmp_greater_equal(*rank, topology.host_of_rank.size())) return blame("", list, word);
+    const auto at = static_cast<std::size_t>(*rank);
+    const topo::Host& host = topology.hosts.at(static_cast<std::size_t>(topology.host_of_rank[at]));
+    word += fmt::format(" at rank {}", *rank);
+    if (at < topology.gpu_of_rank.size()) {
+      const auto gpu = std::ranges::find(host.gpu_devices, topology.gpu_of_rank[at], &topo::Gpu::uuid);
+      if (gpu != host.gpu_devices.end()) word += fmt::format(" (GPU {})", gpu - host.gpu_devices.begin());
+    }
+    blame(host.name, list, word);
+  }
+
+ private:
+  bool add(std::size_t host, std::vector<std::string> NodeVerdict::*list, const std::string& word) {
+    std::vector<std::string>& words = verdicts[host].*list;
+    if (std::ranges::find(words, word) == words.end()) words.push_back(word);
+    return true;
+  }
+
+  const Report& report_;
+
+ public:
+  std::vector<NodeVerdict> verdicts;
+};
+
+std::string word_of(const topo::Finding& finding) {
+  std::string word = finding.id;
+  if (finding.subject.gpu) word += fmt::format(" GPU {}", *finding.subject.gpu);
+  if (finding.subject.nic) word += " " + *finding.subject.nic;
+  return word;
+}
+
+// Of several groups those that are slow themselves: the verdict is the slowest's. One of the whole job is not kept.
+void blame_slow(const Result& result, const Report& report, AgainstHosts& hosts) {
+  const Measurement& m = result.measurement;
+  const std::string word = fmt::format("slow {}", m.measured_case.collective->name);
+  if (m.groups.empty()) return hosts.blame("", &NodeVerdict::unfit, word);
+  const std::vector<int>& host_of_rank = report.topology.host_of_rank;
+  for (const GroupResult& group : m.groups) {
+    Measurement own = m;
+    own.throughput->summary.median = group.median.count;
+    if (judge(own, report.limits, report.topology, Fitness{}).grade != Grade::slow) continue;
+    const int first = group.group.empty() ? -1 : group.group.front();
+    const bool known = first >= 0 && std::cmp_less(first, host_of_rank.size());
+    hosts.blame(
+        known ? report.topology.hosts.at(static_cast<std::size_t>(host_of_rank[static_cast<std::size_t>(first)])).name
+              : "",
+        &NodeVerdict::unfit, word);
+  }
+}
+
+bool fails_within_nodes(const Report& report) {
+  return std::ranges::any_of(report.results, [](const Result& result) {
+    return result.verdict.grade == Grade::failed && result.measurement.measured_case.nodes == 1;
+  });
+}
+
+bool was_measured(const Report& report, std::size_t host) {
+  const auto is_there = [&](int rank) {
+    return rank >= 0 && std::cmp_less(rank, report.topology.host_of_rank.size()) &&
+           std::cmp_equal(report.topology.host_of_rank[static_cast<std::size_t>(rank)], host);
+  };
+  return std::ranges::any_of(report.results, [&](const Result& result) {
+    if (result.measurement.outcome != Outcome::measured) return false;
+    return result.measurement.groups.empty() ||
+           std::ranges::any_of(result.measurement.groups,
+                               [&](const GroupResult& group) { return std::ranges::any_of(group.group, is_there); });
+  });
+}
+
+std::string title_of(const topo::Host& host) {
+  return host.instance.empty() ? printable(host.name)
+                               : fmt::format("{} ({})", printable(host.name), printable(host.instance));
+}
+
+// What was seen of a node's GPUs, and by which of it speed could be judged.
+std::string looked_at(const Report& report, std::size_t host) {
+  std::vector<std::string> parts{"what is installed and set"};
+  std::set<int> ranks;
+  for (std::size_t rank = 0; rank < report.topology.host_of_rank.size(); ++rank)
+    if (std::cmp_equal(report.topology.host_of_rank[rank], host)) ranks.insert(static_cast<int>(rank));
+  std::set<std::pair<int, int>> pairs;
+  std::size_t judged = 0, measured = 0, left_out = 0;
+  for (const Result& result : report.results) {
+    const Measurement& m = result.measurement;
+    if (m.outcome == Outcome::skipped) ++left_out;
+    if (m.outcome != Outcome::measured) continue;
+    ++measured;
+    if (result.verdict.grade != Grade::unknown) ++judged;
+    if (!m.measured_case.collective->pairwise) continue;
+    for (const GroupResult& group : m.groups)
+      if (group.group.size() == 2 && ranks.contains(group.group.front()))
+        pairs.insert(std::minmax(group.group.front(), group.group.back()));
+  }
+  if (!pairs.empty())
+    parts.push_back(fmt::format("{} {} of ranks", pairs.size(), pairs.size() == 1 ? "pair" : "pairs"));
+  std::size_t alone = 0;
+  for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
+    if (ranks.contains(static_cast<int>(rank)) && !report.local_checks[rank].empty()) ++alone;
+  const topo::Host& there = report.topology.hosts[host];
+  const int gpus = std::max(there.gpus, static_cast<int>(there.gpu_devices.size()));
+  if (alone > 0)
+    parts.push_back(fmt::format("{}{} alone", alone,
+                                gpus > 0 && !std::cmp_equal(gpus, alone) ? fmt::format(" of {} GPUs", gpus)
+                                : alone == 1                             ? " GPU"
+                                                                         : " GPUs"));
+  std::string text = "looked at " + join(parts);
+  if (measured > 0) text += fmt::format("; speed judged in {} of {} measurements", judged, measured);
+  if (left_out > 0) text += fmt::format(", {} left out", left_out);
+  return text;
+}
+
+std::string headline(const Report& report, const NodeVerdict& verdict, std::size_t host) {
+  const std::string name = title_of(report.topology.hosts[host]);
+  std::vector<std::string> all = verdict.unfit;
+  all.insert(all.end(), verdict.unfinished.begin(), verdict.unfinished.end());
+  if (!verdict.unfit.empty()) return fmt::format("{}: NOT FIT: {}\n", name, join(all));
+  if (!verdict.unfinished.empty()) return fmt::format("{}: NOT FINISHED: {}\n", name, join(all));
+  if (report.exit_code == ExitCode::environment) return fmt::format("{}: NOT CHECKED\n", name);
+  return fmt::format("{}: fit; {}\n", name, looked_at(report, host));
+}
+
+// Those of hardware and fabric, and errors of any kind.
+bool is_told(const topo::Finding& finding) {
+  return finding.severity == topo::Severity::error ||
+         (finding.severity == topo::Severity::warning &&
+          (finding.about == topo::About::hardware || finding.about == topo::About::fabric));
+}
+
+std::string line_of(const topo::Finding& finding) {
+  return format_printable("  {} {}: {}. {}\n", topo::name_of(finding.severity), finding.id, finding.evidence,
+                          finding.action);
+}
+
+std::string details(const Report& report, const std::string& host) {
+  std::string text;
+  for (const Suspect& suspect : report.suspects)
+    if (suspect.host == host) text += format_printable("  suspect {}\n", sentence_about(suspect));
+  for (const topo::Finding& finding : report.findings)
+    if (finding.subject.host == host && is_told(finding)) text += line_of(finding);
+  return text;
+}
+
+// What is no single host's.
+std::string details_of_all(const Report& report) {
+  std::string text;
+  for (const topo::Finding& finding : report.findings)
+    if (finding.subject.host.empty() && is_told(finding)) text += line_of(finding);
+  constexpr std::size_t most = 3;
+  std::size_t bad = 0;
+  for (const Result& result : report.results)
+    if (result.verdict.grade != Grade::ok && result.verdict.grade != Grade::unknown && ++bad <= most)
+      text += format_printable("  {} {}: {}\n", name_of(result.verdict.grade),
+                               describe(result.measurement.measured_case), result.verdict.because);
+  if (bad > most) text += format_printable("  and {} more\n", bad - most);
+  for (const std::string& remark : report.run.remarks) text += format_printable("  {}\n", remark);
+  return text;
+}
+
+}  // namespace
+
+std::vector<NodeVerdict> judge_nodes(const Report& report) {
+  AgainstHosts hosts(report);
+  for (const Suspect& suspect : report.suspects)
+    hosts.blame(suspect.host, &NodeVerdict::unfit, suspect.kind + " " + suspect.name);
+  for (const topo::Finding& finding : report.findings)
+    if (topo::condemns(finding)) hosts.blame(finding.subject.host, &NodeVerdict::unfit, word_of(finding));
+  for (const Result& result : report.results) {
+    const Measurement& m = result.measurement;
+    if (result.verdict.grade == Grade::slow) blame_slow(result, report, hosts);
+    if (result.verdict.grade == Grade::wrong)
+      hosts.blame_rank(m.first_wrong ? std::optional(m.first_wrong->rank) : std::nullopt, &NodeVerdict::unfit,
+                       "wrong data");
+    // What all nodes do together fails with the one in which the same fails by itself.
+    if (result.verdict.grade == Grade::failed && (m.measured_case.nodes == 1 || !fails_within_nodes(report)))
+      hosts.blame_rank(m.failed_rank, &NodeVerdict::unfinished, "failed");
+  }
+  if (ran_out_of_time(report)) hosts.blame("", &NodeVerdict::unfinished, "not all was measured in time");
+  if (!report.run.ended_by.empty()) hosts.blame("", &NodeVerdict::unfinished, report.run.ended_by);
+  if (report.exit_code == ExitCode::unfinished)
+    for (std::size_t host = 0; host < hosts.verdicts.size(); ++host)
+      if (NodeVerdict& each = hosts.verdicts[host];
+          each.unfit.empty() && each.unfinished.empty() && !was_measured(report, host))
+        each.unfinished.emplace_back("nothing was measured there");
+  return std::move(hosts.verdicts);
+}
+
+bool ran_out_of_time(const Report& report) {
+  return std::ranges::any_of(report.results, [](const Result& result) {
+    const Measurement& m = result.measurement;
+    return (m.outcome == Outcome::skipped && m.because == "budget") || m.measured_case.pairs_sampled;
+  });
+}
+
+std::string render_nodes(const Report& report, bool brief) {
+  const std::vector<NodeVerdict> verdicts = judge_nodes(report);
+  std::string text;
+  for (std::size_t host = 0; host < verdicts.size(); ++host) {
+    text += headline(report, verdicts[host], host);
+    if (!brief) text += details(report, report.topology.hosts[host].name);
+  }
+  return brief ? text : text + details_of_all(report);
+}
+
+}  // namespace p5::reports

@@ -1,0 +1,214 @@
+"""p5bench check with real workers on the fakes, most of it without a launcher: one process starts a supervisor for each
+GPU. What it says, what it ends with, and that nothing is left of it whatever hangs."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import unittest
+
+from jobs import PATIENCE_S, Job
+from workers import BUILD, FAKES, skip_unless_built
+
+# No shorter than a busy machine takes for a healthy node; of what hangs, less.
+LONG, SHORT = "150s", "24s"
+# Small buffers: what is measured is of no interest here.
+MEMORY = str(8 << 20)
+
+
+def wait_for(condition):
+    end = time.monotonic() + PATIENCE_S
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+class Checks(Job):
+    def start(self, *arguments, ranks=None, gpus=3, faults="", limit=LONG, program=BUILD / "p5bench", **variables):
+        launcher = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"] if ranks else []
+        self.variables = {"LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "AWS_EC2_METADATA_DISABLED": "true", "P5BENCH_FAKE_GPUS": str(gpus),
+                          "P5BENCH_FAKE_MEMORY": MEMORY, "P5BENCH_FAKE_NVML": faults, **variables}
+        return self.start_command([*launcher, str(program), "check", "--limit", limit, *arguments], self.variables)
+
+    def processes(self):
+        """All of this test's, whatever they are called."""
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                if state not in "ZX" and self.mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def supervisors(self):
+        return [pid for pid in self.processes() if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "p5bench"]
+
+    def end(self, process):
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        wait_for(lambda: not self.processes())
+        self.assertEqual(self.processes(), [], output)
+        self.assertEqual([each for each in os.listdir("/dev/shm") if each.startswith("nccl-")], [])
+        return process.returncode, output
+
+    def check(self, *arguments, **how):
+        return self.end(self.start(*arguments, **how))
+
+
+class Fit(Checks):
+    def test_a_node_is_fit_and_nothing_is_left_behind(self):
+        before = sorted(os.listdir("."))
+        code, output = self.check()
+        self.assertEqual(code, 0, output)
+        name = os.uname().nodename
+        self.assertRegex(output, rf"(?m)^{name}: fit; looked at .*3 pairs of ranks, 3 GPUs alone; speed judged in 0 of 4 measurements$")
+        self.assertEqual(sorted(os.listdir(".")), before)
+
+    def test_who_wants_a_report_gets_it_in_a_folder_or_printed(self):
+        code, output = self.check("--out", str(self.folder / "out"))
+        self.assertEqual(code, 0, output)
+        report = self.report()
+        self.assertEqual((report["status"], report["run"]["ranks"], report["run"]["backend"]), ("complete", 3, "nccl"))
+        self.assertEqual([m["outcome"] for m in report["measurements"]], ["measured"] * 4)
+        self.assertEqual(len(set(report["topology"]["gpu_of_rank"])), 3)
+        self.assertEqual({m["case"]["bytes"] for m in report["measurements"]}, {2 << 20}, "the largest that fits, alone")
+        code, output = self.check("--format", "json")
+        self.assertEqual((code, json.loads(output[output.index("{"):])["exit_code"]), (0, 0), output)
+
+    def test_a_gpu_that_is_in_use_is_skipped_and_named(self):
+        user = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(lambda: (user.kill(), user.wait()))
+        code, output = self.check("--out", str(self.folder / "out"), faults=f"busy:gpu=1:processes=1:pid={user.pid}")
+        self.assertEqual(code, 0, output)
+        self.assertIn(f"  skipped: GPU 1 (in use by pid {user.pid}, sleep)\n", output)
+        topology = self.report()["topology"]
+        gpus = [gpu["uuid"] for gpu in topology["hosts"][0]["gpu_devices"]]
+        self.assertEqual(topology["gpu_of_rank"], [gpus[0], gpus[2]])
+
+    def test_a_node_whose_gpus_are_all_in_use_is_looked_at_and_let_be(self):
+        code, output = self.check(faults="busy:processes=2")
+        self.assertEqual(code, 0, output)
+        self.assertIn("  nothing measured: no GPU is free\n", output)
+        self.assertEqual(output.count("skipped: GPU"), 3, output)
+        code, output = self.check(faults="busy:processes=2,link-down:gpu=2:count=3")
+        self.assertEqual(code, 10, output)
+        self.assertIn("NOT FIT: gpu.links GPU 2", output)
+
+    def test_of_one_gpu_there_is_no_pair(self):
+        for variables in ({"gpus": 1}, {"gpus": 3, "CUDA_VISIBLE_DEVICES": "2"}):
+            code, output = self.check(**variables)
+            self.assertEqual(code, 0, output)
+            self.assertRegex(output, r": fit; looked at what is installed and set, 1 (of \d )?GPUs? alone")
+
+    def test_the_environment_of_a_prolog_is_enough(self):
+        process = subprocess.run(["env", "-i", *(f"{n}={v}" for n, v in {
+            "SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "c", "LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "P5BENCH_FAKE_GPUS": "2",
+            "P5BENCH_FAKE_MEMORY": MEMORY}.items()), str(BUILD / "p5bench"), "check", "--limit", LONG], cwd="/",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, 0, process.stdout)
+        self.assertIn(": fit; ", process.stdout)
+
+    def test_one_task_of_a_launcher_is_alone(self):
+        code, output = self.check(ranks=1)
+        self.assertEqual(code, 0, output)
+        self.assertIn("3 pairs of ranks", output)
+
+    def test_several_ranks_are_measured_over_mpi(self):
+        code, output = self.check(ranks=2)
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r": fit; looked at .*1 pair of ranks, 2 of 3 GPUs alone")
+
+
+class Unfit(Checks):
+    def test_broken_links_condemn_a_node_and_name_the_gpu(self):
+        code, output = self.check(faults="link-down:gpu=1:count=2")
+        self.assertEqual(code, 10, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu\.links GPU 1$")
+        self.assertRegex(output, r"(?m)^  error gpu\.links: .*16 of 18")
+
+    def test_wrong_data_name_the_rank(self):
+        code, output = self.check(P5BENCH_FAKE="wrong:rank=2:operation=2+:what=element")
+        self.assertEqual(code, 11, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FIT: wrong data at rank \d \(GPU \d\)")
+
+    def test_a_gpu_on_which_workers_do_not_start_leaves_the_preflight(self):
+        code, output = self.check(P5BENCH_FAKE_NCCL_VERSION="nonsense", LD_LIBRARY_PATH=f"{FAKES / 'nvml'}:/nonexistent", faults="ecc:gpu=0:uncorrected=2")
+        self.assertIn(code, (10,), output)
+        self.assertIn("NOT FIT: gpu.memory_errors GPU 0", output)
+
+    def test_without_a_gpu_it_says_so(self):
+        for variables in ({"gpus": 0}, {"faults": "init:error=9"}, {"LD_LIBRARY_PATH": str(FAKES)}):
+            code, output = self.check(**variables)
+            self.assertEqual(code, 13, output)
+            self.assertRegex(output, r"(?m)^\S+: NOT CHECKED\n  nothing measured: there is no GPU here")
+            self.assertIn("--backend mpi, ofi and sim do without", output)
+
+
+class Silent(Checks):
+    def test_a_gpu_that_hangs_is_named_long_before_the_limit(self):
+        code, output = self.check("--timeout", "5s", P5BENCH_FAKE="hang:rank=1:operation=9+")
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FINISHED: failed at rank 1 \(GPU 1\)")
+
+    def test_a_gpu_that_does_not_join_is_named_within_the_limit(self):
+        started = time.monotonic()
+        code, output = self.check(limit=SHORT, P5BENCH_FAKE="join-hang:rank=2")
+        self.assertEqual(code, 12, output)
+        self.assertIn("NOT FINISHED: ", output)
+        self.assertRegex(output, r"rank 2: no answer for .*GPU-")
+        self.assertLess(time.monotonic() - started, PATIENCE_S)
+
+    def test_a_driver_that_does_not_answer_is_named(self):
+        code, output = self.check(limit=SHORT, faults="block:function=nvmlInit_v2")
+        self.assertEqual(code, 12, output)
+        self.assertIn("nothing measured: NVML: nvmlInit_v2 did not answer within 6 s", output)
+
+    def test_a_gpu_that_does_not_answer_the_driver_is_skipped_and_condemned(self):
+        code, output = self.check(faults="block:function=nvmlDeviceGetNvLinkState:gpu=1", P5BENCH_PROBE_LIMIT="2s")
+        self.assertEqual(code, 10, output)
+        self.assertIn("NOT FIT: gpu.lost GPU 1", output)
+        self.assertIn("skipped: GPU 1 (nvmlDeviceGetNvLinkState did not answer", output)
+
+    def stopped(self, which, limit=SHORT):
+        """A check with a process that stands still for ever, from the middle of its cases on."""
+        process = self.start("--out", str(self.folder / "out"), limit=limit, P5BENCH_FAKE="slow:rank=0:us=1000")
+        journal = self.folder / "out" / "latest" / "measurements.jsonl"
+        wait_for(lambda: len(self.workers()) == 3)
+        for pid in which(process):
+            os.kill(pid, signal.SIGSTOP)
+        code, output = self.end(process)
+        self.assertEqual(code, 12, output)
+        self.assertEqual(self.report()["status"], "partial", journal)
+        return output
+
+    def test_a_supervisor_that_stands_still_is_named_at_the_limit(self):
+        output = self.stopped(lambda process: [pid for pid in self.supervisors() if pid != process.pid][-1:])
+        self.assertRegex(output, r"NOT FINISHED: .*no answer within 24 s while .*: all others wait for rank [12] \(GPU-")
+
+    def test_a_supervisor_that_dies_is_named_at_once(self):
+        process = self.start()
+        wait_for(lambda: len(self.workers()) == 3)
+        victim, = [pid for pid in self.supervisors() if pid != process.pid][:1]
+        os.kill(victim, signal.SIGKILL)
+        code, output = self.end(process)
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, rf"rank [12] ended before the job did \(process {victim}, ended by signal 9")
+
+    def test_whatever_ends_it_ends_all_that_it_started(self):
+        for number, code in ((signal.SIGTERM, 12), (signal.SIGKILL, -9)):
+            process = self.start()
+            wait_for(lambda: len(self.workers()) == 3)
+            process.send_signal(number)
+            self.assertEqual(self.end(process)[0], code)
+
+    def test_under_a_launcher_what_does_not_answer_is_named_too(self):
+        code, output = self.check(ranks=2, limit=SHORT, P5BENCH_FAKE="join-hang:rank=1")
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, r"rank 1: no answer for .*GPU-")
+
+
+if __name__ == "__main__":
+    skip_unless_built()
+    unittest.main(verbosity=2)
