@@ -41,7 +41,8 @@ constexpr std::array join_rows{
 const JoinRow& row_of(const JoinFailure& failure) {
   if (!failure.culprit) return join_rows.back();
   // What hosts have in common can be told from what one has only where there are several.
-  const Kind kind = failure.hosts.size() == 1 ? Kind::hosts : failure.culprit->kind;
+  const bool one = failure.hosts.size() == 1 || !failure.one_host.empty();
+  const Kind kind = one ? Kind::hosts : failure.culprit->kind;
   return join_rows.at(static_cast<std::size_t>(kind));
 }
 
@@ -61,6 +62,7 @@ topo::Finding finding_about(const JoinFailure& failure, const std::string& host)
 std::vector<topo::Finding> join_findings(const JoinFailure& failure) {
   std::vector<topo::Finding> findings;
   const auto name = [&](int host) { return failure.hosts.at(static_cast<std::size_t>(host)); };
+  if (!failure.one_host.empty()) return {finding_about(failure, failure.one_host)};
   if (failure.culprit && failure.culprit->kind == Kind::hosts)
     for (const int host : failure.culprit->hosts) findings.push_back(finding_about(failure, name(host)));
   if (failure.culprit && failure.culprit->kind == Kind::pairs)

@@ -103,6 +103,21 @@ bool was_measured(const Report& report, std::size_t host) {
   });
 }
 
+// What all nodes do together fails with the one in which the same fails by itself; and where a rank is known, those
+// that wait for it are not told of.
+void blame_failed(const Report& report, AgainstHosts& hosts) {
+  const bool within = fails_within_nodes(report);
+  bool named = false;
+  for (const bool known : {true, false})
+    for (const Result& result : report.results) {
+      const Measurement& m = result.measurement;
+      if (result.verdict.grade != Grade::failed || (within && m.measured_case.nodes > 1)) continue;
+      if (m.failed_rank.has_value() != known || (!known && named)) continue;
+      hosts.blame_rank(m.failed_rank, &NodeVerdict::unfinished, "failed");
+      named = named || known;
+    }
+}
+
 std::string title_of(const topo::Host& host) {
   return host.instance.empty() ? printable(host.name)
                                : fmt::format("{} ({})", printable(host.name), printable(host.instance));
@@ -206,10 +221,8 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
     if (result.verdict.grade == Grade::wrong)
       hosts.blame_rank(m.first_wrong ? std::optional(m.first_wrong->rank) : std::nullopt, &NodeVerdict::unfit,
                        "wrong data");
-    // What all nodes do together fails with the one in which the same fails by itself.
-    if (result.verdict.grade == Grade::failed && (m.measured_case.nodes == 1 || !fails_within_nodes(report)))
-      hosts.blame_rank(m.failed_rank, &NodeVerdict::unfinished, "failed");
   }
+  blame_failed(report, hosts);
   if (ran_out_of_time(report)) hosts.blame("", &NodeVerdict::unfinished, "not all was measured in time");
   if (!report.run.ended_by.empty()) hosts.blame("", &NodeVerdict::unfinished, report.run.ended_by);
   if (report.exit_code == ExitCode::unfinished)

@@ -211,7 +211,10 @@ void WorkerBackend::prepare() {
   }
 }
 
-const protocol::Identity& WorkerBackend::identify() { return identify(join_limit()); }
+// The first start of a driver may take long: that is for the deadline, where there is one.
+const protocol::Identity& WorkerBackend::identify() {
+  return identify(options_.deadline ? Seconds{-since(*options_.deadline).count} : join_limit());
+}
 
 const protocol::Identity& WorkerBackend::identify(Seconds limit) {
   prepare();

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <span>
+#include <string_view>
 
 #include "bench/base/names.hpp"
 #include "bench/measure/agreement.hpp"
@@ -29,29 +30,32 @@ std::vector<std::string> names_of(const std::vector<int>& hosts, const std::vect
   return found;
 }
 
-std::string describe(const JoinCulprit& culprit, const std::vector<std::string>& names) {
+std::string describe(const JoinCulprit& culprit, const RanksOnHosts& hosts) {
   using Kind = JoinCulprit::Kind;
+  const std::vector<std::string>& names = hosts.names;
+  const std::string_view host = hosts.one_host.empty() ? "host" : "GPU";
   const std::string& why = culprit.because;
   switch (culprit.kind) {
     case Kind::nowhere:
       return names.size() == 1 ? fmt::format("the ranks of {} do not join: {}", names.front(), why)
-                               : fmt::format("the ranks of no host join, not even by themselves: {}", why);
+                               : fmt::format("the ranks of no {} join, not even by themselves: {}", host, why);
     case Kind::hosts:
-      return fmt::format("the ranks of {} do not join, {}, while other hosts' do: {}",
+      return fmt::format("the ranks of {} do not join, {}, while other {}s' do: {}",
                          join(names_of(culprit.hosts, names)),
-                         culprit.alone ? "not even by themselves" : "though they do by themselves", why);
+                         culprit.alone ? "not even by themselves" : "though they do by themselves", host, why);
     case Kind::between:
-      return fmt::format("no two hosts join, though the ranks of each do by themselves: {}", why);
+      return fmt::format("no two {}s join, though the ranks of each do by themselves: {}", host, why);
     case Kind::pairs: {
       std::vector<std::string> pairs;
       for (const auto& [a, b] : culprit.pairs) pairs.push_back(join(names_of({a, b}, names), " with "));
-      return fmt::format("{}: these do not join, though the ranks of each host do by themselves: {}", join(pairs), why);
+      return fmt::format("{}: these do not join, though the ranks of each {} do by themselves: {}", join(pairs), host,
+                         why);
     }
     case Kind::together:
       break;
   }
-  return fmt::format("all ranks together do not join, though those of each host do, alone and with other hosts': {}",
-                     why);
+  return fmt::format("all ranks together do not join, though those of each {} do, alone and with other {}s': {}", host,
+                     host, why);
 }
 
 Joiners whole_job(const World& world) {
@@ -178,7 +182,7 @@ void Joining::look_for_culprit(Backend& backend, const PhaseFailed& first) {
   }
   given_up_ = "the ranks do not join: see the findings";
   tell(first, culprit);
-  throw PhaseFailed{Phase::open, first.rank, describe(culprit, hosts_.names)};
+  throw PhaseFailed{Phase::open, first.rank, describe(culprit, hosts_)};
 }
 
 // The whole job; what fails.
@@ -237,8 +241,8 @@ void Joining::start_anew(Backend& backend) {
 
 void Joining::tell(const PhaseFailed& first, const std::optional<JoinCulprit>& culprit) {
   if (!world_.leads()) return;
-  JoinFailure failure{.culprit = culprit, .hosts = hosts_.names, .said = name_rank(first)};
-  if (culprit) failure.said = describe(*culprit, hosts_.names);
+  JoinFailure failure{.culprit = culprit, .hosts = hosts_.names, .one_host = hosts_.one_host, .said = name_rank(first)};
+  if (culprit) failure.said = describe(*culprit, hosts_);
   observer_.joining_failed(failure);
 }
 

@@ -55,12 +55,15 @@ std::vector<std::vector<std::pair<int, int>>> pairs_to_try(int hosts);
 struct RanksOnHosts {
   std::vector<int> host_of_rank = {};
   std::vector<std::string> names = {};
+  // Not "": all ranks are on this host, and what is called hosts here are its GPUs.
+  std::string one_host = {};
 };
 
 // What the leader tells of a failure to join.
 struct JoinFailure {
   std::optional<JoinCulprit> culprit = {};  // nullopt: it worked the second time
   std::vector<std::string> hosts = {};      // their names
+  std::string one_host = {};                // as in RanksOnHosts
   std::string said = {};                    // what failed, and which hosts it is, in a sentence
 };
 

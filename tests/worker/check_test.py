@@ -63,7 +63,7 @@ class Fit(Checks):
         code, output = self.check()
         self.assertEqual(code, 0, output)
         name = os.uname().nodename
-        self.assertRegex(output, rf"(?m)^{name}: fit; looked at .*3 pairs of ranks, 3 GPUs alone; speed judged in 0 of 4 measurements$")
+        self.assertRegex(output, rf"(?m)^{name}: fit; looked at .*3 pairs of ranks, 3 GPUs alone; speed judged in 0 of 3 measurements$")
         self.assertEqual(sorted(os.listdir(".")), before)
 
     def test_who_wants_a_report_gets_it_in_a_folder_or_printed(self):
@@ -71,7 +71,7 @@ class Fit(Checks):
         self.assertEqual(code, 0, output)
         report = self.report()
         self.assertEqual((report["status"], report["run"]["ranks"], report["run"]["backend"]), ("complete", 3, "nccl"))
-        self.assertEqual([m["outcome"] for m in report["measurements"]], ["measured"] * 4)
+        self.assertEqual([m["outcome"] for m in report["measurements"]], ["measured"] * 3)
         self.assertEqual(len(set(report["topology"]["gpu_of_rank"])), 3)
         self.assertEqual({m["case"]["bytes"] for m in report["measurements"]}, {2 << 20}, "the largest that fits, alone")
         code, output = self.check("--format", "json")
@@ -126,7 +126,7 @@ class Unfit(Checks):
         code, output = self.check(faults="link-down:gpu=1:count=2")
         self.assertEqual(code, 10, output)
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu\.links GPU 1$")
-        self.assertRegex(output, r"(?m)^  error gpu\.links: .*16 of 18")
+        self.assertRegex(output, r"(?m)^  error gpu\.links: .*16 active NVLinks of 18")
 
     def test_wrong_data_name_the_rank(self):
         code, output = self.check(P5BENCH_FAKE="wrong:rank=2:operation=2+:what=element")
@@ -134,8 +134,8 @@ class Unfit(Checks):
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: wrong data at rank \d \(GPU \d\)")
 
     def test_a_gpu_on_which_workers_do_not_start_leaves_the_preflight(self):
-        code, output = self.check(P5BENCH_FAKE_NCCL_VERSION="nonsense", LD_LIBRARY_PATH=f"{FAKES / 'nvml'}:/nonexistent", faults="ecc:gpu=0:uncorrected=2")
-        self.assertIn(code, (10,), output)
+        code, output = self.check(LD_LIBRARY_PATH=str(FAKES / "nvml"), faults="ecc:gpu=0:uncorrected=2")
+        self.assertEqual(code, 10, output)
         self.assertIn("NOT FIT: gpu.memory_errors GPU 0", output)
 
     def test_without_a_gpu_it_says_so(self):
@@ -153,12 +153,10 @@ class Silent(Checks):
         self.assertRegex(output, r"(?m)^\S+: NOT FINISHED: failed at rank 1 \(GPU 1\)")
 
     def test_a_gpu_that_does_not_join_is_named_within_the_limit(self):
-        started = time.monotonic()
-        code, output = self.check(limit=SHORT, P5BENCH_FAKE="join-hang:rank=2")
+        code, output = self.check(limit=SHORT, P5BENCH_FAKE="join-hang:gpu=2")
         self.assertEqual(code, 12, output)
-        self.assertIn("NOT FINISHED: ", output)
-        self.assertRegex(output, r"rank 2: no answer for .*GPU-")
-        self.assertLess(time.monotonic() - started, PATIENCE_S)
+        self.assertRegex(output, r"(?m)^\S+: NOT FINISHED: ")
+        self.assertRegex(output, r"(?m)^  error join\.host: the ranks of GPU 2 do not join, not even by themselves.* no answer for .*GPU-")
 
     def test_a_driver_that_does_not_answer_is_named(self):
         code, output = self.check(limit=SHORT, faults="block:function=nvmlInit_v2")
@@ -174,13 +172,12 @@ class Silent(Checks):
     def stopped(self, which, limit=SHORT):
         """A check with a process that stands still for ever, from the middle of its cases on."""
         process = self.start("--out", str(self.folder / "out"), limit=limit, P5BENCH_FAKE="slow:rank=0:us=1000")
-        journal = self.folder / "out" / "latest" / "measurements.jsonl"
         wait_for(lambda: len(self.workers()) == 3)
         for pid in which(process):
             os.kill(pid, signal.SIGSTOP)
         code, output = self.end(process)
         self.assertEqual(code, 12, output)
-        self.assertEqual(self.report()["status"], "partial", journal)
+        self.assertEqual(self.report()["status"], "partial")
         return output
 
     def test_a_supervisor_that_stands_still_is_named_at_the_limit(self):
@@ -204,9 +201,9 @@ class Silent(Checks):
             self.assertEqual(self.end(process)[0], code)
 
     def test_under_a_launcher_what_does_not_answer_is_named_too(self):
-        code, output = self.check(ranks=2, limit=SHORT, P5BENCH_FAKE="join-hang:rank=1")
+        code, output = self.check(ranks=2, limit=SHORT, P5BENCH_FAKE="join-hang:gpu=1")
         self.assertEqual(code, 12, output)
-        self.assertRegex(output, r"rank 1: no answer for .*GPU-")
+        self.assertIn("the ranks of GPU 1 do not join, not even by themselves", output)
 
 
 if __name__ == "__main__":

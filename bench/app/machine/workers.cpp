@@ -85,7 +85,7 @@ WorkerOptions worker_options(World& world, const Options& options, const topo::T
   worker.seat = seat_of(topology, me);
   worker.timeout = options.timeout;
   worker.deadline = options.deadline;
-  constexpr double join_share_of_check = 0.4;
+  constexpr double join_share_of_check = 0.25;  // so that there is time to find out who it is
   if (options.checks()) worker.join_limit = {options.limit.count * join_share_of_check};
   if (const char* const limit = std::getenv("P5BENCH_JOIN_LIMIT"); limit && *limit)
     worker.join_limit = parse_duration(limit);

@@ -24,12 +24,11 @@ bool has_links(const topo::Topology& topology) {
   });
 }
 
-// Of the sizes that fit the largest, and of pairs one pattern: each way by itself.
+// Of the sizes that fit the largest; a way there and back shows no more than the ways.
 void keep_the_telling(Plan& plan) {
   Bytes largest;
   for (const Case& c : plan.cases) largest = std::max(largest, c.bytes);
-  std::erase_if(plan.cases,
-                [&](const Case& c) { return c.bytes < largest || (c.collective->pairwise && c.pattern != "one_way"); });
+  std::erase_if(plan.cases, [&](const Case& c) { return c.bytes < largest || c.pattern == "ping_pong"; });
 }
 
 }  // namespace
@@ -58,6 +57,22 @@ Plan plan_check(const Run& run) {
 Seconds time_for_cases(const Run& run) {
   const Seconds all = run.options.deadline ? Seconds{-since(*run.options.deadline).count} : run.options.limit;
   return {all.count - alone.count};
+}
+
+RanksOnHosts gpus_as_hosts(const Run& run) {
+  const topo::Topology& topology = run.machine.topology;
+  const topo::Host& host = topology.hosts.front();
+  RanksOnHosts gpus{.host_of_rank = {}, .names = {}, .one_host = host.name};
+  for (int rank = 0; rank < run.world.ranks(); ++rank) {
+    gpus.host_of_rank.push_back(rank);
+    const auto at = static_cast<std::size_t>(rank);
+    const auto gpu = at < topology.gpu_of_rank.size()
+                         ? std::ranges::find(host.gpu_devices, topology.gpu_of_rank[at], &topo::Gpu::uuid)
+                         : host.gpu_devices.end();
+    gpus.names.push_back(gpu == host.gpu_devices.end() ? fmt::format("rank {}", rank)
+                                                       : fmt::format("GPU {}", gpu - host.gpu_devices.begin()));
+  }
+  return gpus;
 }
 
 bool has_time(const Run& run) { return !run.options.deadline || Clock::now() < *run.options.deadline; }

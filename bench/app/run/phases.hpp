@@ -87,6 +87,8 @@ void prepare_for_signals(Run& run);
 Plan plan_check(const Run& run);
 // Of the limit, without what comes before and behind cases.
 Seconds time_for_cases(const Run& run);
+// On one host: which GPU it is that does not join.
+RanksOnHosts gpus_as_hosts(const Run& run);
 // Whether there is time for more that may hang.
 bool has_time(const Run& run);
 // What a check's end adds to the report: GPUs that were left out, that there was nothing to measure with, that somebody

@@ -138,6 +138,8 @@ RunnerOptions runner_options(Run& run) {
   };
   runner.hosts = {.host_of_rank = run.machine.topology.host_of_rank, .names = {}};
   for (const topo::Host& host : run.machine.topology.hosts) runner.hosts.names.push_back(host.name);
+  if (run.options.checks() && run.machine.topology.hosts.size() == 1 && run.world.ranks() > 1)
+    runner.hosts = gpus_as_hosts(run);
   return runner;
 }
 

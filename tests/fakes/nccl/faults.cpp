@@ -1,6 +1,7 @@
 // Reads P5BENCH_FAKE and counts the operations that it speaks of.
 #include "tests/fakes/nccl/faults.hpp"
 
+#include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -66,6 +67,12 @@ bool read_key(std::string_view key, std::string_view value, Fault& fault) {
     fault.here = fault.here && host_name() == value;
     return !value.empty();
   }
+  if (key == "gpu") {
+    int wanted = 0, device = -1;
+    if (!read_number(value, wanted)) return false;
+    fault.here = fault.here && cudaGetDevice(&device) == cudaSuccess && device == wanted;
+    return true;
+  }
   if (key == "after") {
     fault.here = fault.here && access(std::string(value).c_str(), F_OK) == 0;
     return !value.empty();
@@ -95,7 +102,7 @@ std::optional<Fault> parse_fault(const std::string& text) {
     if (equals == std::string::npos) return std::nullopt;
     const std::string key = parts[i].substr(0, equals);
     if (!read_key(key, std::string_view(parts[i]).substr(equals + 1), fault)) return std::nullopt;
-    has_place = has_place || key == "rank" || key == "host";
+    has_place = has_place || key == "rank" || key == "host" || key == "gpu";
   }
   if (!has_place || needs_operation(fault.kind) != (fault.operation > 0)) return std::nullopt;
   return fault;

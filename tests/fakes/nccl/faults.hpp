@@ -21,7 +21,8 @@ struct Fault {
   What what = What::element;
   std::uint64_t microseconds = 0;
   std::string setting;  // only operations with this algorithm and protocol; empty: any
-  bool here = true;     // false: of processes of another host, with a variable or once a file exists, unlike this one
+  bool here =
+      true;  // false: of processes of another host or device, with a variable or once a file exists, unlike this one
 
   bool of(int some_rank) const { return rank == any_rank || rank == some_rank; }
   bool hits(int at_rank, std::uint64_t at_operation, const std::string& with) const {

@@ -1,0 +1,111 @@
+// Which node something speaks against.
+#include "reports/nodes.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/model/collective.hpp"
+
+namespace p5::reports {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// Two nodes of two ranks each.
+Report two_nodes() {
+  Report report;
+  report.status = "complete";
+  report.exit_code = ExitCode::ok;
+  report.topology.hosts.resize(2);
+  report.topology.hosts[0].name = "n0";
+  report.topology.hosts[1].name = "n1";
+  report.topology.hosts[1].instance = "i-0abc";
+  for (topo::Host& host : report.topology.hosts) host.gpu_devices.resize(2);
+  report.topology.hosts[1].gpu_devices[1].uuid = "GPU-b";
+  report.topology.host_of_rank = {0, 0, 1, 1};
+  report.topology.gpu_of_rank = {"GPU-x", "GPU-y", "GPU-a", "GPU-b"};
+  return report;
+}
+
+Result& add(Report& report, const char* collective, int nodes, Grade grade) {
+  Result& result = report.results.emplace_back();
+  result.measurement.measured_case.collective = &find_collective(collective);
+  result.measurement.measured_case.ranks = 2 * nodes;
+  result.measurement.measured_case.nodes = nodes;
+  result.verdict.grade = grade;
+  return result;
+}
+
+TEST(Nodes, what_is_found_speaks_against_its_node_alone) {
+  Report report = two_nodes();
+  Suspect& suspect = report.suspects.emplace_back();
+  suspect.kind = "gpu", suspect.name = "n1g1", suspect.host = "n1";
+  report.findings.push_back(
+      {"gpu.links", topo::Severity::error, {"n1", "", 1, {}}, "16 of 18", "reset it", topo::About::fabric});
+  report.findings.push_back(
+      {"host.memlock", topo::Severity::error, {"n0", "", {}, {}}, "64 KiB", "raise it", topo::About::host});
+  const std::vector<NodeVerdict> nodes = judge_nodes(report);
+  EXPECT_THAT(nodes[0].unfit, IsEmpty()) << "what the host's setup causes does not";
+  EXPECT_THAT(nodes[1].unfit, ElementsAre("gpu n1g1", "gpu.links GPU 1"));
+  const std::string text = render_nodes(report, false);
+  EXPECT_THAT(text, HasSubstr("n0: fit; "));
+  EXPECT_THAT(text, HasSubstr("n1 (i-0abc): NOT FIT: gpu n1g1, gpu.links GPU 1\n"));
+  EXPECT_THAT(text, HasSubstr("  error gpu.links: 16 of 18. reset it\n"));
+  EXPECT_THAT(render_nodes(report, true), Not(HasSubstr("16 of 18")));
+}
+
+TEST(Nodes, what_is_nobodys_speaks_against_all) {
+  Report report = two_nodes();
+  report.findings.push_back({"fabric.silent", topo::Severity::error, {}, "no host", "look", topo::About::fabric});
+  for (const NodeVerdict& each : judge_nodes(report)) EXPECT_THAT(each.unfit, ElementsAre("fabric.silent"));
+}
+
+TEST(Nodes, wrong_data_are_the_ranks_that_found_them) {
+  Report report = two_nodes();
+  add(report, "all_reduce", 2, Grade::wrong).measurement.first_wrong.emplace().rank = 3;
+  const std::vector<NodeVerdict> nodes = judge_nodes(report);
+  EXPECT_THAT(nodes[0].unfit, IsEmpty());
+  EXPECT_THAT(nodes[1].unfit, ElementsAre("wrong data at rank 3 (GPU 1)"));
+}
+
+TEST(Nodes, what_fails_within_a_node_explains_what_fails_between_them) {
+  Report report = two_nodes();
+  report.exit_code = ExitCode::unfinished;
+  Result& together = add(report, "all_reduce", 2, Grade::failed);
+  together.measurement.outcome = Outcome::failed;
+  together.measurement.failed_rank = 0;
+  EXPECT_THAT(judge_nodes(report)[0].unfinished, ElementsAre("failed at rank 0"));
+  Result& within = add(report, "p2p", 1, Grade::failed);
+  within.measurement.outcome = Outcome::failed;
+  within.measurement.failed_rank = 2;
+  add(report, "p2p", 1, Grade::unknown).measurement.groups = {{{0, 1}, {1.0}}};
+  std::vector<NodeVerdict> nodes = judge_nodes(report);
+  EXPECT_THAT(nodes[0].unfinished, IsEmpty());
+  EXPECT_THAT(nodes[1].unfinished, ElementsAre("failed at rank 2"));
+  report.results.pop_back();
+  EXPECT_THAT(judge_nodes(report)[0].unfinished, ElementsAre("nothing was measured there"));
+}
+
+TEST(Nodes, what_time_did_not_allow_is_no_fitness) {
+  Report report = two_nodes();
+  Result& result = add(report, "p2p", 1, Grade::unknown);
+  EXPECT_FALSE(ran_out_of_time(report));
+  result.measurement.outcome = Outcome::skipped;
+  result.measurement.because = "hosts do not reach each other";
+  EXPECT_FALSE(ran_out_of_time(report));
+  result.measurement.because = "budget";
+  EXPECT_TRUE(ran_out_of_time(report));
+  EXPECT_THAT(render_nodes(report, true), HasSubstr("n0: NOT FINISHED: not all was measured in time\n"));
+}
+
+TEST(Nodes, where_nothing_could_be_measured_none_is_called_fit) {
+  Report report = two_nodes();
+  report.exit_code = ExitCode::environment;
+  EXPECT_EQ(render_nodes(report, true), "n0: NOT CHECKED\nn1 (i-0abc): NOT CHECKED\n");
+}
+
+}  // namespace
+}  // namespace p5::reports

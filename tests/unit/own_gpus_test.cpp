@@ -1,0 +1,75 @@
+// Which of a host's GPUs a check takes, and what is said of the others.
+#include "bench/app/machine/own_gpus.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace p5 {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+topo::NvmlAnswer four() {
+  topo::NvmlAnswer told;
+  told.answered = true;
+  for (const char* uuid : {"GPU-a0", "GPU-b1", "GPU-c2", "GPU-d3"}) {
+    topo::Gpu& gpu = told.gpus.emplace_back();
+    gpu.uuid = uuid;
+    gpu.processes = 0;
+  }
+  return told;
+}
+
+TEST(OwnGpus, takes_all_in_their_order) {
+  const OwnGpus own = choose_gpus(four(), nullptr);
+  EXPECT_THAT(own.usable, ElementsAre("GPU-a0", "GPU-b1", "GPU-c2", "GPU-d3"));
+  EXPECT_THAT(own.skipped, IsEmpty());
+  EXPECT_EQ(own.why_none, "");
+}
+
+TEST(OwnGpus, leaves_those_that_cannot_be_used_and_says_why) {
+  topo::NvmlAnswer told = four();
+  told.gpus[0].processes = 2;
+  told.gpus[0].used_by = {"pid 123, python", "pid 4"};
+  told.gpus[1].processes = 1;  // in another namespace
+  told.gpus[2].mig = true;
+  const OwnGpus own = choose_gpus(told, nullptr);
+  EXPECT_THAT(own.usable, ElementsAre("GPU-d3"));
+  EXPECT_THAT(own.skipped, ElementsAre("GPU 0 (in use by pid 123, python; pid 4)", "GPU 1 (in use by 1 process)",
+                                       "GPU 2 (split into instances (MIG))"));
+  told.gpus[3].compute_mode = "prohibited";
+  told.gpus[0].problem = "nvmlDeviceGetUUID did not answer within 5 s";
+  EXPECT_THAT(choose_gpus(told, nullptr).skipped,
+              ElementsAre("GPU 0 (nvmlDeviceGetUUID did not answer within 5 s)", "GPU 1 (in use by 1 process)",
+                          "GPU 2 (split into instances (MIG))", "GPU 3 (nobody may compute on it)"));
+}
+
+TEST(OwnGpus, keeps_to_those_that_the_process_may_see) {
+  const auto seen = [](const char* visible) { return choose_gpus(four(), visible).usable; };
+  EXPECT_THAT(seen("2,0"), ElementsAre("GPU-a0", "GPU-c2"));
+  EXPECT_THAT(seen("GPU-d,GPU-b1"), ElementsAre("GPU-b1", "GPU-d3"));
+  EXPECT_THAT(seen("1,9,2"), ElementsAre("GPU-b1")) << "as CUDA reads it, up to the first that is none";
+  EXPECT_THAT(seen(""), IsEmpty());
+}
+
+TEST(OwnGpus, where_there_is_none_it_matters_why) {
+  topo::NvmlAnswer told = four();
+  for (topo::Gpu& gpu : told.gpus) gpu.processes = 1;
+  EXPECT_EQ(choose_gpus(told, nullptr).code_of_none, ExitCode::ok) << "a node at work is no node at fault";
+  for (topo::Gpu& gpu : told.gpus) gpu.mig = true;
+  EXPECT_EQ(choose_gpus(told, nullptr).code_of_none, ExitCode::environment);
+  topo::NvmlAnswer nothing;
+  nothing.problem = "nvmlInit_v2 did not answer within 5 s";
+  EXPECT_EQ(choose_gpus(nothing, nullptr).code_of_none, ExitCode::unfinished);
+  nothing.answered = true;
+  nothing.problem = "Driver Not Loaded";
+  const OwnGpus own = choose_gpus(nothing, nullptr);
+  EXPECT_EQ(own.code_of_none, ExitCode::environment);
+  EXPECT_THAT(own.why_none, HasSubstr("there is no GPU here (NVML: Driver Not Loaded)"));
+  EXPECT_THAT(choose_gpus(four(), "").why_none, HasSubstr("there is no GPU here (CUDA_VISIBLE_DEVICES=)"));
+}
+
+}  // namespace
+}  // namespace p5
