@@ -235,6 +235,29 @@ class Gpus(OnHosts):
         self.assertNotIn("nccl.interfaces", self.findings(report))
 
 
+@unittest.skipUnless(HAVE_GPUS, "needs CUDA's and NCCL's headers to be built")
+class Checks(OnHosts):
+    """A line for each host, over MPI."""
+
+    def check(self, **variables):
+        self.make(2)
+        variables = {**GPUS, "LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "P5BENCH_FAKE_MEMORY": str(8 << 20), **variables}
+        status = self.wait_for_end(self.start(2, ["check", "--limit", "150s"], **variables))
+        self.assert_none_left()
+        return status
+
+    def test_each_host_is_told_of(self):
+        self.assertEqual(self.check(), 0, self.printed())
+        for host in ("h1", "h2"):
+            self.assertRegex(self.printed(), rf"(?m)^{host}: fit; looked at .*1 pair of ranks, 2 GPUs alone")
+        self.assertEqual([case["case"]["nodes"] for case in self.report()["measurements"] if case["case"]["collective"] == "all_reduce"], [1, 2])
+
+    def test_the_host_with_wrong_data_is_named_and_no_other(self):
+        self.assertEqual(self.check(P5BENCH_FAKE="wrong:host=h2:operation=2+:what=element"), 11, self.printed())
+        self.assertRegex(self.printed(), r"(?m)^h1: fit; ")
+        self.assertRegex(self.printed(), r"(?m)^h2: NOT FIT: wrong data at rank [23] \(GPU [01]\)")
+
+
 class OnTwoNetworks(OnHosts):
     """Ranks speak with each other over net0, data goes over net1, where some hosts' cables are out."""
 

@@ -35,6 +35,12 @@ std::string with_remedy(const std::string& problem) {
                      problem);
 }
 
+// JSON on the console is for programs.
+std::string where_it_is(const Options& options, const std::filesystem::path& folder) {
+  const bool for_programs = options.checks() && options.formats.front() == "json";
+  return folder.empty() || for_programs ? "" : fmt::format("Report: {}\n", folder.string());
+}
+
 // What is wrong with the disk is said with what to do.
 void do_on_disk(const std::function<void()>& action) {
   try {
@@ -179,7 +185,7 @@ ExitCode Recorder::finish(ExitCode code) {
       complain(with_remedy(attempt.problem()) + ". The result is printed all the same");
     }
     say(printable_lines(closing_text(builder.report(), options, arms.text) + with_baseline.text +
-                        (folder.empty() ? "" : fmt::format("Report: {}\n", folder.string()))));
+                        where_it_is(options, folder)));
     code = builder.report().exit_code;
     ended_with_ = code;
     came_to_its_end_ = true;

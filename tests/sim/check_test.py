@@ -1,0 +1,59 @@
+"""p5bench check on simulated nodes: a line for each, what is wrong with which, and what it ends with."""
+
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import Folder, main, read_report  # noqa: E402
+
+SIM = ["check", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4"]
+
+
+class Check(Folder):
+    def check(self, *arguments, exits=0):
+        done = self.run_it(*SIM, *arguments)
+        self.assertEqual(done.returncode, exits, done.stdout + done.stderr)
+        if "--out" not in arguments:
+            self.assertEqual(self.listing(), [])
+        return done.stdout
+
+    def test_healthy_nodes_are_fit_and_no_file_is_left(self):
+        lines = self.check().splitlines()
+        self.assertEqual([line.split("; ")[0] for line in lines], [f"n{i}: fit" for i in range(4)])
+        for line in lines:
+            self.assertIn("28 pairs of ranks; speed judged in 3 of 4 measurements", line)
+
+    def test_a_slow_gpu_is_named_on_its_node(self):
+        lines = self.check("--fault", "gpu:n1g3:0.5", exits=10).splitlines()
+        nodes = [line for line in lines if not line.startswith(" ")]
+        self.assertEqual([line.split("; ")[0].split(",")[0] for line in nodes], ["n0: fit", "n1: NOT FIT: gpu n1g3", "n2: fit", "n3: fit"])
+        self.assertTrue(any(line.startswith("  suspect gpu n1g3 (n1): GPU 3 reaches") for line in lines), lines)
+
+    def test_a_node_whose_links_are_slow_is_named_without_a_suspect(self):
+        printed = self.check("--fault", "node:n2:0.5", "--quiet", exits=10)
+        self.assertRegex(printed, r"(?m)^n2: NOT FIT: ")
+        self.assertEqual(printed.count(": fit; "), 3, printed)
+
+    def test_a_silent_gpu_leaves_its_node_unfinished(self):
+        printed = self.check("--fault", "gpu:n1g3:0", exits=12)
+        self.assertRegex(printed, r"(?m)^n1: NOT FINISHED: failed at rank 8")
+        self.assertNotIn("fit", printed.replace("NOT FIT", ""), "of the others nothing was measured")
+
+    def test_a_report_is_written_where_it_is_wanted(self):
+        self.assertIn("Report: out/", self.check("--out", "out", "--fault", "gpu:n1g3:0.5", exits=10))
+        report = read_report(self.folder / "out" / "latest" / "report.json")
+        self.assertEqual((report["status"], report["exit_code"], [each["name"] for each in report["suspects"]]), ("complete", 10, ["n1g3"]))
+        self.assertEqual(self.files("report.html"), [])
+        self.assertEqual(json.loads(self.check("--out", "other", "--format", "json"))["exit_code"], 0)
+
+    def test_words_that_mean_nothing_to_it_are_refused(self):
+        for arguments, words in ((["--tune=quick"], "--tune has no meaning for check"), (["--max", "1GiB"], "--max has no meaning for check"),
+                                 (["--limit", "0"], "--limit"), (["--format", "console,json"], "check prints one format")):
+            done = self.run_it(*SIM, *arguments)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(words, done.stderr)
+
+
+if __name__ == "__main__":
+    main()
