@@ -146,7 +146,9 @@ void WorkerBackend::send(const json& order) {
 }
 
 json WorkerBackend::wait(Seconds limit) {
-  if (options_.deadline) limit.count = std::clamp(-since(*options_.deadline).count, 0.0, limit.count);
+  const double left = options_.deadline ? std::max(-since(*options_.deadline).count, 0.0) : limit.count;
+  const std::string cut = left < limit.count ? "; the time for all of it was over" : "";
+  limit.count = std::min(limit.count, left);
   try {
     return worker_->wait(
         limit, [&] { return world_.alarmed(alarm_); },
@@ -156,7 +158,7 @@ json WorkerBackend::wait(Seconds limit) {
         });
   } catch (const StalledError& problem) {
     world_.raise_alarm(alarm_);
-    throw StalledError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())), std::nullopt,
+    throw StalledError(fmt::format("{}{} ({}){}", problem.what(), cut, where(), warnings(problem.what())), std::nullopt,
                        problem.progress);
   } catch (const LostError& problem) {
     world_.raise_alarm(alarm_);
