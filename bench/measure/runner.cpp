@@ -157,8 +157,8 @@ class RoundRun {
   std::string take(Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
     StoppingRule rule{.relative = options_.precision};
     if (case_.bytes < options_.tight_from) rule.relative *= 2;
-    // The visits say how certain it is; or nobody asks.
-    if (revisited(case_) || options_.few_samples) rule.most = rule.least;
+    rule.most = std::clamp(options_.most_samples, rule.least, rule.most);
+    if (revisited(case_)) rule.most = rule.least;  // the visits say how certain it is
     const auto start = Clock::now();
     std::string stopped;
     int count = next_batch(rule, 0);

@@ -41,12 +41,12 @@ struct CaseInLaunch {
 };
 
 struct RunnerOptions {
-  Seconds budget{600};           // wall time that cases may take
-  Seconds timeout{30};           // without progress, for backends that cannot recover
-  Watchdog* watchdog = nullptr;  // told of each step of such a backend
-  double precision = 0.01;       // what the interval has to be within, as a share of the median;
-  Bytes tight_from = KiB(64);    // twice that below this size
-  bool few_samples = false;      // as many as an interval needs, however wide that is
+  Seconds budget{600};                     // wall time that cases may take
+  Seconds timeout{30};                     // without progress, for backends that cannot recover
+  Watchdog* watchdog = nullptr;            // told of each step of such a backend
+  double precision = 0.01;                 // what the interval has to be within, as a share of the median;
+  Bytes tight_from = KiB(64);              // twice that below this size
+  int most_samples = StoppingRule{}.most;  // of a series; the leader's counts
 
   // Not 0: instead of `launches`, as many of the one arm as fit in so much wall time, each within the budget.
   Seconds soak{0};

@@ -27,8 +27,12 @@ HAVE_OFI = (BUILD / "p5bench-worker-ofi").exists()
 PATIENCE_S = 200
 
 
-def run_of(seconds):
-    return ["run", "--backend", "mpi", "--collectives", "all_reduce", "--min", "8", "--max", "1MiB", "--budget", f"{seconds}s"]
+def run_of(seconds, sizes="8,64,1KiB,64KiB,1MiB"):
+    return ["run", "--backend", "mpi", "--collectives", "all_reduce", "--sizes", sizes, "--budget", f"{seconds}s"]
+
+
+# Each is visited once, so that the first case is finished soon, and the last long afterwards.
+ONE_BY_ONE = ",".join(f"{1025 + i}KiB" for i in range(200))
 
 
 class OnHosts(unittest.TestCase):
@@ -124,7 +128,7 @@ class ThreeHosts(OnHosts):
         return journal is not None and b"\n" in journal.read_bytes()
 
     def assert_a_partial_report_stays_when_killed(self, command):
-        run = self.start(2, run_of(300))
+        run = self.start(2, run_of(300, ONE_BY_ONE))
         begun = wait_for(lambda: self.a_case_is_finished() or run.poll() is not None, PATIENCE_S)
         self.assertTrue(begun and run.poll() is None, f"the run did not get going\n{self.printed()}")
         victims = [pid for pid in self.hosts.processes("h3") if command_of(pid) == command]
@@ -150,7 +154,7 @@ class Links(OnHosts):
 
     def begun(self, seconds):
         self.make(3, networks=2)
-        run = self.start(2, [*run_of(seconds), "--timeout", "15s"], self.OPTIONS)
+        run = self.start(2, [*run_of(seconds, ONE_BY_ONE), "--timeout", "15s"], self.OPTIONS)
         self.assertTrue(wait_for(lambda: run.poll() is not None or self.cases(), PATIENCE_S) and run.poll() is None, self.printed())
         return run
 

@@ -13,7 +13,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, NIGHTLY, PATIENCE_S, PROGRAM, collectives, main, mpirun, read_report, wait_for  # noqa: E402
+from program import FEW_SAMPLES, Folder, NIGHTLY, PATIENCE_S, PROGRAM, collectives, main, mpirun, read_report, wait_for  # noqa: E402
 
 # Long enough that it has to be ended from outside.
 ENDLESS = ["--budget", "10min", "--max", "1MiB", "--collectives", "all_reduce,all_gather", "--type", "all", "--op", "all",
@@ -27,7 +27,8 @@ IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
 class Verified(Folder):
     def measure(self, ranks, *arguments):
         budget, patience = ("300s", 400) if NIGHTLY else ("60s", PATIENCE_S)
-        done = self.run_it("--quiet", "--budget", budget, "--out", "out", *arguments, ranks=ranks, patience=patience)
+        done = self.run_it("--quiet", "--budget", budget, "--out", "out", *arguments, ranks=ranks, patience=patience,
+                           variables=FEW_SAMPLES)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         report = read_report(self.folder / "out" / "latest" / "report.json")
         self.assertEqual((report["status"], report["exit_code"], report["run"]["ranks"]), ("complete", 0, ranks))

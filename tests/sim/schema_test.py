@@ -19,16 +19,44 @@ sys.path.insert(0, str(EXAMPLES))
 import make_examples  # noqa: E402
 
 
+SCHEMA = json.loads((SOURCE / "reports/schema/report.schema.json").read_text())
+
+
 def refuse_constant(name):
     raise ValueError(f"{name} is no JSON")
 
 
+def with_memory(keyword):
+    """The keyword's check, which does not look again into a part that it found good: most of a changed report is the
+    very object that it was before."""
+    check = jsonschema.Draft202012Validator.VALIDATORS[keyword]
+    good = {}
+
+    def remembering(validator, value, instance, schema):
+        key = id(value), id(instance)
+        if key in good:
+            return
+        errors = list(check(validator, value, instance, schema))
+        yield from errors
+        if not errors and isinstance(instance, (dict, list)):
+            good[key] = instance  # which keeps its id
+    return remembering
+
+
+Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator,
+                                         {keyword: with_memory(keyword) for keyword in ("properties", "items", "$ref")})
+
+
+def first_of_each_list(value):
+    """So much of a part of a report that each kind of thing is in it once."""
+    return {name: member[:1] if isinstance(member, list) else member for name, member in value.items()}
+
+
 class Schema(unittest.TestCase):
     def setUp(self):
-        schema = json.loads((SOURCE / "reports/schema/report.schema.json").read_text())
-        jsonschema.Draft202012Validator.check_schema(schema)
-        self.validator = jsonschema.Draft202012Validator(schema)
-        self.report = make_examples.simulated()
+        jsonschema.Draft202012Validator.check_schema(SCHEMA)
+        self.validator = jsonschema.Draft202012Validator(SCHEMA)
+        self.report = first_of_each_list(make_examples.simulated())
 
     def assert_refused(self, change):
         report = copy.deepcopy(self.report)
@@ -87,7 +115,7 @@ class Schema(unittest.TestCase):
         self.assert_refused(lambda report: report["measurements"][0]["verdict"].update(grade="faulty"))
 
     def test_tuning_is_null_or_whole(self):
-        self.report["tuning"] = make_examples.tuning()
+        self.report["tuning"] = first_of_each_list(make_examples.tuning())
         self.assertEqual([error.message for error in self.validator.iter_errors(self.report)], [])
         for key in self.report["tuning"]:
             self.assert_refused(lambda report: report["tuning"].pop(key))
@@ -163,7 +191,7 @@ class ReadingAndSchema(unittest.TestCase):
 
     def test_they_agree(self):
         report = self.small()
-        validator = jsonschema.Draft202012Validator(json.loads((SOURCE / "reports/schema/report.schema.json").read_text()))
+        validator = Validator(SCHEMA)
         self.assertEqual([error.message for error in validator.iter_errors(report)], [])
         tried = [(place, new, with_value(report, place.split("/")[1:], new)) for place, _ in places(report) if place
                  for new in HOSTILE]

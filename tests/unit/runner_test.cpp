@@ -312,6 +312,10 @@ TEST(Runner, says_why_it_stopped_sampling) {
   EXPECT_EQ(small.throughput->summary.samples, 13) << "twice the least, and the one that is verified";
   job.spread = 4;
   EXPECT_EQ(job.run().front().throughput->stopped_because, "250 samples");
+  job.runner.most_samples = 7;
+  const Measurement few = job.run().front();
+  EXPECT_EQ(few.throughput->stopped_because, "7 samples");
+  EXPECT_EQ(few.throughput->summary.samples, 8) << "and the one that is verified";
   job.operation_s = 1e3;  // nothing but a first look fits any budget
   EXPECT_EQ(job.run().front().throughput->stopped_because, "share of the budget spent");
 }

@@ -26,7 +26,8 @@ class Job(unittest.TestCase):
     def start_command(self, command, variables):
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
         name, _, value = self.mark.partition("=")
-        clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES), name: value}
+        clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES),
+                  "OMPI_MCA_mpi_yield_when_idle": "1", name: value}
         process = subprocess.Popen(command, env=clean | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(self.end_what_is_left, process)
         return process

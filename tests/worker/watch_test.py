@@ -19,7 +19,8 @@ class Watched(unittest.TestCase):
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
         clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                   "LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "AWS_EC2_METADATA_DISABLED": "true",
-                  "P5BENCH_FAKE_NVML": faults, "P5BENCH_FAKE_GPUS": "4", **variables}
+                  "P5BENCH_FAKE_NVML": faults, "P5BENCH_FAKE_GPUS": "4",
+                  "OMPI_MCA_mpi_yield_when_idle": "1", **variables}
         done = subprocess.run(
             ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), "--backend", backend,
              "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tune=off", "--budget", budget, "--seed", "4", "--out", folder.name],

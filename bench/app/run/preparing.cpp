@@ -133,6 +133,8 @@ RunnerOptions runner_options(Run& run) {
   runner.few_samples = run.options.checks();
   runner.launches = run.options.launches;
   runner.seed = run.seed;
+  if (const char* const most = std::getenv("P5BENCH_MOST_SAMPLES"); most && *most)
+    runner.most_samples = std::atoi(most);
   runner.objection = [&machine = run.machine](const Arm&, const std::vector<Environment>& of_ranks) {
     return objection_to(of_ranks, machine);
   };
