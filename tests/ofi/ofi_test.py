@@ -6,7 +6,7 @@ import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import BUILD, Folder, NIGHTLY, main, read_report, wait_for  # noqa: E402
+from program import BUILD, FEW_SAMPLES, Folder, NIGHTLY, main, read_report, wait_for  # noqa: E402
 
 WORKER = BUILD / "p5bench-worker-ofi"
 LIAR = BUILD / "tests" / "lying_libfabric.so"
@@ -20,7 +20,7 @@ class Ofi(Folder):
 
     def measure(self, provider, ranks, *more, code=0, command=(), **variables):
         ended = self.run_it(*command, *self.arguments(*more), ranks=ranks,
-                            variables={"FI_PROVIDER": provider, "FI_TCP_IFACE": "lo", **variables}, patience=300)
+                            variables={"FI_PROVIDER": provider, "FI_TCP_IFACE": "lo", **FEW_SAMPLES, **variables}, patience=300)
         self.assertEqual(ended.returncode, code, ended.stdout + ended.stderr)
         return ended
 
