@@ -18,6 +18,7 @@ std::string name_of_case(const Case& c, std::string_view quantity) {
   };
   add(c.pattern);
   add(c.pair);
+  if (c.nic) add(fmt::format("nic:{}", *c.nic));
   add(quantity);
   add(name_of(c.type));
   if (c.op) add(name_of(*c.op));

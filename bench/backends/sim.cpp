@@ -321,13 +321,16 @@ class SimSession final : public Session {
     return latency + bytes / (rate * 1e9);
   }
 
+  bool is_nic_of(int number, Port p, int nic) const { return number == p.gpu * machine_.nics / machine_.gpus + nic; }
+
   // The member of a group whose output a fault falsifies, if any.
   std::optional<std::size_t> victim(const Fault& fault, const Group& group) const {
     for (std::size_t i = 0; i < group.size(); ++i) {
       const Port p = port(group[i]);
       const bool touched = fault.kind == Fault::Kind::gpu   ? p.node == fault.node && p.gpu == fault.part
                            : fault.kind == Fault::Kind::nic ? p.node == fault.node && crosses_nodes(group) &&
-                                                                  p.gpu == fault.part * machine_.gpus / machine_.nics
+                                                                  p.gpu == fault.part * machine_.gpus / machine_.nics &&
+                                                                  (!case_.nic || is_nic_of(fault.part, p, *case_.nic))
                            : fault.kind == Fault::Kind::node ? p.node == fault.node
                                                              : p.node == fault.node && reaches(group, fault.part);
       if (!touched) continue;

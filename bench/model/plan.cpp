@@ -298,9 +298,10 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
   const auto add = [&](std::optional<int> nic, const std::vector<bool>& takes_part) {
     std::vector<Round> rounds = pairs_between(job.node_of_rank, takes_part, most_rounds, job.seed);
     if (rounds.empty()) return;
+    const bool sampled = std::cmp_greater_equal(rounds.size(), most_rounds);
     cases.push_back(of_rounds(like, std::move(rounds)));
     cases.back().nic = nic;
-    cases.back().pairs_sampled = true;
+    cases.back().pairs_sampled = sampled;
   };
   for (std::size_t nic = 0; nic < most_nics; ++nic) {
     std::vector<bool> takes_part;

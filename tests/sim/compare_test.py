@@ -227,7 +227,8 @@ class Compare(Folder):
         self.assertEqual(suite.get("failures"), str(answers.count("regression")))
         self.assertEqual(len(suite.findall("testcase/failure")), answers.count("regression"))
         markdown = (out / "comparison.md").read_text()
-        self.assertIn("REGRESSION in 4 of 8 bands", markdown)
+        self.assertGreaterEqual(answers.count("regression"), 4)
+        self.assertIn(f"REGRESSION in {answers.count('regression')} of {len(answers)} bands", markdown)
         self.assertEqual(markdown.count("**regression**"), answers.count("regression"))
         page = (out / "comparison.html").read_text()
         self.assertIn("p5bench.compare/1", page)
@@ -244,7 +245,7 @@ class Compare(Folder):
         for row in written["benchmarks"]:
             self.assertEqual(row["run_type"], "iteration")
             self.assertEqual(row["time_unit"], "us")
-            self.assertEqual(row["repetitions"], 3)
+            self.assertEqual(row["repetitions"], 1 if "/nic" in row["name"] else 3)  # NICs one by one: after the launches
             self.assertGreater(row["real_time"], 0)
         largest = max(m["throughput"]["median_us"] for m in report["measurements"] if m["throughput"])
         self.assertGreater(max(row["real_time"] for row in written["benchmarks"]), 0.9 * largest)

@@ -211,11 +211,12 @@ class Faulty(Simulation):
     def test_a_slow_nic_shows_in_the_pairs_of_its_gpu_between_nodes(self):
         report = self.fault("nic:n1r9:0.5", exits=10)
         self.assert_slow_where(report, lambda a, b: 10 in (a, b) and a // 8 != b // 8)
-        self.assert_suspects(report, "nic n1r8-11")  # what pairs of GPUs can tell
+        self.assert_suspects(report, "nic n1r9")
+        self.assertEqual(report["suspects"][0]["device"], report["topology"]["nics_of_rank"][10][1])
         left = self.folder / "nic_n1r9_0.5" / "latest"
         self.assertEqual((left / "hosts.healthy").read_text(), "n0 slots=8\nn2 slots=8\n")
-        self.assertIn("nic n1r8-11 (n1", (left / "support.txt").read_text())
-        self.assertIn("SLOW: nic n1r8-11", self.run_it("report", str(left / "report.json")).stdout)
+        self.assertIn("nic n1r9 (n1", (left / "support.txt").read_text())
+        self.assertIn("SLOW: nic n1r9", self.run_it("report", str(left / "report.json")).stdout)
         self.assert_has(report, "all_gather", 0.5)
         # Three nodes send only sums, 24 / 23 * 2 / 3 of what a ring does, and healthy NICs have room to spare.
         self.assert_has(report, "all_reduce", 0.69)
@@ -239,11 +240,12 @@ class Faulty(Simulation):
         self.assertEqual(alone["measurements"][0]["outcome"], "measured")
 
     def test_a_fault_of_some_samples_shows_in_the_upper_quantiles_only(self):
-        report = self.fault("node:n1:0.5:20%", exits=0)
+        report = self.fault("node:n1:0.5:20%", exits=10)
+        self.assert_suspects(report, "node n1")
+        self.assertIn("comes and goes", report["suspects"][0]["evidence"])
         hit, whole = largest(report, "all_reduce")["throughput"], largest(self.healthy, "all_reduce")["throughput"]
         self.assertAlmostEqual(hit["median_us"] / whole["median_us"], 1, delta=0.03)
-        self.assertGreater(hit["max_us"], 1.8 * whole["max_us"])
-        self.assertLess(whole["max_us"], 1.05 * whole["median_us"])
+        self.assertGreater(hit["max_us"], 1.8 * whole["median_us"])
 
     def test_a_silent_part_fails_its_cases_and_no_others(self):
         report = self.fault("gpu:n1g2:0", exits=12)
@@ -275,6 +277,8 @@ class Faulty(Simulation):
             for measurement in report["measurements"]:
                 if measurement["case"]["pair"] == "same_node":
                     self.assertEqual(measurement["wrong_elements"], 0, "no NIC is between ranks of a node")
+                elif measurement["case"].get("nic", 1) != 1:  # of GPU 2 the second is NIC 9
+                    self.assertEqual(measurement["wrong_elements"], 0, "another NIC")
                 elif measurement["case"]["pattern"] == "one_way":  # what the NIC's own rank sends shows at the other one
                     self.assertGreater(measurement["wrong_elements"], 0, measurement["case"])
                 else:

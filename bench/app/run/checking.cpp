@@ -75,6 +75,8 @@ RanksOnHosts gpus_as_hosts(const Run& run) {
   return gpus;
 }
 
+bool all_have_time(Run& run) { return run.world.broadcast(has_time(run) ? "y" : "n") == "y"; }
+
 bool has_time(const Run& run) { return !run.options.deadline || Clock::now() < *run.options.deadline; }
 
 void sum_up_check(Run& run) {

@@ -32,12 +32,12 @@ void tell_what_was_watched(Run& run) { run.watching->finish(run.world, run.machi
 
 // In the workers that measured the last case; where that failed they are gone, and a GPU that hangs would hang again.
 bool gpus_can_be_checked(const Run& run) {
-  const bool wanted = run.options.command == "run" || (run.options.checks() && has_time(run));
-  return wanted && run.machine.backend_info().on_gpus() && run.machine.why_not_judged.empty() &&
-         run.arms.all.front().backend->joined();
+  return (run.options.command == "run" || run.options.checks()) && run.machine.backend_info().on_gpus() &&
+         run.machine.why_not_judged.empty() && run.arms.all.front().backend->joined();
 }
 
 void check_gpus_alone(Run& run) {
+  if (!all_have_time(run)) return;
   Backend& backend = *run.arms.all.front().backend;
   try {
     std::vector<LocalFigures> of_ranks = check_locally(run.world, backend);

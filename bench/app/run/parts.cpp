@@ -35,6 +35,13 @@ RunnerOptions options_beside(const Run& run) {
   return options;
 }
 
+// Where pairs are asked for. Alike on all ranks.
+bool names_parts(const Run& run) {
+  return (run.options.command == "run" || run.options.checks()) && run.options.soak.count == 0 &&
+         run.runner.hopeless.empty() && run.machine.why_idle.empty() &&
+         std::ranges::any_of(run.plan.cases, [](const Case& c) { return c.collective->pairwise; });
+}
+
 // Each host has NICs that libfabric's worker takes one by one.
 bool has_fabric(const topo::Topology& topology) {
   return std::ranges::all_of(topology.hosts, [](const topo::Host& host) {
@@ -95,12 +102,13 @@ std::vector<Case> cases_again(World& world, const std::vector<reports::InDoubt>&
 
 bool nics_can_be_measured(const Run& run) {
   const topo::Topology& topology = run.machine.topology;
-  if (run.options.command != "run" || run.options.soak.count > 0 || !run.runner.hopeless.empty()) return false;
+  if (!names_parts(run)) return false;
   if (topology.hosts.size() < 2 || std::ranges::any_of(topology.hosts, &topo::Host::pretended)) return false;
   return !topology.nics_of_rank.empty() || (run.machine.backend_info().on_gpus() && has_fabric(topology));
 }
 
 void measure_nics(Run& run) {
+  if (!all_have_time(run)) return;
   Machine& machine = run.machine;
   Backend* backend = run.arms.all.front().backend;
   std::string name = machine.backend_name;
@@ -125,12 +133,10 @@ void measure_nics(Run& run) {
   if (run.world.leads()) run.recorder.add_nics(machine.topology.nics_of_rank, measured);
 }
 
-bool may_be_in_doubt(const Run& run) {
-  return run.options.command == "run" && run.options.soak.count == 0 && run.runner.hopeless.empty() &&
-         std::ranges::any_of(run.plan.cases, [](const Case& c) { return c.collective->pairwise; });
-}
+bool may_be_in_doubt(const Run& run) { return names_parts(run); }
 
 void measure_again(Run& run) {
+  if (!all_have_time(run)) return;
   std::vector<reports::InDoubt> in_doubt;
   if (run.world.leads()) run.recorder.add([&](ReportBuilder& report) { in_doubt = report.in_doubt(); });
   std::vector<Case> known = run.plan.cases;

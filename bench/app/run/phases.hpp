@@ -91,6 +91,8 @@ Seconds time_for_cases(const Run& run);
 RanksOnHosts gpus_as_hosts(const Run& run);
 // Whether there is time for more that may hang.
 bool has_time(const Run& run);
+// What the leader says of it.
+bool all_have_time(Run& run);
 // What a check's end adds to the report: GPUs that were left out, that there was nothing to measure with, that somebody
 // was not waited for any more.
 void sum_up_check(Run& run);

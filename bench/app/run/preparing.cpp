@@ -130,11 +130,11 @@ RunnerOptions runner_options(Run& run) {
   RunnerOptions runner;
   runner.timeout = run.options.timeout;
   runner.watchdog = &run.watchdog;
-  runner.few_samples = run.options.checks();
   runner.launches = run.options.launches;
   runner.seed = run.seed;
   if (const char* const most = std::getenv("P5BENCH_MOST_SAMPLES"); most && *most)
     runner.most_samples = std::atoi(most);
+  if (run.options.checks()) runner.most_samples = 0;  // as few as there have to be
   runner.objection = [&machine = run.machine](const Arm&, const std::vector<Environment>& of_ranks) {
     return objection_to(of_ranks, machine);
   };
