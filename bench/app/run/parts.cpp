@@ -37,8 +37,7 @@ RunnerOptions options_beside(const Run& run) {
 
 // Where pairs are asked for. Alike on all ranks.
 bool names_parts(const Run& run) {
-  return (run.options.command == "run" || run.options.checks()) && run.options.soak.count == 0 &&
-         run.runner.hopeless.empty() && run.machine.why_idle.empty() &&
+  return run.options.command == "run" && run.options.soak.count == 0 && run.runner.hopeless.empty() &&
          std::ranges::any_of(run.plan.cases, [](const Case& c) { return c.collective->pairwise; });
 }
 
@@ -108,7 +107,6 @@ bool nics_can_be_measured(const Run& run) {
 }
 
 void measure_nics(Run& run) {
-  if (!all_have_time(run)) return;
   Machine& machine = run.machine;
   Backend* backend = run.arms.all.front().backend;
   std::string name = machine.backend_name;
@@ -136,7 +134,6 @@ void measure_nics(Run& run) {
 bool may_be_in_doubt(const Run& run) { return names_parts(run); }
 
 void measure_again(Run& run) {
-  if (!all_have_time(run)) return;
   std::vector<reports::InDoubt> in_doubt;
   if (run.world.leads()) run.recorder.add([&](ReportBuilder& report) { in_doubt = report.in_doubt(); });
   std::vector<Case> known = run.plan.cases;
