@@ -27,12 +27,6 @@ using nlohmann::json;
 // Beyond those of the workers under test.
 constexpr std::uint32_t own_alarms = 1u << 31;
 
-bool all_have_efa(const topo::Topology& topology) {
-  return std::ranges::all_of(topology.hosts, [](const topo::Host& host) {
-    return std::ranges::find(host.nics, std::string("efa"), &topo::Nic::kind) != host.nics.end();
-  });
-}
-
 // The leader's; 0: nothing is to be tried.
 Seconds agree_on_limit(World& world) {
   return {std::stod(from_leader(world, [] {
@@ -82,6 +76,12 @@ std::vector<reports::ReachedHost> describe(World& world, const Machine& machine,
 }
 
 }  // namespace
+
+bool all_have_efa(const topo::Topology& topology) {
+  return std::ranges::all_of(topology.hosts, [](const topo::Host& host) {
+    return std::ranges::find(host.nics, std::string("efa"), &topo::Nic::kind) != host.nics.end();
+  });
+}
 
 std::vector<int> first_ranks(const topo::Topology& topology) {
   std::set<std::pair<std::string, std::string>> seen;

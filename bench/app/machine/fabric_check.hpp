@@ -24,4 +24,7 @@ FabricCheck check_fabric(World& world, const Options& options, const Machine& ma
 // The first rank on each machine. Hosts that are pretended are one.
 std::vector<int> first_ranks(const topo::Topology& topology);
 
+// Whether each host has EFA devices.
+bool all_have_efa(const topo::Topology& topology);
+
 }  // namespace p5

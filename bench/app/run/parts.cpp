@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "bench/app/machine/fabric.hpp"
+#include "bench/app/machine/fabric_check.hpp"
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/run/phases.hpp"
@@ -39,13 +40,6 @@ RunnerOptions options_beside(const Run& run) {
 bool names_parts(const Run& run) {
   return run.options.command == "run" && run.options.soak.count == 0 && run.runner.hopeless.empty() &&
          std::ranges::any_of(run.plan.cases, [](const Case& c) { return c.collective->pairwise; });
-}
-
-// Each host has NICs that libfabric's worker takes one by one.
-bool has_fabric(const topo::Topology& topology) {
-  return std::ranges::all_of(topology.hosts, [](const topo::Host& host) {
-    return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
-  });
 }
 
 bool is_same(const Case& a, const Case& b) {
@@ -103,7 +97,7 @@ bool nics_can_be_measured(const Run& run) {
   const topo::Topology& topology = run.machine.topology;
   if (!names_parts(run)) return false;
   if (topology.hosts.size() < 2 || std::ranges::any_of(topology.hosts, &topo::Host::pretended)) return false;
-  return !topology.nics_of_rank.empty() || (run.machine.backend_info().on_gpus() && has_fabric(topology));
+  return !topology.nics_of_rank.empty() || (run.machine.backend_info().on_gpus() && all_have_efa(topology));
 }
 
 void measure_nics(Run& run) {

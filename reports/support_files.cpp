@@ -1,0 +1,80 @@
+// The files for others: the next job's hosts, and what support asks for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "bench/base/printing.hpp"
+#include "reports/suspects.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+std::set<std::string> unfit_hosts(const Report& report) {
+  std::set<std::string> unfit;
+  for (const Suspect& suspect : report.suspects)
+    if (suspect.kind != "link") unfit.insert(suspect.host);
+  for (const topo::Finding& finding : report.findings)
+    if (topo::condemns(finding) && !finding.subject.host.empty()) unfit.insert(finding.subject.host);
+  return unfit;
+}
+
+}  // namespace
+
+std::string healthy_hosts(const Report& report) {
+  const std::set<std::string> unfit = unfit_hosts(report);
+  std::map<int, int> ranks;
+  for (const int host : report.topology.host_of_rank) ++ranks[host];
+  std::string text;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < report.topology.hosts.size(); ++i) {
+    const std::string& name = report.topology.hosts[i].name;
+    if (unfit.contains(name)) continue;
+    ++kept;
+    text += fmt::format("{} slots={}\n", printable(name), ranks[static_cast<int>(i)]);
+  }
+  return kept == report.topology.hosts.size() ? "" : text;
+}
+
+std::string support_text(const Report& report) {
+  const bool found = std::ranges::any_of(report.findings, topo::condemns);
+  if (report.suspects.empty() && !found) return "";
+  std::string text = fmt::format("p5bench {}: {} on {}, {} ranks on {} nodes, {}, {}\n", report.run.version,
+                                 report.provenance, report.run.cluster, report.run.ranks, report.run.nodes,
+                                 report.topology.platform.empty() ? "platform not known" : report.topology.platform,
+                                 report.run.started);
+  text += "\nWhat is wrong\n";
+  for (const Suspect& suspect : report.suspects)
+    text += fmt::format("- {} (confidence {:.4f})\n", printable(sentence_about(suspect)), suspect.confidence);
+  std::set<std::string> hosts;
+  for (const Suspect& suspect : report.suspects) hosts.insert(suspect.host);
+  for (const topo::Finding& finding : report.findings) {
+    if (!topo::condemns(finding)) continue;
+    text += fmt::format("- {}{}: {}. To do: {}\n", finding.id,
+                        finding.subject.host.empty() ? "" : " on " + printable(finding.subject.host),
+                        printable(finding.evidence), printable(finding.action));
+    hosts.insert(finding.subject.host);
+  }
+  text += "\nHosts\n";
+  for (const topo::Host& host : report.topology.hosts) {
+    if (!hosts.contains(host.name)) continue;
+    text += fmt::format("- {}: instance {}, {}, kernel {}\n", printable(host.name),
+                        host.instance.empty() ? "not known" : printable(host.instance),
+                        host.instance_type.empty() ? "type not known" : printable(host.instance_type),
+                        host.kernel.empty() ? "not known" : printable(host.kernel));
+    for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
+      text += fmt::format("    GPU {}: {} {} {}\n", i, printable(host.gpu_devices[i].name),
+                          printable(host.gpu_devices[i].uuid), printable(host.gpu_devices[i].pci.address));
+    for (const topo::Nic& nic : host.nics)
+      if (nic.kind == "efa" || nic.kind == "infiniband")
+        text += fmt::format("    NIC {}: {} {}\n", printable(nic.name), nic.kind, printable(nic.pci.address));
+  }
+  text += "\nSoftware\n";
+  for (const auto& [key, value] : report.context)
+    if (!key.starts_with("env.")) text += fmt::format("- {}: {}\n", printable(key), printable(value));
+  return text;
+}
+
+}  // namespace p5::reports
