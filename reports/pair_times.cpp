@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "bench/base/statistics.hpp"
 #include "bench/model/backends.hpp"
 #include "topo/platform.hpp"
@@ -36,6 +38,7 @@ struct Way {
 
 struct Time {
   std::pair<Place, Place> two;
+  std::optional<int> nic;
   double usual = 0, high = 0;
 };
 
@@ -44,38 +47,30 @@ struct Fast {
   double usual = 0, high = 0;
 };
 
-// Of the pairs that are fast, the one in the middle. The fast ones, not all: of three nodes one that is slow slows two
-// thirds of the pairs.
-double middle_of_fast(std::vector<double> times) {
-  std::ranges::sort(times);
-  const double fast = times[times.size() / 10] * (1 + of_one_kind);
-  times.erase(std::ranges::upper_bound(times, fast), times.end());
-  return median_of_sorted(times);
-}
-
 class Collector {
  public:
   explicit Collector(const topo::Topology& topology)
-      : places_(places_of(topology)), many_nodes_(topology.hosts.size() >= enough_nodes) {
+      : topology_(topology), places_(places_of(topology)), many_nodes_(topology.hosts.size() >= enough_nodes) {
     for (const Place& place : places_) ++ranks_on_[place.node];
   }
 
   // What is measured again comes after what it repeats.
-  void add(const Measurement& m, bool again) {
-    std::map<Way, std::vector<Time>> alike;
-    for (const GroupResult& result : m.groups) {
-      if (result.group.size() != 2 || result.median.count <= 0) continue;
-      const auto ranks = std::minmax(result.group[0], result.group[1]);
-      if (ranks.first < 0 || std::cmp_greater_equal(ranks.second, places_.size())) continue;
-      const Place a = places_[static_cast<std::size_t>(ranks.first)],
-                  b = places_[static_cast<std::size_t>(ranks.second)];
-      alike[way_of(a, b)].push_back({{a, b}, result.median.count, result.high.count});
-    }
-    const Case& c = m.measured_case;
-    for (auto& [way, times] : alike) {
-      Fast& fast = fast_[{c.backend + operation_of(c) + to_text(c.bytes), way}];
-      if (const std::optional<Fast> own = fast_of(times, c.nic, again)) fast = *own;
-      add(c.nic, times, fast, again);
+  void add(const std::vector<const Measurement*>& measured, bool again) {
+    std::map<std::pair<std::string, Way>, std::vector<Time>> alike;
+    for (const Measurement* m : measured)
+      for (const GroupResult& result : m->groups) {
+        if (result.group.size() != 2 || result.median.count <= 0) continue;
+        const auto ranks = std::minmax(result.group[0], result.group[1]);
+        if (ranks.first < 0 || std::cmp_greater_equal(ranks.second, places_.size())) continue;
+        const Place a = places_[static_cast<std::size_t>(ranks.first)],
+                    b = places_[static_cast<std::size_t>(ranks.second)];
+        alike[{what_is_alike(m->measured_case), way_of(a, b)}].push_back(
+            {{a, b}, m->measured_case.nic, result.median.count, result.high.count});
+      }
+    for (auto& [key, times] : alike) {
+      Fast& fast = fast_[key];
+      if (const std::optional<Fast> own = fast_of(times, again)) fast = *own;
+      add(times, fast, again);
     }
   }
 
@@ -93,13 +88,34 @@ class Collector {
     return {.within = false, .distance = distance, .place = many_nodes_ && distance == 0 ? a.number : -1};
   }
 
+  // The operation; single NICs of one kind and rate together, so that one pair that is fast by chance is one of many.
+  std::string what_is_alike(Case c) const {
+    std::string text = c.backend + to_text(c.bytes);
+    if (c.nic) text += kind_of_nic(static_cast<std::size_t>(*c.nic));
+    c.nic.reset();
+    return text + operation_of(c);
+  }
+
+  // Of the first rank that has it.
+  std::string kind_of_nic(std::size_t number) const {
+    for (std::size_t rank = 0; rank < std::min(places_.size(), topology_.nics_of_rank.size()); ++rank) {
+      const std::vector<std::string>& names = topology_.nics_of_rank[rank];
+      if (number >= names.size()) continue;
+      const topo::Host& host = topology_.hosts.at(static_cast<std::size_t>(places_[rank].node));
+      const auto nic = std::ranges::find(host.nics, names[number], &topo::Nic::name);
+      if (nic == host.nics.end()) break;
+      return fmt::format("{} of {:g} GB/s", nic->kind, nic->rate.value_or(GBps{}).count);
+    }
+    return fmt::format("NIC {}", number);
+  }
+
   // What the fast ones take; of times that were taken again only of pairs that were fast before. nullopt: none was.
-  std::optional<Fast> fast_of(const std::vector<Time>& times, std::optional<int> nic, bool again) const {
+  std::optional<Fast> fast_of(const std::vector<Time>& times, bool again) const {
     std::vector<double> usual, high;
     bool all_high = true;
     for (const Time& time : times) {
       all_high = all_high && time.high > 0;
-      const auto before = of_pair_.find({time.two, nic.value_or(-1)});
+      const auto before = of_pair_.find({time.two, time.nic.value_or(-1)});
       if (again && before != of_pair_.end() && is_slow(before->second)) continue;
       usual.push_back(time.usual);
       high.push_back(time.high);
@@ -108,11 +124,11 @@ class Collector {
     return Fast{middle_of_fast(usual), all_high ? middle_of_fast(high) : 0};
   }
 
-  void add(std::optional<int> nic, const std::vector<Time>& times, const Fast& fast, bool again) {
+  void add(const std::vector<Time>& times, const Fast& fast, bool again) {
     for (const Time& time : times) {
-      PairTime& pair = of_pair_[{time.two, nic.value_or(-1)}];
+      PairTime& pair = of_pair_[{time.two, time.nic.value_or(-1)}];
       std::tie(pair.a, pair.b) = time.two;
-      pair.nic = nic;
+      pair.nic = time.nic;
       if (fast.usual > 0) {
         pair.usual.push_back(time.usual / fast.usual);
         if (again) pair.again.push_back(pair.usual.back());
@@ -124,6 +140,7 @@ class Collector {
     }
   }
 
+  const topo::Topology& topology_;
   std::vector<Place> places_;
   bool many_nodes_;
   std::map<int, int> ranks_on_;
@@ -132,6 +149,13 @@ class Collector {
 };
 
 }  // namespace
+
+double middle_of_fast(std::vector<double> times) {
+  std::ranges::sort(times);
+  const double fast = times[times.size() / 10] * (1 + of_one_kind);
+  times.erase(std::ranges::upper_bound(times, fast), times.end());
+  return median_of_sorted(times);
+}
 
 std::vector<Place> places_of(const topo::Topology& topology) {
   std::vector<Place> places;
@@ -166,8 +190,12 @@ std::vector<std::size_t> cases_of_pairs(const Report& report) {
 
 std::vector<PairTime> pair_times(const Report& report, const std::vector<Measurement>& again) {
   Collector collector(report.topology);
-  for (const std::size_t at : cases_of_pairs(report)) collector.add(report.results[at].measurement, false);
-  for (const Measurement& m : again) collector.add(m, true);
+  std::vector<const Measurement*> first, second;
+  for (const std::size_t at : cases_of_pairs(report)) first.push_back(&report.results[at].measurement);
+  for (const Measurement& m : again)
+    if (m.measured_case.collective->pairwise) second.push_back(&m);
+  collector.add(first, false);
+  collector.add(second, true);
   return std::move(collector).all();
 }
 

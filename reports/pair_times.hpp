@@ -28,6 +28,10 @@ struct PairTime {
   bool within() const { return a.node == b.node; }
 };
 
+// Of times of what is alike: those that are fast, not all; of these the one in the middle. Of three nodes one that is
+// slow slows two thirds of the pairs.
+double middle_of_fast(std::vector<double> times);
+
 // Less than this share longer passes for what equal parts differ by.
 inline constexpr double matters = 0.05;
 // By its usual times or by the slowest third of them.
@@ -37,7 +41,8 @@ bool is_slow(const PairTime& two);
 // between GPUs, 256 KiB elsewhere, any size of single NICs. Not of pairs that differ by the machine's design: GPUs of a
 // node without a switch, ranks of a node over its memory, nodes that are pretended. Pairs are alike that have equal
 // ways: within nodes all; between nodes those as far apart by their place on the node, counted round and round, and
-// from four nodes on those of the same places. `again`: cases of the same operations, of other rounds.
+// from four nodes on those of the same places; single NICs of
+// one kind and rate besides, whichever of its rank's it is. `again`: cases of the same operations, of other rounds.
 std::vector<PairTime> pair_times(const Report& report, const std::vector<Measurement>& again);
 
 // The cases whose pairs count: by their place in report.results.

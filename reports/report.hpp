@@ -38,10 +38,10 @@ struct Result {
 };
 
 struct Suspect {
-  std::string kind;  // gpu, nic, node, link
-  std::string name;  // "n3g2", as in --fault
-  std::string host, instance;
-  std::string device = {};  // the UUID of a GPU, the name of a NIC; "" where that is not known
+  std::string kind;            // gpu, nic, node, link, rail
+  std::string name;            // "n3g2", as in --fault
+  std::string host, instance;  // "" of a rail
+  std::string device = {};     // the UUID of a GPU, the name of a NIC; "" where that is not known
   double confidence = 0;
   std::string evidence;
   int partners_tested = 0;

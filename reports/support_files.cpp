@@ -15,7 +15,7 @@ namespace {
 std::set<std::string> unfit_hosts(const Report& report) {
   std::set<std::string> unfit;
   for (const Suspect& suspect : report.suspects)
-    if (suspect.kind != "link") unfit.insert(suspect.host);
+    if (suspect.kind != "link" && suspect.kind != "rail") unfit.insert(suspect.host);
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding) && !finding.subject.host.empty()) unfit.insert(finding.subject.host);
   return unfit;

@@ -13,6 +13,7 @@
 #include "bench/base/statistics.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
+#include "reports/at_scale.hpp"
 #include "reports/pair_times.hpp"
 
 namespace p5::reports {
@@ -409,7 +410,7 @@ std::vector<Suspect> find_suspects(const Report& report, const std::vector<Measu
     known.single_nics = !nics.empty() && nics.size() == numbers.of(place).size();
     suspects.push_back(suspect_of(each, known, topology, numbers));
   }
-  return suspects;
+  return suspects.empty() ? suspects_at_scale(report, again) : suspects;
 }
 
 std::vector<InDoubt> in_doubt(const Report& report) {
@@ -433,14 +434,16 @@ std::vector<InDoubt> in_doubt(const Report& report) {
     if (pairs.size() > most) pairs.resize(most);
     all.push_back({m.measured_case, std::move(pairs)});
   }
+  std::ranges::move(groups_in_doubt(report), std::back_inserter(all));
   return all;
 }
 
 std::string sentence_about(const Suspect& suspect) {
-  std::string where = suspect.host;
-  for (const std::string* each : {&suspect.instance, &suspect.device})
-    if (!each->empty()) where += ", " + *each;
-  return fmt::format("{} {} ({}): {}. To do: {}", suspect.kind, suspect.name, where, suspect.evidence, suspect.action);
+  std::vector<std::string> where;
+  for (const std::string* each : {&suspect.host, &suspect.instance, &suspect.device})
+    if (!each->empty()) where.push_back(*each);
+  return fmt::format("{} {}{}: {}. To do: {}", suspect.kind, suspect.name,
+                     where.empty() ? "" : fmt::format(" ({})", join(where)), suspect.evidence, suspect.action);
 }
 
 }  // namespace p5::reports

@@ -18,7 +18,7 @@ namespace p5::reports {
 // was not slow then too. What few or no fast pairs stand beside is not told. Empty where pairs were not measured.
 std::vector<Suspect> find_suspects(const Report& report, const std::vector<Measurement>& again);
 
-// What is to be measured again before anybody is named: the slow pairs of a case, ranks ascending.
+// What is to be measured again before anybody is named: the slow pairs of a case, ranks ascending; none: all of it.
 struct InDoubt {
   Case like;
   std::vector<Group> pairs;

@@ -47,6 +47,8 @@ void read_mode(const Reader& reader, const std::string& mode, Fault& fault) {
   if (mode == "always") return;
   if (mode == "all-rails") {
     fault.mode = Fault::Mode::all_rails;
+  } else if (mode == "at-scale") {
+    fault.mode = Fault::Mode::at_scale;
   } else if (mode == "lies") {
     fault.mode = Fault::Mode::lies;
   } else if (mode.ends_with("%")) {
@@ -54,7 +56,8 @@ void read_mode(const Reader& reader, const std::string& mode, Fault& fault) {
     fault.share = reader.real(mode.substr(0, mode.size() - 1), "share of samples in percent") / 100;
     if (fault.share > 1) throw reader.refuse(fmt::format("'{}' is more than all samples", mode));
   } else {
-    throw reader.refuse(unknown_name("mode", mode, std::vector<std::string>{"always", "P%", "all-rails", "lies"}));
+    throw reader.refuse(
+        unknown_name("mode", mode, std::vector<std::string>{"always", "P%", "all-rails", "at-scale", "lies"}));
   }
 }
 

@@ -43,10 +43,13 @@ class Noise {
 // The machine during one sample: which faults act now, and what is left of each part's rate.
 class Moment {
  public:
-  Moment(const SimMachine& machine, bool full_load, Noise& noise) : machine_(machine), own_(machine.seed) {
+  // full_load: all ranks take part; at_scale: more than two in a group.
+  Moment(const SimMachine& machine, bool full_load, bool at_scale, Noise& noise)
+      : machine_(machine), own_(machine.seed) {
     for (const Fault& fault : machine.faults) {
       const bool acts = fault.mode == Fault::Mode::sometimes   ? noise.uniform() < fault.share
                         : fault.mode == Fault::Mode::all_rails ? full_load
+                        : fault.mode == Fault::Mode::at_scale  ? at_scale
                                                                : true;
       if (acts) acting_.push_back(&fault);
     }
@@ -261,7 +264,7 @@ class SimSession final : public Session {
     std::vector<double> ways;
     for (const Group& group : round_) ways.push_back(way_factor(group));
     for (int s = 0; s < request.samples; ++s) {
-      const Moment moment(machine_, full_load, noise_);
+      const Moment moment(machine_, full_load, round_.front().size() > 2, noise_);
       for (std::size_t g = 0; g < round_.size(); ++g) {
         const Group& group = round_[g];
         const double blip = noise_.uniform() < machine_.outliers ? 1 + noise_.uniform() : 1;

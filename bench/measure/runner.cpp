@@ -112,7 +112,7 @@ class RoundRun {
     step(Phase::open, [&] { session_ = backend_.open(case_, round_); });
     step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
     const int operations = choose_operations();
-    const bool both = case_.bytes <= latency_up_to;
+    const bool both = options_.latency && case_.bytes <= latency_up_to;
     if (both) measure(Quantity::latency, 1, {share_.count * latency_share});
     measure(Quantity::throughput, operations, {share_.count * (both ? 1 - latency_share : 1)});
     step(Phase::verify, [&] { result_.selection = session_->selection(); });

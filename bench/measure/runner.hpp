@@ -47,6 +47,7 @@ struct RunnerOptions {
   double precision = 0.01;                 // what the interval has to be within, as a share of the median;
   Bytes tight_from = KiB(64);              // twice that below this size
   int most_samples = StoppingRule{}.most;  // of a series; the leader's counts
+  bool latency = true;                     // of small messages, beside throughput
 
   // Not 0: instead of `launches`, as many of the one arm as fit in so much wall time, each within the budget.
   Seconds soak{0};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <map>
 #include <numeric>
@@ -247,6 +248,37 @@ std::vector<Round> rounds_for(const Doubts& doubts, const std::vector<Round>& ro
     chosen.push_back(*best);
   }
   return chosen;
+}
+
+std::vector<Round> halves(const NodeOfRank& node_of_rank, std::uint64_t seed) {
+  constexpr std::size_t fewest_nodes = 4, spare = 2;
+  constexpr int most_drawn = 100;  // four nodes have three ways of being halved
+  const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
+  if (nodes.size() < fewest_nodes) return {};
+  const std::size_t wanted = static_cast<std::size_t>(std::bit_width(nodes.size() - 1)) + spare;
+  std::mt19937_64 random(seed);
+  std::vector<std::size_t> order(nodes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::vector<std::size_t>> been_in(nodes.size());  // of each node: which halves
+  std::vector<Round> rounds;
+  for (int drawn = 0; drawn < most_drawn && rounds.size() < wanted; ++drawn) {
+    // Those that were in the same halves so far part: every other one goes to the other half.
+    shuffle(order, random);
+    if (std::set(been_in.begin(), been_in.end()).size() < nodes.size())
+      std::ranges::stable_sort(order, {}, [&](std::size_t node) { return been_in[node]; });
+    Round round(2);
+    std::vector<std::vector<std::size_t>> now_in = been_in;
+    for (std::size_t i = 0; i < nodes.size() / 2 * 2; ++i) {
+      round[i % 2].insert(round[i % 2].end(), nodes[order[i]].begin(), nodes[order[i]].end());
+      now_in[order[i]].push_back(rounds.size() * 2 + i % 2);
+    }
+    for (Group& half : round) std::ranges::sort(half);
+    std::ranges::sort(round);
+    if (std::ranges::find(rounds, round) != rounds.end()) continue;
+    rounds.push_back(std::move(round));
+    been_in = std::move(now_in);
+  }
+  return rounds;
 }
 
 PairRounds sample_pairs(const NodeOfRank& node_of_rank) {

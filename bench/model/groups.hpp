@@ -54,6 +54,10 @@ struct Doubts {
 // Those of `rounds` that do so with the fewest rounds, nearly, and at most `most`; the same round may come twice.
 std::vector<Round> rounds_for(const Doubts& doubts, const std::vector<Round>& rounds, int most);
 
+// Halves of the nodes, drawn with `seed`, each round two groups of as many nodes; with an odd number one pauses. No
+// two nodes are in the same half in all rounds. None of fewer than four nodes.
+std::vector<Round> halves(const NodeOfRank& node_of_rank, std::uint64_t seed);
+
 // One pair of each kind: the first two ranks of the first node that has two, and the first ranks of the first two
 // nodes.
 PairRounds sample_pairs(const NodeOfRank& node_of_rank);

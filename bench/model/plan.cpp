@@ -118,14 +118,27 @@ struct Maker {
         plan.cases.push_back(std::move(c));
   }
 
+  // How many of the links between nodes are looked at.
+  std::string coverage(const std::vector<Round>& rounds) const {
+    std::set<std::pair<int, int>> met;
+    for (const Round& round : rounds)
+      for (const Group& pair : round)
+        met.insert(std::minmax(job.node_of_rank[static_cast<std::size_t>(pair[0])],
+                               job.node_of_rank[static_cast<std::size_t>(pair[1])]));
+    const auto nodes = static_cast<std::size_t>(count_nodes(job.node_of_rank));
+    const std::size_t all = nodes * (nodes - 1) / 2;
+    return fmt::format("of {} pairs of nodes {} meet ({:.0f} %), and only between those is a slow link seen", all,
+                       met.size(), 100.0 * static_cast<double>(met.size()) / static_cast<double>(all));
+  }
+
   void add_pairs(const std::vector<Bytes>& sizes, const Collective& collective) {
     const int most_rounds = std::clamp(2 * most_pairs / std::max(ranks(), 1), 8, 64);
     const PairRounds all = all_pairs(job.node_of_rank, most_rounds, job.seed), few = sample_pairs(job.node_of_rank);
     if (all.sampled && !options.within_nodes)
       plan.remarks.push_back(
           fmt::format("p2p: {} ranks have too many pairs to measure all; {} rounds of pairs on different nodes were "
-                      "drawn with the seed",
-                      ranks(), all.other_node.size()));
+                      "drawn with the seed: {}",
+                      ranks(), all.other_node.size(), coverage(all.other_node)));
     add_pairs_of_kind(sizes, collective, "same_node", all.same_node, few.same_node, false);
     if (options.within_nodes) return;
     add_pairs_of_kind(sizes, collective, "other_node", all.other_node, few.other_node, all.sampled);
@@ -310,6 +323,33 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
     add(static_cast<int>(nic), takes_part);
   }
   if (together) add(std::nullopt, std::vector<bool>(ranks, true));
+  return cases;
+}
+
+std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& job, Bytes bytes) {
+  const Round nodes = make_groups("node", job.node_of_rank), rails = make_groups("rail", job.node_of_rank);
+  const bool alike = std::ranges::all_of(nodes, [&](const Group& node) { return node.size() == rails.size(); });
+  if (nodes.size() < 2 || rails.size() < 2 || !alike) return {};
+  std::vector<Case> cases;
+  const auto add = [&](const char* group, std::vector<Round> rounds) {
+    if (rounds.empty()) return;
+    Case c;
+    c.backend = backend_name;
+    c.collective = &find_collective("all_reduce");
+    c.op = ReduceOp::sum;
+    c.group = group;
+    c.ranks = static_cast<int>(rounds.front().front().size());
+    c.nodes = c.group == "rail" ? static_cast<int>(nodes.size()) : static_cast<int>(nodes.size() / 2);
+    c.shape = c.collective->shape(bytes, false, size_of(c.type), c.ranks);
+    c.bytes = c.shape.bytes;
+    c.bytes_per_rank = c.shape.bytes_per_rank;
+    cases.push_back(of_rounds(std::move(c), std::move(rounds)));
+  };
+  // Twice, so that there is something to compare; in the same order they would count as visits of one group.
+  Round reversed = rails;
+  std::ranges::reverse(reversed);
+  add("rail", {rails, reversed});
+  add("half", halves(job.node_of_rank, job.seed));
   return cases;
 }
 

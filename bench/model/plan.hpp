@@ -35,6 +35,10 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
 std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job,
                             const std::vector<std::vector<std::string>>& nics_of_rank, Bytes bytes, bool together);
 
+// What shows only where many take part: an all-reduce of the i-th ranks of all nodes, all rails at the same time, and
+// of halves of the nodes ("rail" and "half" as Case::group). For nodes of equally many ranks, several; else none.
+std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& job, Bytes bytes);
+
 // The same case of other rounds.
 Case of_rounds(Case like, std::vector<Round> rounds);
 

@@ -54,9 +54,8 @@ function reason(report) {
   }
   const [suspect] = report.suspects;
   if (report.grade === "slow" && suspect) {
-    const where = [suspect.host, suspect.instance].filter(Boolean).join(", ");
     const sentence = (text) => text.endsWith(".") ? text : `${text}.`;
-    return {text: `${suspect.kind} ${suspect.name} (${where}): ${sentence(suspect.evidence)} To do: ${sentence(suspect.action)}`,
+    return {text: `${suspect.kind} ${title_of(suspect)}: ${sentence(suspect.evidence)} To do: ${sentence(suspect.action)}`,
       about: worst_judged(report)};
   }
   const worst = worst_judged(report);
@@ -128,9 +127,13 @@ function card(severity, tag, title, lines) {
       element("p", {}, label ? element("strong", {}, `${label} `) : "", text)));
 }
 
-function suspect_card(suspect) {
+function title_of(suspect) {
   const where = [suspect.host, suspect.instance].filter(Boolean).join(", ");
-  return card("error", `suspect ${suspect.kind}`, `${suspect.name}${where ? ` (${where})` : ""}`, [
+  return suspect.name + (where ? ` (${where})` : "");
+}
+
+function suspect_card(suspect) {
+  return card("error", `suspect ${suspect.kind}`, title_of(suspect), [
     ["", suspect.evidence], ["Do:", suspect.action],
     ["", `Confidence ${suspect.confidence > 0.999 ? "above 99.9 %" : share(suspect.confidence)}, ` +
       `measured against ${plural(suspect.partners_tested, "partner")}.`]]);

@@ -214,8 +214,8 @@ class Hosts:
 
     def shape(self, name, network, rate):
         """The host's interface has this rate, each way: "100mbit"."""
-        self._shape(self.switch, self._port(name, network), rate, "100ms", "128kb")
-        self._shape(self.namespace(name), f"net{network}", rate, "100ms", "128kb")
+        self._shape(self.switch, self._port(name, network), rate, "100ms", "16kb")
+        self._shape(self.namespace(name), f"net{network}", rate, "100ms", "16kb")
 
     def _shape(self, namespace, interface, rate, latency, burst="16kb"):
         self._run("tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", "tbf",

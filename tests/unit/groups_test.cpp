@@ -300,5 +300,28 @@ TEST(CommunicatorsOf, are_alike_for_both_directions_and_none_for_the_whole_job) 
   EXPECT_TRUE(communicators_of({{0, 1, 2, 3}}, 4).empty());
 }
 
+TEST(Halves, part_every_two_nodes) {
+  for (const int nodes : {4, 5, 6, 7, 16, 33, 512}) {
+    NodeOfRank node_of_rank;
+    for (int rank = 0; rank < 2 * nodes; ++rank) node_of_rank.push_back(rank / 2);
+    const std::vector<Round> rounds = halves(node_of_rank, 7);
+    std::set<std::vector<int>> signatures;
+    std::vector<std::vector<int>> of_node(static_cast<std::size_t>(nodes));
+    for (const Round& round : rounds) {
+      ASSERT_EQ(round.size(), 2U);
+      EXPECT_EQ(round[0].size(), round[1].size());
+      EXPECT_EQ(round[0].size(), static_cast<std::size_t>(nodes / 2 * 2));
+      for (int node = 0; node < nodes; ++node) {
+        const auto in = [&](const Group& half) { return std::ranges::count(half, 2 * node) > 0; };
+        of_node[static_cast<std::size_t>(node)].push_back(in(round[0]) ? 1 : in(round[1]) ? 2 : 0);
+      }
+    }
+    signatures.insert(of_node.begin(), of_node.end());
+    EXPECT_EQ(signatures.size(), static_cast<std::size_t>(nodes)) << nodes;
+    EXPECT_NE(rounds.front(), rounds.back()) << nodes;
+  }
+  EXPECT_THAT(halves({0, 1, 2}, 7), IsEmpty());
+}
+
 }  // namespace
 }  // namespace p5

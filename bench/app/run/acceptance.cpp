@@ -58,7 +58,7 @@ constexpr std::array phases{
     RunPhase{"measuring", measures, measure},
     RunPhase{"summing up what GPUs and NICs did", watches, tell_what_was_watched, remark},
     RunPhase{"checking each GPU alone", gpus_can_be_checked, check_gpus_alone, remark},
-    RunPhase{"measuring NICs one by one", nics_can_be_measured, measure_nics, remark},
+    RunPhase{"measuring NICs and groups", parts_can_be_measured, measure_parts, remark},
     RunPhase{"measuring again what seemed slow", may_be_in_doubt, measure_again, remark},
     RunPhase{"reading what the library said", always, tell_what_library_said, remark},
     RunPhase{"tuning", may_tune, tune_settings, refuse_tuning},

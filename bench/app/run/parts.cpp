@@ -19,6 +19,7 @@ namespace p5 {
 namespace {
 
 constexpr Bytes size_of_nic_messages{8u << 20};  // 0.2 to 0.7 ms on NICs of 100 to 400 Gb/s
+constexpr Bytes largest_of_groups = MiB(256);
 
 class Silent final : public Observer {
   void visit_started(const Case&, const RunProgress&) override {}
@@ -30,6 +31,7 @@ RunnerOptions options_beside(const Run& run) {
   RunnerOptions options = run.runner;
   options.budget = {run.options.budget.count * share_of_parts};
   options.precision = reports::matters / 2;
+  options.latency = false;
   options.launches = 1;
   options.soak = {0};
   options.done.clear();
@@ -43,11 +45,13 @@ bool names_parts(const Run& run) {
 }
 
 bool is_same(const Case& a, const Case& b) {
-  return a.backend == b.backend && operation_of(a) == operation_of(b) && a.bytes == b.bytes && a.type == b.type;
+  return a.backend == b.backend && a.group == b.group && operation_of(a) == operation_of(b) && a.bytes == b.bytes &&
+         a.type == b.type;
 }
 
 // Rounds in which what is in doubt meets again, or meets others.
 std::vector<Round> rounds_again(const reports::InDoubt& doubt, const JobFacts& job) {
+  if (doubt.pairs.empty()) return *doubt.like.rounds;
   constexpr int most_rounds = 12, most_drawn = 48;
   Doubts doubts;
   for (const Group& pair : doubt.pairs) doubts.pairs.insert(pair);
@@ -63,6 +67,54 @@ std::vector<Round> rounds_again(const reports::InDoubt& doubt, const JobFacts& j
   std::ranges::move(pairs_between(job.node_of_rank, takes_part, of_same_places, job.seed + 1),
                     std::back_inserter(rounds));
   return rounds_for(doubts, rounds, most_rounds);
+}
+
+bool has_several_nodes(const Run& run) {
+  const topo::Topology& topology = run.machine.topology;
+  return topology.hosts.size() > 1 && std::ranges::none_of(topology.hosts, &topo::Host::pretended);
+}
+
+bool nics_can_be_measured(const Run& run) {
+  const topo::Topology& topology = run.machine.topology;
+  if (!names_parts(run) || !has_several_nodes(run)) return false;
+  return !topology.nics_of_rank.empty() || (run.machine.backend_info().on_gpus() && all_have_efa(topology));
+}
+
+bool groups_can_be_measured(const Run& run) {
+  return names_parts(run) && has_several_nodes(run) && run.machine.backend_info().parts == BackendInfo::Parts::gpus &&
+         run.machine.backend->performs(find_collective("all_reduce"));
+}
+
+std::vector<Measurement> measure_nics(Run& run) {
+  Machine& machine = run.machine;
+  Backend* backend = run.arms.all.front().backend;
+  std::string name = machine.backend_name;
+  const bool besides = machine.backend_info().on_gpus();
+  if (besides) {
+    std::error_code problem;
+    const bool there = std::filesystem::exists(program_beside_this(fabric_worker_program), problem);
+    if (from_leader(run.world, [&] { return std::string(there ? "y" : "n"); }) == "n") return {};
+    FabricBackend made = make_fabric_backend(run.world, run.options, machine.topology);
+    machine.topology.nics_of_rank = std::move(made.nics_of_rank);
+    run.fabric = std::move(made.backend);
+    backend = run.fabric.get();
+    name = "ofi";
+  }
+  const std::vector<Case> cases = nic_cases(name, job_facts(machine, run.seed), machine.topology.nics_of_rank,
+                                            std::min(size_of_nic_messages, run.plan.max), besides);
+  run.beside.insert(run.beside.end(), cases.begin(), cases.end());
+  std::vector<Measurement> measured = measure_beside(run.world, *backend, cases, options_beside(run));
+  // What is no part of the test does not fail it.
+  for (Measurement& m : measured)
+    if (besides && m.outcome == Outcome::failed) m.outcome = Outcome::skipped, m.because = "failed: " + m.because;
+  return measured;
+}
+
+std::vector<Measurement> measure_groups(Run& run) {
+  const std::vector<Case> cases = group_cases(run.machine.backend_name, job_facts(run.machine, run.seed),
+                                              std::min(largest_of_groups, run.plan.max));
+  run.beside.insert(run.beside.end(), cases.begin(), cases.end());
+  return measure_beside(run.world, *run.arms.all.front().backend, cases, options_beside(run));
 }
 
 }  // namespace
@@ -93,36 +145,13 @@ std::vector<Case> cases_again(World& world, const std::vector<reports::InDoubt>&
   return cases;
 }
 
-bool nics_can_be_measured(const Run& run) {
-  const topo::Topology& topology = run.machine.topology;
-  if (!names_parts(run)) return false;
-  if (topology.hosts.size() < 2 || std::ranges::any_of(topology.hosts, &topo::Host::pretended)) return false;
-  return !topology.nics_of_rank.empty() || (run.machine.backend_info().on_gpus() && all_have_efa(topology));
-}
+bool parts_can_be_measured(const Run& run) { return nics_can_be_measured(run) || groups_can_be_measured(run); }
 
-void measure_nics(Run& run) {
-  Machine& machine = run.machine;
-  Backend* backend = run.arms.all.front().backend;
-  std::string name = machine.backend_name;
-  const bool besides = machine.backend_info().on_gpus();
-  if (besides) {
-    std::error_code problem;
-    const bool there = std::filesystem::exists(program_beside_this(fabric_worker_program), problem);
-    if (from_leader(run.world, [&] { return std::string(there ? "y" : "n"); }) == "n") return;
-    FabricBackend made = make_fabric_backend(run.world, run.options, machine.topology);
-    machine.topology.nics_of_rank = std::move(made.nics_of_rank);
-    run.fabric = std::move(made.backend);
-    backend = run.fabric.get();
-    name = "ofi";
-  }
-  run.nic_cases = nic_cases(name, job_facts(machine, run.seed), machine.topology.nics_of_rank,
-                            std::min(size_of_nic_messages, run.plan.max), besides);
-  if (run.nic_cases.empty()) return;
-  std::vector<Measurement> measured = measure_beside(run.world, *backend, run.nic_cases, options_beside(run));
-  // What is no part of the test does not fail it.
-  for (Measurement& m : measured)
-    if (besides && m.outcome == Outcome::failed) m.outcome = Outcome::skipped, m.because = "failed: " + m.because;
-  if (run.world.leads()) run.recorder.add_nics(machine.topology.nics_of_rank, measured);
+void measure_parts(Run& run) {
+  std::vector<Measurement> measured;
+  if (nics_can_be_measured(run)) measured = measure_nics(run);
+  if (groups_can_be_measured(run)) std::ranges::move(measure_groups(run), std::back_inserter(measured));
+  if (run.world.leads()) run.recorder.add_beside(run.machine.topology.nics_of_rank, measured);
 }
 
 bool may_be_in_doubt(const Run& run) { return names_parts(run); }
@@ -131,7 +160,7 @@ void measure_again(Run& run) {
   std::vector<reports::InDoubt> in_doubt;
   if (run.world.leads()) run.recorder.add([&](ReportBuilder& report) { in_doubt = report.in_doubt(); });
   std::vector<Case> known = run.plan.cases;
-  known.insert(known.end(), run.nic_cases.begin(), run.nic_cases.end());
+  known.insert(known.end(), run.beside.begin(), run.beside.end());
   const JobFacts job = job_facts(run.machine, run.seed);
   const std::vector<Case> cases = cases_again(run.world, in_doubt, known, job);
   if (cases.empty()) return;
@@ -145,12 +174,16 @@ void measure_again(Run& run) {
     std::ranges::move(measure_beside(run.world, *backend, its, options_beside(run)), std::back_inserter(measured));
   }
   std::size_t rounds = 0, pairs = 0;
+  std::vector<std::string> what;
   for (const Case& c : cases) rounds += c.rounds->size();
-  for (const reports::InDoubt& doubt : in_doubt) pairs += doubt.pairs.size();
+  for (const reports::InDoubt& doubt : in_doubt) {
+    pairs += doubt.pairs.size();
+    if (doubt.pairs.empty()) what.push_back(fmt::format("groups ({})", doubt.like.group));
+  }
+  if (pairs > 0) what.insert(what.begin(), fmt::format("{} pairs and their ranks", pairs));
   run.recorder.add([&](ReportBuilder& report) {
     report.add_again(std::move(measured));
-    report.remark(
-        fmt::format("{} pairs seemed slow; they and their ranks were measured again, in {} rounds", pairs, rounds));
+    report.remark(fmt::format("seemed slow, and measured again in {} rounds: {}", rounds, join(what)));
   });
 }
 

@@ -57,7 +57,7 @@ struct Run {
   RunnerOptions runner;
   std::optional<Watching> watching;
   std::unique_ptr<Backend> fabric;  // for NICs one by one, where the backend under test is not it
-  std::vector<Case> nic_cases;      // alike on all ranks
+  std::vector<Case> beside;         // of parts, beside the plan; alike on all ranks
   ExitCode code = ExitCode::ok;     // what counts beside the report; in the end the run's
 
   // For other threads.
@@ -118,8 +118,9 @@ void tell_what_library_said(Run& run);
 
 // ---- parts.cpp
 
-bool nics_can_be_measured(const Run& run);
-void measure_nics(Run& run);
+// NICs one by one, rails and halves of the nodes.
+bool parts_can_be_measured(const Run& run);
+void measure_parts(Run& run);
 bool may_be_in_doubt(const Run& run);
 // What seemed slow, before anybody is named.
 void measure_again(Run& run);

@@ -156,7 +156,7 @@ void divide_time(Run& run) {
   if (may_tune(run) && run.machine.why_not_judged.empty() && options.soak.count == 0)
     run.runner.budget.count -= set_aside(tuning_mode(options), options.budget).count;
   if (may_be_in_doubt(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
-  if (nics_can_be_measured(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
+  if (parts_can_be_measured(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
   if (options.soak.count > 0)
     run.runner.soak = {std::max(
         options.soak.count - spent - std::min(options.soak.count * finishing_share, longest_finishing_s), 1e-3)};

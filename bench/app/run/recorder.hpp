@@ -54,8 +54,8 @@ class Recorder final : public Observer {
   // Whatever else is noticed.
   void add(const std::function<void(ReportBuilder&)>& what);
   void write_report();
-  // NICs one by one: their names, and their cases.
-  void add_nics(const std::vector<std::vector<std::string>>& nics_of_rank, const std::vector<Measurement>& measured);
+  // What was measured beside the plan, and the names of NICs as Case::nic counts them.
+  void add_beside(const std::vector<std::vector<std::string>>& nics_of_rank, const std::vector<Measurement>& measured);
   // Is on disk afterwards. Throws EnvironmentError: whether the run can do without is the caller's to say.
   void add_file(const std::string& name, const std::string& text);
 

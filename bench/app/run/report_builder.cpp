@@ -95,8 +95,8 @@ void ReportBuilder::add_local_checks(std::vector<LocalFigures> of_ranks) {
   add_findings(reports::slow_alone(report_));
 }
 
-std::vector<reports::Result> ReportBuilder::add_nics(std::vector<std::vector<std::string>> nics_of_rank,
-                                                     const std::vector<Measurement>& measured) {
+std::vector<reports::Result> ReportBuilder::add_beside(std::vector<std::vector<std::string>> nics_of_rank,
+                                                       const std::vector<Measurement>& measured) {
   report_.topology.nics_of_rank = std::move(nics_of_rank);
   std::vector<reports::Result> lines;
   for (const Measurement& m : measured) {

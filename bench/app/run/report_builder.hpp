@@ -45,9 +45,9 @@ class ReportBuilder {
   void add_findings(std::vector<topo::Finding> findings);
   // What the GPU of each rank did alone.
   void add_local_checks(std::vector<LocalFigures> of_ranks);
-  // NICs one by one: their names, as Case::nic counts them, and their cases. Returns the journal's lines.
-  std::vector<reports::Result> add_nics(std::vector<std::vector<std::string>> nics_of_rank,
-                                        const std::vector<Measurement>& measured);
+  // What was measured beside the plan, and the names of NICs as Case::nic counts them. Returns the journal's lines.
+  std::vector<reports::Result> add_beside(std::vector<std::vector<std::string>> nics_of_rank,
+                                          const std::vector<Measurement>& measured);
   // What should be measured again before anybody is named; and what it came to then.
   std::vector<reports::InDoubt> in_doubt();
   void add_again(std::vector<Measurement> again) { again_ = std::move(again); }
