@@ -16,8 +16,6 @@ namespace p5::reports {
 
 namespace {
 
-constexpr double chance_of_alarm = 0.01;  // of all parts together
-
 // How much longer a group takes than the fast ones, each time that it was measured.
 struct GroupTimes {
   Group group;
@@ -72,7 +70,7 @@ std::optional<Weighed> weigh(const std::vector<GroupTimes>& groups, const std::v
   found.ratio = median(its) / median(others);
   found.again = median(again);
   found.p = std::min(1.0, RankTest().above(others, its) * static_cast<double>(parts));
-  if (found.p >= chance_of_alarm) return std::nullopt;
+  if (found.p >= chance_of_accusing) return std::nullopt;
   return found;
 }
 

@@ -96,7 +96,7 @@ bool was_measured(const Report& report, std::size_t host) {
            std::cmp_equal(report.topology.host_of_rank[static_cast<std::size_t>(rank)], host);
   };
   return std::ranges::any_of(report.results, [&](const Result& result) {
-    if (result.measurement.outcome != Outcome::measured) return false;
+    if (result.measurement.outcome != Outcome::measured || result.measurement.measured_case.nic) return false;
     return result.measurement.groups.empty() ||
            std::ranges::any_of(result.measurement.groups,
                                [&](const GroupResult& group) { return std::ranges::any_of(group.group, is_there); });
@@ -129,7 +129,7 @@ std::string looked_at(const Report& report, std::size_t host) {
   std::set<int> ranks;
   for (std::size_t rank = 0; rank < report.topology.host_of_rank.size(); ++rank)
     if (std::cmp_equal(report.topology.host_of_rank[rank], host)) ranks.insert(static_cast<int>(rank));
-  std::set<std::pair<int, int>> pairs;
+  std::set<std::pair<int, int>> pairs, nics;
   std::size_t judged = 0, measured = 0, left_out = 0;
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
@@ -139,11 +139,17 @@ std::string looked_at(const Report& report, std::size_t host) {
     if (result.verdict.grade != Grade::unknown) ++judged;
     if (!m.measured_case.collective->pairwise) continue;
     for (const GroupResult& group : m.groups)
-      if (group.group.size() == 2 && ranks.contains(group.group.front()))
-        pairs.insert(std::minmax(group.group.front(), group.group.back()));
+      for (const int rank : group.group) {
+        if (!ranks.contains(rank)) continue;
+        if (m.measured_case.nic)
+          nics.emplace(rank, *m.measured_case.nic);
+        else if (group.group.size() == 2)
+          pairs.insert(std::minmax(group.group.front(), group.group.back()));
+      }
   }
   if (!pairs.empty())
     parts.push_back(fmt::format("{} {} of ranks", pairs.size(), pairs.size() == 1 ? "pair" : "pairs"));
+  if (!nics.empty()) parts.push_back(fmt::format("{} {}", nics.size(), nics.size() == 1 ? "NIC" : "NICs"));
   std::size_t alone = 0;
   for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
     if (ranks.contains(static_cast<int>(rank)) && !report.local_checks[rank].empty()) ++alone;
@@ -236,6 +242,7 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
 bool ran_out_of_time(const Report& report) {
   return std::ranges::any_of(report.results, [](const Result& result) {
     const Measurement& m = result.measurement;
+    if (m.measured_case.for_parts) return false;  // besides, as far as time goes
     return (m.outcome == Outcome::skipped && m.because == "budget") || m.measured_case.pairs_sampled;
   });
 }

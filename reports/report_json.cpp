@@ -118,6 +118,7 @@ void fields(auto& visit, Is<Case> auto& c) {
   visit.must("nodes", json_fields::at_least(1, c.nodes));
   visit.must("arm", c.arm);
   visit.must("settings", c.settings);
+  visit.some("for_parts", c.for_parts);
   visit.must("pairs_sampled", c.pairs_sampled);
 }
 

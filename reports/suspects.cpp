@@ -20,8 +20,7 @@ namespace p5::reports {
 
 namespace {
 
-constexpr double chance_of_alarm = 0.01;  // of all parts together
-constexpr double share_of_slow = 0.9;     // of a suspect's pairs: one may have been measured at a good moment
+constexpr double share_of_slow = 0.9;  // of a suspect's pairs: one may have been measured at a good moment
 constexpr std::size_t least_partners = 2, most_suspects = 16;
 
 // A part, by which its pairs are known.
@@ -187,7 +186,7 @@ class Trial {
       Accused found = weigh(part, pairs, quantity);
       found.at_times = quantity.all == high.all;
       const bool holds = !repeated_ || found.again.value_or(1) > 1 + matters;
-      if (holds && found.p < chance_of_alarm) accused.push_back(found);
+      if (holds && found.p < chance_of_accusing) accused.push_back(found);
     }
     slow_.clear();
   }

@@ -9,6 +9,9 @@
 
 namespace p5::reports {
 
+// An innocent part, of all parts together.
+inline constexpr double chance_of_accusing = 0.01;
+
 // Out of pair_times(). Kinds: "node" (all its pairs with other nodes, or all within it), "gpu" (all its pairs within
 // its node), "nic" (all pairs of a NIC alone; or all pairs of a GPU with other nodes, while those within its node are
 // fast: its NICs, which pairs of GPUs do not tell apart), "link" (all pairs of two nodes that are fast with others).

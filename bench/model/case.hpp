@@ -43,6 +43,7 @@ struct Case {
   Shape shape;
   // Shared between the sizes of a plan. A collective has one, or the same again for each of its visits.
   std::shared_ptr<const std::vector<Round>> rounds;
+  bool for_parts = false;      // beside the plan, to tell which part is slow: not compared with other runs
   bool pairs_sampled = false;  // p2p: not all pairs of the kind are in `rounds`, or were measured
 };
 

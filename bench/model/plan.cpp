@@ -300,6 +300,7 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
   for (const std::vector<std::string>& nics : nics_of_rank) most_nics = std::max(most_nics, nics.size());
   Case like;
   like.backend = backend_name;
+  like.for_parts = true;
   like.collective = &find_collective("p2p");
   like.pattern = "both_ways";
   like.pair = "other_node";
@@ -335,6 +336,7 @@ std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& j
     if (rounds.empty()) return;
     Case c;
     c.backend = backend_name;
+    c.for_parts = true;
     c.collective = &find_collective("all_reduce");
     c.op = ReduceOp::sum;
     c.group = group;

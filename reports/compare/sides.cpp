@@ -217,7 +217,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
     const Lines lines = lines_of(run, arm);
     for (const Result& result : run.report.results) {
       const Measurement& m = result.measurement;
-      if (m.measured_case.arm != arm) continue;
+      if (m.measured_case.arm != arm || m.measured_case.for_parts) continue;
       const std::string key = key_of(m.measured_case);
       const auto [place, fresh] = places.try_emplace(key, side.observations.size());
       if (fresh) side.observations.emplace_back().measured_case = m.measured_case;

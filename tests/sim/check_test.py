@@ -22,13 +22,18 @@ class Check(Folder):
         lines = self.check().splitlines()
         self.assertEqual([line.split("; ")[0] for line in lines], [f"n{i}: fit" for i in range(4)])
         for line in lines:
-            self.assertIn("28 pairs of ranks; speed judged in 3 of 4 measurements", line)
+            self.assertIn("28 pairs of ranks, 32 NICs; speed judged in 3 of 8 measurements", line)
 
     def test_a_slow_gpu_is_named_on_its_node(self):
         lines = self.check("--fault", "gpu:n1g3:0.5", exits=10).splitlines()
         nodes = [line for line in lines if not line.startswith(" ")]
         self.assertEqual([line.split("; ")[0].split(",")[0] for line in nodes], ["n0: fit", "n1: NOT FIT: gpu n1g3", "n2: fit", "n3: fit"])
         self.assertTrue(any(line.startswith("  suspect gpu n1g3 (n1): GPU 3 reaches") for line in lines), lines)
+
+    def test_a_slow_nic_is_named_on_its_node(self):
+        lines = self.check("--fault", "nic:n2r9:0.5", exits=10).splitlines()
+        nodes = [line for line in lines if not line.startswith(" ")]
+        self.assertEqual([line.split("; ")[0].split(",")[0] for line in nodes], ["n0: fit", "n1: fit", "n2: NOT FIT: nic n2r9", "n3: fit"])
 
     def test_a_node_whose_links_are_slow_is_named_without_a_suspect(self):
         printed = self.check("--fault", "node:n2:0.5", "--quiet", exits=10)
@@ -37,7 +42,7 @@ class Check(Folder):
 
     def test_a_silent_gpu_leaves_its_node_unfinished(self):
         printed = self.check("--fault", "gpu:n1g3:0", exits=12)
-        self.assertRegex(printed, r"(?m)^n1: NOT FINISHED: failed at rank 8")
+        self.assertRegex(printed, r"(?m)^n1: NOT FINISHED: failed at rank")
         self.assertNotIn("fit", printed.replace("NOT FIT", ""), "of the others nothing was measured")
 
     def test_a_report_is_written_where_it_is_wanted(self):

@@ -239,6 +239,18 @@ class Faulty(Simulation):
                            arguments=("--nodes", "3", *LARGE, "--group", "stride:2", "--collectives", "all_gather"))
         self.assertEqual(alone["measurements"][0]["outcome"], "measured")
 
+    def test_what_is_slow_only_where_many_take_part_shows_in_rails_and_halves(self):
+        of_a_rail = [f"nic:n{node}r20:0.6:at-scale" for node in range(3)]
+        report = self.fault(*of_a_rail, exits=10)
+        self.assert_suspects(report, "rail 5")
+        self.assertEqual(report["suspects"][0]["host"], "")
+        self.assertIn("ranks 5, 13, 21", report["suspects"][0]["evidence"])
+        self.assertFalse((self.folder / "-".join(of_a_rail).replace(":", "_") / "latest" / "hosts.healthy").exists())
+        report = self.fault("node:n2:0.6:at-scale", exits=10, arguments=("--nodes", "4", *LARGE))
+        self.assert_suspects(report, "node n2")
+        self.assertIn("only where many take part", report["suspects"][0]["evidence"])
+        self.assertEqual({m["case"].get("group") for m in report["measurements"]} & {"rail", "half"}, {"rail", "half"})
+
     def test_a_fault_of_some_samples_shows_in_the_upper_quantiles_only(self):
         report = self.fault("node:n1:0.5:20%", exits=10)
         self.assert_suspects(report, "node n1")

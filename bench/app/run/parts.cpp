@@ -29,7 +29,7 @@ class Silent final : public Observer {
 
 RunnerOptions options_beside(const Run& run) {
   RunnerOptions options = run.runner;
-  options.budget = {run.options.budget.count * share_of_parts};
+  options.budget = run.options.checks() ? time_for_cases(run) : Seconds{run.options.budget.count * share_of_parts};
   options.precision = reports::matters / 2;
   options.latency = false;
   options.launches = 1;
@@ -76,7 +76,7 @@ bool has_several_nodes(const Run& run) {
 
 bool nics_can_be_measured(const Run& run) {
   const topo::Topology& topology = run.machine.topology;
-  if (!names_parts(run) || !has_several_nodes(run)) return false;
+  if (!(names_parts(run) || run.options.checks()) || !has_several_nodes(run)) return false;
   return !topology.nics_of_rank.empty() || (run.machine.backend_info().on_gpus() && all_have_efa(topology));
 }
 
