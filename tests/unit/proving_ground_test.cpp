@@ -5,12 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <random>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/run/parts.hpp"
@@ -183,26 +185,42 @@ const std::vector<Scenario>& scenarios() {
   return all;
 }
 
-Counts count(const Cluster& cluster, const Scenario& scenario, int runs) {
-  Counts counts;
-  for (int seed = 1; seed <= runs; ++seed) {
-    std::mt19937_64 random(static_cast<std::uint64_t>(seed) * 7919 + static_cast<std::uint64_t>(cluster.nodes));
-    std::vector<std::string> faults;
-    Names wanted = scenario.draw(cluster, random, faults);
-    const auto [got, links] = run(cluster, faults, static_cast<std::uint64_t>(seed));
-    // Of many nodes not all links are looked at, as the run's remark says.
-    std::erase_if(wanted, [&, &seen = links](const std::string& each) {
-      return each.starts_with("link") && !seen.contains(each);
-    });
-    ++counts.runs;
-    counts.there += static_cast<int>(wanted.size());
-    for (const std::string& each : wanted) counts.found += static_cast<int>(got.count(each));
-    for (const std::string& each : got) counts.wrong += wanted.count(each) ? 0 : 1;
-    if (got != wanted)
-      fmt::print("{} nodes, seed {}: wanted {}, got {}; faults {}\n", cluster.nodes, seed,
-                 testing::PrintToString(wanted), testing::PrintToString(got), testing::PrintToString(faults));
-  }
+Counts count_one(const Cluster& cluster, const Scenario& scenario, int seed) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(seed) * 7919 + static_cast<std::uint64_t>(cluster.nodes));
+  std::vector<std::string> faults;
+  Names wanted = scenario.draw(cluster, random, faults);
+  const auto [got, links] = run(cluster, faults, static_cast<std::uint64_t>(seed));
+  // Of many nodes not all links are looked at, as the run's remark says.
+  std::erase_if(
+      wanted, [&, &seen = links](const std::string& each) { return each.starts_with("link") && !seen.contains(each); });
+  Counts counts{.there = static_cast<int>(wanted.size()), .runs = 1};
+  for (const std::string& each : wanted) counts.found += static_cast<int>(got.count(each));
+  for (const std::string& each : got) counts.wrong += wanted.count(each) ? 0 : 1;
+  if (got != wanted)
+    fmt::print("{} nodes, seed {}: wanted {}, got {}; faults {}\n", cluster.nodes, seed, testing::PrintToString(wanted),
+               testing::PrintToString(got), testing::PrintToString(faults));
   return counts;
+}
+
+Counts count(const Cluster& cluster, const Scenario& scenario, int runs) {
+  std::vector<Counts> of_seed(static_cast<std::size_t>(runs));
+  std::atomic<std::size_t> next = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned i = 0; i < std::max(std::thread::hardware_concurrency(), 1u); ++i)
+      threads.emplace_back([&] {
+        for (std::size_t at = next++; at < of_seed.size(); at = next++)
+          of_seed[at] = count_one(cluster, scenario, static_cast<int>(at) + 1);
+      });
+  }
+  Counts all;
+  for (const Counts& each : of_seed) {
+    all.there += each.there;
+    all.found += each.found;
+    all.wrong += each.wrong;
+    all.runs += each.runs;
+  }
+  return all;
 }
 
 struct Ground {
