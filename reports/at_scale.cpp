@@ -74,6 +74,15 @@ std::optional<Weighed> weigh(const std::vector<GroupTimes>& groups, const std::v
   return found;
 }
 
+// By how much the slowest pair of each place is slow: what pairs show is theirs to explain.
+std::map<Place, double> slowness_of_pairs(const Report& report, const std::vector<Measurement>& again) {
+  std::map<Place, double> worst;
+  for (const PairTime& two : pair_times(report, again))
+    for (const Place& end : {two.a, two.b})
+      worst[end] = std::max(worst[end], two.usual.empty() ? 0 : median(two.usual));
+  return worst;
+}
+
 std::string figures_of(const Weighed& weighed) {
   return fmt::format("{:.0f} % of the others' rate ({:.0f} % when measured again)", 100 / weighed.ratio,
                      100 / weighed.again);
@@ -83,6 +92,13 @@ std::string figures_of(const Weighed& weighed) {
 
 std::vector<Suspect> suspects_at_scale(const Report& report, const std::vector<Measurement>& again) {
   std::vector<Suspect> suspects;
+  const std::map<Place, double> pairs = slowness_of_pairs(report, again);
+  const std::vector<Place> places = places_of(report.topology);
+  // Half as slow as the groups would do.
+  const auto pairs_show_it = [&](const Weighed& weighed, const auto& is_its) {
+    return std::ranges::any_of(
+        pairs, [&](const auto& pair) { return is_its(pair.first) && pair.second - 1 > (weighed.ratio - 1) / 2; });
+  };
   const std::vector<GroupTimes> rails = group_times("rail", report, again);
   std::vector<bool> slow;
   for (const GroupTimes& rail : rails) slow.push_back(is_slow(rail.all));
@@ -91,6 +107,7 @@ std::vector<Suspect> suspects_at_scale(const Report& report, const std::vector<M
   const std::optional<Weighed> of_rails = few ? weigh(rails, slow, rails.size()) : std::nullopt;
   for (std::size_t rail = 0; of_rails && rail < rails.size(); ++rail) {
     if (!slow[rail]) continue;
+    if (pairs_show_it(*of_rails, [&](Place place) { return std::cmp_equal(place.number, rail); })) continue;
     std::vector<std::string> ranks;
     for (const int rank : rails[rail].group) ranks.push_back(std::to_string(rank));
     if (ranks.size() > 4) ranks.resize(4), ranks.back() = "...";
@@ -107,7 +124,6 @@ std::vector<Suspect> suspects_at_scale(const Report& report, const std::vector<M
     suspects.push_back(std::move(s));
   }
   const std::vector<GroupTimes> halves = group_times("half", report, again);
-  const std::vector<Place> places = places_of(report.topology);
   const std::size_t nodes = report.topology.hosts.size();
   std::map<std::vector<bool>, std::vector<std::size_t>> by_halves;
   for (std::size_t node = 0; node < nodes; ++node) {
@@ -120,6 +136,7 @@ std::vector<Suspect> suspects_at_scale(const Report& report, const std::vector<M
   for (const auto& [is_its, alike] : by_halves) {
     const std::optional<Weighed> found = alike.size() == 1 ? weigh(halves, is_its, nodes) : std::nullopt;
     if (!found) continue;
+    if (pairs_show_it(*found, [&](Place place) { return std::cmp_equal(place.node, alike.front()); })) continue;
     const topo::Host& host = report.topology.hosts.at(alike.front());
     Suspect s{.kind = "node",
               .name = fmt::format("n{}", alike.front()),

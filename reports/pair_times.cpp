@@ -56,7 +56,7 @@ class Collector {
 
   // What is measured again comes after what it repeats.
   void add(const std::vector<const Measurement*>& measured, bool again) {
-    std::map<std::pair<std::string, Way>, std::vector<Time>> alike;
+    std::map<std::string, Ways> alike;
     for (const Measurement* m : measured)
       for (const GroupResult& result : m->groups) {
         if (result.group.size() != 2 || result.median.count <= 0) continue;
@@ -64,13 +64,17 @@ class Collector {
         if (ranks.first < 0 || std::cmp_greater_equal(ranks.second, places_.size())) continue;
         const Place a = places_[static_cast<std::size_t>(ranks.first)],
                     b = places_[static_cast<std::size_t>(ranks.second)];
-        alike[{what_is_alike(m->measured_case), way_of(a, b)}].push_back(
+        alike[what_is_alike(m->measured_case)][way_of(a, b)].push_back(
             {{a, b}, m->measured_case.nic, result.median.count, result.high.count});
       }
-    for (auto& [key, times] : alike) {
-      Fast& fast = fast_[key];
-      if (const std::optional<Fast> own = fast_of(times, again)) fast = *own;
-      add(times, fast, again);
+    for (const auto& [what, ways] : alike) {
+      const Fast drift = again ? drift_of(what, ways) : Fast{1, 1};
+      for (const auto& [way, times] : ways) {
+        const auto [known, fresh] = fast_.try_emplace({what, way});
+        if (fresh) known->second = fast_of(times);
+        const Fast fast = known->second;
+        add(times, fresh ? fast : Fast{fast.usual * drift.usual, fast.high * drift.high}, again);
+      }
     }
   }
 
@@ -81,6 +85,8 @@ class Collector {
   }
 
  private:
+  using Ways = std::map<Way, std::vector<Time>>;
+
   Way way_of(Place a, Place b) {
     if (a.node == b.node) return {.within = true};
     const int there = ranks_on_[a.node];
@@ -109,19 +115,30 @@ class Collector {
     return fmt::format("NIC {}", number);
   }
 
-  // What the fast ones take; of times that were taken again only of pairs that were fast before. nullopt: none was.
-  std::optional<Fast> fast_of(const std::vector<Time>& times, bool again) const {
+  Fast fast_of(const std::vector<Time>& times) const {
     std::vector<double> usual, high;
-    bool all_high = true;
     for (const Time& time : times) {
-      all_high = all_high && time.high > 0;
-      const auto before = of_pair_.find({time.two, time.nic.value_or(-1)});
-      if (again && before != of_pair_.end() && is_slow(before->second)) continue;
       usual.push_back(time.usual);
-      high.push_back(time.high);
+      if (time.high > 0) high.push_back(time.high);
     }
-    if (usual.empty()) return std::nullopt;
-    return Fast{middle_of_fast(usual), all_high ? middle_of_fast(high) : 0};
+    return {middle_of_fast(usual), high.size() == times.size() ? middle_of_fast(high) : 0};
+  }
+
+  // What those that were fast before take now, of what they took. Over all ways together: of one way there may be a
+  // single pair, and that slow by chance.
+  Fast drift_of(const std::string& what, const Ways& ways) const {
+    std::vector<double> usual, high;
+    for (const auto& [way, times] : ways) {
+      const auto fast = fast_.find({what, way});
+      if (fast == fast_.end()) continue;
+      for (const Time& time : times) {
+        const auto before = of_pair_.find({time.two, time.nic.value_or(-1)});
+        if (before == of_pair_.end() || is_slow(before->second)) continue;
+        usual.push_back(time.usual / fast->second.usual);
+        if (time.high > 0 && fast->second.high > 0) high.push_back(time.high / fast->second.high);
+      }
+    }
+    return {usual.empty() ? 1 : median(usual), high.empty() ? 1 : median(high)};
   }
 
   void add(const std::vector<Time>& times, const Fast& fast, bool again) {
@@ -164,10 +181,10 @@ std::vector<Place> places_of(const topo::Topology& topology) {
   return places;
 }
 
-bool is_slow(const PairTime& two) {
-  return (!two.usual.empty() && median(two.usual) > 1 + matters) ||
-         (!two.high.empty() && median(two.high) > 1 + matters);
+double slowness(const PairTime& two) {
+  return std::max(two.usual.empty() ? 0 : median(two.usual), two.high.empty() ? 0 : median(two.high));
 }
+bool is_slow(const PairTime& two) { return slowness(two) > 1 + matters; }
 
 std::vector<std::size_t> cases_of_pairs(const Report& report) {
   // By what all sizes have in common: the largest size of several pairs, else the largest.

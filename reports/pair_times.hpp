@@ -34,7 +34,8 @@ double middle_of_fast(std::vector<double> times);
 
 // Less than this share longer passes for what equal parts differ by.
 inline constexpr double matters = 0.05;
-// By its usual times or by the slowest third of them.
+// By its usual times or by the slowest third of them, whichever is more; 0 where there are none.
+double slowness(const PairTime& two);
 bool is_slow(const PairTime& two);
 
 // Of the largest size at which all pairs were measured, in each pattern, that is large enough for bandwidth: 64 MiB

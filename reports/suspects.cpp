@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -20,8 +21,7 @@ namespace p5::reports {
 
 namespace {
 
-constexpr double share_of_slow = 0.9;  // of a suspect's pairs: one may have been measured at a good moment
-constexpr std::size_t least_partners = 2, most_suspects = 16;
+constexpr std::size_t most_suspects = 16;
 
 // A part, by which its pairs are known.
 struct Part {
@@ -134,16 +134,27 @@ struct Accused {
   Part part;
   double ratio = 1;  // the median of its pairs over that of the others
   double p = 1;      // that chance made it so, for all parts together
-  std::size_t pairs = 0, partners = 0;
+  std::vector<const PairTime*> pairs;
+  std::size_t partners = 0;
   std::optional<double> again;  // the median of those that were measured again
   bool at_times = false;
 };
 
+// What it takes to be accused.
+struct Rules {
+  std::size_t partners = 2;  // at least, that agree
+  double share = 0.85;       // of its pairs that are slow: one may have been measured at a good moment
+  double chance = chance_of_accusing;
+  bool alone = true;      // nothing elsewhere explains the same pairs as well
+  bool repeated = false;  // slow also when measured again
+};
+// Worth measuring again: with more partners, or once more, it may be accused.
+constexpr Rules doubtful{.partners = 1, .share = 0.6, .chance = 1, .alone = false, .repeated = false};
+
 class Trial {
  public:
-  // repeated: what is in doubt was measured again.
-  Trial(const std::vector<PairTime>& pairs, const NicNumbers& numbers, bool own_nics, bool repeated)
-      : repeated_(repeated) {
+  Trial(const std::vector<PairTime>& pairs, const NicNumbers& numbers, bool own_nics, const Rules& rules)
+      : rules_(rules) {
     for (const PairTime& two : pairs) {
       for (const Part& part : parts_of(two, numbers, own_nics).own) of_part_[part].own.push_back(&two);
       (two.within() ? within_ : two.nic ? single_nics_ : between_).push_back(&two);
@@ -165,28 +176,28 @@ class Trial {
     while (guilty.size() < most_suspects) {
       const Part* best = nullptr;
       std::size_t explained = 0;
-      bool only = true;  // nothing elsewhere explains the same pairs as well
+      bool alone = true;
       for (const auto& [part, pairs] : of_part_) {
         const std::size_t slow = slow_if_guilty(part, pairs);
         if (slow > explained) {
           best = &part;
           explained = slow;
-          only = true;
+          alone = true;
         } else if (best && slow == explained && slow > 0 && part.node != best->node &&
                    pairs.own == of_part_.at(*best).own) {
-          only = false;
+          alone = false;
         }
       }
       if (!best) break;
       const PairsOfPart& pairs = of_part_.at(*best);
-      if (only) guilty.emplace_back(*best, open(pairs.own));
+      if (alone || !rules_.alone) guilty.emplace_back(*best, open(pairs.own));
       for (const auto* each : {&pairs.own, &pairs.maybe}) explained_.insert(each->begin(), each->end());
     }
     for (const auto& [part, pairs] : guilty) {
       Accused found = weigh(part, pairs, quantity);
       found.at_times = quantity.all == high.all;
-      const bool holds = !repeated_ || found.again.value_or(1) > 1 + matters;
-      if (holds && found.p < chance_of_accusing) accused.push_back(found);
+      const bool holds = !rules_.repeated || found.again.value_or(1) > 1 + matters;
+      if (holds && found.p <= rules_.chance) accused.push_back(std::move(found));
     }
     slow_.clear();
   }
@@ -212,16 +223,16 @@ class Trial {
     const std::size_t slow = count_slow(own), maybe_slow = count_slow(maybe), all = slow + maybe_slow;
     // All that a GPU sends passes it: what is slow beyond its node counts where half of what is within is slow too.
     const bool beyond = part.kind == Part::Kind::gpu && share(slow, own.size()) >= 0.5 &&
-                        share(all, own.size() + maybe.size()) >= share_of_slow;
-    if (share(slow, own.size()) < share_of_slow && !beyond) return 0;
-    if (part.kind == Part::Kind::link ? !are_known_elsewhere(part) : partners_of(part, own) < least_partners) return 0;
+                        share(all, own.size() + maybe.size()) >= rules_.share;
+    if (share(slow, own.size()) < rules_.share && !beyond) return 0;
+    if (part.kind == Part::Kind::link ? !are_known_elsewhere(part) : partners_of(part, own) < rules_.partners) return 0;
     return all;
   }
 
   // Of a link: whether each of its nodes met others too.
   bool are_known_elsewhere(const Part& link) const {
     return std::ranges::all_of(std::array{link.node, link.number}, [&](int node) {
-      return partners_of({Part::Kind::node, node, 0}, of_part_.at({Part::Kind::node, node, 0}).own) >= least_partners;
+      return partners_of({Part::Kind::node, node, 0}, of_part_.at({Part::Kind::node, node, 0}).own) >= rules_.partners;
     });
   }
 
@@ -240,7 +251,7 @@ class Trial {
     Accused found;
     found.part = part;
     found.ratio = median(its);
-    found.pairs = pairs.size();
+    found.pairs = pairs;
     found.partners = partners_of(part, pairs);
     if (!again.empty()) found.again = median(again);
     if (others.empty()) return found;
@@ -253,7 +264,7 @@ class Trial {
     return two.within() ? within_ : two.nic ? single_nics_ : between_;
   }
 
-  bool repeated_;
+  Rules rules_;
   std::map<Part, PairsOfPart> of_part_;
   std::vector<const PairTime*> within_, between_, single_nics_;
   std::set<const PairTime*> slow_, explained_;
@@ -300,7 +311,7 @@ std::string plural(std::size_t count, std::string_view what) {
 std::string figures_of(const Accused& accused) {
   std::string text = fmt::format("{:.0f} % of the others' rate", 100 / accused.ratio);
   if (accused.at_times) text += " in the slowest third of its samples, and comes and goes";
-  text += fmt::format(", over {}", plural(accused.pairs, "pair"));
+  text += fmt::format(", over {}", plural(accused.pairs.size(), "pair"));
   if (accused.again) text += fmt::format(" ({:.0f} % when measured again)", 100 / *accused.again);
   return text;
 }
@@ -376,19 +387,25 @@ Suspect suspect_of(const Accused& accused, const Known& known, const topo::Topol
   return s;
 }
 
+std::vector<Accused> try_all(const Report& report, const std::vector<PairTime>& pairs, const NicNumbers& numbers,
+                             const Rules& rules) {
+  const bool own_nics = std::ranges::none_of(cases_of_pairs(report), [&](std::size_t at) {
+    return find_backend(report.results[at].measurement.measured_case.backend).parts == BackendInfo::Parts::hosts;
+  });
+  Trial trial(pairs, numbers, own_nics, rules);
+  std::vector<Accused> accused;
+  trial.find(usual, accused);
+  trial.find(high, accused);
+  return accused;
+}
+
 }  // namespace
 
 std::vector<Suspect> find_suspects(const Report& report, const std::vector<Measurement>& again) {
   const topo::Topology& topology = report.topology;
   const std::vector<PairTime> pairs = pair_times(report, again);
   const NicNumbers numbers(topology);
-  const bool own_nics = std::ranges::none_of(cases_of_pairs(report), [&](std::size_t at) {
-    return find_backend(report.results[at].measurement.measured_case.backend).parts == BackendInfo::Parts::hosts;
-  });
-  Trial trial(pairs, numbers, own_nics, !again.empty());
-  std::vector<Accused> accused;
-  trial.find(usual, accused);
-  trial.find(high, accused);
+  const std::vector<Accused> accused = try_all(report, pairs, numbers, {.repeated = !again.empty()});
   // What is slow within its node is slow beyond it too.
   const auto is_told = [&](const Accused& each) {
     return each.part.kind == Part::Kind::board && std::ranges::any_of(accused, [&](const Accused& other) {
@@ -413,24 +430,27 @@ std::vector<Suspect> find_suspects(const Report& report, const std::vector<Measu
 }
 
 std::vector<InDoubt> in_doubt(const Report& report) {
-  constexpr std::size_t most = 64;  // of an operation: where more is slow, that is not one part
+  constexpr std::size_t most = 64;  // of an operation, the slowest: where more is slow, that is not one part
   std::vector<InDoubt> all;
-  std::set<std::pair<std::pair<Place, Place>, int>> slow;
-  for (const PairTime& two : pair_times(report, {})) {
-    if (is_slow(two)) slow.insert({{two.a, two.b}, two.nic.value_or(-1)});
-  }
+  std::map<std::pair<std::pair<Place, Place>, int>, double> slow;
+  const std::vector<PairTime> times = pair_times(report, {});
+  for (const Accused& each : try_all(report, times, NicNumbers(report.topology), doubtful))
+    for (const PairTime* two : each.pairs) slow[{{two->a, two->b}, two->nic.value_or(-1)}] = slowness(*two);
   const std::vector<Place> places = places_of(report.topology);
   for (const std::size_t at : cases_of_pairs(report)) {
     const Measurement& m = report.results[at].measurement;
     if (m.measured_case.pattern != "both_ways") continue;
-    std::vector<Group> pairs;
+    std::vector<std::pair<double, Group>> found;
     for (const GroupResult& result : m.groups) {
       const auto [low, high_rank] = std::minmax(result.group.front(), result.group.back());
       const std::pair two{places.at(static_cast<std::size_t>(low)), places.at(static_cast<std::size_t>(high_rank))};
-      if (slow.contains({two, m.measured_case.nic.value_or(-1)})) pairs.push_back({low, high_rank});
+      const auto its = slow.find({two, m.measured_case.nic.value_or(-1)});
+      if (its != slow.end()) found.push_back({its->second, {low, high_rank}});
     }
-    if (pairs.empty()) continue;
-    if (pairs.size() > most) pairs.resize(most);
+    if (found.empty()) continue;
+    std::ranges::sort(found, std::greater{});
+    std::vector<Group> pairs;
+    for (std::size_t i = 0; i < std::min(found.size(), most); ++i) pairs.push_back(std::move(found[i].second));
     all.push_back({m.measured_case, std::move(pairs)});
   }
   std::ranges::move(groups_in_doubt(report), std::back_inserter(all));

@@ -62,6 +62,7 @@ std::map<std::string, std::vector<std::string>> interface_addresses();
 // What a probe program printed as its first line that is JSON, or why there is none.
 struct ProbeAnswer {
   std::string json, problem;
+  bool started = true;
 };
 ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit);
 

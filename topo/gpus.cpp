@@ -17,6 +17,7 @@ NvmlAnswer ask_nvml(const std::string& program, Seconds limit) {
   const ProbeAnswer answer = ask_probe({program, fmt::format("{}", limit.count)}, {limit.count + to_tell});
   NvmlAnswer told;
   told.problem = answer.problem;
+  told.asked = answer.started;
   if (answer.json.empty()) return told;
   try {
     const nlohmann::json j = nlohmann::json::parse(answer.json);

@@ -93,7 +93,11 @@ ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit) {
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit.count));
   const Output output = pid > 0 ? read_until(ends[0], deadline) : Output{};
   ::close(ends[0]);
-  if (pid < 0) return {"", fmt::format("'{}' cannot be started", command[0])};
+  if (pid < 0)
+    return {"",
+            fmt::format("'{}' cannot be started; the programs of p5bench have to be installed beside each other",
+                        command[0]),
+            false};
   if (output.late) ::kill(pid, SIGKILL);
   reap(pid);
   if (output.late) return {"", fmt::format("no answer within {}", to_text(limit))};

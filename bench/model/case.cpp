@@ -1,12 +1,17 @@
 #include "bench/model/case.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "bench/model/measurement.hpp"
 
 namespace p5 {
 
-bool revisited(const Case& c) { return c.rounds && c.rounds->size() > 1 && c.rounds->front() == c.rounds->back(); }
+bool revisited(const Case& c) {
+  return !c.for_parts && c.rounds && c.rounds->size() > 1 &&
+         std::ranges::all_of(*c.rounds, [&](const Round& round) { return round == c.rounds->front(); });
+}
 
 std::string operation_of(const Case& c) {
   std::string text{c.collective->name};

@@ -125,8 +125,8 @@ class FaultMatrix(Folder):
             if report:
                 self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
         elif fault in SIGNALS:
-            if code == 0:  # near its end a run may come through, above all where another rank is told to end
-                self.assertGreater(PHASES.index(phase), MEASURING)
+            if code == 0:  # a run may come through near its end, and where another rank is told, before word of it comes
+                self.assertTrue(rank != 0 or PHASES.index(phase) > MEASURING)
                 self.assertEqual(report["status"], "complete")
             elif report and rank == 0:
                 self.assertEqual((code, report["status"]), (12, "partial"))

@@ -63,7 +63,9 @@ TEST(OwnGpus, where_there_is_none_it_matters_why) {
   topo::NvmlAnswer nothing;
   nothing.problem = "nvmlInit_v2 did not answer within 5 s";
   EXPECT_EQ(choose_gpus(nothing, nullptr).code_of_none, ExitCode::unfinished);
-  nothing.answered = true;
+  nothing.asked = false;
+  EXPECT_EQ(choose_gpus(nothing, nullptr).code_of_none, ExitCode::environment) << "the installation's fault";
+  nothing.asked = nothing.answered = true;
   nothing.problem = "Driver Not Loaded";
   const OwnGpus own = choose_gpus(nothing, nullptr);
   EXPECT_EQ(own.code_of_none, ExitCode::environment);

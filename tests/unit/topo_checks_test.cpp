@@ -47,6 +47,17 @@ TEST(TopoChecks, ranks_that_see_one_gpu_each_cannot_reach_their_neighbours) {
   EXPECT_THAT(found[0].evidence, HasSubstr("rank 9 sees 1 of the 8 GPUs"));
 }
 
+TEST(TopoChecks, gpus_that_nvml_does_not_tell_of_are_told_once) {
+  Topology topology = healthy(2);
+  topology.hosts[1].gpu_devices.assign(2, Gpu{});
+  EXPECT_THAT(only(topology, "gpu.unseen"), SizeIs(1));
+  topology.hosts[1].gpu_problem = "no answer within 5 s";
+  EXPECT_THAT(only(topology, "gpu.unseen"), IsEmpty());
+  EXPECT_THAT(only(topology, "gpu.nvml"), SizeIs(1));
+  topology.hosts[1].gpu_devices[0].uuid = "GPU-1";
+  EXPECT_THAT(only(topology, "gpu.unseen"), SizeIs(1));
+}
+
 TEST(TopoChecks, more_ranks_than_threads_are_time_sliced) {
   Topology topology = healthy(1);
   topology.hosts[0].threads = topology.hosts[0].allowed_threads = 2;

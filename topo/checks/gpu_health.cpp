@@ -67,12 +67,18 @@ std::vector<Finding> lost_gpus(const Topology& topology) {
 
 // A container or a job that gets some of a host's GPUs sees the others on PCI all the same: that condemns nothing.
 std::vector<Finding> unseen_gpus(const Topology& topology) {
-  return each_gpu(topology, "gpu.unseen", Severity::error,
-                  "let the container or job have all GPUs of its hosts; if it has, look for XID 79 and 'fallen off the "
-                  "bus' in dmesg",
-                  [](const Gpu& gpu) -> std::string {
-                    return gpu.problem.empty() && gpu.uuid.empty() ? "is on PCI, but NVML does not know it" : "";
-                  });
+  std::vector<Finding> findings =
+      each_gpu(topology, "gpu.unseen", Severity::error,
+               "let the container or job have all GPUs of its hosts; if it has, look for XID 79 and 'fallen off the "
+               "bus' in dmesg",
+               [](const Gpu& gpu) -> std::string {
+                 return gpu.problem.empty() && gpu.uuid.empty() ? "is on PCI, but NVML does not know it" : "";
+               });
+  // Where NVML told of none, that is what is wrong (gpu.nvml).
+  for (const Host& host : topology.hosts)
+    if (!host.gpu_problem.empty() && std::ranges::all_of(host.gpu_devices, &std::string::empty, &Gpu::uuid))
+      std::erase_if(findings, [&](const Finding& finding) { return finding.subject.host == host.name; });
+  return findings;
 }
 
 std::vector<Finding> throttled_gpus(const Topology& topology) {

@@ -61,7 +61,7 @@ OwnGpus choose_gpus(const topo::NvmlAnswer& told, const char* visible) {
   if (!own.usable.empty()) return own;
   if (!told.answered) {
     own.why_none = fmt::format("NVML: {}", told.problem);
-    own.code_of_none = ExitCode::unfinished;
+    own.code_of_none = told.asked ? ExitCode::unfinished : ExitCode::environment;
   } else if (in_use) {
     own.why_none = "no GPU is free";
   } else if (!own.skipped.empty()) {

@@ -140,8 +140,10 @@ std::vector<Case> cases_again(World& world, const std::vector<reports::InDoubt>&
   places = shared_by_leader(world, places);
   rounds = shared_by_leader(world, rounds);
   std::vector<Case> cases;
-  for (std::size_t i = 0; i < places.size(); ++i)
+  for (std::size_t i = 0; i < places.size(); ++i) {
     cases.push_back(of_rounds(known[static_cast<std::size_t>(places[i].front())], std::move(rounds[i])));
+    cases.back().for_parts = true;
+  }
   return cases;
 }
 
