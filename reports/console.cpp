@@ -10,6 +10,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
+#include "reports/headline.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/suspects.hpp"
 #include "reports/writer.hpp"
@@ -19,11 +20,6 @@ namespace p5::reports {
 namespace {
 
 constexpr std::string_view none = "N/A";
-
-std::string upper(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
-}
 
 // Four significant digits, as wide as nccl-tests' columns.
 std::string compact(double value) {
@@ -121,26 +117,6 @@ std::string reasons(const Report& report) {
   return text;
 }
 
-std::string verdict_line(const Report& report) {
-  const auto judged =
-      std::ranges::count_if(report.results, [](const Result& r) { return r.verdict.grade != Grade::unknown; });
-  const std::string word = report.grade == Grade::unknown ? "NOT JUDGED" : upper(std::string(name_of(report.grade)));
-  std::vector<std::string> parts;
-  for (const Suspect& suspect : report.suspects) parts.push_back(suspect.kind + " " + suspect.name);
-  std::string line = format_printable("Verdict: {}{} ({} of {} measurements judged)", word,
-                                      parts.empty() ? "" : ": " + join(parts), judged, report.results.size());
-  // A verdict over nodes alone says nothing of what joins them.
-  const bool between = std::ranges::any_of(report.results, [](const Result& r) {
-    return r.verdict.grade != Grade::unknown && r.measurement.measured_case.nodes > 1;
-  });
-  if (report.run.nodes > 1 && judged > 0 && !between) line += ", NONE OF THEM BETWEEN NODES";
-  if (report.provenance != "measured") line += ", " + upper(report.provenance);
-  if (report.status != "complete")
-    line +=
-        format_printable(", PARTIAL: {}", report.run.ended_by.empty() ? "the run did not end" : report.run.ended_by);
-  return line + "\n";
-}
-
 // Why measurements were not judged, each reason once, and what would change that.
 std::string unjudged_lines(const Report& report) {
   struct Reason {
@@ -225,10 +201,11 @@ std::string local_line(const Report& report) {
 
 std::string heading(const Report& report) {
   const RunInfo& run = report.run;
-  std::string text = format_printable("# p5bench {} on {}: {} ranks on {} {}, backend {}{}, seed {}{}\n", run.version,
-                                      run.cluster, run.ranks, run.nodes, run.nodes == 1 ? "node" : "nodes", run.backend,
-                                      report.provenance == "measured" ? "" : ", " + upper(report.provenance), run.seed,
-                                      run.launches == 1 ? "" : format_printable(", {} launches", run.launches));
+  std::string text =
+      format_printable("# p5bench {} on {}: {} ranks on {} {}, backend {}{}, seed {}{}\n", run.version, run.cluster,
+                       run.ranks, run.nodes, run.nodes == 1 ? "node" : "nodes", run.backend,
+                       report.provenance == "measured" ? "" : ", " + upper_case(report.provenance), run.seed,
+                       run.launches == 1 ? "" : format_printable(", {} launches", run.launches));
   text += arms_lines(report);
   for (const std::string& remark : run.remarks) text += format_printable("# {}\n", remark);
   return text;
@@ -253,7 +230,7 @@ std::string render_console(const Report& report) {
   for (const topo::Limit& limit : report.limits)
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                              limit.because);
-  return text + local_line(report) + tuning_lines(report) + verdict_line(report) + reasons(report) +
+  return text + local_line(report) + tuning_lines(report) + headline(report) + "\n" + reasons(report) +
          unjudged_lines(report);
 }
 

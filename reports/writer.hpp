@@ -13,9 +13,8 @@ namespace p5::reports {
 struct Writer {
   std::string name;  // as in --format
   std::string summary;
-  // Of a run, and of a comparison; null: this format is not for it.
   std::string (*render)(const Report& report) = nullptr;
-  std::string (*render_comparison)(const Comparison& comparison) = nullptr;
+  std::string (*render_comparison)(const Comparison& comparison) = nullptr;  // null: it is not for comparisons
   std::string suffix;  // of its files, report.SUFFIX or comparison.SUFFIX; "" for the console's
   std::string file_name(std::string_view stem) const { return suffix.empty() ? "" : std::string(stem) + suffix; }
 };
@@ -32,6 +31,10 @@ std::vector<const Result*> in_reading_order(const Report& report);
 std::string render_json(const Report& report);
 std::string render_html(const Report& report);
 std::string render_console(const Report& report);
+std::string render_markdown(const Report& report);
+std::string render_junit(const Report& report);
+std::string render_csv(const Report& report);
+std::string render_prometheus(const Report& report);
 std::string render_gbench(const Report& report);
 std::string render_nccl_tests(const Report& report);
 // The same without its table, limits and verdict: what stands above a comparison of its arms.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 
 #include <fmt/format.h>
@@ -87,6 +88,11 @@ std::string shell_word(std::string_view text) {
     else
       word += c;
   return word + "'";
+}
+
+std::string upper_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
 }
 
 }  // namespace p5

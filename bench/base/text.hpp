@@ -21,4 +21,6 @@ std::string in_quotes(std::string_view text);
 // One word of a POSIX shell, whatever it holds (but NUL, which no shell can hold).
 std::string shell_word(std::string_view text);
 
+std::string upper_case(std::string text);  // of ASCII
+
 }  // namespace p5

@@ -5,46 +5,23 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "reports/markup.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {
 
 namespace {
 
-// As an attribute's value or an element's content. XML 1.0 has no way to write most control characters.
-std::string xml(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return safe;
-}
-
 std::string outcome(const BandRow& row) {
   switch (row.answer) {
     case Answer::regression:
-      return fmt::format("<failure type=\"regression\" message=\"{}\"/>", xml(row.because));
+      return fmt::format("<failure type=\"regression\" message=\"{}\"/>", for_xml(row.because));
     case Answer::inconclusive:
-      return fmt::format("<skipped message=\"{}\"/>", xml("inconclusive: " + row.because));
+      return fmt::format("<skipped message=\"{}\"/>", for_xml("inconclusive: " + row.because));
     case Answer::no_regression:
       break;
   }
-  return fmt::format("<system-out>{}</system-out>", xml(row.because));
+  return fmt::format("<system-out>{}</system-out>", for_xml(row.because));
 }
 
 }  // namespace
@@ -56,22 +33,22 @@ std::string render_junit(const Comparison& c) {
       "<testsuites>\n<testsuite name=\"p5bench compare\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" "
       "time=\"0\"{}>\n",
       c.bands.size() + c.troubles.size(), count(Answer::regression), c.troubles.size(), count(Answer::inconclusive),
-      c.made.empty() ? "" : fmt::format(" timestamp=\"{}\"", xml(c.made.substr(0, c.made.find('Z')))));
+      c.made.empty() ? "" : fmt::format(" timestamp=\"{}\"", for_xml(c.made.substr(0, c.made.find('Z')))));
   text += fmt::format(
       "<properties><property name=\"base\" value=\"{}\"/><property name=\"new\" value=\"{}\"/>"
       "<property name=\"provenance\" value=\"{}\"/></properties>\n",
-      xml(join(c.base_sources)), xml(join(c.new_sources)), xml(c.provenance));
+      for_xml(join(c.base_sources)), for_xml(join(c.new_sources)), for_xml(c.provenance));
   for (const BandRow& row : c.bands)
-    text += fmt::format("<testcase classname=\"{}\" name=\"{} {}\" time=\"0\">{}</testcase>\n", xml(row.collective),
-                        name_of(row.quantity), xml(row.threshold.band), outcome(row));
+    text += fmt::format("<testcase classname=\"{}\" name=\"{} {}\" time=\"0\">{}</testcase>\n", for_xml(row.collective),
+                        name_of(row.quantity), for_xml(row.threshold.band), outcome(row));
   for (const Trouble& trouble : c.troubles)
     text += fmt::format(
         "<testcase classname=\"{}\" name=\"{}\" time=\"0\"><error type=\"{}\" message=\"{}\"/></testcase>\n",
-        trouble.measured_case.collective->name, xml(describe(trouble.measured_case)),
-        trouble.wrong_data ? "wrong data" : "failed", xml(trouble.what));
+        trouble.measured_case.collective->name, for_xml(describe(trouble.measured_case)),
+        trouble.wrong_data ? "wrong data" : "failed", for_xml(trouble.what));
   std::string said = c.headline + "\n";
   for (const std::string& remark : c.remarks) said += remark + "\n";
-  return text + fmt::format("<system-out>{}</system-out>\n</testsuite>\n</testsuites>\n", xml(said));
+  return text + fmt::format("<system-out>{}</system-out>\n</testsuite>\n</testsuites>\n", for_xml(said));
 }
 
 }  // namespace p5::reports

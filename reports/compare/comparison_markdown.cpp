@@ -5,21 +5,12 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "reports/markup.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {
 
 namespace {
-
-// What a table's cell or a line may hold: nothing that Markdown or HTML would take for its own.
-std::string plain(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    if (std::string_view("\\`*_{}[]()<>#|~!").find(c) != std::string_view::npos) safe += '\\';
-    safe += c == '\n' || c == '\r' ? ' ' : c;
-  }
-  return safe;
-}
 
 std::string interval(const Effect& effect) {
   return fmt::format("{} to {}", change(effect.interval.low), change(effect.interval.high));
@@ -31,7 +22,7 @@ std::string bands(const Comparison& c) {
       "|---|---|---|--:|--:|--:|--:|--:|---|\n";
   for (const BandRow& row : c.bands) {
     const std::string_view answer = name_of(row.answer);
-    text += fmt::format("| {} | {} | {} | {} | {}, {} | {} | {} | {:.0f} % | {} |\n", plain(row.collective),
+    text += fmt::format("| {} | {} | {} | {} | {}, {} | {} | {} | {:.0f} % | {} |\n", for_markdown(row.collective),
                         name_of(row.quantity), row.threshold.band, row.sizes, row.base_launches, row.new_launches,
                         change(row.time.ratio), interval(row.time), 100 * row.threshold.matters,
                         row.answer == Answer::regression ? fmt::format("**{}**", answer) : std::string(answer));
@@ -43,8 +34,8 @@ std::string reasons(const Comparison& c) {
   std::string text;
   for (const BandRow& row : c.bands)
     if (row.answer != Answer::no_regression)
-      text += fmt::format("- {}, {}, {}: {}\n", plain(row.collective), name_of(row.quantity), row.threshold.band,
-                          plain(row.because));
+      text += fmt::format("- {}, {}, {}: {}\n", for_markdown(row.collective), name_of(row.quantity), row.threshold.band,
+                          for_markdown(row.because));
   return text.empty() ? "" : "\n" + text;
 }
 
@@ -53,12 +44,12 @@ std::string marked_sizes(const Comparison& c) {
   for (const SizeRow& row : c.sizes)
     if (row.marked)
       text += fmt::format(
-          "| {} | {} | {:.2f} | {:.2f} | {} | {} |\n", plain(describe(row.measured_case)), name_of(row.quantity),
+          "| {} | {} | {:.2f} | {:.2f} | {} | {} |\n", for_markdown(describe(row.measured_case)), name_of(row.quantity),
           row.base_s * 1e6, row.new_s * 1e6, change(row.time.ratio),
-          row.base_selection == row.new_selection ? "" : plain(row.base_selection + " -> " + row.new_selection));
+          row.base_selection == row.new_selection ? "" : for_markdown(row.base_selection + " -> " + row.new_selection));
   if (text.empty()) return "";
-  return "\n<details><summary>Single sizes that differ</summary>\n\n| case | quantity | " + plain(c.base_name) +
-         ", us | " + plain(c.new_name) + ", us | time | choice of NCCL |\n|---|---|--:|--:|--:|---|\n" + text +
+  return "\n<details><summary>Single sizes that differ</summary>\n\n| case | quantity | " + for_markdown(c.base_name) +
+         ", us | " + for_markdown(c.new_name) + ", us | time | choice of NCCL |\n|---|---|--:|--:|--:|---|\n" + text +
          "\n</details>\n";
 }
 
@@ -66,25 +57,27 @@ std::string differences(const Comparison& c) {
   if (c.differences.empty()) return "";
   std::string text =
       fmt::format("\n<details><summary>What else differs</summary>\n\n| what | {} | {} |\n|---|---|---|\n",
-                  plain(c.base_name), plain(c.new_name));
+                  for_markdown(c.base_name), for_markdown(c.new_name));
   for (const Difference& each : c.differences)
-    text += fmt::format("| {}: {} | {} | {} |\n", each.kind, plain(each.name), plain(each.base), plain(each.fresh));
+    text += fmt::format("| {}: {} | {} | {} |\n", each.kind, for_markdown(each.name), for_markdown(each.base),
+                        for_markdown(each.fresh));
   return text + "\n</details>\n";
 }
 
 }  // namespace
 
 std::string render_markdown(const Comparison& c) {
-  std::string text = fmt::format("## {}\n\n", plain(c.headline));
+  std::string text = fmt::format("## {}\n\n", for_markdown(c.headline));
   if (c.provenance != "measured") text += fmt::format("**The figures are {}.** ", c.provenance);
   text += "Times NEW over BASE: + is slower.\n\n" + bands(c) + reasons(c);
   if (!c.troubles.empty()) text += "\n**Fine before, not now:**\n\n";
   for (const Trouble& trouble : c.troubles)
-    text += fmt::format("- {}: {}\n", plain(describe(trouble.measured_case)), plain(trouble.what));
+    text += fmt::format("- {}: {}\n", for_markdown(describe(trouble.measured_case)), for_markdown(trouble.what));
   text += marked_sizes(c) + differences(c) + "\n";
-  for (const std::string& remark : c.remarks) text += plain(remark) + "\n\n";
-  return text + fmt::format("{}: {}. {}: {}. p5bench {}.\n", plain(c.base_name), plain(join(c.base_sources)),
-                            plain(c.new_name), plain(join(c.new_sources)), c.version);
+  for (const std::string& remark : c.remarks) text += for_markdown(remark) + "\n\n";
+  return text + fmt::format("{}: {}. {}: {}. p5bench {}.\n", for_markdown(c.base_name),
+                            for_markdown(join(c.base_sources)), for_markdown(c.new_name),
+                            for_markdown(join(c.new_sources)), c.version);
 }
 
 }  // namespace p5::reports

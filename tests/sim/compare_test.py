@@ -233,10 +233,6 @@ class Compare(Folder):
         page = (out / "comparison.html").read_text()
         self.assertIn("p5bench.compare/1", page)
         self.assertNotIn("{{", page)
-        for option in (["report", b / "report.json"], SIM):
-            done = self.run_it(*option, "--format", "junit")
-            self.assertEqual(done.returncode, USAGE)
-            self.assertIn("comparison", done.stderr)
 
     def test_a_run_can_be_read_by_google_benchmarks_scripts(self):
         run = self.simulate("a", "--format", "gbench", "--launches", "3")

@@ -54,7 +54,7 @@ ExitCode import_command(const Request& request) {
   reports::write_atomically(folder / "measurements.jsonl", journal);
   for (const std::string& format : options.formats) {
     const reports::Writer& writer = reports::find_writer(format);
-    if (writer.render && !writer.suffix.empty())
+    if (!writer.suffix.empty())
       reports::write_atomically(folder / writer.file_name("report"), writer.render(imported.report));
   }
   reports::write_atomically(folder / "report.json", reports::render_json(imported.report));

@@ -59,7 +59,7 @@ void RunFolder::write_report(const reports::Report& report, const std::vector<st
   if (!files_) return;
   for (const reports::Writer& writer : reports::writers()) {
     const bool wanted = writer.name == "json" || std::ranges::find(formats, writer.name) != formats.end();
-    if (wanted && writer.render && !writer.suffix.empty()) write(writer.file_name("report"), writer.render(report));
+    if (wanted && !writer.suffix.empty()) write(writer.file_name("report"), writer.render(report));
   }
 }
 

@@ -1,0 +1,101 @@
+"""A run in each format that other programs read: all of it is there, and no name is taken for markup."""
+
+import csv
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+import xml.etree.ElementTree
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import Folder, main, read_report  # noqa: E402
+
+SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--seed", "1", "--tune=off", "--quiet"]
+HOSTILE = '=1+1,"<b>x</b>|`y`\\ & \N{RIGHT-TO-LEFT OVERRIDE}'
+
+
+class Formats(Folder):
+    def rendered(self, suffix, text=None, **changes):
+        """The run's file, from the report with these members of `run`."""
+        self.run_it(*SIM, "--sizes", "8,256MiB,4GiB", "--fault", "nic:n1r5:0.5", "--out", "out")
+        path = self.folder / "out" / "latest" / "report.json"
+        self.report = read_report(path)
+        self.report["run"] |= changes
+        path.write_text(json.dumps(self.report))
+        name = {".csv": "csv", ".prom": "prometheus", ".xml": "junit", ".md": "markdown"}[suffix]
+        done = self.run_it("report", path, "--format", name, "--out", "rendered")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.folder / "rendered" / f"report{suffix}"
+
+    def test_csv_has_a_row_for_each_measurement(self):
+        with open(self.rendered(".csv", cluster=HOSTILE), newline="") as file:
+            rows = list(csv.DictReader(file, strict=True))
+        self.assertEqual(len(rows), len(self.report["measurements"]))
+        self.assertNotIn(None, [key for row in rows for key in row])
+        of_csv = sorted((row["collective"], row["pattern"], row["group"], int(row["bytes"]), row["nic"], row["grade"],
+                         round(float(row["time_us"]), 1)) for row in rows)
+        of_json = sorted((m["case"]["collective"], m["case"]["pattern"] or "", m["case"]["group"], m["case"]["bytes"],
+                          str(m["case"].get("nic", "")), m["verdict"]["grade"], round(m["throughput"]["median_us"], 1))
+                         for m in self.report["measurements"])
+        self.assertEqual([each[:-1] for each in of_csv], [each[:-1] for each in of_json])
+        for mine, wanted in zip(of_csv, of_json):
+            self.assertAlmostEqual(mine[-1] / wanted[-1], 1, delta=0.001)
+        self.assertEqual({row["cluster"][:5] for row in rows}, {"'=1+1"}, "no formula")
+        self.assertNotIn("\N{RIGHT-TO-LEFT OVERRIDE}", rows[0]["cluster"])
+
+    def test_prometheus_metrics_keep_to_the_format(self):
+        path = self.rendered(".prom", cluster=HOSTILE)
+        described, seen, last = set(), set(), None
+        for line in path.read_text().splitlines():
+            comment = re.fullmatch(r"# (HELP|TYPE) (p5bench_[a-z_]+) (.+)", line)
+            if comment:
+                if comment[1] == "HELP":
+                    self.assertNotIn(comment[2], described, "all of a name stands together")
+                    described.add(comment[2])
+                    last = comment[2]
+                else:
+                    self.assertEqual((comment[2], comment[3]), (last, "gauge"))
+                continue
+            sample = re.fullmatch(r"(p5bench_[a-z_]+)\{((?:[a-z_]+=\"(?:[^\"\\\n]|\\[\"\\n])*\",?)*)\} (\S+)", line)
+            self.assertTrue(sample, line)
+            self.assertEqual(sample[1], last)
+            self.assertNotIn((sample[1], sample[2]), seen, "twice the same")
+            seen.add((sample[1], sample[2]))
+            self.assertGreaterEqual(float(sample[3]), 0)
+        measured = [m for m in self.report["measurements"] if m["outcome"] == "measured"]
+        self.assertEqual(sum(name == "p5bench_time_seconds" for name, _ in seen), len(measured))
+        text = path.read_text()
+        self.assertRegex(text, r'(?m)^p5bench_suspect_confidence_ratio\{.*kind="nic",name="n1r5",host="n1".*\} 0\.99')
+        self.assertRegex(text, r"(?m)^p5bench_exit_code\{.*\} 10$")
+        self.assertIn('cluster="=1+1,\\"<b>', text)
+
+    @unittest.skipUnless(shutil.which("promtool"), "needs promtool")
+    def test_promtool_has_nothing_to_say_of_them(self):
+        done = subprocess.run(["promtool", "check", "metrics"], input=self.rendered(".prom", cluster=HOSTILE).read_text(),
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+    def test_junit_fails_for_what_is_slow_and_skips_what_was_not_judged(self):
+        suite = xml.etree.ElementTree.parse(self.rendered(".xml", cluster=HOSTILE)).getroot()[0]
+        self.assertIn("<b>x</b>", suite.get("name"))
+        grades = [m["verdict"]["grade"] for m in self.report["measurements"]]
+        self.assertEqual(len(suite.findall("testcase")), len(grades) + 1)
+        self.assertEqual(int(suite.get("failures")), len(suite.findall("testcase/failure")))
+        self.assertEqual(int(suite.get("failures")), grades.count("slow") + 1)
+        self.assertEqual(int(suite.get("skipped")), grades.count("unknown"))
+        self.assertEqual(suite.find("testcase[@classname='suspect']").get("name"), "nic n1r5")
+
+    def test_markdown_says_the_verdict_and_each_operation_once(self):
+        text = self.rendered(".md", cluster=HOSTILE).read_text()
+        self.assertRegex(text, r"\A## Verdict: SLOW: nic n1r5 ")
+        operations = {(m["case"]["collective"], m["case"]["pattern"], m["case"]["pair"], m["case"].get("nic"), m["case"]["group"])
+                      for m in self.report["measurements"]}
+        self.assertEqual(len(re.findall(r"(?m)^\| (?!operation)\w", text)), len(operations))
+        self.assertIn(r"\<b\>x\</b\>\|\`y\`", text)
+
+
+if __name__ == "__main__":
+    main()
