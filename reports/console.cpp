@@ -1,5 +1,6 @@
 // The table of a terminal: nccl-tests' columns, then the limit and the verdict, then what it all means.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -28,57 +29,119 @@ std::string compact(double value) {
                         : format_printable("{:.0f}", value);
 }
 
-std::string times(const Measurement& m) {
-  if (!m.throughput) return format_printable("{:>9} {:>7} {:>7} {:>6}", none, none, none, none);
-  const Seconds median{m.throughput->summary.median};
-  return format_printable("{:>9} {:>7} {:>7} {:>6}", compact(microseconds(median)),
-                          compact(algorithm_bandwidth(m.measured_case, median).count),
-                          compact(bus_bandwidth(m.measured_case, median).count), m.wrong_elements);
+// What a column shows of a measurement; "N/A" where it has nothing.
+using Cell = std::string (*)(const Result& result);
+enum class Half { neither, out_of_place, in_place };
+struct Column {
+  std::string_view title, unit;
+  std::size_t width;
+  Cell cell;
+  Half half = Half::neither;
+};
+
+const Measurement& of(const Result& result) { return result.measurement; }
+const Case& case_of(const Result& result) { return result.measurement.measured_case; }
+Seconds median_time(const Result& result) { return {of(result).throughput->summary.median}; }
+
+// In the half that the measurement is of.
+template <Half half, Cell cell>
+std::string in_half(const Result& result) {
+  return of(result).throughput && case_of(result).in_place == (half == Half::in_place) ? cell(result)
+                                                                                       : std::string(none);
+}
+constexpr Cell time_cell = [](const Result& r) { return compact(microseconds(median_time(r))); };
+constexpr Cell algbw_cell = [](const Result& r) {
+  return compact(algorithm_bandwidth(case_of(r), median_time(r)).count);
+};
+constexpr Cell busbw_cell = [](const Result& r) { return compact(bus_bandwidth(case_of(r), median_time(r)).count); };
+constexpr Cell wrong_cell = [](const Result& r) { return std::to_string(of(r).wrong_elements); };
+
+template <Half half>
+constexpr std::array columns_of_half{Column{"time", "(us)", 9, in_half<half, time_cell>, half},
+                                     Column{"algbw", "(GB/s)", 7, in_half<half, algbw_cell>, half},
+                                     Column{"busbw", "(GB/s)", 7, in_half<half, busbw_cell>, half},
+                                     Column{"#wrong", "", 6, in_half<half, wrong_cell>, half}};
+
+// nccl-tests' columns, then ours.
+std::vector<Column> all_columns() {
+  std::vector<Column> columns{
+      {"size", "(B)", 12, [](const Result& r) { return std::to_string(case_of(r).bytes.count); }},
+      {"count", "(elements)", 13,
+       [](const Result& r) { return std::to_string(case_of(r).bytes.count / size_of(case_of(r).type)); }},
+      {"type", "", 9, [](const Result& r) { return std::string(name_of(case_of(r).type)); }},
+      {"redop", "", 6, [](const Result& r) { return std::string(case_of(r).op ? name_of(*case_of(r).op) : none); }},
+      {"root", "", 5,
+       [](const Result& r) { return case_of(r).root ? std::to_string(*case_of(r).root) : std::string(none); }}};
+  for (const auto& half : {columns_of_half<Half::out_of_place>, columns_of_half<Half::in_place>})
+    columns.insert(columns.end(), half.begin(), half.end());
+  columns.push_back({"latency", "(us)", 9, [](const Result& r) {
+                       return of(r).latency ? compact(of(r).latency->summary.median * 1e6) : std::string(none);
+                     }});
+  columns.push_back({"of limit", "", 9, [](const Result& r) {
+                       return r.verdict.fraction ? format_printable("{:.1f} %", *r.verdict.fraction * 100)
+                                                 : std::string(none);
+                     }});
+  return columns;
 }
 
-std::string row(const Result& result) {
-  const Measurement& m = result.measurement;
-  const Case& c = m.measured_case;
-  const std::string absent = format_printable("{:>9} {:>7} {:>7} {:>6}", none, none, none, none);
-  const std::string latency = m.latency ? compact(m.latency->summary.median * 1e6) : std::string(none);
-  const std::string fraction =
-      result.verdict.fraction ? format_printable("{:.1f} %", *result.verdict.fraction * 100) : std::string(none);
-  std::string verdict(name_of(result.verdict.grade));
-  if (m.outcome != Outcome::measured) verdict = format_printable("{}: {}", name_of(m.outcome), m.because);
-  return format_printable("{:>12} {:>13} {:>9} {:>6} {:>5}  {}  {}  {:>8} {:>8} {:>8}\n", c.bytes.count,
-                          c.bytes.count / size_of(c.type), name_of(c.type), c.op ? name_of(*c.op) : "none",
-                          c.root.value_or(-1), c.in_place ? absent : times(m), c.in_place ? times(m) : absent, latency,
-                          fraction, verdict);
+std::string verdict_of(const Result& result) {
+  const Measurement& m = of(result);
+  return m.outcome == Outcome::measured ? std::string(name_of(result.verdict.grade))
+                                        : format_printable("{}: {}", name_of(m.outcome), m.because);
 }
 
-std::string heading(const Case& c) {
+std::string title_of_table(const Case& c) {
   std::string title = operation_of(c);
   if (c.collective->pairwise) title += " (slowest pair)";
   if (c.group != "world") title += format_printable(", group {} (slowest group)", c.group);
   if (c.arm != "default") title += format_printable(", arm {}", c.arm);
-  return format_printable(
-      "\n# {}, {} ranks on {} {}\n#{:>11} {:>13} {:>9} {:>6} {:>5}  {:^32}  {:^32}\n"
-      "#{:>11} {:>13} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>6}  {:>9} {:>7} {:>7} {:>6}  {:>8} {:>8} {:>8}\n"
-      "#{:>11} {:>13} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>6}  {:>9} {:>7} {:>7} {:>6}  {:>8} {:>8} {:>8}\n",
-      title, c.ranks, c.nodes, c.nodes == 1 ? "node" : "nodes", "", "", "", "", "", "out-of-place", "in-place", "size",
-      "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong",
-      "latency", "fraction", "verdict", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)",
-      "(GB/s)", "(GB/s)", "", "(us)", "of limit", "");
+  return format_printable("\n# {}, {} ranks on {} {}\n", title, c.ranks, c.nodes, c.nodes == 1 ? "node" : "nodes");
+}
+
+// Of measurements of one operation; columns in which none has anything are left out.
+std::string table_of(const std::vector<const Result*>& results) {
+  std::vector<Column> columns = all_columns();
+  std::erase_if(columns, [&](const Column& column) {
+    return std::ranges::all_of(results, [&](const Result* result) { return column.cell(*result) == none; });
+  });
+  std::string halves = "#", titles = "#", units = "#";
+  Half last = Half::neither;
+  for (const Column& column : columns) {
+    // The sign takes the first column's first place.
+    const std::size_t width = column.width - (&column == &columns.front() ? 1 : 0);
+    const std::string_view half = column.half == last                 ? ""
+                                  : column.half == Half::in_place     ? "in-place"
+                                  : column.half == Half::out_of_place ? "out-of-place"
+                                                                      : "";
+    last = column.half;
+    halves += format_printable(" {:>{}}", half, width);
+    titles += format_printable(" {:>{}}", column.title, width);
+    units += format_printable(" {:>{}}", column.unit, width);
+  }
+  std::string text = title_of_table(case_of(*results.front()));
+  for (std::string* line : {&halves, &units}) line->erase(line->find_last_not_of(' ') + 1);
+  if (std::ranges::find(columns, Half::in_place, &Column::half) != columns.end()) text += halves + "\n";
+  text += titles + "  verdict\n" + units + "\n";
+  for (const Result* result : results) {
+    for (const Column& column : columns) text += format_printable(" {:>{}}", column.cell(*result), column.width);
+    text += format_printable("  {}\n", verdict_of(*result));
+  }
+  return text;
 }
 
 std::string results_table(const Report& report) {
+  const auto same_table = [](const Result* a, const Result* b) {
+    const Case &one = case_of(*a), &other = case_of(*b);
+    return std::tie(one.collective, one.pattern, one.pair, one.nic, one.group, one.arm) ==
+           std::tie(other.collective, other.pattern, other.pair, other.nic, other.group, other.arm);
+  };
   std::string text;
-  const Case* previous = nullptr;
+  std::vector<const Result*> results;
   for (const Result* result : in_reading_order(report)) {
-    const Case& c = result->measurement.measured_case;
-    if (!previous ||
-        std::tie(c.collective, c.pattern, c.pair, c.group, c.arm) !=
-            std::tie(previous->collective, previous->pattern, previous->pair, previous->group, previous->arm))
-      text += heading(c);
-    text += row(*result);
-    previous = &c;
+    if (!results.empty() && !same_table(results.back(), result)) text += table_of(results), results.clear();
+    results.push_back(result);
   }
-  return text;
+  return results.empty() ? text : text + table_of(results);
 }
 
 // What each arm was given, and what it really ran on.
@@ -226,12 +289,13 @@ std::string findings_lines(const Report& report) {
 std::string render_outline(const Report& report) { return heading(report) + findings_lines(report) + reasons(report); }
 
 std::string render_console(const Report& report) {
-  std::string text = heading(report) + results_table(report) + "\n" + findings_lines(report);
+  // Who reads from the top finds first what matters, and who sees a run end finds it last.
+  const std::string told = headline(report) + "\n" + reasons(report);
+  std::string text = heading(report) + told + findings_lines(report) + results_table(report) + "\n";
   for (const topo::Limit& limit : report.limits)
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                              limit.because);
-  return text + local_line(report) + tuning_lines(report) + headline(report) + "\n" + reasons(report) +
-         unjudged_lines(report);
+  return text + local_line(report) + tuning_lines(report) + findings_lines(report) + told + unjudged_lines(report);
 }
 
 }  // namespace p5::reports

@@ -12,8 +12,8 @@ std::vector<const Result*> in_reading_order(const Report& report) {
   const auto key = [](const Result* r) {
     const Case& c = r->measurement.measured_case;
     const auto all = collectives();
-    return std::tuple(std::ranges::find(all, c.collective) - all.begin(), c.pattern, c.pair == "other_node", c.group,
-                      c.arm, c.type, c.op, c.in_place, c.bytes);
+    return std::tuple(std::ranges::find(all, c.collective) - all.begin(), c.pattern, c.pair == "other_node", c.nic,
+                      c.group, c.arm, c.type, c.op, c.in_place, c.bytes);
   };
   std::ranges::stable_sort(rows, {}, key);
   return rows;

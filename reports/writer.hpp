@@ -24,7 +24,7 @@ std::vector<std::string> format_names();
 // Throws UsageError with the nearest name.
 const Writer& find_writer(std::string_view name);
 
-// By collective, pattern, group, arm, type, operation, place, size.
+// By collective, pattern, kind of pair, NIC, group, arm, type, operation, place, size.
 std::vector<const Result*> in_reading_order(const Report& report);
 
 // One per file.

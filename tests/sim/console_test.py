@@ -35,6 +35,24 @@ class Console(Folder):
         self.assertEqual((report["status"], report["exit_code"]), ("complete", code), said)
         self.assertTrue(self.files("report.html") and self.files("measurements.jsonl"))
 
+    def test_what_matters_comes_first_and_last_and_no_column_is_empty(self):
+        done = self.in_shell("{}", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--sizes", "8,4GiB", "--out", "out",
+                             "--tune=off", "--fault", "nic:n1r5:0.5")
+        lines = done.stdout.splitlines()
+        verdicts = [at for at, line in enumerate(lines) if line.startswith("Verdict: SLOW: nic n1r5 ")]
+        suspects = [at for at, line in enumerate(lines) if line.startswith("  suspect nic n1r5 (n1")]
+        tables = [at for at, line in enumerate(lines) if line.startswith("# ") and " ranks on " in line][1:]
+        self.assertEqual((len(verdicts), len(suspects)), (2, 2), done.stdout)
+        self.assertLess(max(verdicts[0], suspects[0]), tables[0])
+        self.assertGreater(min(verdicts[1], suspects[1]), tables[-1])
+        titles = [lines[at] for at in tables]
+        self.assertEqual(len(titles), len(set(titles)), "a table for each operation")
+        for at in tables:
+            rows = [line.split() for line in lines[at + 3:lines.index("", at)]]
+            self.assertTrue(rows)
+            for column in zip(*rows):
+                self.assertNotEqual(set(column), {"N/A"}, lines[at])
+
     def test_a_reader_that_leaves_early_takes_nothing_from_a_run(self):
         done = self.in_shell("{} | head -1; exit ${PIPESTATUS[0]}", *WRONG)
         self.assertEqual((done.returncode, done.stderr), (11, ""))
