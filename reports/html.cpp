@@ -1,6 +1,10 @@
 // The HTML pages, of a report and of a comparison: one file each that opens anywhere. A page draws itself from the JSON
 // that stands inside it, so this file only puts page, style, script and data together.
+#include <array>
+#include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -38,13 +42,12 @@ std::string embeddable(const nlohmann::json& data) {
   return text;
 }
 
-// The page whose parts begin with `name`.
-std::string render(std::string_view name, const nlohmann::json& data, const nlohmann::json& published = {}) {
+// The page whose parts begin with `name`; `slots` is what it embeds, by the names of its slots.
+std::string render(std::string_view name, const std::map<std::string_view, nlohmann::json>& slots) {
   const auto content_of = [&](std::string_view slot) {
     if (slot == "style") return parts(name, ".css");
     if (slot == "script") return parts(name, ".js");
-    if (slot == "data") return embeddable(data);
-    if (slot == "published") return embeddable(published);
+    if (const auto data = slots.find(slot); data != slots.end()) return embeddable(data->second);
     throw std::logic_error("a page has an unknown slot '" + std::string(slot) + "'");
   };
   const std::string page = parts(name, ".html");
@@ -60,10 +63,6 @@ std::string render(std::string_view name, const nlohmann::json& data, const nloh
   }
   return text.append(page, done);
 }
-
-}  // namespace
-
-namespace {
 
 // What others have shown of the same machine with as many nodes: the page puts this run's figures beside it.
 nlohmann::json published_rows(const Report& report) {
@@ -86,16 +85,60 @@ nlohmann::json published_rows(const Report& report) {
   return rows;
 }
 
+// Of thousands of hosts most of the text says that something is not known.
+void leave_out_what_is_absent(nlohmann::json& j) {
+  for (auto each = j.begin(); each != j.end();) {
+    if (each->is_structured()) leave_out_what_is_absent(*each);
+    const bool absent = each->is_null() || (each->is_structured() && each->empty()) ||
+                        (each->is_string() && each->get_ref<const std::string&>().empty());
+    each = absent && j.is_object() ? j.erase(each) : std::next(each);
+  }
+}
+
+// More digits than a reader sees, fewer than the report keeps.
+double for_eyes(double value) {
+  std::array<char, 32> text{};
+  const auto shown = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 5);
+  std::from_chars(text.data(), shown.ptr, value);
+  return value;
+}
+
+// A run of thousands of pairs is mostly their times.
+void shorten_times_of_pairs(nlohmann::json& measurement) {
+  for (const char* const list : {"pairs", "groups"})
+    if (const auto rows = measurement.find(list); rows != measurement.end())
+      for (nlohmann::json& row : *rows) row.back() = for_eyes(row.back().get<double>());
+}
+
+// At most so many of a series, evenly taken.
+constexpr std::size_t most_shown_samples = 1000;
+
+nlohmann::json samples_json(const std::optional<Series>& series) {
+  if (!series || series->samples.empty()) return nullptr;
+  const std::size_t count = series->samples.size(), shown = std::min(count, most_shown_samples);
+  nlohmann::json times = nlohmann::json::array();
+  for (std::size_t i = 0; i < shown; ++i) times.push_back(for_eyes(series->samples[i * count / shown] * 1e6));
+  return {{"us", std::move(times)}, {"of", count}};
+}
+
 }  // namespace
 
 std::string render_html(const Report& report) {
-  nlohmann::json data = to_json(report), ordered = nlohmann::json::array();
-  for (const Result* result : in_reading_order(report))
+  nlohmann::json data = to_json(report), ordered = nlohmann::json::array(), samples = nlohmann::json::object();
+  for (const Result* result : in_reading_order(report)) {
+    const Measurement& m = result->measurement;
+    nlohmann::json of_series;
+    for (const auto& [name, series] : {std::pair{"latency", &m.latency}, {"throughput", &m.throughput}})
+      if (nlohmann::json times = samples_json(*series); !times.is_null()) of_series[name] = std::move(times);
+    if (!of_series.is_null()) samples[std::to_string(ordered.size())] = std::move(of_series);
     ordered.push_back(std::move(data["measurements"][static_cast<std::size_t>(result - report.results.data())]));
+    shorten_times_of_pairs(ordered.back());
+  }
   data["measurements"] = std::move(ordered);
-  return render("page.", data, published_rows(report));
+  for (nlohmann::json& host : data["topology"]["hosts"]) leave_out_what_is_absent(host);
+  return render("page.", {{"data", data}, {"published", published_rows(report)}, {"samples", samples}});
 }
 
-std::string render_html(const Comparison& comparison) { return render("comparison.", to_json(comparison)); }
+std::string render_html(const Comparison& comparison) { return render("comparison.", {{"data", to_json(comparison)}}); }
 
 }  // namespace p5::reports

@@ -9,6 +9,8 @@
 
 namespace p5::reports {
 
+inline constexpr const char* journal_name = "measurements.jsonl";  // beside a run's report.json
+
 // Of each line the case, the launch and the samples with the interval of their median; nothing else is read, because
 // the journal of a long run has 100 MB and a comparison should take a second. Half a line at the end, as a run leaves
 // that was ended hard, is left out. Throws UsageError naming the line.

@@ -31,10 +31,16 @@ struct Verdict {
   std::string because;             // one sentence
 };
 
+// What the same case took in the runs that this one is compared with.
+struct BaselineTimes {
+  std::optional<double> latency_s, throughput_s;  // of one operation
+};
+
 struct Result {
   Measurement measurement;
   Verdict verdict;
   std::optional<topo::CaseWatch> during = {};  // what GPUs and NICs did meanwhile; null: nobody looked
+  std::optional<BaselineTimes> baseline = {};  // null: compared with none, or it does not have the case
 };
 
 struct Suspect {

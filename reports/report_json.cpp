@@ -34,7 +34,7 @@ constexpr std::array phases{Phase::open, Phase::warm_up, Phase::sample, Phase::v
 // Texts of few values.
 constexpr std::array<std::string_view, 2> statuses{"complete", "partial"};
 constexpr std::array<std::string_view, 3> provenances{"measured", "simulated", "imported"};
-constexpr std::array<std::string_view, 4> suspect_kinds{"gpu", "nic", "node", "link"};
+constexpr std::array<std::string_view, 5> suspect_kinds{"gpu", "nic", "node", "link", "rail"};
 constexpr std::array<std::string_view, 3> registrations{"none", "local", "symmetric"};
 constexpr std::array<std::string_view, 3> patterns{"one_way", "both_ways", "ping_pong"};
 constexpr std::array<std::string_view, 2> pair_kinds{"same_node", "other_node"};
@@ -152,6 +152,11 @@ void fields(auto& visit, Is<Verdict> auto& v) {
   visit.must("because", v.because);
 }
 
+void fields(auto& visit, Is<BaselineTimes> auto& times) {
+  visit.must("latency_us", rounded_us(times.latency_s));
+  visit.must("throughput_us", rounded_us(times.throughput_s));
+}
+
 void fields(auto& visit, Is<Result> auto& result) {
   auto& m = result.measurement;
   visit.must("case", m.measured_case);
@@ -176,6 +181,7 @@ void fields(auto& visit, Is<Result> auto& result) {
   visit.must("verdict", result.verdict);
   visit.may("during", As{result.during, [](const topo::CaseWatch& watch) { return topo::to_json(watch); },
                          topo::case_watch_from_json});
+  visit.some("baseline", result.baseline);
 }
 
 // ---- the rest

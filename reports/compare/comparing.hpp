@@ -8,6 +8,9 @@
 
 namespace p5::reports {
 
+// What of a case tells it from others on its own side; arm and settings are the caller's choice.
+std::string side_key(const Case& c);
+
 // What is not the same on both sides, hardware first. What one side does not know is no difference.
 std::vector<Difference> differences_of(const Side& base, const Side& fresh);
 

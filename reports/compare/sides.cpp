@@ -20,18 +20,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* report_name = "report.json";
-constexpr const char* journal_name = "measurements.jsonl";
 
 // Members of measurements and of the topology's GPUs and NICs.
 constexpr std::array<std::string_view, 7> members_not_compared{"pairs",  "groups",   "pci",    "pcie",
                                                                "errors", "counters", "nvlinks"};
-
-// What of a case tells it from others on its own side; arm and settings are the caller's choice.
-std::string key_of(const Case& c) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", c.backend, operation_of(c), c.bytes.count, name_of(c.type),
-                     c.op ? name_of(*c.op) : "", c.root.value_or(-1), c.in_place, c.cuda_graph, c.registration, c.group,
-                     c.ranks, c.nodes);
-}
 
 // The journal's lines of one case, by launch. A case that was measured again replaces what it left before.
 using LinesOfCase = std::map<int, const Measurement*>;
@@ -42,7 +34,7 @@ Lines lines_of(const Run& run, std::string_view arm) {
   for (const Result& result : run.journal) {
     const Measurement& m = result.measurement;
     if (m.measured_case.arm != arm) continue;
-    lines[key_of(m.measured_case)].insert_or_assign(m.launch.value_or(0), &m);
+    lines[side_key(m.measured_case)].insert_or_assign(m.launch.value_or(0), &m);
   }
   return lines;
 }
@@ -149,6 +141,12 @@ bool comes_before(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+std::string side_key(const Case& c) {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", c.backend, operation_of(c), c.bytes.count, name_of(c.type),
+                     c.op ? name_of(*c.op) : "", c.root.value_or(-1), c.in_place, c.cuda_graph, c.registration, c.group,
+                     c.ranks, c.nodes);
+}
+
 void order_by_launch(std::vector<Run>& runs) {
   std::ranges::stable_sort(runs, [](const Run& a, const Run& b) {
     const std::string &one = a.report.run.started, &other = b.report.run.started;
@@ -218,7 +216,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
     for (const Result& result : run.report.results) {
       const Measurement& m = result.measurement;
       if (m.measured_case.arm != arm || m.measured_case.for_parts) continue;
-      const std::string key = key_of(m.measured_case);
+      const std::string key = side_key(m.measured_case);
       const auto [place, fresh] = places.try_emplace(key, side.observations.size());
       if (fresh) side.observations.emplace_back().measured_case = m.measured_case;
       Observation& observation = side.observations[place->second];

@@ -1,4 +1,6 @@
-// Curves against message size on two logarithmic axes: bus bandwidth with its limits, and latency.
+// Curves against message size on two logarithmic axes: bus bandwidth with its limits, and latency; beside them what other
+// runs and settings reached (page.references.js). A reader zooms, leaves curves out, and looks at the samples behind a
+// point (page.samples.js).
 
 const LATENCY_TO_BYTES = 1 << 20;
 const PLOT = {left: 58, right: 14, top: 20, bottom: 42};
@@ -40,7 +42,7 @@ function bandwidth_point(m) {
   const interval = low === null ? "" : ` (95 %: ${digits(low)} to ${digits(high)})`;
   const judged = m.verdict.fraction_of_limit === null ? "" : `, ${share(m.verdict.fraction_of_limit)} of the limit`;
   const pairs = m.pairs ? `, the slowest of ${plural(m.pairs.length, "pair")}` : "";
-  return {x: m.case.bytes, y: t.busbw_gb_per_s, low, high, grade: m.verdict.grade,
+  return {x: m.case.bytes, y: t.busbw_gb_per_s, low, high, grade: m.verdict.grade, samples: m.samples?.throughput,
     text: `${rate(t.busbw_gb_per_s)}${interval}, ${time(t.median_us)}${judged}${pairs}`};
 }
 
@@ -49,7 +51,8 @@ function latency_point(m) {
   if (!l || !(l.median_us > 0) || m.case.bytes > LATENCY_TO_BYTES) return null;
   const [low, high] = l.ci95_us ?? [null, null];
   const interval = low === null ? "" : ` (95 %: ${digits(low)} to ${digits(high)})`;
-  return {x: m.case.bytes, y: l.median_us, low, high, grade: "unknown", text: `${time(l.median_us)}${interval}`};
+  return {x: m.case.bytes, y: l.median_us, low, high, grade: "unknown", samples: m.samples?.latency,
+    text: `${time(l.median_us)}${interval}`};
 }
 
 // Every limit that verdicts of these measurements name, with the sizes that it was applied to.
@@ -107,8 +110,9 @@ function marker(index, x, y, r = 3.6) {
   return shape("path", {class: "marker", d: paths[index % paths.length]});
 }
 
-// Curves beyond the four shapes of markers are dashed.
-const dashes_of = (index) => (index >= 4 ? "6 3" : null);
+// Curves beyond the four shapes of markers are dashed; what is not of this run's plain calls is dotted.
+const dashes_of = (series) => (series.reference ? "1.5 4" : series.index >= 4 ? "6 3" : null);
+const class_of = (series) => `series-${series.index % 6}${series.reference ? " reference" : ""}`;
 
 function draw_axes(svg, plot, x, y, width, height) {
   for (const value of value_ticks(y)) {
@@ -126,10 +130,11 @@ function draw_axes(svg, plot, x, y, width, height) {
 // Lines across the sizes that they hold for; a lone one across the whole chart. Labels keep clear of each other.
 function draw_limits_of(svg, plot, x, y, width) {
   let free = -Infinity;
+  const inside = (value) => Math.min(Math.max(x.at(value), PLOT.left), width - PLOT.right);
   for (const limit of [...plot.limits].sort((a, b) => b.y - a.y)) {
     const alone = plot.limits.length === 1;
-    const x1 = alone ? PLOT.left : Math.min(x.at(limit.from), width - PLOT.right - 24);
-    const x2 = alone ? width - PLOT.right : Math.max(x.at(limit.to), x1 + 24);
+    const x1 = alone ? PLOT.left : Math.min(inside(limit.from), width - PLOT.right - 24);
+    const x2 = alone ? width - PLOT.right : Math.max(inside(limit.to), x1 + 24);
     const label = Math.max(y.at(limit.y) - 6, free + 15);
     free = label;
     svg.append(shape("line", {class: "limit", x1, x2, y1: y.at(limit.y), y2: y.at(limit.y)}),
@@ -137,18 +142,18 @@ function draw_limits_of(svg, plot, x, y, width) {
   }
 }
 
-function draw_series(svg, series, index, x, y) {
-  const group = shape("g", {class: `series-${index % 6}`});
-  const whole = series.points.filter((p) => p.low !== null);
+function draw_series(svg, series, x, y) {
+  const group = shape("g", {class: class_of(series)});
+  const whole = series.points.filter((p) => p.low !== null && p.low !== undefined);
   if (whole.length > 1) {
     const upper = whole.map((p) => `${x.at(p.x)},${y.at(p.high)}`);
     const lower = whole.map((p) => `${x.at(p.x)},${y.at(p.low)}`).reverse();
     group.append(shape("path", {class: "band", d: `M${[...upper, ...lower].join("L")}z`}));
   }
   const line = series.points.map((p) => `${x.at(p.x)},${y.at(p.y)}`).join("L");
-  group.append(shape("path", {class: "line", d: `M${line}`, "stroke-dasharray": dashes_of(index)}));
+  if (!series.scattered) group.append(shape("path", {class: "line", d: `M${line}`, "stroke-dasharray": dashes_of(series)}));
   for (const p of series.points) {
-    group.append(marker(index, x.at(p.x), y.at(p.y)));
+    group.append(marker(series.index, x.at(p.x), y.at(p.y)));
     if (["slow", "wrong", "failed"].includes(p.grade)) {
       group.append(shape("circle", {class: `flag ${p.grade}`, cx: x.at(p.x), cy: y.at(p.y), r: 7.5}));
     }
@@ -156,66 +161,100 @@ function draw_series(svg, series, index, x, y) {
   svg.append(group);
 }
 
+// What is left of a plot: the curves that are not hidden, between the sizes that are zoomed to.
+function shown_of(plot, state) {
+  const [first, last] = state.zoom ?? [0, plot.sizes.length - 1];
+  const from = plot.sizes[first], to = plot.sizes[last];
+  const within = (series) => ({...series, points: series.points.filter((p) => p.x >= from && p.x <= to)});
+  return {...plot, sizes: plot.sizes.slice(first, last + 1),
+    series: plot.series.filter((s) => !state.hidden.has(s.label)).map(within).filter((s) => s.points.length > 0),
+    limits: plot.limits.filter((limit) => limit.to >= from && limit.from <= to)};
+}
+
 function draw_plot(svg, plot, width) {
   const height = Math.round(Math.min(Math.max(width * 0.62, 240), 380));
   const points = plot.series.flatMap((s) => s.points);
   const values = [...points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]), ...plot.limits.map((l) => l.y)];
-  const x = log_scale(points.map((p) => p.x), PLOT.left + 6, width - PLOT.right - 6, 0);
-  const y = log_scale(values, height - PLOT.bottom, PLOT.top, 0.45);
+  const x = log_scale(plot.sizes, PLOT.left + 6, width - PLOT.right - 6, 0);
+  const y = log_scale(values.length ? values : [1, 10], height - PLOT.bottom, PLOT.top, 0.45);
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   draw_axes(svg, plot, x, y, width, height);
-  plot.series.forEach((series, index) => draw_series(svg, series, index, x, y));
+  const own_on_top = [...plot.series].sort((a, b) => Boolean(b.reference) - Boolean(a.reference));
+  for (const series of own_on_top) draw_series(svg, series, x, y);
   draw_limits_of(svg, plot, x, y, width);
   const cursor = shape("line", {class: "cursor", y1: PLOT.top, y2: height - PLOT.bottom, visibility: "hidden"});
-  svg.append(cursor);
-  return {x, cursor, width};
+  const chosen_area = shape("rect", {class: "chosen", y: PLOT.top, height: height - PLOT.bottom - PLOT.top, visibility: "hidden"});
+  svg.append(cursor, chosen_area);
+  return {x, cursor, chosen_area, width};
 }
 
-// ---- Reading values
+// ---- Reading values and zooming
 
 function readout_rows(plot, bytes) {
-  return plot.series.flatMap((series, index) => series.points.filter((p) => p.x === bytes).map((p) => {
+  return plot.series.flatMap((series) => series.points.filter((p) => p.x === bytes).map((p) => {
     const flagged = ["slow", "wrong", "failed"].includes(p.grade);
     return element("li", {}, plot.series.length > 1 ? `${series.label}: ` : "", p.text, flagged ? " " : "",
       flagged ? grade_mark(p.grade) : "");
   }));
 }
 
-// Pointer, touch and arrow keys move through the sizes; the line of text below the chart says what is there.
-function make_readable(svg, plot, readout, geometry) {
-  const sizes = [...new Set(plot.series.flatMap((s) => s.points.map((p) => p.x)))].sort((a, b) => a - b);
-  let at = -1;
-  const show = (index) => {
-    at = Math.min(Math.max(index, 0), sizes.length - 1);
-    const {x, cursor} = geometry();
-    for (const end of ["x1", "x2"]) cursor.setAttribute(end, x.at(sizes[at]));
-    cursor.setAttribute("visibility", "visible");
-    const heading = element("li", {}, element("strong", {}, size(sizes[at])));
-    readout.replaceChildren(heading, ...readout_rows(plot, sizes[at]));
+// Pointer, touch and arrow keys move through the sizes; the lines of text below the chart say what is there.
+function make_readable(svg, chart) {
+  const place = (event) => {
+    const box = svg.getBoundingClientRect();
+    return (event.clientX - box.left) / box.width * chart.geometry.width;
   };
-  const point = (event) => {
-    const box = svg.getBoundingClientRect(), {x, width} = geometry();
-    const wanted = (event.clientX - box.left) / box.width * width;
-    const distance = (bytes) => Math.abs(x.at(bytes) - wanted);
-    show(sizes.reduce((best, bytes, index) => (distance(bytes) < distance(sizes[best]) ? index : best), 0));
+  const nearest = (at) => {
+    const {sizes} = chart.shown, distance = (bytes) => Math.abs(chart.geometry.x.at(bytes) - at);
+    return sizes.reduce((best, bytes, index) => (distance(bytes) < distance(sizes[best]) ? index : best), 0);
   };
-  const steps = {ArrowLeft: () => at - 1, ArrowRight: () => at + 1, Home: () => 0, End: () => sizes.length - 1};
-  svg.addEventListener("pointermove", point);
-  svg.addEventListener("pointerdown", point);
-  svg.addEventListener("focus", () => show(at < 0 ? sizes.length - 1 : at));
+  let pressed = null;
+  svg.addEventListener("pointermove", (event) => {
+    chart.read(nearest(place(event)));
+    if (pressed === null) return;
+    const area = chart.geometry.chosen_area, at = place(event);
+    area.setAttribute("x", Math.min(pressed, at));
+    area.setAttribute("width", Math.abs(at - pressed));
+    area.setAttribute("visibility", "visible");
+  });
+  svg.addEventListener("pointerdown", (event) => {
+    chart.read(nearest(place(event)));
+    if (event.pointerType === "mouse" && event.button === 0) pressed = place(event);
+  });
+  svg.addEventListener("pointerup", (event) => {
+    const from = pressed, to = place(event);
+    pressed = null;
+    chart.geometry.chosen_area.setAttribute("visibility", "hidden");
+    if (from !== null && Math.abs(to - from) > 10) chart.zoom_to(nearest(Math.min(from, to)), nearest(Math.max(from, to)));
+  });
+  svg.addEventListener("pointerleave", () => {
+    pressed = null;
+    chart.geometry.chosen_area.setAttribute("visibility", "hidden");
+  });
+  const at = () => Math.max(chart.shown.sizes.indexOf(chart.at), 0), last = () => chart.shown.sizes.length - 1;
+  const steps = {ArrowLeft: () => at() - 1, ArrowRight: () => at() + 1, Home: () => 0, End: last};
+  const others = {"+": () => chart.zoom_by(0.5), "-": () => chart.zoom_by(2), Escape: chart.zoom_out, 0: chart.zoom_out};
+  svg.addEventListener("focus", () => chart.read(chart.at === null ? last() : at()));
   svg.addEventListener("keydown", (event) => {
-    if (!steps[event.key]) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !(steps[event.key] || others[event.key])) return;
     event.preventDefault();
-    show(steps[event.key]());
+    if (steps[event.key]) chart.read(steps[event.key]());
+    else others[event.key]();
   });
 }
 
-function legend(series) {
-  const swatch = (index) => shape("svg", {viewBox: "0 0 26 12", "aria-hidden": "true"},
-    shape("path", {class: "line", d: "M1,6H25", "stroke-dasharray": dashes_of(index)}), marker(index, 13, 6));
-  return element("ul", {class: "legend"}, ...series.map((s, index) =>
-    element("li", {class: `series-${index % 6}`}, swatch(index), s.label)));
+// A curve's name shows it or leaves it out.
+function legend(plot, chart) {
+  const swatch = (series) => shape("svg", {viewBox: "0 0 26 12", "aria-hidden": "true"},
+    series.scattered ? "" : shape("path", {class: "line", d: "M1,6H25", "stroke-dasharray": dashes_of(series)}),
+    marker(series.index, 13, 6));
+  return element("ul", {class: "legend"}, ...plot.series.map((series) => {
+    const toggle = element("button", {type: "button", class: "toggle", "aria-pressed": "true"}, swatch(series), series.label);
+    toggle.addEventListener("click", () => chart.toggle(series.label));
+    chart.toggles.set(series.label, toggle);
+    return element("li", {class: class_of(series)}, toggle);
+  }));
 }
 
 // Draws at the width that there is, and again when it changes: text keeps its size on a phone.
@@ -231,20 +270,106 @@ function redraw_on_resize(figure, svg, draw) {
   })).observe(figure);
 }
 
+function chart_csv(plot) {
+  return csv_text([["curve", "bytes", plot.unit, "low", "high"],
+    ...plot.series.flatMap((s) => s.points.map((p) => [s.label, p.x, p.y, p.low, p.high]))]);
+}
+
+// What a reader can do with a chart, and what stands in the address of it.
+class Chart {
+  constructor(plot, svg, readout) {
+    Object.assign(this, {plot, svg, readout, name: control_name(plot.title), hidden: new Set(), zoom: null, at: null,
+      samples: null, toggles: new Map(), geometry: null, width: 0, shown: plot});
+    this.zoom_out = () => this.zoom_to(null, null);
+  }
+  draw(width = this.width) {
+    this.width = width;
+    this.shown = shown_of(this.plot, this);
+    this.geometry = draw_plot(this.svg, this.shown, width);
+    if (this.samples) this.samples.drawn = false;
+    if (this.at !== null && this.shown.sizes.includes(this.at)) this.read(this.shown.sizes.indexOf(this.at));
+    else if (this.samples) this.samples.draw(this.shown, this.at, this.width);
+  }
+  read(index) {
+    const {sizes} = this.shown, bytes = sizes[Math.min(Math.max(index, 0), sizes.length - 1)];
+    const {x, cursor} = this.geometry;
+    for (const end of ["x1", "x2"]) cursor.setAttribute(end, x.at(bytes));
+    cursor.setAttribute("visibility", "visible");
+    const heading = element("li", {}, element("strong", {}, size(bytes)));
+    this.readout.replaceChildren(heading, ...readout_rows(this.shown, bytes));
+    if (this.samples && (this.at !== bytes || !this.samples.drawn)) this.samples.draw(this.shown, bytes, this.width);
+    this.at = bytes;
+  }
+  // To these of the sizes that are shown; null: to all there are.
+  zoom_to(first, last) {
+    const base = this.zoom?.[0] ?? 0;
+    this.set_zoom(first === null || last - first < 1 ? null : [base + first, base + last]);
+    remember(`${this.name}.zoom`, this.zoom ? this.zoom.map((index) => this.plot.sizes[index]).join("-") : "");
+  }
+  zoom_by(factor) {
+    const [first, last] = this.zoom ?? [0, this.plot.sizes.length - 1], middle = this.plot.sizes.indexOf(this.at);
+    const half = Math.max((last - first) * factor / 2, 1), centre = middle < 0 ? (first + last) / 2 : middle;
+    const from = Math.max(Math.round(centre - half), 0), to = Math.min(Math.round(centre + half), this.plot.sizes.length - 1);
+    if (from === 0 && to === this.plot.sizes.length - 1) this.zoom_out();
+    else this.zoom_to(from - (this.zoom?.[0] ?? 0), to - (this.zoom?.[0] ?? 0));
+  }
+  set_zoom(zoom) {
+    this.zoom = zoom;
+    this.whole.hidden = zoom === null;
+    this.draw();
+  }
+  toggle(label) {
+    if (!this.hidden.delete(label)) this.hidden.add(label);
+    this.show_hidden();
+    remember(`${this.name}.without`, this.plot.series.flatMap((s, i) => (this.hidden.has(s.label) ? [i] : [])).join(" "));
+  }
+  show_hidden() {
+    for (const [label, toggle] of this.toggles) toggle.setAttribute("aria-pressed", String(!this.hidden.has(label)));
+    this.draw();
+  }
+  follow_address() {
+    add_control(`${this.name}.zoom`, (text) => {
+      const [from, to] = text.split("-").map((bytes) => this.plot.sizes.indexOf(Number(bytes)));
+      this.set_zoom(from >= 0 && to > from ? [from, to] : null);
+    });
+    add_control(`${this.name}.without`, (text) => {
+      const indices = text.split(" ").filter(Boolean).map(Number);
+      this.hidden = new Set(indices.map((index) => this.plot.series[index]?.label));
+      this.show_hidden();
+    });
+  }
+}
+
+function chart_tools(chart, samples) {
+  const {plot, svg} = chart, name = (ending) => file_name(plot.title, ending);
+  chart.whole = button("Whole range", `${plot.title}: all sizes`, chart.zoom_out);
+  chart.whole.hidden = true;
+  return element("p", {class: "tools"}, chart.whole,
+    button("\u2212", `${plot.title}: zoom out`, () => chart.zoom_by(2)), button("+", `${plot.title}: zoom in`, () => chart.zoom_by(0.5)),
+    samples ?? "", button("SVG", `Save ${plot.title} as SVG`, () => save(name("svg"), "image/svg+xml", svg_text(svg, plot.title))),
+    button("PNG", `Save ${plot.title} as PNG`, () => save_png(svg_text(svg, plot.title), name("png"))),
+    button("CSV", `Save ${plot.title} as CSV`, () => save(name("csv"), "text/csv", chart_csv(chart.shown))));
+}
+
 // Adds itself to the document before it draws: its width is known only there.
 function add_chart(parent, plot) {
-  const svg = shape("svg", {tabindex: "0", role: "img", class: "chart",
-    "aria-label": `${plot.title}, ${plot.unit} against message size. Arrow keys read the values.`});
-  const readout = element("ul", {class: "readout", "aria-live": "polite"},
-    element("li", {class: "quiet hint"}, "Point at the curve, or use the arrow keys, to read values."));
+  plot.sizes = [...new Set(plot.series.flatMap((s) => s.points.map((p) => p.x)))].sort((a, b) => a - b);
+  plot.series.forEach((series, index) => { series.index = index; });
+  const svg = shape("svg", {tabindex: "0", role: "img", class: "chart", "aria-label":
+    `${plot.title}, ${plot.unit} against message size. Arrow keys read the values, plus and minus zoom.`});
+  const readout = element("ul", {class: "readout", "aria-live": "polite"}, element("li", {class: "quiet hint"},
+    "Point at the curve, or use the arrow keys, to read values; draw across it to zoom."));
   readout.style.minHeight = `${1.55 * (plot.series.length + 1)}em`;
+  const chart = new Chart(plot, svg, readout);
+  const samples = samples_of(chart);
   const caption = element("figcaption", {}, plot.title, element("span", {class: "quiet small"}, plot.note));
-  const figure = element("figure", {}, caption, element("div", {}, svg),
-    plot.series.length > 1 ? legend(plot.series) : "", readout);
-  let geometry = null;
+  const figure = element("figure", {}, caption, chart_tools(chart, samples?.press), element("div", {}, svg),
+    plot.series.length > 1 ? legend(plot, chart) : "", readout, samples?.box ?? "");
   parent.append(figure);
-  make_readable(svg, plot, readout, () => geometry);
-  redraw_on_resize(figure, svg, (width) => { geometry = draw_plot(svg, plot, width); });
+  redraw_on_resize(figure, svg, (width) => chart.draw(width));
+  make_readable(svg, chart);
+  chart.follow_address();
+  samples?.follow_address();
 }
 
 function plot_of(series, point) {
@@ -259,11 +384,13 @@ function draw_charts(report, section) {
     const series = series_of(list);
     const pairs = list[0].case.collective === "p2p" ? "The slowest pair of those measured at each size. " : "";
     const plots = [
-      {title: `${name}: bus bandwidth`, unit: "GB/s", series: plot_of(series, bandwidth_point),
-        limits: limit_lines(list), note: `${simulated}${pairs}Median of bursts, with its 95 % interval.`},
-      {title: `${name}: latency`, unit: "\u00b5s", series: plot_of(series, latency_point), limits: [],
+      {title: `${name}: bus bandwidth`, unit: "GB/s", limits: limit_lines(list),
+        series: [...plot_of(series, bandwidth_point), ...bandwidth_references(report, list)],
+        note: `${simulated}${pairs}Median of bursts, with its 95 % interval.`},
+      {title: `${name}: latency`, unit: "\u00b5s", limits: [],
+        series: [...plot_of(series, latency_point), ...latency_references(list)],
         note: `${simulated}${pairs}Median of single operations up to 1 MiB.`},
-    ].filter((plot) => plot.series.length > 0);
+    ].filter((plot) => plot.series.some((s) => !s.reference));
     if (plots.length === 0) continue;
     const row = element("div", {class: "charts"});
     section.append(element("h3", {}, name), row);

@@ -55,8 +55,10 @@ function reason(report) {
   const [suspect] = report.suspects;
   if (report.grade === "slow" && suspect) {
     const sentence = (text) => text.endsWith(".") ? text : `${text}.`;
-    return {text: `${suspect.kind} ${title_of(suspect)}: ${sentence(suspect.evidence)} To do: ${sentence(suspect.action)}`,
-      about: worst_judged(report)};
+    const others = report.suspects.slice(1).map((other) => `${other.kind} ${title_of(other)}`);
+    const listed = others.length > 3 ? [...others.slice(0, 3), `${others.length - 3} more`] : others;
+    return {text: `${suspect.kind} ${title_of(suspect)}: ${sentence(suspect.evidence)} To do: ${sentence(suspect.action)}` +
+      (listed.length > 0 ? ` Suspected too: ${listed.join(", ")}.` : ""), about: worst_judged(report)};
   }
   const worst = worst_judged(report);
   if (worst && worst.verdict.grade === report.grade) return {text: why(worst), about: worst};
@@ -128,15 +130,17 @@ function card(severity, tag, title, lines) {
 }
 
 function title_of(suspect) {
-  const where = [suspect.host, suspect.instance].filter(Boolean).join(", ");
+  const where = [suspect.host, suspect.instance].filter((part) => part && part !== suspect.name).join(", ");
   return suspect.name + (where ? ` (${where})` : "");
 }
 
-function suspect_card(suspect) {
-  return card("error", `suspect ${suspect.kind}`, title_of(suspect), [
+function suspect_card(report, suspect) {
+  const shown = card("error", `suspect ${suspect.kind}`, title_of(suspect), [
     ["", suspect.evidence], ["Do:", suspect.action],
     ["", `Confidence ${suspect.confidence > 0.999 ? "above 99.9 %" : share(suspect.confidence)}, ` +
       `measured against ${plural(suspect.partners_tested, "partner")}.`]]);
+  shown.append(evidence_of(report, suspect));
+  return shown;
 }
 
 function finding_card(finding) {
@@ -171,7 +175,7 @@ function draw_problems(report, section) {
   const broken = report.measurements.filter((m) => m.outcome === "failed" || m.wrong_elements > 0);
   const of = (severity) => report.findings.filter((finding) => finding.severity === severity);
   const shown = 10;
-  const cards = [...report.suspects.map(suspect_card), ...broken.slice(0, shown).map(broken_card),
+  const cards = [...report.suspects.map((suspect) => suspect_card(report, suspect)), ...broken.slice(0, shown).map(broken_card),
     ...of("error").map(finding_card), ...of("warning").map(finding_card)];
   if (cards.length > 0) section.append(element("ul", {class: "cards"}, ...cards));
   else section.append(element("p", {}, "No suspects, no errors and no warnings."));
@@ -296,7 +300,14 @@ function start() {
   const text = document.getElementById("report-data").textContent;
   const report = JSON.parse(text);
   report.run.seed_text = seed_text(text);
+  for (const host of report.topology.hosts) {  // which the page has without what is empty
+    host.nics ??= [];
+    host.gpu_devices ??= [];
+  }
   report.published = JSON.parse(document.getElementById("published-data").textContent);
+  for (const [index, series] of Object.entries(JSON.parse(document.getElementById("samples-data").textContent))) {
+    report.measurements[index].samples = series;
+  }
   const drawers = {verdict: draw_verdict, problems: draw_problems, charts: draw_charts, pairs: draw_pairs,
     measurements: draw_measurements, tuning: draw_tuning, limits: draw_limits, topology: draw_topology, machine: draw_machine};
   for (const [id, draw] of Object.entries(drawers)) {
@@ -306,7 +317,13 @@ function start() {
       complain(`${id}: ${error.message}`);
     }
   }
-  for (const link of document.querySelectorAll("nav a")) link.hidden = document.querySelector(link.hash).hidden;
+  for (const link of document.querySelectorAll("nav a")) {
+    link.hidden = document.querySelector(link.hash).hidden;
+    keep_choices(link);
+  }
+  add_csv_buttons();
+  reveal(section_of_address());
+  window.addEventListener("hashchange", follow_address);
 }
 
 window.addEventListener("error", (event) => complain(event.message));

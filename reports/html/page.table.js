@@ -1,4 +1,4 @@
-// The table of all measurements, sorted by a click on a column's head.
+// The table of all measurements, sorted by a click on a column's head, filtered by words.
 
 const COLUMNS = [
   {title: "Operation", key: (m) => case_name(m.case), cell: (m) => case_name(m.case)},
@@ -8,7 +8,7 @@ const COLUMNS = [
   {title: "Op", key: (m) => m.case.op ?? "", cell: (m) => m.case.op ?? NOT_AVAILABLE},
   {title: "Variant", key: (m) => variant_text(m.case), cell: (m) => variant_text(m.case)},
   {title: "Latency \u00b5s", key: (m) => m.latency?.median_us, cell: (m) => digits(m.latency?.median_us), number: true},
-  {title: "95 % interval", key: (m) => m.latency?.ci95_us?.[0], cell: (m) => interval_text(m.latency), number: true},
+  {title: "95 % interval", key: (m) => m.latency?.ci95_us?.[0], cell: (m) => interval_text(m.latency), number: true, as_shown: true},
   {title: "Throughput \u00b5s", key: (m) => m.throughput?.median_us,
     cell: (m) => digits(m.throughput?.median_us), number: true},
   {title: "p95 \u00b5s", key: (m) => m.throughput?.p95_us, cell: (m) => digits(m.throughput?.p95_us), number: true},
@@ -60,11 +60,13 @@ function compare_keys(a, b, direction) {
   return direction * (typeof a === "string" ? a.localeCompare(b) : a - b);
 }
 
+// With the figures in full, for CSV.
 function table_row(m, columns) {
-  const kind = (column) => (column.number ? "number" : null);
-  return element("tr", {}, ...columns.map((column, index) => (index === 0
-    ? element("th", {scope: "row", class: kind(column)}, column.cell(m))
-    : element("td", {class: kind(column)}, column.cell(m)))));
+  return element("tr", {}, ...columns.map((column, index) => {
+    const exact = column.number && !column.as_shown && typeof column.key(m) === "number" ? column.key(m) : null;
+    const attributes = {class: column.number ? "number" : null, "data-value": exact};
+    return index === 0 ? element("th", {scope: "row", ...attributes}, column.cell(m)) : element("td", attributes, column.cell(m));
+  }));
 }
 
 function make_sortable(head, columns, rows, body) {
@@ -75,6 +77,25 @@ function make_sortable(head, columns, rows, body) {
     rows.sort((a, b) => compare_keys(columns[index].key(a.m), columns[index].key(b.m), direction));
     body.append(...rows.map((row) => row.tr));
   }));
+}
+
+// Rows that have all the words somewhere.
+function add_filter(rows, said) {
+  const input = element("input", {type: "search", id: "measurements-filter", placeholder: "all_reduce slow 1 GiB"});
+  const texts = rows.map(({tr}) => [...tr.cells].map((cell) => cell.textContent).join(" ").toLowerCase());
+  const apply = (text) => {
+    input.value = text;
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    rows.forEach(({tr}, index) => { tr.hidden = !words.every((word) => texts[index].includes(word)); });
+    const shown = rows.filter(({tr}) => !tr.hidden).length;
+    said.textContent = shown === rows.length ? "" : `${shown} of ${plural(rows.length, "measurement")} shown`;
+  };
+  input.addEventListener("input", () => {
+    apply(input.value);
+    remember("filter", input.value.trim());
+  });
+  add_control("filter", apply);
+  return element("p", {class: "filter"}, element("label", {for: input.id}, "Only rows with"), input, said);
 }
 
 function draw_measurements(report, section) {
@@ -89,12 +110,14 @@ function draw_measurements(report, section) {
   const head = element("tr", {}, ...columns.map((c) =>
     element("th", {scope: "col", class: c.number ? "number" : null}, element("button", {type: "button"}, c.title))));
   const body = element("tbody", {}, ...rows.map((row) => row.tr));
+  const said = element("span", {class: "quiet", "aria-live": "polite"}), filter = add_filter([...rows], said);
   make_sortable(head, columns, rows, body);
   const count = (outcome) => list.filter((m) => m.outcome === outcome).length;
   section.append(
     element("p", {class: "quiet"},
       `${count("measured")} measured, ${count("skipped")} skipped, ${count("failed")} failed. ` +
       "Times are the slowest rank's. A column's head sorts."),
+    filter,
     element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "All measurements"},
       element("table", {class: "measurements"}, element("thead", {}, head), body)),
     ...not_judged_notes(list));

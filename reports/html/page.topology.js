@@ -51,7 +51,7 @@ function gpu_chip(gpu, index, trouble) {
 }
 
 function nic_chip(nic, trouble) {
-  const rate = nic.rate_gb_per_s === null ? "" : `${digits(nic.rate_gb_per_s)} GB/s`;
+  const rate = (nic.rate_gb_per_s ?? null) === null ? "" : `${digits(nic.rate_gb_per_s)} GB/s`;
   return chip("nic", nic.name, [[nic.kind, rate].filter(Boolean).join(" "), nic.state === "up" ? "" : nic.state,
     pcie_text(nic.pcie)], trouble);
 }
@@ -88,7 +88,7 @@ function host_box(report, host, index) {
     plural(host.nics.filter((nic) => nic.kind !== "virtual").length, "NIC")].filter(Boolean).join(", ");
   const summary = element("summary", {}, element("strong", {class: bad ? "wrong" : null}, host.name), ` ${what}`,
     troubles.size ? element("span", {class: bad ? "wrong" : "slow"}, ` ${plural(troubles.size, "device")} in trouble`) : null);
-  const details = element("details", {class: "host-box"}, summary);
+  const details = element("details", {class: "host-box", id: `host-${index}`}, summary);
   // Drawn when it is opened: a thousand hosts have many devices.
   const draw = () => {
     if (details.open && details.childElementCount === 1) {

@@ -27,12 +27,12 @@ def render(report, folder):
     return pathlib.Path(folder) / "report.html"
 
 
-def chromium(page, *options):
+def chromium(page, *options, fragment=""):
     """Standard output of headless Chromium that opens the page from its file, without a network."""
     with tempfile.TemporaryDirectory() as profile:
         command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
                    "--hide-scrollbars", "--run-all-compositor-stages-before-draw", "--virtual-time-budget=5000",
-                   f"--user-data-dir={profile}", *options, page.as_uri()]
+                   f"--user-data-dir={profile}", *options, page.as_uri() + fragment]
         done = subprocess.run(command, check=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         return done.stdout.decode()
 
@@ -123,7 +123,9 @@ class Page(unittest.TestCase):
         # Bandwidth and latency of three p2p patterns for two kinds of pairs, two kinds of all_reduce (in legends too) and
         # all_gather.
         self.assertEqual(simulated.count("svg", "chart"), 16)
-        self.assertEqual(simulated.count("path", "line"), 18 + 4)
+        own, in_legends = 18, 4
+        self.assertEqual(simulated.count("path", "line"), own + in_legends + 1)  # and in the legend beside the published
+        self.assertEqual(simulated.count("g", "reference"), 2)  # published figures of all_reduce and all_gather
         self.assertEqual(simulated.count("path", "band"), 18)
         self.assertIn("achievable limit 388.0 GB/s (nic)", simulated.text)
 
@@ -174,12 +176,20 @@ class Page(unittest.TestCase):
             self.assertIn("Nothing was measured.", self.doms[name].text)
             self.assertEqual(self.doms[name].count("path", "line"), 0)
 
-    def test_embeds_the_whole_report(self):
+    def test_embeds_the_whole_report_but_for_what_is_not_known_of_hosts(self):
+        def known(value):
+            if isinstance(value, dict):
+                return {name: known(member) for name, member in value.items() if known(member) not in (None, "", [], {})}
+            return [known(member) for member in value] if isinstance(value, list) else value
         schema = json.loads((SOURCE / "reports/schema/report.schema.json").read_text())
-        for name, make in make_examples.EXAMPLES.items():
+        for name in make_examples.EXAMPLES:
             report = embedded_report(self.pages[name].read_text())
+            whole = json.loads(subprocess.run([PROGRAM, "report", EXAMPLES / name, "--as", "json"], check=True, timeout=60,
+                                              stdout=subprocess.PIPE).stdout)
+            self.assertEqual(report["topology"].pop("hosts"), known(whole["topology"]["hosts"]))
+            self.assertEqual(len(report["measurements"]), len(whole["measurements"]))
+            report["topology"]["hosts"] = whole["topology"]["hosts"]
             jsonschema.Draft202012Validator(schema).validate(report)
-            self.assertEqual(len(report["measurements"]), len(make()["measurements"]))
 
     def test_shows_measurements_in_the_same_order_however_they_were_made(self):
         report = json.loads((EXAMPLES / "simulated.json").read_text())
@@ -199,14 +209,36 @@ class Page(unittest.TestCase):
         drawn = page.replace("http://www.w3.org/2000/svg", "")  # a name, which nothing fetches
         self.assertNotRegex(drawn, r"https?://|\bsrc=|@import|url\((?!#)")
 
-    def test_draws_a_large_job_as_one_picture_with_node_names(self):
+    def test_draws_a_large_job_by_node_and_opens_two_of_them_into_ranks(self):
         file = pathlib.Path(self.folder.name) / "large.json"
         file.write_text(make_examples.text_of(make_examples.simulated(nodes=12)))
-        dom = Dom(chromium(render(file, pathlib.Path(self.folder.name) / "large"), "--dump-dom"))
+        page = render(file, pathlib.Path(self.folder.name) / "large")
+        dom = Dom(chromium(page, "--dump-dom"))
         self.assert_drawn(dom)
-        self.assertEqual(dom.count("rect", "cell"), 0)
-        self.assertEqual(dom.markup.count("<image "), 3)
+        self.assertEqual(dom.count("rect", "cell"), 3 * 12 * 12)
         self.assertRegex(dom.markup, r"<text[^>]*>n11</text>")
+        self.assertIn("a click shows them all", dom.text)
+        opened = Dom(chromium(page, "--dump-dom", fragment="#pairs?pairs.one-way.open=1-7"))
+        self.assert_drawn(opened)
+        self.assertEqual(opened.count("rect", "cell"), 2 * 12 * 12 + 16 * 15)
+        self.assertEqual(opened.text.count("All nodes"), dom.text.count("All nodes"))
+
+    def test_draws_a_job_of_very_many_nodes_as_one_picture_with_the_slow_ones_on_top(self):
+        file = pathlib.Path(self.folder.name) / "huge.json"
+        report = make_examples.simulated(nodes=9)
+        of_pairs = [m for m in report["measurements"] if m.get("pairs")]
+        report["measurements"] = of_pairs[:1]
+        report["run"]["ranks"], nodes = 160, 160
+        report["topology"]["host_of_rank"] = list(range(nodes))
+        report["topology"]["hosts"] = [report["topology"]["hosts"][0] | {"name": f"n{i}"} for i in range(nodes)]
+        pairs = [[a, b, 100.0] for a in range(nodes) for b in range(nodes) if a != b and (a + b) % 3]
+        pairs[5][2], pairs[-3][2] = 300.0, 115.0
+        of_pairs[0]["pairs"], of_pairs[0]["case"]["pattern"] = pairs, "one_way"
+        file.write_text(make_examples.text_of(report))
+        dom = Dom(chromium(render(file, pathlib.Path(self.folder.name) / "huge"), "--dump-dom"))
+        self.assert_drawn(dom)
+        self.assertEqual(dom.markup.count("<image "), 1)
+        self.assertEqual((dom.count("rect", "very-slow"), dom.count("rect", "slower")), (1, 1))
 
     def test_draws_what_is_wrong_in_the_machine_where_it_sits(self):
         report = make_examples.simulated()
@@ -244,7 +276,7 @@ class Page(unittest.TestCase):
         self.assertRegex(dom.text, r"rank 0 \(n0\) to rank 13 \(n1\): 0\.000\d+ GB/s, [\d.]+ .s, [\d.]+ % of the")
         table = re.search(r'<table class="measurements">.*?</table>', dom.markup, re.S).group(0)
         self.assertIn('aria-sort="descending"', table)
-        self.assertIn('<tbody><tr><th scope="row">p2p one_way, same node</th><td class="number">2 GiB</td>', table)
+        self.assertIn('<tbody><tr><th scope="row">p2p one_way, same node</th><td class="number" data-value="2147483648">2 GiB</td>', table)
 
     def test_draws_at_the_width_of_a_phone(self):
         page = self.pages["simulated.json"]
@@ -255,6 +287,176 @@ class Page(unittest.TestCase):
         widths = [int(width) for width in re.findall(r'class="(?:chart|matrix)"[^>]*viewBox="0 0 (\d+) ', dom)]
         self.assertEqual(len(widths), 16 + 3)
         self.assertLess(max(widths), 500)
+
+
+# What a reader does with each control, and what came of it, as JSON in an element at the end. Files are caught where the
+# page would hand them to the browser.
+CONTROLS = """<script>
+document.addEventListener("DOMContentLoaded", async () => {
+  const files = {}, seen = {}, wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  URL.createObjectURL = (blob) => { files.last = blob; return "blob:none"; };
+  HTMLAnchorElement.prototype.click = function() { files[this.download.replace(/.*[.]/, "")] = [this.download, files.last]; };
+  const figure = document.querySelector("#charts figure"), chart = figure.querySelector(".chart");
+  const tool = (text, of = figure) => [...of.querySelectorAll(".tool")].find((b) => b.textContent === text);
+  const press = (target, key) => target.dispatchEvent(new KeyboardEvent("keydown", {key, cancelable: true}));
+  const lines = () => chart.querySelectorAll(".line").length, points = () => chart.querySelectorAll(".marker").length;
+  const say = (name, value) => { seen[name] = value; };
+
+  say("lines", lines());
+  say("points", points());
+  const toggle = figure.querySelector(".toggle:last-child") ?? figure.querySelector(".toggle");
+  [...figure.querySelectorAll(".toggle")].at(-1).click();
+  say("lines without one", lines());
+  say("pressed", [...figure.querySelectorAll(".toggle")].map((t) => t.getAttribute("aria-pressed")));
+  press(chart, "End");
+  press(chart, "+");
+  say("points zoomed", points());
+  say("whole range offered", !tool("Whole range").hidden);
+  say("address", location.hash);
+  tool("Whole range").click();
+  [...figure.querySelectorAll(".toggle")].at(-1).click();
+  say("points again", points());
+  say("address again", location.hash);
+
+  const box = chart.getBoundingClientRect();
+  const drag = (type, part) => chart.dispatchEvent(new PointerEvent(type,
+    {clientX: box.left + part * box.width, clientY: box.top + 50, pointerType: "mouse", button: 0, bubbles: true}));
+  drag("pointerdown", 0.3); drag("pointermove", 0.7); drag("pointerup", 0.7);
+  say("points drawn across", points());
+  press(chart, "Escape");
+  tool("Samples").click();
+  say("samples", [figure.querySelectorAll(".sample").length, figure.querySelector(".samples-box").textContent]);
+  say("address of samples", location.hash);
+
+  const filter = document.getElementById("measurements-filter");
+  filter.value = "all_reduce  1 GiB";
+  filter.dispatchEvent(new Event("input"));
+  say("rows", [...document.querySelectorAll(".measurements tbody tr")].filter((r) => !r.hidden).map((r) => r.cells[0].textContent));
+  const table = document.querySelector(".measurements").closest(".scroll");
+  tool("CSV", table.previousElementSibling).click();
+  say("csv of the table", await files.csv[1].text());
+  tool("CSV").click();
+  say("csv of the chart", await files.csv[1].text());
+  tool("SVG").click();
+  say("svg", [files.svg[0], await files.svg[1].text()]);
+  tool("PNG").click();
+  await wait(500);
+  say("png", [files.png?.[0], files.png?.[1].type, files.png?.[1].size]);
+  const link = document.querySelector("nav a[href='#limits']");
+  link.dispatchEvent(new MouseEvent("click", {cancelable: true, bubbles: true}));
+  say("address after a section", location.hash);
+  history.replaceState(null, "", "#measurements?filter=p2p");
+  window.dispatchEvent(new HashChangeEvent("hashchange"));
+  say("rows of the link", [...document.querySelectorAll(".measurements tbody tr")].filter((r) => !r.hidden).map((r) => r.cells[0].textContent));
+  const pre = document.createElement("pre");
+  pre.id = "seen";
+  pre.textContent = JSON.stringify(seen);
+  document.body.append(pre);
+});
+</script></body>"""
+
+
+class Controls(unittest.TestCase):
+    """A real report of the simulator with its journal, compared with a baseline; every control is used."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.out = pathlib.Path(cls.folder.name)
+        run = [PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--collectives", "p2p,all_reduce",
+               "--sizes", "64KiB,1MiB,16MiB,64MiB,256MiB,1GiB", "--quiet", "--budget", "20s"]
+        subprocess.run([*run, "--seed", "1", "--cluster", "base", "--out", cls.out], check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
+        done = subprocess.run([*run, "--seed", "2", "--cluster", "new", "--out", cls.out, "--fault", "nic:n1r5:0.5",
+                               "--baseline", cls.out / "base"], timeout=60, stdout=subprocess.DEVNULL)
+        assert done.returncode == 10, done
+        cls.page = cls.out / "new" / "latest" / "report.html"
+        cls.report = json.loads((cls.page.parent / "report.json").read_text())
+        used = cls.out / "used.html"
+        used.write_text(cls.page.read_text().replace("</body>", CONTROLS))
+        cls.dom = Dom(chromium(used, "--dump-dom"))
+        found = re.search(r'<pre id="seen">(.*?)</pre>', cls.dom.markup, re.S)
+        assert found, cls.dom.text[-500:]
+        cls.seen = json.loads(html.unescape(found.group(1)))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_nothing_complains(self):
+        self.assertEqual(self.dom.count("p", "alert"), self.dom.markup.count("<noscript>"), self.dom.text[:500])
+
+    def test_shows_what_speaks_against_a_suspect(self):
+        dom = self.dom
+        self.assertEqual(dom.count("svg", "evidence"), 1)
+        self.assertRegex(dom.markup, r'aria-label="Rates with n1r5: median [0-9.]+ % of what is usual; without: (9|10)\d\.\d %"')
+        self.assertGreater(dom.count("circle", "with"), 3)
+        self.assertGreater(dom.count("rect", "suspect"), 0)
+        self.assertIn('<a href="#host-1">In the machine</a>', dom.markup)
+
+    def test_a_curve_is_left_out_by_its_name_and_comes_back(self):
+        self.assertEqual(self.seen["lines without one"], self.seen["lines"] - 1)
+        self.assertEqual(self.seen["pressed"][-1], "false")
+        self.assertTrue(all(pressed == "true" for pressed in self.seen["pressed"][:-1]))
+
+    def test_zooming_shows_fewer_sizes_and_stands_in_the_address(self):
+        self.assertLess(self.seen["points zoomed"], self.seen["points"])
+        self.assertTrue(self.seen["whole range offered"])
+        self.assertRegex(self.seen["address"], r"zoom=\d+-1073741824")
+        self.assertIn(".without=1", self.seen["address"])
+        self.assertEqual(self.seen["points again"], self.seen["points"])
+        self.assertEqual(self.seen["address again"], "")
+        self.assertLess(self.seen["points drawn across"], self.seen["points"])
+
+    def test_an_address_opens_the_same_view(self):
+        again = Dom(chromium(self.page, "--dump-dom", fragment=self.seen["address"]))
+        self.assertIn('aria-pressed="false"', again.markup)
+        whole = Dom(chromium(self.page, "--dump-dom"))
+        self.assertLess(again.count("path", "marker"), whole.count("path", "marker"))
+        self.assertEqual(set(self.seen["rows of the link"]), {row for row in self.rows() if row.startswith("p2p")})
+        self.assertRegex(self.seen["address after a section"], r"^#limits\?.*filter=all_reduce")
+        strange = Dom(chromium(self.page, "--dump-dom", fragment="#nowhere?filter=%3Cb%3E&pairs.one-way.size=7&x=%zz"))
+        self.assertEqual(strange.count("p", "alert"), strange.markup.count("<noscript>"))
+
+    def rows(self):
+        table = re.search(r'<table class="measurements">.*?</table>', self.dom.markup, re.S).group(0)
+        return re.findall(r'<th scope="row">([^<]*)<', table)
+
+    def test_every_sample_is_shown(self):
+        dots, words = self.seen["samples"]
+        size = int(re.search(r"samples=(\d+)", self.seen["address of samples"]).group(1))
+        first = next(m for m in self.report["measurements"] if m["case"]["pattern"] == "both_ways" and
+                     m["case"]["pair"] == "same_node" and m["case"]["bytes"] == size)
+        self.assertEqual(dots, first["throughput"]["samples"])
+        self.assertIn(f"{size >> 20} MiB, times in", words)
+        self.assertIn(f"{dots} samples; least", words)
+
+    def test_the_baseline_and_published_figures_are_curves_beside(self):
+        self.assertTrue(all("baseline" in m for m in self.report["measurements"] if not m["case"].get("for_parts") and m["case"]["collective"] == "all_reduce"))
+        legends = re.findall(r'<ul class="legend">.*?</ul>', self.dom.markup, re.S)
+        of_all_reduce = [legend for legend in legends if "published" in legend]
+        self.assertEqual(len(of_all_reduce), 1)
+        self.assertIn("baseline", of_all_reduce[0])
+
+    def test_rows_are_filtered_and_saved_as_they_are_shown(self):
+        self.assertTrue(self.seen["rows"])
+        self.assertTrue(all(row.startswith("all_reduce") for row in self.seen["rows"]), self.seen["rows"])
+        lines = self.seen["csv of the table"].strip().split("\r\n")
+        self.assertEqual(len(lines), 1 + len(self.seen["rows"]))
+        self.assertEqual(lines[0].split(",")[:3], ["Operation", "Size", "Verdict"])
+        self.assertEqual(lines[1].split(",")[1], "1073741824")
+
+    def test_a_chart_is_saved_with_its_look(self):
+        name, text = self.seen["svg"]
+        self.assertTrue(name.endswith(".svg"))
+        self.assertIn("bus bandwidth", text)
+        self.assertRegex(text, r'<path[^>]*class="line"[^>]*style="[^"]*stroke: rgb')
+        self.assertTrue(self.seen["png"][0].endswith(".png"))
+        self.assertEqual(self.seen["png"][1], "image/png")
+        self.assertGreater(self.seen["png"][2], 2000)
+        rows = self.seen["csv of the chart"].strip().split("\r\n")
+        self.assertEqual(rows[0], "curve,bytes,GB/s,low,high")
+        self.assertEqual(len(rows) - 1, self.seen["points"])
 
 
 if __name__ == "__main__":

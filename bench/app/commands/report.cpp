@@ -8,6 +8,7 @@
 #include "bench/app/run/sides.hpp"
 #include "bench/base/console.hpp"
 #include "reports/atomic_file.hpp"
+#include "reports/compare/beside.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -33,13 +34,19 @@ ExitCode report_command(const Request& request) {
   if (!request.world.leads()) return ExitCode::ok;
   const Options& options = request.options;
   const std::string file = report_in(options.report_file);
-  const reports::Report report = reports::read_report(file);
+  const bool page =
+      options.given.contains("--format") && std::ranges::find(options.formats, "html") != options.formats.end();
+  reports::Run run = page ? reports::read_run(file, reports::Reading::whole)
+                          : reports::Run{.name = file, .report = reports::read_report(file), .journal = {}};
+  reports::Report& report = run.report;
+  reports::add_samples(run.journal, report);
   if (!options.report_as.empty()) return said(ExitCode::ok, reports::find_writer(options.report_as).render(report));
   std::optional<reports::Comparison> comparison;
   if (!options.baseline.empty()) {
     const std::vector<reports::Run> runs{reports::read_run(file, reports::Reading::to_compare)};
-    comparison = reports::compare(read_baseline(options.baseline, report), reports::make_side("NEW", runs),
-                                  {.seed = options.seed.value_or(1)});
+    const reports::Side baseline = read_baseline(options.baseline, report);
+    reports::add_baseline(baseline, report);
+    comparison = reports::compare(baseline, reports::make_side("NEW", runs), {.seed = options.seed.value_or(1)});
   }
   // Without a choice: to the terminal, where nothing is overwritten.
   const std::vector<std::string> formats =

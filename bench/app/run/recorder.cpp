@@ -11,6 +11,7 @@
 #include "bench/base/console.hpp"
 #include "bench/base/text.hpp"
 #include "reports/joining.hpp"
+#include "reports/journal.hpp"
 #include "reports/suspects.hpp"
 #include "reports/writer.hpp"
 
@@ -143,6 +144,17 @@ void Recorder::Parts::write(const std::vector<std::string>& formats) {
   writing_s = since(began).count;
 }
 
+// For the page, which shows them; the samples of a long run would take longer to read than its reader waits.
+void Recorder::Parts::add_samples() {
+  constexpr std::uintmax_t most = 64 << 20;
+  const std::filesystem::path journal = folder.path() / reports::journal_name;
+  std::error_code problem;
+  if (folder.path().empty() || std::ranges::find(options.formats, "html") == options.formats.end()) return;
+  folder.flush();
+  if (const std::uintmax_t size = std::filesystem::file_size(journal, problem); !problem && size <= most)
+    builder.add_samples(reports::read_journal(journal));
+}
+
 // For the next job and for support, where something is wrong.
 void Recorder::Parts::write_for_others() {
   const std::pair<const char*, std::string> files[] = {{"hosts.healthy", reports::healthy_hosts(builder.report())},
@@ -169,11 +181,13 @@ ExitCode Recorder::finish(ExitCode code) {
     if (!builder.report().arms.empty()) arms = compare_own_arms(builder.report(), builder.launches(), options, folder);
     builder.count(arms.code);
     if (parts.baseline) {
+      builder.add_baseline(*parts.baseline);
       attempt([&] { parts.write(); });
       attempt([&] { parts.folder.flush(); });  // the run is read like any other
       with_baseline = compare_with_baseline(*parts.baseline, builder.report(), options, folder);
       builder.count(with_baseline.code);
     }
+    attempt([&] { parts.add_samples(); });
     attempt([&] { parts.write(options.formats); });
     attempt([&] { parts.folder.flush(); });
     if (!attempt.problem().empty()) {

@@ -83,6 +83,7 @@ class Recorder final : public Observer {
     // report.json, and these formats.
     void write(const std::vector<std::string>& formats = {});
     void write_for_others();
+    void add_samples();
   };
   void with_parts(const std::function<void(Parts&)>& action);
   void on_disk(const std::function<void(Parts&)>& action);

@@ -13,6 +13,7 @@
 #include "bench/measure/combining.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/options.hpp"
+#include "reports/compare/beside.hpp"
 #include "reports/judge.hpp"
 #include "reports/report.hpp"
 #include "reports/suspects.hpp"
@@ -67,6 +68,9 @@ class ReportBuilder {
   void close(const std::string& ended_by, ExitCode code = ExitCode::unfinished);
   // Of this run, not of one that it goes on with.
   bool has_results() const { return has_results_; }
+  // What the page shows beside the figures.
+  void add_samples(const std::vector<reports::Result>& journal) { reports::add_samples(journal, report_); }
+  void add_baseline(const reports::Side& baseline) { reports::add_baseline(baseline, report_); }
   // Beside what the report says, this counts for the exit code.
   void count(ExitCode code) { report_.exit_code = worse(report_.exit_code, code); }
 
