@@ -6,8 +6,10 @@ import os
 import pathlib
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -114,6 +116,43 @@ class Console(Folder):
         for out, options in (("a", QUICK), ("b", WRONG)):
             self.assertIn(self.run_it(*options, "--out", out).returncode, (0, 11))
         self.assertEqual(self.in_shell("{} >/dev/full", "compare", "a", "b").returncode, 11)
+
+
+class LiveLine(Folder):
+    def watch(self, *arguments, columns):
+        """What a terminal of so many columns gets on stderr."""
+        ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        with subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=theirs) as process:
+            os.close(theirs)
+            said = b""
+            while True:
+                try:
+                    part = os.read(ours, 65536)
+                except OSError:  # the other end is closed
+                    break
+                if not part:
+                    break
+                said += part
+            os.close(ours)
+            process.wait(timeout=PATIENCE_S)
+        return [line for line in said.decode().split("\r\033[K") if line.strip()]
+
+    # Enough nodes for a run that takes longer than the line waits between two.
+    LONG = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "64", "--fault", "node:n3:0.5", "--out", "out"]
+
+    def test_says_the_case_the_time_left_and_the_worst_so_far(self):
+        lines = self.watch(*self.LONG, columns=300)
+        self.assertRegex(lines[0], r"^ +0 %  1 of \d+, about .* left, ")
+        worst = [line.split("worst so far: ")[1] for line in lines if "worst so far: " in line]
+        self.assertTrue(worst, lines)
+        self.assertRegex(worst[-1], r"^all_(reduce|gather) .* \d+ % of its limit, (slow|ok)$")
+
+    def test_stays_one_line_on_a_narrow_terminal(self):
+        lines = self.watch(*self.LONG, columns=40)
+        self.assertGreater(len(lines), 1)
+        self.assertEqual(max(len(line) for line in lines), 39)
 
 
 class HangUp(Folder):

@@ -245,7 +245,11 @@ class Faulty(Simulation):
         self.assert_suspects(report, "rail 5")
         self.assertEqual(report["suspects"][0]["host"], "")
         self.assertIn("ranks 5, 13, 21", report["suspects"][0]["evidence"])
-        self.assertFalse((self.folder / "-".join(of_a_rail).replace(":", "_") / "latest" / "hosts.healthy").exists())
+        folder = self.folder / "-".join(of_a_rail).replace(":", "_") / "latest"
+        self.assertFalse((folder / "hosts.healthy").exists())
+        again = self.run_it("report", folder, "--as", "console")
+        self.assertEqual(again.returncode, 0)
+        self.assertIn("suspect rail 5", again.stdout)
         report = self.fault("node:n2:0.6:at-scale", exits=10, arguments=("--nodes", "4", *LARGE))
         self.assert_suspects(report, "node n2")
         self.assertIn("only where many take part", report["suspects"][0]["evidence"])

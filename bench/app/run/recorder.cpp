@@ -99,7 +99,9 @@ void Recorder::visit_started(const Case& c, const RunProgress& standing) {
 
 void Recorder::case_finished(const Measurement& m, bool /*failed*/) {
   on_disk([&](Parts& parts) {
-    parts.folder.add_to_journal(parts.builder.case_finished(m));
+    const reports::Result line = parts.builder.case_finished(m);
+    parts.folder.add_to_journal(line);
+    parts.progress.finished(line);
     // A hundredth of the time at most: the report of a long run takes a while to write.
     if (since(parts.written).count > std::max(2.0, 100 * parts.writing_s)) parts.write();
   });
