@@ -161,6 +161,17 @@ class Page(unittest.TestCase):
         self.assertIn("2602", self.doms["wrong.json"].text)
         self.assertNotIn("Each GPU alone", self.doms["measured.json"].text)
 
+    def test_tuned_settings_are_a_curve_beside_the_default(self):
+        file = pathlib.Path(self.folder.name) / "tuned.json"
+        file.write_text(make_examples.text_of(make_examples.measured() | {"tuning": make_examples.tuning()}))
+        page = render(file, pathlib.Path(self.folder.name) / "tuned")
+        dom = Dom(chromium(page, "--dump-dom"))
+        self.assert_drawn(dom)
+        labels = re.findall(r"</svg>([^<]*)</button>", dom.markup)
+        self.assertEqual((labels.count("tuned"), labels.count("default, measured beside it")), (1, 1))
+        self.assertEqual(dom.count("g", "reference"), 2)
+        self.assertNotIn("tuned</button>", self.doms["measured.json"].markup)
+
     def test_keeps_all_digits_of_the_seed(self):
         self.assertIn("18446744073709551615", self.doms["measured.json"].text)
 
@@ -457,6 +468,24 @@ class Controls(unittest.TestCase):
         rows = self.seen["csv of the chart"].strip().split("\r\n")
         self.assertEqual(rows[0], "curve,bytes,GB/s,low,high")
         self.assertEqual(len(rows) - 1, self.seen["points"])
+
+
+@unittest.skipUnless(os.environ.get("P5BENCH_NIGHTLY"), "nightly: 4,096 ranks take half a minute")
+class Large(unittest.TestCase):
+    def test_a_page_of_4096_ranks_stays_small_and_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder)
+            subprocess.run([PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "512", "--fault", "nic:n100r5:0.5",
+                            "--quiet", "--cluster", "large", "--out", out], timeout=300, stdout=subprocess.DEVNULL)
+            run = out / "large" / "latest"
+            self.assertLess((run / "report.json").stat().st_size, 20e6)
+            self.assertLess((run / "report.html").stat().st_size, 12e6)
+            dom = Dom(chromium(run / "report.html", "--dump-dom"))
+            self.assertEqual(dom.count("p", "alert"), dom.markup.count("<noscript>"), dom.text[:500])
+            self.assertTrue(dom.title.startswith("SLOW"))
+            self.assertGreater(dom.count("rect", "very-slow"), 0)
+            opened = Dom(chromium(run / "report.html", "--dump-dom", fragment="#pairs?pairs.both-ways.open=100"))
+            self.assertIn("All nodes", opened.text)
 
 
 if __name__ == "__main__":
