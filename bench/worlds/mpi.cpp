@@ -196,11 +196,13 @@ void go_without_launcher(const LaunchedAs& launch, const Environment& environmen
   if (environment.contains("SLURM_STEP_ID")) unsetenv("SLURM_NODELIST");
 }
 
-// Whether the launcher says so: then nothing goes over interfaces, and none is chosen.
+// Whether the launcher says so: then nothing goes over interfaces, and none is chosen. Within a job of Slurm, mpirun
+// starts its own daemons by srun, so that Slurm's step is theirs and not that of the ranks.
 bool all_on_one_host() {
   const int ranks = number_from(size_variables, 1);
+  const bool by_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
   return number_from(std::array{"OMPI_COMM_WORLD_LOCAL_SIZE"}, 0) == ranks ||
-         number_from(std::array{"SLURM_STEP_NUM_NODES"}, 0) == 1 || !started_by_launcher();
+         (!by_mpirun && number_from(std::array{"SLURM_STEP_NUM_NODES"}, 0) == 1) || !started_by_launcher();
 }
 
 // For MPI's parameters the environment of the process is the place, until MPI_Init.
