@@ -1,0 +1,93 @@
+"""The manifests for Kubernetes: what has to fit together in them, and with the program."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+import yaml
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import PROGRAM, SOURCE, main  # noqa: E402
+
+FOLDER = SOURCE / "scripts/k8s"
+
+
+def documents(name):
+    return {document["kind"]: document for document in yaml.safe_load_all((FOLDER / name).read_text())}
+
+
+def options_of(command):
+    """What `--help` of a command offers."""
+    said = subprocess.run([PROGRAM, *command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    return set(re.findall(r"(?<![-\w])--[a-z-]+", said))
+
+
+class Manifests(unittest.TestCase):
+    def assert_fits(self, pod):
+        """Volumes that are mounted are there, and the other way round; what cannot be shared out is asked for in full."""
+        volumes = {volume["name"] for volume in pod.get("volumes", [])}
+        mounted = {mount["name"] for container in pod["containers"] for mount in container.get("volumeMounts", [])}
+        self.assertEqual(volumes, mounted)
+        for container in pod["containers"]:
+            resources = container["resources"]
+            for name, amount in resources["limits"].items():
+                if "/" in name or name.startswith("hugepages"):
+                    self.assertEqual(resources["requests"].get(name), amount, name)
+
+    def setUp(self):
+        self.job = documents("mpijob.yaml")
+        self.replicas = self.job["MPIJob"]["spec"]["mpiReplicaSpecs"]
+        self.launcher, self.worker = (self.replicas[kind]["template"]["spec"] for kind in ("Launcher", "Worker"))
+
+    def test_the_job_has_a_rank_for_each_gpu(self):
+        spec = self.job["MPIJob"]["spec"]
+        self.assertEqual(self.job["MPIJob"]["apiVersion"], "kubeflow.org/v2beta1")
+        command = self.launcher["containers"][0]["command"]
+        gpus = self.worker["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]
+        self.assertEqual(spec["slotsPerWorker"], gpus)
+        self.assertEqual(int(command[command.index("-np") + 1]), gpus * self.replicas["Worker"]["replicas"])
+        platform = subprocess.run([PROGRAM, "list", "platforms"], capture_output=True, text=True, timeout=60, check=True).stdout
+        self.assertIn(self.worker["nodeSelector"]["node.kubernetes.io/instance-type"], platform)
+
+    def test_a_verdict_is_not_tried_again(self):
+        self.assertEqual(self.job["MPIJob"]["spec"]["runPolicy"]["backoffLimit"], 0)
+        self.assertEqual(self.launcher["restartPolicy"], "Never")
+
+    def test_the_report_is_written_where_rank_0_has_a_volume(self):
+        command = self.launcher["containers"][0]["command"]
+        out = command[command.index("--out") + 1]
+        mounts = {mount["mountPath"]: mount["name"] for mount in self.worker["containers"][0]["volumeMounts"]}
+        claim = next(volume for volume in self.worker["volumes"] if volume["name"] == mounts[out])["persistentVolumeClaim"]
+        self.assertEqual(claim["claimName"], self.job["PersistentVolumeClaim"]["metadata"]["name"])
+        self.assertIn("/dev/shm", mounts)
+
+    def test_what_is_called_exists(self):
+        command = self.launcher["containers"][0]["command"]
+        called = command[command.index("p5bench") + 1:]
+        self.assertLessEqual({word for word in called if word.startswith("--")}, options_of([]))
+        script = documents("node-check.yaml")["DaemonSet"]["spec"]["template"]["spec"]["containers"][0]["args"][0]
+        calls = re.findall(r"p5bench (check|report) ([^;\n>]*)", script)
+        self.assertEqual([name for name, _ in calls], ["check", "report"])
+        for name, words in calls:
+            self.assertLessEqual(set(re.findall(r"--[a-z-]+", words)), options_of([name]), name)
+        self.assertEqual(subprocess.run(["bash", "-n", "-c", script], timeout=60).returncode, 0)
+
+    def test_a_node_is_unfit_for_what_the_prolog_drains_it_for(self):
+        unfit = r"^\s*(10(?: \| \d+)*)\)"
+        script = documents("node-check.yaml")["DaemonSet"]["spec"]["template"]["spec"]["containers"][0]["args"][0]
+        prolog = (SOURCE / "scripts/slurm/prolog").read_text()
+        self.assertEqual(re.search(unfit, script, re.M).group(1), re.search(unfit, prolog, re.M).group(1))
+
+    def test_parts_fit_together(self):
+        check = documents("node-check.yaml")["DaemonSet"]["spec"]
+        self.assertEqual(check["selector"]["matchLabels"], check["template"]["metadata"]["labels"])
+        for pod in (self.launcher, self.worker, check["template"]["spec"]):
+            self.assert_fits(pod)
+        images = {container["image"] for pod in (self.launcher, self.worker, check["template"]["spec"]) for container in pod["containers"]}
+        self.assertEqual(len(images), 1)
+
+
+if __name__ == "__main__":
+    main()
