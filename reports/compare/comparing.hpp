@@ -10,5 +10,7 @@ namespace p5::reports {
 
 // What is not the same on both sides, hardware first. What one side does not know is no difference.
 std::vector<Difference> differences_of(const Side& base, const Side& fresh);
+// The same of two runs.
+std::vector<Difference> differences_between(const Report& base, const Report& fresh);
 
 }  // namespace p5::reports
