@@ -35,7 +35,10 @@ Times times_of(const Run& run) {
       for (const Launch& launch : *launches) medians.push_back(launch.median_s);
       const double time = median(std::move(medians));
       times.rows[row][identity_of(c)] = std::log(time);
-      times.matters[row] = std::max(times.matters[row], std::log1p(matters_at(band, time)));
+      const double share = matters_at(band, time);
+      times.matters[row] = std::max(times.matters[row], std::log1p(share));
+      times.negligible[row] = std::max(times.negligible[row], std::log1p(band.negligible * share));
+      times.shown[row] = fmt::format("{}, {}, {}", label_of(c), name_of(quantity), meaning_of(band.name));
     }
   return times;
 }

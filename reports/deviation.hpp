@@ -12,7 +12,9 @@ namespace p5::reports {
 // The log of a run's time of each case and quantity, by the row of a comparison that it belongs to.
 struct Times {
   std::map<std::string, std::map<std::string, double>> rows;
-  std::map<std::string, double> matters;  // of each row, as a log
+  std::map<std::string, double> matters;     // of each row, as a log
+  std::map<std::string, double> negligible;  // the same
+  std::map<std::string, std::string> shown;  // the row for people
 };
 
 Times times_of(const Run& run);

@@ -13,5 +13,7 @@ std::string side_key(const Case& c);
 
 // What is not the same on both sides, hardware first. What one side does not know is no difference.
 std::vector<Difference> differences_of(const Side& base, const Side& fresh);
+// The same of two runs.
+std::vector<Difference> differences_between(const Report& base, const Report& fresh);
 
 }  // namespace p5::reports

@@ -17,7 +17,7 @@ namespace p5::reports {
 
 namespace {
 
-constexpr int most_launches = 200;  // beyond, nobody measures so often
+constexpr int most_useful_launches = 200;  // beyond, nobody measures so often
 
 // ---- answers
 
@@ -37,7 +37,7 @@ std::optional<int> launches_needed(const BandRow& row, std::size_t rows) {
   const double width = std::log(row.time.interval.high / row.time.interval.low) / 2;
   const double now = 2.0 / (1.0 / row.base_launches + 1.0 / row.new_launches);
   const double wanted = now * std::pow(width / room, 2);
-  if (!(wanted <= most_launches)) return std::nullopt;
+  if (!(wanted <= most_useful_launches)) return std::nullopt;
   // Where the interval is narrow enough already, the test is not content: half as many again.
   auto launches = static_cast<std::size_t>(std::ceil(std::max(wanted, wanted <= now ? 1.5 * now : now)));
   while (least_p(launches, launches) * static_cast<double>(rows) > chance_of_alarm) ++launches;
@@ -60,9 +60,9 @@ void answer(BandRow& row, std::size_t rows) {
     row.launches_needed = launches_needed(row, rows);
     row.because = fmt::format(
         "{}, {} matter: {}", seen, percent(t.matters),
-        row.launches_needed
-            ? fmt::format("about {} launches a side would tell", *row.launches_needed)
-            : fmt::format("more than {} launches a side would be needed; find out what disturbs it", most_launches));
+        row.launches_needed ? fmt::format("about {} launches a side would tell", *row.launches_needed)
+                            : fmt::format("more than {} launches a side would be needed; find out what disturbs it",
+                                          most_useful_launches));
   }
   const SpreadRule& spread = thresholds().spread;
   row.spread_rose = row.spread && row.spread->p_adjusted <= chance_of_alarm && row.spread->ratio >= spread.matters &&

@@ -113,15 +113,40 @@ struct Trouble {
   std::string what;
 };
 
-// The runs of a history, in the order of time, each against the median of all of them in every row.
+// The runs of a history, in the order of time, each against the median of all of them in every row, and where the level
+// of a row changed (bench/measure/change_points.hpp). Rows and runs are told by their places in `rows` and `points`.
 struct Trend {
   struct Point {
     std::string source, started, software;      // software: p5bench and library
     std::vector<std::optional<double>> ratios;  // above 1 is slower; null: the run lacks the row
+    std::vector<Difference> differences = {};   // from the run before
+  };
+  // Runs between two changes.
+  struct Level {
+    std::size_t row = 0, first = 0, last = 0;
+    double ratio = 1;  // the median of its runs
+  };
+  struct Change {
+    std::size_t row = 0;
+    std::size_t before = 0, first = 0;         // the last run of the old level, the first of the new one
+    double ratio = 1;                          // the new level over the old one: above 1 is slower
+    int runs_before = 0, runs_after = 0;       // of both levels
+    double p = 1, p_adjusted = 1;              // that chance alone did it; adjusted for all rows (Bonferroni)
+    std::vector<Difference> differences = {};  // between those two runs
   };
   std::vector<std::string> rows;
+  std::vector<std::string> shown_rows = {};  // the same for people: bands by what they mean
   std::vector<Point> points;
+  std::vector<Level> levels = {};
+  std::vector<Change> changes = {};  // the newest first, then the largest
+  int short_rows = 0;                // too few runs to show a change at all
 };
+
+// Of one change found among all rows of a history in which nothing changed.
+inline constexpr double chance_of_change = chance_of_alarm;
+
+// A band for people: "small", "middle", "large".
+std::string_view meaning_of(std::string_view band);
 
 struct Comparison {
   std::string version, made;  // of p5bench; UTC

@@ -29,7 +29,7 @@ std::string bands_table(const Comparison& c) {
   for (const BandRow& row : c.bands)
     text += format_printable(
         "{:<24} {:<10} {:<10} {:>5} {:>8} {:>9} {:>20} {:>8} {:>9}  {}\n", row.collective, name_of(row.quantity),
-        row.threshold.band, row.sizes, format_printable("{}, {}", row.base_launches, row.new_launches),
+        meaning_of(row.threshold.band), row.sizes, format_printable("{}, {}", row.base_launches, row.new_launches),
         change(row.time.ratio),
         format_printable("{} to {}", change(row.time.interval.low), change(row.time.interval.high)),
         format_printable("{:.0f} %", 100 * row.threshold.matters), p_text(row.time.p_adjusted), answer_text(row));
@@ -68,22 +68,57 @@ std::string differences_table(const Comparison& c) {
   return text;
 }
 
+// Hosts by their kind alone: lists of names would fill the screen.
+std::string at_the_time(const std::vector<Difference>& differences) {
+  std::vector<std::string> parts;
+  for (const Difference& each : differences)
+    parts.push_back(each.kind == "topology"
+                        ? "other " + each.name
+                        : format_printable("{}: {} -> {}", each.name, or_nothing(each.base), or_nothing(each.fresh)));
+  return parts.empty() ? "nothing that the reports tell of" : join(parts, "; ");
+}
+
+std::string changes_table(const Trend& trend) {
+  const std::size_t rows = trend.rows.size();
+  if (trend.short_rows == static_cast<int>(rows))
+    return format_printable("Changes of level: {} runs are too few to tell.\n", trend.points.size());
+  if (trend.changes.empty())
+    return format_printable("Changes of level: none found in {} rows of {} runs.\n", rows, trend.points.size());
+  std::string text = format_printable(
+      "Changes of level, the newest first (the chance that any of {} rows shows one where nothing changed: {:.0f} %):\n"
+      "  {:<21} {:<38} {:>8} {:>8} {:>7}  {}\n",
+      rows, 100 * chance_of_change, "from", "row", "time", "runs", "p", "what changed then");
+  for (const Trend::Change& each : std::span(trend.changes).first(std::min(trend.changes.size(), most_listed))) {
+    const Trend::Point& first = trend.points[each.first];
+    text += format_printable("  {:<21} {:<38} {:>8} {:>8} {:>7}  {}\n",
+                             first.started.empty() ? "(not known)" : first.started, trend.shown_rows[each.row],
+                             change(each.ratio), format_printable("{}, {}", each.runs_before, each.runs_after),
+                             p_text(each.p_adjusted), at_the_time(each.differences));
+  }
+  if (trend.changes.size() > most_listed)
+    text += format_printable("  and {} more; see --format json\n", trend.changes.size() - most_listed);
+  return text;
+}
+
 std::string trend_table(const Comparison& c) {
   if (!c.trend) return "";
+  constexpr std::size_t most_runs = 30;
   std::string text = "History, each run against the median of all:\n";
   for (std::size_t row = 0; row < c.trend->rows.size(); ++row)
-    text += format_printable("  [{}] {}\n", row + 1, c.trend->rows[row]);
+    text += format_printable("  [{}] {}\n", row + 1, c.trend->shown_rows[row]);
   text += format_printable("{:<21}", "started");
   for (std::size_t row = 0; row < c.trend->rows.size(); ++row)
     text += format_printable(" {:>9}", format_printable("[{}]", row + 1));
   text += "  software, run\n";
-  for (const Trend::Point& point : c.trend->points) {
+  const std::size_t left_out = c.trend->points.size() - std::min(c.trend->points.size(), most_runs);
+  if (left_out > 0) text += format_printable("({} runs before these; see --format json)\n", left_out);
+  for (const Trend::Point& point : std::span(c.trend->points).subspan(left_out)) {
     text += format_printable("{:<21}", point.started.empty() ? "(not known)" : point.started);
     for (const std::optional<double>& ratio : point.ratios)
       text += format_printable(" {:>9}", ratio ? change(*ratio) : "N/A");
     text += format_printable("  {}, {}\n", point.software, point.source);
   }
-  return text + "\n";
+  return text + "\n" + changes_table(*c.trend) + "\n";
 }
 
 std::string not_compared(const std::vector<std::string>& cases, const std::string& side) {
@@ -98,7 +133,8 @@ std::string render_console(const Comparison& c) {
   std::string text = trend_table(c) + format_printable("{}: {}\n{}: {}\n", c.base_name, join(c.base_sources),
                                                        c.new_name, join(c.new_sources));
   if (c.provenance != "measured") text += format_printable("The figures are {}.\n", c.provenance);
-  text += "Ratios are NEW over BASE: + is slower.\n\n" + bands_table(c) + sizes_table(c) + differences_table(c);
+  text += "Ratios are NEW over BASE: + is slower. Bands: small up to 64 KiB, large from 64 MiB on.\n\n" +
+          bands_table(c) + sizes_table(c) + differences_table(c);
   if (!c.troubles.empty()) text += "\nFine before, not now:\n";
   for (const Trouble& trouble : c.troubles)
     text += format_printable("  {}: {}\n", describe(trouble.measured_case), trouble.what);

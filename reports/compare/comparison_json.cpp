@@ -70,15 +70,36 @@ json trouble_json(const Trouble& trouble) {
   return {{"case", to_json(trouble.measured_case)}, {"wrong_data", trouble.wrong_data}, {"what", trouble.what}};
 }
 
+json level_json(const Trend::Level& level) {
+  return {{"row", level.row}, {"first", level.first}, {"last", level.last}, {"ratio", written(level.ratio)}};
+}
+
+json change_json(const Trend::Change& change) {
+  return {{"row", change.row},
+          {"before", change.before},
+          {"first", change.first},
+          {"ratio", written(change.ratio)},
+          {"runs_before", change.runs_before},
+          {"runs_after", change.runs_after},
+          {"p", written(change.p)},
+          {"p_adjusted", written(change.p_adjusted)},
+          {"differences", list(change.differences, difference_json)}};
+}
+
 json trend_json(const Trend& trend) {
   json points = json::array();
   for (const Trend::Point& point : trend.points) {
     points.push_back({{"source", point.source},
                       {"started", written(or_null(point.started))},
                       {"software", point.software},
-                      {"ratios", written(point.ratios)}});
+                      {"ratios", written(point.ratios)},
+                      {"differences", list(point.differences, difference_json)}});
   }
-  return {{"rows", trend.rows}, {"points", points}};
+  return {{"rows", trend.rows},
+          {"points", points},
+          {"levels", list(trend.levels, level_json)},
+          {"changes", list(trend.changes, change_json)},
+          {"short_rows", trend.short_rows}};
 }
 
 }  // namespace

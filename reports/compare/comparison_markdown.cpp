@@ -23,8 +23,8 @@ std::string bands(const Comparison& c) {
   for (const BandRow& row : c.bands) {
     const std::string_view answer = name_of(row.answer);
     text += fmt::format("| {} | {} | {} | {} | {}, {} | {} | {} | {:.0f} % | {} |\n", for_markdown(row.collective),
-                        name_of(row.quantity), row.threshold.band, row.sizes, row.base_launches, row.new_launches,
-                        change(row.time.ratio), interval(row.time), 100 * row.threshold.matters,
+                        name_of(row.quantity), meaning_of(row.threshold.band), row.sizes, row.base_launches,
+                        row.new_launches, change(row.time.ratio), interval(row.time), 100 * row.threshold.matters,
                         row.answer == Answer::regression ? fmt::format("**{}**", answer) : std::string(answer));
   }
   return text;
@@ -34,8 +34,8 @@ std::string reasons(const Comparison& c) {
   std::string text;
   for (const BandRow& row : c.bands)
     if (row.answer != Answer::no_regression)
-      text += fmt::format("- {}, {}, {}: {}\n", for_markdown(row.collective), name_of(row.quantity), row.threshold.band,
-                          for_markdown(row.because));
+      text += fmt::format("- {}, {}, {}: {}\n", for_markdown(row.collective), name_of(row.quantity),
+                          meaning_of(row.threshold.band), for_markdown(row.because));
   return text.empty() ? "" : "\n" + text;
 }
 
@@ -64,16 +64,39 @@ std::string differences(const Comparison& c) {
   return text + "\n</details>\n";
 }
 
+std::string changes(const Comparison& c) {
+  if (!c.trend) return "";
+  const Trend& trend = *c.trend;
+  if (trend.short_rows == static_cast<int>(trend.rows.size()))
+    return fmt::format("\nHistory: {} runs are too few to tell changes of level.\n", trend.points.size());
+  if (trend.changes.empty())
+    return fmt::format("\nHistory: no change of level in {} rows of {} runs.\n", trend.rows.size(),
+                       trend.points.size());
+  std::string text =
+      "\n**Changes of level in the history:**\n\n| from | row | time | runs | p | what changed then |\n"
+      "|---|---|--:|--:|--:|---|\n";
+  for (const Trend::Change& each : trend.changes) {
+    std::string then;
+    for (const Difference& d : each.differences)
+      then += fmt::format("{}{}: {} -> {}", then.empty() ? "" : "; ", d.name, d.base, d.fresh);
+    text += fmt::format("| {} | {} | {} | {}, {} | {:.4f} | {} |\n", for_markdown(trend.points[each.first].started),
+                        for_markdown(trend.shown_rows[each.row]), change(each.ratio), each.runs_before, each.runs_after,
+                        each.p_adjusted, for_markdown(then));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string render_markdown(const Comparison& c) {
   std::string text = fmt::format("## {}\n\n", for_markdown(c.headline));
   if (c.provenance != "measured") text += fmt::format("**The figures are {}.** ", c.provenance);
-  text += "Times NEW over BASE: + is slower.\n\n" + bands(c) + reasons(c);
+  text +=
+      "Times NEW over BASE: + is slower. Bands: small up to 64 KiB, large from 64 MiB on.\n\n" + bands(c) + reasons(c);
   if (!c.troubles.empty()) text += "\n**Fine before, not now:**\n\n";
   for (const Trouble& trouble : c.troubles)
     text += fmt::format("- {}: {}\n", for_markdown(describe(trouble.measured_case)), for_markdown(trouble.what));
-  text += marked_sizes(c) + differences(c) + "\n";
+  text += changes(c) + marked_sizes(c) + differences(c) + "\n";
   for (const std::string& remark : c.remarks) text += for_markdown(remark) + "\n\n";
   return text + fmt::format("{}: {}. {}: {}. p5bench {}.\n", for_markdown(c.base_name),
                             for_markdown(join(c.base_sources)), for_markdown(c.new_name),

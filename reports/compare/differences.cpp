@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@ namespace p5::reports {
 namespace {
 
 using Values = std::set<std::string>;
+using Reports = std::span<const Report* const>;
 
 std::string text_of(const Values& values) {
   return join(std::vector<std::string>(values.begin(), values.end()), " | ");
@@ -68,9 +70,10 @@ void add(Facts& facts, const std::string& name, const std::string& value) {
   if (!value.empty()) facts[name].insert(value);
 }
 
-Facts hardware_of(const Side& side) {
+Facts hardware_of(Reports reports) {
   Facts facts;
-  for (const Report& report : side.reports) {
+  for (const Report* const each : reports) {
+    const Report& report = *each;
     const std::vector<topo::Host>& hosts = report.topology.hosts;
     // An imported file tells of neither; what it does not tell is no difference.
     if (report.provenance != "imported") add(facts, "provenance", report.provenance);
@@ -95,9 +98,10 @@ bool tells_nothing(std::string_view name) {
          (name.starts_with(variable_prefix) && p5::is_of_the_job(name.substr(variable_prefix.size())));
 }
 
-Facts context_of(const Side& side, bool variables) {
+Facts context_of(Reports reports, bool variables) {
   Facts facts;
-  for (const Report& report : side.reports) {
+  for (const Report* const each : reports) {
+    const Report& report = *each;
     for (const auto& [name, value] : report.context)
       if (name.starts_with(variable_prefix) == variables && !tells_nothing(name))
         add(facts, variables ? name.substr(variable_prefix.size()) : name, value);
@@ -107,14 +111,17 @@ Facts context_of(const Side& side, bool variables) {
     for (const topo::Host& host : report.topology.hosts) {
       add(facts, "kernel", host.kernel);
       add(facts, "GPU driver", host.gpu_driver);
+      for (const auto& [name, value] : host.versions)
+        if (name != "nvidia driver") add(facts, name, value);  // NVML's own says the same
     }
   }
   return facts;
 }
 
-Facts topology_of(const Side& side) {
+Facts topology_of(Reports reports) {
   Facts facts;
-  for (const Report& report : side.reports) {
+  for (const Report* const each : reports) {
+    const Report& report = *each;
     std::vector<std::string> names, instances, order;
     for (const topo::Host& host : report.topology.hosts) {
       names.push_back(host.host_name.empty() ? host.name : host.host_name);
@@ -144,13 +151,11 @@ void compare(const Facts& base, const Facts& fresh, const std::string& kind, boo
   }
 }
 
-bool all_imported(const Side& side) {
-  return std::ranges::all_of(side.reports, [](const Report& r) { return r.provenance == "imported"; });
+bool all_imported(Reports reports) {
+  return std::ranges::all_of(reports, [](const Report* r) { return r->provenance == "imported"; });
 }
 
-}  // namespace
-
-std::vector<Difference> differences_of(const Side& base, const Side& fresh) {
+std::vector<Difference> differences_of(Reports base, Reports fresh) {
   std::vector<Difference> all;
   compare(hardware_of(base), hardware_of(fresh), "hardware", false, all);
   compare(context_of(base, false), context_of(fresh, false), "software", false, all);
@@ -158,6 +163,24 @@ std::vector<Difference> differences_of(const Side& base, const Side& fresh) {
           all);
   compare(topology_of(base), topology_of(fresh), "topology", false, all);
   return all;
+}
+
+std::vector<const Report*> reports_of(const Side& side) {
+  std::vector<const Report*> reports;
+  for (const Report& report : side.reports) reports.push_back(&report);
+  return reports;
+}
+
+}  // namespace
+
+std::vector<Difference> differences_of(const Side& base, const Side& fresh) {
+  return differences_of(reports_of(base), reports_of(fresh));
+}
+
+std::vector<Difference> differences_between(const Report& base, const Report& fresh) {
+  const Report* const one = &base;
+  const Report* const other = &fresh;
+  return differences_of(Reports(&one, 1), Reports(&other, 1));
 }
 
 }  // namespace p5::reports

@@ -156,6 +156,12 @@ void order_by_launch(std::vector<Run>& runs) {
 
 std::string_view name_of(Quantity quantity) { return quantity == Quantity::latency ? "latency" : "throughput"; }
 
+std::string_view meaning_of(std::string_view band) {
+  if (band == "latency") return "small";
+  if (band == "mid") return "middle";
+  return band == "bandwidth" ? "large" : band;
+}
+
 std::string change(double ratio) { return fmt::format("{:+.1f} %", 100 * (ratio - 1)); }
 
 std::string_view name_of(Answer answer) {

@@ -11,6 +11,22 @@ function change(ratio) {
   return `${percent < 0 ? "\u2212" : "+"}${Math.abs(percent).toFixed(1)} %`;
 }
 
+// Bands by what they mean.
+const BANDS = {
+  latency: ["small messages", "up to 64 KiB"], mid: ["middle", ""],
+  bandwidth: ["large messages", "from 64 MiB"],
+};
+
+function band_name(band) { return BANDS[band] ? BANDS[band][0] : band; }
+
+function band_text(band) { return BANDS[band] && BANDS[band][1] ? `${BANDS[band][0]} (${BANDS[band][1]})` : band_name(band); }
+
+// "all_reduce, throughput, bandwidth": a row of a history.
+function trend_row(row) {
+  const parts = row.split(", "), band = parts.pop();
+  return [...parts, band_name(band)].join(", ");
+}
+
 function interval(effect) { return `${change(effect.ci95[0])} to ${change(effect.ci95[1])}`; }
 
 function chance(p) { return p < 0.001 ? "< 0.001" : p.toFixed(3); }
@@ -52,52 +68,70 @@ function case_text(c) {
 
 // ---- Bands
 
-const FOREST = {left: 260, right: 20, row: 26, top: 30};
+const FOREST = {side: 6, top: 30, names: 330, names_from: 760};
 
-// One line a band: its interval, and a field that reaches to what matters.
-function forest(rows) {
-  const width = 900, height = FOREST.top + FOREST.row * rows.length + 10;
+// One line a band: its name, beside it or below it its interval, and a field that reaches to what matters.
+function forest(svg, rows, width) {
+  const beside = width >= FOREST.names_from, left = beside ? FOREST.names : FOREST.side, each = beside ? 28 : 44;
+  const height = FOREST.top + each * rows.length + 6;
   const ends = rows.flatMap((row) => [Math.log(row.time.ci95[0]), Math.log(row.time.ci95[1]), Math.log1p(row.matters)]);
   const most = Math.max(0.02, ...ends.map(Math.abs).filter(Number.isFinite)) * 1.05;
-  const x = (ratio) => FOREST.left + (width - FOREST.left - FOREST.right) *
+  const x = (ratio) => left + (width - left - FOREST.side) *
     (Math.max(-most, Math.min(most, Math.log(ratio))) + most) / (2 * most);
-  const svg = shape("svg", {class: "forest", viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": "Change of each band with its interval; the table below has the figures"});
+  svg.replaceChildren();
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.append(shape("text", {x: x(1), y: 14, "text-anchor": "middle"}, "same"),
-    shape("text", {x: width - FOREST.right, y: 14, "text-anchor": "end"}, `slower, to ${change(Math.exp(most))}`),
-    shape("text", {x: FOREST.left, y: 14}, `faster, to ${change(Math.exp(-most))}`));
+    shape("text", {x: width - FOREST.side, y: 14, "text-anchor": "end"}, `slower, to ${change(Math.exp(most))}`),
+    shape("text", {x: left, y: 14}, `faster, to ${change(Math.exp(-most))}`));
+  svg.append(shape("line", {class: "zero", x1: x(1), x2: x(1), y1: FOREST.top - 8, y2: height - 6}));
   rows.forEach((row, index) => {
-    const y = FOREST.top + FOREST.row * (index + 0.5), [low, high] = row.time.ci95;
+    const top = FOREST.top + each * index, y = top + (beside ? 14 : 28), [low, high] = row.time.ci95;
     const line = shape("g", {class: ANSWERS[row.answer].look});
     line.append(
       shape("rect", {class: "matters", x: x(1 / (1 + row.matters)), width: x(1 + row.matters) - x(1 / (1 + row.matters)),
-        y: y - FOREST.row * 0.38, height: FOREST.row * 0.76}),
-      shape("text", {class: "name", x: FOREST.left - 12, y: y + 4, "text-anchor": "end"},
-        `${row.collective}, ${row.quantity}, ${row.band}`),
+        y: y - 9, height: 18}),
+      shape("text", {class: "name", x: beside ? left - 14 : left, y: beside ? y + 4 : top + 12, "text-anchor": beside ? "end" : "start"},
+        `${row.collective}, ${row.quantity}, ${band_name(row.band)}`),
       shape("line", {class: "interval", x1: x(low), x2: x(high), y1: y, y2: y}),
       shape("circle", {class: "dot", cx: x(row.time.ratio), cy: y, r: 4.5}));
     svg.append(line);
   });
-  svg.append(shape("line", {class: "zero", x1: x(1), x2: x(1), y1: FOREST.top - 8, y2: height - 6}));
-  return svg;
+}
+
+// Draws at the width that there is, and again when it changes: text keeps its size on a phone.
+function draw_to_width(svg, most, draw) {
+  let last = 0;
+  const redraw = () => {
+    const width = svg.parentElement ? svg.parentElement.clientWidth : 0;
+    if (width === 0 || width === last) return;
+    last = width;
+    draw(Math.round(Math.min(Math.max(width, 260), most)));
+  };
+  redraw();
+  new ResizeObserver(() => requestAnimationFrame(redraw)).observe(svg.parentElement);
 }
 
 function draw_bands(c, section) {
-  section.append(
+  const svg = shape("svg", {class: "forest", role: "img",
+    "aria-label": "Change of each band with its interval; the table has the figures"});
+  const answers = simple_table("Bands", [
+    ["Answer", answer_mark], ["Collective", (row) => row.collective], ["Quantity", (row) => row.quantity],
+    ["Band", (row) => band_text(row.band), "band-name"],
+    ["Time", (row) => change(row.time.ratio), "number"], ["95 % interval", (row) => interval(row.time), "number"],
+    ["Matters", (row) => share(row.matters), "number"], ["p", (row) => chance(row.time.p_adjusted), "number"],
+    ["Sizes", (row) => String(row.sizes), "number"],
+    ["Launches", (row) => `${row.base_launches}, ${row.new_launches}`, "number"],
+    ["Spread", (row) => row.base_spread === null ? NOT_AVAILABLE
+      : `${share(row.base_spread)} \u2192 ${share(row.new_spread)}`, "number"],
+    ["Why", (row) => row.because, "sentence"],
+  ], c.bands);
+  answers.classList.add("answers");
+  section.append(answers,
     element("p", {}, "Each line is the sizes of one band together. The grey field reaches to what matters: an interval that " +
       "ends inside it is no regression, one that lies to the right of its inner third is one."),
-    element("figure", {}, forest(c.bands)),
-    simple_table("Bands", [
-      ["Collective", (row) => row.collective], ["Quantity", (row) => row.quantity], ["Band", (row) => row.band],
-      ["Sizes", (row) => String(row.sizes), "number"],
-      ["Launches", (row) => `${row.base_launches}, ${row.new_launches}`, "number"],
-      ["Time", (row) => change(row.time.ratio), "number"], ["95 % interval", (row) => interval(row.time), "number"],
-      ["Matters", (row) => share(row.matters), "number"], ["p", (row) => chance(row.time.p_adjusted), "number"],
-      ["Spread", (row) => row.base_spread === null ? NOT_AVAILABLE
-        : `${share(row.base_spread)} \u2192 ${share(row.new_spread)}`, "number"],
-      ["Answer", answer_mark], ["Why", (row) => row.because, "sentence"],
-    ], c.bands));
-  const reasons = [...new Map(c.bands.map((row) => [row.band, row.threshold_because]))];
+    element("figure", {}, svg));
+  draw_to_width(svg, 1100, (width) => forest(svg, c.bands, width));
+  const reasons = [...new Map(c.bands.map((row) => [band_text(row.band), row.threshold_because]))];
   section.append(element("details", {}, element("summary", {}, "Why these limits"),
     definitions(reasons, "definitions")));
 }
@@ -180,15 +214,194 @@ function draw_differences(c, section) {
   ], c.differences));
 }
 
+// ---- History
+
+const TREND = {left: 58, right: 14, top: 22, bottom: 44, height: 230};
+const UNKNOWN_TIME = "not known";
+
+// What differs, in a line: hosts by their kind alone, because lists of names would fill the page.
+function differences_text(differences) {
+  const value = (text) => text === null ? "not set" : text;
+  return differences.map((d) => d.kind === "topology" ? `other ${d.name}`
+    : `${d.name}: ${value(d.base)} \u2192 ${value(d.new)}`).join("; ");
+}
+
+// What may explain a step: versions, settings and hardware, not which host came first.
+function explaining(point) { return point.differences.filter((d) => d.kind !== "topology"); }
+
+// By date where all runs have different ones, else one after the other.
+function time_scale(points, from, to) {
+  const times = points.map((point) => Date.parse(point.started ?? ""));
+  const dated = times.every(Number.isFinite) && new Set(times).size === times.length;
+  const values = dated ? times : points.map((_, index) => index);
+  const low = Math.min(...values), high = Math.max(...values);
+  const at = (index) => high > low ? from + (to - from) * (values[index] - low) / (high - low) : (from + to) / 2;
+  return {dated, low, high, at, of: (value) => from + (to - from) * (value - low) / (high - low)};
+}
+
+// Whole days, or hours where all is within two days; months and years as their length asks for.
+function date_ticks(scale, most) {
+  const hour = 3600e3, day = 24 * hour;
+  const step = [hour, 3 * hour, 6 * hour, 12 * hour, day, 2 * day, 7 * day, 14 * day, 30 * day, 91 * day, 182 * day, 365 * day]
+    .find((each) => (scale.high - scale.low) / each <= most) ?? 730 * day;
+  const ticks = [];
+  for (let tick = Math.ceil(scale.low / step) * step; tick <= scale.high; tick += step) ticks.push(tick);
+  const text = (tick) => new Date(tick).toISOString();
+  return ticks.map((tick) => [tick, step < day ? text(tick).slice(5, 16).replace("T", " ") : text(tick).slice(0, 10)]);
+}
+
+// Steps of 1, 2 or 5 times a power of ten, in percent.
+function percent_ticks(low, high) {
+  const rough = Math.max((high - low) / 4, 1e-6);
+  const decade = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((each) => each * decade).find((each) => each >= rough);
+  const ticks = [];
+  for (let tick = Math.ceil(low / step - 1e-9) * step; tick <= high + 1e-9 * step; tick += step) ticks.push(tick);
+  return ticks.map((tick) => [tick, `${tick < -1e-9 ? "\u2212" : "+"}${digits(Math.abs(tick), 3)} %`]);
+}
+
+function draw_trend(svg, trend, row, width) {
+  const {left, right, top, bottom, height} = TREND;
+  const x = time_scale(trend.points, left + 6, width - right - 6);
+  const percents = trend.points.map((point) => point.ratios[row] === null ? null : 100 * (point.ratios[row] - 1));
+  const known = percents.filter((value) => value !== null);
+  const margin = Math.max(1, (Math.max(...known) - Math.min(...known)) * 0.1);
+  const low = Math.min(...known) - margin, high = Math.max(...known) + margin;
+  const y = (percent) => height - bottom - (height - bottom - top) * (percent - low) / (high - low);
+  svg.replaceChildren();
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  for (const [tick, text] of percent_ticks(low, high)) {
+    svg.append(shape("line", {class: "grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick)}),
+      shape("text", {x: left - 7, y: y(tick) + 4, "text-anchor": "end"}, text));
+  }
+  if (x.dated && x.high > x.low) {
+    for (const [tick, text] of date_ticks(x, Math.max(1, (width - left) / 90))) {
+      svg.append(shape("line", {class: "grid", x1: x.of(tick), x2: x.of(tick), y1: top, y2: height - bottom}),
+        shape("text", {x: Math.min(Math.max(x.of(tick), left + 24), width - right - 34), y: height - bottom + 30,
+          "text-anchor": "middle"}, text));
+    }
+  } else {
+    svg.append(shape("text", {x: left, y: height - bottom + 30}, "runs in their order"));
+  }
+  svg.append(shape("text", {x: 0, y: 11}, "time against the median of all; + is slower"));
+  trend.points.forEach((point, index) => {
+    if (explaining(point).length === 0) return;
+    const at = x.at(index), foot = height - bottom;
+    const mark = shape("path", {class: "changed", d: `M${at},${foot}l5,9h-10z`});
+    mark.append(shape("title", {}, `${point.started ?? UNKNOWN_TIME}: ${differences_text(explaining(point))}`));
+    svg.append(shape("line", {class: "changed-line", x1: at, x2: at, y1: top, y2: foot}), mark);
+  });
+  percents.forEach((percent, index) => {
+    if (percent !== null) svg.append(shape("circle", {class: "run", cx: x.at(index), cy: y(percent), r: 3}));
+  });
+  for (const level of trend.levels.filter((each) => each.row === row)) {
+    const at = y(100 * (level.ratio - 1));
+    svg.append(shape("line", {class: "level", x1: x.at(level.first) - 4, x2: x.at(level.last) + 4, y1: at, y2: at}));
+  }
+  for (const step of trend.changes.filter((each) => each.row === row)) {
+    const at = (x.at(step.before) + x.at(step.first)) / 2, right_half = at > width / 2;
+    svg.append(shape("line", {class: `step ${step.ratio > 1 ? "slow" : "ok"}`, x1: at, x2: at, y1: top, y2: height - bottom}),
+      shape("text", {class: "step-label", x: at + (right_half ? -5 : 5), y: top + 12,
+        "text-anchor": right_half ? "end" : "start"}, change(step.ratio)));
+  }
+  const cursor = shape("line", {class: "cursor", y1: top, y2: height - bottom, visibility: "hidden"});
+  svg.append(cursor);
+  return {x, cursor, width};
+}
+
+// Pointer, touch and arrow keys move through the runs; the lines below the chart say what is there.
+function read_runs(svg, trend, row, readout, geometry) {
+  const runs = trend.points.map((_, index) => index).filter((index) => trend.points[index].ratios[row] !== null);
+  let at = -1;
+  const show = (place) => {
+    at = Math.min(Math.max(place, 0), runs.length - 1);
+    const point = trend.points[runs[at]], {x, cursor} = geometry();
+    for (const end of ["x1", "x2"]) cursor.setAttribute(end, x.at(runs[at]));
+    cursor.setAttribute("visibility", "visible");
+    const changed = differences_text(point.differences);
+    readout.replaceChildren(
+      element("li", {}, element("strong", {}, point.started ?? UNKNOWN_TIME), ` ${change(point.ratios[row])}, ${point.software}`),
+      element("li", {class: "quiet"}, point.source),
+      element("li", {}, changed ? `Since the run before: ${changed}` : ""));
+  };
+  const point_at = (event) => {
+    const box = svg.getBoundingClientRect(), {x, width} = geometry();
+    const wanted = (event.clientX - box.left) / box.width * width;
+    const distance = (index) => Math.abs(x.at(runs[index]) - wanted);
+    show(runs.reduce((best, _, index) => (distance(index) < distance(best) ? index : best), 0));
+  };
+  const steps = {ArrowLeft: () => at - 1, ArrowRight: () => at + 1, Home: () => 0, End: () => runs.length - 1};
+  svg.addEventListener("pointermove", point_at);
+  svg.addEventListener("pointerdown", point_at);
+  svg.addEventListener("focus", () => show(at < 0 ? runs.length - 1 : at));
+  svg.addEventListener("keydown", (event) => {
+    if (!steps[event.key]) return;
+    event.preventDefault();
+    show(steps[event.key]());
+  });
+}
+
+function add_trend(parent, trend, row) {
+  const name = trend_row(trend.rows[row]);
+  const svg = shape("svg", {tabindex: "0", role: "img", class: "trend",
+    "aria-label": `${name}: time of each run. Arrow keys read the values.`});
+  const readout = element("ul", {class: "readout", "aria-live": "polite"},
+    element("li", {class: "quiet hint"}, "Point at the chart, or use the arrow keys, to read runs."));
+  parent.append(element("figure", {}, element("figcaption", {}, name), element("div", {}, svg), readout));
+  let geometry = null;
+  read_runs(svg, trend, row, readout, () => geometry);
+  draw_to_width(svg, 900, (width) => { geometry = draw_trend(svg, trend, row, width); });
+}
+
+function changes_told(trend) {
+  if (trend.short_rows === trend.rows.length) {
+    return [element("p", {}, `${plural(trend.points.length, "run")} are too few to tell changes of level.`)];
+  }
+  if (trend.changes.length === 0) {
+    return [element("p", {}, `No change of level in ${plural(trend.rows.length, "row")} of ${plural(trend.points.length, "run")}.`)];
+  }
+  const look = (step) => element("span", {class: `grade ${step.ratio > 1 ? "slow" : "ok"}`},
+    `${step.ratio > 1 ? "\u25bc slower" : "\u25b2 faster"} ${change(step.ratio)}`);
+  const table = simple_table("Changes of level", [
+    ["Change", look], ["From", (step) => trend.points[step.first].started ?? UNKNOWN_TIME],
+    ["Row", (step) => trend_row(trend.rows[step.row])],
+    ["Runs before, after", (step) => `${step.runs_before}, ${step.runs_after}`, "number"],
+    ["p", (step) => chance(step.p_adjusted), "number"],
+    ["What changed then", (step) => differences_text(step.differences) || "nothing that the reports tell of", "sentence"],
+    ["First run", (step) => trend.points[step.first].source],
+  ], trend.changes);
+  table.classList.add("answers");
+  return [table];
+}
+
 function draw_history(c, section) {
   section.hidden = c.trend === null;
   if (c.trend === null) return;
+  const trend = c.trend, changed = new Set(trend.changes.map((each) => each.row));
+  const rows = trend.rows.map((_, index) => index);
+  section.append(...changes_told(trend));
+  section.append(element("p", {}, "Dots are runs, lines the medians between changes; a triangle is a run since which versions, " +
+    "settings or hardware are others. The last run is NEW, the others are BASE."));
+  const add = (parent, some) => {
+    const charts = element("div", {class: "charts"});
+    parent.append(charts);
+    for (const row of some) add_trend(charts, trend, row);
+  };
+  add(section, rows.filter((row) => changed.has(row)));
+  const steady = rows.filter((row) => !changed.has(row));
+  if (steady.length > 0) {
+    const rest = element("details", {}, element("summary", {}, `${plural(steady.length, "row")} without a change of level`));
+    rest.open = changed.size === 0;
+    section.append(rest);
+    add(rest, steady);
+  }
   const value = (index) => (point) => point.ratios[index] === null ? NOT_AVAILABLE : change(point.ratios[index]);
-  section.append(element("p", {}, "Each run against the median of all; the last one is NEW, the others are BASE."),
+  section.append(element("details", {}, element("summary", {}, `All ${plural(trend.points.length, "run")} as a table`),
     simple_table("History", [
-      ["Started", (point) => point.started ?? "not known"], ["Software", (point) => point.software],
-      ...c.trend.rows.map((row, index) => [row, value(index), "number"]), ["Run", (point) => point.source],
-    ], c.trend.points));
+      ["Started", (point) => point.started ?? UNKNOWN_TIME], ["Software", (point) => point.software],
+      ...trend.rows.map((row, index) => [trend_row(row), value(index), "number"]), ["Run", (point) => point.source],
+      ["Since the run before", (point) => differences_text(point.differences), "sentence"],
+    ], trend.points)));
 }
 
 function list_of(texts) { return element("ul", {}, ...texts.map((text) => element("li", {}, text))); }

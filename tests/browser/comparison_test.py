@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -56,6 +57,12 @@ class ComparisonPage(unittest.TestCase):
         self.assertTrue(self.dom.title.startswith("REGRESSION"))
         self.assertIn("SIMULATED All figures come from a model", self.dom.text)
 
+    def test_names_bands_by_what_they_mean_the_answer_first(self):
+        self.assertIn("large messages (from 64 MiB)", self.dom.text)
+        self.assertIn("small messages (up to 64 KiB)", self.dom.text)
+        self.assertNotRegex(self.dom.text, r"throughput,? bandwidth|latency,? latency|throughput,? mid\b")
+        self.assertRegex(self.dom.markup, r'<th scope="col">Answer</th><th scope="col">Collective</th>')
+
     def test_shows_every_band_and_size(self):
         rows = len(re.findall(r'<g class="(?:ok|slow|unknown)">', self.dom.markup))
         self.assertGreater(rows, 5)
@@ -72,6 +79,98 @@ class ComparisonPage(unittest.TestCase):
         drawn = self.page.read_text().replace("http://www.w3.org/2000/svg", "")
         self.assertIn("default-src 'none'", drawn)
         self.assertNotRegex(drawn, r"https?://|\bsrc=|@import|url\((?!#)")
+
+
+# Reads the last run but one of the first chart with the keyboard.
+READER = """<script>
+document.addEventListener("DOMContentLoaded", () => {
+  const press = (target, key) => target.dispatchEvent(new KeyboardEvent("keydown", {key, cancelable: true}));
+  const chart = document.querySelector("svg.trend");
+  press(chart, "End");
+  press(chart, "ArrowLeft");
+});
+</script></body>"""
+# Says how far anything of the first column of answers lies outside of what is seen of its table.
+MEASURE = """<script>
+addEventListener("load", () => setTimeout(() => {
+  const box = document.querySelector(".answers"), cut = [];
+  for (const cell of box.querySelectorAll("tbody th")) {
+    const inside = cell.firstElementChild.getBoundingClientRect(), frame = box.getBoundingClientRect();
+    cut.push(Math.max(inside.right - Math.min(frame.right, innerWidth), frame.left - inside.left, 0));
+  }
+  const wide = document.documentElement.scrollWidth - innerWidth;
+  document.body.append(`cut=${Math.max(...cut).toFixed(1)} wide=${wide} width=${innerWidth} end`);
+}, 200));
+</script></body>"""
+
+
+def history(folder, days=24, slower_from=16):
+    """A run a day, slower from 64 MiB on since another NCCL."""
+    draw = random.Random(1)
+    base = make_examples.simulated()
+    base["measurements"] = [m for m in base["measurements"] if m["case"]["collective"] == "all_reduce"]
+    for day in range(days):
+        late = day >= slower_from
+        report = slower(slower(base, 0, draw.gauss(1, 0.005)), 64 << 20, 1.1 if late else 1)
+        report["run"]["started"] = f"2026-10-{day + 1:02}T06:00:00Z"
+        report["context"]["nccl"] = make_examples.HOSTILE_NAME if late else "2.27.7"
+        (folder / f"day{day:02}").mkdir(parents=True)
+        (folder / f"day{day:02}/report.json").write_text(json.dumps(report))
+    done = subprocess.run([PROGRAM, "compare", "--history", folder, "--format", "html", "--out", folder / "out"],
+                          stdout=subprocess.PIPE, timeout=60)
+    assert done.returncode in (0, 10, 14), done
+
+
+class HistoryPage(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        folder = pathlib.Path(cls.folder.name) / "history"
+        history(folder)
+        cls.page = folder / "out/comparison.html"
+        read = cls.page.with_name("read.html")
+        read.write_text(cls.page.read_text().replace("</body>", READER))
+        cls.dom = Dom(chromium(read, "--dump-dom"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_draws_runs_levels_steps_and_what_changed(self):
+        self.assertEqual(self.dom.count("p", "alert"), self.dom.markup.count("<noscript>"), self.dom.text[:500])
+        charts = re.findall(r'<svg [^>]*class="trend".*?</svg>', self.dom.markup, re.S)
+        self.assertGreater(len(charts), 1)
+        for chart in charts:
+            self.assertEqual(chart.count('class="run"'), 24)
+            self.assertEqual(chart.count('class="changed"'), 1)
+        stepped = [chart for chart in charts if 'class="step slow"' in chart]
+        self.assertEqual(stepped, charts[:len(stepped)], "what changed comes first")
+        self.assertGreater(len(stepped), 0)
+        for chart in stepped:
+            self.assertEqual(chart.count('class="level"'), 2)
+        self.assertRegex(stepped[0], r"2026-10-\d\d")
+        steady = charts[len(stepped):]
+        self.assertTrue(steady and all(chart.count('class="level"') == 1 for chart in steady))
+
+    def test_the_table_of_changes_and_the_readout_say_when_and_what(self):
+        self.assertRegex(self.dom.text, r"slower \+\d+\.\d % 2026-10-17T06:00:00Z all_reduce, throughput, large messages 16, 8")
+        self.assertIn(f"nccl: 2.27.7 \u2192 {make_examples.HOSTILE_NAME}", self.dom.text)
+        self.assertRegex(self.dom.text, r"2026-10-23T06:00:00Z \+\d")
+        self.assertNotIn("<script>document.title", self.page.read_text())
+
+    def test_no_answer_is_cut_off_at_any_width(self):
+        # The window is never narrower than 500 px: a frame is.
+        measured = self.page.with_name("measured.html")
+        measured.write_text(self.page.read_text().replace("</body>", MEASURE))
+        for width in (380, 800, 1200, 1900):
+            framed = self.page.with_name("framed.html")
+            framed.write_text(f"<iframe width={width} height=900 src={measured.name}></iframe><script>addEventListener('load', () => "
+                              "setTimeout(() => document.body.append(frames[0].document.body.lastChild.textContent), 1500))</script>")
+            dumped = chromium(framed, "--dump-dom", "--window-size=2000,1200", "--allow-file-access-from-files")
+            found = re.search(r"cut=([\d.]+) wide=(-?\d+) width=(\d+) end", dumped)
+            self.assertTrue(found, dumped[-300:])
+            self.assertEqual(int(found[3]), width)
+            self.assertEqual((float(found[1]), int(found[2])), (0, 0), width)
 
 
 if __name__ == "__main__":

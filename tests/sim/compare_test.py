@@ -9,6 +9,7 @@ import copy
 import json
 import pathlib
 import random
+import shutil
 import sys
 import xml.etree.ElementTree
 
@@ -325,6 +326,56 @@ class Compare(Folder):
         self.assertTrue(all(ratio > 1.1 for ratio in points[3]["ratios"]), points[3])
         self.assertEqual(comparison["bands"][0]["base_launches"], 9)
         self.assertEqual(self.run_it("compare", "--history", run).returncode, USAGE)  # one run is no history
+
+    def history(self, days, slower_from, factor=1.12, versions=("2.27.7", "2.28.3"), scatter=0.005):
+        """A run a day of all_reduce, slower from 64 MiB on and with another NCCL and driver from a day on."""
+        run = self.simulate("run", "--collectives", "all_reduce", "--factor", "64")
+        (self.folder / "history").mkdir()
+        for i in range(days):
+            late = i >= slower_from
+            day = self.launch(run, f"history/day{i:02}", count=1, scatter=scatter, seed=i,
+                              slower=lambda case: factor if late and case["bytes"] >= 64 << 20 else 1.0)
+            report = json.loads((day / "report.json").read_text())
+            report["run"]["started"] = f"2026-{10 + i // 28}-{1 + i % 28:02}T06:00:00Z"
+            report["context"]["nccl"] = versions[late]
+            for host in report["topology"]["hosts"]:
+                host["versions"] = {"aws-ofi-nccl": "1.17.1" if late else "1.16.2"}
+            (day / "report.json").write_text(json.dumps(report))
+
+    def test_a_history_names_when_the_level_changed_and_what_else_did(self):
+        self.history(25, 18)
+        _, comparison = self.compare("--history", "history", "--across-hardware")
+        trend = comparison["trend"]
+        self.assertEqual([trend["rows"][each["row"]] for each in trend["changes"]], ["all_reduce, throughput, bandwidth"])
+        change = trend["changes"][0]
+        self.assertEqual((change["before"], change["first"], change["runs_before"], change["runs_after"]), (17, 18, 18, 7))
+        self.assertAlmostEqual(change["ratio"], 1.12, delta=0.015)
+        self.assertLess(change["p_adjusted"], 0.05)
+        differing = {(each["name"], each["base"], each["new"]) for each in change["differences"]}
+        self.assertEqual(differing, {("nccl", "2.27.7", "2.28.3"), ("aws-ofi-nccl", "1.16.2", "1.17.1")})
+        self.assertEqual([i for i, point in enumerate(trend["points"]) if point["differences"]], [18])
+        levels = [(each["first"], each["last"]) for each in trend["levels"] if each["row"] == change["row"]]
+        self.assertEqual(levels, [(0, 17), (18, 24)])
+        self.assertEqual(trend["short_rows"], 0)
+        again = self.compare("--history", "history", "--across-hardware")[1]["trend"]
+        self.assertEqual(again, trend)
+        shown = self.run_it("compare", "--history", "history", "--format", "console,markdown", "--out", "shown").stdout
+        self.assertRegex(shown, r"(?m)^  2026-10-19T06:00:00Z +all_reduce, throughput, large +\+1[123]\.\d % +18, 7 .*"
+                                r"aws-ofi-nccl: 1\.16\.2 -> 1\.17\.1; nccl: 2\.27\.7 -> 2\.28\.3")
+        markdown = (self.folder / "shown/comparison.md").read_text()
+        self.assertRegex(markdown, r"(?m)^\| 2026-10-19T06:00:00Z \| all\\_reduce, throughput, large \| \+1[123]\.\d % \| 18, 7 \|")
+
+    def test_a_history_in_which_nothing_changed_says_so_and_a_short_one_that_it_cannot_tell(self):
+        self.history(25, 25)
+        _, comparison = self.compare("--history", "history")
+        self.assertEqual((comparison["trend"]["changes"], comparison["trend"]["short_rows"]), ([], 0))
+        self.assertIn("Changes of level: none found in 3 rows of 25 runs.",
+                      self.run_it("compare", "--history", "history").stdout)
+        for i in range(5, 25):
+            shutil.rmtree(self.folder / f"history/day{i:02}")
+        _, comparison = self.compare("--history", "history")
+        self.assertEqual((comparison["trend"]["levels"], comparison["trend"]["short_rows"]), ([], 3))
+        self.assertIn("5 runs are too few to tell", self.run_it("compare", "--history", "history").stdout)
 
     def test_runs_of_one_second_are_ordered_by_their_folders(self):
         run = self.simulate("run")

@@ -9,6 +9,7 @@
 #include "bench/base/console.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/compare/beside.hpp"
+#include "reports/journal.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -28,6 +29,18 @@ std::string report_in(const std::string& path) {
   return runs.front() == path ? (fs::path(path) / "report.json").string() : runs.front();
 }
 
+// For the page. A journal that cannot be read keeps nobody from one without samples.
+void add_samples_beside(const fs::path& file, reports::Report& report) {
+  const fs::path journal = file.parent_path() / reports::journal_name;
+  std::error_code problem;
+  if (file.filename() != "report.json" || !fs::exists(fs::symlink_status(journal, problem))) return;
+  try {
+    reports::add_samples(reports::read_journal(journal), report);
+  } catch (const UsageError& unreadable) {
+    complain(fmt::format("the page has no samples: {}", unreadable.what()));
+  }
+}
+
 }  // namespace
 
 ExitCode report_command(const Request& request) {
@@ -36,10 +49,8 @@ ExitCode report_command(const Request& request) {
   const std::string file = report_in(options.report_file);
   const bool page =
       options.given.contains("--format") && std::ranges::find(options.formats, "html") != options.formats.end();
-  reports::Run run = page ? reports::read_run(file, reports::Reading::whole)
-                          : reports::Run{.name = file, .report = reports::read_report(file), .journal = {}};
-  reports::Report& report = run.report;
-  reports::add_samples(run.journal, report);
+  reports::Report report = reports::read_report(file);
+  if (page) add_samples_beside(file, report);
   if (!options.report_as.empty()) return said(ExitCode::ok, reports::find_writer(options.report_as).render(report));
   std::optional<reports::Comparison> comparison;
   if (!options.baseline.empty()) {

@@ -1,0 +1,173 @@
+#include "bench/measure/change_points.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "bench/base/inference.hpp"
+#include "bench/base/statistics.hpp"
+
+namespace p5 {
+
+namespace {
+
+// From `begin` up to, not with, `end`.
+struct Stretch {
+  std::size_t begin = 0, end = 0;
+  std::size_t size() const { return end - begin; }
+};
+
+// Distances from the median in robust deviations, bounded: outliers count, but no more than that.
+std::vector<double> bounded_scores(std::span<const double> values) {
+  constexpr double bound = 2;
+  std::vector<double> scores(values.begin(), values.end());
+  const double middle = median(scores), deviation = robust_deviation(scores);
+  for (double& score : scores) {
+    const double off = score - middle;
+    // Without a deviation most values are the same: any other is far away.
+    score = deviation > 0 ? std::clamp(off / deviation, -bound, bound) : bound * ((off > 0) - (off < 0));
+  }
+  return scores;
+}
+
+// Seeded intervals: lengths fall by the square root of two, those of one length overlap by half and more.
+std::vector<Stretch> seeded_intervals(std::size_t count) {
+  std::vector<Stretch> all;
+  const auto whole = static_cast<double>(count);
+  for (double parts = 1; whole / parts >= static_cast<double>(2 * least_level); parts *= std::sqrt(2.0)) {
+    const double length = whole / parts;
+    const auto number = static_cast<std::size_t>(2 * std::ceil(parts - 1e-9) - 1);
+    const double step = number > 1 ? (whole - length) / static_cast<double>(number - 1) : 0;
+    for (std::size_t i = 0; i < number; ++i) {
+      const double begin = static_cast<double>(i) * step;
+      const Stretch each{static_cast<std::size_t>(begin + 1e-9),
+                         std::min(count, static_cast<std::size_t>(std::ceil(begin + length - 1e-9)))};
+      if (all.empty() || all.back().begin != each.begin || all.back().end != each.end) all.push_back(each);
+    }
+  }
+  return all;
+}
+
+struct Split {
+  double score = 0;  // the squared distance of both sides' means over its variance, but for a factor of all splits
+  std::size_t first = 0;
+};
+
+// The best split of all intervals.
+Split best_split(const std::vector<double>& scores, const std::vector<Stretch>& intervals, std::vector<double>& sums) {
+  sums.resize(scores.size() + 1);
+  std::partial_sum(scores.begin(), scores.end(), sums.begin() + 1);
+  Split best;
+  for (const Stretch& in : intervals) {
+    const double all = sums[in.end] - sums[in.begin];
+    const auto count = static_cast<double>(in.size());
+    for (std::size_t first = in.begin + least_level; first + least_level <= in.end; ++first) {
+      const auto left = static_cast<double>(first - in.begin);
+      const double off = (sums[first] - sums[in.begin]) - all * left / count;
+      const double score = off * off * count / (left * (count - left));
+      if (score > best.score * (1 + 1e-12)) best = {score, first};
+    }
+  }
+  return best;
+}
+
+// How many permutations tell a chance from a smaller one, and how many of them may do as well.
+constexpr double permutations_for_one = 4;
+
+struct Found {
+  std::size_t first = 0;
+  double p = 1;
+};
+
+std::optional<Found> test(std::span<const double> values, const ChangeRules& rules, Random& random) {
+  if (!can_show_changes(values.size(), rules.chance)) return std::nullopt;
+  std::vector<double> scores = bounded_scores(values), sums;
+  const std::vector<Stretch> intervals = seeded_intervals(values.size());
+  const Split found = best_split(scores, intervals, sums);
+  if (found.score <= 0) return std::nullopt;
+  const auto rounds = static_cast<std::size_t>(std::ceil(permutations_for_one / rules.chance));
+  const double most = rules.chance * static_cast<double>(rounds + 1) - 1;
+  std::size_t as_good = 0;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (std::size_t i = scores.size() - 1; i > 0; --i) std::swap(scores[i], scores[random.below(i + 1)]);
+    as_good += best_split(scores, intervals, sums).score >= found.score * (1 - 1e-12);
+    if (static_cast<double>(as_good) > most) return std::nullopt;
+  }
+  return Found{found.first, static_cast<double>(as_good + 1) / static_cast<double>(rounds + 1)};
+}
+
+void search(std::span<const double> values, std::size_t offset, const ChangeRules& rules, Random& random,
+            std::vector<Found>& out) {
+  const std::optional<Found> found = test(values, rules, random);
+  if (!found) return;
+  search(values.first(found->first), offset, rules, random, out);
+  out.push_back({offset + found->first, found->p});
+  search(values.subspan(found->first), offset + found->first, rules, random, out);
+}
+
+double median_in(std::span<const double> values, Stretch in) {
+  return median(
+      {values.begin() + static_cast<std::ptrdiff_t>(in.begin), values.begin() + static_cast<std::ptrdiff_t>(in.end)});
+}
+
+double distances(std::span<const double> values, Stretch in) {
+  const double middle = median_in(values, in);
+  double sum = 0;
+  for (std::size_t i = in.begin; i < in.end; ++i) sum += std::abs(values[i] - middle);
+  return sum;
+}
+
+// Where the distances from both levels' medians are least: the test says that there is a change, and roughly where.
+std::size_t refined(std::span<const double> values, Stretch around, std::size_t first) {
+  std::size_t best = first;
+  double least = distances(values, {around.begin, first}) + distances(values, {first, around.end});
+  for (std::size_t each = around.begin + least_level; each + least_level <= around.end; ++each) {
+    const double sum = distances(values, {around.begin, each}) + distances(values, {each, around.end});
+    if (sum < least * (1 - 1e-12)) {
+      least = sum;
+      best = each;
+    }
+  }
+  return best;
+}
+
+// What lies between the changes before and after the i-th.
+Stretch around(const std::vector<Found>& changes, std::size_t i, std::size_t count) {
+  return {i == 0 ? 0 : changes[i - 1].first, i + 1 == changes.size() ? count : changes[i + 1].first};
+}
+
+}  // namespace
+
+bool can_show_changes(std::size_t values, double chance) {
+  return values >= 2 * least_level && 2 * least_p(values / 2, values - values / 2) <= chance;
+}
+
+std::vector<ChangePoint> find_changes(std::span<const double> values, const ChangeRules& rules) {
+  Random random(rules.seed);
+  std::vector<Found> changes;
+  search(values, 0, rules, random, changes);
+  std::vector<ChangePoint> told;
+  while (true) {
+    for (std::size_t i = 0; i < changes.size(); ++i)
+      changes[i].first = refined(values, around(changes, i, values.size()), changes[i].first);
+    told.clear();
+    std::size_t smallest = 0;
+    double step = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      const Stretch both = around(changes, i, values.size());
+      const std::size_t first = changes[i].first;
+      told.push_back(
+          {first, median_in(values, {both.begin, first}), median_in(values, {first, both.end}), changes[i].p});
+      if (const double its = std::abs(told.back().after - told.back().before); its < step) {
+        step = its;
+        smallest = i;
+      }
+    }
+    if (changes.empty() || step > rules.negligible) return told;
+    changes.erase(changes.begin() + static_cast<std::ptrdiff_t>(smallest));
+  }
+}
+
+}  // namespace p5
