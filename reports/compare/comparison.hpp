@@ -1,5 +1,5 @@
 // Did anything get slower? Two sides of reports become a Comparison: a value, with everything that its writers show.
-// Nothing here measures; nothing needs MPI or the machine. How it is decided: reports/README.md, "Comparing".
+// Nothing here measures; nothing needs MPI or the machine. How it is decided: reports/compare/README.md.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -116,7 +116,7 @@ function draw_bands(c, section) {
     "aria-label": "Change of each band with its interval; the table has the figures"});
   const answers = simple_table("Bands", [
     ["Answer", answer_mark], ["Collective", (row) => row.collective], ["Quantity", (row) => row.quantity],
-    ["Band", (row) => band_text(row.band), "band-name"],
+    ["Band", (row) => band_text(row.band), "one-line"],
     ["Time", (row) => change(row.time.ratio), "number"], ["95 % interval", (row) => interval(row.time), "number"],
     ["Matters", (row) => share(row.matters), "number"], ["p", (row) => chance(row.time.p_adjusted), "number"],
     ["Sizes", (row) => String(row.sizes), "number"],
@@ -257,7 +257,8 @@ function percent_ticks(low, high) {
   const step = [1, 2, 5, 10].map((each) => each * decade).find((each) => each >= rough);
   const ticks = [];
   for (let tick = Math.ceil(low / step - 1e-9) * step; tick <= high + 1e-9 * step; tick += step) ticks.push(tick);
-  return ticks.map((tick) => [tick, `${tick < -1e-9 ? "\u2212" : "+"}${digits(Math.abs(tick), 3)} %`]);
+  const text = (tick) => String(Number(Math.abs(tick).toPrecision(6)));
+  return ticks.map((tick) => Math.abs(tick) < 1e-9 * step ? [0, "0 %"] : [tick, `${tick < 0 ? "\u2212" : "+"}${text(tick)} %`]);
 }
 
 function draw_trend(svg, trend, row, width) {
@@ -363,8 +364,8 @@ function changes_told(trend) {
   const look = (step) => element("span", {class: `grade ${step.ratio > 1 ? "slow" : "ok"}`},
     `${step.ratio > 1 ? "\u25bc slower" : "\u25b2 faster"} ${change(step.ratio)}`);
   const table = simple_table("Changes of level", [
-    ["Change", look], ["From", (step) => trend.points[step.first].started ?? UNKNOWN_TIME],
-    ["Row", (step) => trend_row(trend.rows[step.row])],
+    ["Change", look], ["From", (step) => trend.points[step.first].started ?? UNKNOWN_TIME, "one-line"],
+    ["Row", (step) => trend_row(trend.rows[step.row]), "one-line"],
     ["Runs before, after", (step) => `${step.runs_before}, ${step.runs_after}`, "number"],
     ["p", (step) => chance(step.p_adjusted), "number"],
     ["What changed then", (step) => differences_text(step.differences) || "nothing that the reports tell of", "sentence"],

@@ -13,25 +13,13 @@ import shutil
 import sys
 import xml.etree.ElementTree
 
-import jsonschema
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, SOURCE, main, read_report, refuse_constant  # noqa: E402
+from program import Folder, SOURCE, main, read_report, refuse_constant, validator  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--collectives", "all_reduce,all_gather",
        "--factor", "16", "--quiet"]
 GOOD, USAGE, SLOW, WRONG, INCONCLUSIVE = 0, 2, 10, 11, 14
-
-
-def schema(name):
-    return json.loads((SOURCE / "reports/schema" / name).read_text())
-
-
-def comparison_schema():
-    """With the definition of a case that it refers to in the report's schema."""
-    comparison, report = schema("comparison.schema.json"), schema("report.schema.json")
-    comparison["$defs"] = {**report["$defs"], **comparison["$defs"], "case": report["$defs"]["case"]}
-    return jsonschema.Draft202012Validator(comparison)
+COMPARISON = validator("comparison")
 
 
 def scaled(series, factor):
@@ -56,7 +44,7 @@ class Compare(Folder):
             return USAGE, done.stderr
         text = (self.folder / "compared/comparison.json").read_text()
         comparison = json.loads(text, parse_constant=refuse_constant)
-        problems = [f"{error.json_path}: {error.message}" for error in comparison_schema().iter_errors(comparison)]
+        problems = [f"{error.json_path}: {error.message}" for error in COMPARISON.iter_errors(comparison)]
         self.assertEqual(problems, [])
         self.assertEqual(comparison["exit_code"], done.returncode)
         return done.returncode, comparison

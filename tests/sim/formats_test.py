@@ -11,19 +11,22 @@ import unittest
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, main, read_report  # noqa: E402
+from program import Folder, SOURCE, main, read_report  # noqa: E402
+sys.path.insert(0, str(SOURCE / "tests/fixtures/reports"))
+import make_examples  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--seed", "1", "--tune=off", "--quiet"]
 HOSTILE = '=1+1,"<b>x</b>|`y`\\ & \N{RIGHT-TO-LEFT OVERRIDE}'
 
 
 class Formats(Folder):
-    def rendered(self, suffix, text=None, **changes):
+    def rendered(self, suffix, findings=(), **changes):
         """The run's file, from the report with these members of `run`."""
         self.run_it(*SIM, "--sizes", "8,256MiB,4GiB", "--fault", "nic:n1r5:0.5", "--out", "out")
         path = self.folder / "out" / "latest" / "report.json"
         self.report = read_report(path)
         self.report["run"] |= changes
+        self.report["findings"] += findings
         path.write_text(json.dumps(self.report))
         name = {".csv": "csv", ".prom": "prometheus", ".xml": "junit", ".md": "markdown"}[suffix]
         done = self.run_it("report", path, "--format", name, "--out", "rendered")
@@ -71,6 +74,72 @@ class Formats(Folder):
         self.assertRegex(text, r'(?m)^p5bench_suspect_confidence_ratio\{.*kind="nic",name="n1r5",host="n1".*\} 0\.99')
         self.assertRegex(text, r"(?m)^p5bench_exit_code\{.*\} 10$")
         self.assertIn('cluster="=1+1,\\"<b>', text)
+
+    def metrics(self):
+        """The labels of each metric that a run with everything in it leaves, with the values of each label."""
+        found = {}
+        for line in self.rendered(".prom", findings=make_examples.simulated()["findings"], cluster="lab").read_text().splitlines():
+            if line.startswith("#"):
+                continue
+            name, labels = re.match(r"(\w+)\{(.*)\} ", line).groups()
+            for label, value in re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels):
+                found.setdefault(name, {}).setdefault(label, set()).add(value)
+        return found
+
+    def test_the_dashboard_asks_for_what_is_written(self):
+        metrics, board = self.metrics(), json.loads((SOURCE / "reports/grafana/p5bench.json").read_text())
+        asked = [(panel["title"], target["expr"], target["legendFormat"])
+                 for panel in board["panels"] for target in panel["targets"]]
+        asked += [(each["name"], each["query"]["query"], "") for each in board["templating"]["list"]
+                  if each["type"] == "query"]
+        variables = {each["name"] for each in board["templating"]["list"]}
+        used = set()
+        for title, query, legend in asked:
+            with self.subTest(title):
+                names = re.findall(r"\bp5bench_\w+", query)
+                self.assertTrue(names)
+                used.update(names)
+                for name in names:
+                    self.assertIn(name, metrics)
+                labels = [label for inside in re.findall(r"\{([^{}]*)\}", query)
+                          for label in re.findall(r'(\w+)\s*(?:=~|!~|!=|=)\s*"', inside)]
+                for inside in re.findall(r"\b(?:by|without|on)\s*\(([^()]*)\)", query):
+                    labels += [label.strip() for label in inside.split(",")]
+                labels += re.findall(r"label_values\(.*, (\w+)\)$", query) + re.findall(r"\{\{(\w+)\}\}", legend)
+                self.assertTrue(labels)
+                for label in labels:
+                    self.assertIn(label, metrics[names[0]])
+                # A legend has the labels that are left after summing up.
+                for inside in re.findall(r"\bby\s*\(([^()]*)\)", query):
+                    left = {label.strip() for label in inside.split(",")}
+                    self.assertLessEqual(set(re.findall(r"\{\{(\w+)\}\}", legend)), left)
+                self.assertLessEqual(set(re.findall(r"\$(\w+)", query)), variables)
+        self.assertIn("warning", metrics["p5bench_findings"]["severity"])
+        wanted = {"exit_code", "limit_ratio", "bus_bandwidth_bytes_per_second", "suspect_confidence_ratio", "findings"}
+        self.assertLessEqual({f"p5bench_{name}" for name in wanted}, used)
+
+    def test_the_dashboard_has_what_grafana_takes(self):
+        board = json.loads((SOURCE / "reports/grafana/p5bench.json").read_text())
+        self.assertTrue(board["title"] and board["uid"])
+        self.assertGreaterEqual(board["schemaVersion"], 36)
+        kinds = {each["name"]: each["type"] for each in board["templating"]["list"]}
+        self.assertEqual((kinds["datasource"], kinds["cluster"]), ("datasource", "query"))
+        self.assertNotIn("id", board, "Grafana gives one when it is imported")
+        ids, taken = set(), set()
+        for panel in board["panels"]:
+            self.assertNotIn(panel["id"], ids)
+            ids.add(panel["id"])
+            self.assertTrue(panel["title"] and panel["type"] and panel["targets"] and panel["description"])
+            self.assertEqual(panel["datasource"], {"type": "prometheus", "uid": "${datasource}"})
+            place = panel["gridPos"]
+            self.assertTrue(place["x"] >= 0 and place["w"] > 0 and place["x"] + place["w"] <= 24 and place["h"] > 0, place)
+            cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+            self.assertFalse(cells & taken, f"{panel['title']} lies on another")
+            taken |= cells
+            references = [target["refId"] for target in panel["targets"]]
+            self.assertEqual(len(references), len(set(references)))
+        codes = next(panel for panel in board["panels"] if panel["title"] == "Verdict")["fieldConfig"]["defaults"]["mappings"]
+        self.assertEqual(set(codes[0]["options"]), {"0", "10", "11", "12", "13", "14"})
 
     @unittest.skipUnless(shutil.which("promtool"), "needs promtool")
     def test_promtool_has_nothing_to_say_of_them(self):

@@ -23,7 +23,23 @@ NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 # Whether a sanitizer watches, as CMakePresets.json has it.
 SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 
-SCHEMA = jsonschema.Draft202012Validator(json.loads((SOURCE / "reports/schema/report.schema.json").read_text()))
+def read_schema(name):
+    return json.loads((SOURCE / f"reports/schema/{name}.schema.json").read_text())
+
+
+def validator(name):
+    """Of reports/schema/NAME.schema.json, with the definitions of the report's schema that it refers to."""
+    schema, report = read_schema(name), read_schema("report")
+    text = json.dumps(schema | {"$defs": report["$defs"] | schema.get("$defs", {})})
+    schema = json.loads(text.replace('"report.schema.json#/', '"#/'))
+    # What has the name of a definition of the report is that definition.
+    schema["$defs"] |= {each: report["$defs"][each] for each, what in schema["$defs"].items()
+                        if what == {"$ref": f"#/$defs/{each}"}}
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+SCHEMA = validator("report")
 
 # What a launcher sets: a test that is itself started by one must not look like a rank of it.
 LAUNCHERS = ("OMPI_", "PMI_", "PMIX_", "SLURM_", "NCCL_")

@@ -9,27 +9,27 @@
 namespace p5 {
 namespace {
 
-using Series = std::vector<double>;
+using RunTimes = std::vector<double>;
 
 // Normal scatter; `outliers` of the values are up to 30 % slower.
-Series noise(std::size_t count, double scatter, std::uint64_t seed, double outliers = 0) {
+RunTimes scattered(std::size_t count, double scatter, std::uint64_t seed, double outliers = 0) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, scatter);
   std::uniform_real_distribution<double> uniform;
-  Series values;
+  RunTimes values;
   for (std::size_t i = 0; i < count; ++i)
     values.push_back(normal(random) + (uniform(random) < outliers ? 0.3 * uniform(random) : 0));
   return values;
 }
 
-Series step(Series values, std::size_t first, double size) {
+RunTimes with_step(RunTimes values, std::size_t first, double size) {
   for (std::size_t i = first; i < values.size(); ++i) values[i] += size;
   return values;
 }
 
 TEST(ChangePoints, a_step_is_found_where_it_is_with_its_size) {
   for (const double size : {0.1, -0.1}) {
-    const auto found = find_changes(step(noise(40, 0.01, 1), 25, size));
+    const auto found = find_changes(with_step(scattered(40, 0.01, 1), 25, size));
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].first, 25U);
     EXPECT_NEAR(found[0].after - found[0].before, size, 0.01);
@@ -38,7 +38,8 @@ TEST(ChangePoints, a_step_is_found_where_it_is_with_its_size) {
 }
 
 TEST(ChangePoints, of_several_each_is_found_also_a_rise_that_went_away) {
-  const auto found = find_changes(step(step(step(noise(90, 0.01, 2), 20, 0.08), 28, -0.08), 60, 0.05));
+  const auto found =
+      find_changes(with_step(with_step(with_step(scattered(90, 0.01, 2), 20, 0.08), 28, -0.08), 60, 0.05));
   ASSERT_EQ(found.size(), 3U);
   EXPECT_EQ(found[0].first, 20U);
   EXPECT_EQ(found[1].first, 28U);
@@ -47,13 +48,13 @@ TEST(ChangePoints, of_several_each_is_found_also_a_rise_that_went_away) {
 }
 
 TEST(ChangePoints, outliers_are_no_change) {
-  Series values = noise(40, 0.01, 3);
+  RunTimes values = scattered(40, 0.01, 3);
   for (const std::size_t at : {5U, 17U, 38U, 39U}) values[at] += 0.5;
   EXPECT_TRUE(find_changes(values).empty());
 }
 
 TEST(ChangePoints, the_same_series_gives_the_same_changes) {
-  const Series values = step(noise(60, 0.02, 4), 40, 0.04);
+  const RunTimes values = with_step(scattered(60, 0.02, 4), 40, 0.04);
   const auto one = find_changes(values), other = find_changes(values);
   ASSERT_EQ(one.size(), other.size());
   for (std::size_t i = 0; i < one.size(); ++i) {
@@ -63,19 +64,19 @@ TEST(ChangePoints, the_same_series_gives_the_same_changes) {
 }
 
 TEST(ChangePoints, what_is_negligible_is_not_told) {
-  const Series values = step(noise(40, 0.0005, 5), 20, 0.005);
+  const RunTimes values = with_step(scattered(40, 0.0005, 5), 20, 0.005);
   EXPECT_EQ(find_changes(values).size(), 1U);
   EXPECT_TRUE(find_changes(values, {.negligible = 0.01}).empty());
 }
 
 TEST(ChangePoints, too_few_or_equal_values_show_none) {
   EXPECT_TRUE(find_changes({}).empty());
-  EXPECT_TRUE(find_changes(Series{1, 2}).empty());
-  EXPECT_TRUE(find_changes(Series(50, 1.0)).empty());
+  EXPECT_TRUE(find_changes(RunTimes{1, 2}).empty());
+  EXPECT_TRUE(find_changes(RunTimes(50, 1.0)).empty());
   EXPECT_FALSE(can_show_changes(6, 0.05));  // 2 of 20 ways
   EXPECT_TRUE(can_show_changes(8, 0.05));   // 2 of 70
-  EXPECT_TRUE(find_changes(Series{0, 0, 0, 1, 1, 1}).empty());
-  EXPECT_EQ(find_changes(Series{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}).size(), 1U);
+  EXPECT_TRUE(find_changes(RunTimes{0, 0, 0, 1, 1, 1}).empty());
+  EXPECT_EQ(find_changes(RunTimes{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}).size(), 1U);
 }
 
 // Histories of 10 rows, as `compare --history` judges them: 5 % for all rows together.
@@ -92,8 +93,9 @@ class ChangeRates : public testing::Test {
     for (int i = 0; i < count; ++i) {
       bool any = false;
       for (int row = 0; row < rows; ++row)
-        any = any ||
-              !find_changes(noise(runs, scatter, static_cast<std::uint64_t>(1000 * i + row), outliers), rules).empty();
+        any =
+            any || !find_changes(scattered(runs, scatter, static_cast<std::uint64_t>(1000 * i + row), outliers), rules)
+                        .empty();
       found += any;
     }
     RecordProperty("alarms_" + std::to_string(runs) + (outliers > 0 ? "_outliers" : ""), found);
@@ -104,7 +106,7 @@ class ChangeRates : public testing::Test {
     int found = 0;
     for (int i = 0; i < count; ++i) {
       const auto seed = static_cast<std::uint64_t>(i) + 900000;
-      const auto changes = find_changes(step(noise(20 + after, scatter, seed, outliers), 20, size), rules);
+      const auto changes = find_changes(with_step(scattered(20 + after, scatter, seed, outliers), 20, size), rules);
       found += changes.size() == 1 && changes[0].first >= 19 && changes[0].first <= 21;
     }
     RecordProperty("found_" + std::to_string(static_cast<int>(100 * size + 0.5)) + "_percent_after_" +
