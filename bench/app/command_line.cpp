@@ -1,20 +1,25 @@
 // The command line: CLI11 splits it, this file says what the words mean.
 #include "bench/app/command_line.hpp"
 
+#include <array>
 #include <tuple>
 
 #include "bench/app/declarations.hpp"
+#include "bench/app/describing.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/version.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
+#include "reports/writer.hpp"
 
 namespace p5 {
 
 namespace {
 
 const std::vector<std::string> list_kinds{"collectives", "platforms", "knobs", "backends", "formats", "findings"};
+const std::vector<std::string> import_kinds{"nccl-tests"};
+const std::vector<std::string> description_kinds{"man", "bash"};
 
 Take into(std::string& value) {
   return [&value](const std::string& text) { value = text; };
@@ -64,13 +69,15 @@ void add_import(CLI::App& app, Declarations& all, Options& o) {
   all.add(*import, {.name = "WHAT",
                     .shown = "",
                     .help = "nccl-tests: its table (versions 2.0 to 2.20) or its JSON (-J)",
-                    .take = [&](const std::string& t) { o.import_what = one_of("benchmark", t, {"nccl-tests"}); }})
+                    .take = [&](const std::string& t) { o.import_what = one_of("benchmark", t, import_kinds); },
+                    .values = import_kinds})
       ->required();
   all.add(*import, {.name = "LOG", .shown = "", .help = "the file", .take = into(o.import_file)})->required();
   all.add(*import, {.name = "--collective",
                     .shown = "NAME",
                     .help = "what was measured, where the file does not name the program",
-                    .take = [&](const std::string& t) { o.import_collective = find_collective(t).name; }});
+                    .take = [&](const std::string& t) { o.import_collective = find_collective(t).name; },
+                    .values = collective_names()});
   import->fallthrough();
 }
 
@@ -256,13 +263,37 @@ void add_topo(CLI::App& app, Declarations& all, Options& o) {
   all.add_check(check_topo);
 }
 
+constexpr std::array<End, 7> ends{{{0, "good or not judged"},
+                                   {2, "usage"},
+                                   {10, "not sound or a regression"},
+                                   {11, "wrong data"},
+                                   {12, "unfinished"},
+                                   {13, "environment"},
+                                   {14, "inconclusive"}}};
+
 constexpr std::string_view about =
     "Measures collective communication of a GPU cluster, judges it against what the hardware can do, and reports.\n"
     "Start it with mpirun or srun, one rank per GPU:  mpirun -np 32 p5bench\n"
     "Without GPUs it measures host memory over MPI; --backend sim needs neither hardware nor mpirun.\n"
-    "Sizes are total message bytes: 64K = 64KiB = 65536, 64kB = 64000. Rates are decimal GB/s.\n"
-    "Exit: 0 good or not judged, 2 usage, 10 not sound or a regression, 11 wrong data, 12 unfinished, 13 environment, "
-    "14 inconclusive.";
+    "Sizes are total message bytes: 64K = 64KiB = 65536, 64kB = 64000. Rates are decimal GB/s.";
+
+std::string about_with_ends() {
+  std::vector<std::string> words;
+  for (const auto& [code, meaning] : ends) words.push_back(fmt::format("{} {}", code, meaning));
+  return fmt::format("{}\nExit: {}.", about, join(words));
+}
+
+void add_describe(CLI::App& app, Declarations& all, std::string& what) {
+  CLI::App* describe = app.add_subcommand(
+      "describe", "p5bench itself: its manual page (man), or what completes its command line (bash, zsh too)");
+  all.add(*describe, {.name = "WHAT",
+                      .shown = "",
+                      .help = "one of: " + join(description_kinds),
+                      .take = [&](const std::string& t) { what = one_of("description", t, description_kinds); },
+                      .values = description_kinds})
+      ->required();
+  describe->fallthrough();
+}
 
 }  // namespace
 
@@ -279,7 +310,7 @@ Options defaults_of(const std::string& command) {
 Parsed parse_options(const std::vector<std::string>& arguments) {
   Parsed parsed;
   Options& o = parsed.options;
-  CLI::App app{std::string(about), "p5bench"};
+  CLI::App app{about_with_ends(), "p5bench"};
   app.set_help_flag("-h,--help", "this text");
   app.set_version_flag("--version", fmt::format("p5bench {}", version()));
   app.require_subcommand(0, 1);
@@ -301,7 +332,8 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   all.add(*list, {.name = "WHAT",
                   .shown = "",
                   .help = "one of: " + join(list_kinds),
-                  .take = [&](const std::string& t) { o.list_what = one_of("list", t, list_kinds); }})
+                  .take = [&](const std::string& t) { o.list_what = one_of("list", t, list_kinds); },
+                  .values = list_kinds})
       ->required();
   list->fallthrough();
   CLI::App* report = app.add_subcommand("report", "render a report.json again");
@@ -313,7 +345,8 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   all.add(*report, {.name = "--as",
                     .shown = "FORMAT",
                     .help = "print it in this format, such as nccl-tests (see `list formats`)",
-                    .take = into(o.report_as)});
+                    .take = into(o.report_as),
+                    .values = reports::format_names()});
   all.add_check(check_report);
   report->fallthrough();
   std::vector<std::string> sides;
@@ -321,6 +354,8 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   add_baseline(app, all, o);
   add_import(app, all, o);
   add_topo(app, all, o);
+  std::string description;
+  add_describe(app, all, description);
   try {
     std::vector<std::string> words = with_empty_values(app, all, arguments);
     std::ranges::reverse(words);  // as CLI11 wants them
@@ -340,6 +375,11 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   for (const CLI::App* chosen : app.get_subcommands()) o.command = chosen->get_name();
   set_defaults(o.command, o);
   all.take_all(o);
+  if (!description.empty()) {
+    app.description(std::string(about));  // its last line is a section of its own
+    parsed.early = EarlyText{description == "man" ? manual_page(app, all, ends) : bash_completion(app, all)};
+    return parsed;
+  }
   divide_limit(o);
   if (o.command == "compare") take_sides(o, sides);
   all.check_all(o);

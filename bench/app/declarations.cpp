@@ -22,6 +22,11 @@ CLI::Option* Declarations::add_flag(CLI::App& app, Declaration declaration, bool
   return option;
 }
 
+const Declaration* Declarations::find(const CLI::Option& option) const {
+  const auto found = std::ranges::find(entries_, &option, &Entry::option);
+  return found == entries_.end() ? nullptr : &found->declared;
+}
+
 void Declarations::refuse_empty(const CLI::Option& option) const {
   for (const Entry& each : entries_)
     if (each.option == &option && !each.declared.may_be_empty)

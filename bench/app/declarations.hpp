@@ -30,6 +30,7 @@ struct Declaration {
   std::vector<std::string> commands = {};  // that it means something to; none: the command that it is declared for
   bool several = false;                    // takes all words that follow
   bool may_be_empty = false;
+  std::vector<std::string> values = {};  // all that it may be, or of lists each entry, where these can be named
 };
 
 // CLI11 would wrap the errors of parsing in its own words; keeping the texts and taking them after the parse leaves
@@ -40,6 +41,8 @@ class Declarations {
   CLI::Option* add_flag(CLI::App& app, Declaration declaration, bool& value);
   void add_check(Check check) { checks_.push_back(std::move(check)); }
 
+  // Null for what was not declared here, as --help.
+  const Declaration* find(const CLI::Option& option) const;
   // Throws what take_all() would for an empty value of this option.
   void refuse_empty(const CLI::Option& option) const;
   // Calls what was declared for the options that were given, and notes their names in `options.given`. Refuses those

@@ -8,6 +8,7 @@
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
 #include "reports/writer.hpp"
+#include "topo/platform.hpp"
 
 namespace p5 {
 
@@ -15,6 +16,23 @@ namespace {
 
 // Of the simulator: a plan for eight GPUs on each takes seconds, of sixteen times as many a minute and 19 GB.
 constexpr int most_nodes = 4096;
+
+const std::vector<std::string> registrations{"none", "local", "symmetric"};
+const std::vector<std::string> tunings{"off", "quick", "full"};
+const std::vector<std::string> deliveries{"plugin", "env", "nvidia"};
+const std::vector<std::string> environments{"rank0", "local"};
+
+std::vector<std::string> with(const std::string& first, std::span<const std::string> names) {
+  std::vector<std::string> all{first};
+  all.insert(all.end(), names.begin(), names.end());
+  return all;
+}
+
+std::vector<std::string> platform_names() {
+  std::vector<std::string> names;
+  for (const topo::Platform& each : topo::platforms()) names.push_back(each.name);
+  return names;
+}
 
 // The backend that was asked for, where it cannot be started anew.
 bool stays_in_job(const Options& o) {
@@ -58,20 +76,18 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
   declare({.name = "--backend",
            .shown = "NAME",
            .help = "what moves the data; auto: nccl where every rank has a GPU, else mpi (see `list backends`)",
-           .take =
-               [&](const std::string& t) {
-                 std::vector<std::string> names = backend_names();
-                 names.insert(names.begin(), "auto");
-                 o.backend = one_of("backend", t, names);
-               },
-           .commands = {"topo", "check"}});
+           .take = [&](const std::string& t) { o.backend = one_of("backend", t, with("auto", backend_names())); },
+           .commands = {"topo", "check"},
+           .values = with("auto", backend_names())});
   declare({.name = "--collectives",
            .shown = "LIST",
            .help = "which ones (see `list collectives`); default p2p,all_reduce,all_gather",
-           .take = [&](const std::string& t) {
-             o.collectives = list_of<std::string>(
-                 t, [](const std::string& part) { return std::string(find_collective(part).name); });
-           }});
+           .take =
+               [&](const std::string& t) {
+                 o.collectives = list_of<std::string>(
+                     t, [](const std::string& part) { return std::string(find_collective(part).name); });
+               },
+           .values = collective_names()});
   declare({.name = "--min", .shown = "SIZE", .help = "smallest message; default 8", .take = [&](const std::string& t) {
              o.min = parse_bytes(t);
            }});
@@ -96,12 +112,14 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
   declare({.name = "--type",
            .shown = "LIST",
            .help = "element types: a list, or all; default float32",
-           .take = [&](const std::string& t) { o.types = enums_of<DataType>(t, data_type_names(), parse_data_type); }});
+           .take = [&](const std::string& t) { o.types = enums_of<DataType>(t, data_type_names(), parse_data_type); },
+           .values = with("all", data_type_names())});
   declare({.name = "--op",
            .shown = "LIST",
            .help = "reductions: a list of sum,prod,min,max,avg, or all; default sum",
            .take = [&](const std::string& t) { o.ops = enums_of<ReduceOp>(t, reduce_op_names(), parse_reduce_op); },
-           .check = check_op});
+           .check = check_op,
+           .values = with("all", reduce_op_names())});
   declare({.name = "--root",
            .shown = "RANK",
            .help = "of collectives that have one; default 0",
@@ -112,13 +130,13 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            .shown = "HOW",
            .help = "buffers that NCCL knows beforehand (nccl only): none, local (ncclCommRegister) or symmetric "
                    "(windows of all ranks, NCCL 2.27); default none",
-           .take = [&](const std::string& t) {
-             o.registration = one_of("registration", t, {"none", "local", "symmetric"});
-           }});
+           .take = [&](const std::string& t) { o.registration = one_of("registration", t, registrations); },
+           .values = registrations});
   declare({.name = "--group",
            .shown = "GROUP",
            .help = "who performs a collective together: world, node, rail or stride:N; default world",
-           .take = [&](const std::string& t) { o.group = t; }});
+           .take = [&](const std::string& t) { o.group = t; },
+           .values = {"world", "node", "rail"}});
 }
 
 // ---- how long and how
@@ -197,9 +215,10 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
                [&](const std::string& t) {
                  // exhaustive: everything that the library offers, to judge the search by
                  // (tests/gpu/compare_exhaustive.py).
-                 o.tune = t == "exhaustive" ? t : one_of("tuning", t, {"off", "quick", "full"});
+                 o.tune = t == "exhaustive" ? t : one_of("tuning", t, tunings);
                },
-           .check = check_tune});
+           .check = check_tune,
+           .values = tunings});
   declare(
       {.name = "--delivery",
        .shown = "HOW",
@@ -207,9 +226,8 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
            "what the settings may need: plugin (NCCL's tuner plugin, a setting for each size), env (variables alone, "
            "which no band of sizes may lose by) or nvidia (as plugin, and beside it the table for the example plugin "
            "of NCCL's sources, see tuner/README.md); default plugin",
-       .take = [&](const std::string& t) {
-         o.delivery = one_of("delivery", t, {"plugin", "env", "nvidia"});
-       }});
+       .take = [&](const std::string& t) { o.delivery = one_of("delivery", t, deliveries); },
+       .values = deliveries});
   declare(
       {.name = "--weights",
        .shown = "FILE",
@@ -241,7 +259,8 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            .help = "instance type (see `list platforms`); default: detected",
            .take = [&](const std::string& t) { o.platform = t; },
            .check = check_platform,
-           .commands = {"topo", "check"}});
+           .commands = {"topo", "check"},
+           .values = platform_names()});
   declare.flag("--allow-shared-gpu", o.allow_shared_gpu,
                "several ranks on one GPU: right data, figures not to be judged", nullptr, {"check"});
   declare(
@@ -250,11 +269,9 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
        .help =
            "whose NCCL_*, FI_*, OFI_NCCL_*, P5BENCH_TUNER_* and LD_LIBRARY_PATH workers get: rank0 or local; default "
            "rank0",
-       .take =
-           [&](const std::string& t) {
-             o.environment_of_rank0 = one_of("choice", t, {"rank0", "local"}) == "rank0";
-           },
-       .commands = {"check"}});
+       .take = [&](const std::string& t) { o.environment_of_rank0 = one_of("choice", t, environments) == "rank0"; },
+       .commands = {"check"},
+       .values = environments});
   declare({.name = "--nodes",
            .shown = "N",
            .help = "number of nodes (sim only), at most 4096; default 1",
@@ -310,7 +327,8 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
                      list_of<std::string>(t, [](const std::string& part) { return reports::find_writer(part).name; });
                },
            .check = check_format,
-           .commands = {"report", "compare", "import", "topo", "check"}});
+           .commands = {"report", "compare", "import", "topo", "check"},
+           .values = reports::format_names()});
   declare.flag("--quiet", o.quiet, "print no progress and no table, only the verdict", nullptr, {"check"});
 }
 

@@ -4,7 +4,7 @@
 
 namespace p5 {
 
-// Of p5bench: "0.1.0".
+// Of p5bench: "0.2.0".
 std::string_view version();
 
 }  // namespace p5

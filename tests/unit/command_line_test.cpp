@@ -1,6 +1,11 @@
 // What the command line takes from tables elsewhere.
 #include "bench/app/command_line.hpp"
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +17,93 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+
+// Lines "    NAME) echo 'WORD WORD' ;;" of what completes the command line: the options of each command, then values.
+std::map<std::string, std::vector<std::string>> cases_in(const std::string& completion) {
+  std::map<std::string, std::vector<std::string>> cases;
+  std::istringstream lines(completion);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t bracket = line.find(") echo '");
+    if (!line.starts_with("    ") || bracket == std::string::npos) continue;
+    const std::size_t from = bracket + 8;
+    std::istringstream words(line.substr(from, line.rfind('\'') - from));
+    std::vector<std::string>& values = cases[line.substr(4, bracket - 4)];
+    for (std::string word; words >> word;) values.push_back(word);
+  }
+  return cases;
+}
+
+std::string refusal_of(const std::vector<std::string>& arguments) {
+  try {
+    parse_options(arguments);
+  } catch (const UsageError& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
+// With the words that it cannot do without.
+std::vector<std::string> start_of(const std::string& command) {
+  if (command == "list") return {command, "knobs"};
+  if (command == "report" || command == "baseline") return {command, "file"};
+  if (command == "compare") return {command, "a", "b"};
+  if (command == "import") return {command, "nccl-tests", "log"};
+  if (command == "describe") return {command, "man"};
+  return {command};
+}
+
+TEST(CommandLine, completion_offers_to_each_command_what_it_takes_and_nothing_else) {
+  const std::string completion = parse_options({"describe", "bash"}).early->text;
+  const auto cases = cases_in(completion.substr(0, completion.find("_p5bench_values()")));
+  EXPECT_EQ(cases.size(), 12U);
+  std::set<std::string> options;
+  for (const auto& [command, offered] : cases) options.insert(offered.begin(), offered.end());
+  EXPECT_GT(options.size(), 40U);
+  const std::string flags = completion.substr(completion.find("_p5bench_flags='"));
+  for (const auto& [command, offered] : cases)
+    for (const std::string& option : options) {
+      std::vector<std::string> words = start_of(command);
+      words.push_back(option);
+      if (flags.substr(0, flags.find('\n')).find(option) == std::string::npos) words.push_back("k=v");
+      const std::string refusal = refusal_of(words);
+      const bool taken = refusal.find("has no meaning for " + command) == std::string::npos &&
+                         refusal.find("unknown option") == std::string::npos;
+      EXPECT_EQ(taken, std::ranges::find(offered, option) != offered.end())
+          << command << " " << option << ": " << refusal;
+    }
+}
+
+TEST(CommandLine, completion_offers_values_that_are_taken) {
+  const std::string completion = parse_options({"describe", "bash"}).early->text;
+  const auto cases = cases_in(completion.substr(completion.find("_p5bench_values()")));
+  EXPECT_THAT(cases, ::testing::IsSupersetOf({::testing::Key("--backend"), ::testing::Key("--platform"),
+                                              ::testing::Key("--collectives"), ::testing::Key("--format")}));
+  for (const auto& [name, values] : cases)
+    for (const std::string& value : values) {
+      if (value == ",") continue;
+      std::vector<std::string> words{name, value};
+      if (name == "import") words.push_back("log");
+      if (name == "--as") words = {"report", "file", name, value};
+      if (name == "--collective") words = {"import", "nccl-tests", "log", name, value};
+      EXPECT_THAT(refusal_of(words), ::testing::Not(HasSubstr("unknown"))) << name << " " << value;
+    }
+}
+
+TEST(CommandLine, the_manual_page_has_every_command_and_option_and_nothing_that_roff_misreads) {
+  const std::string page = parse_options({"describe", "man"}).early->text;
+  const std::string completion = parse_options({"describe", "bash"}).early->text;
+  for (const auto& [command, offered] : cases_in(completion.substr(0, completion.find("_p5bench_values()")))) {
+    EXPECT_THAT(page, HasSubstr("\n\\fB" + command + "\\fR"));
+    for (std::string option : offered) {
+      for (std::size_t at = 0; (at = option.find('-', at)) != std::string::npos; at += 2) option.insert(at, "\\");
+      EXPECT_THAT(page, HasSubstr("\\fB" + option + "\\fR"));
+    }
+  }
+  std::istringstream lines(page);
+  const std::set<std::string> requests{".TH", ".SH", ".SS", ".TP", ".RS", ".RE", ".B", ".BR", ".br"};
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_TRUE(!line.starts_with('.') || requests.contains(line.substr(0, line.find(' ')))) << line;
+}
 
 TEST(CommandLine, takes_every_format) {
   for (const reports::Writer& writer : reports::writers()) {

@@ -16,8 +16,8 @@ add_library(nccl-tuner-p5bench MODULE ${tuner_plugin_sources} ${CMAKE_CURRENT_LI
 target_link_libraries(nccl-tuner-p5bench PRIVATE p5bench_settings ${CMAKE_DL_LIBS})
 # -Bsymbolic: where p5bench's worker loads it, the worker's symbols of the same names are not taken for its own.
 target_link_options(nccl-tuner-p5bench PRIVATE LINKER:--version-script=${tuner_plugin_map} LINKER:-Bsymbolic
-  $<$<BOOL:${P5BENCH_STATIC_LIBSTDCXX}>:-static-libstdc++> $<$<BOOL:${P5BENCH_STATIC_LIBSTDCXX}>:-static-libgcc>)
+  $<$<BOOL:${P5BENCH_STATIC_LIBSTDCXX}>:-static-libstdc++> $<$<AND:$<BOOL:${P5BENCH_STATIC_LIBSTDCXX}>,$<NOT:$<BOOL:${P5BENCH_PORTABLE}>>>:-static-libgcc>)
 set_target_properties(nccl-tuner-p5bench PROPERTIES
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${tuner_plugin_map}
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-install(TARGETS nccl-tuner-p5bench LIBRARY DESTINATION lib)
+install(TARGETS nccl-tuner-p5bench LIBRARY DESTINATION lib/p5bench)

@@ -31,7 +31,7 @@ constexpr std::uint32_t own_alarms = 1u << 31;
 Seconds agree_on_limit(World& world) {
   return {std::stod(from_leader(world, [] {
     std::error_code problem;
-    if (!std::filesystem::exists(program_beside_this(fabric_worker_program), problem)) return std::string("0");
+    if (!std::filesystem::exists(file_of_ours(fabric_worker_program), problem)) return std::string("0");
     const char* const set = std::getenv("P5BENCH_REACH_LIMIT");
     if (!set || !*set) return std::to_string(message_limit.count);
     return set == std::string_view("off") ? std::string("0") : std::to_string(parse_duration(set).count);

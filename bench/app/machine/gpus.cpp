@@ -52,7 +52,7 @@ std::string listen_for_status(Environment& changes) {
 
 bool may_use_gpus() {
   std::error_code problem;
-  return fs::exists("/dev/nvidiactl", problem) && fs::exists(program_beside_this(program), problem);
+  return fs::exists("/dev/nvidiactl", problem) && fs::exists(file_of_ours(program), problem);
 }
 
 GpuBackend make_gpu_backend(World& world, const Options& options, const topo::Topology& topology) {

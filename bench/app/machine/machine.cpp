@@ -69,8 +69,8 @@ topo::Probes probes_for(const Options& options) {
   const char* const limit = std::getenv("P5BENCH_PROBE_LIMIT");
   constexpr double share_of_check = 0.25;
   const Seconds longest = options.checks() ? Seconds{options.limit.count * share_of_check} : topo::Probes{}.limit;
-  return {.nvml = program_beside_this("p5bench-probe-nvml"),
-          .libfabric = program_beside_this("p5bench-probe-libfabric"),
+  return {.nvml = file_of_ours("p5bench-probe-nvml"),
+          .libfabric = file_of_ours("p5bench-probe-libfabric"),
           .metadata = options.platform.empty(),
           .limit = limit && *limit ? parse_duration(limit) : longest};
 }

@@ -66,9 +66,12 @@ std::string identify(WorkerBackend& backend) {
 
 }  // namespace
 
-std::string program_beside_this(const std::string& name) {
+std::string file_of_ours(const std::string& name) {
   std::error_code problem;
-  return (fs::read_symlink("/proc/self/exe", problem).parent_path() / name).string();
+  const fs::path beside = fs::read_symlink("/proc/self/exe", problem).parent_path();
+  const fs::path installed = beside.parent_path() / "lib" / "p5bench";
+  if (fs::exists(beside / name, problem) || !fs::is_directory(installed, problem)) return (beside / name).string();
+  return (installed / name).string();
 }
 
 const topo::Host& host_of_rank(const topo::Topology& topology, std::size_t rank) {
@@ -79,7 +82,7 @@ WorkerOptions worker_options(World& world, const Options& options, const topo::T
                              const std::string& program, const std::string& why_missing) {
   const auto me = static_cast<std::size_t>(world.participant());
   WorkerOptions worker;
-  worker.program = program_beside_this(program);
+  worker.program = file_of_ours(program);
   worker.environment = worker_environment(world, options);
   worker.host = host_of_rank(topology, me).name;
   worker.seat = seat_of(topology, me);

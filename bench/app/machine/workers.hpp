@@ -13,8 +13,9 @@
 
 namespace p5 {
 
-// The path of a program that was built with this one.
-std::string program_beside_this(const std::string& name);
+// The path of a program or library that was built with this program: beside it, or where it is installed in
+// ../lib/p5bench.
+std::string file_of_ours(const std::string& name);
 
 const topo::Host& host_of_rank(const topo::Topology& topology, std::size_t rank);
 

@@ -92,7 +92,7 @@ std::vector<Measurement> measure_nics(Run& run) {
   const bool besides = machine.backend_info().on_gpus();
   if (besides) {
     std::error_code problem;
-    const bool there = std::filesystem::exists(program_beside_this(fabric_worker_program), problem);
+    const bool there = std::filesystem::exists(file_of_ours(fabric_worker_program), problem);
     if (from_leader(run.world, [&] { return std::string(there ? "y" : "n"); }) == "n") return {};
     FabricBackend made = make_fabric_backend(run.world, run.options, machine.topology);
     machine.topology.nics_of_rank = std::move(made.nics_of_rank);

@@ -106,8 +106,7 @@ class Watching::Cases final : public Observer {
 
 Watching::Watching(World& world, const Machine& machine) : wanted_(machine.backend_info().on_gpus()) {
   if (!wanted_) return;
-  if (first_of_its_host(world, machine))
-    watch_ = std::make_unique<topo::Watch>(program_beside_this("p5bench-probe-nvml"));
+  if (first_of_its_host(world, machine)) watch_ = std::make_unique<topo::Watch>(file_of_ours("p5bench-probe-nvml"));
   world.barrier();  // from here on all hosts count alike
   if (watch_) begin_ = watch_->now();
 }

@@ -230,7 +230,7 @@ class Tuning {
   // With time left for a confirmation.
   tuner::TimeLeft until(Seconds end) const { return clock_.until(end, clock_.confirmation(extent_)); }
 
-  static std::string plugin() { return program_beside_this(tuner::plugin_file_name); }
+  static std::string plugin() { return file_of_ours(tuner::plugin_file_name); }
   int nccl_version() const {
     const auto found = machine_.software.find("nccl");
     if (found == machine_.software.end()) return 0;

@@ -1,6 +1,6 @@
 # p5bench-worker-nccl: the program that p5bench starts for each GPU. Without CUDA or NCCL it is left out, with a line that
 # says what is missing. CUDA's runtime is shared and found by RUNPATH, so that LD_LIBRARY_PATH can put another in its
-# place, and lies in lib/ beside the program. Included, not a subdirectory: a language is enabled at the top.
+# place, and lies in lib/ beside the program, installed beside it. Included, not a subdirectory: a language is enabled at the top.
 include(CheckLanguage)
 find_program(P5BENCH_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 if(P5BENCH_NVCC AND NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
@@ -50,16 +50,23 @@ endforeach()
 set_target_properties(p5bench-worker-nccl PROPERTIES
   CUDA_RUNTIME_LIBRARY Shared CUDA_RESOLVE_DEVICE_SYMBOLS OFF
   LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
-  BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/lib;$ORIGIN/../lib/p5bench;${nccl_folder}")
+  BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/lib;$ORIGIN$<$<NOT:$<BOOL:${P5BENCH_PORTABLE}>>:;${nccl_folder}>")
 target_link_options(p5bench-worker-nccl PRIVATE LINKER:--enable-new-dtags)
 target_link_libraries(p5bench-worker-nccl PRIVATE p5bench_core CUDA::cudart NCCL::NCCL Threads::Threads ${CMAKE_DL_LIBS})
 
 # For what a GPU does by itself.
-find_package(benchmark QUIET)
-if(benchmark_FOUND)
+if(NOT TARGET benchmark::benchmark)
+  find_package(benchmark QUIET)
+endif()
+if(TARGET benchmark::benchmark)
+  get_target_property(benchmark_kind benchmark::benchmark TYPE)
+endif()
+if(P5BENCH_PORTABLE AND benchmark_kind STREQUAL SHARED_LIBRARY)
+  message(STATUS "No static Google Benchmark (P5BENCH_BENCHMARK_SOURCE says where its sources are): p5bench-worker-nccl "
+                 "does not check GPUs by themselves")
+elseif(TARGET benchmark::benchmark)
   target_compile_definitions(p5bench-worker-nccl PRIVATE P5BENCH_GOOGLE_BENCHMARK)
   target_link_libraries(p5bench-worker-nccl PRIVATE benchmark::benchmark)
-  get_target_property(benchmark_kind benchmark::benchmark TYPE)
   if(benchmark_kind STREQUAL SHARED_LIBRARY)  # beside the worker, like CUDA's runtime: not every node has it
     set(benchmark_name $<TARGET_SONAME_FILE_NAME:benchmark::benchmark>)
     add_custom_command(TARGET p5bench-worker-nccl POST_BUILD
@@ -74,5 +81,5 @@ endif()
 file(REAL_PATH ${CUDA_cudart_LIBRARY} cudart_file)
 set(cudart_name libcudart.so.${CUDAToolkit_VERSION_MAJOR})
 configure_file(${cudart_file} ${CMAKE_BINARY_DIR}/lib/${cudart_name} COPYONLY)
-install(TARGETS p5bench-worker-nccl RUNTIME DESTINATION bin)
+install(TARGETS p5bench-worker-nccl RUNTIME DESTINATION lib/p5bench)
 install(FILES ${CMAKE_BINARY_DIR}/lib/${cudart_name} DESTINATION lib/p5bench)

@@ -14,7 +14,7 @@ file(GLOB ofi_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 add_executable(p5bench-worker-ofi ${ofi_sources})
 add_dependencies(p5bench p5bench-worker-ofi)
 set_target_properties(p5bench-worker-ofi PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
-  BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${libfabric_LIBDIR}")
+  BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$<$<NOT:$<BOOL:${P5BENCH_PORTABLE}>>:${libfabric_LIBDIR}>")
 target_link_options(p5bench-worker-ofi PRIVATE LINKER:--enable-new-dtags)  # RUNPATH: LD_LIBRARY_PATH comes before it
 target_link_libraries(p5bench-worker-ofi PRIVATE p5bench_core PkgConfig::libfabric ${CMAKE_DL_LIBS})
-install(TARGETS p5bench-worker-ofi RUNTIME DESTINATION bin)
+install(TARGETS p5bench-worker-ofi RUNTIME DESTINATION lib/p5bench)
