@@ -10,8 +10,8 @@ add_custom_target(p5bench_descriptions ALL DEPENDS ${description_folder}/p5bench
 install(FILES ${description_folder}/p5bench.1 DESTINATION share/man/man1)
 install(FILES ${description_folder}/p5bench.bash DESTINATION share/bash-completion/completions RENAME p5bench)
 install(FILES README.md CHANGELOG.md DESTINATION share/doc/p5bench)
-install(FILES reports/schema/report.schema.json reports/schema/comparison.schema.json DESTINATION share/p5bench/schema)
-install(PROGRAMS scripts/slurm/prolog DESTINATION share/p5bench/slurm)
+install(DIRECTORY reports/schema/ DESTINATION share/p5bench/schema FILES_MATCHING PATTERN "*.json")
+install(PROGRAMS scripts/slurm/prolog scripts/slurm/p5bench.sbatch DESTINATION share/p5bench/slurm)
 
 # ---- packages: cmake --workflow --preset package
 option(P5BENCH_PACKAGE_WITHOUT_NCCL "Make packages without p5bench-worker-nccl, for clusters without GPUs" OFF)
