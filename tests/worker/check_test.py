@@ -174,7 +174,8 @@ class Silent(Checks):
     def stopped(self, which, limit=SHORT):
         """A check with a process that stands still for ever, from the middle of its cases on."""
         process = self.start("--out", str(self.folder / "out"), limit=limit, P5BENCH_FAKE="slow:rank=0:us=1000")
-        wait_for(lambda: len(self.workers()) == 3)
+        report = self.folder / "out" / "latest" / "report.json"
+        wait_for(lambda: len(self.workers()) == 3 and report.exists())
         for pid in which(process):
             os.kill(pid, signal.SIGSTOP)
         code, output = self.end(process)
