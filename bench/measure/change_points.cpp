@@ -51,27 +51,62 @@ std::vector<Stretch> seeded_intervals(std::size_t count) {
 }
 
 struct Split {
-  double score = 0;  // the squared distance of both sides' means over its variance, but for a factor of all splits
+  double score = -std::numeric_limits<double>::infinity();
   std::size_t first = 0;
 };
 
-// The best split of all intervals.
-Split best_split(const std::vector<double>& scores, const std::vector<Stretch>& intervals, std::vector<double>& sums) {
-  sums.resize(scores.size() + 1);
-  std::partial_sum(scores.begin(), scores.end(), sums.begin() + 1);
-  Split best;
-  for (const Stretch& in : intervals) {
-    const double all = sums[in.end] - sums[in.begin];
-    const auto count = static_cast<double>(in.size());
-    for (std::size_t first = in.begin + least_level; first + least_level <= in.end; ++first) {
-      const auto left = static_cast<double>(first - in.begin);
-      const double off = (sums[first] - sums[in.begin]) - all * left / count;
-      const double score = off * off * count / (left * (count - left));
-      if (score > best.score * (1 + 1e-12)) best = {score, first};
-    }
-  }
-  return best;
+// What an interval's best split has to give up for the number of intervals that are as short, so that short ones do not
+// decide about long ones (Dumbgen and Spokoiny, Annals of Statistics 29, 2001).
+std::vector<double> penalties_of(const std::vector<Stretch>& intervals, std::size_t count) {
+  std::vector<double> penalties;
+  for (const Stretch& in : intervals)
+    penalties.push_back(std::sqrt(2 * std::log(static_cast<double>(count) / static_cast<double>(in.size()))));
+  return penalties;
 }
+
+// Series of bounded scores in any order: what does not depend on it is known.
+class Splits {
+ public:
+  // `scores` differ.
+  explicit Splits(const std::vector<double>& scores)
+      : intervals_(seeded_intervals(scores.size())),
+        penalties_(penalties_of(intervals_, scores.size())),
+        deviation_(std::sqrt(squares_about_mean(scores) / static_cast<double>(scores.size() - 1))),
+        sums_(scores.size() + 1) {}
+
+  // The split of all intervals whose sides' means are furthest apart, in deviations of that distance, less the penalty.
+  Split best(const std::vector<double>& scores) {
+    std::partial_sum(scores.begin(), scores.end(), sums_.begin() + 1);
+    Split best;
+    for (std::size_t i = 0; i < intervals_.size(); ++i) {
+      const Stretch& in = intervals_[i];
+      const double all = sums_[in.end] - sums_[in.begin];
+      const auto count = static_cast<double>(in.size());
+      double furthest = -1;  // squared, but for the factor of all
+      std::size_t place = 0;
+      for (std::size_t first = in.begin + least_level; first + least_level <= in.end; ++first) {
+        const auto left = static_cast<double>(first - in.begin);
+        const double off = (sums_[first] - sums_[in.begin]) - all * left / count;
+        if (const double far = off * off * count / (left * (count - left)); far > furthest) {
+          furthest = far;
+          place = first;
+        }
+      }
+      if (place == 0) continue;
+      const double score = std::sqrt(furthest) / deviation_ - penalties_[i];
+      if (score > best.score + tie) best = {score, place};
+    }
+    return best;
+  }
+
+  static constexpr double tie = 1e-9;  // scores that differ by less are the same but for rounding
+
+ private:
+  std::vector<Stretch> intervals_;
+  std::vector<double> penalties_;
+  double deviation_;
+  std::vector<double> sums_;
+};
 
 // How many permutations tell a chance from a smaller one, and how many of them may do as well.
 constexpr double permutations_for_one = 4;
@@ -83,16 +118,16 @@ struct Found {
 
 std::optional<Found> test(std::span<const double> values, const ChangeRules& rules, Random& random) {
   if (!can_show_changes(values.size(), rules.chance)) return std::nullopt;
-  std::vector<double> scores = bounded_scores(values), sums;
-  const std::vector<Stretch> intervals = seeded_intervals(values.size());
-  const Split found = best_split(scores, intervals, sums);
-  if (found.score <= 0) return std::nullopt;
+  std::vector<double> scores = bounded_scores(values);
+  if (std::ranges::min(scores) == std::ranges::max(scores)) return std::nullopt;
+  Splits splits(scores);
+  const Split found = splits.best(scores);
   const auto rounds = static_cast<std::size_t>(std::ceil(permutations_for_one / rules.chance));
   const double most = rules.chance * static_cast<double>(rounds + 1) - 1;
   std::size_t as_good = 0;
   for (std::size_t round = 0; round < rounds; ++round) {
     for (std::size_t i = scores.size() - 1; i > 0; --i) std::swap(scores[i], scores[random.below(i + 1)]);
-    as_good += best_split(scores, intervals, sums).score >= found.score * (1 - 1e-12);
+    as_good += splits.best(scores).score >= found.score - Splits::tie;
     if (static_cast<double>(as_good) > most) return std::nullopt;
   }
   return Found{found.first, static_cast<double>(as_good + 1) / static_cast<double>(rounds + 1)};

@@ -2,13 +2,13 @@
 // plain numbers out.
 //
 // Seeded binary segmentation (Kovacs, Buhlmann, Li and Munk, Biometrika 110, 2023): in each interval of a fixed family
-// the split whose sides' means are furthest apart for their sizes; the best of all is a change if a permutation test of
-// that maximum says so, and both parts are searched in turn. The maximum over all intervals and splits is permuted, so
-// that having looked in many places is paid for, whatever the distribution. Means are those of bounded scores (Huber;
-// Fearnhead and Rigaill, Journal of the American Statistical Association 114, 2019, for change points): runs have
-// outliers, which move E-divisive and the t-test of Hunter. Ranks are bounded too, but five slow runs after twenty have
-// hardly more than chance of them, however slow they are. Intervals shorter than the series, because one split of the
-// whole does not see a rise that went away again.
+// the split whose sides' means are furthest apart for their sizes; the best of all, short intervals having to be
+// better, is a change if a permutation test of that maximum says so, and both parts are searched in turn. The maximum
+// over all intervals and splits is permuted, so that having looked in many places is paid for, whatever the
+// distribution. Means are those of bounded scores (Huber; Fearnhead and Rigaill, Journal of the American Statistical
+// Association 114, 2019, for change points): runs have outliers, which move E-divisive and the t-test of Hunter. Ranks
+// are bounded too, but five slow runs after twenty have hardly more than chance of them, however slow they are.
+// Intervals shorter than the series, because one split of the whole does not see a rise that went away again.
 //
 // The test takes runs as exchangeable where nothing changed: a slow drift is found as one or more steps, and the chance
 // of `chance` is that of the first change; each that is found costs two more looks, at its sides.

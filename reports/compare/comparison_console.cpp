@@ -88,12 +88,15 @@ std::string changes_table(const Trend& trend) {
       "Changes of level, the newest first (the chance that any of {} rows shows one where nothing changed: {:.0f} %):\n"
       "  {:<21} {:<38} {:>8} {:>8} {:>7}  {}\n",
       rows, 100 * chance_of_change, "from", "row", "time", "runs", "p", "what changed then");
+  const Trend::Change* above = nullptr;
   for (const Trend::Change& each : std::span(trend.changes).first(std::min(trend.changes.size(), most_listed))) {
     const Trend::Point& first = trend.points[each.first];
+    const bool again = above && above->first == each.first && above->before == each.before;
     text += format_printable("  {:<21} {:<38} {:>8} {:>8} {:>7}  {}\n",
                              first.started.empty() ? "(not known)" : first.started, trend.shown_rows[each.row],
                              change(each.ratio), format_printable("{}, {}", each.runs_before, each.runs_after),
-                             p_text(each.p_adjusted), at_the_time(each.differences));
+                             p_text(each.p_adjusted), again ? "as above" : at_the_time(each.differences));
+    above = &each;
   }
   if (trend.changes.size() > most_listed)
     text += format_printable("  and {} more; see --format json\n", trend.changes.size() - most_listed);

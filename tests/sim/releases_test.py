@@ -7,7 +7,7 @@ import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, SOURCE, main, read_report, read_schema, refuse_constant, validator  # noqa: E402
+from program import Folder, PROGRAM, SOURCE, main, read_report, read_schema, refuse_constant, validator  # noqa: E402
 sys.path.insert(0, str(SOURCE / "tests/fixtures/reports/releases"))
 import make  # noqa: E402
 
@@ -54,8 +54,8 @@ class Releases(Folder):
     def assert_nothing_lost(self, old, new):
         """Every place of the old is in the new one, with something of the same kind; null stands for anything."""
         was, now = loosely(kinds(old)), loosely(kinds(new))
+        self.assertEqual(sorted(set(was) - set(now)), [])
         for place, what in was.items():
-            self.assertIn(place, now)
             if "NoneType" not in what | now[place]:
                 self.assertLessEqual(what, now[place], place)
 
@@ -122,6 +122,15 @@ class Releases(Folder):
             trend = json.loads((self.folder / f"trend-{name}/comparison.json").read_text())["trend"]
             self.assertEqual([p["software"] for p in trend["points"]], [f"p5bench {name}"] * 2)
             self.assertTrue(any(ratio and ratio > 1.2 for ratio in trend["points"][1]["ratios"]))
+
+    def test_a_history_of_older_reports_has_what_it_had(self):
+        for folder, _ in self.each():
+            work = self.folder / folder.name
+            now = json.loads(make.compare_history(PROGRAM, folder / "healthy/report.json", work).read_text())
+            self.assert_nothing_lost(json.loads((folder / "history.json").read_text()), now)
+            self.assertEqual(len(now["trend"]["changes"]), 2)
+            for change in now["trend"]["changes"]:
+                self.assertEqual((change["first"], [each["name"] for each in change["differences"]]), (8, ["nccl"]))
 
     def test_topologies_are_read_and_nothing_of_them_is_lost(self):
         for folder, _ in self.each():

@@ -27,19 +27,22 @@ RunTimes with_step(RunTimes values, std::size_t first, double size) {
   return values;
 }
 
+// As of ten rows: a look at the sides of a step finds another by chance once in a hundred times.
+constexpr ChangeRules strict{.chance = 0.005};
+
 TEST(ChangePoints, a_step_is_found_where_it_is_with_its_size) {
   for (const double size : {0.1, -0.1}) {
-    const auto found = find_changes(with_step(scattered(40, 0.01, 1), 25, size));
+    const auto found = find_changes(with_step(scattered(40, 0.01, 1), 25, size), strict);
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].first, 25U);
     EXPECT_NEAR(found[0].after - found[0].before, size, 0.01);
-    EXPECT_LE(found[0].p, 0.05);
+    EXPECT_LE(found[0].p, 0.005);
   }
 }
 
 TEST(ChangePoints, of_several_each_is_found_also_a_rise_that_went_away) {
   const auto found =
-      find_changes(with_step(with_step(with_step(scattered(90, 0.01, 2), 20, 0.08), 28, -0.08), 60, 0.05));
+      find_changes(with_step(with_step(with_step(scattered(90, 0.01, 2), 20, 0.08), 28, -0.08), 60, 0.05), strict);
   ASSERT_EQ(found.size(), 3U);
   EXPECT_EQ(found[0].first, 20U);
   EXPECT_EQ(found[1].first, 28U);
@@ -127,8 +130,8 @@ TEST_F(ChangeRates, of_false_alarms_at_most_13_in_100_or_140_in_2000) {
 
 TEST_F(ChangeRates, of_finding_5_percent_in_2_percent_of_noise) {
   const int count = times(2000);
-  EXPECT_GE(found(count, 5, 0.05, 0), count * 45 / 100);
-  EXPECT_GE(found(count, 5, 0.05, 0.05), count * 20 / 100);
+  EXPECT_GE(found(count, 5, 0.05, 0), count * 60 / 100);
+  EXPECT_GE(found(count, 5, 0.05, 0.05), count * 38 / 100);
   EXPECT_GE(found(count, 10, 0.05, 0), count * 80 / 100);
   EXPECT_GE(found(count, 20, 0.05, 0), count * 85 / 100);
   EXPECT_GE(found(count, 5, 0.1, 0), count * 90 / 100);
