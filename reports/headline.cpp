@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bench/base/names.hpp"
 #include "bench/base/printing.hpp"
 
 namespace p5::reports {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "bench/base/inference.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"

@@ -10,6 +10,7 @@
 
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "reports/compare/comparing.hpp"
 #include "reports/compare/comparison.hpp"
 #include "reports/journal.hpp"
 

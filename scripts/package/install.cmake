@@ -10,7 +10,10 @@ add_custom_target(p5bench_descriptions ALL DEPENDS ${description_folder}/p5bench
 install(FILES ${description_folder}/p5bench.1 DESTINATION share/man/man1)
 install(FILES ${description_folder}/p5bench.bash DESTINATION share/bash-completion/completions RENAME p5bench)
 install(FILES README.md CHANGELOG.md DESTINATION share/doc/p5bench)
-install(DIRECTORY reports/schema/ DESTINATION share/p5bench/schema FILES_MATCHING PATTERN "*.json")
+foreach(folder schema grafana)
+  install(DIRECTORY reports/${folder} DESTINATION share/p5bench FILES_MATCHING PATTERN "*.json")
+endforeach()
+install(DIRECTORY scripts/k8s DESTINATION share/p5bench)
 install(PROGRAMS scripts/slurm/prolog scripts/slurm/p5bench.sbatch DESTINATION share/p5bench/slurm)
 
 # ---- packages: cmake --workflow --preset package

@@ -23,9 +23,12 @@ HAVE_OFI = (BUILD / "p5bench-worker-ofi").exists()
 SIMULATED = ["--backend", "sim", "--platform", "p5.48xlarge", "--collectives", "all_reduce", "--sizes", "256MiB"]
 ON_RANKS = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "64KiB"]
 PARTS = {"p5bench-probe-nvml", "p5bench-probe-libfabric", "libnccl-tuner-p5bench.so"}
+# What is installed beside programs and libraries: some made, the rest the folders of the source.
 DATA = {"share/man/man1/p5bench.1", "share/bash-completion/completions/p5bench", "share/doc/p5bench/README.md",
-        "share/doc/p5bench/CHANGELOG.md", "share/p5bench/schema/report.schema.json",
-        "share/p5bench/schema/comparison.schema.json", "share/p5bench/slurm/prolog"}
+        "share/doc/p5bench/CHANGELOG.md"}
+DATA |= {f"share/p5bench/{folder.name}/{file.name}" for folder, kinds in (
+    (SOURCE / "reports/schema", "*.json"), (SOURCE / "reports/grafana", "*.json"),
+    (SOURCE / "scripts/slurm", "*"), (SOURCE / "scripts/k8s", "*")) for file in folder.glob(kinds)}
 
 
 def elf_files(folder):
@@ -60,7 +63,8 @@ class Installed(Folder):
                 wanted.add(f"lib/p5bench/p5bench-worker-{worker}")
         libraries = {name for name in found - wanted if re.fullmatch(r"lib/p5bench/lib(cudart|benchmark)\.so\.\w+", name)}
         self.assertEqual(found - libraries, wanted)
-        self.assertTrue(os.access(self.prefix / "share/p5bench/slurm/prolog", os.X_OK))
+        for name in ("prolog", "p5bench.sbatch"):
+            self.assertTrue(os.access(self.prefix / "share/p5bench/slurm" / name, os.X_OK), name)
 
     def test_it_runs_by_its_path_through_a_link_and_through_PATH(self):
         (self.folder / "link").symlink_to(self.program)
