@@ -15,6 +15,7 @@ namespace p5 {
 namespace {
 
 using testing::HasSubstr;
+using testing::IsEmpty;
 using Pairs = std::map<std::pair<int, int>, int>;  // how often each pair met, lower rank first
 
 constexpr int no_limit = 1 << 20;
