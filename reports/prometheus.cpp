@@ -2,6 +2,7 @@
 // (prometheus.io/docs/instrumenting/exposition_formats): base units, a name for each quantity, what was measured in
 // labels. All that a name has stands together, as the format asks for.
 #include <chrono>
+#include <iomanip>
 #include <map>
 #include <sstream>
 
