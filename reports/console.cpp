@@ -66,8 +66,7 @@ constexpr std::array columns_of_half{Column{"time", "(us)", 9, in_half<half, tim
 std::vector<Column> all_columns() {
   std::vector<Column> columns{
       {"size", "(B)", 12, [](const Result& r) { return std::to_string(case_of(r).bytes.count); }},
-      {"count", "(elements)", 13,
-       [](const Result& r) { return std::to_string(case_of(r).bytes.count / size_of(case_of(r).type)); }},
+      {"count", "(elements)", 13, [](const Result& r) { return std::to_string(elements(case_of(r))); }},
       {"type", "", 9, [](const Result& r) { return std::string(name_of(case_of(r).type)); }},
       {"redop", "", 6, [](const Result& r) { return std::string(case_of(r).op ? name_of(*case_of(r).op) : none); }},
       {"root", "", 5,

@@ -112,7 +112,7 @@ std::string table_of(const Rows& rows) {
   std::uint64_t wrong = 0;
   for (const Measurement* m : rows) {
     const Case& c = m->measured_case;
-    text += fmt::format("{:>12} {:>12} {:>9} {:>6} {:>6}  {}  {}\n", c.bytes.count, c.bytes.count / size_of(c.type),
+    text += fmt::format("{:>12} {:>12} {:>9} {:>6} {:>6}  {}  {}\n", c.bytes.count, elements(c),
                         nccl_tests::type_of(c.type), c.op ? name_of(*c.op) : "none", c.root.value_or(-1),
                         c.in_place ? absent : figures(*m), c.in_place ? figures(*m) : absent);
     sum += bus_bandwidth(c, {m->throughput->summary.median}).count;

@@ -13,6 +13,8 @@ bool revisited(const Case& c) {
          std::ranges::all_of(*c.rounds, [&](const Round& round) { return round == c.rounds->front(); });
 }
 
+std::uint64_t elements(const Case& c) { return c.bytes_per_rank.count / size_of(c.type); }
+
 std::string operation_of(const Case& c) {
   std::string text{c.collective->name};
   for (const std::string* part : {&c.pattern, &c.pair})

@@ -51,6 +51,9 @@ struct Case {
 // which a busy host launches operations changes from second to second. Its interval is that of the visits.
 bool revisited(const Case& c);
 
+// The count of nccl-tests: elements of one rank's share where ranks share the message, else of all of it.
+std::uint64_t elements(const Case& c);
+
 // "all_reduce", "p2p one_way same_node", "p2p both_ways other_node nic 2": what is done, whatever its size, type and
 // group.
 std::string operation_of(const Case& c);

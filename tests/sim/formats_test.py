@@ -1,6 +1,7 @@
 """A run in each format that other programs read: all of it is there, and no name is taken for markup."""
 
 import csv
+import itertools
 import json
 import pathlib
 import re
@@ -146,6 +147,36 @@ class Formats(Folder):
         done = subprocess.run(["promtool", "check", "metrics"], input=self.rendered(".prom", cluster=HOSTILE).read_text(),
                               capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+    def test_others_who_read_nccl_tests_read_it_as_nccl_tests(self):
+        """As SuperBench does: below the line of 'out-of-place' a row for each size, whose values are counted from the end."""
+        self.run_it(*SIM, "--collectives", "all_reduce,all_gather,reduce_scatter", "--sizes", "8,1MiB,256MiB", "--group", "world",
+                    "--out", "out")
+        path = self.folder / "out" / "latest"
+        lines = self.run_it("report", path, "--as", "nccl-tests").stdout.splitlines()
+        found = []
+        for heads in [i for i, line in enumerate(lines) if "out-of-place" in line and "in-place" in line]:
+            names = lines[heads + 1].lstrip("# ").split()
+            self.assertEqual(names, ["size", "count", "type", "redop", "root"] + 2 * ["time", "algbw", "busbw", "#wrong"])
+            values = [row.split() for row in itertools.takewhile(lambda line: not line.startswith("#"), lines[heads + 3:])]
+            after = lines[heads + 3 + len(values):]
+            self.assertEqual(after[0], "# Out of bounds values : 0 OK")
+            self.assertEqual({len(row) for row in values}, {len(names)})
+            average = float(after[1].removeprefix("# Avg bus bandwidth    : "))
+            self.assertAlmostEqual(sum(float(row[-6]) for row in values) / len(values) / average, 1, delta=0.001)
+            program = re.findall(r"(\w+)_perf ", "\n".join(lines[:heads]))[-1]
+            found += [(program, int(row[0]), int(row[1]), float(row[-8]), float(row[-7]), float(row[-6]), int(row[-5]))
+                      for row in values]
+        wanted = [(m["case"]["collective"], m["case"]["bytes"], m["throughput"]) for m in read_report(path / "report.json")["measurements"]
+                  if m["case"]["group"] == "world"]
+        self.assertEqual(sorted((name, size) for name, size, *_ in found), sorted((name, size) for name, size, _ in wanted))
+        for name, size, of_json in wanted:
+            (row,) = [row for row in found if row[:2] == (name, size)]
+            count, time, algbw, busbw, wrong = row[2:]
+            self.assertEqual((count, wrong), (size // 4 if name == "all_reduce" else size // 4 // 32, 0))
+            self.assertAlmostEqual(time, of_json["median_us"], delta=0.006)
+            self.assertAlmostEqual(algbw, of_json["algbw_gb_per_s"], delta=0.006)
+            self.assertAlmostEqual(busbw, of_json["busbw_gb_per_s"], delta=0.006)
 
     def test_junit_fails_for_what_is_slow_and_skips_what_was_not_judged(self):
         suite = xml.etree.ElementTree.parse(self.rendered(".xml", cluster=HOSTILE)).getroot()[0]

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <limits>
 
 #include <filesystem>
 #include <fstream>
