@@ -50,14 +50,7 @@ Depth interval_depth(std::size_t samples) {
 
 std::optional<double> quantile_of_sorted(const std::vector<double>& sorted, double q) {
   assert(q >= 0 && q <= 1);
-  const auto n = static_cast<double>(sorted.size());
-  // 1 - q is seldom exact, and 20 samples are enough for the 90 % quantile.
-  constexpr double rounding = 1e-9;
-  if (sorted.empty() || n * (1 - q) < 2 - rounding) return std::nullopt;
-  const double position = (n - 1) * q;
-  const auto below = static_cast<std::size_t>(position);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+  return quantile_by_order(sorted.size(), q, [&](std::size_t k) { return sorted[k]; });
 }
 
 bool narrow(const StoppingRule& rule, std::vector<double> samples) {
@@ -127,24 +120,17 @@ std::optional<double> quantile(std::vector<double> samples, double q) {
   return quantile_of_sorted(samples, q);
 }
 
-Summary extremes_of_sorted(const std::vector<double>& sorted) {
-  return {.samples = static_cast<int>(sorted.size()),
-          .median = 0,
-          .interval = {},
-          .min = sorted.front(),
-          .max = sorted.back(),
-          .p95 = quantile_of_sorted(sorted, 0.95),
-          .p99 = quantile_of_sorted(sorted, 0.99)};
-}
-
 Summary summarize(const std::vector<double>& samples) {
   assert(!samples.empty());
   std::vector<double> sorted = samples;
   std::ranges::sort(sorted);
-  Summary summary = extremes_of_sorted(sorted);
-  summary.median = median_of_sorted(sorted);
-  summary.interval = median_interval_of_sorted(sorted);
-  return summary;
+  return {.samples = static_cast<int>(sorted.size()),
+          .median = median_of_sorted(sorted),
+          .interval = median_interval_of_sorted(sorted),
+          .min = sorted.front(),
+          .max = sorted.back(),
+          .p95 = quantile_of_sorted(sorted, 0.95),
+          .p99 = quantile_of_sorted(sorted, 0.99)};
 }
 
 bool enough(const StoppingRule& rule, const std::vector<double>& samples) {

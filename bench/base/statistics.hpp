@@ -3,6 +3,7 @@
 // caller's.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +37,19 @@ std::optional<Interval> median_interval(std::vector<double> samples);
 // 1996). Null with fewer than 2/(1-q) samples, at which two are expected beyond it.
 std::optional<double> quantile(std::vector<double> samples, double q);
 
+// The same of `count` values of which at(k) is the k-th smallest, from 0.
+template <class At>
+std::optional<double> quantile_by_order(std::size_t count, double q, const At& at) {
+  // 1 - q is seldom exact, and 20 samples are enough for the 90 % quantile.
+  constexpr double rounding = 1e-9;
+  const auto n = static_cast<double>(count);
+  if (count == 0 || n * (1 - q) < 2 - rounding) return std::nullopt;
+  const double position = (n - 1) * q;
+  const auto below = static_cast<std::size_t>(position);
+  const double low = at(below), high = at(below + 1 < count ? below + 1 : below);
+  return low + (position - static_cast<double>(below)) * (high - low);
+}
+
 // Of a non-empty sample: the mean of its largest third, at least one. Half of them may be as always, and still what
 // comes and goes shows here, which the median hides.
 double mean_of_slowest_third(std::vector<double> samples);
@@ -51,8 +65,6 @@ struct Summary {
 // The same of values in ascending order, of which there may be many.
 double median_of_sorted(const std::vector<double>& sorted);
 std::optional<Interval> median_interval_of_sorted(const std::vector<double>& sorted);
-// A summary without median and interval.
-Summary extremes_of_sorted(const std::vector<double>& sorted);
 
 // Of a non-empty sample.
 Summary summarize(const std::vector<double>& samples);

@@ -9,17 +9,9 @@
 
 namespace p5 {
 
-namespace {
-
-void insert_sorted(std::vector<double>& sorted, double value) {
-  sorted.insert(std::ranges::upper_bound(sorted, value), value);
-}
-
-}  // namespace
-
 void CombinedLaunches::Medians::add(double value) {
   in_order.push_back(value);
-  insert_sorted(sorted, value);
+  sorted.insert(std::ranges::upper_bound(sorted, value), value);
 }
 
 void CombinedLaunches::Quantity::add(const Series& series) {
@@ -27,18 +19,14 @@ void CombinedLaunches::Quantity::add(const Series& series) {
       first ? std::min(operations_per_sample, series.operations_per_sample) : series.operations_per_sample;
   if (!first) first = series;
   medians.add(series.summary.median);
-  samples.insert(samples.end(), series.samples.begin(), series.samples.end());
+  for (const double sample : series.samples) samples.add(sample);
 }
 
 std::optional<Series> CombinedLaunches::Quantity::together() {
   if (!first || medians.in_order.size() == 1) return first;
-  const auto fresh = samples.begin() + static_cast<std::ptrdiff_t>(sorted);
-  std::sort(fresh, samples.end());
-  std::inplace_merge(samples.begin(), fresh, samples.end());
-  sorted = samples.size();
   Series all;
   all.operations_per_sample = operations_per_sample;
-  all.summary = extremes_of_sorted(samples);
+  all.summary = samples.extremes();
   all.summary.median = median_of_sorted(medians.sorted);
   all.summary.interval = median_interval_of_sorted(medians.sorted);
   all.stopped_because = fmt::format("{} launches", medians.in_order.size());
@@ -65,12 +53,12 @@ void CombinedLaunches::add_groups(const std::vector<GroupResult>& groups) {
       at = place->second;
       if (fresh) {
         groups_.push_back(group);
-        medians_of_groups_.emplace_back();
-        highs_of_groups_.emplace_back();
+        medians_of_groups_.emplace_back(most_of_a_group);
+        highs_of_groups_.emplace_back(most_of_a_group);
       }
     }
-    insert_sorted(medians_of_groups_[at], groups[i].median.count);
-    insert_sorted(highs_of_groups_[at], groups[i].high.count);
+    medians_of_groups_[at].add(groups[i].median.count);
+    highs_of_groups_[at].add(groups[i].high.count);
   }
 }
 
@@ -118,8 +106,7 @@ Measurement CombinedLaunches::whole(int planned) {
   whole.latency = latency_.together();
   whole.throughput = throughput_.together();
   for (std::size_t i = 0; i < groups_.size(); ++i)
-    whole.groups.push_back(
-        {groups_[i], {median_of_sorted(medians_of_groups_[i])}, {median_of_sorted(highs_of_groups_[i])}});
+    whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, {highs_of_groups_[i].median()}});
   if (measured_ == 0) {
     whole.outcome = Outcome::skipped;
     whole.because = first_.because;

@@ -1,5 +1,5 @@
-// What the launches of one case come to together. It grows with each launch by what is new, so that a run of many
-// launches can be summed up at any time, and at its end at once.
+// What the launches of one case come to together. It grows with each launch by that launch's median and nothing else,
+// so that a run of a day fits in memory, can be summed up at any time, and at its end at once.
 #pragma once
 
 #include <map>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/base/distribution.hpp"
 #include "bench/model/measurement.hpp"
 
 namespace p5 {
@@ -32,6 +33,9 @@ class CombinedLaunches {
   const std::vector<LaunchMedians>& medians() const { return medians_; }
 
  private:
+  // What is kept as it is; there are many groups.
+  static constexpr std::size_t most_samples = 4096, most_of_a_group = 128;
+
   // Both in the order of the launches and sorted.
   struct Medians {
     std::vector<double> in_order, sorted;
@@ -41,8 +45,7 @@ class CombinedLaunches {
     std::optional<Series> first;
     int operations_per_sample = 1;
     Medians medians;
-    std::vector<double> samples;  // sorted up to `sorted`
-    std::size_t sorted = 0;
+    Distribution samples{most_samples};
 
     void add(const Series& series);
     std::optional<Series> together();
@@ -62,7 +65,7 @@ class CombinedLaunches {
   Quantity latency_, throughput_;
   std::vector<LaunchMedians> medians_;
   std::vector<Group> groups_;
-  std::vector<std::vector<double>> medians_of_groups_, highs_of_groups_;  // sorted
+  std::vector<Distribution> medians_of_groups_, highs_of_groups_;
   std::map<Group, std::size_t> place_of_group_;
   MostFrequent<Group> slowest_group_;
   MostFrequent<std::optional<int>> slowest_rank_;

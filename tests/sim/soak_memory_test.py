@@ -11,8 +11,8 @@ from program import Folder, PROGRAM, main  # noqa: E402
 
 # Real ranks take 10 s and more for what is 241 cases here: an hour, and 24 minutes for each tenth of four.
 LAUNCHES = 400
-# With its samples, about 400 bytes, and what groups of ranks did.
-MOST_BYTES_A_RESULT = 2500
+# Its median, several times, and what samples and groups of ranks still add before they are only counted.
+MOST_BYTES_A_RESULT = 200
 
 
 class SoakMemory(Folder):
@@ -34,7 +34,8 @@ class SoakMemory(Folder):
     def test_it_grows_with_the_figures_alone(self):
         short, fewer = self.peak_and_results(LAUNCHES // 10)
         long, results = self.peak_and_results(LAUNCHES)
-        self.assertEqual(results, 10 * fewer)
+        # What names slow parts is measured once, however many launches there are.
+        self.assertEqual((results - fewer) % (LAUNCHES - LAUNCHES // 10), 0)
         growth = (long - short) / (results - fewer)
         print(f"{fewer} results: {short >> 20} MiB, {results} results: {long >> 20} MiB, {growth:.0f} bytes a result")
         self.assertLess(growth, MOST_BYTES_A_RESULT)
