@@ -114,16 +114,32 @@ TEST(TunerPlugin, memory_behind_a_smaller_table_is_not_touched) {
 
 TEST(TunerPlugin, chunks_are_those_of_the_last_decision_for_the_algorithm) {
   with_rows([] {
-    Tuner tuner(6);
-    EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 131072u);
-    tuner.choose(offered(3500));
-    EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 262144u);
-    EXPECT_EQ(tuner.chunk(Algorithm::tree, Protocol::ll), 131072u);
-    EXPECT_EQ(Tuner(6).chunk(Algorithm::ring, Protocol::ll), 131072u);  // of another communicator
-    Call cheap = offered(1);  // no row, and NCCL's own choice is the same algorithm
-    cheap.cost(Algorithm::ring, Protocol::ll) = 1;
-    tuner.choose(cheap);
-    EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 131072u);
+    for (const int version : {6, 7}) {
+      Tuner tuner(version);
+      EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 131072u);
+      tuner.choose(offered(3500));
+      EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 262144u);
+      EXPECT_EQ(tuner.chunk(Algorithm::tree, Protocol::ll), 131072u);
+      EXPECT_EQ(Tuner(version).chunk(Algorithm::ring, Protocol::ll), 131072u);  // of another communicator
+      Call cheap = offered(1);  // no row, and NCCL's own choice is the same algorithm
+      cheap.cost(Algorithm::ring, Protocol::ll) = 1;
+      tuner.choose(cheap);
+      EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 131072u);
+    }
+  });
+}
+
+// NCCL 2.31 asks first with nothing but its kernels for symmetric memory in mind, then about the same call again.
+TEST(TunerPlugin, a_table_in_which_nothing_is_available_stays_as_it_is) {
+  with_rows([] {
+    for (const int version : versions_with_costs) {
+      Tuner tuner(version);
+      Call nothing = offered();
+      nothing.costs.fill(-1);
+      EXPECT_EQ(tuner.choose(nothing).costs, nothing.costs);
+      EXPECT_EQ(tuner.choose(nothing).channels, 0);
+      EXPECT_EQ(tuner.choose(offered()).cheapest(), "ring/simple");
+    }
   });
 }
 
@@ -168,7 +184,7 @@ void expect_refused(abi::Result with, const std::vector<std::string>& words) {
   testing::internal::CaptureStderr();
   for (const int version : versions)
     for (const std::size_t ranks : {4, 2}) {
-      abi::Constants constants{};
+      Constants constants{};
       void* context = nullptr;
       EXPECT_EQ(start(version, ranks, 1, constants, context), with);
       EXPECT_EQ(context, nullptr);

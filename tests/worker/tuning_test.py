@@ -239,7 +239,8 @@ class Problems(Job):
 
 
 class Hosts(Job):
-    """Two hosts that share no file system. What is fastest is made so, because files are the matter here."""
+    """Two hosts that share no file system, in the newest tuner interface. What is fastest is made so, because files are the
+    matter here."""
 
     def setUp(self):
         super().setUp()
@@ -255,7 +256,7 @@ class Hosts(Job):
         wrapper.write_text(OTHER_HOST.format(folder=self.folder, mounts="\n".join([*own, *mounts])))
         wrapper.chmod(0o755)
         code, output = self.run_it("tune", "--tune=quick", "--collectives", "all_reduce", before=[str(wrapper)],
-                                   P5BENCH_FAKE=SLOWED, TMPDIR=str(self.folder / "tmp"),
+                                   P5BENCH_FAKE=SLOWED, P5BENCH_FAKE_TUNER_VERSION="7", TMPDIR=str(self.folder / "tmp"),
                                    OMPI_MCA_orte_tmpdir_base=str(self.folder))  # Open MPI's own files stay out of this
         self.assertEqual(code, 0, output)
         report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
