@@ -288,7 +288,7 @@ class Library(unittest.TestCase):
             self.assertEqual(set(self.log.choices("all_reduce", 2000)), {"ring/simple"})
 
     def test_a_table_for_something_else_changes_nothing_and_each_rank_warns_once(self):
-        for what, other in (("NCCL version 1", {"version": 1}), ("4 ranks on 1 nodes", {"ranks": 4}),
+        for what, other in (("is for NCCL 0.0.1, this job runs NCCL 2.", {"version": 1}), ("4 ranks on 1 nodes", {"ranks": 4}),
                             ("2 ranks on 2 nodes", {"nodes": 2})):
             with self.subTest(what=what):
                 environment = self.environment(self.ROWS, **other)
@@ -321,6 +321,20 @@ class Library(unittest.TestCase):
                     self.assertIn(word, warning)
         with Workers(2, environment=environment) as workers:
             self.assertEqual(wrong(workers.measure(case("all_reduce", 500, 2))[0]), [0, 0])
+
+    def test_each_communicator_gets_the_table_that_is_for_it(self):
+        environment = self.environment(self.ROWS, ranks=4)
+        table = pathlib.Path(environment["NCCL_TUNER_CONFIG_FILE"])
+        job = table.read_text()
+        self.environment(["all_reduce,1000,4000,tree,ll128,0,0,10"], ranks=2)
+        table.write_text(job + table.read_text())
+        with Workers(4, environment=environment) as workers:
+            workers.measure(case("all_reduce", 500, 4))
+            self.assertEqual(set(self.log.choices("all_reduce", 2000)), {"ring/simple"})
+            self.log.path.write_text("")
+            self.assertEqual(wrong(workers.measure(case("all_reduce", 500, 2), [[[0, 1], [2, 3]]])[0]), [0] * 4)
+            self.assertEqual(set(self.log.choices("all_reduce", 2000)), {"tree/ll128"})
+            self.assertEqual(self.log.warnings(), [])
 
     def test_groups_within_the_job_keep_nccls_choices_without_a_warning(self):
         environment = self.environment(self.ROWS, ranks=4)

@@ -48,6 +48,7 @@ struct Run {
   Machine machine;
   Plan plan;
   std::vector<tuner::Weight> weights;
+  std::vector<tuner::Table> kept_tables;  // of --keep-table, at the leader
   Arms arms;
 
   std::string cluster;           // at the leader
