@@ -30,7 +30,9 @@ const Header& known() {
 TEST(NcclHeader, has_the_layouts_that_are_written_down) {
   EXPECT_EQ(sizeof(ncclUniqueId), 128u);
   EXPECT_EQ(NCCL_SPLIT_NOCOLOR, -1);
-  if (NCCL_VERSION_CODE <= headers.back().version) EXPECT_EQ(sizeof(ncclConfig_t), known().config) << known().tag;
+  if (NCCL_VERSION_CODE <= headers.back().version) {
+    EXPECT_EQ(sizeof(ncclConfig_t), known().config) << known().tag;
+  }
 #if NCCL_VERSION_CODE >= 22700
   EXPECT_EQ(NCCL_WIN_COLL_SYMMETRIC, 1);
 #endif
