@@ -1,6 +1,7 @@
 #include "tuner/alg_selection.hpp"
 
 #include <cctype>
+#include <string_view>
 
 namespace p5::tuner {
 

@@ -177,7 +177,7 @@ TEST(NcclLog, knows_how_connections_fail_in_other_versions_and_which_retries_are
               IsEmpty());
 }
 
-TEST(NcclLog, knows_ranks_that_share_a_gpu_as_nccl_2_30_words_it) {
+TEST(NcclLog, knows_ranks_that_share_a_gpu_as_nccl_2_30_7_words_it) {
   EXPECT_THAT(ids(in_log(warn("Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to "
                               "enable this configuration."))),
               ElementsAre("nccl.duplicate_gpu"));

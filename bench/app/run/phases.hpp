@@ -22,6 +22,7 @@
 #include "bench/measure/runner.hpp"
 #include "bench/worlds/fate_sharing.hpp"
 #include "tuner/arms.hpp"
+#include "tuner/table.hpp"
 
 namespace p5 {
 

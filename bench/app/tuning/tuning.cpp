@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include "bench/app/machine/files_on_hosts.hpp"
 #include "bench/app/machine/leader.hpp"
@@ -24,6 +25,7 @@
 #include "bench/base/text.hpp"
 #include "bench/base/version.hpp"
 #include "bench/measure/trials.hpp"
+#include "bench/model/groups.hpp"
 #include "reports/atomic_file.hpp"
 #include "tuner/calls.hpp"
 #include "tuner/knobs.hpp"

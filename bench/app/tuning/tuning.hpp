@@ -10,6 +10,7 @@
 #include "bench/model/world.hpp"
 #include "reports/tuning.hpp"
 #include "tuner/arms.hpp"
+#include "tuner/table.hpp"
 
 namespace p5 {
 

@@ -26,7 +26,7 @@ constexpr std::array debug_variables{"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DE
 constexpr std::string_view subsystems_of_start = "INIT,BOOTSTRAP,NET,ENV",
                            subsystems_of_all = "INIT,BOOTSTRAP,NET,ENV,TUNING";
 
-// NCCL from 2.30 on takes nothing of a list in which it does not know a name, earlier ones leave such names out.
+// NCCL from 2.30.7 on takes nothing of a list in which it does not know a name, earlier ones leave such names out.
 constexpr std::array<std::string_view, 18> subsystems{"INIT",      "COLL", "P2P",     "SHM",  "NET",     "GRAPH",
                                                       "TUNING",    "ENV",  "ALLOC",   "CALL", "PROXY",   "NVLS",
                                                       "BOOTSTRAP", "REG",  "PROFILE", "RAS",  "DESTROY", "ALL"};
