@@ -120,7 +120,7 @@ const std::vector<Rule>& rules() {
        "look at what that address is, and whether firewalls let all ports through between the hosts; name an interface "
        "that all nodes reach each other by: NCCL_SOCKET_IFNAME"},
       {"nccl.duplicate_gpu", "ranks of one host that share a GPU, which NCCL refuses", Severity::error, About::settings,
-       R"(Duplicate GPU detected)", always,
+       R"(Duplicate GPU detected|Multiple Ranks are using the same GPU)", always,
        "start one rank a GPU; to pretend several nodes on one host, give the processes of each NCCL_HOSTID of its own"},
       {"nccl.nvls_failed", "reduction in the NVSwitch failed", Severity::error, About::fabric,
        R"(Failed to bind NVLink SHARP)", always,

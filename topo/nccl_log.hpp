@@ -18,7 +18,7 @@ namespace p5::topo {
 std::vector<FindingKind> log_findings();
 
 // Each kind once, with the first line that shows it. `host` is the rank's; `platform` null: not known. The wordings of
-// NCCL 2.18 to 2.30 and of aws-ofi-nccl 1.7 to 1.19 are known.
+// NCCL 2.18 to 2.32 and of aws-ofi-nccl 1.7 to 1.19 are known.
 std::vector<Finding> findings_in_log(std::string_view log, const Host& host, const Platform* platform, int rank);
 
 // The finding that an error of NCCL's is wherever it is quoted, and what to do about it.

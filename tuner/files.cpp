@@ -45,23 +45,9 @@ void add_gains(std::vector<std::string>& lines, const TuningResult& result) {
                   result.candidates_tried, result.cells));
 }
 
-// What every file says first.
-std::vector<std::string> header(const TuningResult& result, const std::string& name) {
-  std::vector<std::string> lines{
-      fmt::format("{} by p5bench {}, {}, cluster {}", name, result.version, result.date, result.cluster)};
-  if (!sets_anything(result)) {
-    lines.push_back(sets_nothing);
-    if (!result.nothing_because.empty()) lines.push_back(result.nothing_because);
-  }
-  lines.push_back("");
-  lines.push_back("Valid for:");
-  if (result.table.ranks > 0)
-    lines.push_back(fmt::format("  communicators of {} ranks on {} nodes", result.table.ranks, result.table.nodes));
-  for (const auto& [what, value] : result.valid_for) lines.push_back(fmt::format("  {} {}", what, value));
-  lines.push_back("Measure again (p5bench tune) when any of these changes.");
-  if (sets_anything(result)) add_gains(lines, result);
-  for (std::string& line : lines) line = comment_text(line);
-  return lines;
+bool replaced(const Table& kept, const TuningResult& result) {
+  return find_table({kept}, result.table.nccl_version, static_cast<std::uint64_t>(result.table.ranks),
+                    static_cast<std::uint64_t>(result.table.nodes)) != nullptr;
 }
 
 std::string commented(const std::vector<std::string>& lines) {
@@ -81,7 +67,7 @@ std::string plain_lines(const TuningResult& result, Fits fits) {
 }
 
 std::string shell_file(const TuningResult& result) {
-  std::vector<std::string> lines = header(result, "nccl.env.sh");
+  std::vector<std::string> lines = header_lines(result, "nccl.env.sh");
   if (sets_anything(result)) {
     lines.push_back("");
     if (with_plugin(result))
@@ -146,12 +132,42 @@ std::vector<Row> with_channels(const std::vector<Row>& rows, const std::vector<R
 
 }  // namespace
 
+// Nothing goes along with a result that sets nothing: the earlier file stands.
+std::vector<Table> kept_tables(const TuningResult& result) {
+  std::vector<Table> kept = with_plugin(result) ? result.kept : std::vector<Table>();
+  std::erase_if(kept, [&](const Table& each) { return replaced(each, result); });
+  return kept;
+}
+
+std::vector<std::string> header_lines(const TuningResult& result, const std::string& name) {
+  std::vector<std::string> lines{
+      fmt::format("{} by p5bench {}, {}, cluster {}", name, result.version, result.date, result.cluster)};
+  if (!sets_anything(result)) {
+    lines.push_back(sets_nothing);
+    if (!result.nothing_because.empty()) lines.push_back(result.nothing_because);
+  }
+  lines.push_back("");
+  lines.push_back("Valid for:");
+  if (result.table.ranks > 0)
+    lines.push_back(fmt::format("  communicators of {} ranks on {} nodes", result.table.ranks, result.table.nodes));
+  for (const auto& [what, value] : result.valid_for) lines.push_back(fmt::format("  {} {}", what, value));
+  for (const Table& each : kept_tables(result))
+    lines.push_back(fmt::format("and for communicators of {} ranks on {} nodes, NCCL {}, tuned before", each.ranks,
+                                each.nodes, version_text(each.nccl_version)));
+  lines.push_back("Measure again (p5bench tune) when any of these changes.");
+  if (sets_anything(result)) add_gains(lines, result);
+  for (std::string& line : lines) line = comment_text(line);
+  return lines;
+}
+
 NamedFile table_file(const TuningResult& result) {
   Table table = result.table;
   // Without ranks nothing was tuned; the format wants a communicator all the same.
   if (table.rows.empty())
     table = {std::max(1, table.nccl_version), std::max(1, table.ranks), std::max(1, table.nodes), {}};
-  return {table_name, to_csv(table, join(header(result, table_name), "\n"))};
+  std::string text = to_csv(table, join(header_lines(result, table_name), "\n"));
+  for (const Table& each : kept_tables(result)) text += to_csv(each, "\nTuned before:");
+  return {table_name, text};
 }
 
 Environment variables_of(const TuningResult& result) {
@@ -169,9 +185,9 @@ Environment variables_of(const TuningResult& result) {
 }
 
 std::vector<NamedFile> tuning_files(const TuningResult& result) {
-  return {{"nccl.env", commented(header(result, "nccl.env")) + plain_lines(result, plain)},
+  return {{"nccl.env", commented(header_lines(result, "nccl.env")) + plain_lines(result, plain)},
           {"nccl.env.sh", shell_file(result)},
-          {"nccl.conf", commented(header(result, "nccl.conf")) + plain_lines(result, fits_nccl_conf)},
+          {"nccl.conf", commented(header_lines(result, "nccl.conf")) + plain_lines(result, fits_nccl_conf)},
           table_file(result)};
 }
 
@@ -196,7 +212,7 @@ LoadingLine copying_line(const TuningResult& result, const std::vector<NamedFile
 }
 
 std::string config_map(const TuningResult& result) {
-  std::string text = commented(header(result, "nccl-configmap.yaml"));
+  std::string text = commented(header_lines(result, "nccl-configmap.yaml"));
   text += "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: p5bench-nccl\n";
   const Environment variables = variables_of(result);
   text += variables.empty() ? "data: {}\n" : "data:\n";
@@ -216,7 +232,7 @@ std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& resu
   if (!std::ranges::all_of(tuned, same_channels) || !std::ranges::all_of(standard, same_channels))
     return "NCCL's example plugin takes one channel where a row leaves the number open, and for some rows it is not "
            "known.";
-  std::vector<std::string> lines = header(result, "nccl-tuner-example.conf");
+  std::vector<std::string> lines = header_lines(result, "nccl-tuner-example.conf");
   lines.push_back("");
   lines.push_back(
       "For plugins/tuner/example of NCCL's sources. It gives ONE channel to every call that has no row here:");

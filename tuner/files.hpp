@@ -28,6 +28,7 @@ struct TuningResult {
   std::vector<std::pair<std::string, std::string>> valid_for;
   Environment environment;  // of the arm that won
   Table table;              // confirmed
+  std::vector<Table> kept;  // of earlier tunings, that stand in the same file where they are for other communicators
   std::vector<GainLine> gains;
   int cells = 0;  // judged, and what was tried in them: for the warning about chance
   int candidates_tried = 0;
@@ -53,6 +54,11 @@ Environment variables_of(const TuningResult& result);
 std::vector<NamedFile> tuning_files(const TuningResult& result);
 // The last of them.
 NamedFile table_file(const TuningResult& result);
+
+// What every file says first, without marks of a comment, in printable ASCII.
+std::vector<std::string> header_lines(const TuningResult& result, const std::string& name);
+// The tables of earlier tunings that stand in the file too.
+std::vector<Table> kept_tables(const TuningResult& result);
 
 // Lines to copy, for jobs that are to run with the settings. No value stands in any of them but the quoted folder.
 struct LoadingLine {

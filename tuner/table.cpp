@@ -21,7 +21,8 @@ constexpr std::array<std::string_view, 7> algorithm_names{
 constexpr std::array<std::string_view, 3> protocol_names{"ll", "ll128", "simple"};
 
 constexpr int format = 1;
-constexpr std::size_t most_rows = 10000;
+constexpr std::size_t most_rows = 10000, most_tables = 100;
+constexpr std::string_view first_of_head = "format";
 constexpr std::string_view columns = "function,from,to,algorithm,protocol,channels,chunk,microseconds";
 
 template <class Name, std::size_t count>
@@ -146,31 +147,54 @@ class Lines {
   std::string_view rest_;
 };
 
-int parse_head(Lines& lines, std::string_view name) {
-  if (!lines.next()) throw Malformed("the file ends where '" + std::string(name) + ",NUMBER' has to be");
+int value_in_head(const Lines& lines, std::string_view name) {
   const std::string start = std::string(name) + ",";
   if (!lines.line.starts_with(start)) throw Malformed(quoted(lines.line) + ", not '" + start + "NUMBER'");
   const std::string_view value = lines.line.substr(start.size());
   return required(parse_number<int>(value), name, value, "a number");
 }
 
-Table parse_lines(Lines& lines) {
-  if (const int found = parse_head(lines, "format"); found != format)
+int parse_head(Lines& lines, std::string_view name) {
+  if (!lines.next()) throw Malformed("the file ends where '" + std::string(name) + ",NUMBER' has to be");
+  return value_in_head(lines, name);
+}
+
+// What stands between its first line and its rows.
+Table parse_start(Lines& lines, const std::vector<Table>& before) {
+  if (const int found = value_in_head(lines, first_of_head); found != format)
     throw Malformed("format " + std::to_string(found) + " is not known here, only " + std::to_string(format));
   Table table;
   table.nccl_version = parse_head(lines, "nccl");
   table.ranks = parse_head(lines, "ranks");
   table.nodes = parse_head(lines, "nodes");
   check_validity(table);
+  if (find_table(before, table.nccl_version, static_cast<std::uint64_t>(table.ranks),
+                 static_cast<std::uint64_t>(table.nodes)))
+    throw Malformed("a second table for NCCL " + version_text(table.nccl_version) + ", " + std::to_string(table.ranks) +
+                    " ranks on " + std::to_string(table.nodes) + " nodes");
   if (!lines.next() || lines.line != columns) throw Malformed("not the columns '" + std::string(columns) + "'");
-  while (lines.next()) {
-    // Each is held against all before it.
-    if (table.rows.size() == most_rows) throw Malformed("more than " + std::to_string(most_rows) + " rows");
-    const Row row = parse_row(lines.line);
-    check_row(row, table.rows);
-    table.rows.push_back(row);
-  }
   return table;
+}
+
+std::vector<Table> parse_lines(Lines& lines) {
+  std::vector<Table> tables;
+  std::size_t rows = 0;
+  if (!lines.next()) throw Malformed("the file ends where '" + std::string(first_of_head) + ",NUMBER' has to be");
+  for (bool more = true; more;) {
+    if (tables.size() == most_tables) throw Malformed("more than " + std::to_string(most_tables) + " tables");
+    tables.push_back(parse_start(lines, tables));
+    more = false;
+    while (!more && lines.next()) {
+      more = lines.line.starts_with(std::string(first_of_head) + ",");
+      if (more) break;
+      // Each is held against all before it.
+      if (++rows > most_rows) throw Malformed("more than " + std::to_string(most_rows) + " rows");
+      const Row row = parse_row(lines.line);
+      check_row(row, tables.back().rows);
+      tables.back().rows.push_back(row);
+    }
+  }
+  return tables;
 }
 
 void check_table(const Table& table) {
@@ -210,6 +234,21 @@ std::optional<Setting> parse_setting(std::string_view text) {
   return Setting{*algorithm, *protocol, *channels, *chunk};
 }
 
+std::string version_text(int nccl_version) {
+  // Since 2.9; before, 2.8.4 was 2804.
+  const int step = nccl_version < 10000 ? 1000 : 10000;
+  return std::to_string(nccl_version / step) + "." + std::to_string(nccl_version % step / 100) + "." +
+         std::to_string(nccl_version % 100);
+}
+
+const Table* find_table(const std::vector<Table>& tables, int nccl_version, std::uint64_t ranks, std::uint64_t nodes) {
+  for (const Table& table : tables)
+    if ((nccl_version == 0 || nccl_version == table.nccl_version) && ranks == static_cast<std::uint64_t>(table.ranks) &&
+        nodes == static_cast<std::uint64_t>(table.nodes))
+      return &table;
+  return nullptr;
+}
+
 const Row* find_row(const Table& table, Function function, std::uint64_t bytes) {
   for (const Row& row : table.rows)
     if (row.function == function && row.from <= bytes && bytes <= row.to) return &row;
@@ -236,7 +275,7 @@ std::string to_csv(const Table& table, std::string_view comment) {
   return text.str();
 }
 
-std::variant<Table, std::string> parse_csv(std::string_view text) {
+std::variant<std::vector<Table>, std::string> parse_csv(std::string_view text) {
   Lines lines(text);
   try {
     return parse_lines(lines);

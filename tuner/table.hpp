@@ -63,15 +63,22 @@ struct Table {
   bool operator==(const Table&) const = default;
 };
 
+// 22803 is 2.28.3.
+std::string version_text(int nccl_version);
+
+// The table for such communicators, or null. Version 0: not known, any.
+const Table* find_table(const std::vector<Table>& tables, int nccl_version, std::uint64_t ranks, std::uint64_t nodes);
+
 // The row for a call, or null.
 const Row* find_row(const Table& table, Function function, std::uint64_t bytes);
 
 // The file: comment lines (#), then "format,1", "nccl,22803", "ranks,32", "nodes,4", the names of the columns, and one
-// line for each row. Throws std::invalid_argument when parse_csv would refuse the result.
+// line for each row. Several files one after the other are a file too, of tables for different communicators. Throws
+// std::invalid_argument when parse_csv would refuse the result.
 std::string to_csv(const Table& table, std::string_view comment);
-// The table, or what is wrong with the text: "line 7: ...". Anything that is not exactly as to_csv writes it is
-// refused, but for comments and empty lines anywhere.
-std::variant<Table, std::string> parse_csv(std::string_view text);
+// The tables, one at least, or what is wrong with the text: "line 7: ...". Anything that is not exactly as to_csv
+// writes it is refused, but for comments and empty lines anywhere.
+std::variant<std::vector<Table>, std::string> parse_csv(std::string_view text);
 
 // By which two copies of a file are told apart: 64 bits of FNV-1a, as 16 hexadecimal digits. Against accidents, not
 // against anybody.

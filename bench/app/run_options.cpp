@@ -19,7 +19,7 @@ constexpr int most_nodes = 4096;
 
 const std::vector<std::string> registrations{"none", "local", "symmetric"};
 const std::vector<std::string> tunings{"off", "quick", "full"};
-const std::vector<std::string> deliveries{"plugin", "env", "nvidia"};
+const std::vector<std::string> deliveries{"plugin", "env", "nvidia", "calls"};
 const std::vector<std::string> environments{"rank0", "local"};
 
 std::vector<std::string> with(const std::string& first, std::span<const std::string> names) {
@@ -134,7 +134,7 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            .values = registrations});
   declare({.name = "--group",
            .shown = "GROUP",
-           .help = "who performs a collective together: world, node, rail or stride:N; default world",
+           .help = "who performs a collective together, and is tuned: world, node, rail or stride:N; default world",
            .take = [&](const std::string& t) { o.group = t; },
            .values = {"world", "node", "rail"}});
 }
@@ -165,7 +165,7 @@ void check_resume(const Options& o) {
 }
 
 void check_tune(const Options& o) {
-  for (const char* option : {"--tune", "--delivery", "--weights"})
+  for (const char* option : {"--tune", "--delivery", "--weights", "--keep-table"})
     if (o.command == "ab" && o.given.contains(option))
       throw UsageError(fmt::format("ab tunes nothing; leave {} out", option));
   const BackendInfo* const asked = asked_backend(o.backend);
@@ -224,8 +224,9 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
        .shown = "HOW",
        .help =
            "what the settings may need: plugin (NCCL's tuner plugin, a setting for each size), env (variables alone, "
-           "which no band of sizes may lose by) or nvidia (as plugin, and beside it the table for the example plugin "
-           "of NCCL's sources, see tuner/README.md); default plugin",
+           "which no band of sizes may lose by), nvidia (as plugin, and beside it the table for the example plugin "
+           "of NCCL's sources) or calls (as plugin, and beside it a C header for programs that call NCCL 2.31.2 or "
+           "later themselves), see tuner/README.md; default plugin",
        .take = [&](const std::string& t) { o.delivery = one_of("delivery", t, deliveries); },
        .values = deliveries});
   declare(
@@ -233,6 +234,11 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
        .shown = "FILE",
        .help = "file with what a job's traffic is made of, for choosing variables: lines of collective, bytes, share",
        .take = [&](const std::string& t) { o.weights = t; }});
+  declare(
+      {.name = "--keep-table",
+       .shown = "FILE",
+       .help = "an earlier nccl-tuner.csv: its tables for other communicators (of --group, say) stand in the new one",
+       .take = [&](const std::string& t) { o.keep_table = t; }});
 }
 
 // ---- the machine

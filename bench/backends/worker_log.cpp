@@ -19,15 +19,16 @@ namespace p5 {
 
 namespace {
 
-constexpr std::string_view info_mark = "NCCL INFO ", warn_mark = "NCCL WARN ", trace_mark = "NCCL TRACE ",
-                           call_mark = "NCCL CALL ", version_mark = "NCCL version ";
+constexpr std::string_view info_mark = "NCCL INFO ", warn_mark = "NCCL WARN ", attn_mark = "NCCL ATTN ",
+                           trace_mark = "NCCL TRACE ", call_mark = "NCCL CALL ", version_mark = "NCCL version ";
 constexpr std::array choice_marks{std::string_view(" Bytes -> "), std::string_view("Best tuning {")};
 
 bool has(std::string_view line, std::string_view mark) { return line.find(mark) != std::string_view::npos; }
 
 bool of_nccl(std::string_view line) {
-  return line.starts_with(version_mark) || std::ranges::any_of(std::array{info_mark, warn_mark, trace_mark, call_mark},
-                                                               [&](std::string_view mark) { return has(line, mark); });
+  return line.starts_with(version_mark) ||
+         std::ranges::any_of(std::array{info_mark, warn_mark, attn_mark, trace_mark, call_mark},
+                             [&](std::string_view mark) { return has(line, mark); });
 }
 
 // Where NCCL itself would write no more than this, it does so without saying where: "NCCL version 2.28.3+cuda13.0".
@@ -75,6 +76,7 @@ OperatorsLog::OperatorsLog(const Environment& environment) {
   const std::string level = lower(value_of(environment, "NCCL_DEBUG"));
   if (level == "version") level_ = Level::version;
   if (level == "warn") level_ = Level::warn;
+  if (level == "attn") level_ = Level::attn;
   if (level == "info" || level == "abort") level_ = Level::info;
   if (level == "trace") level_ = Level::trace;
   choices_ = lists_choices(value_of(environment, "NCCL_DEBUG_SUBSYS"));
@@ -83,6 +85,7 @@ OperatorsLog::OperatorsLog(const Environment& environment) {
 
 bool OperatorsLog::wants(std::string_view line) const {
   if (has(line, warn_mark)) return level_ >= Level::warn;
+  if (has(line, attn_mark)) return level_ >= Level::attn;
   if (version_in(line)) return level_ >= Level::version;
   if (!has(line, info_mark)) return level_ >= Level::trace;
   const bool choice = std::ranges::any_of(choice_marks, [&](auto mark) { return has(line, mark); });

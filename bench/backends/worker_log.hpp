@@ -30,7 +30,7 @@ class OperatorsLog {
   std::string file(std::string_view host, pid_t process) const;
 
  private:
-  enum class Level { none, version, warn, info, trace } level_ = Level::none;
+  enum class Level { none, version, warn, attn, info, trace } level_ = Level::none;
   bool choices_ = false;  // the lines that tell what was chosen for an operation, of which we ask for some
   std::string pattern_;
 

@@ -53,8 +53,10 @@ struct Options {
   std::string tune;  // off, quick, full, exhaustive (developers'); "": quick in a run where there is something to tune,
                      // full in tune
 
-  std::string delivery = "plugin";  // what tuning may use: plugin (and variables), env: variables alone, or nvidia
-  std::string weights;              // "", or a file: lines "collective bytes share", what tuning counts
+  std::string delivery =
+      "plugin";            // what tuning may use: plugin (and variables), env: variables alone, nvidia or calls
+  std::string weights;     // "", or a file: lines "collective bytes share", what tuning counts
+  std::string keep_table;  // "", or an earlier nccl-tuner.csv, whose tables for others stay in the new one
 
   // ab: variables of the arms' processes over the operator's, see parse_arm()
   std::map<std::string, std::string> a, b;

@@ -11,8 +11,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     using namespace p5::tuner;
     parse_setting(text);
     const auto parsed = parse_csv(text);
-    if (const Table* const table = std::get_if<Table>(&parsed))
-      if (std::get<Table>(parse_csv(to_csv(*table, ""))) != *table) std::abort();
+    if (const auto* const tables = std::get_if<std::vector<Table>>(&parsed)) {
+      std::string again;
+      for (const Table& table : *tables) again += to_csv(table, "");
+      if (std::get<std::vector<Table>>(parse_csv(again)) != *tables) std::abort();
+    }
     parse_weights("weights", text);
   });
 }

@@ -23,7 +23,7 @@ void with_displaced(std::map<std::string, std::string> environment, const std::f
 
 TEST(TunerChain, calls_in_no_row_go_on_in_the_highest_version_that_nccl_would_have_used) {
   with_displaced({}, [] {
-    for (const auto& [version, used] : std::map<int, int>{{3, 3}, {4, 3}, {5, 3}, {6, 6}}) {
+    for (const auto& [version, used] : std::map<int, int>{{3, 3}, {4, 3}, {5, 3}, {6, 6}, {7, 6}}) {
       Tuner tuner(version);
       const Call other = tuner.choose(offered(1));
       EXPECT_EQ(other.cheapest(), "tree/simple") << version;
@@ -48,7 +48,7 @@ TEST(TunerChain, it_is_started_and_ended_with_each_communicator_and_may_correct_
     void* const kept = dlopen(P5BENCH_DISPLACED, RTLD_NOW);  // or the counts would go with the library
     EXPECT_NE(kept, nullptr);
     Tuner first(6), split(6, 2, 1);
-    EXPECT_EQ(first.constants.base_latencies[0][0], 42);
+    EXPECT_EQ(first.constants.narrow.base_latencies[0][0], 42);
     EXPECT_EQ(counted("displaced_started"), 2);
     first.finalize();
     EXPECT_EQ(counted("displaced_finalized"), 1);
@@ -57,9 +57,19 @@ TEST(TunerChain, it_is_started_and_ended_with_each_communicator_and_may_correct_
   });
 }
 
+TEST(TunerChain, one_that_knows_one_compute_capability_less_corrects_the_others) {
+  with_displaced({}, [] {
+    Tuner tuner(7);
+    EXPECT_EQ(tuner.constants.v7.base_latencies[0][0], 42);
+    EXPECT_EQ(tuner.constants.v7.bandwidths[4][3][2], 43);
+    EXPECT_EQ(tuner.constants.v7.bandwidths[4][4][2], 0);
+  });
+}
+
 TEST(TunerChain, it_is_asked_where_the_table_does_not_fit) {
   with_displaced({}, [] {
     EXPECT_EQ(Tuner(6, 8, 1).choose(offered()).cheapest(), "tree/simple");
+    EXPECT_EQ(Tuner(7, 8, 1).choose(offered()).cheapest(), "tree/simple");
     EXPECT_EQ(Tuner(6, 4, 1).choose(offered(5500)).cheapest(), "tree/simple");  // a row for what is not available
   });
 }

@@ -31,7 +31,10 @@ abi::Result start(void** context) {
 abi::Result start_plain(std::size_t, std::size_t, abi::Logger, void** context) { return start(context); }
 abi::Result start_named(void** context, std::uint64_t, std::size_t, std::size_t, abi::Logger, abi::NvlinkDomains*,
                         abi::Constants* constants) {
-  if (constants) constants->base_latencies[0][0] = 42;
+  if (constants) {
+    constants->base_latencies[0][0] = 42;
+    constants->bandwidths[4][3][2] = 43;
+  }
   return start(context);
 }
 

@@ -114,16 +114,32 @@ TEST(TunerPlugin, memory_behind_a_smaller_table_is_not_touched) {
 
 TEST(TunerPlugin, chunks_are_those_of_the_last_decision_for_the_algorithm) {
   with_rows([] {
-    Tuner tuner(6);
-    EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 131072u);
-    tuner.choose(offered(3500));
-    EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 262144u);
-    EXPECT_EQ(tuner.chunk(Algorithm::tree, Protocol::ll), 131072u);
-    EXPECT_EQ(Tuner(6).chunk(Algorithm::ring, Protocol::ll), 131072u);  // of another communicator
-    Call cheap = offered(1);  // no row, and NCCL's own choice is the same algorithm
-    cheap.cost(Algorithm::ring, Protocol::ll) = 1;
-    tuner.choose(cheap);
-    EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 131072u);
+    for (const int version : {6, 7}) {
+      Tuner tuner(version);
+      EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 131072u);
+      tuner.choose(offered(3500));
+      EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 262144u);
+      EXPECT_EQ(tuner.chunk(Algorithm::tree, Protocol::ll), 131072u);
+      EXPECT_EQ(Tuner(version).chunk(Algorithm::ring, Protocol::ll), 131072u);  // of another communicator
+      Call cheap = offered(1);  // no row, and NCCL's own choice is the same algorithm
+      cheap.cost(Algorithm::ring, Protocol::ll) = 1;
+      tuner.choose(cheap);
+      EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 131072u);
+    }
+  });
+}
+
+// NCCL 2.31 asks first with nothing but its kernels for symmetric memory in mind, then about the same call again.
+TEST(TunerPlugin, a_table_in_which_nothing_is_available_stays_as_it_is) {
+  with_rows([] {
+    for (const int version : versions_with_costs) {
+      Tuner tuner(version);
+      Call nothing = offered();
+      nothing.costs.fill(-1);
+      EXPECT_EQ(tuner.choose(nothing).costs, nothing.costs);
+      EXPECT_EQ(tuner.choose(nothing).channels, 0);
+      EXPECT_EQ(tuner.choose(offered()).cheapest(), "ring/simple");
+    }
   });
 }
 
@@ -144,13 +160,58 @@ void expect_disabled(const std::string& text, const std::map<std::string, std::s
 }
 
 TEST(TunerPlugin, other_ranks_than_the_files_disable_it_with_one_warning) {
-  expect_disabled(to_csv(rows, ""), {}, 8, 1, "for 4 ranks on 1 nodes, this communicator has 8 on 1");
+  expect_disabled(to_csv(rows, ""), {}, 8, 1, "for 4 ranks on 1 nodes, this communicator has 8 ranks on 1 nodes");
 }
 TEST(TunerPlugin, other_nodes_than_the_files_disable_it_with_one_warning) {
-  expect_disabled(to_csv(rows, ""), {}, 4, 2, "this communicator has 4 on 2");
+  expect_disabled(to_csv(rows, ""), {}, 4, 2, "this communicator has 4 ranks on 2 nodes");
 }
 TEST(TunerPlugin, another_nccl_disables_it_with_one_warning) {
-  expect_disabled(to_csv(rows, ""), {{"TEST_NCCL_VERSION", "22907"}}, 4, 1, "is for NCCL version 22803, this is 22907");
+  expect_disabled(to_csv(rows, ""), {{"TEST_NCCL_VERSION", "22907"}}, 4, 1,
+                  "is for NCCL 2.28.3, this job runs NCCL 2.29.7");
+}
+TEST(TunerPlugin, another_nccl_is_one_line_on_stderr_that_says_what_to_do) {
+  Table newer = rows;
+  newer.nccl_version = 23007;
+  for (const auto& [variable, speaks] : std::map<std::string, bool>{{"NONE=0", true},
+                                                                    {"OMPI_COMM_WORLD_RANK=0", true},
+                                                                    {"OMPI_COMM_WORLD_RANK=1", false},
+                                                                    {"SLURM_PROCID=3", false},
+                                                                    {"RANK=0", true}}) {
+    const std::size_t equals = variable.find('=');
+    with_file(to_csv(rows, "") + to_csv(newer, ""),
+              {{"TEST_NCCL_VERSION", "22907"}, {variable.substr(0, equals), variable.substr(equals + 1)}}, [&] {
+                for (const char* const each : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"})
+                  if (!variable.starts_with(each)) unsetenv(each);
+                testing::internal::CaptureStderr();
+                for (int communicator = 0; communicator < 3; ++communicator)
+                  EXPECT_EQ(Tuner(5, communicator == 1 ? 2 : 4).choose(offered()).costs, offered().costs);
+                const std::string text = testing::internal::GetCapturedStderr();
+                EXPECT_EQ(std::ranges::count(text, '\n'), speaks ? 1 : 0) << variable << ": " << text;
+                if (!speaks) return;
+                EXPECT_THAT(text, HasSubstr("is for NCCL 2.28.3, 2.30.7, this job runs NCCL 2.29.7 ("));
+                EXPECT_THAT(text, HasSubstr("p5bench tune with LD_LIBRARY_PATH="));
+              });
+  }
+}
+TEST(TunerPlugin, each_communicator_gets_the_table_that_is_for_it) {
+  Table node = rows, newer = rows;
+  node.ranks = 2;
+  node.rows = {{Function::all_reduce, 1000, 2000, {Algorithm::tree, Protocol::ll128}, 7}};
+  newer.nccl_version = 23007;
+  newer.rows = {{Function::all_reduce, 1000, 2000, {Algorithm::ring, Protocol::ll}, 7}};
+  with_file(to_csv(newer, "") + to_csv(rows, "the job") + to_csv(node, "its nodes"), {}, [] {
+    for (const int version : versions_with_costs) {
+      EXPECT_EQ(Tuner(version, 4, 1).choose(offered()).cheapest(), "ring/simple");
+      EXPECT_EQ(Tuner(version, 2, 1).choose(offered()).cheapest(), "tree/ll128");
+      EXPECT_EQ(Tuner(version, 3, 1).choose(offered()).costs, offered().costs);
+    }
+    EXPECT_THAT(said().warnings, IsEmpty());
+  });
+  with_file(to_csv(rows, "the job") + to_csv(node, "its nodes"), {}, [] {
+    EXPECT_EQ(Tuner(5, 8, 2).choose(offered()).costs, offered().costs);
+    EXPECT_THAT(said().warnings,
+                ElementsAre(HasSubstr("is for 4 ranks on 1 nodes, 2 ranks on 1 nodes, this communicator has 8 ranks")));
+  });
 }
 TEST(TunerPlugin, a_malformed_file_disables_it_with_one_warning_that_names_the_line) {
   expect_disabled(to_csv(rows, "") + "all_reduce,x\n", {}, 4, 1, ".csv, line 11: 2 fields, not 8");
@@ -168,7 +229,7 @@ void expect_refused(abi::Result with, const std::vector<std::string>& words) {
   testing::internal::CaptureStderr();
   for (const int version : versions)
     for (const std::size_t ranks : {4, 2}) {
-      abi::Constants constants{};
+      Constants constants{};
       void* context = nullptr;
       EXPECT_EQ(start(version, ranks, 1, constants, context), with);
       EXPECT_EQ(context, nullptr);
@@ -220,7 +281,7 @@ TEST(TunerPlugin, a_file_of_the_right_hash_is_used) {
   // The same on all ranks, and none for this job: no reason to stop anybody.
   with_file(text, {{"P5BENCH_TUNER_HASH", fingerprint(text)}, {"TEST_NCCL_VERSION", "22907"}}, [] {
     EXPECT_EQ(Tuner(5).choose(offered()).costs, offered().costs);
-    EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("is for NCCL version 22803, this is 22907")));
+    EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("is for NCCL 2.28.3, this job runs NCCL 2.29.7")));
   });
 }
 

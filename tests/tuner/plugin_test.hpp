@@ -105,18 +105,25 @@ inline Call offered(std::uint64_t bytes = 1024) {
   return call;
 }
 
+// Of NCCL's model: which of them a start is handed depends on the version.
+struct Constants {
+  abi::Constants narrow{};
+  abi::ConstantsV7 v7{};
+};
+
 // Of a communicator in one version of the interface.
-inline abi::Result start(int version, std::size_t ranks, std::size_t nodes, abi::Constants& constants, void*& context) {
+inline abi::Result start(int version, std::size_t ranks, std::size_t nodes, Constants& constants, void*& context) {
   abi::NvlinkDomains domains{1, 4, 4};
   const auto plain = [&](const auto& tuner) { return tuner.init(ranks, nodes, listen, &context); };
-  const auto named = [&](const auto& tuner) {
-    return tuner.init(&context, 77, ranks, nodes, listen, &domains, &constants);
+  const auto named = [&](const auto& tuner, auto& of_version) {
+    return tuner.init(&context, 77, ranks, nodes, listen, &domains, &of_version);
   };
   return version == 2   ? plain(interface<abi::TunerV2>(2))
          : version == 3 ? plain(interface<abi::TunerV3>(3))
          : version == 4 ? plain(interface<abi::TunerV4>(4))
-         : version == 5 ? named(interface<abi::TunerV5>(5))
-                        : named(interface<abi::TunerV6>(6));
+         : version == 5 ? named(interface<abi::TunerV5>(5), constants.narrow)
+         : version == 6 ? named(interface<abi::TunerV6>(6), constants.narrow)
+                        : named(interface<abi::TunerV7>(7), constants.v7);
 }
 
 // One communicator in one version of the interface.
@@ -138,22 +145,25 @@ class Tuner {
                                                                   call.algorithms, 3, &call.channels)
               : version_ == 4 ? registered(interface<abi::TunerV4>(4))
               : version_ == 5 ? registered(interface<abi::TunerV5>(5))
-                              : registered(interface<abi::TunerV6>(6)),
+              : version_ == 6 ? registered(interface<abi::TunerV6>(6))
+                              : registered(interface<abi::TunerV7>(7)),
               abi::success);
     return call;
   }
 
   // Of one channel's part of an all-reduce, as NCCL asks.
   std::size_t chunk(Algorithm algorithm, Protocol protocol, std::size_t size = 131072) {
-    EXPECT_EQ(interface<abi::TunerV6>(6).chunk(context_, static_cast<int>(Function::all_reduce), 64,
-                                               static_cast<int>(algorithm), static_cast<int>(protocol), 1, &size),
-              abi::success);
+    const auto ask = [&](const auto& tuner) {
+      return tuner.chunk(context_, static_cast<int>(Function::all_reduce), 64, static_cast<int>(algorithm),
+                         static_cast<int>(protocol), 1, &size);
+    };
+    EXPECT_EQ(version_ == 7 ? ask(interface<abi::TunerV7>(7)) : ask(interface<abi::TunerV6>(6)), abi::success);
     return size;
   }
 
   void finalize() { EXPECT_EQ(interface<abi::TunerV3>(version_ == 2 ? 2 : 3).finalize(context_), abi::success); }
 
-  abi::Constants constants{};
+  Constants constants{};
 
  private:
   int version_;
@@ -182,7 +192,7 @@ inline const Table rows{.nccl_version = 22803,
 
 inline void with_rows(const std::function<void()>& body) { with_file(to_csv(rows, ""), {}, body); }
 
-inline constexpr std::array versions_with_costs{3, 4, 5, 6};
-inline constexpr std::array versions{2, 3, 4, 5, 6};
+inline constexpr std::array versions_with_costs{3, 4, 5, 6, 7};
+inline constexpr std::array versions{2, 3, 4, 5, 6, 7};
 
 }  // namespace p5::tuner::plugin_test

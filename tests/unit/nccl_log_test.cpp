@@ -177,6 +177,12 @@ TEST(NcclLog, knows_how_connections_fail_in_other_versions_and_which_retries_are
               IsEmpty());
 }
 
+TEST(NcclLog, knows_ranks_that_share_a_gpu_as_nccl_2_30_7_words_it) {
+  EXPECT_THAT(ids(in_log(warn("Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to "
+                              "enable this configuration."))),
+              ElementsAre("nccl.duplicate_gpu"));
+}
+
 TEST(NcclLog, has_a_remedy_for_an_error_that_is_quoted) {
   const auto remedy = remedy_for("rank 0: invalid usage: Duplicate GPU detected : rank 0 and rank 2 (n1, GPU-1)");
   ASSERT_TRUE(remedy);

@@ -132,8 +132,23 @@ TEST_F(TuningFiles, set_the_variables_and_load_the_plugin) {
   EXPECT_EQ(content(file(result, "nccl.conf")), content(file(result, "nccl.env")));
   EXPECT_THAT(content(file(result, "nccl.env.sh")), HasSubstr("export NCCL_BUFFSIZE='8388608'\n"));
   const auto table = parse_csv(file(result, "nccl-tuner.csv"));
-  ASSERT_TRUE(std::holds_alternative<Table>(table)) << std::get<std::string>(table);
-  EXPECT_EQ(std::get<Table>(table), result.table);
+  ASSERT_TRUE(std::holds_alternative<std::vector<Table>>(table)) << std::get<std::string>(table);
+  EXPECT_EQ(std::get<std::vector<Table>>(table), std::vector{result.table});
+}
+
+TEST_F(TuningFiles, keep_the_tables_of_other_communicators) {
+  TuningResult result = tuned();
+  Table job = result.table;
+  job.ranks = 32;
+  job.nodes = 4;
+  result.kept = {job, result.table};  // the second is for the same communicators: the new one replaces it
+  result.kept[1].rows.clear();
+  const auto tables = parse_csv(file(result, "nccl-tuner.csv"));
+  ASSERT_TRUE(std::holds_alternative<std::vector<Table>>(tables)) << std::get<std::string>(tables);
+  EXPECT_EQ(std::get<std::vector<Table>>(tables), (std::vector{result.table, job}));
+  EXPECT_THAT(file(result, "nccl.env"), HasSubstr(fingerprint(file(result, "nccl-tuner.csv"))));
+  for (const NamedFile& each : tuning_files(result))
+    EXPECT_THAT(each.text, HasSubstr("communicators of 32 ranks on 4 nodes, NCCL 2.28.3, tuned before")) << each.name;
 }
 
 TEST_F(TuningFiles, say_what_they_are_valid_for_and_what_they_gain) {
@@ -155,8 +170,8 @@ TEST_F(TuningFiles, set_nothing_where_nothing_beats_the_default) {
     EXPECT_EQ(content(each.text), "") << each.name;
   }
   const auto table = parse_csv(file(result, "nccl-tuner.csv"));
-  ASSERT_TRUE(std::holds_alternative<Table>(table)) << std::get<std::string>(table);
-  EXPECT_TRUE(std::get<Table>(table).rows.empty());
+  ASSERT_TRUE(std::holds_alternative<std::vector<Table>>(table)) << std::get<std::string>(table);
+  EXPECT_TRUE(std::get<std::vector<Table>>(table).at(0).rows.empty());
   EXPECT_THAT(config_map(result), HasSubstr("data: {}"));
   write("nccl.env.sh", file(result, "nccl.env.sh"));
   EXPECT_EQ(bash("before=$(export -p); . ./nccl.env.sh; [ \"$before\" = \"$(export -p)\" ]").status, 0);

@@ -38,8 +38,35 @@ std::string problem_of_row(const std::string& row) { return problem_of(head + ro
 
 TEST(TunerTable, what_is_written_is_read_back) {
   const auto parsed = parse_csv(to_csv(example(), "Valid for four nodes.\n\nMeasure again after an upgrade."));
-  ASSERT_TRUE(std::holds_alternative<Table>(parsed)) << std::get<std::string>(parsed);
-  EXPECT_EQ(std::get<Table>(parsed), example());
+  ASSERT_TRUE(std::holds_alternative<std::vector<Table>>(parsed)) << std::get<std::string>(parsed);
+  EXPECT_EQ(std::get<std::vector<Table>>(parsed), std::vector{example()});
+}
+
+TEST(TunerTable, files_one_after_the_other_are_one_of_several_tables) {
+  Table node = example(), newer = example();
+  node.ranks = 8;
+  node.nodes = 1;
+  node.rows.resize(1);
+  newer.nccl_version = 23102;
+  newer.rows.clear();
+  const std::string all = to_csv(example(), "a") + to_csv(node, "b") + to_csv(newer, "c");
+  const auto parsed = parse_csv(all);
+  ASSERT_TRUE(std::holds_alternative<std::vector<Table>>(parsed)) << std::get<std::string>(parsed);
+  const auto& tables = std::get<std::vector<Table>>(parsed);
+  EXPECT_EQ(tables, (std::vector{example(), node, newer}));
+  EXPECT_EQ(find_table(tables, 22803, 8, 1), &tables[1]);
+  EXPECT_EQ(find_table(tables, 23102, 32, 4), &tables[2]);
+  EXPECT_EQ(find_table(tables, 23102, 8, 1), nullptr);
+  EXPECT_EQ(find_table(tables, 0, 8, 1), &tables[1]);
+  EXPECT_THAT(problem_of(all + to_csv(node, "")), HasSubstr("a second table for NCCL 2.28.3, 8 ranks on 1 nodes"));
+  EXPECT_THAT(problem_of(all + "format,2\n"), HasSubstr("format 2 is not known"));
+  EXPECT_THAT(problem_of(all + "format,1\nnccl,22803\n"), HasSubstr("the file ends where 'ranks,NUMBER' has to be"));
+}
+
+TEST(TunerTable, versions_are_shown_as_nccl_shows_them) {
+  EXPECT_EQ(version_text(22803), "2.28.3");
+  EXPECT_EQ(version_text(23102), "2.31.2");
+  EXPECT_EQ(version_text(2804), "2.8.4");
 }
 
 TEST(TunerTable, every_line_of_the_comment_is_one) {
@@ -51,8 +78,8 @@ TEST(TunerTable, every_line_of_the_comment_is_one) {
 TEST(TunerTable, comments_and_empty_lines_may_stand_anywhere_and_the_last_line_may_be_open) {
   const auto parsed = parse_csv("\n# a\nformat,1\n\nnccl,22803\nranks,32\n# b\nnodes,4\n" +
                                 head.substr(head.find("function")) + "\n#c\nreduce,0,0,tree,ll,0,0,5");
-  ASSERT_TRUE(std::holds_alternative<Table>(parsed)) << std::get<std::string>(parsed);
-  EXPECT_EQ(std::get<Table>(parsed).rows.size(), 1u);
+  ASSERT_TRUE(std::holds_alternative<std::vector<Table>>(parsed)) << std::get<std::string>(parsed);
+  EXPECT_EQ(std::get<std::vector<Table>>(parsed).at(0).rows.size(), 1u);
 }
 
 TEST(TunerTable, a_row_is_found_by_its_function_and_both_ends_of_its_range) {

@@ -36,6 +36,35 @@ TEST(tuning_log, kernels_on_symmetric_memory_have_a_name_of_their_own) {
   EXPECT_EQ(s.channels, 4);
 }
 
+TEST(tuning_log, copies_by_the_copy_engines_are_a_choice) {
+  for (const char* line : {"AllGather [Copy Engine]: 1048576 Bytes -> cudaMemcpy; CE synchronization with NVLS\n",
+                           "AllGather [Hierarchical CE]: 1048576 Bytes -> RMA proxy + CE\n"}) {
+    const Selection s = selection_in(std::string("h:1:1 [0] NCCL INFO ") + line);
+    EXPECT_EQ(s.algorithm, "copy_engine");
+    EXPECT_EQ(s.protocol, "symmetric");
+    EXPECT_EQ(s.channels, 0);
+  }
+}
+
+TEST(tuning_log, nccl_2_31_tells_its_choice_before_the_line_that_counts) {
+  const std::string input =
+      "h:1:1 [0] NCCL INFO Input: { .comm = 0x1, .tuningMask = 0x1fffff, .func = AllReduce, .nBytes = 8 }\n";
+  const std::string best =
+      "h:1:1 [0] NCCL INFO Best tuning { .id = 5, .valid = 1, timeUs = 9.5,  .algo = RING, .proto = SIMPLE, "
+      ".symKernelId = Unknown, .ceMethodId = 2, nChannels = 4, maxChannels = 8, nWarps = 16, forced = 0 }\n";
+  const std::string kernels =
+      "h:1:1 [0] NCCL INFO Best tuning { .id = 22, .valid = 1, timeUs = 4.5,  .algo = Unknown, .proto = Unknown, "
+      ".symKernelId = AllReduce_AGxLL_R, .ceMethodId = 2, nChannels = 1, maxChannels = 1, nWarps = 16, forced = 0 }\n";
+  EXPECT_EQ(selection_in(input + best).algorithm, "ring");
+  EXPECT_EQ(selection_in(input + best).channels, 4);
+  EXPECT_FALSE(parse_tuning_log(input + kernels));
+  EXPECT_EQ(selection_in(input + kernels + input + best).protocol, "simple");
+  const Selection s =
+      selection_in(input + best + "AllReduce: 8 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..1} cgaClusterSize 4\n");
+  EXPECT_EQ(s.algorithm, "tree");
+  EXPECT_EQ(s.channels, 2);
+}
+
 TEST(tuning_log, the_newest_choice_counts) {
   const Selection s = selection_in(
       "AllReduce: 8 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..0}\n"
@@ -55,6 +84,8 @@ TEST(tuning_log, subsystems_are_the_operators_and_ours) {
   EXPECT_EQ(subsystems_with_ours("COLL", "INIT,TUNING"), "COLL,INIT,TUNING");
   EXPECT_EQ(subsystems_with_ours("^COLL,init,P2P", "INIT,TUNING"), "^COLL,P2P");
   EXPECT_EQ(subsystems_with_ours("^tuning", "INIT,TUNING"), "ALL");
+  EXPECT_EQ(subsystems_with_ours("COLL,misspelt", "INIT,TUNING"), "COLL,INIT,TUNING");
+  EXPECT_EQ(subsystems_with_ours("^COLL,misspelt", "INIT,TUNING"), "^COLL");
 }
 
 }  // namespace

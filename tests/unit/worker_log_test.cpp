@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <map>
+#include <string>
+
 namespace p5 {
 namespace {
 
@@ -26,6 +29,16 @@ TEST(OperatorsLog, has_what_the_level_asks_for) {
   EXPECT_EQ(sorted({{"NCCL_DEBUG", "warn"}}).asked_for, "NCCL version 2.28.9+cuda13.0\n" + warning);
   EXPECT_EQ(sorted({{"NCCL_DEBUG", "INFO"}}).asked_for, version + info + warning);
   EXPECT_EQ(sorted({{"NCCL_DEBUG", "TRACE"}}).asked_for, version + info + warning + call);
+}
+
+TEST(OperatorsLog, has_what_nccl_2_32_says_between_warnings_and_information) {
+  const std::string attention = "h:1:1 [0] tuner.cc:99 (load) NCCL ATTN External tuner plugin x is unsupported\n";
+  for (const auto& [level, wanted] :
+       std::map<std::string, bool>{{"", false}, {"WARN", false}, {"ATTN", true}, {"INFO", true}}) {
+    const OperatorsLog::Lines lines = OperatorsLog({{"NCCL_DEBUG", level}}).sort(attention);
+    EXPECT_EQ(lines.asked_for, wanted ? attention : "") << level;
+    EXPECT_EQ(lines.others, "");
+  }
 }
 
 TEST(OperatorsLog, has_choices_only_where_the_operators_subsystems_do) {

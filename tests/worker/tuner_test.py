@@ -64,7 +64,7 @@ class Log:
 
 class Offers(unittest.TestCase):
     def test_the_first_rank_tells_what_nccl_offers_and_what_it_takes(self):
-        for version in (3, 4, 5, 6):
+        for version in (3, 4, 5, 6, 7):
             with self.subTest(version=version), \
                     Workers(3, environment={**INSIDE, "P5BENCH_FAKE_TUNER_VERSION": str(version)}) as workers:
                 workers.open(case("all_reduce", 1 << 20, 3))
@@ -113,7 +113,7 @@ class Offers(unittest.TestCase):
 
 class Settings(unittest.TestCase):
     def test_each_that_is_offered_runs_right(self):
-        for version in (3, 4, 5, 6):
+        for version in (3, 4, 5, 6, 7):
             environment = {**INSIDE, "P5BENCH_FAKE_TUNER_VERSION": str(version)}
             with self.subTest(version=version), Workers(2, environment=environment) as workers:
                 for in_place in (False, True):
@@ -171,14 +171,15 @@ class Settings(unittest.TestCase):
                                                           setting="ring/ll128")[0]["error"])
 
     def test_chunks_are_forced_from_version_6_on(self):
-        with tempfile.TemporaryDirectory() as folder:
-            log = Log(folder)
-            environment = {**INSIDE, **log.environment, "P5BENCH_FAKE_TUNER_VERSION": "6"}
-            with Workers(2, environment=environment) as workers:
-                workers.measure(case("all_reduce", 100, 2), setting="ring/simple/2/262144")
-                text = log.text()
-                self.assertRegex(text, r"chunks of 262144 bytes\n.*AllReduce: 400 Bytes -> Algo RING proto SIMPLE")
-                self.assertRegex(text, r"chunks of 131072 bytes\n.*AllReduce: 4 Bytes")
+        for version in ("6", "7"):
+            with self.subTest(version=version), tempfile.TemporaryDirectory() as folder:
+                log = Log(folder)
+                environment = {**INSIDE, **log.environment, "P5BENCH_FAKE_TUNER_VERSION": version}
+                with Workers(2, environment=environment) as workers:
+                    workers.measure(case("all_reduce", 100, 2), setting="ring/simple/2/262144")
+                    text = log.text()
+                    self.assertRegex(text, r"chunks of 262144 bytes\n.*AllReduce: 400 Bytes -> Algo RING proto SIMPLE")
+                    self.assertRegex(text, r"chunks of 131072 bytes\n.*AllReduce: 4 Bytes")
 
     def test_groups_are_forced_as_the_job_is(self):
         with Workers(4, environment=INSIDE) as workers:
@@ -254,7 +255,7 @@ class Library(unittest.TestCase):
             "all_gather,1000,4000,ring,ll128,0,0,10")
 
     def test_calls_run_as_the_table_says_and_right_in_all_versions(self):
-        for version in (2, 3, 4, 5, 6):
+        for version in (2, 3, 4, 5, 6, 7):
             environment = self.environment(self.ROWS, P5BENCH_FAKE_TUNER_VERSION=str(version))
             with self.subTest(version=version), Workers(2, environment=environment) as workers:
                 self.log.path.write_text("")
@@ -268,7 +269,7 @@ class Library(unittest.TestCase):
                 self.assertEqual(set(self.log.choices("all_gather", 800)), {OWN if version == 2 else "ring/ll128"})
                 if version > 2:
                     self.assertEqual(set(self.log.choices("all_reduce", 6000)), {"tree/ll128"})
-                if version == 6:
+                if version >= 6:
                     self.assertRegex(self.log.text(), r"chunks of 262144 bytes\n.*AllReduce: 6000 Bytes")
                 self.assertEqual(self.log.warnings(), [])
 
@@ -287,7 +288,7 @@ class Library(unittest.TestCase):
             self.assertEqual(set(self.log.choices("all_reduce", 2000)), {"ring/simple"})
 
     def test_a_table_for_something_else_changes_nothing_and_each_rank_warns_once(self):
-        for what, other in (("NCCL version 1", {"version": 1}), ("4 ranks on 1 nodes", {"ranks": 4}),
+        for what, other in (("is for NCCL 0.0.1, this job runs NCCL 2.", {"version": 1}), ("4 ranks on 1 nodes", {"ranks": 4}),
                             ("2 ranks on 2 nodes", {"nodes": 2})):
             with self.subTest(what=what):
                 environment = self.environment(self.ROWS, **other)
@@ -320,6 +321,20 @@ class Library(unittest.TestCase):
                     self.assertIn(word, warning)
         with Workers(2, environment=environment) as workers:
             self.assertEqual(wrong(workers.measure(case("all_reduce", 500, 2))[0]), [0, 0])
+
+    def test_each_communicator_gets_the_table_that_is_for_it(self):
+        environment = self.environment(self.ROWS, ranks=4)
+        table = pathlib.Path(environment["NCCL_TUNER_CONFIG_FILE"])
+        job = table.read_text()
+        self.environment(["all_reduce,1000,4000,tree,ll128,0,0,10"], ranks=2)
+        table.write_text(job + table.read_text())
+        with Workers(4, environment=environment) as workers:
+            workers.measure(case("all_reduce", 500, 4))
+            self.assertEqual(set(self.log.choices("all_reduce", 2000)), {"ring/simple"})
+            self.log.path.write_text("")
+            self.assertEqual(wrong(workers.measure(case("all_reduce", 500, 2), [[[0, 1], [2, 3]]])[0]), [0] * 4)
+            self.assertEqual(set(self.log.choices("all_reduce", 2000)), {"tree/ll128"})
+            self.assertEqual(self.log.warnings(), [])
 
     def test_groups_within_the_job_keep_nccls_choices_without_a_warning(self):
         environment = self.environment(self.ROWS, ranks=4)

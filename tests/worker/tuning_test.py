@@ -37,13 +37,13 @@ class Job(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def run_it(self, *arguments, before=(), **variables):
+    def run_it(self, *arguments, before=(), ranks=2, **variables):
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
         clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES),
                   "TMPDIR": str(self.folder), "OMPI_MCA_mpi_yield_when_idle": "1"}
         timeout = "5s" if "hang" in variables.get("P5BENCH_FAKE", "") else "60s"
         done = subprocess.run(
-            ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", *before, str(BUILD / "p5bench"), *arguments, "--backend", "nccl",
+            ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *before, str(BUILD / "p5bench"), *arguments, "--backend", "nccl",
              "--sizes", "64KiB,1MiB", "--timeout", timeout, "--seed", "4", "--out", str(self.folder / "out")],
             env=clean | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
         return done.returncode, done.stdout
@@ -202,6 +202,57 @@ class Tuning(Job):
                 self.assertIn(says, tuning["because"])
 
 
+class Groups(Job):
+    """Two hosts of two ranks: the communicators of the hosts beside that of the job, in one file."""
+
+    VARIABLES = {"P5BENCH_FAKE": SLOWED, "P5BENCH_FAKE_NCCL_VERSION": "23102", "P5BENCH_FAKE_TUNER_VERSION": "6"}
+
+    def tune(self, *arguments, expected=0):
+        wrapper = self.folder / "per-rank"
+        wrapper.write_text('#!/bin/sh\nexport NCCL_HOSTID=node$((OMPI_COMM_WORLD_RANK / 2))\nexec "$@"\n')
+        wrapper.chmod(0o755)
+        code, output = self.run_it("tune", "--tune=quick", "--collectives", "all_reduce", *arguments,
+                                   before=[str(wrapper)], ranks=4, **self.VARIABLES)
+        self.assertEqual(code, expected, output)
+        if code != 0:
+            return output
+        report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
+        self.check_schema(report)
+        return report["tuning"]
+
+    def written(self, name):
+        return (self.folder / "out" / "latest" / name).read_text()
+
+    def test_of_one_host_each_and_the_whole_job_stand_in_one_table_and_in_a_header(self):
+        tuning = self.tune("--group", "node")
+        self.assertEqual((tuning["outcome"], tuning["ranks"], tuning["nodes"]), ("settings", 2, 1), tuning)
+        self.assertEqual({"/".join(row["setting"].split("/")[:2]) for row in tuning["rows"]}, {FASTEST})
+        of_host = self.folder / "of-host.csv"
+        of_host.write_text(self.written("nccl-tuner.csv"))
+        tuning = self.tune("--keep-table", str(of_host), "--delivery=calls")
+        self.assertEqual((tuning["outcome"], tuning["ranks"], tuning["nodes"]), ("settings", 4, 2), tuning)
+        heads = ("nccl,", "ranks,", "nodes,")
+        lines = [line for line in self.written("nccl-tuner.csv").splitlines() if line.startswith(heads)]
+        self.assertEqual(lines, ["nccl,23102", "ranks,4", "nodes,2", "nccl,23102", "ranks,2", "nodes,1"])
+        header = self.written("nccl-tuned-calls.h")
+        for ranks, nodes in ((4, 2), (2, 1)):
+            row = rf'{{23102, {ranks}, {nodes}, P5BENCH_ALL_REDUCE, \d+ull, \d+ull, "TREE_LL\+\^TREE_LL128", '
+            self.assertRegex(header, row)
+        self.assertIn("nccl-tuned-calls.h", tuning["files"])
+
+    def test_that_differ_in_size_have_no_table(self):
+        tuning = self.tune("--group", "stride:3")
+        self.assertEqual((tuning["outcome"], tuning["rows"]), ("refused", []))
+        self.assertIn("not all of as many ranks", tuning["because"])
+
+    def test_a_table_to_keep_that_is_none_is_refused_before_anything_runs(self):
+        table = self.folder / "table"
+        table.write_text("format,1\nnccl,x\n")
+        output = self.tune("--keep-table", str(table), expected=2)
+        self.assertIn("line 2: nccl is 'x', not a number", output)
+        self.assertFalse((self.folder / "out").exists())
+
+
 class Problems(Job):
     """A tuning that fails where nobody expects it: at the leader alone, which cannot write what it found."""
 
@@ -239,7 +290,8 @@ class Problems(Job):
 
 
 class Hosts(Job):
-    """Two hosts that share no file system. What is fastest is made so, because files are the matter here."""
+    """Two hosts that share no file system, in the newest tuner interface. What is fastest is made so, because files are the
+    matter here."""
 
     def setUp(self):
         super().setUp()
@@ -255,7 +307,7 @@ class Hosts(Job):
         wrapper.write_text(OTHER_HOST.format(folder=self.folder, mounts="\n".join([*own, *mounts])))
         wrapper.chmod(0o755)
         code, output = self.run_it("tune", "--tune=quick", "--collectives", "all_reduce", before=[str(wrapper)],
-                                   P5BENCH_FAKE=SLOWED, TMPDIR=str(self.folder / "tmp"),
+                                   P5BENCH_FAKE=SLOWED, P5BENCH_FAKE_TUNER_VERSION="7", TMPDIR=str(self.folder / "tmp"),
                                    OMPI_MCA_orte_tmpdir_base=str(self.folder))  # Open MPI's own files stay out of this
         self.assertEqual(code, 0, output)
         report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())

@@ -1,5 +1,6 @@
-// The binary interface between NCCL and tuner plugins, versions 2 to 6: what lies where in memory is fixed by NCCL
-// 2.21 to 2.31, so nothing here may change. Written down anew, since NCCL installs no header for it.
+// The binary interface between NCCL and tuner plugins, versions 2 to 7: what lies where in memory is fixed by NCCL
+// 2.21 to 2.32, so nothing here may change (tests/tuner/abi_test.cpp). Written down anew, since NCCL installs no header
+// for it.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +26,14 @@ inline constexpr int undefined = -1;
 inline constexpr float unavailable = -1;  // in the cost table; else microseconds
 
 // The constants of NCCL's model, for plugins that correct them.
-struct Constants {
+template <int compute_capabilities>
+struct ConstantsFor {
   double base_latencies[algorithms][protocols];
   double link_latencies[3][algorithms][protocols];
-  double bandwidths[5][4][3];  // of five kinds, by compute capability and number of nodes
+  double bandwidths[5][compute_capabilities][3];  // of five kinds, by compute capability and number of nodes
 };
+using Constants = ConstantsFor<4>;    // versions 5 and 6: Volta to Blackwell
+using ConstantsV7 = ConstantsFor<5>;  // and what comes after it
 struct NvlinkDomains {
   int domains, least_ranks, most_ranks;
 };
@@ -77,6 +81,17 @@ struct TunerV6 {
   const char* name;
   Result (*init)(void** context, std::uint64_t communicator, std::size_t ranks, std::size_t nodes, Logger logger,
                  NvlinkDomains* domains, Constants* constants);
+  Result (*choose)(void* context, int function, std::size_t bytes, int pipelined, float** costs, int algorithms,
+                   int protocols, int registered, int* channels);
+  Result (*finalize)(void* context);
+  Result (*chunk)(void* context, int function, std::size_t bytes, int algorithm, int protocol, int channels,
+                  std::size_t* chunk);
+};
+
+struct TunerV7 {
+  const char* name;
+  Result (*init)(void** context, std::uint64_t communicator, std::size_t ranks, std::size_t nodes, Logger logger,
+                 NvlinkDomains* domains, ConstantsV7* constants);
   Result (*choose)(void* context, int function, std::size_t bytes, int pipelined, float** costs, int algorithms,
                    int protocols, int registered, int* channels);
   Result (*finalize)(void* context);

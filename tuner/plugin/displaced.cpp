@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +65,26 @@ abi::Result choose_with(const auto& tuner, void* context, const Call& call) {
                       call.algorithms, call.protocols, call.registered, call.channels);
 }
 
+// Every constant that both have, from the one to the other.
+void copy_constants(const auto& from, auto& to) {
+  std::ranges::copy(as_bytes(std::span(from.base_latencies)), as_writable_bytes(std::span(to.base_latencies)).begin());
+  std::ranges::copy(as_bytes(std::span(from.link_latencies)), as_writable_bytes(std::span(to.link_latencies)).begin());
+  const std::size_t capabilities = std::min(std::size(from.bandwidths[0]), std::size(to.bandwidths[0]));
+  for (std::size_t kind = 0; kind < std::size(from.bandwidths); ++kind)
+    for (std::size_t capability = 0; capability < capabilities; ++capability)
+      std::ranges::copy(from.bandwidths[kind][capability], to.bandwidths[kind][capability]);
+}
+
+// For a tuner that does not know the newest compute capability; what it corrects reaches NCCL.
+abi::Result start_narrow(const auto& tuner, void** context, const Start& s, abi::Logger logger) {
+  if (!s.constants_v7) return tuner.init(context, s.communicator, s.ranks, s.nodes, logger, s.domains, s.constants);
+  abi::Constants constants{};
+  copy_constants(*s.constants_v7, constants);
+  const abi::Result result = tuner.init(context, s.communicator, s.ranks, s.nodes, logger, s.domains, &constants);
+  if (result == abi::success) copy_constants(constants, *s.constants_v7);
+  return result;
+}
+
 template <class Tuner, int version>
 class DisplacedTuner final : public Displaced {
  public:
@@ -76,9 +98,11 @@ class DisplacedTuner final : public Displaced {
   bool start(const Start& s, abi::Logger logger) {
     if constexpr (version < 5)
       started_ = tuner_.init(s.ranks, s.nodes, logger, &context_) == abi::success;
+    else if constexpr (version < 7)
+      started_ = start_narrow(tuner_, &context_, s, logger) == abi::success;
     else
       started_ =
-          tuner_.init(&context_, s.communicator, s.ranks, s.nodes, logger, s.domains, s.constants) == abi::success;
+          tuner_.init(&context_, s.communicator, s.ranks, s.nodes, logger, s.domains, s.constants_v7) == abi::success;
     return started_;
   }
 
@@ -136,7 +160,8 @@ std::unique_ptr<Displaced> start_displaced(const Start& start, const Log& log) {
     return nullptr;
   }
   bool found = false;
-  std::unique_ptr<Displaced> displaced = start_as<abi::TunerV6, 6>(library, start, log, found);
+  std::unique_ptr<Displaced> displaced = start_as<abi::TunerV7, 7>(library, start, log, found);
+  if (!found) displaced = start_as<abi::TunerV6, 6>(library, start, log, found);
   if (!found) displaced = start_as<abi::TunerV5, 5>(library, start, log, found);
   if (!found) displaced = start_as<abi::TunerV4, 4>(library, start, log, found);
   if (!found) displaced = start_as<abi::TunerV3, 3>(library, start, log, found);

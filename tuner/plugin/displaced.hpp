@@ -18,6 +18,7 @@ struct Start {
   std::size_t ranks = 0, nodes = 0;
   abi::NvlinkDomains* domains = nullptr;
   abi::Constants* constants = nullptr;
+  abi::ConstantsV7* constants_v7 = nullptr;
 };
 
 // One call as NCCL describes it.

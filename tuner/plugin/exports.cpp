@@ -38,7 +38,14 @@ abi::Result start_plain(std::size_t ranks, std::size_t nodes, abi::Logger logger
 template <int version>
 abi::Result start_named(void** context, std::uint64_t communicator, std::size_t ranks, std::size_t nodes,
                         abi::Logger logger, abi::NvlinkDomains* domains, abi::Constants* constants) {
-  return contain([&] { start_tuner(context, {version, communicator, ranks, nodes, domains, constants}, logger); });
+  return contain([&] {
+    start_tuner(context, {version, communicator, ranks, nodes, domains, constants, nullptr}, logger);
+  });
+}
+
+abi::Result start_v7(void** context, std::uint64_t communicator, std::size_t ranks, std::size_t nodes,
+                     abi::Logger logger, abi::NvlinkDomains* domains, abi::ConstantsV7* constants) {
+  return contain([&] { start_tuner(context, {7, communicator, ranks, nodes, domains, nullptr, constants}, logger); });
 }
 
 abi::Result choose_unseen(void* context, int function, std::size_t bytes, int collnet_support, int nvls_support,
@@ -87,6 +94,7 @@ extern const abi::TunerV3 ncclTunerPlugin_v3;
 extern const abi::TunerV4 ncclTunerPlugin_v4;
 extern const abi::TunerV5 ncclTunerPlugin_v5;
 extern const abi::TunerV6 ncclTunerPlugin_v6;
+extern const abi::TunerV7 ncclTunerPlugin_v7;
 }
 #pragma GCC visibility pop
 
@@ -100,9 +108,11 @@ const abi::TunerV5 ncclTunerPlugin_v5{p5::tuner::plugin_name, p5::tuner::start_n
                                       p5::tuner::finalize};
 const abi::TunerV6 ncclTunerPlugin_v6{p5::tuner::plugin_name, p5::tuner::start_named<6>, p5::tuner::choose,
                                       p5::tuner::finalize, p5::tuner::chunk};
+const abi::TunerV7 ncclTunerPlugin_v7{p5::tuner::plugin_name, p5::tuner::start_v7, p5::tuner::choose,
+                                      p5::tuner::finalize, p5::tuner::chunk};
 
 bool p5::tuner::is_ours(const void* tuner) {
-  const std::array<const void*, 5> all{&ncclTunerPlugin_v2, &ncclTunerPlugin_v3, &ncclTunerPlugin_v4,
-                                       &ncclTunerPlugin_v5, &ncclTunerPlugin_v6};
+  const std::array<const void*, 6> all{&ncclTunerPlugin_v2, &ncclTunerPlugin_v3, &ncclTunerPlugin_v4,
+                                       &ncclTunerPlugin_v5, &ncclTunerPlugin_v6, &ncclTunerPlugin_v7};
   return std::ranges::find(all, tuner) != all.end();
 }

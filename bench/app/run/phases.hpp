@@ -22,6 +22,7 @@
 #include "bench/measure/runner.hpp"
 #include "bench/worlds/fate_sharing.hpp"
 #include "tuner/arms.hpp"
+#include "tuner/table.hpp"
 
 namespace p5 {
 
@@ -48,6 +49,7 @@ struct Run {
   Machine machine;
   Plan plan;
   std::vector<tuner::Weight> weights;
+  std::vector<tuner::Table> kept_tables;  // of --keep-table, at the leader
   Arms arms;
 
   std::string cluster;           // at the leader

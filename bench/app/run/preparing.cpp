@@ -175,6 +175,7 @@ void find_machine_and_plan(Run& run) {
                  : make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
   refuse_differing_tuning_files(run.world);
   run.weights = read_weights(run.world, run.options);
+  run.kept_tables = read_kept_tables(run.world, run.options);
   run.arms = make_arms(run.world, run.options, machine);
 }
 

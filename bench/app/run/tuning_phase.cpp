@@ -39,6 +39,7 @@ void tune_settings(Run& run) {
                 .seed = run.seed,
                 .runner = run.runner,
                 .weights = run.weights,
+                .kept = run.kept_tables,
                 .time_left = time_left,
                 .cluster = run.cluster,
                 .folder = {}};

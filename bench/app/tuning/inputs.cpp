@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <variant>
 
 #include "bench/app/machine/leader.hpp"
 #include "bench/base/error.hpp"
@@ -48,6 +49,19 @@ void refuse_differing_tuning_files(World& world) {
                         rank, first_line(all[rank]), first_line(all[0])));
     return "";
   });
+}
+
+std::vector<tuner::Table> read_kept_tables(World& world, const Options& options) {
+  std::vector<tuner::Table> tables;
+  if (options.keep_table.empty()) return tables;
+  from_leader(world, [&]() -> std::string {
+    auto parsed = tuner::parse_csv(read_input(options.keep_table, largest_file, "name an nccl-tuner.csv"));
+    if (const auto* const problem = std::get_if<std::string>(&parsed))
+      throw UsageError(fmt::format("--keep-table {}: {}", printable(options.keep_table), *problem));
+    tables = std::get<std::vector<tuner::Table>>(std::move(parsed));
+    return "";
+  });
+  return tables;
 }
 
 std::vector<tuner::Weight> read_weights(World& world, const Options& options) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include "bench/app/machine/files_on_hosts.hpp"
 #include "bench/app/machine/leader.hpp"
@@ -21,9 +22,12 @@
 #include "bench/base/clock.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/version.hpp"
 #include "bench/measure/trials.hpp"
+#include "bench/model/groups.hpp"
 #include "reports/atomic_file.hpp"
+#include "tuner/calls.hpp"
 #include "tuner/knobs.hpp"
 
 namespace p5 {
@@ -42,12 +46,13 @@ std::vector<std::string> tunable(const Options& options, const std::string& mode
   return names;
 }
 
-// Cases of one round with the whole job, ordered by collective and size. All ranks make the same.
+// Cases of one round with the job's groups, ordered by collective and size. All ranks make the same.
 std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed,
                              const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes) {
   Options what;
   what.collectives = collectives;
   what.sizes = sizes;
+  what.group = options.group;
   what.allow_shared_gpu = options.allow_shared_gpu;
   std::vector<Case> cases = make_plan(what, job_facts(machine, seed), *machine.backend, machine.backend_name).cases;
   std::ranges::sort(cases, [](const Case& a, const Case& b) {
@@ -78,6 +83,21 @@ std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, cons
   for (const Bytes size : options.sizes)
     if (size >= extent.min && size <= most) sizes.push_back(size);
   return sizes;
+}
+
+// What a communicator of the job's groups is, which a table is for.
+struct Communicator {
+  int ranks = 0, nodes = 0;
+  auto operator<=>(const Communicator&) const = default;
+};
+std::set<Communicator> kinds_of_communicators(const Options& options, const NodeOfRank& node_of_rank) {
+  std::set<Communicator> all;
+  for (const Group& group : make_groups(options.group, node_of_rank)) {
+    std::set<int> nodes;
+    for (const int rank : group) nodes.insert(node_of_rank[static_cast<std::size_t>(rank)]);
+    all.insert({static_cast<int>(group.size()), static_cast<int>(nodes.size())});
+  }
+  return all;
 }
 
 // Different settings, in all cells together.
@@ -125,8 +145,12 @@ class Tuning {
     result_.folder = job.folder;
     result_.plugin = plugin();
     result_.table.nccl_version = nccl_version();
-    result_.table.ranks = world.ranks();
-    result_.table.nodes = static_cast<int>(machine.topology.hosts.size());
+    const std::set<Communicator> communicators =
+        kinds_of_communicators(options, job_facts(machine, job.seed).node_of_rank);
+    result_.table.ranks = communicators.rbegin()->ranks;
+    result_.table.nodes = communicators.rbegin()->nodes;
+    alike_ = communicators.size() == 1;
+    result_.kept = job.kept;
     for (const auto& [name, value] : machine.software)
       if (name != "nccl.path") result_.valid_for.emplace_back(name, value);
   }
@@ -144,7 +168,10 @@ class Tuning {
   // At the leader.
   bool fits() {
     if (!world_.leads()) return false;
-    const std::string objection = clock_.objection();
+    const std::string objection =
+        alike_ ? clock_.objection()
+               : fmt::format("The groups of --group {} are not all of as many ranks and nodes: no table fits them all.",
+                             options_.group);
     if (!objection.empty()) leave_out(objection);
     return objection.empty();
   }
@@ -212,11 +239,15 @@ class Tuning {
       result_.plugin = (std::filesystem::path(result_.folder) / carried_plugin_->name).string();
     std::vector<tuner::NamedFile> files = tuner::tuning_files(result_);
     if (sets) files.push_back({"nccl-configmap.yaml", tuner::config_map(result_)});
-    if (options_.delivery == "nvidia") {
-      const auto made = tuner::example_plugin_csv(result_, standard_, taken_);
+    const auto add = [&](const std::variant<tuner::NamedFile, std::string>& made) {
       if (const auto* file = std::get_if<tuner::NamedFile>(&made)) files.push_back(*file);
       if (const auto* why = std::get_if<std::string>(&made)) course_.remarks.push_back(*why);
-    }
+    };
+    if (options_.delivery == "nvidia") add(tuner::example_plugin_csv(result_, standard_, taken_));
+    if (options_.delivery == "calls") add(tuner::calls_header(result_));
+    if (!result_.kept.empty() && !with_table)
+      course_.remarks.push_back(
+          fmt::format("{} stays as it is: there is nothing to add to it", printable(options_.keep_table)));
     if (carried_plugin_ && with_table) files.push_back(*carried_plugin_);
     return files;
   }
@@ -379,7 +410,7 @@ class Tuning {
           sizes.emplace(record.cell.collective, record.cell.bytes);
     const auto element = static_cast<std::uint64_t>(size_of(DataType::float32));
     for (const tuner::HeldOut& held :
-         tuner::held_out(result_.table.rows, element, element * static_cast<std::uint64_t>(world_.ranks())))
+         tuner::held_out(result_.table.rows, element, element * static_cast<std::uint64_t>(result_.table.ranks)))
       sizes.emplace(tuner::name_of(held.function), held.bytes);
     std::vector<std::pair<std::string, Bytes>> all;
     for (const auto& [collective, bytes] : sizes) all.emplace_back(collective, Bytes{bytes});
@@ -465,6 +496,7 @@ class Tuning {
   tuner::Constraints constraints_;
   std::vector<tuner::Weight> weights_;
   tuner::TuningResult result_;
+  bool alike_ = true;                         // groups have communicators of one kind
   std::vector<tuner::Row> standard_, taken_;  // as example_plugin_csv() takes them
   TuningCourse course_;
   std::optional<tuner::NamedFile> carried_plugin_;  // at the leader, where some host has none or another

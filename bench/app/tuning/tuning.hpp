@@ -10,6 +10,7 @@
 #include "bench/model/world.hpp"
 #include "reports/tuning.hpp"
 #include "tuner/arms.hpp"
+#include "tuner/table.hpp"
 
 namespace p5 {
 
@@ -18,8 +19,9 @@ struct TuningJob {
   std::uint64_t seed = 0;
   RunnerOptions runner;
   std::vector<tuner::Weight> weights;
-  Seconds time_left;            // of the budget
-  std::string cluster, folder;  // at the leader: for the files, and where they will lie
+  std::vector<tuner::Table> kept;  // at the leader
+  Seconds time_left;               // of the budget
+  std::string cluster, folder;     // at the leader: for the files, and where they will lie
 };
 
 // On all ranks together. Leaves the files in the folder, on all hosts where they set anything. The result is complete

@@ -141,6 +141,9 @@ void NcclSession::check_granted(std::uint64_t calls_before) const {
   if (call.number == calls_before)
     throw CaseError(fmt::format("{} cannot be forced: NCCL asks no tuner about this case", setting_));
   if (call.granted) return;
+  // Version 2 of the tuner interface shows no offers; NCCL 2.31 has none where it runs a kernel for symmetric memory.
+  if (call.offers.empty())
+    throw CaseError(fmt::format("{} cannot be forced: for this case NCCL shows the tuner nothing to choose", setting_));
   std::vector<std::string> offered;
   for (const Offer& offer : call.offers) offered.push_back(offer.setting);
   throw CaseError(fmt::format("{} cannot be forced: for this case NCCL offers only {}", setting_, join(offered)));

@@ -26,6 +26,11 @@ constexpr std::array debug_variables{"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DE
 constexpr std::string_view subsystems_of_start = "INIT,BOOTSTRAP,NET,ENV",
                            subsystems_of_all = "INIT,BOOTSTRAP,NET,ENV,TUNING";
 
+// NCCL from 2.30.7 on takes nothing of a list in which it does not know a name, earlier ones leave such names out.
+constexpr std::array<std::string_view, 18> subsystems{"INIT",      "COLL", "P2P",     "SHM",  "NET",     "GRAPH",
+                                                      "TUNING",    "ENV",  "ALLOC",   "CALL", "PROXY",   "NVLS",
+                                                      "BOOTSTRAP", "REG",  "PROFILE", "RAS",  "DESTROY", "ALL"};
+
 // NCCL up to 2.23 logs numbers, in this order (src/include/nccl_common.h).
 constexpr std::array algorithms{"tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
 constexpr std::array protocols{"ll", "ll128", "simple"};
@@ -41,12 +46,15 @@ std::string name_in(const std::array<const char*, count>& names, std::string tex
 }
 
 std::optional<Selection> parse_line(const std::string& line) {
-  // 2.20 to 2.30; before 2.24 without channels, with numbers and a time
+  // 2.20 and later; before 2.24 without channels, with numbers and a time
   static const std::regex chosen(R"(Bytes -> Algo (\w+) proto (\w+)(?:.*channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\})?)");
   // 2.27 and later, for kernels on symmetric memory
   static const std::regex symmetric(R"(Bytes -> Kernel (\w+) nchannels (\d+))");
-  // 2.31 and later
-  static const std::regex best(R"(Best tuning \{.*\.?algo = (\w+).*proto = (\w+).*nChannels = (\d+))");
+  // 2.29 and later, for copies by the copy engines; in a case of several nodes with the proxy's between them
+  static const std::regex copied(R"(\[(?:Copy Engine|Hierarchical CE)\]: \d+ Bytes -> )");
+  // 2.31 and later. Without an algorithm a kernel on symmetric memory or a copy was chosen, of which a later line
+  // tells.
+  static const std::regex best(R"(Best tuning \{.*\.algo = (?!Unknown)(\w+).*proto = (\w+).*nChannels = (\d+))");
   std::smatch found;
   if (std::regex_search(line, found, chosen)) {
     const int channels = found[3].matched ? std::stoi(found[4]) - std::stoi(found[3]) + 1 : 0;
@@ -54,6 +62,7 @@ std::optional<Selection> parse_line(const std::string& line) {
   }
   if (std::regex_search(line, found, symmetric))
     return Selection{name_in(algorithms, found[1]), "symmetric", std::stoi(found[2]), "nccl log"};
+  if (std::regex_search(line, found, copied)) return Selection{"copy_engine", "symmetric", 0, "nccl log"};
   if (std::regex_search(line, found, best))
     return Selection{name_in(algorithms, found[1]), name_in(protocols, found[2]), std::stoi(found[3]), "nccl log"};
   return std::nullopt;
@@ -100,13 +109,17 @@ std::optional<Selection> parse_tuning_log(std::string_view log) {
 
 std::string subsystems_with_ours(std::string_view operators, std::string_view ours) {
   if (operators.empty()) return std::string(ours);
-  if (operators.front() != '^') return fmt::format("{},{}", operators, ours);
-  // All but those that are listed.
-  std::vector<std::string> unwanted = split(operators.substr(1));
+  const bool all_but = operators.front() == '^';
+  std::vector<std::string> names = split(operators.substr(all_but ? 1 : 0));
   const std::vector<std::string> wanted = split(ours);
-  std::erase_if(unwanted,
-                [&](const std::string& each) { return std::ranges::find(wanted, upper(each)) != wanted.end(); });
-  return unwanted.empty() ? "ALL" : "^" + join(unwanted, ",");
+  std::erase_if(names, [&](const std::string& each) {
+    const std::string name = upper(each);
+    return std::ranges::find(subsystems, name) == subsystems.end() ||
+           (all_but && std::ranges::find(wanted, name) != wanted.end());
+  });
+  if (all_but) return names.empty() ? "ALL" : "^" + join(names, ",");
+  names.insert(names.end(), wanted.begin(), wanted.end());
+  return join(names, ",");
 }
 
 TuningLog::TuningLog() {

@@ -18,7 +18,8 @@ namespace p5::nccl {
 // The choice that the newest line of a log tells of; the wordings of NCCL 2.20 to 2.32 are known.
 std::optional<Selection> parse_tuning_log(std::string_view log);
 
-// NCCL_DEBUG_SUBSYS with which NCCL writes what we read, beside what an operator asked for with his ("": nothing).
+// NCCL_DEBUG_SUBSYS with which NCCL writes what we read, beside what an operator asked for with his ("": nothing), as
+// far as all of NCCL 2.30 and later know it.
 std::string subsystems_with_ours(std::string_view operators, std::string_view ours);
 
 class TuningLog {

@@ -44,7 +44,7 @@ get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)
 # With NCCL's tuner plugin inside, whose symbols NCCL finds in the program where NCCL_TUNER_PLUGIN is STATIC_PLUGIN.
 add_executable(p5bench-worker-nccl ${worker_sources} $<TARGET_OBJECTS:p5bench_kernels> ${tuner_plugin_sources}
                ${CMAKE_SOURCE_DIR}/tuner/plugin/worker.cpp)
-foreach(version RANGE 2 6)
+foreach(version RANGE 2 7)
   target_link_options(p5bench-worker-nccl PRIVATE LINKER:--export-dynamic-symbol=ncclTunerPlugin_v${version})
 endforeach()
 set_target_properties(p5bench-worker-nccl PROPERTIES

@@ -133,6 +133,8 @@ void ask(const Plugin& p, void* context, int function, std::uint64_t bytes, Cost
       return check(registered(p.as<abi::TunerV5>()), "choice");
     case 6:
       return check(registered(p.as<abi::TunerV6>()), "choice");
+    case 7:
+      return check(registered(p.as<abi::TunerV7>()), "choice");
     default:
       return;
   }
@@ -145,15 +147,17 @@ Tuning::Tuning(int ranks, int nodes) : ranks_(ranks) {
   const auto count = static_cast<std::size_t>(ranks), hosts = static_cast<std::size_t>(nodes);
   abi::NvlinkDomains domains{nodes, ranks / nodes, ranks / nodes};
   abi::Constants constants{};
+  abi::ConstantsV7 constants_v7{};
   const auto plain = [&](const auto& tuner) { return tuner.init(count, hosts, debug_log, &context_); };
-  const auto named = [&](const auto& tuner) {
-    return tuner.init(&context_, 1, count, hosts, debug_log, &domains, &constants);
+  const auto named = [&](const auto& tuner, auto& of_version) {
+    return tuner.init(&context_, 1, count, hosts, debug_log, &domains, &of_version);
   };
   if (p.version == 2) started_ = plain(p.as<abi::TunerV2>());
   if (p.version == 3) started_ = plain(p.as<abi::TunerV3>());
   if (p.version == 4) started_ = plain(p.as<abi::TunerV4>());
-  if (p.version == 5) started_ = named(p.as<abi::TunerV5>());
-  if (p.version == 6) started_ = named(p.as<abi::TunerV6>());
+  if (p.version == 5) started_ = named(p.as<abi::TunerV5>(), constants);
+  if (p.version == 6) started_ = named(p.as<abi::TunerV6>(), constants);
+  if (p.version == 7) started_ = named(p.as<abi::TunerV7>(), constants_v7);
 }
 
 Tuning::~Tuning() {
@@ -178,10 +182,12 @@ Choice Tuning::choose(int function, std::uint64_t bytes) {
   const auto useful = static_cast<int>(std::min<std::uint64_t>(std::max<std::uint64_t>(bytes >> 15, 1), 64));
   Choice choice{algorithm_names[algorithm], protocol_names[protocol],
                 std::min(useful, most_channels > 0 ? most_channels : 16), 131072};
-  if (plugin().version >= 6 && ranks_ > 1)
-    check(plugin().as<abi::TunerV6>().chunk(context_, function, bytes / static_cast<std::uint64_t>(choice.channels),
-                                            static_cast<int>(algorithm), static_cast<int>(protocol), 1, &choice.chunk),
-          "chunk size");
+  const auto chunk = [&](const auto& tuner) {
+    return tuner.chunk(context_, function, bytes / static_cast<std::uint64_t>(choice.channels),
+                       static_cast<int>(algorithm), static_cast<int>(protocol), 1, &choice.chunk);
+  };
+  if (plugin().version == 6 && ranks_ > 1) check(chunk(plugin().as<abi::TunerV6>()), "chunk size");
+  if (plugin().version == 7 && ranks_ > 1) check(chunk(plugin().as<abi::TunerV7>()), "chunk size");
   choice.chunk = std::min<std::size_t>(choice.chunk, 524288);
   return choice;
 }
