@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/open_files.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
 
@@ -35,7 +36,7 @@ ProcessLimits discover_process_limits() {
   rlimit limit{};
   static_assert(RLIM_INFINITY == ~std::uint64_t{0});  // "unlimited" is the largest Bytes there are
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) limits.locked_memory = Bytes{limit.rlim_cur};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) limits.open_files = limit.rlim_cur;
+  limits.open_files = open_files_at_start();
   struct statvfs shared {};
   if (statvfs("/dev/shm", &shared) == 0) {
     limits.shared_memory = Bytes{shared.f_blocks * shared.f_frsize};

@@ -1,18 +1,25 @@
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <climits>
 #include <cstdlib>
-#include <deque>
-#include <mutex>
-#include <set>
+#include <limits>
+#include <list>
+#include <optional>
+#include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/open_files.hpp"
+#include "bench/base/wire.hpp"
+#include "bench/worlds/by_host.hpp"
 #include "bench/worlds/interfaces.hpp"
 #include "bench/worlds/launcher.hpp"
 #include "bench/worlds/mca_settings.hpp"
@@ -40,136 +47,106 @@ namespace {
 
 using mpi::check;
 
-class MpiWorld final : public World {
+// Letters over a communicator of their own, so that they meet no others.
+class MpiPost final : public Post {
  public:
-  MpiWorld() {
+  MpiPost() {
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
-    check(MPI_Comm_dup(comm_, &alarms_));
     check(MPI_Comm_size(comm_, &size_));
-    int rank = 0;
-    check(MPI_Comm_rank(comm_, &rank));
-    hosted_ = {rank};
+    check(MPI_Comm_rank(comm_, &rank_));
   }
-  ~MpiWorld() override {
-    MPI_Comm_free(&alarms_);
+  // Letters that nobody takes any more do not hold up the end.
+  ~MpiPost() override {
+    const Clock::time_point start = Clock::now();
+    while (!all_left() && since(start).count < longest_farewell.count) pause(start);
+    for (Leaving& each : leaving_) MPI_Request_free(&each.request);
     MPI_Comm_free(&comm_);
   }
-  MpiWorld(const MpiWorld&) = delete;
-  MpiWorld& operator=(const MpiWorld&) = delete;
+  MpiPost(const MpiPost&) = delete;
+  MpiPost& operator=(const MpiPost&) = delete;
 
-  int ranks() const override { return size_; }
-  const std::vector<int>& hosted() const override { return hosted_; }
-  bool leads() const override { return hosted_[0] == 0; }
   int participants() const override { return size_; }
-  int participant() const override { return hosted_[0]; }
+  int participant() const override { return rank_; }
 
-  // From one rank to one, so that the leader knows whose part has come. A rank may be a gather ahead: they have tags.
-  std::vector<std::string> gather(const std::string& mine) override {
-    const int tag = gathers_++ % most_tags;
-    if (!leads()) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Isend(mine.data(), static_cast<int>(mine.size()), MPI_CHAR, 0, tag, comm_, &request));
-      finish(request);
-      return {};
-    }
-    std::vector<std::string> blobs(static_cast<std::size_t>(size_));
-    blobs[0] = mine;
-    expect_all_others();
-    for (int left = size_ - 1; left > 0; --left) {
-      MPI_Status status{};
-      wait_until([&] {
-        int there = 0;
-        check(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &there, &status));
-        return there != 0;
-      });
-      int length = 0;
-      check(MPI_Get_count(&status, MPI_CHAR, &length));
-      std::string& blob = blobs[static_cast<std::size_t>(status.MPI_SOURCE)];
-      blob.resize(static_cast<std::size_t>(length));
-      check(MPI_Recv(blob.data(), length, MPI_CHAR, status.MPI_SOURCE, tag, comm_, MPI_STATUS_IGNORE));
-      const std::lock_guard lock(awaited_mutex_);
-      awaited_.erase(status.MPI_SOURCE);
-    }
-    return blobs;
+  void send(int to, std::string text) override {
+    if (text.size() > std::numeric_limits<int>::max())
+      throw std::length_error(fmt::format("{} bytes for rank {}: MPI takes no more than 2 GiB", text.size(), to));
+    Leaving& letter = leaving_.emplace_back(Leaving{std::move(text), MPI_REQUEST_NULL});
+    check(
+        MPI_Isend(letter.text.data(), static_cast<int>(letter.text.size()), MPI_CHAR, to, tag, comm_, &letter.request));
+    all_left();
   }
 
-  std::vector<int> awaited() const override {
-    const std::lock_guard lock(awaited_mutex_);
-    return {awaited_.begin(), awaited_.end()};
+  bool all_left() override {
+    std::erase_if(leaving_, [](Leaving& each) {
+      int done = 0;
+      check(MPI_Test(&each.request, &done, MPI_STATUS_IGNORE));
+      return done != 0;
+    });
+    return leaving_.empty();
   }
 
-  std::string broadcast(const std::string& leaders) override {
-    int length = static_cast<int>(leaders.size());
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Ibcast(&length, 1, MPI_INT, 0, comm_, &request));
-    finish(request);
-    std::string text = leads() ? leaders : std::string(static_cast<std::size_t>(length), '\0');
-    check(MPI_Ibcast(text.data(), length, MPI_CHAR, 0, comm_, &request));
-    finish(request);
-    return text;
+  std::optional<Letter> receive() override {
+    int there = 0, length = 0;
+    MPI_Status status{};
+    check(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &there, &status));
+    if (!there) return std::nullopt;
+    check(MPI_Get_count(&status, MPI_CHAR, &length));
+    Letter letter{status.MPI_SOURCE, std::string(static_cast<std::size_t>(length), '\0')};
+    check(MPI_Recv(letter.text.data(), length, MPI_CHAR, letter.from, tag, comm_, MPI_STATUS_IGNORE));
+    return letter;
   }
 
-  // Small enough to leave at once; nobody waits for it to arrive.
-  void raise_alarm(std::uint32_t epoch) override {
-    const std::uint32_t& sent = raised_.emplace_back(epoch);
-    for (int rank = 0; rank < size_; ++rank) {
-      if (rank == hosted_[0]) continue;
-      MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Isend(&sent, 1, MPI_UINT32_T, rank, 0, alarms_, &request));
-      check(MPI_Request_free(&request));
+  // MPI's own waiting keeps a core busy, which workers and other ranks of this host may need: after a while this one
+  // sleeps.
+  void pause(Clock::time_point waiting_since) override {
+    constexpr std::chrono::microseconds awake{200}, sleep{50};
+    if (Clock::now() - waiting_since > awake)
+      std::this_thread::sleep_for(sleep);
+    else
+      std::this_thread::yield();
+  }
+
+  // By the kernel's names of the hosts, which are there whatever else containers and variables pretend; where two have
+  // the same one the ranks of both are taken together, and their letters go a longer way. Each rank gets its own place
+  // only.
+  TreePlace place() const {
+    std::array<char, HOST_NAME_MAX + 1> name{};
+    gethostname(name.data(), name.size() - 1);
+    std::vector<char> all(rank_ == 0 ? name.size() * static_cast<std::size_t>(size_) : 0);
+    const int length = static_cast<int>(name.size());
+    check(MPI_Gather(name.data(), length, MPI_CHAR, all.data(), length, MPI_CHAR, 0, comm_));
+    std::vector<int> sizes, starts;
+    std::string places;
+    if (rank_ == 0) {
+      std::vector<std::string> names;
+      for (std::size_t at = 0; at < all.size(); at += name.size()) names.emplace_back(&all[at]);
+      for (const TreePlace& each : tree_of(number_hosts(names))) {
+        const std::string blob = wire::blob_of(each);
+        sizes.push_back(static_cast<int>(blob.size()));
+        starts.push_back(static_cast<int>(places.size()));
+        places += blob;
+      }
     }
-  }
-
-  bool alarmed(std::uint32_t epoch) override {
-    for (;;) {
-      int there = 0;
-      MPI_Status status{};
-      check(MPI_Iprobe(MPI_ANY_SOURCE, 0, alarms_, &there, &status));
-      if (!there) return heard_.contains(epoch);
-      std::uint32_t said = 0;
-      check(MPI_Recv(&said, 1, MPI_UINT32_T, status.MPI_SOURCE, 0, alarms_, MPI_STATUS_IGNORE));
-      heard_.insert(said);
-    }
+    int size = 0;
+    check(MPI_Scatter(sizes.data(), 1, MPI_INT, &size, 1, MPI_INT, 0, comm_));
+    std::string mine(static_cast<std::size_t>(size), '\0');
+    check(MPI_Scatterv(places.data(), sizes.data(), starts.data(), MPI_CHAR, mine.data(), size, MPI_CHAR, 0, comm_));
+    return wire::value_of<TreePlace>(mine);
   }
 
  private:
-  void expect_all_others() {
-    const std::lock_guard lock(awaited_mutex_);
-    for (int rank = 1; rank < size_; ++rank) awaited_.insert(awaited_.end(), rank);
-  }
+  struct Leaving {
+    std::string text;
+    MPI_Request request;
+  };
+  static constexpr int tag = 0;
+  static constexpr Seconds longest_farewell{5};
 
-  // MPI's own waiting keeps a core busy, which workers and other ranks of this host may need: after a while it sleeps.
-  template <class Condition>
-  static void wait_until(const Condition& come_true) {
-    const Clock::time_point start = Clock::now();
-    while (!come_true()) {
-      if (Clock::now() - start > awake)
-        std::this_thread::sleep_for(sleep);
-      else
-        std::this_thread::yield();
-    }
-  }
-
-  static void finish(MPI_Request& request) {
-    wait_until([&] {
-      int done = 0;
-      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
-      return done != 0;
-    });
-  }
-
-  static constexpr std::chrono::microseconds awake{200}, sleep{50};
-  MPI_Comm alarms_ = MPI_COMM_NULL;
-  std::deque<std::uint32_t> raised_;  // messages on their way refer to these
-  std::set<std::uint32_t> heard_;
-  static constexpr int most_tags = 32768;  // what MPI allows at least
-  int gathers_ = 0;
-  mutable std::mutex awaited_mutex_;
-  std::set<int> awaited_;
   MPI_Comm comm_ = MPI_COMM_NULL;
-  int size_ = 1;
-  std::vector<int> hosted_;
+  int size_ = 1, rank_ = 0;
+  std::list<Leaving> leaving_;
 };
 
 // Value of the first of these variables that is set to a whole number.
@@ -203,6 +180,21 @@ bool all_on_one_host() {
   const bool by_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
   return number_from(std::array{"OMPI_COMM_WORLD_LOCAL_SIZE"}, 0) == ranks ||
          (!by_mpirun && number_from(std::array{"SLURM_STEP_NUM_NODES"}, 0) == 1) || !started_by_launcher();
+}
+
+// Open MPI's TCP takes a connection for each rank of another host that a rank speaks with. Open MPI hangs where it can
+// open no more. "": there are enough.
+std::string room_for_connections(int ranks) {
+  if (all_on_one_host()) return "";
+  const int here = number_from(std::array{"OMPI_COMM_WORLD_LOCAL_SIZE"}, 1);
+  return make_room_for_connections(static_cast<std::uint64_t>(std::max(0, ranks - here)));
+}
+
+// Where data go over MPI, each rank may speak with each; else only the first does, and was asked before all met.
+void refuse_little_room(World& world, const std::string& mine) {
+  const std::vector<std::string> all = world.gather(mine);
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty()) throw UnreachableError(fmt::format("rank {}: {}", rank, all[rank]));
 }
 
 // For MPI's parameters the environment of the process is the place, until MPI_Init.
@@ -246,18 +238,24 @@ MpiJob::MpiJob(bool control_plane_only) {
   const LaunchedAs launch = launched_as(environment);
   go_without_launcher(launch, environment);
   const std::string ways = choose_transport(control_plane_only);
-  int provided = 0, ranks = 1;
+  int provided = 0, ranks = 1, rank = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   for (MPI_Comm each : {MPI_COMM_WORLD, MPI_COMM_SELF}) MPI_Comm_set_errhandler(each, MPI_ERRORS_RETURN);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   refuse_copies(launch, ranks);
+  const std::string no_room = room_for_connections(ranks);
+  if (rank == 0 && !no_room.empty()) throw UnreachableError(no_room);
   meet(longest_meeting,
        fmt::format(
            "Open MPI's TCP between ranks goes over {}. Name the interface by which all hosts reach each other, as "
            "in mpirun --mca btl_tcp_if_include eth0 (with srun: OMPI_MCA_btl_tcp_if_include=eth0), and let "
            "firewalls pass TCP between the hosts",
            ways));
-  world_ = std::make_unique<MpiWorld>();
+  auto post = std::make_unique<MpiPost>();
+  TreePlace place = post->place();
+  world_ = make_world_by_host(std::move(post), std::move(place));
+  if (!control_plane_only) refuse_little_room(*world_, no_room);
 }
 
 MpiJob::~MpiJob() {

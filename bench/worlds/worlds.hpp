@@ -36,7 +36,8 @@ class MpiJob {
   // control_plane_only: the data under test does not travel over this MPI, so keep it off the fabric: point-to-point
   // over shared memory and TCP, unless the operator chose otherwise. TCP goes over interfaces that lead to other hosts,
   // unless the operator chose them too. Throws UnreachableError when the launcher started several processes that MPI
-  // does not see as one job, or when they do not hear each other.
+  // does not see as one job, when they do not hear each other, or when they may not open as many files as there are
+  // connections.
   explicit MpiJob(bool control_plane_only);
   ~MpiJob();
   MpiJob(const MpiJob&) = delete;

@@ -2,6 +2,7 @@
 // holds for the device only as far as both agree. A program of its own without a test library, since GPU hosts may have
 // none. Prints what differs; exit status 1 then.
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -20,6 +21,8 @@ namespace {
 using namespace p5;
 using namespace p5::nccl;
 
+int launches = 0;
+
 constexpr std::uint64_t elements = 100'003;  // no multiple of a block
 int differences = 0;
 
@@ -35,32 +38,76 @@ std::vector<std::byte> fetched(const void* from, std::size_t bytes) {
   return here;
 }
 
-Found compared(cudaStream_t stream, DataType type, const std::vector<std::byte>& data, const Segment& segment,
-               const Pattern& pattern) {
-  const DeviceMemory on_device = make_device_memory(data.size()), found = make_device_memory(sizeof(Found));
-  const Found none;
-  check(cudaMemcpy(on_device.get(), data.data(), data.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
-  check(cudaMemcpy(found.get(), &none, sizeof none, cudaMemcpyHostToDevice), "cudaMemcpy");
-  compare(stream, type, static_cast<const std::byte*>(on_device.get()), segment, pattern,
-          static_cast<Found*>(found.get()));
+// What all that is compared has in common: some outputs of the same segments.
+struct Compared {
+  std::vector<std::vector<std::byte>> outputs;
+  std::vector<Segment> segments;
+  std::vector<Pattern> patterns;
+};
+
+std::vector<Found> compared(cudaStream_t stream, DataType type, const Compared& what) {
+  const std::vector<NumberedSegment> segments = number_elements(what.segments);
+  const std::size_t table_bytes = segments.size() * sizeof(NumberedSegment);
+  const std::vector<Found> none(what.outputs.size());
+  const DeviceMemory found = make_device_memory(none.size() * sizeof(Found)), table = make_device_memory(table_bytes);
+  check(cudaMemcpy(found.get(), none.data(), none.size() * sizeof(Found), cudaMemcpyHostToDevice), "cudaMemcpy");
+  check(cudaMemcpy(table.get(), segments.data(), table_bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  Outputs outputs;
+  std::vector<DeviceMemory> memory;
+  for (const std::vector<std::byte>& data : what.outputs) {
+    memory.push_back(make_device_memory(data.size()));
+    check(cudaMemcpy(memory.back().get(), data.data(), data.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+    const auto at = static_cast<std::size_t>(outputs.count++);
+    outputs.data[at] = static_cast<const std::byte*>(memory.back().get());
+    outputs.patterns[at] = what.patterns[at];
+  }
+  outputs.segments = static_cast<const NumberedSegment*>(table.get());
+  outputs.segments_count = segments.size();
+  outputs.elements = segments.back().begin + segments.back().segment.elements;
+  const int before = launches;
+  compare(stream, type, outputs, static_cast<Found*>(found.get()));
+  expect(launches == before + 1, "the number of launches for " + std::to_string(segments.size()) + " segments");
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  Found result;
-  std::memcpy(&result, fetched(found.get(), sizeof result).data(), sizeof result);
-  return result;
+  std::vector<Found> results(none.size());
+  std::memcpy(results.data(), fetched(found.get(), none.size() * sizeof(Found)).data(), none.size() * sizeof(Found));
+  return results;
 }
 
 template <class T>
-Found compared_here(const std::vector<std::byte>& data, const Segment& segment, const Pattern& pattern) {
-  Found found;
-  const T* const values = reinterpret_cast<const T*>(data.data());
-  for (std::uint64_t i = 0; i < segment.elements; ++i) {
-    const T wanted = segment.source == Segment::reduced ? reduced_element<T>(pattern, i)
-                                                        : input_element<T>(pattern, segment.source, i);
-    if (distance_in_units<T>(wanted, values[i]) <= tolerance<T>(pattern)) continue;
-    ++found.wrong;
-    found.lowest = std::min<unsigned long long>(found.lowest, i);
-  }
+T wanted_in(const Segment& segment, const Pattern& pattern, std::uint64_t i) {
+  return segment.source == Segment::reduced ? reduced_element<T>(pattern, segment.source_offset + i)
+                                            : input_element<T>(pattern, segment.source, segment.source_offset + i);
+}
+
+template <class T>
+std::vector<Found> compared_here(const Compared& what) {
+  std::vector<Found> found(what.outputs.size());
+  for (std::size_t output = 0; output < found.size(); ++output)
+    for (const Segment& segment : what.segments)
+      for (std::uint64_t i = 0; i < segment.elements; ++i) {
+        const std::uint64_t at = segment.output_offset + i;
+        const T got = reinterpret_cast<const T*>(what.outputs[output].data())[at];
+        const T wanted = wanted_in<T>(segment, what.patterns[output], i);
+        if (distance_in_units<T>(wanted, got) <= tolerance<T>(what.patterns[output])) continue;
+        ++found[output].wrong;
+        found[output].lowest = std::min<unsigned long long>(found[output].lowest, at);
+      }
   return found;
+}
+
+// As a gathered output has it, and as an exchange of unequal blocks may: pieces of several ranks, one of them empty,
+// one out of order, and elements that nobody writes.
+std::vector<Segment> pieces_of_ranks() {
+  constexpr std::uint64_t gap = 7;
+  std::vector<Segment> pieces;
+  for (std::uint64_t at = 0, length = 1; at < elements; at += length + gap, length = length * 3 % 9973)
+    pieces.push_back({.output_offset = at,
+                      .elements = std::min(length, elements - at),
+                      .source = static_cast<int>(pieces.size() % 4),
+                      .source_offset = at / 2});
+  pieces.insert(pieces.begin() + 2, Segment{.output_offset = 5, .elements = 0, .source = 3, .source_offset = 0});
+  std::swap(pieces[1], pieces.back());
+  return pieces;
 }
 
 template <class T>
@@ -75,22 +122,31 @@ void check_type(cudaStream_t stream, DataType type, const Pattern& pattern, cons
   const std::vector<std::byte> there = fetched(on_device.get(), bytes);
   expect(std::memcmp(there.data(), here.data(), bytes) == 0, "fill of " + name);
 
-  for (const int source : {1, Segment::reduced}) {
-    if (source == Segment::reduced && !pattern.reduces) continue;
-    const Segment segment{.output_offset = 0, .elements = elements, .source = source, .source_offset = 0};
-    std::vector<std::byte> right = there;
-    if (source == Segment::reduced)
-      for (std::uint64_t i = 0; i < elements; ++i)
-        reinterpret_cast<T*>(right.data())[i] = reduced_element<T>(pattern, i);
+  Pattern another = pattern;
+  another.seed += 1;
+  std::vector<std::pair<std::string, std::vector<Segment>>> kinds{
+      {"input", {{.output_offset = 0, .elements = elements, .source = 1, .source_offset = 0}}},
+      {"pieces", pieces_of_ranks()}};
+  if (pattern.reduces)
+    kinds.push_back(
+        {"result", {{.output_offset = 0, .elements = elements, .source = Segment::reduced, .source_offset = 0}}});
+  for (const auto& [kind, segments] : kinds) {
+    Compared right{.segments = segments, .patterns = {pattern, another}};
+    for (const Pattern& each : right.patterns) {
+      T* const data = reinterpret_cast<T*>(right.outputs.emplace_back(bytes).data());
+      for (const Segment& segment : segments)
+        for (std::uint64_t i = 0; i < segment.elements; ++i)
+          data[segment.output_offset + i] = wanted_in<T>(segment, each, i);
+    }
     for (const int wrong : {0, 1, 777}) {
-      std::vector<std::byte> data = right;
-      for (int i = 0; i < wrong; ++i) data[random() % bytes] ^= std::byte{1 << (random() % 8)};
-      const Found gpu = compared(stream, type, data, segment, pattern);
-      const Found cpu = compared_here<T>(data, segment, pattern);
-      const std::string what =
-          name + (source == Segment::reduced ? ", result, " : ", input, ") + std::to_string(wrong) + " bits turned";
-      expect(gpu.wrong == cpu.wrong && (gpu.wrong == 0 || gpu.lowest == cpu.lowest), "comparison of " + what);
-      expect(wrong > 0 || gpu.wrong == 0, "right data of " + what + " are called wrong");
+      Compared spoilt = right;
+      for (int i = 0; i < wrong; ++i) spoilt.outputs[1][random() % bytes] ^= std::byte{1 << (random() % 8)};
+      const std::vector<Found> gpu = compared(stream, type, spoilt), cpu = compared_here<T>(spoilt);
+      const std::string what = name + ", " + kind + ", " + std::to_string(wrong) + " bits turned";
+      for (std::size_t output = 0; output < cpu.size(); ++output)
+        expect(gpu[output].wrong == cpu[output].wrong && gpu[output].lowest == cpu[output].lowest,
+               "comparison of " + what);
+      expect(gpu[0].wrong == 0 && (wrong > 0 || gpu[1].wrong == 0), "right data of " + what + " are called wrong");
     }
   }
 }
@@ -116,6 +172,15 @@ void check_guarded(cudaStream_t stream) {
 }
 
 }  // namespace
+
+// Before that of the runtime.
+extern "C" cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                                        cudaStream_t stream) {
+  using Launch = cudaError_t (*)(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);
+  static const auto launch = reinterpret_cast<Launch>(dlsym(RTLD_NEXT, "cudaLaunchKernel"));
+  ++launches;
+  return launch(kernel, grid, block, arguments, shared, stream);
+}
 
 int main() {
   register_twins();

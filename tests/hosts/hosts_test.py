@@ -117,6 +117,16 @@ class ThreeHosts(OnHosts):
         for host in ("h2", "h3"):
             self.assertFalse(self.out_of(host).exists(), f"{host} has files of a report")
 
+    def test_ranks_that_may_open_too_few_files_for_their_connections_are_refused(self):
+        for host in ("h1", "h2"):
+            with self.subTest(host=host):
+                few = f'if [ "$(hostname)" = {host} ]; then ulimit -n 80; fi; exec "$@"'
+                program = ["bash", "-c", few, "bash", str(PROGRAM), *run_of(4), "--out", OUT]
+                run = self.hosts.start_mpirun(2, program, self.log)
+                self.assertEqual(self.wait_for_end(run), 13, self.printed())
+                self.assert_none_left()
+                self.assertIn("may open 80 files (ulimit -Hn), and the connections to 4 ranks", self.printed())
+
     @unittest.skipUnless(HAVE_OFI, "needs libfabric's headers to be built")
     def test_messages_over_libfabric_go_from_host_to_host(self):
         report = self.whole_run(1, ["--backend", "ofi", "--collectives", "send_recv", "--sizes", "8,64KiB"], FI_PROVIDER="tcp")

@@ -8,6 +8,7 @@
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/backends.hpp"
+#include "bench/app/machine/cluster.hpp"
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/machine.hpp"
 #include "bench/base/console.hpp"

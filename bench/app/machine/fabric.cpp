@@ -1,18 +1,50 @@
 #include "bench/app/machine/fabric.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <cstdint>
 #include <vector>
 
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/worker_interfaces.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/base/environment.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/wire.hpp"
 
 namespace p5 {
 
-using nlohmann::json;
+namespace {
+
+// Hosts name their NICs alike, so that there are few different lists: two bytes for each rank.
+struct NicsOfRanks {
+  std::vector<std::vector<std::string>> lists;
+  std::vector<std::uint16_t> list_of_rank;
+
+  void add(const std::vector<std::string>& list) {
+    const auto found = std::ranges::find(lists, list);
+    list_of_rank.push_back(static_cast<std::uint16_t>(found - lists.begin()));
+    if (found == lists.end()) lists.push_back(list);
+  }
+};
+
+struct SharedFabric {
+  std::string library, library_path;
+  NicsOfRanks nics;
+};
+
+void fields(auto& visit, Is<NicsOfRanks> auto& nics) {
+  visit.must("lists", nics.lists);
+  visit.must("list_of_rank", nics.list_of_rank);
+}
+
+void fields(auto& visit, Is<SharedFabric> auto& shared) {
+  visit.must("library", shared.library);
+  visit.must("library_path", shared.library_path);
+  visit.must("nics", shared.nics);
+}
+
+}  // namespace
 
 WorkerOptions fabric_worker(World& world, const Options& options, const topo::Topology& topology) {
   WorkerOptions worker = worker_options(world, options, topology, fabric_worker_program,
@@ -34,24 +66,22 @@ FabricBackend make_fabric_backend(World& world, const Options& options, const to
   auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
   const std::vector<std::string> texts = identify_workers(world, *backend);
   FabricBackend made;
-  const json agreed = json::parse(from_leader(world, [&] {
+  const std::string agreed = from_leader(world, [&] {
     const std::vector<protocol::Identity> identities = parse_identities(texts);
     refuse_mixed_libraries(identities, topology);
-    std::map<std::string, std::string> software{{"libfabric", identities.front().library},
-                                                {"libfabric.path", identities.front().library_path}};
-    // Each once, and not by rank: of many ranks that would hide all else.
-    std::vector<std::string> nics;
-    std::vector<std::vector<std::string>> of_rank;
-    for (const protocol::Identity& each : identities) {
-      of_rank.push_back(each.devices);
-      for (const std::string& name : each.devices)
-        if (std::ranges::find(nics, name) == nics.end()) nics.push_back(name);
-    }
-    software["nics"] = join(nics);
-    return json{software, of_rank}.dump();
-  }));
-  made.software = agreed.at(0).get<std::map<std::string, std::string>>();
-  made.nics_of_rank = agreed.at(1).get<std::vector<std::vector<std::string>>>();
+    NicsOfRanks nics;
+    for (const protocol::Identity& each : identities) nics.add(each.devices);
+    return wire::blob_of(SharedFabric{identities.front().library, identities.front().library_path, std::move(nics)});
+  });
+  const auto shared = wire::value_of<SharedFabric>(agreed);
+  made.software = {{"libfabric", shared.library}, {"libfabric.path", shared.library_path}};
+  // Each once, and not by rank: of many ranks that would hide all else.
+  std::vector<std::string> names;
+  for (const std::vector<std::string>& list : shared.nics.lists)
+    for (const std::string& name : list)
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  made.software["nics"] = join(names);
+  for (const std::uint16_t list : shared.nics.list_of_rank) made.nics_of_rank.push_back(shared.nics.lists.at(list));
   made.backend = std::move(backend);
   return made;
 }

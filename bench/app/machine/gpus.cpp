@@ -70,25 +70,17 @@ GpuBackend make_gpu_backend(World& world, const Options& options, const topo::To
     refuse_mixed_libraries(identities, topology);
     const int crowd = most_ranks_on_a_gpu(identities, topology, options.allow_shared_gpu);
     std::uint64_t least = identities.front().free_memory;
-    json gpus = json::array(), seen = json::array();
     for (const protocol::Identity& each : identities) {
       least = std::min(least, each.free_memory);
-      gpus.push_back(each.device_uuid);
-      seen.push_back(each.visible_devices);
+      made.gpu_of_rank.push_back(each.device_uuid);
+      made.gpus_seen_of_rank.push_back(each.visible_devices);
     }
-    return json{{"crowd", crowd},
-                {"memory", least},
-                {"gpus", gpus},
-                {"seen", seen},
-                {"first", protocol::to_json(identities.front())}}
-        .dump();
+    return json{{"crowd", crowd}, {"memory", least}, {"first", protocol::to_json(identities.front())}}.dump();
   }));
   const int crowd = agreed.at("crowd");
   backend->share_device(crowd);
   made.memory_of_rank = Bytes{WorkerBackend::usable({agreed.at("memory")}).count / static_cast<std::uint64_t>(crowd)};
   if (crowd > 1) made.why_not_judged = fmt::format("up to {} ranks share a GPU", crowd);
-  made.gpu_of_rank = agreed.at("gpus").get<std::vector<std::string>>();
-  made.gpus_seen_of_rank = agreed.at("seen").get<std::vector<int>>();
   const protocol::Identity first = protocol::identity_from_json(agreed.at("first"));
   made.software = {{"gpu", first.device_name},
                    {"nccl", first.library},

@@ -23,7 +23,7 @@ struct GpuBackend {
   std::optional<Bytes> memory_of_rank;
   std::string why_not_judged;
   std::map<std::string, std::string> software;
-  std::vector<std::string> gpu_of_rank;  // UUIDs
+  std::vector<std::string> gpu_of_rank;  // at the leader, as the next: UUIDs
   std::vector<int> gpus_seen_of_rank;
   std::vector<topo::Finding> findings;  // at the leader
 };

@@ -1,5 +1,4 @@
 #include "bench/app/machine/machine.hpp"
-#include "bench/base/clock.hpp"
 
 #include <mpi.h>
 
@@ -8,12 +7,11 @@
 #include <cstdlib>
 #include <iterator>
 #include <map>
-#include <numeric>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "bench/app/machine/backends.hpp"
+#include "bench/app/machine/cluster.hpp"
 #include "bench/app/machine/own_gpus.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/backends/backends.hpp"
@@ -23,22 +21,14 @@
 
 namespace p5 {
 
-using nlohmann::json;
-
 namespace {
 
-// Which host each rank is on, hosts numbered in order of their first rank: at the leader.
-std::vector<int> number_hosts(const std::vector<std::string>& name_of_rank) {
-  std::map<std::string, int> numbers;
-  std::vector<int> host_of_rank;
-  for (const std::string& name : name_of_rank)
-    host_of_rank.push_back(numbers.try_emplace(name, static_cast<int>(numbers.size())).first->second);
-  return host_of_rank;
-}
-
-const topo::Platform* detect_platform(const Options& options, const topo::Topology& topology) {
+// Of the first host, which the leader knows.
+const topo::Platform* agree_on_platform(World& world, const Options& options, const topo::Topology& topology) {
   if (!options.platform.empty()) return &topo::find_platform(options.platform);
-  return topology.hosts.empty() ? nullptr : topo::platform_of(topology.hosts.front());
+  const topo::Platform* const found =
+      world.leads() && !topology.hosts.empty() ? topo::platform_of(topology.hosts.front()) : nullptr;
+  return topo::platform_of_instance_type(world.broadcast(found ? found->name : ""));
 }
 
 void refuse_unknown_nics(const Options& options, const topo::Platform& platform) {
@@ -75,27 +65,6 @@ topo::Probes probes_for(const Options& options) {
           .limit = limit && *limit ? parse_duration(limit) : longest};
 }
 
-topo::Topology discover_cluster(World& world, const topo::Probes& probes) {
-  const std::vector<std::string> names = world.gather(topo::host_name().name);
-  std::string shared;
-  if (world.leads()) shared = json(number_hosts(names)).dump();
-  const std::vector<int> host_of_rank = json::parse(world.broadcast(shared));
-  const auto me = static_cast<std::size_t>(world.participant());
-  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
-  topo::Host host;
-  if (first) host = topo::discover_host(probes);
-  const std::vector<std::string> described =
-      world.gather(first ? to_json(host).dump(-1, ' ', true, json::error_handler_t::replace) : "");
-  topo::Topology topology;
-  topology.taken = utc_now();
-  topology.host_of_rank = host_of_rank;
-  if (world.leads()) topology.settings = topo::job_settings();
-  for (const std::string& text : described)
-    if (!text.empty()) topology.hosts.push_back(topo::host_from_json(json::parse(text)));
-  const std::string whole = world.broadcast(world.leads() ? to_json(topology).dump() : "");
-  return topo::topology_from_json(json::parse(whole));
-}
-
 Machine find_machine(World& world, const Options& options, std::uint64_t seed, const OwnGpus* own) {
   Machine machine;
   const BackendInfo& backend = choose_backend(world, options);
@@ -106,7 +75,7 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed, c
     machine.topology = topo::synthetic(*machine.platform, options.nodes);
   } else {
     machine.topology = discover_cluster(world, probes_for(options));
-    machine.platform = detect_platform(options, machine.topology);
+    machine.platform = agree_on_platform(world, options, machine.topology);
     machine.topology.platform = machine.platform ? machine.platform->name : "";
     if (!backend.tunable) machine.topology.settings.reset();  // they concern NCCL
   }
@@ -149,8 +118,9 @@ topo::Limits gpu_limits(const Machine& machine) {
 
 topo::Limits find_limits(World& world, const Machine& machine) {
   const BackendInfo::Parts parts = machine.backend_info().parts;
-  if (parts == BackendInfo::Parts::nics) return nic_limits(machine.topology);
+  if (parts == BackendInfo::Parts::nics) return world.leads() ? nic_limits(machine.topology) : topo::Limits{};
   if (parts == BackendInfo::Parts::gpus) {
+    if (!world.leads()) return {};
     topo::Limits limits = gpu_limits(machine);
     if (machine.platform)
       std::ranges::move(published_limits(*machine.platform, static_cast<int>(machine.topology.hosts.size())),

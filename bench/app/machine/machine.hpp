@@ -23,7 +23,7 @@ namespace p5 {
 struct OwnGpus;
 
 struct Machine {
-  topo::Topology topology;
+  topo::Topology topology;                   // all of it at the leader only: see discover_cluster()
   const topo::Platform* platform = nullptr;  // null: not a known instance type
   std::string backend_name;
   std::unique_ptr<Backend> backend;
@@ -32,7 +32,7 @@ struct Machine {
   std::string why_idle;                 // check: why there is nothing to measure with; "": there is
   ExitCode code_of_idle = ExitCode::ok;
   std::map<std::string, std::string> software;  // of the devices' library, for the report's context
-  std::vector<std::string> gpu_of_rank;         // UUIDs
+  std::vector<std::string> gpu_of_rank;         // at the leader: UUIDs
   std::vector<topo::Finding> findings;          // at the leader: what was noticed on the way
 
   const BackendInfo& backend_info() const { return find_backend(backend_name); }
@@ -40,9 +40,6 @@ struct Machine {
 
 // Who is asked about a live host besides its files.
 topo::Probes probes_for(const Options& options);
-
-// The first rank of each host describes it; all have the whole. Without a platform's name.
-topo::Topology discover_cluster(World& world, const topo::Probes& probes);
 
 // Discovers, or makes up for sim. `world` has one rank per GPU or process; sim brings its own. `own`: of a check
 // without a launcher. A check goes on where the backend does not: what was discovered tells why, or that all GPUs are
@@ -54,7 +51,7 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed);
 // What the parts of GPUs and their NICs can do, as the machine tells and its platform file. Empty without GPUs.
 topo::Limits gpu_limits(const Machine& machine);
 
-// Measures what cannot be looked up (host memory), so it takes a moment and all ranks.
+// At the leader. Measures what cannot be looked up (host memory), so it takes a moment and all ranks.
 topo::Limits find_limits(World& world, const Machine& machine);
 
 // Software and environment, from an allow-list: nothing secret.

@@ -70,7 +70,13 @@ std::vector<topo::Finding> look_at_library(World& world, const Machine& machine,
       world.gather(topo::to_json(mine).dump(-1, ' ', true, json::error_handler_t::replace));
   if (!world.leads()) return {};
   std::vector<std::vector<topo::Finding>> of_rank;
-  for (const std::string& text : all) of_rank.push_back(topo::findings_from_json(json::parse(text)));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    of_rank.push_back(topo::findings_from_json(json::parse(all[rank])));
+    // Most ranks know no more of their host than its name.
+    const topo::Host& its = host_of_rank(machine.topology, rank);
+    for (topo::Finding& each : of_rank.back())
+      if (each.subject.host == its.name) each.subject.instance = its.instance;
+  }
   return of_all_ranks(of_rank);
 }
 

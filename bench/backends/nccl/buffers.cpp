@@ -38,7 +38,7 @@ Buffers::Buffers(const Case& c, const Layout& layout, std::byte* memory, Queue& 
       queue_(queue),
       found_(make_device_memory(sizeof(Staging::found))),
       staging_(make_pinned_memory(sizeof(Staging))) {
-  static_assert(most_slots + 2 <= Staging::most_slots);
+  static_assert(most_slots + 2 <= Staging::most_slots && most_slots <= Outputs::most);
   new (staging_.get()) Staging;
 }
 
@@ -92,9 +92,20 @@ Verification Buffers::check(const Place& place, int round, std::uint64_t fill, i
   check_guards(queue_.stream(), inputs(), found);
   check_guards(queue_.stream(), outputs(), found + 1);
   const auto pattern = [&](int i) { return pattern_for(case_, place, round, (first + i) % slots(), fill); };
-  for (int i = 0; i < count; ++i)
-    for (const Segment& segment : case_.collective->result(case_.shape, place.member, case_.pattern))
-      compare(queue_.stream(), case_.type, output((first + i) % slots(), place), segment, pattern(i), found + 2 + i);
+  // Alive until all is done.
+  const std::vector<NumberedSegment> segments =
+      number_elements(case_.collective->result(case_.shape, place.member, case_.pattern));
+  if (!segments.empty()) {
+    Outputs outputs{.count = count};
+    for (int i = 0; i < count; ++i) {
+      outputs.data[static_cast<std::size_t>(i)] = output((first + i) % slots(), place);
+      outputs.patterns[static_cast<std::size_t>(i)] = pattern(i);
+    }
+    outputs.segments = on_device(segments);
+    outputs.segments_count = segments.size();
+    outputs.elements = segments.back().begin + segments.back().segment.elements;
+    compare(queue_.stream(), case_.type, outputs, found + 2);
+  }
   nccl::check(
       cudaMemcpyAsync(staging().found, found_.get(), sizeof staging().found, cudaMemcpyDeviceToHost, queue_.stream()),
       "cudaMemcpyAsync");
@@ -104,6 +115,14 @@ Verification Buffers::check(const Place& place, int round, std::uint64_t fill, i
   add_guards(v, place, inputs(), staging().found[0]);
   add_guards(v, place, outputs(), staging().found[1]);
   return v;
+}
+
+const NumberedSegment* Buffers::on_device(const std::vector<NumberedSegment>& segments) {
+  const std::size_t bytes = segments.size() * sizeof(NumberedSegment);
+  if (segments.size() > most_segments_) segments_ = make_device_memory(bytes), most_segments_ = segments.size();
+  nccl::check(cudaMemcpyAsync(segments_.get(), segments.data(), bytes, cudaMemcpyHostToDevice, queue_.stream()),
+              "cudaMemcpyAsync");
+  return static_cast<const NumberedSegment*>(segments_.get());
 }
 
 const std::byte* Buffers::fetch(const std::byte* at, std::size_t bytes) {

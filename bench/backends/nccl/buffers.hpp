@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/kernels.hpp"
@@ -55,6 +56,7 @@ class Buffers {
   GuardedBuffers inputs() const;
   GuardedBuffers outputs() const;
   Staging& staging() const { return *static_cast<Staging*>(staging_.get()); }
+  const NumberedSegment* on_device(const std::vector<NumberedSegment>& segments);
   const std::byte* fetch(const std::byte* at, std::size_t bytes);
   void add_elements(Verification& v, const Place& place, const Pattern& pattern, int slot, const Found& found);
   void add_guards(Verification& v, const Place& place, const GuardedBuffers& buffers, const Found& found);
@@ -63,7 +65,8 @@ class Buffers {
   Layout layout_;
   std::byte* memory_;
   Queue& queue_;
-  DeviceMemory found_;
+  DeviceMemory found_, segments_;
+  std::size_t most_segments_ = 0;  // that segments_ has room for
   PinnedMemory staging_;
 };
 

@@ -46,16 +46,29 @@ struct Fill {
 
 template <class T>
 struct Compare {
-  const T* data;
-  Segment segment;
-  Pattern pattern;
+  Outputs outputs;
   Found* found;
+
+  // The one that has element `number`.
+  __host__ __device__ const NumberedSegment& segment_of(std::uint64_t number) const {
+    std::uint64_t first = 0, behind = outputs.segments_count;
+    while (behind - first > 1) {
+      const std::uint64_t middle = (first + behind) / 2;
+      (outputs.segments[middle].begin <= number ? first : behind) = middle;
+    }
+    return outputs.segments[first];
+  }
+
   __host__ __device__ void operator()(std::uint64_t i) const {
-    const std::uint64_t source = segment.source_offset + i;
+    const std::uint64_t output = i / outputs.elements, number = i % outputs.elements;
+    const auto [begin, segment] = segment_of(number);
+    const Pattern& pattern = outputs.patterns[output];
+    const std::uint64_t source = segment.source_offset + number - begin;
     const T wanted = segment.source == Segment::reduced ? reduced_element<T>(pattern, source)
                                                         : input_element<T>(pattern, segment.source, source);
-    const std::uint64_t at = segment.output_offset + i;
-    if (distance_in_units<T>(wanted, data[at]) > tolerance<T>(pattern)) note_wrong(found, at);
+    const std::uint64_t at = segment.output_offset + number - begin;
+    const T got = reinterpret_cast<const T*>(outputs.data[output])[at];
+    if (distance_in_units<T>(wanted, got) > tolerance<T>(pattern)) note_wrong(found + output, at);
   }
 };
 
@@ -135,10 +148,19 @@ void fill(cudaStream_t stream, DataType type, std::byte* input, std::uint64_t el
   with_type(type, [&]<class T>() { run(stream, Fill<T>{reinterpret_cast<T*>(input), pattern, rank}, elements); });
 }
 
-void compare(cudaStream_t stream, DataType type, const std::byte* output, const Segment& segment,
-             const Pattern& pattern, Found* found) {
+std::vector<NumberedSegment> number_elements(const std::vector<Segment>& segments) {
+  std::vector<NumberedSegment> numbered;
+  std::uint64_t begin = 0;
+  for (const Segment& segment : segments) {
+    if (segment.elements > 0) numbered.push_back({begin, segment});
+    begin += segment.elements;
+  }
+  return numbered;
+}
+
+void compare(cudaStream_t stream, DataType type, const Outputs& outputs, Found* found) {
   with_type(type, [&]<class T>() {
-    run(stream, Compare<T>{reinterpret_cast<const T*>(output), segment, pattern, found}, segment.elements);
+    run(stream, Compare<T>{outputs, found}, static_cast<std::uint64_t>(outputs.count) * outputs.elements);
   });
 }
 
@@ -156,9 +178,7 @@ void hold_at(cudaStream_t stream, Gate* gate) {
   launch(reinterpret_cast<const void*>(&gate_kernel), 1, 1, arguments, stream);
 }
 
-void do_nothing(cudaStream_t stream) {
-  launch(reinterpret_cast<const void*>(&empty_kernel), 1, 1, nullptr, stream);
-}
+void do_nothing(cudaStream_t stream) { launch(reinterpret_cast<const void*>(&empty_kernel), 1, 1, nullptr, stream); }
 
 void register_twins() {
   const auto with = reinterpret_cast<RegisterTwin>(dlsym(RTLD_DEFAULT, "p5bench_fake_register_twin"));

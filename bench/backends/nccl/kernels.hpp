@@ -4,8 +4,10 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "bench/model/collective.hpp"
 #include "bench/model/data_type.hpp"
@@ -38,6 +40,25 @@ struct GuardedBuffers {
 inline constexpr unsigned char guard_value = 0xdb;
 inline constexpr unsigned char poison_value = 0xa5;
 
+// Segments of an output with their elements numbered through, so that one kernel finds what each of them has to be.
+struct NumberedSegment {
+  std::uint64_t begin = 0;  // the number of its first element
+  Segment segment;
+};
+std::vector<NumberedSegment> number_elements(const std::vector<Segment>& segments);
+
+// Outputs of the same segments, each filled from another pattern.
+struct Outputs {
+  static constexpr int most = 32;
+  int count = 0;
+  std::array<const std::byte*, most> data{};
+  std::array<Pattern, most> patterns{};
+  // In device memory, at least one.
+  const NumberedSegment* segments = nullptr;
+  std::uint64_t segments_count = 0;
+  std::uint64_t elements = 0;  // of all segments
+};
+
 // The memory that holds a stream back, in host memory that the device can address.
 struct Gate {
   unsigned open = 0;
@@ -48,9 +69,9 @@ inline constexpr std::uint64_t gate_patience_ns = 5'000'000'000;
 // All of these queue work and return.
 void fill(cudaStream_t stream, DataType type, std::byte* input, std::uint64_t elements, const Pattern& pattern,
           int rank);
-// Compares a segment of an output; Found::lowest is an element of the output.
-void compare(cudaStream_t stream, DataType type, const std::byte* output, const Segment& segment,
-             const Pattern& pattern, Found* found);
+// Compares outputs by one kernel, however many segments they have: a gathered one has as many as there are ranks.
+// `found`: one for each output; Found::lowest is an element of the output.
+void compare(cudaStream_t stream, DataType type, const Outputs& outputs, Found* found);
 void fill_guards(cudaStream_t stream, const GuardedBuffers& buffers);
 // Found::lowest counts the bytes of all guards together.
 void check_guards(cudaStream_t stream, const GuardedBuffers& buffers, Found* found);

@@ -1,0 +1,78 @@
+// What ranks other than the leader know of the hosts, against what the leader knows of them.
+#include "bench/app/machine/cluster.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "bench/app/machine/fabric_check.hpp"
+#include "bench/app/tuning/stages.hpp"
+#include "bench/base/wire.hpp"
+#include "bench/worlds/worlds.hpp"
+#include "topo/nccl_log.hpp"
+#include "topo/platform.hpp"
+
+namespace p5 {
+namespace {
+
+// As each rank gets them.
+topo::Topology sketched(topo::Topology topology) {
+  topology.hosts = hosts_from(wire::value_of<ClusterSketch>(wire::blob_of(sketch_of(topology.hosts))));
+  return topology;
+}
+
+topo::Topology of_platform(const char* name, int nodes) {
+  topo::Topology topology = topo::synthetic(topo::find_platform(name), nodes);
+  for (std::size_t at = 0; at < topology.hosts.size(); ++at) {
+    topology.hosts[at].host_name = fmt::format("host{}", at / 2);  // each is two nodes, one of them pretended
+    topology.hosts[at].boot_id = fmt::format("boot{}", at / 2);
+    topology.hosts[at].pretended = at % 2 == 1;
+    topology.hosts[at].memory_available = GiB(100 + at);
+  }
+  return topology;
+}
+
+TEST(ClusterSketch, all_ranks_answer_alike_what_all_have_to_know) {
+  for (const char* const platform : {"p5.48xlarge", "p3dn.24xlarge", "hgx-h100"})
+    for (const bool one_lacks_its_fabric : {false, true}) {
+      SCOPED_TRACE(platform);
+      topo::Topology whole = of_platform(platform, 6);
+      if (one_lacks_its_fabric) whole.hosts[3].nics.clear();
+      const topo::Topology sketch = sketched(whole);
+      EXPECT_EQ(all_have_efa(sketch), all_have_efa(whole));
+      EXPECT_EQ(on_efa(sketch), on_efa(whole));
+      EXPECT_EQ(first_ranks(sketch), first_ranks(whole));
+      ASSERT_EQ(sketch.hosts.size(), whole.hosts.size());
+      for (std::size_t at = 0; at < whole.hosts.size(); ++at) {
+        const topo::Host &own = sketch.hosts[at], &all = whole.hosts[at];
+        EXPECT_EQ(own.pretended, all.pretended);
+        EXPECT_EQ(own.memory_available, all.memory_available);
+        const auto links = [](const topo::Gpu& gpu) { return gpu.links.value_or(0) > 0; };
+        EXPECT_EQ(std::ranges::any_of(own.gpu_devices, links), std::ranges::any_of(all.gpu_devices, links));
+        // NCCL over sockets is a fault where there is a fabric.
+        const auto findings = [&](const topo::Host& host) {
+          return topo::findings_in_log("NCCL INFO Using network Socket\n", host, nullptr, 0).size();
+        };
+        EXPECT_EQ(findings(own), findings(all));
+      }
+    }
+}
+
+TEST(ClusterSketch, is_small) {
+  EXPECT_LT(wire::blob_of(sketch_of(of_platform("p5.48xlarge", 512).hosts)).size(), 512 * 13 + 64u);
+}
+
+TEST(DiscoverCluster, the_leader_has_all_and_others_their_own_host) {
+  run_threads(3, [](World& world) {
+    const topo::Topology topology = discover_cluster(world, {});
+    EXPECT_EQ(topology.host_of_rank, (std::vector<int>{0, 0, 0}));
+    ASSERT_EQ(topology.hosts.size(), 1u);
+    EXPECT_EQ(topology.hosts[0].name, topo::host_name().name);
+    EXPECT_EQ(topology.hosts[0].kernel.empty(), !world.leads());
+    EXPECT_EQ(topology.settings.has_value(), world.leads());
+  });
+}
+
+}  // namespace
+}  // namespace p5
