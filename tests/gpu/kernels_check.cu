@@ -32,6 +32,11 @@ void expect(bool holds, const std::string& what) {
   std::printf("differs: %s\n", what.c_str());
 }
 
+// In the stream's order, which the device's other copies do not keep to.
+void bring(cudaStream_t stream, void* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+}
+
 std::vector<std::byte> fetched(const void* from, std::size_t bytes) {
   std::vector<std::byte> here(bytes);
   check(cudaMemcpy(here.data(), from, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
@@ -50,13 +55,13 @@ std::vector<Found> compared(cudaStream_t stream, DataType type, const Compared& 
   const std::size_t table_bytes = segments.size() * sizeof(NumberedSegment);
   const std::vector<Found> none(what.outputs.size());
   const DeviceMemory found = make_device_memory(none.size() * sizeof(Found)), table = make_device_memory(table_bytes);
-  check(cudaMemcpy(found.get(), none.data(), none.size() * sizeof(Found), cudaMemcpyHostToDevice), "cudaMemcpy");
-  check(cudaMemcpy(table.get(), segments.data(), table_bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  bring(stream, found.get(), none.data(), none.size() * sizeof(Found));
+  bring(stream, table.get(), segments.data(), table_bytes);
   Outputs outputs;
   std::vector<DeviceMemory> memory;
   for (const std::vector<std::byte>& data : what.outputs) {
     memory.push_back(make_device_memory(data.size()));
-    check(cudaMemcpy(memory.back().get(), data.data(), data.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+    bring(stream, memory.back().get(), data.data(), data.size());
     const auto at = static_cast<std::size_t>(outputs.count++);
     outputs.data[at] = static_cast<const std::byte*>(memory.back().get());
     outputs.patterns[at] = what.patterns[at];
@@ -160,8 +165,7 @@ void check_guarded(cudaStream_t stream) {
   fill_guards(stream, buffers);
   for (const bool spoilt : {false, true}) {
     const Found none;
-    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    check(cudaMemcpy(found.get(), &none, sizeof none, cudaMemcpyHostToDevice), "cudaMemcpy");
+    bring(stream, found.get(), &none, sizeof none);
     if (spoilt) check(cudaMemsetAsync(buffers.memory + 4096 + 511, 1, 1, stream), "cudaMemsetAsync");
     check_guards(stream, buffers, static_cast<Found*>(found.get()));
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
