@@ -30,6 +30,7 @@ chromium             command chromium
 nightly_packages="
 debootstrap          command debootstrap
 clang-19             command clang++-19
+clang-tidy-19        command clang-tidy-19
 libclang-rt-19-dev   file /usr/lib/llvm-19/lib/clang/19/lib/linux
 valgrind             command valgrind
 slurmctld            command slurmctld
@@ -39,7 +40,7 @@ munge                command munged
 "
 # What a system may not offer (Ubuntu has Chromium as a snap only); the tests that need it then say so. Without Google
 # Benchmark the worker does not check GPUs by themselves, without libfabric there is no backend ofi.
-optional_packages="chromium libbenchmark-dev libfabric-dev clang-19 libclang-rt-19-dev valgrind slurmctld slurmd slurm-client munge"
+optional_packages="chromium libbenchmark-dev libfabric-dev clang-19 clang-tidy-19 libclang-rt-19-dev valgrind slurmctld slurmd slurm-client munge"
 
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2
