@@ -112,7 +112,7 @@ void watch_wall_limit(Run& run) {
 
 void prepare_for_signals(Run& run) {
   run.when_ended.emplace(run.request.signals, [&run](const std::string& signal) -> std::optional<ExitCode> {
-    const ExitCode code = run.recorder.end_early("ended by " + signal);
+    const ExitCode code = run.recorder.end_early(fmt::format("ended by {} while {}", signal, run.phase.load()));
     // A rank that is at its end may come through all the same.
     if (!run.world.leads())
       wait_while([&] { return !run.recorder.came_to_its_end(); }, run.finishing ? grace_after_hang : grace);

@@ -15,6 +15,7 @@
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/tuning/arms.hpp"
+#include "bench/app/tuning/cells.hpp"
 #include "bench/app/tuning/clock.hpp"
 #include "bench/app/tuning/report.hpp"
 #include "bench/app/tuning/stages.hpp"
@@ -25,7 +26,6 @@
 #include "bench/base/text.hpp"
 #include "bench/base/version.hpp"
 #include "bench/measure/trials.hpp"
-#include "bench/model/groups.hpp"
 #include "reports/atomic_file.hpp"
 #include "tuner/calls.hpp"
 #include "tuner/knobs.hpp"
@@ -35,70 +35,6 @@ namespace p5 {
 namespace {
 
 constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
-
-// Of the job's collectives those that NCCL asks tuners about; all that it asks about in a full tuning of a job that
-// named none.
-std::vector<std::string> tunable(const Options& options, const std::string& mode) {
-  const bool all = mode == "full" && options.collectives == Options{}.collectives;
-  std::vector<std::string> names;
-  for (const std::string& name : all ? collective_names() : options.collectives)
-    if (tuner::parse_function(name)) names.push_back(name);
-  return names;
-}
-
-// Cases of one round with the job's groups, ordered by collective and size. All ranks make the same.
-std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed,
-                             const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes) {
-  Options what;
-  what.collectives = collectives;
-  what.sizes = sizes;
-  what.group = options.group;
-  what.allow_shared_gpu = options.allow_shared_gpu;
-  std::vector<Case> cases = make_plan(what, job_facts(machine, seed), *machine.backend, machine.backend_name).cases;
-  std::ranges::sort(cases, [](const Case& a, const Case& b) {
-    return std::tuple(a.collective->name, a.bytes.count) < std::tuple(b.collective->name, b.bytes.count);
-  });
-  return cases;
-}
-
-std::vector<Bytes> sizes_between(Bytes min, Bytes max) {
-  std::vector<Bytes> sizes;
-  for (std::uint64_t size = min.count; size <= max.count; size *= 2) sizes.push_back({size});
-  return sizes;
-}
-
-// The sizes that this job measures within the extent.
-std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, const Extent& extent) {
-  Bytes most = extent.max;
-  // A rank keeps at least one input and one output; the library has its own buffers beside them.
-  if (machine.memory_of_rank) most = std::min(most, Bytes{machine.memory_of_rank->count / 4});
-  if (options.sizes.empty()) {
-    most = options.max_given ? std::min(most, options.max) : most;
-    std::vector<Bytes> sizes = extent.small;
-    std::ranges::move(sizes_between(extent.min, most), std::back_inserter(sizes));
-    std::erase_if(sizes, [&](Bytes size) { return size < options.min || size > most; });
-    return sizes;
-  }
-  std::vector<Bytes> sizes;
-  for (const Bytes size : options.sizes)
-    if (size >= extent.min && size <= most) sizes.push_back(size);
-  return sizes;
-}
-
-// What a communicator of the job's groups is, which a table is for.
-struct Communicator {
-  int ranks = 0, nodes = 0;
-  auto operator<=>(const Communicator&) const = default;
-};
-std::set<Communicator> kinds_of_communicators(const Options& options, const NodeOfRank& node_of_rank) {
-  std::set<Communicator> all;
-  for (const Group& group : make_groups(options.group, node_of_rank)) {
-    std::set<int> nodes;
-    for (const int rank : group) nodes.insert(node_of_rank[static_cast<std::size_t>(rank)]);
-    all.insert({static_cast<int>(group.size()), static_cast<int>(nodes.size())});
-  }
-  return all;
-}
 
 // Different settings, in all cells together.
 int candidates_in(const tuner::SearchResult& found) {
