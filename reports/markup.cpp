@@ -1,5 +1,6 @@
 #include "reports/markup.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "bench/base/text.hpp"
@@ -20,10 +21,12 @@ std::string for_xml(std::string_view text) {
 }
 
 std::string for_markdown(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
+  std::string line(text), safe;
+  std::ranges::replace_if(
+      line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  for (const char c : printable(line)) {
     if (std::string_view("\\`*_[]<>#|~").find(c) != std::string_view::npos) safe += '\\';
-    safe += c == '\n' || c == '\r' ? ' ' : c;
+    safe += c;
   }
   return safe;
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {
@@ -17,12 +18,12 @@ namespace {
 
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-// Of UTF-8 only backslash, quotation mark and newline have to be written otherwise.
+// Of UTF-8 only backslash, quotation mark and newline have to be written otherwise; a terminal may obey more.
 std::string escaped(std::string_view text) {
   std::string safe;
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     if (c == '\\' || c == '"') safe += '\\';
-    safe += c == '\n' ? "\\n" : std::string(1, c);
+    safe += c;
   }
   return safe;
 }

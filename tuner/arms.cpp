@@ -11,6 +11,7 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "bench/model/collective.hpp"
 
@@ -71,7 +72,7 @@ double parse_share(const std::string& text, std::string_view where) {
   double share = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), share);
   if (problem != std::errc() || end != text.data() + text.size() || !std::isfinite(share) || share <= 0)
-    throw UsageError(fmt::format("{}: share '{}' is not a number above zero", where, text));
+    throw UsageError(fmt::format("{}: share {} is not a number above zero", where, in_quotes(text)));
   return share;
 }
 
@@ -79,7 +80,7 @@ Weight parse_weight(const std::string& line, const std::string& where) {
   std::istringstream words(line);
   std::string collective, bytes, share, more;
   if (!(words >> collective >> bytes >> share) || words >> more)
-    throw UsageError(fmt::format("{}: '{}' is not 'collective bytes share'", where, line));
+    throw UsageError(fmt::format("{}: {} is not 'collective bytes share'", where, in_quotes(line)));
   std::vector<std::string> names;
   for (int i = 0; i <= static_cast<int>(Function::all_reduce); ++i)
     names.emplace_back(name_of(static_cast<Function>(i)));

@@ -168,6 +168,9 @@ void check_tune(const Options& o) {
   for (const char* option : {"--tune", "--delivery", "--weights", "--keep-table"})
     if (o.command == "ab" && o.given.contains(option))
       throw UsageError(fmt::format("ab tunes nothing; leave {} out", option));
+  for (const char* option : {"--weights", "--keep-table"})
+    if (o.command == "plan" && o.given.contains(option))
+      throw UsageError(fmt::format("plan reads no files for tuning; leave {} out", option));
   const BackendInfo* const asked = asked_backend(o.backend);
   if (o.asks_for_tuning() && asked && !asked->tunable)
     throw UsageError(fmt::format("tuning finds settings for NCCL: --backend {} has none", o.backend));

@@ -33,6 +33,14 @@ int write_all(int descriptor, std::string_view text) {
   return 0;
 }
 
+// A message may quote whatever input there was.
+std::string in_short(std::string text) {
+  constexpr std::size_t most = 4000, begin = 3000, end = 500;
+  if (text.size() <= most) return text;
+  const std::string middle = fmt::format(" [{} bytes left out] ", text.size() - begin - end);
+  return printable_lines(text.replace(begin, text.size() - begin - end, middle));
+}
+
 }  // namespace
 
 void prepare_console() {
@@ -51,10 +59,10 @@ bool say(std::string_view text) {
 
 ExitCode said(ExitCode code, std::string_view text) {
   const bool lost = !say(text);
-  return lost && code == ExitCode::ok ? ExitCode::environment : code;
+  return lost ? worse(code, ExitCode::environment) : code;
 }
 
-void complain(std::string_view text) { tell(fmt::format("p5bench: {}\n", printable_lines(text))); }
+void complain(std::string_view text) { tell(fmt::format("p5bench: {}\n", in_short(printable_lines(text)))); }
 
 void tell(std::string_view text) { write_all(STDERR_FILENO, text); }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/compare/comparison.hpp"
@@ -238,8 +239,9 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
     first_launch += launches_of(run, arm);
   }
   if (side.observations.empty())
-    throw UsageError(fmt::format("{} ({}) holds nothing of the arm '{}'; it has: {}", side.name, join(side.sources),
-                                 arm, arms_of(runs).empty() ? "no measurements" : arms_of(runs)));
+    throw UsageError(format_printable("{} ({}) holds nothing of the arm '{}'; it has: {}", side.name,
+                                      join(side.sources), arm,
+                                      arms_of(runs).empty() ? "no measurements" : arms_of(runs)));
   return side;
 }
 

@@ -68,6 +68,7 @@ IGNORED = [(["report", "x", "--fault", "nic:n0r0:0.5"], ["--fault", "report"]), 
            (["baseline", "a", "--format", "json"], ["--format", "baseline"]), (["topo", "--sizes", "8"], ["--sizes", "topo"]),
            (["import", "nccl-tests", "x", "--in-place"], ["--in-place", "import"]),
            (["plan", *SIM, "--baseline", "x"], ["--baseline", "plan"]), (["tune", "--baseline", "x"], ["--baseline", "tune"]),
+           (["plan", *SIM, "--keep-table", "x"], ["--keep-table", "plan"]),
            (["ab", "--b", "A=1", "--weights", "x"], ["--weights", "ab"]), (["report", "x", "--resume"], ["--resume", "report"]),
            (["topo", "--out", "x"], ["--out", "topo"]), (["list", "backends", "--format", "json"], ["--format", "list"])]
 
@@ -88,6 +89,7 @@ NONSENSE = [
     (["--backend", "mpi", "--soak", "1h"], ["--soak", "mpi"]),
     ([*SIM, "--nodes", "3", "--collectives", "all_gather,hypercube"], ["hypercube", "1, 2, 4, 8, ... ranks", "24"]),
     ([*SIM, "--soak", "0s"], ["'0s'", "above zero"]),
+    (["report", 50000 * "a"], ["46", "bytes left out"]),
     ([*SIM, "--resume", "--soak", "5s"], ["--resume", "--soak"]),
     ([*SIM, "--resume", "--seed", "3"], ["--resume", "--seed"]),
     ([*SIM, "--resume", "--out", "nowhere"], ["--resume", "'nowhere'", "--out"]),

@@ -117,6 +117,12 @@ class Console(Folder):
             self.assertIn(self.run_it(*options, "--out", out).returncode, (0, 11))
         self.assertEqual(self.in_shell("{} >/dev/full", "compare", "a", "b").returncode, 11)
 
+    def test_a_comparison_whose_text_is_lost_says_that_before_that_something_got_slower(self):
+        for out, options in (("a", []), ("b", ["--fault", "gpu:n0g0:0.5"])):
+            self.run_it(*QUICK, *options, "--launches", "3", "--out", out)
+        self.assertEqual(self.in_shell("{} >/dev/null", "compare", "a", "b").returncode, 10)
+        self.assertEqual(self.in_shell("{} >/dev/full", "compare", "a", "b").returncode, 13)
+
 
 class LiveLine(Folder):
     def watch(self, *arguments, columns):

@@ -17,7 +17,7 @@ sys.path.insert(0, str(SOURCE / "tests/fixtures/reports"))
 import make_examples  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--seed", "1", "--tune=off", "--quiet"]
-HOSTILE = '=1+1,"<b>x</b>|`y`\\ & \N{RIGHT-TO-LEFT OVERRIDE}'
+HOSTILE = '=1+1,"<b>x</b>|`y`\\ & \N{RIGHT-TO-LEFT OVERRIDE}\x1b]0;owned\x07\x7f\x9b31m'
 
 
 class Formats(Folder):
@@ -177,6 +177,12 @@ class Formats(Folder):
             self.assertAlmostEqual(time, of_json["median_us"], delta=0.006)
             self.assertAlmostEqual(algbw, of_json["algbw_gb_per_s"], delta=0.006)
             self.assertAlmostEqual(busbw, of_json["busbw_gb_per_s"], delta=0.006)
+
+    def test_nothing_that_a_terminal_obeys_is_in_what_is_printed(self):
+        for suffix in (".prom", ".md", ".csv"):
+            text = self.rendered(suffix, cluster=HOSTILE).read_text()
+            self.assertFalse(set(re.sub(r"\r?\n", "", text)) & {chr(code) for code in (*range(32), 127, *range(128, 160), 0x202e)}, suffix)
+            self.assertIn("owned", text)
 
     def test_junit_fails_for_what_is_slow_and_skips_what_was_not_judged(self):
         suite = xml.etree.ElementTree.parse(self.rendered(".xml", cluster=HOSTILE)).getroot()[0]

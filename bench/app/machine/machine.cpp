@@ -160,7 +160,7 @@ std::map<std::string, std::string> find_context() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
   int length = 0;
   MPI_Get_library_version(version.data(), &length);
-  context["mpi"] = std::string(version.data(), static_cast<std::size_t>(length));
+  context["mpi"] = std::string(version.data());  // whose length may count its end
   context["compiler"] = __VERSION__;
   return context;
 }
