@@ -74,7 +74,7 @@ void Declaring::flag(const std::string& name, bool& value, const std::string& he
 
 void Declaring::add_check(Check check) {
   if (!check) return;
-  all_.add_check([check](const Options& options) {
+  all_.add_check([check = std::move(check)](const Options& options) {
     if (measures(options.command)) check(options);
   });
 }

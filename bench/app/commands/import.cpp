@@ -32,7 +32,7 @@ reports::nccl_tests::Imported read(const Options& options, const std::string& cl
 fs::path folder_of_import(const Options& options, const std::string& cluster) {
   const std::string stem = fs::path(options.import_file).stem().string();
   const std::string name = objection_to_folder_name(stem).empty() ? stem : "log";
-  const fs::path folder = fs::path(options.out) / cluster / name;
+  fs::path folder = fs::path(options.out) / cluster / name;
   if (fs::exists(folder / "report.json"))
     throw UsageError(
         fmt::format("'{}' is there already; name another --cluster or --out", (folder / "report.json").string()));

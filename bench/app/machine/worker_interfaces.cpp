@@ -29,7 +29,7 @@ std::string value_of(const Environment& environment, const std::string& name) {
 
 // NCCL_SOCKET_IFNAME, also of NCCL's files; "" where nobody set it.
 std::string setting_for_nccl(const Environment& environment, const ReadFile& read) {
-  const std::string set = value_of(environment, nccl_setting);
+  std::string set = value_of(environment, nccl_setting);
   if (!set.empty()) return set;
   std::string users = value_of(environment, "NCCL_CONF_FILE");
   if (users.empty()) users = value_of(environment, "HOME") + "/.nccl.conf";
