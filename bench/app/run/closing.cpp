@@ -83,8 +83,8 @@ void attempt(Compared& compared, const std::string& failure, ExitCode code, cons
 
 }  // namespace
 
-std::optional<reports::Comparison> compare_arms(const reports::Report& report, std::vector<reports::Result> journal,
-                                                std::string& why_not) {
+std::optional<reports::Comparison> compare_arms(const reports::Report& report,
+                                                const std::vector<reports::Result>& journal, std::string& why_not) {
   try {
     const reports::ArmInfo &a = report.arms.at(0), &b = report.arms.at(1);
     reports::Comparison comparison = reports::compare(side_of(report, journal, a, "BASE"),
@@ -102,7 +102,7 @@ Compared compare_own_arms(const reports::Report& report, std::vector<reports::Re
   Compared compared;
   attempt(compared, "The arms cannot be compared", ExitCode::unfinished, [&] {
     std::string why_not;
-    std::optional<reports::Comparison> comparison = compare_arms(report, std::move(journal), why_not);
+    std::optional<reports::Comparison> comparison = compare_arms(report, journal, why_not);
     if (!comparison) throw UsageError(why_not);
     compared.code = comparison->exit_code;
     write_beside(*comparison, report, options, folder);

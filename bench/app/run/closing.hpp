@@ -14,8 +14,8 @@ namespace p5 {
 
 // Of a report with two arms and the lines of its journal, with their samples: is arm b slower than arm a? Nothing where
 // there is nothing to compare; `why_not` then says why.
-std::optional<reports::Comparison> compare_arms(const reports::Report& report, std::vector<reports::Result> journal,
-                                                std::string& why_not);
+std::optional<reports::Comparison> compare_arms(const reports::Report& report,
+                                                const std::vector<reports::Result>& journal, std::string& why_not);
 
 // What a comparison says; one that cannot be made says why, and does not cost the run its report.
 struct Compared {

@@ -72,7 +72,7 @@ reports::TuningCell cell_of(const tuner::Record& record, const tuner::Table& tab
   const tuner::Row* const row = function ? tuner::find_row(table, *function, record.cell.bytes) : nullptr;
   cell.believed = row && row->setting == *record.winner;
   const double share = tuner::gain_in(record, *record.winner).value_or(0);
-  cell.gain = reports::TuningGain{median(standard), median(tuner::samples_of(record, {*record.winner})), share, {}};
+  cell.gain = reports::TuningGain{median(standard), median(tuner::samples_of(record, {record.winner})), share, {}};
   cell.because = fmt::format("{} saves {:.1f} % in the search{}", *cell.winner, 100 * share,
                              cell.believed ? " and was confirmed" : "; it is not set");
   return cell;
