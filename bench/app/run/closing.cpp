@@ -97,8 +97,8 @@ std::optional<reports::Comparison> compare_arms(const reports::Report& report,
   }
 }
 
-Compared compare_own_arms(const reports::Report& report, std::vector<reports::Result> journal, const Options& options,
-                          const std::filesystem::path& folder) {
+Compared compare_own_arms(const reports::Report& report, const std::vector<reports::Result>& journal,
+                          const Options& options, const std::filesystem::path& folder) {
   Compared compared;
   attempt(compared, "The arms cannot be compared", ExitCode::unfinished, [&] {
     std::string why_not;

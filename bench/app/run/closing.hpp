@@ -24,8 +24,8 @@ struct Compared {
 };
 
 // The answer of an `ab`, in all wanted formats beside the report.
-Compared compare_own_arms(const reports::Report& report, std::vector<reports::Result> journal, const Options& options,
-                          const std::filesystem::path& folder);
+Compared compare_own_arms(const reports::Report& report, const std::vector<reports::Result>& journal,
+                          const Options& options, const std::filesystem::path& folder);
 
 // The same of a run whose report lies in the folder, against --baseline.
 Compared compare_with_baseline(const reports::Side& baseline, const reports::Report& report, const Options& options,
