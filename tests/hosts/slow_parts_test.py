@@ -4,7 +4,6 @@ or for those of one host. See hosts.py for what the hosts are."""
 import os
 import signal
 import sys
-import time
 import unittest
 
 from hosts import what_is_missing
@@ -15,20 +14,9 @@ NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 RATE, HALF = "100mbit", "50mbit"
 NETWORKS = 4
 TIMES = 20 if NIGHTLY else 1
-MOST_TRIES, MOST_OF_OTHERS = 4, 0.1
 OPTIONS = ["--collectives", "p2p", "--budget", "120s", "--timeout", "60s"]
 # MPI spreads a message over all interfaces, and what the hosts' processors do beside it shows in small ones.
 SIZE_AND_SAMPLES = {"ofi": ("256KiB", "15"), "mpi": ("1MiB", "9")}
-
-
-def share_of_others():
-    """How busy the processors are while nothing of these tests runs."""
-    def ticks():
-        with open("/proc/stat") as file:
-            values = [int(word) for word in file.readline().split()[1:]]
-        return sum(values[:8]), values[3] + values[4]
-    (all_before, idle_before), _, (all_after, idle_after) = ticks(), time.sleep(1), ticks()
-    return 1 - (idle_after - idle_before) / (all_after - all_before)
 
 
 class SlowPartsOnHosts(OnHosts):
@@ -48,19 +36,21 @@ class SlowPartsOnHosts(OnHosts):
         return report
 
     def assert_named(self, backend, slow, *wanted):
+        """Each time. On a machine that others use too one run may miss a part, since of a slow interface beside a slow host
+        only two pairs of hosts tell, or take what another program did to a host for its fault. Then two more runs decide,
+        which both have to be right."""
         for _ in range(TIMES):
-            # What else runs on this machine makes one host slower than another, which is then found. Where it was not quiet
-            # before and after, a run says nothing.
-            for _ in range(MOST_TRIES):
-                others = [share_of_others()]
+            for attempt in range(3):
                 report = self.suspects(backend, slow)
                 named = sorted((each["kind"], each["host"], each["device"]) for each in report["suspects"])
-                others.append(share_of_others())
-                if named == sorted(wanted) or max(others) < MOST_OF_OTHERS:
-                    break
+                said = [each["evidence"] for each in report["suspects"]]
                 self.doCleanups()
-            self.assertEqual(named, sorted(wanted), [each["evidence"] for each in report["suspects"]])
-            self.doCleanups()
+                if attempt == 0 and named == sorted(wanted):
+                    break
+                if attempt == 0:
+                    print("once more, as this was named:", named, said)
+                else:
+                    self.assertEqual(named, sorted(wanted), said)
         return report
 
 
