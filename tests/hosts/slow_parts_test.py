@@ -55,6 +55,7 @@ class SlowPartsOnHosts(OnHosts):
 
 
 class SlowParts(SlowPartsOnHosts):
+    @unittest.skipUnless(NIGHTLY, "nightly: on two cores for four hosts an interface is missed too often to tell at once")
     @unittest.skipUnless(HAVE_OFI, "needs libfabric's headers to be built")
     def test_an_interface_is_named(self):
         report = self.assert_named("ofi", {("h2", 2)}, ("nic", "h2", "net2"))
@@ -63,6 +64,7 @@ class SlowParts(SlowPartsOnHosts):
         self.assertIn("when measured again", report["suspects"][0]["evidence"])
         self.assertEqual(sorted({entry["case"]["nic"] for entry in report["measurements"] if "nic" in entry["case"]}), [0, 1, 2, 3])
 
+    @unittest.skipUnless(NIGHTLY, "nightly: on two cores for four hosts an interface is missed too often to tell at once")
     @unittest.skipUnless(HAVE_OFI, "needs libfabric's headers to be built")
     def test_an_interface_and_a_host_are_both_named(self):
         self.assert_named("ofi", {("h1", 0), *(("h4", network) for network in range(NETWORKS))}, ("nic", "h1", "net0"), ("node", "h4", ""))
