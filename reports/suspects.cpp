@@ -7,6 +7,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -324,9 +325,31 @@ std::string uuid_of(Place gpu, const topo::Topology& topology) {
 }
 
 struct Known {
-  bool within = false;       // pairs of its node were measured, and so are known to be fast
-  bool single_nics = false;  // each of its NICs was measured alone
+  bool within = false;          // pairs of its node were measured, and so are known to be fast
+  bool fast_nics = false;       // each of its NICs is fast alone, with somebody
+  std::optional<int> slow_nic;  // the only one that is not: slow alone with all that it met
 };
+
+// Pairs with nodes that are slow say nothing of it.
+Known known_of(Place place, const std::vector<PairTime>& pairs, const std::set<int>& slow_nodes,
+               const NicNumbers& numbers) {
+  Known known;
+  std::set<int> measured, fast;
+  for (const PairTime& two : pairs) {
+    if (two.a != place && two.b != place) continue;
+    known.within |= two.within();
+    if (!two.nic || slow_nodes.contains(two.a.node) || slow_nodes.contains(two.b.node)) continue;
+    measured.insert(*two.nic);
+    if (!is_slow(two)) fast.insert(*two.nic);
+  }
+  const std::vector<int>& nics = numbers.of(place);
+  if (measured.empty() || measured.size() < nics.size()) return known;
+  known.fast_nics = fast.size() == nics.size();
+  if (fast.size() + 1 != nics.size()) return known;
+  for (std::size_t nic = 0; nic < nics.size(); ++nic)
+    if (!fast.contains(static_cast<int>(nic))) known.slow_nic = nics[nic];
+  return known;
+}
 
 Suspect suspect_of(const Accused& accused, const Known& known, const topo::Topology& topology,
                    const NicNumbers& numbers) {
@@ -359,15 +382,20 @@ Suspect suspect_of(const Accused& accused, const Known& known, const topo::Topol
       s.evidence = fmt::format("{} alone reaches other nodes at {}; {}", s.device, figures, agree);
       s.action = replace;
       break;
-    case nics:
+    case nics: {
       s.kind = "nic";
+      std::string which = "it is one of the NICs beside it, which pairs of GPUs do not tell apart";
+      if (known.fast_nics) which = "each NIC beside it is fast alone, so it is what they share on the way to the GPU";
+      if (known.slow_nic) {
+        s.name = name_of({nic, part.node, *known.slow_nic}, host);
+        s.device = numbers.name(part.node, *known.slow_nic);
+        which = fmt::format("of the NICs beside it {} alone is slow by itself", s.device);
+      }
       s.evidence = fmt::format("GPU {} reaches other nodes at {}; {}{}: {}", part.number, figures, agree,
-                               known.within ? ", and within its node it is fast" : "",
-                               known.single_nics
-                                   ? "each NIC beside it is fast alone, so it is what they share on the way to the GPU"
-                                   : "it is one of the NICs beside it, which pairs of GPUs do not tell apart");
+                               known.within ? ", and within its node it is fast" : "", which);
       s.action = replace;
       break;
+    }
     case gpu:
       s.kind = "gpu";
       s.device = uuid_of({part.node, part.number}, topology);
@@ -413,19 +441,17 @@ std::vector<Suspect> find_suspects(const Report& report, const std::vector<Measu
              return other.part.kind == Part::Kind::node && other.part.node == each.part.node;
            });
   };
+  std::set<int> slow_nodes;
+  for (const Accused& each : accused)
+    if (each.part.kind == Part::Kind::node) slow_nodes.insert(each.part.node);
   std::vector<Suspect> suspects;
   for (const Accused& each : accused) {
     if (is_told(each)) continue;
-    const Place place{each.part.node, each.part.number};
-    Known known;
-    std::set<int> nics;
-    for (const PairTime& two : pairs) {
-      if (two.a != place && two.b != place) continue;
-      known.within |= two.within();
-      if (two.nic) nics.insert(*two.nic);
-    }
-    known.single_nics = !nics.empty() && nics.size() == numbers.of(place).size();
-    suspects.push_back(suspect_of(each, known, topology, numbers));
+    const Known known = known_of({each.part.node, each.part.number}, pairs, slow_nodes, numbers);
+    Suspect found = suspect_of(each, known, topology, numbers);
+    // A NIC may be found twice, by its own pairs and by its GPU's.
+    const auto is_same = [&](const Suspect& other) { return other.kind == found.kind && other.name == found.name; };
+    if (std::ranges::none_of(suspects, is_same)) suspects.push_back(std::move(found));
   }
   return suspects.empty() ? suspects_at_scale(report, again) : suspects;
 }
@@ -440,18 +466,18 @@ std::vector<InDoubt> in_doubt(const Report& report) {
   const std::vector<Place> places = places_of(report.topology);
   for (const std::size_t at : cases_of_pairs(report)) {
     const Measurement& m = report.results[at].measurement;
-    if (m.measured_case.pattern != "both_ways") continue;
-    std::vector<std::pair<double, Group>> found;
+    // Of the plan's patterns the one that asks most; what is measured for the parts' sake has one.
+    if (!m.measured_case.for_parts && m.measured_case.pattern != "both_ways") continue;
+    std::set<std::pair<double, Group>, std::greater<>> found;
     for (const GroupResult& result : m.groups) {
       const auto [low, high_rank] = std::minmax(result.group.front(), result.group.back());
       const std::pair two{places.at(static_cast<std::size_t>(low)), places.at(static_cast<std::size_t>(high_rank))};
       const auto its = slow.find({two, m.measured_case.nic.value_or(-1)});
-      if (its != slow.end()) found.push_back({its->second, {low, high_rank}});
+      if (its != slow.end()) found.insert({its->second, {low, high_rank}});
     }
     if (found.empty()) continue;
-    std::ranges::sort(found, std::greater{});
     std::vector<Group> pairs;
-    for (std::size_t i = 0; i < std::min(found.size(), most); ++i) pairs.push_back(std::move(found[i].second));
+    for (const auto& [its, pair] : found | std::views::take(most)) pairs.push_back(pair);
     all.push_back({m.measured_case, std::move(pairs)});
   }
   std::ranges::move(groups_in_doubt(report), std::back_inserter(all));

@@ -29,9 +29,9 @@ struct Plan {
 // Throws UsageError when an explicit size does not fit or a choice makes no sense for this job.
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name);
 
-// Of each rank its NICs one by one, and all at the same time where `together`: messages both ways between nodes, in
-// rounds of disjoint pairs of the same NIC, which a rank takes part in for the NICs that no earlier rank of its node
-// has. `nics_of_rank`: their names.
+// Of each rank its NICs one by one, and all at the same time where `together`: messages between nodes, one way
+// and then the other, in rounds of disjoint pairs of the same NIC, which a rank takes part in for the NICs that no
+// earlier rank of its node has. `nics_of_rank`: their names.
 std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job,
                             const std::vector<std::vector<std::string>>& nics_of_rank, Bytes bytes, bool together);
 

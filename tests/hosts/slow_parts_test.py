@@ -14,7 +14,7 @@ NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 RATE, HALF = "100mbit", "50mbit"
 NETWORKS = 4
 TIMES = 20 if NIGHTLY else 1
-OPTIONS = ["--collectives", "p2p", "--budget", "120s", "--timeout", "60s"]
+OPTIONS = ["--collectives", "p2p", "--budget", "180s", "--timeout", "60s"]
 # MPI spreads a message over all interfaces, and what the hosts' processors do beside it shows in small ones.
 SIZE_AND_SAMPLES = {"ofi": ("256KiB", "15"), "mpi": ("1MiB", "9")}
 

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <map>
 
+#include "bench/app/run/parts.hpp"
 #include "bench/backends/backends.hpp"
 #include "bench/base/error.hpp"
+#include "bench/worlds/worlds.hpp"
 #include "tests/fakes/thread_backend.hpp"
 
 namespace p5 {
@@ -152,6 +154,26 @@ TEST(Plan, sends_one_way_in_both_directions) {
   for (const Case& c : plan_for(only("p2p"), job_of({0, 0})).cases)
     EXPECT_EQ(*c.rounds,
               c.pattern == "one_way" ? (std::vector<Round>{{{0, 1}}, {{1, 0}}}) : (std::vector<Round>{{{0, 1}}}));
+}
+
+TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
+  const JobFacts job = job_of({0, 1, 2});
+  const std::vector<Case> nics = nic_cases("ofi", job, {{"a", "b"}, {"a", "b"}, {"a"}}, MiB(8), false);
+  ASSERT_EQ(nics.size(), 2u);
+  const auto directions = [](const Case& c) {
+    std::map<Group, int> met;
+    for (const Round& round : *c.rounds)
+      for (const Group& pair : round) ++met[pair];
+    return met;
+  };
+  EXPECT_EQ(directions(nics[0]),
+            (std::map<Group, int>{{{0, 1}, 1}, {{1, 0}, 1}, {{0, 2}, 1}, {{2, 0}, 1}, {{1, 2}, 1}, {{2, 1}, 1}}));
+  EXPECT_EQ(directions(nics[1]), (std::map<Group, int>{{{0, 1}, 1}, {{1, 0}, 1}}));
+  const auto world = make_solo_world(3);
+  const std::vector<Case> again = cases_again(*world, {{.like = nics[1], .pairs = {{0, 1}}}}, nics, job);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].nic, 1);
+  EXPECT_EQ(directions(again[0]), (std::map<Group, int>{{{0, 1}, 2}, {{1, 0}, 2}}));
 }
 
 TEST(Plan, has_only_the_kinds_of_pairs_that_the_job_has) {

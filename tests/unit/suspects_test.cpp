@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <random>
+#include <set>
 
 #include "reports/judge.hpp"
 #include "topo/discover.hpp"
@@ -194,6 +195,59 @@ TEST(Suspects, make_a_run_slow_and_are_told_with_evidence_and_what_to_do) {
   report.suspects.clear();
   EXPECT_EQ(healthy_hosts(report), "");
   EXPECT_EQ(support_text(report), "");
+}
+
+// Each NIC of GPU 2 of node 1 alone, with one partner; those of `slow` take twice as long. What is said of its NIC.
+Suspect nic_beside_gpu(const std::set<int>& slow, const std::set<int>& left_out = {}, const Longer& longer = {}) {
+  const Longer slow_together = slow_nic(1, 2, 2);
+  Report report = report_of({.nodes = 4, .longer = longer ? both(slow_together, longer) : slow_together}, 1);
+  for (int rank = 0; rank < report.run.ranks; ++rank) {
+    std::vector<std::string>& nics = report.topology.nics_of_rank.emplace_back();
+    for (int nic = 0; nic < 4; ++nic) nics.push_back(fmt::format("nic{}", rank % 8 * 4 + nic));
+  }
+  for (topo::Host& host : report.topology.hosts) {
+    host.nics.clear();
+    for (int nic = 0; nic < 32; ++nic) {
+      topo::Nic& its = host.nics.emplace_back();
+      its.name = fmt::format("nic{}", nic);
+      its.kind = "efa";
+    }
+  }
+  for (int nic = 0; nic < 4; ++nic) {
+    if (left_out.contains(nic)) continue;
+    Measurement& m = report.results.emplace_back().measurement;
+    Case& c = m.measured_case;
+    c.backend = "sim";
+    c.collective = &find_collective("p2p");
+    c.pattern = "one_way";
+    c.pair = "other_node";
+    c.bytes = MiB(8);
+    c.ranks = 2;
+    c.nic = nic;
+    for (const int partner : {2, 18}) m.groups.push_back({{partner, partner + 8}, {1e-3}});
+    m.groups.front().median = Seconds{slow.contains(nic) ? 2e-3 : 1e-3};
+  }
+  const std::vector<Suspect> all = find_suspects(report, {});
+  const auto found = std::ranges::find(all, "nic", &Suspect::kind);
+  EXPECT_EQ(all.size(), longer ? 2u : 1u);
+  EXPECT_NE(found, all.end());
+  return found == all.end() ? Suspect{} : *found;
+}
+
+TEST(Suspects, of_the_nics_of_a_gpu_are_the_one_that_nobody_found_fast) {
+  const Suspect one = nic_beside_gpu({1});
+  EXPECT_EQ(one.name, "n1r9");
+  EXPECT_EQ(one.device, "nic9");
+  EXPECT_THAT(one.evidence, HasSubstr("GPU 2 reaches other nodes at 50 %"));
+  EXPECT_THAT(one.evidence, HasSubstr("of the NICs beside it nic9 alone is slow by itself"));
+  EXPECT_THAT(nic_beside_gpu({}).evidence, HasSubstr("each NIC beside it is fast alone"));
+  // The partner of each is a node that is slow itself.
+  const Longer partner = slow_node(0, 2);
+  for (const Suspect& any :
+       {nic_beside_gpu({1, 3}), nic_beside_gpu({1}, {2}), nic_beside_gpu({}, {2}), nic_beside_gpu({1}, {}, partner)}) {
+    EXPECT_THAT(any.evidence, HasSubstr("it is one of the NICs beside it"));
+    EXPECT_EQ(any.device, "");
+  }
 }
 
 }  // namespace

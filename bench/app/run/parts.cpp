@@ -49,6 +49,13 @@ bool is_same(const Case& a, const Case& b) {
          a.type == b.type;
 }
 
+// What both_directions() was made of.
+std::vector<Round> first_directions(const std::vector<Round>& rounds) {
+  std::vector<Round> first;
+  for (std::size_t i = 0; i < rounds.size(); i += 2) first.push_back(rounds[i]);
+  return first;
+}
+
 // Rounds in which what is in doubt meets again, or meets others.
 std::vector<Round> rounds_again(const reports::InDoubt& doubt, const JobFacts& job) {
   if (doubt.pairs.empty()) return *doubt.like.rounds;
@@ -58,7 +65,8 @@ std::vector<Round> rounds_again(const reports::InDoubt& doubt, const JobFacts& j
   if (doubt.like.pair == "same_node")
     return rounds_for(doubts, all_pairs(job.node_of_rank, 1, job.seed).same_node, most_rounds);
   // Those that were measured, and where they were not all, others between the same places.
-  std::vector<Round> rounds = *doubt.like.rounds;
+  const bool directed = doubt.like.pattern == "one_way";
+  std::vector<Round> rounds = directed ? first_directions(*doubt.like.rounds) : *doubt.like.rounds;
   std::vector<bool> takes_part(job.node_of_rank.size());
   for (const Round& round : rounds)
     for (const Group& pair : round)
@@ -66,7 +74,8 @@ std::vector<Round> rounds_again(const reports::InDoubt& doubt, const JobFacts& j
   const int of_same_places = std::min(most_drawn, count_nodes(job.node_of_rank) - 1);
   std::ranges::move(pairs_between(job.node_of_rank, takes_part, of_same_places, job.seed + 1),
                     std::back_inserter(rounds));
-  return rounds_for(doubts, rounds, most_rounds);
+  rounds = rounds_for(doubts, rounds, most_rounds);
+  return directed ? both_directions(rounds) : rounds;
 }
 
 bool has_several_nodes(const Run& run) {
