@@ -94,11 +94,11 @@ class WorldByHost final : public World {
 
   void raise_alarm(std::uint32_t epoch) override {
     if (!alarms_.insert(epoch).second) return;
-    const std::string letter = wire::blob_of(Words{LetterKind::alarm, epoch});
+    const Words words{LetterKind::alarm, epoch};
     if (leads())
-      pass_on(letter);
+      spread_alarm(participant(), epoch, wire::blob_of(words));
     else
-      post_->send(leader, letter);
+      say(leader, words);
   }
 
   bool alarmed(std::uint32_t epoch) override {
@@ -199,11 +199,34 @@ class WorldByHost final : public World {
           heard_broadcasts_.emplace(words.number, std::move(words.text));
           break;
         case LetterKind::alarm:
-          // Others are told once, by who is above them; the leader may hear of it from many.
-          if (alarms_.insert(words.number).second || !leads()) pass_on(letter->text);
+          alarms_.insert(words.number);
+          spread_alarm(letter->from, words.number, letter->text);
           break;
       }
     }
+    if (leads()) repeat_alarms();
+  }
+
+  // Once, to those below; the leader may hear of it from many, and remembers whom it need not tell again.
+  void spread_alarm(int from, std::uint32_t epoch, const std::string& letter) {
+    if (leads()) {
+      const auto found = std::ranges::find(alarms_spread_, epoch, &Spread::epoch);
+      if (found != alarms_spread_.end()) found->raised_by.insert(from);
+    }
+    if (!spread_.insert(epoch).second) return;
+    if (leads()) alarms_spread_.push_back({epoch, letter, {from}});
+    pass_on(letter);
+  }
+
+  // Who does not look hides an alarm from those below it. So after a while all hear of it directly but those that
+  // raised it: still no more than two letters for each rank.
+  void repeat_alarms() {
+    std::erase_if(alarms_spread_, [&](const Spread& alarm) {
+      if (since(alarm.start).count <= patience_.count) return false;
+      for (int rank = 0; rank < ranks(); ++rank)
+        if (rank != leader && !alarm.raised_by.contains(rank)) post_->send(rank, alarm.letter);
+      return true;
+    });
   }
 
   // A rank may be a gather ahead, and a part that has come directly comes once more with its host's.
@@ -240,7 +263,14 @@ class WorldByHost final : public World {
   std::map<std::uint32_t, std::string> heard_broadcasts_;
   std::vector<std::pair<std::uint32_t, std::string>> latest_broadcasts_;  // at the leader: those that some may lack
 
-  std::set<std::uint32_t> alarms_;  // epochs
+  std::set<std::uint32_t> alarms_, spread_;  // epochs: of those heard of; of those that those below were told
+  struct Spread {
+    std::uint32_t epoch = 0;
+    std::string letter;
+    std::set<int> raised_by;
+    Clock::time_point start = Clock::now();
+  };
+  std::vector<Spread> alarms_spread_;  // at the leader: those that it has not told all directly
 };
 
 }  // namespace

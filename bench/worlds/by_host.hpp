@@ -4,7 +4,7 @@
 //
 // Who does not come hides the others of its host, whose parts wait for its. So after a while the leader asks those
 // whose parts are missing, and they answer it directly: with their part, or that they have not got its last words,
-// which it then sends again.
+// which it then sends again. An alarm it then sends to all that did not raise it.
 #pragma once
 
 #include <memory>

@@ -244,6 +244,28 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ByHost,
                                   "_on_a_host";
                          });
 
+// Each host's first rank in turn, those of hosts with others below them too.
+TEST(WorldByHost, an_alarm_gets_past_who_does_not_look) {
+  constexpr int ranks = 16, on_a_host = 2;
+  for (int silent = on_a_host; silent < ranks; silent += on_a_host) {
+    PostOffice office(ranks, soon);
+    std::latch heard(ranks - 1);
+    run_by_host(office, on_a_host, soon, [&](World& world) {
+      if (world.participant() == silent) {
+        heard.wait();
+        EXPECT_TRUE(world.alarmed(2));
+        return;
+      }
+      if (world.participant() == ranks - 1) world.raise_alarm(2);
+      while (!world.alarmed(2)) std::this_thread::yield();
+      heard.count_down();
+      // The leader goes on looking for its letters, as in what it waits for next.
+      while (world.leads() && !heard.try_wait()) world.alarmed(2);
+    });
+    EXPECT_LE(office.letters(), std::uint64_t{2 * (ranks - 1)});
+  }
+}
+
 TEST(WorldByHost, parts_may_be_gathers_ahead) {
   constexpr int ranks = 12, collector = 4, ahead = 5;
   constexpr int gathers = 3;
