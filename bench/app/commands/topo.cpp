@@ -80,16 +80,21 @@ json hwloc_of_hosts(World& world, const topo::Topology& topology) {
   return all;
 }
 
+bool looks_around(const Options& options) { return !simulates(options) && options.load_file.empty(); }
+
+// Of a file at the leader alone.
 topo::Topology find_topology(const Request& request) {
   const Options& options = request.options;
   topo::Topology topology;
   if (simulates(options))
     topology = topo::synthetic(topo::find_platform(options.platform), options.nodes);
   else if (!options.load_file.empty())
-    topology = topo::topology_from_json(json::parse(from_leader(request.world, [&] {
+    from_leader(request.world, [&]() -> std::string {
       // A folder of copies may hold names in any letters.
-      return to_json(load_topology(options.load_file)).dump(-1, ' ', false, json::error_handler_t::replace);
-    })));
+      topology = topo::topology_from_json(
+          json::parse(to_json(load_topology(options.load_file)).dump(-1, ' ', false, json::error_handler_t::replace)));
+      return "";
+    });
   else
     topology = discover_cluster(request.world, probes_for(options));
   if (topology.platform.empty() || !options.platform.empty()) {
@@ -154,7 +159,7 @@ ExitCode topo_command(const Request& request) {
     return "";
   });
   const topo::Topology topology = find_topology(request);
-  const bool live = topology.provenance == "discovered";
+  const bool live = looks_around(options);
   std::string text;  // the leader's
   const json hwloc = live && !options.record_file.empty() ? hwloc_of_hosts(world, topology) : json::object();
   from_leader(world, [&]() -> std::string {
