@@ -22,7 +22,7 @@ struct TestCase {
 
 TestCase test_case_of(const Result& result) {
   const Measurement& m = result.measurement;
-  TestCase test{.group = m.measured_case.collective->name.data(),
+  TestCase test{.group = std::string(m.measured_case.collective->name),
                 .name = describe(m.measured_case),
                 .kind = {},
                 .message = m.because.empty() ? result.verdict.because : m.because,

@@ -272,12 +272,15 @@ Result result_from_json(const json& j) {
     json_fields::list_of_size(2, ranks);
     m.slowest_group = read_as<Group>(ranks);
   });
-  for (const auto& [name, series] : {std::pair{"latency", &m.latency}, {"throughput", &m.throughput}})
-    if (*series && j.at(name).contains("samples_us"))
-      json_fields::at(name, [&] {
-        for (const json& sample : json_fields::list_in(j.at(name).at("samples_us")))
-          (*series)->samples.push_back(seconds_from(sample));
-      });
+  const auto read_samples = [&](const char* name, std::optional<Series>& series) {
+    if (!series || !j.at(name).contains("samples_us")) return;
+    json_fields::at(name, [&] {
+      for (const json& sample : json_fields::list_in(j.at(name).at("samples_us")))
+        series->samples.push_back(seconds_from(sample));
+    });
+  };
+  read_samples("latency", m.latency);
+  read_samples("throughput", m.throughput);
   return result;
 }
 

@@ -76,7 +76,7 @@ std::vector<int> hosts_of_ranks(const Topology& topology) {
 }  // namespace
 
 std::vector<int> visible_gpus(const Host& host, const char* visible) {
-  const std::vector<int> all = told_by_nvml(host);
+  std::vector<int> all = told_by_nvml(host);
   if (!visible) return all;
   std::vector<int> chosen;
   for (const std::string& entry : split(visible)) {

@@ -81,7 +81,7 @@ std::optional<std::time_t> time_of(const std::string& line, std::time_t now) {
     int hours = 0, minutes = 0;
     char sign = '+';
     if (std::sscanf(rest, "%c%2d:%2d", &sign, &hours, &minutes) != 3) hours = minutes = 0;
-    const std::time_t offset = (hours * 60 + minutes) * 60;
+    const std::time_t offset = (std::time_t{hours} * 60 + minutes) * 60;
     return timegm(&parts) - (sign == '-' ? -offset : offset);
   }
   if (!strptime(line.c_str(), "%b %e %H:%M:%S", &parts)) return std::nullopt;
@@ -89,7 +89,7 @@ std::optional<std::time_t> time_of(const std::string& line, std::time_t now) {
   localtime_r(&now, &today);
   parts.tm_year = today.tm_year;
   parts.tm_isdst = -1;
-  constexpr std::time_t day = 24 * 60 * 60;
+  constexpr std::time_t day{24 * 60 * 60};
   std::tm of_this_year = parts;
   if (const std::time_t time = std::mktime(&of_this_year); time <= now + day) return time;
   --parts.tm_year;

@@ -76,7 +76,7 @@ Nic rdma_nic(const fs::path& root, const fs::path& folder) {
 
 // Drivers that do not tell leave "unknown", but the carrier says whether there is a link.
 std::string ethernet_state(const fs::path& folder) {
-  const std::string state = read_text(folder / "operstate").value_or("unknown");
+  std::string state = read_text(folder / "operstate").value_or("unknown");
   if (state != "unknown") return state;
   const auto carrier = read_number(folder / "carrier");
   return carrier ? (*carrier > 0 ? "up" : "down") : state;

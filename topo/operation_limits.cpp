@@ -84,7 +84,7 @@ std::optional<Limit> between_nodes(const Limits& parts, const Operation& op, Lev
     if (!nics) return std::nullopt;
     return exchange_limit(*nics, op);
   }
-  const std::optional<Limit> nics = nics_of_group(parts, op, level);
+  std::optional<Limit> nics = nics_of_group(parts, op, level);
   if (!nics || op.route == Route::rings) return nics;
   return sums_between(*nics, op);
 }

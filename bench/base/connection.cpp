@@ -11,10 +11,10 @@ namespace p5 {
 
 Connection::Connection(const sockaddr& address, socklen_t size, Clock::time_point deadline)
     : socket_(::socket(address.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), deadline_(deadline) {
-  int problem = ::connect(socket_, &address, size) == 0 ? 0 : errno;
+  int problem = socket_ >= 0 && ::connect(socket_, &address, size) == 0 ? 0 : errno;
   socklen_t length = sizeof problem;
   if (problem == EINPROGRESS && ready(POLLOUT)) ::getsockopt(socket_, SOL_SOCKET, SO_ERROR, &problem, &length);
-  connected_ = socket_ >= 0 && problem == 0;
+  connected_ = problem == 0;
 }
 
 Connection::~Connection() {

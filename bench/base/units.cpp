@@ -84,9 +84,10 @@ Bytes parse_bytes(std::string_view text) {
                     in_quotes(text), sentence(why)));
   };
   std::uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [after, problem] = std::from_chars(text.data(), end, number);
-  if (after == text.data()) throw refuse(text.empty() ? "it is empty" : "it does not start with a digit");
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [after, problem] = std::from_chars(begin, end, number);
+  if (after == begin) throw refuse(text.empty() ? "it is empty" : "it does not start with a digit");
   if (problem == std::errc::result_out_of_range) throw refuse("it is too large");
   const std::string_view suffix(after, static_cast<std::size_t>(end - after));
   const std::uint64_t factor = size_factor(suffix);

@@ -184,7 +184,7 @@ class WorldByHost final : public World {
       Words words = wire::value_of<Words>(letter->text);
       switch (words.kind) {
         case LetterKind::parts:
-          take_parts(std::move(words));
+          take_parts(words);
           break;
         case LetterKind::ask:
           answer(words.number);
@@ -230,7 +230,7 @@ class WorldByHost final : public World {
   }
 
   // A rank may be a gather ahead, and a part that has come directly comes once more with its host's.
-  void take_parts(Words words) {
+  void take_parts(Words& words) {
     if (words.number < gathers_done_) return;
     PartsByRank& parts = parts_of_[words.number];
     for (PartOfRank& part : words.parts) parts.try_emplace(part.rank, std::move(part.text));

@@ -132,7 +132,7 @@ std::vector<Finding> narrow_nics(const Topology& topology) {
 std::vector<Finding> without_gdr(const Topology& topology) {
   const Platform* platform = platform_of(topology);
   if (!platform || !platform->gpu_direct_rdma) return {};
-  constexpr const char* evidence =
+  static constexpr const char* evidence =
       "without a way to GPU memory by the driver itself (sysfs gdr is 0): unless DMA-BUF is one, traffic goes through "
       "the host";
   return nics_of_each_host(

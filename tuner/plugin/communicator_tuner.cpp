@@ -105,7 +105,8 @@ std::atomic<std::uint64_t>* CommunicatorTuner::chunk_of(int function, int algori
   if (function < 0 || function >= abi::functions || algorithm < 0 || algorithm >= abi::algorithms || protocol < 0 ||
       protocol >= abi::protocols)
     return nullptr;
-  return &chunks_[static_cast<std::size_t>((function * abi::algorithms + algorithm) * abi::protocols + protocol)];
+  const std::size_t row = static_cast<std::size_t>(function) * abi::algorithms + static_cast<std::size_t>(algorithm);
+  return &chunks_[row * abi::protocols + static_cast<std::size_t>(protocol)];
 }
 
 }  // namespace p5::tuner

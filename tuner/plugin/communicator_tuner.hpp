@@ -35,7 +35,7 @@ class CommunicatorTuner {
   std::unique_ptr<Displaced> displaced_;
   // NCCL asks for chunk sizes after it has asked for choices, and does not say for which call. What was decided last
   // for the same function, algorithm and protocol is alike on all ranks, since all make the same calls. 0: not by us.
-  std::array<std::atomic<std::uint64_t>, abi::functions * abi::algorithms * abi::protocols> chunks_{};
+  std::array<std::atomic<std::uint64_t>, std::size_t{abi::functions} * abi::algorithms * abi::protocols> chunks_{};
 };
 
 // Whether this is one of the structures that this program or library exports.

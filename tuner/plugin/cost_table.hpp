@@ -13,7 +13,7 @@
 namespace p5::tuner {
 
 // The entries of a whole table, row by row.
-using Costs = std::array<float, abi::algorithms * abi::protocols>;
+using Costs = std::array<float, std::size_t{abi::algorithms} * abi::protocols>;
 inline Costs no_costs() {
   Costs costs;
   costs.fill(abi::unavailable);
@@ -28,7 +28,8 @@ class CostTable {
   // Null where this NCCL's table has no such entry.
   float* at(Algorithm algorithm, Protocol protocol) const {
     const int row = static_cast<int>(algorithm), column = static_cast<int>(protocol);
-    return row < algorithms_ && column < protocols_ ? costs_ + row * protocols_ + column : nullptr;
+    return row < algorithms_ && column < protocols_ ? costs_ + static_cast<std::ptrdiff_t>(row) * protocols_ + column
+                                                    : nullptr;
   }
   // What NCCL marks as unavailable must never run: it may hang or corrupt data.
   bool available(const Setting& setting) const {

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <iterator>
 #include <span>
@@ -23,7 +24,8 @@ using Library = std::unique_ptr<void, CloseLibrary>;
 
 // An error of the displaced tuner would have failed the user's call; here it counts as no answer.
 void ask(const Call& call, const auto& choose) {
-  const std::vector<float> before(call.costs, call.costs + call.algorithms * call.protocols);
+  const std::vector<float> before(call.costs,
+                                  call.costs + static_cast<std::ptrdiff_t>(call.algorithms) * call.protocols);
   const int channels = *call.channels;
   if (choose(call) == abi::success) return;
   std::ranges::copy(before, call.costs);
