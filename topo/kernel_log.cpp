@@ -89,7 +89,7 @@ std::optional<std::time_t> time_of(const std::string& line, std::time_t now) {
   localtime_r(&now, &today);
   parts.tm_year = today.tm_year;
   parts.tm_isdst = -1;
-  constexpr std::time_t day{24 * 60 * 60};
+  constexpr std::time_t day = std::time_t{24} * 60 * 60;
   std::tm of_this_year = parts;
   if (const std::time_t time = std::mktime(&of_this_year); time <= now + day) return time;
   --parts.tm_year;
