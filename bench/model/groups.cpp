@@ -300,4 +300,10 @@ std::vector<Round> both_directions(const std::vector<Round>& rounds) {
   return all;
 }
 
+std::vector<Round> first_directions(const std::vector<Round>& rounds) {
+  std::vector<Round> first;
+  for (std::size_t i = 0; i < rounds.size(); i += 2) first.push_back(rounds[i]);
+  return first;
+}
+
 }  // namespace p5

@@ -64,5 +64,7 @@ PairRounds sample_pairs(const NodeOfRank& node_of_rank);
 
 // Each round, and behind it the same pairs the other way round.
 std::vector<Round> both_directions(const std::vector<Round>& rounds);
+// What both_directions() was made of.
+std::vector<Round> first_directions(const std::vector<Round>& rounds);
 
 }  // namespace p5

@@ -291,6 +291,8 @@ TEST(SamplePairs, leave_out_a_kind_that_the_job_does_not_have) {
 TEST(BothDirections, follow_each_other) {
   EXPECT_EQ(both_directions({{{0, 1}, {2, 3}}, {{0, 2}}}),
             (std::vector<Round>{{{0, 1}, {2, 3}}, {{1, 0}, {3, 2}}, {{0, 2}}, {{2, 0}}}));
+  const std::vector<Round> rounds{{{0, 3}, {2, 1}}, {{0, 2}}};
+  EXPECT_EQ(first_directions(both_directions(rounds)), rounds);
 }
 
 TEST(CommunicatorsOf, are_alike_for_both_directions_and_none_for_the_whole_job) {

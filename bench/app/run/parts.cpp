@@ -49,13 +49,6 @@ bool is_same(const Case& a, const Case& b) {
          a.type == b.type;
 }
 
-// What both_directions() was made of.
-std::vector<Round> first_directions(const std::vector<Round>& rounds) {
-  std::vector<Round> first;
-  for (std::size_t i = 0; i < rounds.size(); i += 2) first.push_back(rounds[i]);
-  return first;
-}
-
 // Rounds in which what is in doubt meets again, or meets others.
 std::vector<Round> rounds_again(const reports::InDoubt& doubt, const JobFacts& job) {
   if (doubt.pairs.empty()) return *doubt.like.rounds;
