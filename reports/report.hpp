@@ -52,6 +52,24 @@ struct Suspect {
   std::string evidence;
   int partners_tested = 0;
   std::string action;
+  std::string fault = "slow";  // slow, silent (nothing passes it), wrong (it falsifies data)
+};
+
+// Something is slow, silent or wrong, and the measurements do not tell which of several parts it is.
+struct OpenQuestion {
+  std::vector<std::string> candidates;  // "nic n1r5", "link n0-n1"; the likeliest first
+  std::string evidence;
+  std::string next;            // the measurement that would separate them
+  std::string fault = "slow";  // as in Suspect
+};
+
+// The verdict in one word, what it rests on, and what to do. Every output prints these texts, none makes its own.
+struct Decision {
+  std::string word = "CANNOT TELL";  // ACCEPT, REJECT, CANNOT TELL
+  std::vector<std::string> parts;    // what to reject: "n1", or "nic n1r5" where the node is not known by it
+  std::string sentence;              // "REJECT n1: ...", at most 120 characters
+  std::vector<std::string> next;     // what to do, in order; empty where nothing is to be done
+  std::string command;               // for a shell: the next job on the healthy hosts; "" where there are none
 };
 
 // One of the arms of an `ab`; its measurements have its name as Case::arm.
@@ -85,6 +103,7 @@ struct Report {
   std::string status = "partial";       // complete, partial
   std::string provenance = "measured";  // measured, simulated, imported
   Grade grade = Grade::unknown;         // the worst judged band, and what was found
+  Decision decision;
   ExitCode exit_code = ExitCode::unfinished;
   RunInfo run;
   std::map<std::string, std::string> context;  // software and environment, allow-listed
@@ -94,6 +113,7 @@ struct Report {
   std::vector<LocalFigures> local_checks;  // of each rank's GPU alone; empty: not checked
   std::vector<topo::Finding> findings;
   std::vector<Suspect> suspects;
+  std::vector<OpenQuestion> open_questions;
   std::vector<ArmInfo> arms;     // of an `ab`
   std::optional<Tuning> tuning;  // null: nothing was tuned
 };

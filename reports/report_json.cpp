@@ -35,6 +35,8 @@ constexpr std::array phases{Phase::open, Phase::warm_up, Phase::sample, Phase::v
 constexpr std::array<std::string_view, 2> statuses{"complete", "partial"};
 constexpr std::array<std::string_view, 3> provenances{"measured", "simulated", "imported"};
 constexpr std::array<std::string_view, 5> suspect_kinds{"gpu", "nic", "node", "link", "rail"};
+constexpr std::array<std::string_view, 3> faults{"slow", "silent", "wrong"};
+constexpr std::array<std::string_view, 3> decisions{"ACCEPT", "REJECT", "CANNOT TELL"};
 constexpr std::array<std::string_view, 3> registrations{"none", "local", "symmetric"};
 constexpr std::array<std::string_view, 3> patterns{"one_way", "both_ways", "ping_pong"};
 constexpr std::array<std::string_view, 2> pair_kinds{"same_node", "other_node"};
@@ -221,6 +223,22 @@ void fields(auto& visit, Is<Suspect> auto& suspect) {
   visit.must("evidence", suspect.evidence);
   visit.must("partners_tested", suspect.partners_tested);
   visit.must("action", suspect.action);
+  visit.may("fault", json_fields::one_of(suspect.fault, faults));  // reports before 2026-11-25 have none
+}
+
+void fields(auto& visit, Is<OpenQuestion> auto& question) {
+  visit.must("candidates", question.candidates);
+  visit.must("evidence", question.evidence);
+  visit.must("next", question.next);
+  visit.must("fault", json_fields::one_of(question.fault, faults));
+}
+
+void fields(auto& visit, Is<Decision> auto& decision) {
+  visit.must("word", json_fields::one_of(decision.word, decisions));
+  visit.must("parts", decision.parts);
+  visit.must("sentence", decision.sentence);
+  visit.must("next", decision.next);
+  visit.must("command", decision.command);
 }
 
 namespace {
@@ -310,6 +328,7 @@ void fields(auto& visit, Is<Report> auto& report) {
   visit.must("status", json_fields::one_of(report.status, statuses));
   visit.must("provenance", json_fields::one_of(report.provenance, provenances));
   visit.must("grade", named(report.grade, grade_from));
+  visit.may("decision", report.decision);  // reports before 2026-11-25 have none
   visit.must("exit_code",
              As{report.exit_code, [](ExitCode code) { return json(static_cast<int>(code)); }, exit_code_from});
   visit.must("run", report.run);
@@ -319,6 +338,7 @@ void fields(auto& visit, Is<Report> auto& report) {
   visit.must("measurements", As{report.results, results_json, results_from});
   visit.must("findings", elsewhere(report.findings, topo::findings_from_json));
   visit.must("suspects", report.suspects);
+  visit.may("open_questions", report.open_questions);  // reports before 2026-11-25 have none
   visit.some("local_checks", report.local_checks);
   visit.some("arms", report.arms);
   visit.must("tuning", elsewhere(report.tuning, tuning_from_json));
