@@ -1,5 +1,5 @@
-// Which part of a cluster is slow, out of the times of its pairs: a part is named when all that passes it is slow and
-// what does not pass it is not.
+// Which part of a cluster is at fault, in words: suspects where one part explains what was seen, open questions where
+// several do.
 #pragma once
 
 #include <string>
@@ -9,17 +9,19 @@
 
 namespace p5::reports {
 
-// An innocent part, of all parts together.
-inline constexpr double chance_of_accusing = 0.01;
+// A part that is less probable than this against the others that explain the same becomes an open question.
+inline constexpr double least_confidence = 0.9;
 
-// Out of pair_times(). Kinds: "node" (all its pairs with other nodes, or all within it), "gpu" (all its pairs within
-// its node), "nic" (all pairs of a NIC alone; or all pairs of a GPU with other nodes, while those within its node are
-// fast: its NICs, which pairs of GPUs do not tell apart), "link" (all pairs of two nodes that are fast with others).
-// Each with at least two partners that agree, and slower than the others by more than 5 %, which is chance with a
-// probability of less than 1 % for all parts together: by the usual times first, then by the slowest third of samples,
-// where what comes and goes shows. `again`: what was in doubt, measured again; where there is any, nobody is named who
-// was not slow then too. What few or no fast pairs stand beside is not told. Empty where pairs were not measured.
-std::vector<Suspect> find_suspects(const Report& report, const std::vector<Measurement>& again);
+struct Diagnosis {
+  std::vector<Suspect> suspects;
+  std::vector<OpenQuestion> questions;
+};
+
+// Suspects of kind "node" (all its transfers, with other nodes or within it), "gpu", "nic" ("n3r4-7" where it is not
+// known which NIC beside a GPU it is), "link" (all transfers between two nodes that are fast with others), "rail" (the
+// i-th GPUs of all nodes). `again`: what seemed slow, measured again; nobody is named who was not slow then too. Empty
+// where nothing was compared, and where all is slow alike. Verdicts of the report have to be there.
+Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again);
 
 // What is to be measured again before anybody is named: the slow pairs of a case, ranks ascending; none: all of it.
 struct InDoubt {

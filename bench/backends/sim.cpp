@@ -55,6 +55,11 @@ class Moment {
     }
   }
 
+  // Whether a part that nothing passes acts now.
+  bool silences() const {
+    return std::ranges::any_of(acting_, [](const Fault* fault) { return fault->factor == 0; });
+  }
+
   // Rate of messages from one rank to another, `sharing` GPUs of a node using its NICs at the same time.
   double between(Port a, Port b, int sharing) const {
     const double ends = left(Fault::Kind::node, a.node) * left(Fault::Kind::node, b.node) *
@@ -265,6 +270,7 @@ class SimSession final : public Session {
     for (const Group& group : round_) ways.push_back(way_factor(group));
     for (int s = 0; s < request.samples; ++s) {
       const Moment moment(machine_, full_load, round_.front().size() > 2, noise_);
+      refuse_silence(moment, full_load);
       for (std::size_t g = 0; g < round_.size(); ++g) {
         const Group& group = round_[g];
         const double blip = noise_.uniform() < machine_.outliers ? 1 + noise_.uniform() : 1;
@@ -312,8 +318,7 @@ class SimSession final : public Session {
         : case_.collective->pairwise
             ? moment.between(members[0], members[1], full_load ? machine_.gpus : 1)
             : moment.of_group(members, case_.collective->route, static_cast<std::size_t>(case_.root.value_or(0)));
-    if (!(rate > 0))
-      throw StalledError(fmt::format("no progress in {}: a part on the way is silent", describe(case_)), group.front());
+    if (!(rate > 0)) return std::numeric_limits<double>::infinity();
     const int ranks = static_cast<int>(group.size());
     // Rings for bandwidth, trees for latency: a message never needs more hops than up and down a binary tree.
     const int tree = 2 * static_cast<int>(std::ceil(std::log2(std::max(ranks, 2))));
@@ -324,16 +329,34 @@ class SimSession final : public Session {
     return latency + bytes / (rate * 1e9);
   }
 
-  bool is_nic_of(int number, Port p, int nic) const { return number == p.gpu * machine_.nics / machine_.gpus + nic; }
+  // Groups with a silent part on their way never end; the others do.
+  void refuse_silence(const Moment& moment, bool full_load) const {
+    if (!moment.silences()) return;
+    std::vector<int> stalled;
+    for (const Group& group : round_)
+      if (std::isinf(time_of(moment, group, full_load))) stalled.insert(stalled.end(), group.begin(), group.end());
+    if (stalled.empty()) return;
+    StalledError problem(fmt::format("no progress in {}: a part on the way is silent", describe(case_)),
+                         stalled.front());
+    problem.ranks = std::move(stalled);
+    throw problem;
+  }
+
+  // Whether the messages of this GPU go through the NIC, in a case of one NIC alone through it.
+  bool is_nic_of(int number, Port p) const {
+    const int first = p.gpu * machine_.nics / machine_.gpus;
+    if (case_.nic) return number == first + *case_.nic;
+    return first <= number && number < std::max(first + 1, (p.gpu + 1) * machine_.nics / machine_.gpus);
+  }
 
   // The member of a group whose output a fault falsifies, if any.
   std::optional<std::size_t> victim(const Fault& fault, const Group& group) const {
     for (std::size_t i = 0; i < group.size(); ++i) {
       const Port p = port(group[i]);
-      const bool touched = fault.kind == Fault::Kind::gpu   ? p.node == fault.node && p.gpu == fault.part
-                           : fault.kind == Fault::Kind::nic ? p.node == fault.node && crosses_nodes(group) &&
-                                                                  p.gpu == fault.part * machine_.gpus / machine_.nics &&
-                                                                  (!case_.nic || is_nic_of(fault.part, p, *case_.nic))
+      // Messages of one NIC alone are of the host's memory.
+      const bool touched = fault.kind == Fault::Kind::gpu ? p.node == fault.node && p.gpu == fault.part && !case_.nic
+                           : fault.kind == Fault::Kind::nic
+                               ? p.node == fault.node && crosses_nodes(group) && is_nic_of(fault.part, p)
                            : fault.kind == Fault::Kind::node ? p.node == fault.node
                                                              : p.node == fault.node && reaches(group, fault.part);
       if (!touched) continue;
@@ -363,6 +386,7 @@ class SimSession final : public Session {
   void plant(const Fault& fault, const Group& group, Verification& v) {
     const std::optional<std::size_t> hit = victim(fault, group);
     if (!hit) return;
+    v.wrong_ranks.push_back(group[*hit]);
     const Place place{group, member(group, *hit)};
     const Pattern pattern = pattern_for(case_, place, number_, 0, 1);
     const std::uint64_t window = std::min<std::uint64_t>(case_.shape.output_elements, 256);

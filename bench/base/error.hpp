@@ -5,6 +5,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace p5 {
 
@@ -40,6 +41,7 @@ struct StalledError : CaseError {
   explicit StalledError(const std::string& what, std::optional<int> at_rank = std::nullopt, double done = 0)
       : CaseError(what, at_rank), progress(done) {}
   double progress;  // how far this rank came, in a measure that all ranks share: the one behind the others is to blame
+  std::vector<int> ranks = {};  // all hosted ranks that stalled, where a participant hosts several; empty: its only one
 };
 
 enum class ExitCode {

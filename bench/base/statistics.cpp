@@ -109,12 +109,6 @@ std::optional<Interval> median_interval(std::vector<double> samples) {
   return median_interval_of_sorted(samples);
 }
 
-double mean_of_slowest_third(std::vector<double> samples) {
-  const auto count = static_cast<std::ptrdiff_t>(std::max<std::size_t>(samples.size() / 3, 1));
-  std::ranges::partial_sort(samples, samples.begin() + count, std::greater());
-  return std::accumulate(samples.begin(), samples.begin() + count, 0.0) / static_cast<double>(count);
-}
-
 std::optional<double> quantile(std::vector<double> samples, double q) {
   std::ranges::sort(samples);
   return quantile_of_sorted(samples, q);

@@ -50,10 +50,6 @@ std::optional<double> quantile_by_order(std::size_t count, double q, const At& a
   return low + (position - static_cast<double>(below)) * (high - low);
 }
 
-// Of a non-empty sample: the mean of its largest third, at least one. Half of them may be as always, and still what
-// comes and goes shows here, which the median hides.
-double mean_of_slowest_third(std::vector<double> samples);
-
 struct Summary {
   int samples = 0;
   double median = 0;

@@ -18,8 +18,9 @@ enum class Kind : char { lost, failed, stalled };  // a process is gone, an erro
 
 struct Failure {
   Kind kind = Kind::failed;
-  std::optional<int> rank = {};  // nullopt: nobody can be named
-  double progress = 0;           // of what stalled
+  std::optional<int> rank = {};   // nullopt: nobody can be named
+  double progress = 0;            // of what stalled
+  std::vector<int> stalled = {};  // all hosted ranks that stalled
   std::string what = {};
 };
 
@@ -33,6 +34,7 @@ void fields(auto& visit, Is<Failure> auto& failure) {
   visit.must("kind", failure.kind);
   visit.must("rank", failure.rank);
   visit.must("progress", failure.progress);
+  visit.must("stalled", failure.stalled);
   visit.must("what", failure.what);
 }
 
@@ -48,13 +50,14 @@ Word do_part(World& world, const LocalBlob& local) {
   } catch (const JobLost&) {
     throw;
   } catch (const StalledError& problem) {
-    return {.failure = Failure{Kind::stalled, problem.rank.value_or(me), problem.progress, problem.what()}};
+    const std::vector<int> ranks = problem.ranks.empty() ? std::vector{problem.rank.value_or(me)} : problem.ranks;
+    return {.failure = Failure{Kind::stalled, problem.rank.value_or(me), problem.progress, ranks, problem.what()}};
   } catch (const LostError& problem) {
-    return {.failure = Failure{Kind::lost, problem.rank.value_or(me), 0, problem.what()}};
+    return {.failure = Failure{.kind = Kind::lost, .rank = problem.rank.value_or(me), .what = problem.what()}};
   } catch (const CaseError& problem) {
-    return {.failure = Failure{Kind::failed, problem.rank.value_or(me), 0, problem.what()}};
+    return {.failure = Failure{.kind = Kind::failed, .rank = problem.rank.value_or(me), .what = problem.what()}};
   } catch (const std::exception& problem) {
-    return {.failure = Failure{Kind::failed, me, 0, words_of(problem)}};
+    return {.failure = Failure{.kind = Kind::failed, .rank = me, .what = words_of(problem)}};
   }
 }
 
@@ -83,6 +86,17 @@ std::optional<Failure> failure_among(const std::vector<Word>& parts) {
     for (const Word& part : parts)
       if (part.failure && part.failure->kind == kind) return part.failure;
   return blame_for_stall(parts);
+}
+
+// Ranks whose operation did not end. Nothing is known where a process was lost or refused: the others then wait for it.
+std::vector<int> stalled_among(const std::vector<Word>& parts) {
+  std::vector<int> ranks;
+  for (const Word& part : parts) {
+    if (!part.failure) continue;
+    if (part.failure->kind != Kind::stalled) return {};
+    ranks.insert(ranks.end(), part.failure->stalled.begin(), part.failure->stalled.end());
+  }
+  return ranks;
 }
 
 std::vector<Word> gather(World& world, const Word& mine) {
@@ -117,7 +131,11 @@ std::string agree_on_blobs(World& world, Phase phase, bool recovers, const Local
     }
   }
   answer = shared_by_leader(world, answer);
-  if (answer.failure) throw phase_failed(phase, *answer.failure);
+  if (answer.failure) {
+    PhaseFailed failed = phase_failed(phase, *answer.failure);
+    failed.stalled = stalled_among(parts);
+    throw failed;
+  }
   return answer.value;
 }
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
+#include <ranges>
+#include <utility>
 
 #include "bench/base/names.hpp"
 
@@ -54,11 +57,13 @@ void CombinedLaunches::add_groups(const std::vector<GroupResult>& groups) {
       if (fresh) {
         groups_.push_back(group);
         medians_of_groups_.emplace_back(most_of_a_group);
-        highs_of_groups_.emplace_back(most_of_a_group);
+        samples_of_groups_.emplace_back();
       }
     }
     medians_of_groups_[at].add(groups[i].median.count);
-    highs_of_groups_[at].add(groups[i].high.count);
+    std::vector<float>& samples = samples_of_groups_[at];
+    const std::size_t room = most_of_a_group - std::min(most_of_a_group, samples.size());
+    std::ranges::copy(groups[i].samples | std::views::take(room), std::back_inserter(samples));
   }
 }
 
@@ -73,6 +78,10 @@ void CombinedLaunches::add(const Measurement& m) {
     if (!first_failed_) first_failed_ = m;
     failed_.push_back(std::to_string(m.launch.value_or(0) + 1));
   }
+  for (const auto& [mine, its] :
+       {std::pair(&all_.silent_groups, &m.silent_groups), std::pair(&all_.finished_groups, &m.finished_groups),
+        std::pair(&all_.wrong_groups, &m.wrong_groups)})
+    mine->insert(mine->end(), its->begin(), its->end());
   if (m.outcome != Outcome::measured) return;
   ++measured_;
   all_.wrong_elements += m.wrong_elements;
@@ -106,7 +115,7 @@ Measurement CombinedLaunches::whole(int planned) {
   whole.latency = latency_.together();
   whole.throughput = throughput_.together();
   for (std::size_t i = 0; i < groups_.size(); ++i)
-    whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, {highs_of_groups_[i].median()}});
+    whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i]});
   if (measured_ == 0) {
     whole.outcome = Outcome::skipped;
     whole.because = first_.because;

@@ -65,7 +65,8 @@ class CombinedLaunches {
   Quantity latency_, throughput_;
   std::vector<LaunchMedians> medians_;
   std::vector<Group> groups_;
-  std::vector<Distribution> medians_of_groups_, highs_of_groups_;
+  std::vector<Distribution> medians_of_groups_;
+  std::vector<std::vector<float>> samples_of_groups_;  // at most most_of_a_group each
   std::map<Group, std::size_t> place_of_group_;
   MostFrequent<Group> slowest_group_;
   MostFrequent<std::optional<int>> slowest_rank_;

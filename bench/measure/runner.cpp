@@ -203,12 +203,20 @@ class RoundRun {
     step(
         Phase::verify, [&] { return session_->verify(); },
         [&](const std::vector<Verification>& parts) {
-          for (const Verification& part : parts) add_verification(part);
+          for (std::size_t i = 0; i < parts.size(); ++i) {
+            Verification part = parts[i];
+            if (std::cmp_equal(parts.size(), world_.ranks())) part.wrong_ranks = {static_cast<int>(i)};
+            add_verification(part);
+          }
         });
   }
 
   void add_verification(const Verification& part) {
     if (part.wrong_elements == 0) return;
+    for (const Group& group : groups_)
+      if (std::ranges::find_first_of(group, part.wrong_ranks) != group.end() &&
+          std::ranges::find(result_.wrong_groups, group) == result_.wrong_groups.end())
+        result_.wrong_groups.push_back(group);
     result_.wrong_elements += part.wrong_elements;
     if (!result_.first_wrong) result_.first_wrong = part.first.value_or(WrongElement{});
   }
@@ -218,7 +226,8 @@ class RoundRun {
             bool headline) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const double middle = median(samples.groups()[g]);
-      if (headline) result_.groups.push_back({groups_[g], {middle}, {mean_of_slowest_third(samples.groups()[g])}});
+      if (headline)
+        result_.groups.push_back({groups_[g], {middle}, {samples.groups()[g].begin(), samples.groups()[g].end()}});
       if (series && series->summary.median >= middle) continue;
       series = Series{.operations_per_sample = operations,
                       .samples = samples.groups()[g],
@@ -269,6 +278,7 @@ void merge(Measurement& whole, Measurement part) {
     whole.slowest_rank = part.slowest_rank;
   }
   std::ranges::move(part.groups, std::back_inserter(whole.groups));
+  std::ranges::move(part.wrong_groups, std::back_inserter(whole.wrong_groups));
   whole.wrong_elements += part.wrong_elements;
   if (!whole.first_wrong) whole.first_wrong = std::move(part.first_wrong);
   if (!whole.selection) whole.selection = std::move(part.selection);
@@ -295,6 +305,7 @@ std::optional<PhaseFailed> CaseRun::visit(int round, Seconds share) {
       merge(result_, std::move(part));
   } catch (const PhaseFailed& failed) {
     fail(failed);
+    note_silence(round, failed);
     problem = failed;
   }
   result_.wall_s += since(start).count;
@@ -325,6 +336,15 @@ void CaseRun::fail(const PhaseFailed& failed) {
   result_.last_words = failed.last_words;
   const std::string where = failed.rank ? fmt::format("rank {} in ", *failed.rank) : "";
   result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
+}
+
+// Several groups that perform the operation at the same time tell which of them made no progress.
+void CaseRun::note_silence(int round, const PhaseFailed& failed) {
+  if (failed.stalled.empty()) return;
+  for (const Group& group : (*result_.measured_case.rounds)[static_cast<std::size_t>(round)]) {
+    const bool silent = std::ranges::find_first_of(group, failed.stalled) != group.end();
+    (silent ? result_.silent_groups : result_.finished_groups).push_back(group);
+  }
 }
 
 void CaseRun::leave_out(const std::string& why) {

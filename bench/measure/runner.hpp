@@ -126,6 +126,7 @@ class CaseRun {
 
  private:
   void fail(const PhaseFailed& failed);
+  void note_silence(int round, const PhaseFailed& failed);
   void add_visit(Measurement part);
 
   World& world_;

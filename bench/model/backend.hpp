@@ -50,6 +50,7 @@ struct WrongElement {
 struct Verification {
   std::uint64_t wrong_elements = 0;
   std::optional<WrongElement> first;
+  std::vector<int> wrong_ranks = {};  // ranks that hold wrong elements, where a participant hosts several
 };
 
 // What the library chose for a case, where that is known.

@@ -126,6 +126,49 @@ bool take(std::vector<Round>& rounds, const RoundsBetween& between, const std::v
   return true;
 }
 
+// Two halves of what is numbered from 0, ascending; of an odd number one is in neither.
+using Split = std::array<std::vector<std::size_t>, 2>;
+
+// Splits drawn with `seed` so that no two numbers are in the same half in all of them. Of three each two in turn, in one
+// half; none of fewer.
+std::vector<Split> splits(std::size_t count, std::uint64_t seed) {
+  constexpr std::size_t three = 3, spare = 2;
+  constexpr int most_drawn = 100;  // four have three splits
+  if (count < three) return {};
+  std::vector<Split> chosen;
+  if (count == three) {
+    for (std::size_t i = 0; i < three; ++i) {
+      Split& split = chosen.emplace_back();
+      for (std::size_t each = 0; each < three; ++each)
+        if (each != i) split[0].push_back(each);
+    }
+    return chosen;
+  }
+  const std::size_t wanted = static_cast<std::size_t>(std::bit_width(count - 1)) + spare;
+  std::mt19937_64 random(seed);
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::vector<std::size_t>> been_in(count);  // of each: which halves
+  for (int drawn = 0; drawn < most_drawn && chosen.size() < wanted; ++drawn) {
+    // Those that were in the same halves so far part: every other one goes to the other half.
+    shuffle(order, random);
+    if (std::set(been_in.begin(), been_in.end()).size() < count)
+      std::ranges::stable_sort(order, {}, [&](std::size_t each) { return been_in[each]; });
+    Split split;
+    std::vector<std::vector<std::size_t>> now_in = been_in;
+    for (std::size_t i = 0; i < count / 2 * 2; ++i) {
+      split[i % 2].push_back(order[i]);
+      now_in[order[i]].push_back(chosen.size() * 2 + i % 2);
+    }
+    for (std::vector<std::size_t>& half : split) std::ranges::sort(half);
+    std::ranges::sort(split);
+    if (std::ranges::find(chosen, split) != chosen.end()) continue;
+    chosen.push_back(std::move(split));
+    been_in = std::move(now_in);
+  }
+  return chosen;
+}
+
 }  // namespace
 
 int count_nodes(const NodeOfRank& node_of_rank) {
@@ -251,32 +294,65 @@ std::vector<Round> rounds_for(const Doubts& doubts, const std::vector<Round>& ro
 }
 
 std::vector<Round> halves(const NodeOfRank& node_of_rank, std::uint64_t seed) {
-  constexpr std::size_t fewest_nodes = 4, spare = 2;
-  constexpr int most_drawn = 100;  // four nodes have three ways of being halved
   const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
-  if (nodes.size() < fewest_nodes) return {};
-  const std::size_t wanted = static_cast<std::size_t>(std::bit_width(nodes.size() - 1)) + spare;
-  std::mt19937_64 random(seed);
-  std::vector<std::size_t> order(nodes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::vector<std::vector<std::size_t>> been_in(nodes.size());  // of each node: which halves
   std::vector<Round> rounds;
-  for (int drawn = 0; drawn < most_drawn && rounds.size() < wanted; ++drawn) {
-    // Those that were in the same halves so far part: every other one goes to the other half.
-    shuffle(order, random);
-    if (std::set(been_in.begin(), been_in.end()).size() < nodes.size())
-      std::ranges::stable_sort(order, {}, [&](std::size_t node) { return been_in[node]; });
-    Round round(2);
-    std::vector<std::vector<std::size_t>> now_in = been_in;
-    for (std::size_t i = 0; i < nodes.size() / 2 * 2; ++i) {
-      round[i % 2].insert(round[i % 2].end(), nodes[order[i]].begin(), nodes[order[i]].end());
-      now_in[order[i]].push_back(rounds.size() * 2 + i % 2);
+  for (const Split& split : splits(nodes.size(), seed)) {
+    Round round;
+    for (const std::vector<std::size_t>& side : split) {
+      Group half;
+      for (const std::size_t node : side) half.insert(half.end(), nodes[node].begin(), nodes[node].end());
+      std::ranges::sort(half);
+      if (!half.empty()) round.push_back(std::move(half));
     }
-    for (Group& half : round) std::ranges::sort(half);
     std::ranges::sort(round);
-    if (std::ranges::find(rounds, round) != rounds.end()) continue;
     rounds.push_back(std::move(round));
-    been_in = std::move(now_in);
+  }
+  return rounds;
+}
+
+std::vector<Round> halves_of_nodes(const NodeOfRank& node_of_rank, std::uint64_t seed) {
+  constexpr std::size_t fewest_ranks = 6;  // of a node; halves of fewer are pairs
+  const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
+  const std::size_t ranks = nodes.empty() ? 0 : nodes.front().size();
+  if (ranks < fewest_ranks || std::ranges::any_of(nodes, [&](const Group& node) { return node.size() != ranks; }))
+    return {};
+  std::vector<Round> rounds;
+  for (const Split& split : splits(ranks, seed)) {
+    Round round;
+    for (const Group& node : nodes)
+      for (const std::vector<std::size_t>& side : split) {
+        Group& half = round.emplace_back();
+        for (const std::size_t position : side) half.push_back(node[position]);
+      }
+    rounds.push_back(std::move(round));
+  }
+  return rounds;
+}
+
+std::vector<Round> pairs_on_all_rails(const NodeOfRank& node_of_rank) {
+  const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
+  constexpr std::size_t three = 3;
+  if (nodes.size() < three || nodes.size() % 2 == 0) return {};
+  const std::size_t ranks = nodes.front().size();
+  if (ranks % 2 != 0 || std::ranges::any_of(nodes, [&](const Group& node) { return node.size() != ranks; })) return {};
+  std::vector<Round> rounds;
+  for (const auto& pairs : circle(static_cast<int>(nodes.size()))) {
+    std::vector<std::size_t> left(nodes.size());
+    std::iota(left.begin(), left.end(), std::size_t{0});
+    Round round;
+    const auto add = [&](std::size_t a, std::size_t from_a, std::size_t b, std::size_t from_b, std::size_t count) {
+      for (std::size_t i = 0; i < count; ++i) round.push_back(pair_of(nodes[a][from_a + i], nodes[b][from_b + i]));
+    };
+    for (std::size_t i = 1; i < pairs.size(); ++i) {
+      const auto a = static_cast<std::size_t>(pairs[i].first), b = static_cast<std::size_t>(pairs[i].second);
+      std::erase(left, a);
+      std::erase(left, b);
+      add(a, 0, b, 0, ranks);
+    }
+    add(left[0], 0, left[1], 0, ranks / 2);
+    add(left[0], ranks / 2, left[2], 0, ranks / 2);
+    add(left[1], ranks / 2, left[2], ranks / 2, ranks / 2);
+    rounds.push_back(std::move(round));
   }
   return rounds;
 }

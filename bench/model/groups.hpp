@@ -12,6 +12,11 @@
 
 namespace p5 {
 
+// Groups that are measured only to tell which part is at fault, as Case::group: collectives of all ranks of some nodes,
+// of half of the ranks of each node, and pairs of ranks of different nodes in rounds in which no rank is idle.
+inline constexpr std::string_view node_subset_group = "half", node_half_group = "node_half",
+                                  all_rails_group = "all_rails";
+
 // Which node each rank is on, nodes counted from 0 in order of their first rank.
 using NodeOfRank = std::vector<int>;
 
@@ -55,8 +60,16 @@ struct Doubts {
 std::vector<Round> rounds_for(const Doubts& doubts, const std::vector<Round>& rounds, int most);
 
 // Halves of the nodes, drawn with `seed`, each round two groups of as many nodes; with an odd number one pauses. No
-// two nodes are in the same half in all rounds. None of fewer than four nodes.
+// two nodes are in the same half in all rounds. Of three nodes each two in turn; none of fewer.
 std::vector<Round> halves(const NodeOfRank& node_of_rank, std::uint64_t seed);
+
+// The same of the ranks of each node, all nodes at once. None of nodes of fewer than six ranks, and of different numbers.
+std::vector<Round> halves_of_nodes(const NodeOfRank& node_of_rank, std::uint64_t seed);
+
+// Rounds of pairs between an odd number of nodes in which no rank is idle: three nodes pair halves of their ranks with
+// each other, the others whole nodes. Empty for an even number of nodes, fewer than three, and nodes whose numbers of
+// ranks differ or are odd.
+std::vector<Round> pairs_on_all_rails(const NodeOfRank& node_of_rank);
 
 // One pair of each kind: the first two ranks of the first node that has two, and the first ranks of the first two
 // nodes.

@@ -25,9 +25,11 @@ struct Series {
 
 // Of several groups that perform a case, at the same time or in rounds: one.
 struct GroupResult {
-  Group group;        // p2p: source and destination; of a report that was read, of a collective only the first rank
-  Seconds median;     // throughput: per operation, p2p: per message
-  Seconds high = {};  // the mean of its slowest third of samples, where what comes and goes shows; 0: not known
+  Group group;     // p2p: source and destination; of a report that was read, of a collective only the first rank
+  Seconds median;  // throughput: per operation, p2p: per message
+  // Samples of the throughput, seconds per operation; empty in reports that were read. Single precision is enough for
+  // counting how many are slow, and there are millions on large clusters.
+  std::vector<float> samples = {};
 };
 
 struct Measurement {
@@ -43,6 +45,9 @@ struct Measurement {
   std::optional<Series> latency;  // of several groups: those of the slowest
   std::optional<Series> throughput;
   std::vector<GroupResult> groups;  // all of all rounds
+  // In rounds that ended because nothing moved any more: groups that made no progress, and those that finished.
+  std::vector<Group> silent_groups, finished_groups;
+  std::vector<Group> wrong_groups;  // groups in which a rank received wrong elements
   Group slowest_group;
   std::optional<int> slowest_rank;
   std::vector<double> launches_s;          // throughput: median of each launch, in the order of the launches

@@ -332,23 +332,29 @@ std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& j
   const bool alike = std::ranges::all_of(nodes, [&](const Group& node) { return node.size() == rails.size(); });
   if (nodes.size() < 2 || rails.size() < 2 || !alike) return {};
   std::vector<Case> cases;
-  const auto add = [&](const char* group, std::vector<Round> rounds) {
+  const auto add = [&](const char* collective, std::string_view group, std::vector<Round> rounds) {
     if (rounds.empty()) return;
     Case c;
     c.backend = backend_name;
     c.for_parts = true;
-    c.collective = &find_collective("all_reduce");
-    c.op = ReduceOp::sum;
+    c.collective = &find_collective(collective);
+    if (c.collective->reduces) c.op = ReduceOp::sum;
+    if (c.collective->pairwise) c.pattern = "both_ways", c.pair = "other_node";
     c.group = group;
     c.ranks = static_cast<int>(rounds.front().front().size());
-    c.nodes = c.group == "rail" ? static_cast<int>(nodes.size()) : static_cast<int>(nodes.size() / 2);
+    std::set<int> spanned;
+    for (const int rank : rounds.front().front()) spanned.insert(job.node_of_rank[static_cast<std::size_t>(rank)]);
+    c.nodes = static_cast<int>(spanned.size());
     c.shape = c.collective->shape(bytes, false, size_of(c.type), c.ranks);
     c.bytes = c.shape.bytes;
     c.bytes_per_rank = c.shape.bytes_per_rank;
     cases.push_back(of_rounds(std::move(c), std::move(rounds)));
   };
-  add("rail", {rails, rails});  // twice, so that there is something to compare
-  add("half", halves(job.node_of_rank, job.seed));
+  add("all_reduce", "rail", {rails, rails});  // twice, so that there is something to compare
+  // An all-reduce of few nodes needs less than the rate of their NICs and hides what one of them lost.
+  add("all_gather", node_subset_group, halves(job.node_of_rank, job.seed));
+  add("all_reduce", node_half_group, halves_of_nodes(job.node_of_rank, job.seed));
+  add("p2p", all_rails_group, pairs_on_all_rails(job.node_of_rank));
   return cases;
 }
 

@@ -22,6 +22,7 @@ void fields(auto& visit, Is<LastWords> auto& words) {
 void fields(auto& visit, Is<Verification> auto& verification) {
   visit.must("wrong_elements", verification.wrong_elements);
   visit.must("first", verification.first);
+  visit.must("wrong_ranks", verification.wrong_ranks);
 }
 
 void fields(auto& visit, Is<Selection> auto& selection) {

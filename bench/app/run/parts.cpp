@@ -12,7 +12,7 @@
 #include "bench/app/run/phases.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
-#include "reports/pair_times.hpp"
+#include "reports/observations.hpp"
 
 namespace p5 {
 
@@ -30,7 +30,7 @@ class Silent final : public Observer {
 RunnerOptions options_beside(const Run& run) {
   RunnerOptions options = run.runner;
   options.budget = run.options.checks() ? time_for_cases(run) : Seconds{run.options.budget.count * share_of_parts};
-  options.precision = reports::matters / 2;
+  options.precision = reports::tolerated_difference / 2;
   options.latency = false;
   options.launches = 1;
   options.soak = {0};

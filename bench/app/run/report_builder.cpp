@@ -158,7 +158,11 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   std::vector<const CombinedLaunches*> cases;
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
   add_findings(reports::slow_launches(cases, launch_started_));
-  if (fitness_.comparable) report_.suspects = reports::find_suspects(report_, again_);
+  if (fitness_.comparable) {
+    reports::Diagnosis found = reports::diagnose(report_, again_);
+    report_.suspects = std::move(found.suspects);
+    report_.open_questions = std::move(found.questions);
+  }
   report_.grade = reports::overall(report_);
   report_.exit_code = reports::exit_code(report_);
   if (!ended_by.empty()) count(code);

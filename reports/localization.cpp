@@ -1,0 +1,415 @@
+// The model. Each observation has n trials (samples or rounds) of which k are hits (slow, silent or wrong).
+//
+//   healthy:           k ~ Binomial(n, e), e the share of hits among healthy transfers of its kind; but with the small
+//                      probability `odd` a transfer has a share of its own, uniform between 0 and 1
+//   passes a fault:    k ~ Binomial(n, p) with the p of that part and kind of transfers; with the probability `odd` it
+//   is
+//                      as if healthy
+//
+// A faulty part need not show in each kind of transfers that pass it: a GPU may be slow where many take part and fast
+// in pairs. For each kind of part and of transfers there is a probability that it does. The score of a part is the
+// logarithm of the posterior odds of "this part is faulty" against "nothing is" over the observations that no other
+// part explains.
+//
+// The search is greedy, with two corrections. A node is only taken where its parts do not explain the same better: two
+// slow NICs make a node slow in a quarter of its transfers. And links are dropped that end at a faulty node: what
+// passes two slow nodes is slower than the rest.
+#include "reports/localization.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace p5::reports {
+
+namespace {
+
+using PartKind = Part::Kind;
+constexpr std::size_t most_parts = 16;
+
+double log_add(double a, double b) {
+  const double low = std::min(a, b), high = std::max(a, b);
+  return high + std::log1p(std::exp(low - high));
+}
+
+// Logarithm of p^k (1 - p)^(n - k).
+double log_binomial(const Trials& trials, double p) {
+  return trials.hits * std::log(p) + (trials.count - trials.hits) * std::log1p(-p);
+}
+
+// The same with p uniform between 0 and 1.
+double log_uniform(const Trials& trials) {
+  return std::lgamma(trials.hits + 1) + std::lgamma(trials.count - trials.hits + 1) - std::lgamma(trials.count + 2);
+}
+
+// Prior probability that a part is faulty, and the share of faults that show only where more than two ranks take part.
+double prior(PartKind kind) { return kind == PartKind::node ? 2e-3 : 1e-3; }
+constexpr double only_at_scale = 0.1;
+
+// How a fault shows: in pairs, and perhaps in collectives; or in collectives only.
+enum class Mode { usual, at_scale };
+
+// Probability that a faulty part shows in transfers of a kind that pass it; nullopt: they do not pass such a part.
+std::optional<double> shows(PartKind part, Mode mode, Transfers kind) {
+  constexpr std::optional<double> no;
+  constexpr double surely = 0.97, mostly = 0.9, likely = 0.8, perhaps = 0.5, never = 0.001;
+  // In the order of Transfers: within_node, between_nodes, all_rails, single_nic, node_group, node_half, rail_group,
+  // node_subset.
+  using Row = std::array<std::optional<double>, kinds_of_transfers>;
+  static const std::map<std::pair<PartKind, Mode>, Row> table{
+      {{PartKind::node, Mode::usual}, {perhaps, likely, likely, likely, perhaps, perhaps, perhaps, perhaps}},
+      {{PartKind::gpu, Mode::usual}, {surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps}},
+      {{PartKind::nics, Mode::usual}, {no, surely, perhaps, no, no, no, perhaps, perhaps}},
+      {{PartKind::nic, Mode::usual}, {no, perhaps, perhaps, mostly, no, no, perhaps, perhaps}},
+      {{PartKind::link, Mode::usual}, {no, surely, likely, likely, no, no, no, no}},
+      {{PartKind::rail, Mode::usual}, {no, no, no, no, no, no, surely, no}},
+      {{PartKind::node, Mode::at_scale}, {never, never, never, never, perhaps, perhaps, perhaps, surely}},
+      {{PartKind::gpu, Mode::at_scale}, {never, never, never, no, surely, surely, perhaps, perhaps}},
+      {{PartKind::nics, Mode::at_scale}, {no, never, never, no, no, no, surely, surely}},
+      {{PartKind::nic, Mode::at_scale}, {no, never, never, never, no, no, surely, surely}},
+      {{PartKind::link, Mode::at_scale}, {no, never, surely, never, no, no, no, no}},
+      {{PartKind::rail, Mode::at_scale}, {no, no, no, no, no, no, surely, no}},
+  };
+  return table.at({part, mode})[static_cast<std::size_t>(kind)];
+}
+
+// GPUs that share their NICs are of one rail.
+Part rail_of(Place rank, const Paths& paths) {
+  Part rail{PartKind::rail, 0, rank.number, rank.number};
+  const std::vector<int> near = paths.nics->near(rank);
+  if (near.empty()) return rail;
+  const auto shares = [&](int number) { return paths.nics->near({rank.node, number}) == near; };
+  while (rail.number > 0 && shares(rail.number - 1)) --rail.number;
+  while (shares(rail.last + 1)) ++rail.last;
+  return rail;
+}
+
+std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths) {
+  std::set<Part> parts;
+  std::set<int> nodes;
+  for (const Place& rank : observation.ranks) {
+    nodes.insert(rank.node);
+    if (!paths.own_nics) continue;
+    if (!observation.nic) parts.insert({PartKind::gpu, rank.node, rank.number});
+    if (observation.kind == Transfers::within_node || observation.kind == Transfers::node_group ||
+        observation.kind == Transfers::node_half)
+      continue;
+    const std::vector<int>& numbers = paths.nics->of(rank);
+    if (observation.nic) {
+      if (std::cmp_less(*observation.nic, numbers.size()))
+        parts.insert({PartKind::nic, rank.node, numbers[static_cast<std::size_t>(*observation.nic)]});
+      continue;
+    }
+    for (const int number : numbers) parts.insert({PartKind::nic, rank.node, number});
+    // NICs that the host's topology does not know either have the number of the GPU, below zero.
+    const std::vector<int> near = paths.nics->near(rank);
+    if (near.empty())
+      parts.insert({PartKind::nics, rank.node, -1 - rank.number, -1 - rank.number});
+    else if (near.size() == 1)
+      parts.insert({PartKind::nic, rank.node, near.front()});
+    else
+      parts.insert({PartKind::nics, rank.node, near.front(), near.back()});
+  }
+  for (const int node : nodes) parts.insert({PartKind::node, node});
+  if (observation.is_pair() && nodes.size() == 2) parts.insert({PartKind::link, *nodes.begin(), *nodes.rbegin()});
+  if (observation.kind == Transfers::rail_group) parts.insert(rail_of(observation.ranks.front(), paths));
+  std::erase_if(parts, [&](const Part& part) { return !shows(part.kind, Mode::usual, observation.kind); });
+  return {parts.begin(), parts.end()};
+}
+
+struct Score {
+  double log_odds = 0;
+  std::set<Transfers> shows_in;
+};
+
+class Localizer {
+ public:
+  Localizer(std::span<const TransferRecord> observations, const Paths& paths, Fault fault)
+      : observations_(observations), fault_(fault), healthy_(observations.size()), open_(observations.size(), true) {
+    // Where pairs are silent or wrong, collectives are because of them, and tell nothing more.
+    const bool pairs_only = fault != Fault::slow && std::ranges::any_of(observations, [&](const TransferRecord& each) {
+                              return each.is_pair() && (each.*channel()).hits > 0;
+                            });
+    for (std::size_t i = 0; i < observations.size(); ++i)
+      if (trials(i).count > 0 && (!pairs_only || observations[i].is_pair()))
+        for (const Part& part : parts_on(observations[i], paths))
+          of_part_[part][static_cast<std::size_t>(observations[i].kind)].push_back(i);
+  }
+
+  std::vector<FaultyPart> run(double least_log_odds) {
+    if (std::ranges::none_of(observations_, [&](const TransferRecord& each) { return (each.*channel()).hits > 0; }))
+      return {};
+    std::vector<Found> found = search(least_log_odds);
+    // Shares of healthy transfers are better known once those that pass a faulty part are left out.
+    learn_healthy_shares();
+    std::ranges::fill(open_, true);
+    found = search(least_log_odds);
+    std::vector<FaultyPart> faulty;
+    for (const Found& each : found) faulty.push_back(describe(each, found));
+    return faulty;
+  }
+
+ private:
+  using TransferRecords = std::array<std::vector<std::size_t>, kinds_of_transfers>;
+  using Mask = std::vector<char>;
+  struct Found {
+    Part part;
+    Score score;
+  };
+
+  Trials TransferRecord::*channel() const {
+    return fault_ == Fault::slow     ? &TransferRecord::slow
+           : fault_ == Fault::silent ? &TransferRecord::silent
+                                     : &TransferRecord::wrong;
+  }
+  const Trials& trials(std::size_t i) const { return observations_[i].*channel(); }
+
+  // Probability that a transfer differs from what its parts say. Times of a pair do by chance of its route; a
+  // collective of many stands on many transfers. Silence and wrong data never come without a cause.
+  double odd(std::size_t i) const {
+    if (fault_ != Fault::slow) return 1e-6;
+    return observations_[i].is_pair() ? 1e-3 : 1e-5;
+  }
+
+  // Of all observations that no faulty part explains so far. One in a hundred samples is slow because something else
+  // came between; more where that is seen.
+  void learn_healthy_shares() {
+    for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind) {
+      if (fault_ != Fault::slow) {
+        healthy_share_[kind] = 1e-6;
+        continue;
+      }
+      double hits = 2, count = 100;
+      for (std::size_t i = 0; i < observations_.size(); ++i) {
+        const Trials& its = trials(i);
+        if (static_cast<std::size_t>(observations_[i].kind) != kind || !open_[i] || its.share() >= 0.5) continue;
+        hits += its.hits;
+        count += its.count;
+      }
+      healthy_share_[kind] = std::clamp(hits / count, 0.01, 0.3);
+    }
+    for (std::size_t i = 0; i < observations_.size(); ++i) healthy_[i] = log_healthy(i);
+  }
+
+  double log_healthy(std::size_t i) const {
+    const double own = odd(i);
+    return log_add(std::log1p(-own) + log_binomial(trials(i), healthy_share(i)),
+                   std::log(own) + log_uniform(trials(i)));
+  }
+  double healthy_share(std::size_t i) const { return healthy_share_[static_cast<std::size_t>(observations_[i].kind)]; }
+
+  double log_faulty(std::size_t i, double share) const {
+    const double own = odd(i);
+    return log_add(std::log1p(-own) + log_binomial(trials(i), share),
+                   std::log(own) + log_binomial(trials(i), healthy_share(i)));
+  }
+
+  // Logarithm of how much more probable the open observations are if a fault with this share is on their way.
+  double gain(const std::vector<std::size_t>& list, const Mask& open, double share) const {
+    double sum = 0;
+    for (const std::size_t i : list)
+      if (open[i]) sum += log_faulty(i, share) - healthy_[i];
+    return sum;
+  }
+
+  // The share of hits is the same in all kinds of transfers in which the part shows; the likeliest one counts.
+  Score score(const Part& part, const Mask& open) const {
+    constexpr std::array shares{0.04, 0.06, 0.09, 0.14, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 0.99, 0.999};
+    constexpr double least_difference = 0.03;  // from healthy transfers; less is of no consequence
+    constexpr double never = -std::numeric_limits<double>::infinity();
+    using KindOfTransfers = std::pair<std::size_t, const std::vector<std::size_t>*>;
+    std::vector<KindOfTransfers> kinds;
+    const TransferRecords& its = of_part_.at(part);
+    for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind)
+      if (std::ranges::any_of(its[kind], [&](std::size_t i) { return open[i]; })) kinds.emplace_back(kind, &its[kind]);
+    Score best{never, {}};
+    for (const double share : shares) {
+      std::array<Score, 2> modes{{{std::log1p(-only_at_scale), {}}, {std::log(only_at_scale), {}}}};
+      for (const auto& [kind, list] : kinds) {
+        const bool differs = share >= healthy_share_[kind] + least_difference;
+        const double its_gain = differs ? gain(*list, open, share) : never;
+        for (const Mode mode : {Mode::usual, Mode::at_scale}) {
+          Score& of_mode = modes[static_cast<std::size_t>(mode)];
+          const double probability = *shows(part.kind, mode, static_cast<Transfers>(kind));
+          const double with = std::log(probability) + its_gain, without = std::log1p(-probability);
+          of_mode.log_odds += log_add(with, without);
+          if (with > without) of_mode.shows_in.insert(static_cast<Transfers>(kind));
+        }
+      }
+      // A fault that shows in no pair is one that shows at scale only.
+      Score& usual = modes[static_cast<std::size_t>(Mode::usual)];
+      const auto is_of_pairs = [](std::size_t kind) { return p5::reports::is_of_pairs(static_cast<Transfers>(kind)); };
+      if (std::ranges::any_of(kinds, is_of_pairs, &KindOfTransfers::first) &&
+          std::ranges::none_of(usual.shows_in, [](Transfers kind) { return p5::reports::is_of_pairs(kind); }))
+        usual = {never, {}};
+      const auto likelier = std::ranges::max_element(modes, {}, &Score::log_odds);
+      const double log_odds = std::log(prior(part.kind)) + log_add(modes[0].log_odds, modes[1].log_odds);
+      if (log_odds > best.log_odds) best = {log_odds, likelier->shows_in};
+    }
+    return best;
+  }
+
+  // Explained are the transfers in which the part shows; of a node all that pass it, because what its own parts do
+  // cannot be seen beside it.
+  void explain(const Found& found, Mask& open) const {
+    const TransferRecords& its = of_part_.at(found.part);
+    for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind)
+      if (found.part.kind == PartKind::node || found.score.shows_in.contains(static_cast<Transfers>(kind)))
+        for (const std::size_t i : its[kind]) open[i] = false;
+  }
+
+  // Whether any of its open observations has a hit: all others cannot be faulty.
+  bool has_hits(const TransferRecords& its, const Mask& open) const {
+    return std::ranges::any_of(its, [&](const std::vector<std::size_t>& list) {
+      return std::ranges::any_of(list, [&](std::size_t i) { return open[i] && trials(i).hits > 0; });
+    });
+  }
+
+  template <class Allowed>
+  std::optional<Found> best_part(const Mask& open, const Allowed& allowed) const {
+    std::optional<Found> best;
+    for (const auto& [part, its] : of_part_) {
+      if (!allowed(part) || !has_hits(its, open)) continue;
+      Score its_score = score(part, open);
+      if (!its_score.shows_in.empty() && (!best || its_score.log_odds > best->score.log_odds))
+        best = Found{part, std::move(its_score)};
+    }
+    return best;
+  }
+
+  // Parts of the node and its links, where they explain its transfers better than the node does; else the node.
+  Found or_its_parts(const Found& node, const Mask& open, double least) const {
+    Mask its(open.size(), false);
+    for (const std::vector<std::size_t>& list : of_part_.at(node.part))
+      for (const std::size_t i : list) its[i] = open[i];
+    const auto is_its = [&](const Part& part) {
+      if (part.kind == PartKind::link) return part.node == node.part.node || part.number == node.part.node;
+      return part.node == node.part.node && part.kind != PartKind::node && part.kind != PartKind::rail;
+    };
+    std::optional<Found> first;
+    double together = 0;
+    for (std::size_t count = 0; count < most_parts; ++count) {
+      const std::optional<Found> next = best_part(its, is_its);
+      if (!next || next->score.log_odds < std::max(least, 0.0)) break;
+      if (!first) first = next;
+      together += next->score.log_odds;
+      explain(*next, its);
+    }
+    return first && together > node.score.log_odds ? *first : node;
+  }
+
+  std::vector<Found> search(double least) {
+    if (healthy_share_.front() == 0) learn_healthy_shares();
+    std::vector<Found> found;
+    while (found.size() < most_parts) {
+      std::optional<Found> next = best_part(open_, [](const Part&) { return true; });
+      if (!next || next->score.log_odds < least) break;
+      if (next->part.kind == PartKind::node) next = or_its_parts(*next, open_, least);
+      explain(*next, open_);
+      found.push_back(std::move(*next));
+    }
+    // What passes two faulty nodes is slower than what passes one, and between those no link is known to be faulty.
+    std::set<int> faulty_nodes;
+    for (const Found& each : found)
+      if (each.part.kind == PartKind::node) faulty_nodes.insert(each.part.node);
+    std::erase_if(found, [&](const Found& each) {
+      return each.part.kind == PartKind::link &&
+             (faulty_nodes.contains(each.part.node) || faulty_nodes.contains(each.part.number));
+    });
+    return found;
+  }
+
+  FaultyPart describe(const Found& found, const std::vector<Found>& all) const {
+    Mask open(open_.size(), true);
+    for (const Found& other : all)
+      if (other.part != found.part) explain(other, open);
+    FaultyPart faulty{.part = found.part, .fault = fault_, .shows_in = found.score.shows_in};
+    Trials trials_of_part, again;
+    for (const Transfers kind : faulty.shows_in)
+      for (const std::size_t i : of_part_.at(found.part)[static_cast<std::size_t>(kind)]) {
+        if (!open[i]) continue;
+        const TransferRecord& observation = observations_[i];
+        faulty.observations.push_back(&observation);
+        trials_of_part.count += trials(i).count;
+        trials_of_part.hits += trials(i).hits;
+        if (trials(i).hits == 0) continue;
+        again.count += observation.slow_again.count;
+        again.hits += observation.slow_again.hits;
+      }
+    faulty.share = trials_of_part.share();
+    faulty.repeated = fault_ != Fault::slow || again.count == 0 || again.share() > faulty.share / 2;
+    weigh_alternatives(found, all, open, faulty);
+    return faulty;
+  }
+
+  void weigh_alternatives(const Found& found, const std::vector<Found>& all, const Mask& open,
+                          FaultyPart& faulty) const {
+    const double own = score(found.part, open).log_odds;
+    std::set<Part> taken;
+    for (const Found& other : all) taken.insert(other.part);
+    double weights = 1 + std::exp(-own);
+    std::vector<std::pair<Part, double>> others;
+    Mask its(open.size(), false);
+    for (const TransferRecord* each : faulty.observations)
+      its[static_cast<std::size_t>(each - observations_.data())] = true;
+    for (const auto& [part, list] : of_part_) {
+      if (taken.contains(part)) continue;
+      const bool overlaps = std::ranges::any_of(list, [&](const std::vector<std::size_t>& of_kind) {
+        return std::ranges::any_of(of_kind, [&](std::size_t i) { return its[i] && trials(i).hits > 0; });
+      });
+      if (!overlaps) continue;
+      const double weight = std::exp(score(part, open).log_odds - own);
+      weights += weight;
+      others.emplace_back(part, weight);
+    }
+    faulty.confidence = 1 / weights;
+    join_nics(faulty.part, others, weights, faulty.confidence);
+    std::ranges::sort(others, std::greater(), &std::pair<Part, double>::second);
+    for (const auto& [part, weight] : others)
+      if (weight / weights >= 0.01) faulty.alternatives.emplace_back(part, weight / weights);
+  }
+
+  // Where it may be several of the NICs beside a GPU, or what they share, it is "these NICs".
+  void join_nics(Part& part, std::vector<std::pair<Part, double>>& others, double weights, double& confidence) const {
+    constexpr double matters = 0.1;
+    const auto holds = [](const Part& nics, const Part& nic) {
+      return nics.node == nic.node && nics.number <= nic.number &&
+             (nic.kind == PartKind::nics ? nic.last : nic.number) <= nics.last;
+    };
+    for (const auto& [nics, records] : of_part_) {
+      if (nics.kind != PartKind::nics || (part.kind != PartKind::nics && part.kind != PartKind::nic)) continue;
+      if (!holds(nics, part)) continue;
+      double sum = 0;
+      for (const auto& [other, weight] : others)
+        if ((other.kind == PartKind::nic || other.kind == PartKind::nics) && holds(nics, other))
+          sum += weight / weights;
+      if (part.kind == PartKind::nic && sum < matters) continue;
+      std::erase_if(others, [&](const std::pair<Part, double>& each) {
+        return (each.first.kind == PartKind::nic || each.first.kind == PartKind::nics) && holds(nics, each.first);
+      });
+      confidence += sum;
+      part = nics;
+      return;
+    }
+  }
+
+  std::span<const TransferRecord> observations_;
+  Fault fault_;
+  std::map<Part, TransferRecords> of_part_;
+  std::array<double, kinds_of_transfers> healthy_share_{};
+  std::vector<double> healthy_;  // logarithm of the likelihood of each observation if nothing on its way is faulty
+  Mask open_;                    // observations that no part explains yet
+};
+
+}  // namespace
+
+std::vector<FaultyPart> localize(std::span<const TransferRecord> observations, const Paths& paths, Fault fault,
+                                 double least_log_odds) {
+  return Localizer(observations, paths, fault).run(least_log_odds);
+}
+
+}  // namespace p5::reports

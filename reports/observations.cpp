@@ -1,0 +1,336 @@
+#include "reports/observations.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "bench/base/statistics.hpp"
+#include "bench/model/backends.hpp"
+#include "bench/model/groups.hpp"
+#include "topo/platform.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+constexpr double of_one_kind = 0.10;  // times that are longer by more than this are not among the fast ones
+constexpr int enough_nodes = 4;       // to compare pairs of the same places with each other
+
+bool has_bandwidth(const Case& c) {
+  return c.nic || c.bytes >= (find_backend(c.backend).parts == BackendInfo::Parts::gpus ? MiB(64) : Bytes{256u << 10});
+}
+
+bool are_pretended(const topo::Topology& topology) {
+  return std::ranges::any_of(topology.hosts, &topo::Host::pretended);
+}
+
+bool is_comparable(const Case& c, const topo::Topology& topology) {
+  if (c.pair == "other_node") return !are_pretended(topology);  // pretended nodes use no NIC
+  if (find_backend(c.backend).parts != BackendInfo::Parts::gpus) return false;
+  // Without a switch some GPUs of a node are farther apart than others, and that is no fault.
+  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+  return !topo::gpu_model(topology).empty() && (!platform || platform->nvswitch);
+}
+
+std::vector<std::string> fabric_nics(const topo::Host& host) {
+  std::vector<std::string> names;
+  for (const topo::Nic& nic : host.nics)
+    if (nic.kind == "efa" || nic.kind == "infiniband") names.push_back(nic.name);
+  return names;
+}
+
+// What two transfers have in common whose times are compared.
+struct Way {
+  std::string operation;
+  int distance = 0, place = -1;  // on the nodes; place: -1 where all are alike
+  auto operator<=>(const Way&) const = default;
+};
+
+struct Fast {
+  double time = 0;       // median of the fast ones
+  double deviation = 0;  // relative standard deviation of their samples
+};
+
+struct Timed {
+  const GroupResult* result = nullptr;
+  std::size_t observation = 0;
+};
+
+double time_of(const GroupResult& result) { return result.median.count; }
+
+std::vector<float> samples_of(const GroupResult& result) {
+  return result.samples.empty() ? std::vector{static_cast<float>(result.median.count)} : result.samples;
+}
+
+// From the samples below the fast time, which slow parts do not reach.
+double relative_deviation(const std::vector<Timed>& transfers, double fast) {
+  constexpr std::size_t fewest = 8;
+  constexpr double deviations_of_median = 1.4826;  // standard deviation over median absolute deviation, normal
+  std::vector<double> below;
+  for (const Timed& each : transfers)
+    for (const float sample : samples_of(*each.result))
+      if (sample < fast) below.push_back(std::log(fast / sample));
+  return below.size() < fewest ? 0 : deviations_of_median * median(std::move(below));
+}
+
+class Collector {
+ public:
+  explicit Collector(const topo::Topology& topology) : topology_(topology), places_(places_of(topology)) {
+    for (const Place& place : places_) ++ranks_on_[place.node];
+  }
+
+  // What is measured again comes after what it repeats.
+  void add_times(const std::vector<const Measurement*>& measured, bool again) {
+    std::map<std::string, std::map<Way, std::vector<Timed>>> alike;
+    for (const Measurement* m : measured) {
+      const std::optional<Transfers> kind = transfers_of(m->measured_case);
+      if (!kind) continue;
+      const std::string operation = what_is_alike(m->measured_case);
+      for (const GroupResult& result : m->groups) {
+        if (result.median.count <= 0) continue;
+        if (const std::optional<std::size_t> at = find_or_add(*kind, m->measured_case, result.group))
+          alike[operation][way_of(*kind, operation, observations_[*at].ranks)].push_back({&result, *at});
+      }
+    }
+    for (const auto& [operation, ways] : alike) {
+      const double drift = again ? drift_of(ways) : 1;
+      for (const auto& [way, transfers] : ways) {
+        const auto [known, fresh] = fast_.try_emplace(way);
+        if (fresh) known->second = fast_of(transfers);
+        count_slow(transfers, {known->second.time * (fresh ? 1 : drift), known->second.deviation}, again);
+      }
+    }
+  }
+
+  void add_silence(const Measurement& m) {
+    const std::optional<Transfers> kind = transfers_of(m.measured_case);
+    if (!kind || (m.measured_case.pair == "other_node" && are_pretended(topology_))) return;
+    const auto count = [&](const Group& group, Trials TransferRecord::*trials, bool hit) {
+      const std::optional<std::size_t> at = find_or_add(*kind, m.measured_case, group);
+      if (!at) return;
+      Trials& counted = observations_[*at].*trials;
+      ++counted.count;
+      counted.hits += hit ? 1 : 0;
+    };
+    for (const Group& group : m.silent_groups) count(group, &TransferRecord::silent, true);
+    for (const Group& group : m.finished_groups) count(group, &TransferRecord::silent, false);
+    for (const GroupResult& result : m.groups) count(result.group, &TransferRecord::silent, false);
+    for (const GroupResult& result : m.groups)
+      count(result.group, &TransferRecord::wrong,
+            std::ranges::find(m.wrong_groups, result.group) != m.wrong_groups.end());
+  }
+
+  std::vector<TransferRecord> all() && { return std::move(observations_); }
+
+ private:
+  using Key = std::tuple<Transfers, int, std::vector<Place>>;
+
+  std::optional<std::size_t> find_or_add(Transfers kind, const Case& c, const Group& group) {
+    std::vector<Place> ranks;
+    for (const int rank : group) {
+      if (rank < 0 || std::cmp_greater_equal(rank, places_.size())) return std::nullopt;
+      ranks.push_back(places_[static_cast<std::size_t>(rank)]);
+    }
+    if (c.collective->pairwise && ranks.size() != 2) return std::nullopt;
+    std::ranges::sort(ranks);
+    const auto [found, fresh] = place_of_.try_emplace(Key{kind, c.nic.value_or(-1), ranks}, observations_.size());
+    if (fresh) {
+      TransferRecord& observation = observations_.emplace_back();
+      observation.kind = kind;
+      observation.nic = c.nic;
+      observation.ranks = std::move(ranks);
+    }
+    return found->second;
+  }
+
+  Way way_of(Transfers kind, const std::string& operation, const std::vector<Place>& ranks) {
+    Way way{.operation = operation};
+    if (kind != Transfers::between_nodes && kind != Transfers::single_nic) return way;
+    const int there = ranks_on_[ranks[0].node];
+    way.distance = (ranks[1].number - ranks[0].number + there) % there;
+    const bool many_nodes = std::cmp_greater_equal(topology_.hosts.size(), enough_nodes);
+    if (many_nodes && way.distance == 0) way.place = ranks[0].number;
+    return way;
+  }
+
+  // The operation; single NICs of one kind and rate together, so that one pair that is fast by chance is one of many.
+  std::string what_is_alike(Case c) const {
+    std::string text = fmt::format("{} {} {} ", c.backend, to_text(c.bytes), c.group);
+    if (c.nic) text += kind_of_nic(static_cast<std::size_t>(*c.nic));
+    c.nic.reset();
+    return text + operation_of(c) + c.pair;
+  }
+
+  // By the first rank that has it.
+  std::string kind_of_nic(std::size_t number) const {
+    for (std::size_t rank = 0; rank < std::min(places_.size(), topology_.nics_of_rank.size()); ++rank) {
+      const std::vector<std::string>& names = topology_.nics_of_rank[rank];
+      if (number >= names.size()) continue;
+      const topo::Host& host = topology_.hosts.at(static_cast<std::size_t>(places_[rank].node));
+      const auto nic = std::ranges::find(host.nics, names[number], &topo::Nic::name);
+      if (nic == host.nics.end()) break;
+      return fmt::format("{} of {:g} GB/s", nic->kind, nic->rate.value_or(GBps{}).count);
+    }
+    return fmt::format("NIC {}", number);
+  }
+
+  static Fast fast_of(const std::vector<Timed>& transfers) {
+    std::vector<double> times;
+    for (const Timed& each : transfers) times.push_back(time_of(*each.result));
+    const double fast = middle_of_fast(std::move(times));
+    return {fast, relative_deviation(transfers, fast)};
+  }
+
+  // Time that transfers take now which were fast before, over the time that they took then. All ways together: a single
+  // way may have one pair only, and that slow by chance.
+  double drift_of(const std::map<Way, std::vector<Timed>>& ways) const {
+    std::vector<double> ratios;
+    for (const auto& [way, transfers] : ways) {
+      const auto fast = fast_.find(way);
+      if (fast == fast_.end()) continue;
+      for (const Timed& each : transfers) {
+        const Trials& before = observations_[each.observation].slow;
+        if (before.count > 0 && before.share() < 0.5) ratios.push_back(time_of(*each.result) / fast->second.time);
+      }
+    }
+    return ratios.empty() ? 1 : median(std::move(ratios));
+  }
+
+  void count_slow(const std::vector<Timed>& transfers, const Fast& fast, bool again) {
+    const double most = fast.time * (1 + std::max(tolerated_difference, 3 * fast.deviation));
+    for (const Timed& each : transfers) {
+      TransferRecord& observation = observations_[each.observation];
+      for (const float sample : samples_of(*each.result)) {
+        observation.ratios.push_back(static_cast<float>(sample / fast.time));
+        for (Trials* const trials : {&observation.slow, again ? &observation.slow_again : nullptr}) {
+          if (!trials) continue;
+          ++trials->count;
+          trials->hits += sample > most ? 1 : 0;
+        }
+      }
+    }
+  }
+
+  const topo::Topology& topology_;
+  std::vector<Place> places_;
+  std::map<int, int> ranks_on_;
+  std::vector<TransferRecord> observations_;
+  std::map<Key, std::size_t> place_of_;
+  std::map<Way, Fast> fast_;
+};
+
+// Groups of the same kind that perform one operation side by side or in turn.
+bool has_alike_groups(const Measurement& m) {
+  const Case& c = m.measured_case;
+  return !c.collective->pairwise && transfers_of(c) && c.arm == "default" && m.groups.size() > 1 &&
+         find_backend(c.backend).parts == BackendInfo::Parts::gpus;
+}
+
+}  // namespace
+
+std::optional<Transfers> transfers_of(const Case& c) {
+  if (c.collective->pairwise) {
+    if (c.nic) return Transfers::single_nic;
+    if (c.group == all_rails_group) return Transfers::all_rails;
+    if (c.pair == "same_node") return Transfers::within_node;
+    return c.pair == "other_node" ? std::optional(Transfers::between_nodes) : std::nullopt;
+  }
+  if (c.group == "node") return Transfers::node_group;
+  if (c.group == node_half_group) return Transfers::node_half;
+  if (c.group == "rail") return Transfers::rail_group;
+  return c.group == node_subset_group ? std::optional(Transfers::node_subset) : std::nullopt;
+}
+
+NicNumbers::NicNumbers(const topo::Topology& topology) : topology_(topology) {
+  const std::vector<Place> places = places_of(topology);
+  for (std::size_t node = 0; node < topology.hosts.size(); ++node)
+    names_of_[static_cast<int>(node)] = fabric_nics(topology.hosts[node]);
+  for (std::size_t rank = 0; rank < std::min(places.size(), topology.nics_of_rank.size()); ++rank) {
+    std::vector<std::string>& names = names_of_[places[rank].node];
+    std::vector<int>& numbers = of_rank_[places[rank]];
+    for (const std::string& name : topology.nics_of_rank[rank]) {
+      auto found = std::ranges::find(names, name);
+      if (found == names.end()) found = names.insert(names.end(), name);
+      numbers.push_back(static_cast<int>(found - names.begin()));
+    }
+  }
+}
+
+const std::vector<int>& NicNumbers::of(Place rank) const {
+  static const std::vector<int> none;
+  const auto found = of_rank_.find(rank);
+  return found == of_rank_.end() ? none : found->second;
+}
+
+std::vector<int> NicNumbers::near(Place rank) const {
+  if (!of(rank).empty()) return of(rank);
+  const topo::Host& host = topology_.hosts.at(static_cast<std::size_t>(rank.node));
+  std::vector<int> numbers;
+  if (std::cmp_greater_equal(rank.number, host.gpu_devices.size())) return numbers;
+  const std::vector<std::string>& names = host.gpu_devices[static_cast<std::size_t>(rank.number)].nics;
+  const std::vector<std::string>& fabric = names_of_.at(rank.node);
+  for (std::size_t i = 0; i < fabric.size(); ++i)
+    if (std::ranges::find(names, fabric[i]) != names.end()) numbers.push_back(static_cast<int>(i));
+  return numbers;
+}
+
+std::string NicNumbers::name(int node, int number) const {
+  const auto found = names_of_.find(node);
+  return found == names_of_.end() || std::cmp_greater_equal(number, found->second.size())
+             ? std::string()
+             : found->second[static_cast<std::size_t>(number)];
+}
+
+double middle_of_fast(std::vector<double> times) {
+  std::ranges::sort(times);
+  const double fast = times[times.size() / 10] * (1 + of_one_kind);
+  times.erase(std::ranges::upper_bound(times, fast), times.end());
+  return median_of_sorted(times);
+}
+
+std::vector<Place> places_of(const topo::Topology& topology) {
+  std::vector<Place> places;
+  std::map<int, int> seen;
+  for (const int node : topology.host_of_rank) places.push_back({node, seen[node]++});
+  return places;
+}
+
+std::vector<std::size_t> cases_of_pairs(const Report& report) {
+  // For each operation the size that was measured with most pairs; of several the largest.
+  std::map<std::string, std::size_t> best;
+  for (std::size_t at = 0; at < report.results.size(); ++at) {
+    const Measurement& m = report.results[at].measurement;
+    const Case& c = m.measured_case;
+    if (!c.collective->pairwise || c.arm != "default" || c.pair.empty() || m.groups.empty()) continue;
+    if (!has_bandwidth(c) || !is_comparable(c, report.topology)) continue;
+    const std::string operation = fmt::format("{} {} {} {}", c.backend, c.group, operation_of(c), name_of(c.type));
+    const auto [found, first] = best.try_emplace(operation, at);
+    const Measurement& other = report.results[found->second].measurement;
+    const auto worth = [](const Measurement& each) { return std::pair(each.groups.size(), each.measured_case.bytes); };
+    if (!first && worth(m) > worth(other)) found->second = at;
+  }
+  std::vector<std::size_t> all;
+  for (const auto& [operation, at] : best) all.push_back(at);
+  return all;
+}
+
+std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again) {
+  Collector collector(report.topology);
+  std::vector<const Measurement*> first, second;
+  for (const std::size_t at : cases_of_pairs(report)) first.push_back(&report.results[at].measurement);
+  if (!are_pretended(report.topology))
+    for (const Result& result : report.results)
+      if (has_alike_groups(result.measurement)) first.push_back(&result.measurement);
+  for (const Measurement& m : again)
+    if (m.measured_case.collective->pairwise || has_alike_groups(m)) second.push_back(&m);
+  collector.add_times(first, false);
+  collector.add_times(second, true);
+  for (const Result& result : report.results) collector.add_silence(result.measurement);
+  for (const Measurement& m : again) collector.add_silence(m);
+  return std::move(collector).all();
+}
+
+}  // namespace p5::reports
