@@ -118,6 +118,14 @@ void blame_failed(const Report& report, AgainstHosts& hosts) {
     }
 }
 
+// Whether what is wrong or silent has a part or a node that it comes from.
+bool is_explained(const Report& report, std::string_view fault) {
+  return std::ranges::find(report.suspects, fault, &Suspect::fault) != report.suspects.end() ||
+         std::ranges::any_of(report.open_questions, [&](const OpenQuestion& question) {
+           return question.fault == fault && !question.host.empty();
+         });
+}
+
 std::string title_of(const topo::Host& host) {
   return host.instance.empty() ? printable(host.name)
                                : fmt::format("{} ({})", printable(host.name), printable(host.instance));
@@ -224,11 +232,16 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
     if (result.verdict.grade == Grade::slow) blame_slow(result, report, hosts);
-    if (result.verdict.grade == Grade::wrong)
+    // A rank that receives wrong data need not be the one that falsifies it.
+    if (result.verdict.grade == Grade::wrong && !is_explained(report, "wrong"))
       hosts.blame_rank(m.first_wrong ? std::optional(m.first_wrong->rank) : std::nullopt, &NodeVerdict::unfit,
                        "wrong data");
   }
-  blame_failed(report, hosts);
+  for (const OpenQuestion& question : report.open_questions)
+    if (!question.host.empty())
+      hosts.blame(question.host, &NodeVerdict::unfit,
+                  fmt::format("{} by {}", question.fault, join(question.candidates, " or ")));
+  if (!is_explained(report, "silent")) blame_failed(report, hosts);
   if (ran_out_of_time(report)) hosts.blame("", &NodeVerdict::unfinished, "not all was measured in time");
   if (!report.run.ended_by.empty()) hosts.blame("", &NodeVerdict::unfinished, report.run.ended_by);
   if (report.exit_code == ExitCode::unfinished)

@@ -106,7 +106,7 @@ std::string figures_of(const FaultyPart& faulty) {
   std::string text = fmt::format("at {:.0f} % of the others' rate", 100 / slowdown(faulty.observations));
   if (faulty.share < steady) text += fmt::format(" in {:.0f} % of its samples: it comes and goes", 100 * faulty.share);
   text += ", over " + over;
-  if (again.hits > 0) text += fmt::format(" ({} of {} samples when measured again)", again.hits, again.count);
+  if (again.hits > 0) text += fmt::format(" ({:.0f} % of samples when measured again)", 100 * again.share());
   return text;
 }
 
@@ -214,8 +214,8 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
   s.action = words.action;
   if (faulty.fault == Fault::silent)
     s.action += "; then measure again without it: rounds in which it was silent gave no figures of other parts";
-  s.evidence = fmt::format("{} {}; {} with it, and others are not {}", words.subject, figures_of(faulty),
-                           plural(partners_of(faulty), "partner"), s.fault);
+  s.evidence = fmt::format("{} {}; {} agree", faulty.fault == Fault::slow ? words.subject : "transfers through it",
+                           figures_of(faulty), plural(partners_of(faulty), "partner"));
   if (part.kind == PartKind::link) s.evidence += ": either is fast with other nodes";
   if (part.kind == PartKind::nics) s.evidence += about_nics(faulty, records, slow_nodes, numbers);
   if (shows_only_in_groups(faulty)) s.evidence += "; pairs are fast: it shows only where many take part";
@@ -260,7 +260,9 @@ OpenQuestion question_of(const FaultyPart& faulty, const topo::Topology& topolog
   }
   if (nodes.size() == 1 && *nodes.begin() >= 0)
     question.host = topology.hosts.at(static_cast<std::size_t>(*nodes.begin())).name;
-  question.evidence = fmt::format("{} {}", words_about(faulty, topology, numbers).subject, figures_of(faulty));
+  question.evidence =
+      fmt::format("{} {}", faulty.fault == Fault::slow ? words_about(faulty, topology, numbers).subject : "transfers",
+                  figures_of(faulty));
   question.next = next_step(candidates);
   question.fault = fault_name(faulty.fault);
   return question;

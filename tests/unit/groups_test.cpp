@@ -14,6 +14,7 @@
 namespace p5 {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using Pairs = std::map<std::pair<int, int>, int>;  // how often each pair met, lower rank first
@@ -323,7 +324,49 @@ TEST(Halves, part_every_two_nodes) {
     EXPECT_EQ(signatures.size(), static_cast<std::size_t>(nodes)) << nodes;
     EXPECT_NE(rounds.front(), rounds.back()) << nodes;
   }
-  EXPECT_THAT(halves({0, 1, 2}, 7), IsEmpty());
+  EXPECT_THAT(halves({0, 0, 1, 1, 2, 2}, 7),
+              ElementsAre(Round{{2, 3, 4, 5}}, Round{{0, 1, 4, 5}}, Round{{0, 1, 2, 3}}));
+  EXPECT_THAT(halves({0, 1}, 7), IsEmpty());
+}
+
+TEST(Halves, of_the_ranks_of_each_node_part_every_two_ranks) {
+  constexpr int ranks = 8;
+  NodeOfRank node_of_rank;
+  for (int rank = 0; rank < 2 * ranks; ++rank) node_of_rank.push_back(rank / ranks);
+  std::vector<std::vector<int>> of_rank(2 * ranks);
+  for (const Round& round : halves_of_nodes(node_of_rank, 3)) {
+    ASSERT_EQ(round.size(), 4U);
+    for (std::size_t half = 0; half < round.size(); ++half) {
+      EXPECT_EQ(round[half].size(), 4U);
+      for (const int rank : round[half]) {
+        EXPECT_EQ(rank / ranks, static_cast<int>(half / 2));
+        of_rank[static_cast<std::size_t>(rank)].push_back(static_cast<int>(half));
+      }
+    }
+  }
+  EXPECT_EQ(std::set(of_rank.begin(), of_rank.end()).size(), of_rank.size());
+  EXPECT_THAT(halves_of_nodes({0, 0, 0, 0, 1, 1, 1, 1}, 3), IsEmpty());
+}
+
+TEST(PairsOnAllRails, leave_no_rank_of_an_odd_number_of_nodes_idle) {
+  for (const int nodes : {3, 5, 7}) {
+    NodeOfRank node_of_rank;
+    for (int rank = 0; rank < 4 * nodes; ++rank) node_of_rank.push_back(rank / 4);
+    std::set<std::pair<int, int>> met;
+    for (const Round& round : pairs_on_all_rails(node_of_rank)) {
+      std::set<int> ranks;
+      for (const Group& pair : round) {
+        ranks.insert(pair.begin(), pair.end());
+        met.insert(std::minmax(node_of_rank[static_cast<std::size_t>(pair[0])],
+                               node_of_rank[static_cast<std::size_t>(pair[1])]));
+      }
+      EXPECT_EQ(ranks.size(), node_of_rank.size());
+    }
+    EXPECT_EQ(met.size(), static_cast<std::size_t>(nodes * (nodes - 1) / 2)) << nodes;
+    EXPECT_FALSE(met.contains({0, 0}));
+  }
+  EXPECT_THAT(pairs_on_all_rails({0, 0, 1, 1}), IsEmpty());
+  EXPECT_THAT(pairs_on_all_rails({0, 1, 2}), IsEmpty());
 }
 
 }  // namespace
