@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -149,22 +150,39 @@ struct Maker {
     if (few.empty()) return;
     // All pairs where latency, the change to bandwidth, and bandwidth show; elsewhere one.
     std::set<std::uint64_t> thorough{sizes.front().count};
-    for (Bytes target : {MiB(1), MiB(256)}) thorough.insert(nearest_size(sizes, target).count);
+    for (Bytes target : {MiB(1), kind == "same_node" ? MiB(512) : MiB(256)})
+      thorough.insert(nearest_size(sizes, target).count);
     if (options.within_nodes) thorough.insert(sizes.back().count);
     for (const std::string& pattern : collective.patterns) {
       const bool directed = pattern == "one_way";
       const auto of_all = std::make_shared<std::vector<Round>>(directed ? both_directions(all) : all);
-      const auto of_few = std::make_shared<std::vector<Round>>(directed ? both_directions(few) : few);
+      // One pair shows how the time grows with the size; which way it goes makes no difference to that.
+      const auto of_few = std::make_shared<std::vector<Round>>(few);
       for (DataType type : options.types) {
         Case like = case_of(collective, type);
         like.pattern = pattern;
         like.pair = kind;
         const std::size_t first = plan.cases.size();
-        add_sizes(sizes, like, [&](Bytes size) { return thorough.contains(size.count) ? of_all : of_few; });
+        add_sizes(sizes_of_pattern(sizes, thorough, pattern), like,
+                  [&](Bytes size) { return thorough.contains(size.count) ? of_all : of_few; });
         for (std::size_t at = first; at < plan.cases.size(); ++at)
           plan.cases[at].pairs_sampled = sampled && plan.cases[at].rounds == of_all;
       }
     }
+  }
+
+  // A default run draws the curve of one pair from messages one way, and its latency from messages there and back; both
+  // ways at once only where all pairs are measured. Who asks for p2p gets all patterns at all sizes.
+  std::vector<Bytes> sizes_of_pattern(const std::vector<Bytes>& sizes, const std::set<std::uint64_t>& thorough,
+                                      const std::string& pattern) const {
+    if (pattern == "one_way" || !options.sizes.empty() || options.within_nodes ||
+        options.collectives != Options{}.collectives)
+      return sizes;
+    std::vector<Bytes> its;
+    std::ranges::copy_if(sizes, std::back_inserter(its), [&](Bytes size) {
+      return thorough.contains(size.count) || (pattern == "ping_pong" && size <= latency_up_to);
+    });
+    return its;
   }
 
   static Bytes nearest_size(const std::vector<Bytes>& sizes, Bytes target) {

@@ -140,8 +140,7 @@ TEST(Plan, measures_all_pairs_of_each_kind_at_three_sizes_and_one_elsewhere) {
   for (const Case& c : plan_for(only("p2p"), job_of({0, 0, 1, 1})).cases) {
     std::size_t pairs = 0;
     for (const Round& round : *c.rounds) pairs += round.size();
-    if (c.pattern == "one_way") pairs /= 2;  // both directions
-    const std::size_t all = c.pair == "same_node" ? 2 : 4;
+    const std::size_t all = (c.pair == "same_node" ? 2 : 4) * (c.pattern == "one_way" ? 2 : 1);  // both directions
     EXPECT_TRUE(pairs == all || pairs == 1) << pairs;
     EXPECT_EQ(c.nodes, c.pair == "same_node" ? 1 : 2);
     if (pairs == all && c.pattern == "one_way") thorough[c.pair].push_back(c.bytes.count);
@@ -150,10 +149,21 @@ TEST(Plan, measures_all_pairs_of_each_kind_at_three_sizes_and_one_elsewhere) {
   EXPECT_EQ(thorough, (std::map<std::string, std::vector<std::uint64_t>>{{"other_node", sizes}, {"same_node", sizes}}));
 }
 
-TEST(Plan, sends_one_way_in_both_directions) {
-  for (const Case& c : plan_for(only("p2p"), job_of({0, 0})).cases)
-    EXPECT_EQ(*c.rounds,
-              c.pattern == "one_way" ? (std::vector<Round>{{{0, 1}}, {{1, 0}}}) : (std::vector<Round>{{{0, 1}}}));
+TEST(Plan, sends_one_way_in_both_directions_where_all_pairs_are_measured) {
+  for (const Case& c : plan_for(only("p2p"), job_of({0, 0})).cases) {
+    const bool thorough = c.bytes == Bytes{8} || c.bytes == MiB(1) || c.bytes == MiB(64);
+    EXPECT_EQ(*c.rounds, c.pattern == "one_way" && thorough ? (std::vector<Round>{{{0, 1}}, {{1, 0}}})
+                                                            : (std::vector<Round>{{{0, 1}}}));
+  }
+}
+
+TEST(Plan, of_a_default_run_draws_the_curve_of_one_pair_from_messages_one_way) {
+  std::map<std::string, std::set<std::uint64_t>> sizes;
+  for (const Case& c : plan_for(Options{}, job_of({0, 0})).cases)
+    if (c.collective->pairwise) sizes[c.pattern].insert(c.bytes.count);
+  EXPECT_EQ(sizes["one_way"].size(), 24u);    // 8 B to 64 MiB
+  EXPECT_EQ(sizes["ping_pong"].size(), 19u);  // 8 B to 1 MiB, 64 MiB
+  EXPECT_EQ(sizes["both_ways"], (std::set<std::uint64_t>{8, MiB(1).count, MiB(64).count}));
 }
 
 TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
