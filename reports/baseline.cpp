@@ -111,6 +111,12 @@ std::vector<double> medians_of(const std::vector<Launch>& launches) {
   return medians;
 }
 
+std::optional<double> rounding_of(std::span<const Launch> launches) {
+  double most = 0;
+  for (const Launch& launch : launches) most = std::max(most, launch.rounding_s);
+  return most > 0 ? std::optional(most * 1e6) : std::nullopt;
+}
+
 Series series_of(const std::vector<Launch>& launches, int operations) {
   Series series;
   series.operations_per_sample = operations;
@@ -122,6 +128,7 @@ Series series_of(const std::vector<Launch>& launches, int operations) {
   series.summary.median = median(medians);
   series.summary.interval = median_interval(medians);
   series.stopped_because = fmt::format("a baseline of {} launches", launches.size());
+  series.rounding_us = rounding_of(launches);
   return series;
 }
 
@@ -150,6 +157,7 @@ void add_lines(const Observation& observation, std::vector<Result>& journal) {
       Series& series = (line.*which).emplace();
       series.samples = launch.samples_s;
       series.summary = summarize(launch.samples_s);
+      series.rounding_us = rounding_of({&launch, 1});
     }
   };
   add(observation.latency, &Measurement::latency);

@@ -22,6 +22,10 @@ double median_of(const std::vector<const Times*>& runs, const std::string& row, 
 
 }  // namespace
 
+std::string row_name(std::string_view collective, Quantity quantity, std::string_view band) {
+  return fmt::format("{}, {}, {}", collective, name_of(quantity), band);
+}
+
 Times times_of(const Run& run) {
   Times times;
   for (const Observation& observation : make_side(run.name, {&run, 1}).observations)
@@ -30,7 +34,7 @@ Times times_of(const Run& run) {
       if (launches->empty() || !decides(observation, quantity)) continue;
       const Case& c = observation.measured_case;
       const BandRule& band = band_of(c.bytes);
-      const std::string row = fmt::format("{}, {}, {}", label_of(c), name_of(quantity), band.name);
+      const std::string row = row_name(label_of(c), quantity, band.name);
       std::vector<double> medians;
       for (const Launch& launch : *launches) medians.push_back(launch.median_s);
       const double time = median(std::move(medians));
@@ -38,7 +42,7 @@ Times times_of(const Run& run) {
       const double share = matters_at(band, time);
       times.matters[row] = std::max(times.matters[row], std::log1p(share));
       times.negligible[row] = std::max(times.negligible[row], std::log1p(band.negligible * share));
-      times.shown[row] = fmt::format("{}, {}, {}", label_of(c), name_of(quantity), meaning_of(band.name));
+      times.shown[row] = row_name(label_of(c), quantity, meaning_of(band.name));
     }
   return times;
 }

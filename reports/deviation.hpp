@@ -18,6 +18,8 @@ struct Times {
 };
 
 Times times_of(const Run& run);
+// "all_reduce, throughput, bandwidth"
+std::string row_name(std::string_view collective, Quantity quantity, std::string_view band);
 
 // The log of each run's distance in one row: the mean over its cases. Runs without the row are left out.
 std::map<const Times*, double> deviations(const std::vector<const Times*>& runs, const std::string& row);

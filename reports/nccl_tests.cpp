@@ -87,6 +87,7 @@ Ranks ranks_of(const Table& table) {
 // One program's rows of a case.
 struct Launched {
   std::vector<double> times;       // of each cycle (-N)
+  double rounding = 0;             // the largest of these times
   std::vector<double> iterations;  // -I
   std::uint64_t wrong = 0;
 };
@@ -96,6 +97,30 @@ using Key = std::tuple<std::string_view, std::uint64_t, DataType, std::optional<
                        bool, std::string, int, int>;
 Key key_of(const Case& c) {
   return {c.collective->name, c.bytes.count, c.type, c.op, c.root, c.in_place, c.cuda_graph, c.group, c.ranks, c.nodes};
+}
+
+// A time and by how much it may be shorter or longer, in seconds.
+struct RoundedTime {
+  double time = 0, rounding = 0;
+  double share() const { return rounding / time; }
+};
+
+// From the column that says most of it. From 2.17 on nccl-tests prints times of 10 s and more with two digits, where
+// the bandwidth has three. A bandwidth that does not agree with the time is of something else (the hypercube's counts
+// other bytes).
+RoundedTime time_of(const Timing& timing, const Case& c) {
+  const RoundedTime printed{timing.time_us * 1e-6, timing.rounding.time_us * 1e-6};
+  RoundedTime best = printed;
+  const auto consider = [&](double bandwidth, double rounding, double factor) {
+    if (bandwidth <= rounding || rounding <= 0) return;
+    const double time = factor * static_cast<double>(c.bytes.count) / (bandwidth * 1e9);
+    const RoundedTime other{time, time * rounding / bandwidth};
+    if (other.share() < best.share() && std::abs(time - printed.time) <= printed.rounding + other.rounding)
+      best = other;
+  };
+  consider(timing.algbw, timing.rounding.algbw, 1);
+  consider(timing.busbw, timing.rounding.busbw, c.collective->bus_factor(c.ranks));
+  return best;
 }
 
 class Importer {
@@ -197,7 +222,9 @@ class Importer {
     // Cycles of one program (-N) are no launches of their own.
     if (places_.insert(place).second) launches_[place].emplace_back();
     Launched& launch = launches_[place].back();
-    launch.times.push_back(timing.time_us * 1e-6);
+    const RoundedTime time = time_of(timing, c);
+    launch.times.push_back(time.time);
+    launch.rounding = std::max(launch.rounding, time.rounding);
     for (const double sample : timing.samples_us) launch.iterations.push_back(sample * 1e-6);
     launch.wrong += timing.wrong.value_or(0);
     unchecked_ = unchecked_ || !timing.wrong;
@@ -211,6 +238,7 @@ class Importer {
     series.samples = launch.iterations.empty() ? launch.times : launch.iterations;
     series.summary = summarize(series.samples);
     series.summary.median = median(launch.times);
+    if (launch.rounding > 0) series.rounding_us = launch.rounding * 1e6;
     if (!launch.iterations.empty()) series.summary.interval.reset();
     series.stopped_because =
         launch.iterations.empty() ? "imported: means of nccl-tests" : "imported: iterations of nccl-tests (-I)";
@@ -230,6 +258,7 @@ class Importer {
       line.measurement.wrong_elements = launch.wrong;
       m.wrong_elements += launch.wrong;
       all.times.insert(all.times.end(), launch.times.begin(), launch.times.end());
+      all.rounding = std::max(all.rounding, launch.rounding);
       all.iterations.insert(all.iterations.end(), launch.iterations.begin(), launch.iterations.end());
     }
     m.throughput = series_of(all, operations);

@@ -13,11 +13,17 @@
 
 namespace p5::reports::nccl_tests {
 
+// A figure of a table may have been this much smaller or larger before it was rounded; 0: it was not.
+struct Rounding {
+  double time_us = 0, algbw = 0, busbw = 0;
+};
+
 struct Timing {
   double time_us = 0;                  // one operation: a burst's time over its operations, as nccl-tests prints it
   std::optional<std::uint64_t> wrong;  // null: not checked, or not counted
   double algbw = 0, busbw = 0;         // GB/s, as printed; 0: not said
   std::vector<double> samples_us;      // -I: each iteration, the slowest process's
+  Rounding rounding = {};
 };
 
 struct Row {

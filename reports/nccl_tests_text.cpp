@@ -3,6 +3,7 @@
 // head.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -37,6 +38,16 @@ std::optional<Number> number_in(std::string_view text) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// Half of the last digit that was printed: 0.05 of "100.0", 5e4 of "1.6e+06".
+double rounding_in(std::string_view text) {
+  const std::size_t exponent = text.find_first_of("eE"), point = text.find('.');
+  const std::string_view digits = text.substr(0, exponent);
+  const auto behind = point == std::string_view::npos ? 0 : static_cast<double>(digits.size() - point - 1);
+  std::string_view power = exponent == std::string_view::npos ? "0" : text.substr(exponent + 1);
+  if (power.starts_with('+')) power.remove_prefix(1);
+  return 0.5 * std::pow(10, number_in<int>(power).value_or(0) - behind);
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -168,6 +179,7 @@ std::optional<Timing> timing(const Words& words, std::size_t from, const Columns
   timing.time_us = *time;
   timing.algbw = number_in<double>(words[from + 1]).value_or(0);
   timing.busbw = number_in<double>(words[from + 2]).value_or(0);
+  timing.rounding = {rounding_in(words[from]), rounding_in(words[from + 1]), rounding_in(words[from + 2])};
   const std::string& wrong = words[from + 3];
   if (wrong == "N/A") return timing;
   const std::optional<double> count = number_in<double>(wrong);

@@ -137,6 +137,7 @@ void fields(auto& visit, Is<Series> auto& series) {
   visit.must("p99_us", reports::rounded_us(s.p99));
   visit.must("max_us", reports::rounded_us(s.max));
   visit.must("stopped_because", series.stopped_because);
+  visit.some("rounding_us", series.rounding_us);
 }
 
 }  // namespace p5

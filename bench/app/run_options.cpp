@@ -338,7 +338,7 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
            .check = check_format,
            .commands = {"report", "compare", "import", "topo", "check"},
            .values = reports::format_names()});
-  declare.flag("--quiet", o.quiet, "print no progress and no table, only the verdict", nullptr, {"check"});
+  declare.flag("--quiet", o.quiet, "print no progress and no table, only the verdict", nullptr, {"check", "compare"});
 }
 
 void check_ab(const Options& o) {

@@ -23,6 +23,21 @@ Scatter scatter_of(const std::vector<double>& base, const std::vector<double>& f
   return {std::sqrt(sum / (weight + seen)), weight + seen};
 }
 
+// By how much the ratio of both sides may be off since their times were rounded, as a log. All launches of a side may
+// be off in the same direction, so that more of them do not help.
+double rounding_of(std::span<const Sides> sizes) {
+  const auto largest = [](std::span<const Launch> launches) {
+    double most = 0;
+    for (const Launch& launch : launches) most = std::max(most, launch.rounding_s / launch.median_s);
+    return most;
+  };
+  double sum = 0;
+  for (const Sides& size : sizes) sum += std::log1p(largest(size.base)) + std::log1p(largest(size.fresh));
+  return sum / static_cast<double>(sizes.size());
+}
+
+Interval widened(const Interval& logs, double by) { return {logs.low - by, logs.high + by}; }
+
 // Too few launches to draw from: what varies within them, and between them as assumed.
 Effect screened(double log_ratio, const Interval& logs, const std::vector<double>& base,
                 const std::vector<double>& fresh, double launch_spread, Direction direction) {
@@ -77,9 +92,11 @@ Effects EffectJudge::judge(std::span<const Sides> sizes, double launch_spread, s
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const double log = log_ratio(sizes[i]);
     sum += log;
-    effects.each.push_back(judged(sizes.subspan(i, 1), log, drawn.each[i], Direction::either));
+    const auto size = sizes.subspan(i, 1);
+    effects.each.push_back(judged(size, log, widened(drawn.each[i], rounding_of(size)), Direction::either));
   }
-  effects.together = judged(sizes, sum / static_cast<double>(sizes.size()), drawn.together, Direction::slower);
+  effects.together = judged(sizes, sum / static_cast<double>(sizes.size()), widened(drawn.together, rounding_of(sizes)),
+                            Direction::slower);
   return effects;
 }
 

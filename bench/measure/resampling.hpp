@@ -16,6 +16,7 @@ struct Launch {
   double median_s = 0;
   std::vector<double> samples_s;     // in the order in which they were taken; empty where no journal holds them
   std::optional<Interval> interval;  // of the median, where the report has one and the samples are gone
+  double rounding_s = 0;             // the median may be so much shorter or longer, in all launches alike
 };
 
 // The median over launches of their medians; of at least one.

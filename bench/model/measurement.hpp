@@ -21,6 +21,8 @@ struct Series {
   std::vector<double> samples;  // in the order in which they were taken
   Summary summary;
   std::string stopped_because;  // "interval within 1 %", "share of the budget spent", "most samples"
+  // Of imported times, which were printed with few digits: the median may be so much shorter or longer.
+  std::optional<double> rounding_us = {};
 };
 
 // Of several groups that perform a case, at the same time or in rounds: one.

@@ -1,4 +1,4 @@
-// Two sides to a Comparison: pair the cases, judge each band on its launches, map the sizes, and say it in a sentence.
+// Two sides to a Comparison: pair the cases, judge each band on its launches, map the sizes.
 #include "reports/compare/comparison.hpp"
 
 #include <algorithm>
@@ -53,6 +53,7 @@ void answer(BandRow& row, std::size_t rows) {
     row.because = fmt::format("{}: less than the {} that matter", seen, percent(t.matters));
   } else if (low > t.negligible && row.time.p_adjusted <= chance_of_alarm) {
     row.answer = Answer::regression;
+    row.time_rose = true;
     row.because = fmt::format("{}: certainly more than {}, p {:.2g} among {} bands", seen, percent(t.negligible),
                               row.time.p_adjusted, rows);
   } else {
@@ -132,12 +133,53 @@ std::vector<SizeRow> map_of(const std::vector<Pair>& pairs, const BandJudge& jud
 
 // ---- the whole
 
-std::vector<Trouble> troubles_of(const Matched& matched) {
+std::vector<Trouble> troubles_of(const Side& base, const Side& fresh, bool across_hardware) {
+  std::set<std::string> in_base;
+  for (const Observation& each : base.observations)
+    if (!each.trouble.empty()) in_base.insert(identity_of(each.measured_case, across_hardware));
   std::vector<Trouble> troubles;
-  for (const auto& [base, fresh] : matched.both)
-    if (!fresh->trouble.empty() && base->trouble.empty())
-      troubles.push_back({fresh->measured_case, fresh->wrong_data, fresh->trouble});
+  for (const Observation& each : fresh.observations)
+    if (!each.trouble.empty())
+      troubles.push_back({each.measured_case, each.wrong_data, each.trouble,
+                          in_base.contains(identity_of(each.measured_case, across_hardware))});
   return troubles;
+}
+
+std::vector<BadEnd> bad_ends_of(const Side& fresh) {
+  std::vector<BadEnd> ends;
+  for (std::size_t i = 0; i < fresh.reports.size(); ++i) {
+    const Report& report = fresh.reports[i];
+    const std::string& source = fresh.sources[std::min(i, fresh.sources.size() - 1)];
+    if (report.exit_code == ExitCode::wrong_data) ends.push_back({source, ExitCode::wrong_data, "its data were wrong"});
+    if (report.status != "complete")
+      ends.push_back(
+          {source, ExitCode::unfinished, report.run.ended_by.empty() ? "it was cut off" : report.run.ended_by});
+  }
+  return ends;
+}
+
+// "r5" of "n1r5": hosts may be in another order.
+std::string_view within_host(std::string_view name) {
+  const std::size_t end = name.find_first_not_of("0123456789", 1);
+  return name.starts_with('n') && end != std::string_view::npos ? name.substr(end) : "";
+}
+
+bool same_part(const Suspect& a, const Suspect& b) {
+  if (a.kind != b.kind || a.host != b.host || a.instance != b.instance) return false;
+  return a.name == b.name || (!a.host.empty() && a.kind != "link" && within_host(a.name) == within_host(b.name));
+}
+
+std::vector<Suspect> new_suspects_of(const Side& base, const Side& fresh) {
+  std::vector<Suspect> found;
+  const auto among = [](const std::vector<Suspect>& suspects, const Suspect& one) {
+    return std::ranges::any_of(suspects, [&](const Suspect& each) { return same_part(each, one); });
+  };
+  for (const Report& report : fresh.reports)
+    for (const Suspect& each : report.suspects)
+      if (!among(found, each) &&
+          std::ranges::none_of(base.reports, [&](const Report& before) { return among(before.suspects, each); }))
+        found.push_back(each);
+  return found;
 }
 
 void add_selection_shifts(const std::vector<SizeRow>& map, std::vector<Difference>& out) {
@@ -180,6 +222,8 @@ std::string why_pairs_do_not_match(const Side& base, const Side& fresh) {
          "of their own, so the figures are not comparable";
 }
 
+bool ended_wrong(const Report& report) { return report.exit_code == ExitCode::wrong_data; }
+
 void add_remarks(const Side& base, const Side& fresh, const std::vector<Row>& rows, Comparison& out) {
   if (std::string why = why_pairs_do_not_match(base, fresh); !why.empty()) out.remarks.push_back(std::move(why));
   for (const Side* side : {&base, &fresh})
@@ -192,54 +236,16 @@ void add_remarks(const Side& base, const Side& fresh, const std::vector<Row>& ro
     out.remarks.push_back(fmt::format(
         "{} sizes were measured in other launches than the rest of their band: they are in the map, not in the answer",
         left_out));
+  const auto wrong = std::ranges::count_if(base.observations, &Observation::wrong_data);
+  if (wrong > 0 || std::ranges::any_of(base.reports, ended_wrong))
+    out.remarks.push_back(fmt::format("{} has wrong data{}: times of wrong data are no baseline", base.name,
+                                      wrong > 0 ? fmt::format(" in {} {}", wrong, wrong == 1 ? "case" : "cases") : ""));
   if (out.screening)
     out.remarks.push_back(
         "Screening: with so few launches how much launches differ is assumed (bench/measure/thresholds.json), not "
         "seen. "
         "Launch "
         "each side 7 times or more (run --launches 7) before money hangs on it");
-}
-
-void conclude(Comparison& out) {
-  int regressions = 0, open = 0, most_needed = 0;
-  bool never = false;
-  for (const BandRow& row : out.bands) {
-    regressions += row.answer == Answer::regression;
-    open += row.answer == Answer::inconclusive;
-    if (row.answer == Answer::inconclusive) {
-      never = never || !row.launches_needed;
-      most_needed = std::max(most_needed, row.launches_needed.value_or(0));
-    }
-  }
-  const auto slower =
-      std::ranges::count_if(out.sizes, [](const SizeRow& row) { return row.marked && row.time.ratio > 1; });
-  const std::size_t bands = out.bands.size();
-  if (regressions > 0) {
-    out.answer = Answer::regression;
-    out.headline = fmt::format("REGRESSION in {} of {} bands", regressions, bands);
-  } else if (open > 0 || bands == 0) {
-    out.answer = Answer::inconclusive;
-    out.headline = bands == 0
-                       ? "INCONCLUSIVE: nothing was measured on both sides"
-                       : fmt::format("INCONCLUSIVE in {} of {} bands; {}", open, bands,
-                                     never ? "more launches alone would not settle all of them"
-                                           : fmt::format("about {} launches a side would settle it", most_needed));
-  } else {
-    out.answer = Answer::no_regression;
-    out.headline = fmt::format("NO REGRESSION in {} {}", bands, bands == 1 ? "band" : "bands");
-  }
-  if (slower > 0 && regressions == 0)
-    out.headline += fmt::format("; {} single {} slower", slower, slower == 1 ? "size is" : "sizes are");
-  if (out.screening) out.headline += " (screening: too few launches for a proof)";
-  out.exit_code = out.answer == Answer::regression     ? ExitCode::slow
-                  : out.answer == Answer::inconclusive ? ExitCode::inconclusive
-                                                       : ExitCode::ok;
-  for (const Trouble& trouble : out.troubles)
-    out.exit_code = worse(out.exit_code, trouble.wrong_data ? ExitCode::wrong_data : ExitCode::unfinished);
-  if (!out.troubles.empty())
-    out.headline = fmt::format("{} {} wrong or failed that {} fine before; {}", out.troubles.size(),
-                               out.troubles.size() == 1 ? "case is" : "cases are",
-                               out.troubles.size() == 1 ? "was" : "were", out.headline);
 }
 
 }  // namespace
@@ -258,13 +264,15 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   const Matched matched = match(base, fresh, options.across_hardware);
   out.only_in_base = matched.only_in_base;
   out.only_in_new = matched.only_in_new;
-  if (matched.both.empty()) {
+  out.bad_ends = bad_ends_of(fresh);
+  if (matched.both.empty() && out.bad_ends.empty()) {
     const std::string why = why_pairs_do_not_match(base, fresh);
     throw UsageError(fmt::format("the sides have no case in common: {} has {}, {} has {}, for example{}", base.name,
                                  matched.only_in_base.front(), fresh.name, matched.only_in_new.front(),
                                  why.empty() ? why : "; " + why));
   }
-  out.troubles = troubles_of(matched);
+  out.troubles = troubles_of(base, fresh, options.across_hardware);
+  out.new_suspects = new_suspects_of(base, fresh);
   const std::vector<Pair> pairs = pairs_of(matched);
   const std::vector<Row> rows = rows_of(pairs);
   BandJudge judge(pairs, rows.size(), options.seed);
@@ -277,6 +285,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.sizes = map_of(pairs, judge);
   add_selection_shifts(out.sizes, out.differences);
   add_remarks(base, fresh, rows, out);
+  std::ranges::stable_sort(out.bands, comes_first);
   conclude(out);
   return out;
 }

@@ -46,11 +46,12 @@ void order_by_launch(std::vector<Run>& runs);
 struct Side {
   std::string name;                  // "base", "new", or an arm's
   std::vector<std::string> sources;  // names of the runs
-  std::vector<Report> reports;       // without their results: run, context, topology
+  std::vector<Report> reports;       // without their results: run, context, topology, suspects
   std::vector<Observation> observations;
 };
 
-// What the runs saw of one arm; without one, of the arm "default". Throws UsageError when there is nothing of it.
+// What the runs saw of one arm; without one, of the arm "default". Times of wrong data do not count. Throws UsageError
+// when there is nothing of it, unless none of the runs finished.
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm = "default");
 
 struct ComparisonOptions {
@@ -83,8 +84,9 @@ struct BandRow {
   std::optional<Effect> spread;  // of the samples within launches; null without samples, or with few launches
   std::optional<double> base_spread, new_spread;  // relative: 0.01 is 1 % of the median
   Answer answer = Answer::inconclusive;
-  bool spread_rose = false;
-  std::optional<int> launches_needed;  // a side; when inconclusive
+  bool time_rose = false, spread_rose = false;  // what makes it a regression
+  std::optional<int> launches_needed;           // a side; when inconclusive
+  std::optional<std::size_t> change;            // the change of level in Trend::changes that makes it a regression
   std::string because;
 };
 
@@ -106,11 +108,19 @@ struct Difference {
   std::string base, fresh;  // "" is absent; several values of one side are joined by " | "
 };
 
-// Wrong data or a failure in NEW of something that was fine in BASE.
+// Wrong data or a failure in NEW.
 struct Trouble {
   Case measured_case;
   bool wrong_data = false;
   std::string what;
+  bool in_base = false;  // BASE had wrong data or a failure there too
+};
+
+// A run of NEW that ended with wrong data or did not finish.
+struct BadEnd {
+  std::string source;
+  ExitCode code = ExitCode::unfinished;  // or wrong_data
+  std::string because;
 };
 
 // The runs of a history, in the order of time, each against the median of all of them in every row, and where the level
@@ -128,10 +138,12 @@ struct Trend {
   };
   struct Change {
     std::size_t row = 0;
-    std::size_t before = 0, first = 0;         // the last run of the old level, the first of the new one
-    double ratio = 1;                          // the new level over the old one: above 1 is slower
-    int runs_before = 0, runs_after = 0;       // of both levels
-    double p = 1, p_adjusted = 1;              // that chance alone did it; adjusted for all rows (Bonferroni)
+    std::size_t before = 0, first = 0;    // the last run of the old level, the first of the new one
+    double ratio = 1;                     // the new level over the old one: above 1 is slower
+    int runs_before = 0, runs_after = 0;  // of both levels
+    double p = 1, p_adjusted = 1;         // that chance alone did it; adjusted for all rows (Bonferroni)
+    // For the worse, and the newest run is still on a slower level: that level over the one before this change.
+    std::optional<double> still = {};
     std::vector<Difference> differences = {};  // between those two runs
   };
   std::vector<std::string> rows;
@@ -162,6 +174,8 @@ struct Comparison {
   std::vector<SizeRow> sizes;
   std::vector<Difference> differences;
   std::vector<Trouble> troubles;
+  std::vector<BadEnd> bad_ends;
+  std::vector<Suspect> new_suspects;                   // parts that NEW accuses and BASE does not
   std::vector<std::string> only_in_base, only_in_new;  // cases, described
   std::vector<std::string> remarks;
   std::optional<Trend> trend;  // where a history was compared
@@ -174,6 +188,9 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
 
 // Of at least one run.
 Trend trend_of(std::span<const Run> runs);
+// The history of a comparison of its newest run with those before. A change of level for the worse that the newest run
+// is still on is a regression, whatever that run shows against all those before.
+void add_trend(Comparison& comparison, Trend trend);
 
 nlohmann::json to_json(const Comparison& comparison);
 

@@ -1,11 +1,13 @@
 // The comparison on a terminal: the answer first, then each band, where it is, and what else differs.
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
 #include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
+#include "reports/compare/comparing.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {
@@ -13,27 +15,79 @@ namespace p5::reports {
 namespace {
 
 constexpr std::size_t most_listed = 12;  // of sizes and differences; the other formats have them all
+constexpr std::size_t most_columns = 120;
+
+// How wide a text is on a terminal, its characters being one column each.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+// A line that is too long goes on below, at its blanks, indented by four more.
+std::string folded(std::string_view line) {
+  std::string text(line);
+  const std::size_t indent = std::min(line.find_first_not_of(' '), line.size()) + 4;
+  for (std::size_t begin = 0, first = indent - 4; width_of(text.substr(begin)) > most_columns; first = indent) {
+    std::size_t end = begin;
+    for (std::size_t width = 0; end < text.size() && (width < most_columns || (text[end] & 0xc0) == 0x80); ++end)
+      width += (text[end] & 0xc0) != 0x80;
+    std::size_t at = text.rfind(' ', end);
+    if (at == std::string::npos || at <= begin + first) at = text.find(' ', end);  // one long word, such as a path
+    if (at == std::string::npos) break;
+    text.replace(at, 1, "\n" + std::string(indent, ' '));
+    begin = at + 1;
+  }
+  return text;
+}
+
+std::string all_folded(const std::string& text) {
+  std::string lines;
+  for (const std::string& line : split(text, '\n')) lines += folded(line) + "\n";
+  lines.pop_back();  // behind the last end of a line there is none
+  return lines;
+}
+
+// Columns as wide as their widest entry; the first ones to the left, as many as `left`, and the last.
+std::string table_of(const std::vector<std::vector<std::string>>& rows, std::size_t left,
+                     std::string_view indent = "") {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const std::vector<std::string>& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line(indent);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string blanks(widths[i] - width_of(row[i]), ' ');
+      const bool last = i + 1 == row.size();
+      line += i < left || last ? row[i] + blanks : blanks + row[i];
+      if (!last) line += i + 2 == row.size() ? "  " : " ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
 
 std::string p_text(double p) { return p < 0.001 ? "< 0.001" : format_printable("{:.3f}", p); }
 
 std::string answer_text(const BandRow& row) {
-  if (row.answer == Answer::regression) return row.spread_rose ? "REGRESSION (spread)" : "REGRESSION";
+  if (row.answer == Answer::regression)
+    return row.change ? "REGRESSION (level)" : row.time_rose ? "REGRESSION" : "REGRESSION (spread)";
   if (row.answer == Answer::no_regression) return "no regression";
   return row.launches_needed ? format_printable("inconclusive ({} launches)", *row.launches_needed) : "inconclusive";
 }
 
 std::string bands_table(const Comparison& c) {
-  std::string text =
-      format_printable("{:<24} {:<10} {:<10} {:>5} {:>8} {:>9} {:>20} {:>8} {:>9}  {}\n", "collective", "quantity",
-                       "band", "sizes", "launches", "time", "95 % interval", "matters", "p", "answer");
+  if (c.bands.empty()) return "";
+  std::vector<std::vector<std::string>> rows{
+      {"collective", "quantity", "band", "launches", "time", "95 % interval", "matters", "p", "answer"}};
   for (const BandRow& row : c.bands)
-    text += format_printable(
-        "{:<24} {:<10} {:<10} {:>5} {:>8} {:>9} {:>20} {:>8} {:>9}  {}\n", row.collective, name_of(row.quantity),
-        meaning_of(row.threshold.band), row.sizes, format_printable("{}, {}", row.base_launches, row.new_launches),
-        change(row.time.ratio),
-        format_printable("{} to {}", change(row.time.interval.low), change(row.time.interval.high)),
-        format_printable("{:.0f} %", 100 * row.threshold.matters), p_text(row.time.p_adjusted), answer_text(row));
-  return text;
+    rows.push_back(
+        {printable(row.collective), std::string(name_of(row.quantity)), std::string(meaning_of(row.threshold.band)),
+         format_printable("{}, {}", row.base_launches, row.new_launches), change(row.time.ratio),
+         format_printable("{:+.1f} to {:+.1f} %", 100 * (row.time.interval.low - 1),
+                          100 * (row.time.interval.high - 1)),
+         format_printable("{:.0f} %", 100 * row.threshold.matters), p_text(row.time.p_adjusted), answer_text(row)});
+  return table_of(rows, 3);
 }
 
 std::string sizes_table(const Comparison& c) {
@@ -44,12 +98,15 @@ std::string sizes_table(const Comparison& c) {
   std::ranges::stable_sort(marked, std::greater(), [](const SizeRow* row) { return row->time.ratio; });
   std::string text =
       format_printable("\nWhere single sizes differ ({} of {}; the worst first):\n", marked.size(), c.sizes.size());
+  std::vector<std::vector<std::string>> rows;
   for (const SizeRow* row : std::span(marked).first(std::min(marked.size(), most_listed)))
-    text += format_printable("  {:<34} {:<10} {:>11.2f} us {:>11.2f} us {:>9}{}\n", describe(row->measured_case),
-                             name_of(row->quantity), row->base_s * 1e6, row->new_s * 1e6, change(row->time.ratio),
-                             row->base_selection == row->new_selection
-                                 ? ""
-                                 : format_printable("  {} -> {}", row->base_selection, row->new_selection));
+    rows.push_back({printable(describe(row->measured_case)), std::string(name_of(row->quantity)),
+                    format_printable("{:.2f} us", row->base_s * 1e6), format_printable("{:.2f} us", row->new_s * 1e6),
+                    change(row->time.ratio),
+                    row->base_selection == row->new_selection
+                        ? ""
+                        : format_printable("{} -> {}", row->base_selection, row->new_selection)});
+  text += table_of(rows, 2, "  ");
   if (marked.size() > most_listed)
     text += format_printable("  and {} more; see --format json\n", marked.size() - most_listed);
   return text;
@@ -85,17 +142,22 @@ std::string changes_table(const Trend& trend) {
   if (trend.changes.empty())
     return format_printable("Changes of level: none found in {} rows of {} runs.\n", rows, trend.points.size());
   std::string text = format_printable(
-      "Changes of level, the newest first (the chance that any of {} rows shows one where nothing changed: {:.0f} %):\n"
-      "  {:<21} {:<38} {:>8} {:>8} {:>7}  {}\n",
-      rows, 100 * chance_of_change, "from", "row", "time", "runs", "p", "what changed then");
-  const Trend::Change* above = nullptr;
-  for (const Trend::Change& each : std::span(trend.changes).first(std::min(trend.changes.size(), most_listed))) {
+      "Changes of level, the newest first (chance that any of {} rows shows one where nothing changed: {:.0f} %):\n",
+      rows, 100 * chance_of_change);
+  std::vector<std::vector<std::string>> lines{{"from", "row", "time", "runs", "p", ""}};
+  const auto shown = std::span(trend.changes).first(std::min(trend.changes.size(), most_listed));
+  for (const Trend::Change& each : shown) {
     const Trend::Point& first = trend.points[each.first];
-    const bool again = above && above->first == each.first && above->before == each.before;
-    text += format_printable("  {:<21} {:<38} {:>8} {:>8} {:>7}  {}\n",
-                             first.started.empty() ? "(not known)" : first.started, trend.shown_rows[each.row],
-                             change(each.ratio), format_printable("{}, {}", each.runs_before, each.runs_after),
-                             p_text(each.p_adjusted), again ? "as above" : at_the_time(each.differences));
+    lines.push_back({first.started.empty() ? "(not known)" : printable(first.started),
+                     printable(trend.shown_rows[each.row]), change(each.ratio),
+                     format_printable("{}, {}", each.runs_before, each.runs_after), p_text(each.p_adjusted),
+                     each.still ? format_printable("the newest run: {}", change(*each.still)) : ""});
+  }
+  text += table_of(lines, 2, "  ");
+  const Trend::Change* above = nullptr;
+  for (const Trend::Change& each : shown) {
+    if (!above || above->first != each.first || above->before != each.before)
+      text += format_printable("  Changed with run {}: {}\n", each.first + 1, at_the_time(each.differences));
     above = &each;
   }
   if (trend.changes.size() > most_listed)
@@ -103,25 +165,44 @@ std::string changes_table(const Trend& trend) {
   return text;
 }
 
+// The folder of a run, which is called after its time, or its file.
+std::string short_name(const std::string& source) {
+  const std::filesystem::path path(source);
+  const std::filesystem::path folder = path.filename() == "report.json" ? path.parent_path() : path;
+  return folder.filename().empty() ? source : folder.filename().string();
+}
+
 std::string trend_table(const Comparison& c) {
   if (!c.trend) return "";
-  constexpr std::size_t most_runs = 30;
+  constexpr std::size_t most_runs = 30, most_rows = 9;  // of a table; with more rows there are several
+  const Trend& trend = *c.trend;
   std::string text = "History, each run against the median of all:\n";
-  for (std::size_t row = 0; row < c.trend->rows.size(); ++row)
-    text += format_printable("  [{}] {}\n", row + 1, c.trend->shown_rows[row]);
-  text += format_printable("{:<21}", "started");
-  for (std::size_t row = 0; row < c.trend->rows.size(); ++row)
-    text += format_printable(" {:>9}", format_printable("[{}]", row + 1));
-  text += "  software, run\n";
-  const std::size_t left_out = c.trend->points.size() - std::min(c.trend->points.size(), most_runs);
+  for (std::size_t row = 0; row < trend.rows.size(); ++row)
+    text += format_printable("  [{}] {}\n", row + 1, trend.shown_rows[row]);
+  const std::size_t left_out = trend.points.size() - std::min(trend.points.size(), most_runs);
   if (left_out > 0) text += format_printable("({} runs before these; see --format json)\n", left_out);
-  for (const Trend::Point& point : std::span(c.trend->points).subspan(left_out)) {
-    text += format_printable("{:<21}", point.started.empty() ? "(not known)" : point.started);
-    for (const std::optional<double>& ratio : point.ratios)
-      text += format_printable(" {:>9}", ratio ? change(*ratio) : "N/A");
-    text += format_printable("  {}, {}\n", point.software, point.source);
+  for (std::size_t begin = 0; begin == 0 || begin < trend.rows.size(); begin += most_rows) {
+    const std::size_t end = std::min(begin + most_rows, trend.rows.size());
+    std::vector<std::vector<std::string>> lines{{"run", "started"}};
+    for (std::size_t row = begin; row < end; ++row) lines[0].push_back(format_printable("[{}]", row + 1));
+    lines[0].emplace_back("folder");
+    for (std::size_t i = left_out; i < trend.points.size(); ++i) {
+      const Trend::Point& point = trend.points[i];
+      std::vector<std::string>& line = lines.emplace_back();
+      line = {format_printable("{}", i + 1), point.started.empty() ? "(not known)" : printable(point.started)};
+      for (std::size_t row = begin; row < end; ++row)
+        line.push_back(point.ratios[row] ? change(*point.ratios[row]) : "N/A");
+      line.push_back(printable(short_name(point.source)));
+    }
+    text += table_of(lines, 2);
   }
-  return text + "\n" + changes_table(*c.trend) + "\n";
+  std::string software;
+  for (std::size_t i = 0; i < trend.points.size(); ++i) {
+    if (trend.points[i].software == software) continue;
+    software = trend.points[i].software;
+    text += format_printable("From run {} on: {}\n", i + 1, software);
+  }
+  return text + "\n" + changes_table(trend) + "\n";
 }
 
 std::string not_compared(const std::vector<std::string>& cases, const std::string& side) {
@@ -130,20 +211,34 @@ std::string not_compared(const std::vector<std::string>& cases, const std::strin
                           cases.front(), cases.size() == 1 ? "" : ", ...");
 }
 
+std::string sources_of(const std::string& name, const std::vector<std::string>& sources) {
+  constexpr std::size_t most = 3;
+  const std::vector<std::string> first(sources.begin(),
+                                       sources.begin() + static_cast<std::ptrdiff_t>(std::min(sources.size(), most)));
+  return format_printable("{}: {}{}\n", name, join(first),
+                          sources.size() > most ? format_printable(" and {} more", sources.size() - most) : "");
+}
+
 }  // namespace
 
 std::string render_console(const Comparison& c) {
-  std::string text = trend_table(c) + format_printable("{}: {}\n{}: {}\n", c.base_name, join(c.base_sources),
-                                                       c.new_name, join(c.new_sources));
+  std::string text = trend_table(c) + sources_of(c.base_name, c.base_sources) + sources_of(c.new_name, c.new_sources);
   if (c.provenance != "measured") text += format_printable("The figures are {}.\n", c.provenance);
   text += "Ratios are NEW over BASE: + is slower. Bands: small up to 64 KiB, large from 64 MiB on.\n\n" +
           bands_table(c) + sizes_table(c) + differences_table(c);
-  if (!c.troubles.empty()) text += "\nFine before, not now:\n";
-  for (const Trouble& trouble : c.troubles)
-    text += format_printable("  {}: {}\n", describe(trouble.measured_case), trouble.what);
+  if (!c.troubles.empty()) text += format_printable("\nWrong or failed in {}:\n", c.new_name);
+  for (const Trouble& trouble : std::span(c.troubles).first(std::min(c.troubles.size(), most_listed)))
+    text += format_printable("  {}: {}{}\n", describe(trouble.measured_case), trouble.what,
+                             trouble.in_base ? format_printable(" (in {} too)", c.base_name) : "");
+  if (c.troubles.size() > most_listed)
+    text += format_printable("  and {} more; see --format json\n", c.troubles.size() - most_listed);
+  if (!c.new_suspects.empty()) text += format_printable("\nAccused by {} and not by {}:\n", c.new_name, c.base_name);
+  for (const Suspect& suspect : c.new_suspects)
+    text += format_printable("  {}{}: {}\n", text_of(suspect),
+                             suspect.host.empty() ? "" : format_printable(" of {}", suspect.host), suspect.evidence);
   text += "\n" + not_compared(c.only_in_base, c.base_name) + not_compared(c.only_in_new, c.new_name);
   for (const std::string& remark : c.remarks) text += format_printable("{}\n", remark);
-  return text + format_printable("{}\n", c.headline);
+  return all_folded(text) + format_printable("{}\n", c.headline);
 }
 
 }  // namespace p5::reports

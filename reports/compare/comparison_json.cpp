@@ -37,6 +37,7 @@ json band_json(const BandRow& row) {
           {"answer", name_of(row.answer)},
           {"spread_rose", row.spread_rose},
           {"launches_needed", written(row.launches_needed)},
+          {"change", written(row.change)},
           {"because", row.because}};
 }
 
@@ -67,7 +68,22 @@ json list(const std::vector<Each>& values, json (*convert)(const Each&)) {
 }
 
 json trouble_json(const Trouble& trouble) {
-  return {{"case", to_json(trouble.measured_case)}, {"wrong_data", trouble.wrong_data}, {"what", trouble.what}};
+  return {{"case", to_json(trouble.measured_case)},
+          {"wrong_data", trouble.wrong_data},
+          {"what", trouble.what},
+          {"in_base", trouble.in_base}};
+}
+
+json bad_end_json(const BadEnd& end) {
+  return {{"source", end.source}, {"exit_code", static_cast<int>(end.code)}, {"because", end.because}};
+}
+
+json suspect_json(const Suspect& suspect) {
+  return {{"kind", suspect.kind},         {"name", suspect.name},
+          {"host", suspect.host},         {"instance", suspect.instance},
+          {"device", suspect.device},     {"confidence", written(suspect.confidence)},
+          {"evidence", suspect.evidence}, {"partners_tested", suspect.partners_tested},
+          {"action", suspect.action},     {"fault", suspect.fault}};
 }
 
 json level_json(const Trend::Level& level) {
@@ -83,6 +99,7 @@ json change_json(const Trend::Change& change) {
           {"runs_after", change.runs_after},
           {"p", written(change.p)},
           {"p_adjusted", written(change.p_adjusted)},
+          {"still", written(change.still)},
           {"differences", list(change.differences, difference_json)}};
 }
 
@@ -120,6 +137,8 @@ json to_json(const Comparison& c) {
           {"sizes", list(c.sizes, size_json)},
           {"differences", list(c.differences, difference_json)},
           {"troubles", list(c.troubles, trouble_json)},
+          {"bad_ends", list(c.bad_ends, bad_end_json)},
+          {"new_suspects", list(c.new_suspects, suspect_json)},
           {"only_in_base", c.only_in_base},
           {"only_in_new", c.only_in_new},
           {"remarks", c.remarks},

@@ -1,10 +1,12 @@
-// The comparison as JUnit XML, for CI servers: a test case for each band. A regression is a failure, an inconclusive
-// band is skipped (it passed no test), wrong data and failed cases are errors.
+// The comparison as JUnit XML, for CI servers: a test case for each band. A regression is a failure, as is a part that
+// NEW accuses and BASE does not; an inconclusive band is skipped (it passed no test); wrong data, failed cases and runs
+// of NEW that ended badly are errors.
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "reports/compare/comparing.hpp"
 #include "reports/markup.hpp"
 #include "reports/writer.hpp"
 
@@ -32,7 +34,9 @@ std::string render_junit(const Comparison& c) {
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<testsuites>\n<testsuite name=\"p5bench compare\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" "
       "time=\"0\"{}>\n",
-      c.bands.size() + c.troubles.size(), count(Answer::regression), c.troubles.size(), count(Answer::inconclusive),
+      c.bands.size() + c.troubles.size() + c.bad_ends.size() + c.new_suspects.size(),
+      static_cast<std::size_t>(count(Answer::regression)) + c.new_suspects.size(),
+      c.troubles.size() + c.bad_ends.size(), count(Answer::inconclusive),
       c.made.empty() ? "" : fmt::format(" timestamp=\"{}\"", for_xml(c.made.substr(0, c.made.find('Z')))));
   text += fmt::format(
       "<properties><property name=\"base\" value=\"{}\"/><property name=\"new\" value=\"{}\"/>"
@@ -46,6 +50,15 @@ std::string render_junit(const Comparison& c) {
         "<testcase classname=\"{}\" name=\"{}\" time=\"0\"><error type=\"{}\" message=\"{}\"/></testcase>\n",
         trouble.measured_case.collective->name, for_xml(describe(trouble.measured_case)),
         trouble.wrong_data ? "wrong data" : "failed", for_xml(trouble.what));
+  for (const BadEnd& end : c.bad_ends)
+    text += fmt::format(
+        "<testcase classname=\"run\" name=\"{}\" time=\"0\"><error type=\"{}\" message=\"{}\"/></testcase>\n",
+        for_xml(end.source), end.code == ExitCode::wrong_data ? "wrong data" : "not finished", for_xml(end.because));
+  for (const Suspect& suspect : c.new_suspects)
+    text += fmt::format(
+        "<testcase classname=\"suspect\" name=\"{}\" time=\"0\"><failure type=\"suspect\" message=\"{}\"/>"
+        "</testcase>\n",
+        for_xml(text_of(suspect)), for_xml(suspect.evidence));
   std::string said = c.headline + "\n";
   for (const std::string& remark : c.remarks) said += remark + "\n";
   return text + fmt::format("<system-out>{}</system-out>\n</testsuite>\n</testsuites>\n", for_xml(said));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "reports/compare/comparing.hpp"
 #include "reports/markup.hpp"
 #include "reports/writer.hpp"
 
@@ -93,9 +94,16 @@ std::string render_markdown(const Comparison& c) {
   if (c.provenance != "measured") text += fmt::format("**The figures are {}.** ", c.provenance);
   text +=
       "Times NEW over BASE: + is slower. Bands: small up to 64 KiB, large from 64 MiB on.\n\n" + bands(c) + reasons(c);
-  if (!c.troubles.empty()) text += "\n**Fine before, not now:**\n\n";
+  if (!c.troubles.empty()) text += fmt::format("\n**Wrong or failed in {}:**\n\n", for_markdown(c.new_name));
   for (const Trouble& trouble : c.troubles)
-    text += fmt::format("- {}: {}\n", for_markdown(describe(trouble.measured_case)), for_markdown(trouble.what));
+    text += fmt::format("- {}: {}{}\n", for_markdown(describe(trouble.measured_case)), for_markdown(trouble.what),
+                        trouble.in_base ? fmt::format(" (in {} too)", for_markdown(c.base_name)) : "");
+  if (!c.new_suspects.empty())
+    text += fmt::format("\n**Accused by {} and not by {}:**\n\n", for_markdown(c.new_name), for_markdown(c.base_name));
+  for (const Suspect& suspect : c.new_suspects)
+    text +=
+        fmt::format("- {}{}: {}\n", for_markdown(text_of(suspect)),
+                    suspect.host.empty() ? "" : " of " + for_markdown(suspect.host), for_markdown(suspect.evidence));
   text += changes(c) + marked_sizes(c) + differences(c) + "\n";
   for (const std::string& remark : c.remarks) text += for_markdown(remark) + "\n\n";
   return text + fmt::format("{}: {}. {}: {}. p5bench {}.\n", for_markdown(c.base_name),

@@ -60,7 +60,8 @@ bool add_lines(Observation& observation, const LinesOfCase& lines, const Figures
         .push_back({.number = first_launch + launch,
                     .median_s = series.summary.median,
                     .samples_s = series.samples,
-                    .interval = series.summary.interval});
+                    .interval = series.summary.interval,
+                    .rounding_s = series.rounding_us.value_or(0) * 1e-6});
     found = true;
   }
   return found;
@@ -78,6 +79,7 @@ void add_launches(Observation& observation, const Measurement& m, const LinesOfC
     Launch launch;
     launch.number = first_launch + static_cast<int>(i);
     launch.median_s = medians[i];
+    launch.rounding_s = series->rounding_us.value_or(0) * 1e-6;
     if (medians.size() == 1) {
       launch.samples_s = series->samples;
       launch.interval = series->summary.interval;
@@ -93,6 +95,12 @@ void add_trouble(Observation& observation, const Measurement& m) {
   } else if (m.outcome == Outcome::failed && observation.trouble.empty()) {
     observation.trouble = m.because.empty() ? "it failed" : m.because;
   }
+}
+
+// Old tables of nccl-tests tell of wrong data without telling where: then none of the run's times can be trusted.
+bool wrong_somewhere(const Report& report) {
+  return report.exit_code == ExitCode::wrong_data &&
+         std::ranges::none_of(report.results, [](const Result& each) { return each.measurement.wrong_elements > 0; });
 }
 
 int launches_of(const Run& run, std::string_view arm) {
@@ -113,6 +121,7 @@ Report without_results(const Report& report) {
   about.context = report.context;
   about.topology = report.topology;
   about.findings = report.findings;
+  about.suspects = report.suspects;
   return about;
 }
 
@@ -221,6 +230,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
     side.sources.push_back(run.name);
     side.reports.push_back(without_results(run.report));
     const Lines lines = lines_of(run, arm);
+    const bool all_in_doubt = wrong_somewhere(run.report);
     for (const Result& result : run.report.results) {
       const Measurement& m = result.measurement;
       if (m.measured_case.arm != arm || m.measured_case.for_parts) continue;
@@ -229,7 +239,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
       if (fresh) side.observations.emplace_back().measured_case = m.measured_case;
       Observation& observation = side.observations[place->second];
       const auto found = lines.find(key);
-      if (m.outcome == Outcome::measured)
+      if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_in_doubt)
         for (const Figures& kind : kinds)
           add_launches(observation, m, found == lines.end() ? nullptr : &found->second, kind, first_launch);
       add_trouble(observation, m);
@@ -238,7 +248,8 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
     }
     first_launch += launches_of(run, arm);
   }
-  if (side.observations.empty())
+  const auto finished = [](const Report& report) { return report.status == "complete"; };
+  if (side.observations.empty() && std::ranges::any_of(side.reports, finished))
     throw UsageError(format_printable("{} ({}) holds nothing of the arm '{}'; it has: {}", side.name,
                                       join(side.sources), arm,
                                       arms_of(runs).empty() ? "no measurements" : arms_of(runs)));

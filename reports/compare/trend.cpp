@@ -35,10 +35,33 @@ RowSeries series_of(const Trend& trend, std::size_t row) {
   return series;
 }
 
-void add_changes(Trend& trend, std::size_t row, double negligible, std::span<const Run> runs) {
+// What of a row is negligible and what matters, as logs.
+struct Limits {
+  double negligible = 0, matters = 0;
+};
+
+// The log of the newest level over the one before a change, where the first is slower for certain and the newest run is
+// on it. `begin` and `end` bound the level before the change, `newest` begins the last level.
+std::optional<double> still_slower(std::span<const double> logs, std::size_t begin, std::size_t end, std::size_t newest,
+                                   const Limits& limits) {
+  const auto launches_of = [&](std::size_t from, std::size_t to) {
+    std::vector<Launch> launches;
+    for (std::size_t i = from; i < to; ++i) launches.emplace_back().median_s = std::exp(logs[i]);
+    return launches;
+  };
+  const std::vector<Launch> before = launches_of(begin, end), now = launches_of(newest, logs.size());
+  const std::vector<Sides> cells{{before, now}};
+  const double log = log_ratio(cells.front());
+  const Interval interval = resample(cells, {}).together;
+  const bool slower = interval.low > limits.negligible && interval.high >= limits.matters;
+  const bool newest_is_on_it = logs.back() > std::log(median_of(before)) + log / 2;
+  return slower && newest_is_on_it ? std::optional(log) : std::nullopt;
+}
+
+void add_changes(Trend& trend, std::size_t row, const Limits& limits, std::span<const Run> runs) {
   const auto rows = static_cast<double>(trend.rows.size());
   const RowSeries series = series_of(trend, row);
-  const ChangeRules rules{.chance = chance_of_change / rows, .negligible = negligible, .seed = row + 1};
+  const ChangeRules rules{.chance = chance_of_change / rows, .negligible = limits.negligible, .seed = row + 1};
   if (!can_show_changes(series.logs.size(), rules.chance)) {
     ++trend.short_rows;
     return;
@@ -57,6 +80,9 @@ void add_changes(Trend& trend, std::size_t row, double negligible, std::span<con
     const ChangePoint& each = found[i];
     const std::size_t end = i + 1 == found.size() ? series.logs.size() : found[i + 1].first;
     const std::size_t before = series.runs[each.first - 1], first = series.runs[each.first];
+    std::optional<double> still;
+    if (each.after > each.before && series.runs.back() + 1 == runs.size())
+      still = still_slower(series.logs, begin, each.first, found.back().first, limits);
     trend.changes.push_back({.row = row,
                              .before = before,
                              .first = first,
@@ -65,6 +91,7 @@ void add_changes(Trend& trend, std::size_t row, double negligible, std::span<con
                              .runs_after = static_cast<int>(end - each.first),
                              .p = each.p,
                              .p_adjusted = std::min(1.0, each.p * rows),
+                             .still = still ? std::optional(std::exp(*still)) : std::nullopt,
                              .differences = differences_between(runs[before].report, runs[first].report)});
     add_level(each.first);
     begin = each.first;
@@ -76,7 +103,11 @@ void add_changes(Trend& trend, std::size_t row, double negligible, std::span<con
 
 Trend trend_of(std::span<const Run> runs) {
   std::vector<Times> times;
-  std::map<std::string, std::pair<std::string, double>> rows;  // for people, and what is negligible
+  struct About {
+    std::string shown;  // the row for people
+    Limits limits;
+  };
+  std::map<std::string, About> rows;
   for (const Run& run : runs) times.push_back(times_of(run));
   std::vector<const Times*> all;
   Trend trend;
@@ -88,14 +119,15 @@ Trend trend_of(std::span<const Run> runs) {
     point.software = software_of(runs[i].report);
     if (i > 0) point.differences = differences_between(runs[i - 1].report, runs[i].report);
     for (const auto& [row, cases] : times[i].rows) {
-      auto& [shown, negligible] = rows[row];
-      shown = times[i].shown.at(row);
-      negligible = std::max(negligible, times[i].negligible.at(row));
+      About& about = rows[row];
+      about.shown = times[i].shown.at(row);
+      about.limits.negligible = std::max(about.limits.negligible, times[i].negligible.at(row));
+      about.limits.matters = std::max(about.limits.matters, times[i].matters.at(row));
     }
   }
   for (const auto& [row, about] : rows) {
     trend.rows.push_back(row);
-    trend.shown_rows.push_back(about.first);
+    trend.shown_rows.push_back(about.shown);
     const std::map<const Times*, double> off = deviations(all, row);
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const auto found = off.find(all[i]);
@@ -103,11 +135,36 @@ Trend trend_of(std::span<const Run> runs) {
     }
   }
   for (std::size_t row = 0; row < trend.rows.size(); ++row)
-    add_changes(trend, row, rows.at(trend.rows[row]).second, runs);
+    add_changes(trend, row, rows.at(trend.rows[row]).limits, runs);
   std::ranges::stable_sort(trend.changes, [](const Trend::Change& a, const Trend::Change& b) {
     return a.first != b.first ? a.first > b.first : std::abs(std::log(a.ratio)) > std::abs(std::log(b.ratio));
   });
   return trend;
+}
+
+void add_trend(Comparison& comparison, Trend trend) {
+  comparison.trend = std::move(trend);
+  const Trend& t = *comparison.trend;
+  for (BandRow& row : comparison.bands) {
+    const std::string name = row_name(row.collective, row.quantity, row.threshold.band);
+    for (std::size_t i = 0; i < t.changes.size(); ++i) {
+      const Trend::Change& each = t.changes[i];
+      if (!each.still || t.rows[each.row] != name) continue;
+      if (!row.change || *each.still > *t.changes[*row.change].still) row.change = i;
+    }
+    if (!row.change) continue;
+    const Trend::Change& change = t.changes[*row.change];
+    row.answer = Answer::regression;
+    row.launches_needed.reset();
+    row.because = fmt::format(
+        "the newest run is on a level {:.1f} % slower than before {} (p {:.2g} among {} rows); the newest run alone: "
+        "{}",
+        100 * (*change.still - 1),
+        t.points[change.first].started.empty() ? t.points[change.first].source : t.points[change.first].started,
+        change.p_adjusted, t.rows.size(), row.because);
+  }
+  std::ranges::stable_sort(comparison.bands, comes_first);
+  conclude(comparison);
 }
 
 }  // namespace p5::reports

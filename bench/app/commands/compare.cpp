@@ -10,6 +10,7 @@
 #include "bench/app/run/sides.hpp"
 #include "bench/base/clock.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/text.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -78,7 +79,7 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
   reports::Comparison comparison =
       reports::compare(reports::make_side("BASE", all.first(all.size() - 1), options.base_arm),
                        reports::make_side("NEW", all.last(1), options.new_arm), how);
-  comparison.trend = reports::trend_of(all);
+  reports::add_trend(comparison, reports::trend_of(all));
   if (newest.size() < found.size())
     comparison.remarks.push_back(fmt::format("Of {} runs the newest {}, by the names of their folders, are compared",
                                              found.size(), newest.size()));
@@ -100,9 +101,10 @@ ExitCode compare_command(const Request& request) {
       options.history.empty() ? compare_sides(options, how) : compare_history(options, how);
   comparison.made = utc_now();
   std::string text;
-  if (std::ranges::find(formats, "console") != formats.end()) text = reports::render_console(comparison);
+  if (std::ranges::find(formats, "console") != formats.end())
+    text = options.quiet ? printable(comparison.headline) + "\n" : reports::render_console(comparison);
   for (const std::filesystem::path& path : write_comparison(comparison, formats, options.out))
-    text += path.string() + "\n";
+    if (!options.quiet || text.empty()) text += path.string() + "\n";
   return said(comparison.exit_code, text);
 }
 
