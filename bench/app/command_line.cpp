@@ -6,6 +6,7 @@
 
 #include "bench/app/declarations.hpp"
 #include "bench/app/describing.hpp"
+#include "bench/app/help.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/version.hpp"
@@ -122,9 +123,7 @@ void add_check(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* check = app.add_subcommand(
       "check",
       "is this node fit for a job, or those of mpirun and srun? One line a node, within 20 s, no files. Without a "
-      "launcher on all GPUs of this node that nobody uses. For Slurm's Prolog and the like: unfit are 10, 11 and 12. "
-      "With --backend, --platform, --nodes, --fault, --timeout, --env, --allow-shared-gpu, --cluster, --out, --format, "
-      "--quiet as a run");
+      "launcher on all GPUs of this node that nobody uses. For Slurm's Prolog and the like: unfit are 10, 11 and 12");
   all.add(*check, {.name = "--limit",
                    .shown = "TIME",
                    .help = "for the whole of it: what has not answered by then is named; default 20s, at least 8s",
@@ -321,8 +320,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   CLI::App* ab = app.add_subcommand(
       "ab",
       "two arms, A and B, of variables and library paths, in turns of fresh processes: is B slower? By default "
-      "all_reduce and all_gather from 16 B to 1 GiB by factor 4, 7 launches an arm, within 3min. The options of a run "
-      "hold too");
+      "all_reduce and all_gather from 16 B to 1 GiB by factor 4, 7 launches an arm, within 3min");
   ab->fallthrough();
   declare_ab_options(all, *ab, o);
   declare_run_options(all, app, o);
@@ -362,9 +360,8 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
     app.parse(words);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    const std::string command = chosen.empty() ? "" : chosen.front()->get_name();
-    const bool own = !chosen.empty() && (!measures(command) || command == "ab" || command == "check");
-    parsed.early = EarlyText{own ? chosen.front()->help() : app.help()};
+    parsed.early = EarlyText{chosen.empty() ? help_of_program(app, about_with_ends(), help_columns())
+                                            : help_of_command(app, *chosen.front(), all, help_columns())};
     return parsed;
   } catch (const CLI::CallForVersion&) {
     parsed.early = EarlyText{fmt::format("p5bench {}\n", version())};

@@ -6,11 +6,13 @@ namespace p5 {
 
 CLI::Option* Declarations::add(CLI::App& app, Declaration declaration) {
   auto slot = std::make_unique<std::vector<std::string>>();
-  CLI::Option* option = app.add_option(declaration.name, *slot, declaration.help)
-                            ->type_name(declaration.shown)
-                            ->expected(declaration.several ? -1 : 1)
-                            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-                            ->allow_extra_args(declaration.several);
+  CLI::Option* option =
+      app.add_option(declaration.alias.empty() ? declaration.name : declaration.name + "," + declaration.alias, *slot,
+                     declaration.help)
+          ->type_name(declaration.shown)
+          ->expected(declaration.several ? -1 : 1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+          ->allow_extra_args(declaration.several);
   if (declaration.check) add_check(std::exchange(declaration.check, nullptr));
   entries_.push_back({std::move(declaration), option, std::move(slot)});
   return option;

@@ -30,6 +30,7 @@ struct Declaration {
   std::vector<std::string> commands = {};  // that it means something to; none: the command that it is declared for
   bool several = false;                    // takes all words that follow
   bool may_be_empty = false;
+  std::string alias = "";                // an older name, which help does not show
   std::vector<std::string> values = {};  // all that it may be, or of lists each entry, where these can be named
 };
 

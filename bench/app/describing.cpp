@@ -14,23 +14,6 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
 
 bool is_word(const CLI::Option& option) { return option.get_lnames().empty(); }
 
-// Those that a command takes: its own, and those of the whole that were declared for it or for everybody.
-std::vector<const CLI::Option*> options_for(const CLI::App& app, const CLI::App& command, const Declarations& all) {
-  std::vector<const CLI::Option*> options;
-  const auto add = [&](const CLI::Option* option) {
-    const auto same = [&](const CLI::Option* other) { return other->get_lnames() == option->get_lnames(); };
-    if (!is_word(*option) && std::ranges::none_of(options, same)) options.push_back(option);
-  };
-  for (const CLI::Option* option : command.get_options()) add(option);
-  for (const CLI::Option* option : app.get_options()) {
-    const Declaration* declared = all.find(*option);
-    if (!declared || declared->commands.empty() ||
-        std::ranges::find(declared->commands, command.get_name()) != declared->commands.end())
-      add(option);
-  }
-  return options;
-}
-
 // ---- man
 
 std::string in_roff(std::string_view text) {
@@ -49,7 +32,8 @@ std::string in_roff(std::string_view text) {
 std::string heading_in_roff(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back(in_roff("-" + name));
-  for (const std::string& name : option.get_lnames()) names.push_back(in_roff("--" + name));
+  // The others are aliases.
+  if (!option.get_lnames().empty()) names.push_back(in_roff("--" + option.get_lnames().front()));
   if (names.empty()) return fmt::format("\\fI{}\\fR", in_roff(option.get_name(true)));
   const std::string bold = fmt::format("\\fB{}\\fR", fmt::join(names, "\\fR, \\fB"));
   const std::string value = option.get_items_expected_max() == 0 ? "" : option.get_type_name();
@@ -148,6 +132,22 @@ complete -o default -F _p5bench p5bench
 )";
 
 }  // namespace
+
+std::vector<const CLI::Option*> options_for(const CLI::App& app, const CLI::App& command, const Declarations& all) {
+  std::vector<const CLI::Option*> options;
+  const auto add = [&](const CLI::Option* option) {
+    const auto same = [&](const CLI::Option* other) { return other->get_lnames() == option->get_lnames(); };
+    if (!is_word(*option) && std::ranges::none_of(options, same)) options.push_back(option);
+  };
+  for (const CLI::Option* option : command.get_options()) add(option);
+  for (const CLI::Option* option : app.get_options()) {
+    const Declaration* declared = all.find(*option);
+    if (!declared || declared->commands.empty() ||
+        std::ranges::find(declared->commands, command.get_name()) != declared->commands.end())
+      add(option);
+  }
+  return options;
+}
 
 std::string manual_page(const CLI::App& app, const Declarations& all, std::span<const End> ends) {
   std::string text = fmt::format(

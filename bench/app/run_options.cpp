@@ -165,7 +165,7 @@ void check_resume(const Options& o) {
 }
 
 void check_tune(const Options& o) {
-  for (const char* option : {"--tune", "--delivery", "--weights", "--keep-table"})
+  for (const char* option : {"--tuning", "--delivery", "--weights", "--keep-table"})
     if (o.command == "ab" && o.given.contains(option))
       throw UsageError(fmt::format("ab tunes nothing; leave {} out", option));
   for (const char* option : {"--weights", "--keep-table"})
@@ -174,7 +174,7 @@ void check_tune(const Options& o) {
   const BackendInfo* const asked = asked_backend(o.backend);
   if (o.asks_for_tuning() && asked && !asked->tunable)
     throw UsageError(fmt::format("tuning finds settings for NCCL: --backend {} has none", o.backend));
-  if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tune off does nothing; leave one out");
+  if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tuning off does nothing; leave one out");
 }
 
 void add_how(Declarations& all, CLI::App& app, Options& o) {
@@ -210,7 +210,7 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
            .commands = {"report", "compare"}});
   declare.flag("--resume", o.resume,
                "go on with the newest run in --out, which something ended: what it measured stands", check_resume);
-  declare({.name = "--tune",
+  declare({.name = "--tuning",
            .shown = "WHAT",
            .help = "search for faster NCCL settings after the run: off, quick (some 20 s) or full (some 3 min); "
                    "default quick, on GPUs only",
@@ -221,6 +221,7 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
                  o.tune = t == "exhaustive" ? t : one_of("tuning", t, tunings);
                },
            .check = check_tune,
+           .alias = "--tune",  // mpirun has an option of this name
            .values = tunings});
   declare(
       {.name = "--delivery",

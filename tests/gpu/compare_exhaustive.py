@@ -1,5 +1,5 @@
 """What a tuning lost against measuring everything, on the same machine: python3 compare_exhaustive.py TUNED EXHAUSTIVE.
-Two report.json: of `p5bench tune`, and of `p5bench tune --tune=exhaustive`, which measured each setting that NCCL
+Two report.json: of `p5bench tune`, and of `p5bench tune --tuning=exhaustive`, which measured each setting that NCCL
 offers in each size. Regret: the time of what the tuning left for a size over that of the fastest setting, both as the
 exhaustive search measured them, less one. Prints a table and the mean; judges nothing."""
 

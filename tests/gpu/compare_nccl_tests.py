@@ -39,7 +39,7 @@ def nccl_tests(folder, collective, first, last, operations, cycles):
 
 def p5bench():
     with tempfile.TemporaryDirectory() as folder:
-        run(MPIRUN + [str(BUILD / "p5bench"), "--collectives", ",".join(COLLECTIVES), "--tune=off", "--quiet", "--budget", "60s", "--out", folder])
+        run(MPIRUN + [str(BUILD / "p5bench"), "--collectives", ",".join(COLLECTIVES), "--tuning=off", "--quiet", "--budget", "60s", "--out", folder])
         report = json.loads((pathlib.Path(folder) / "latest" / "report.json").read_text())
     return {(m["case"]["collective"], m["case"]["bytes"]): m["throughput"] for m in report["measurements"] if m["throughput"]}
 

@@ -82,7 +82,7 @@ class Job:
         name, _, value = self.marker.partition("=")
         self.process = subprocess.Popen(
             ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *(["-x", f"LD_PRELOAD={preload}"] if preload else []),
-             *([str(SOURCE / "tests" / "gpu" / "pretend_nodes"), "1"] if hosts else []), str(BUILD / "p5bench"), "--backend", "nccl", "--tune=off", "--out", str(self.folder), "--quiet", *arguments],
+             *([str(SOURCE / "tests" / "gpu" / "pretend_nodes"), "1"] if hosts else []), str(BUILD / "p5bench"), "--backend", "nccl", "--tuning=off", "--out", str(self.folder), "--quiet", *arguments],
             env=environment(**{name: value}, **variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def until(self, condition, patience):
@@ -213,7 +213,7 @@ class Workers(Runs):
         for kind in ways if ALL else ("kill",):
             with self.subTest(kind=kind):
                 notes = tempfile.mkdtemp(dir=self.folder)
-                job = Job(self.folder, "--sizes", "64", "--collectives", "all_reduce", "--timeout", TIMEOUT, "--tune=quick",
+                job = Job(self.folder, "--sizes", "64", "--collectives", "all_reduce", "--timeout", TIMEOUT, "--tuning=quick",
                           preload=BUILD / "tests" / "gpu" / "misbehave.so",
                           P5BENCH_MISBEHAVE=f"{kind}@1:check_locally#1", P5BENCH_MISBEHAVE_NOTES=notes)
                 code, output = job.end(120)
@@ -250,7 +250,7 @@ class Workers(Runs):
         self.assertRegex(output, r"ranks 0 and 1 on .* have the same GPU .*--allow-shared-gpu")
 
     def test_ranks_that_share_a_gpu_are_not_tuned(self):
-        job = Job(self.folder, "--sizes", "64KiB", "--collectives", "all_reduce", "--allow-shared-gpu", "--tune=quick", "--budget", "20s",
+        job = Job(self.folder, "--sizes", "64KiB", "--collectives", "all_reduce", "--allow-shared-gpu", "--tuning=quick", "--budget", "20s",
                   ranks=2, hosts=True, CUDA_VISIBLE_DEVICES="0", P5BENCH_FAKE_GPUS="1")
         code, output = job.end(120)
         self.assertEqual(code, 0, output)

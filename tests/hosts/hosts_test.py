@@ -234,7 +234,7 @@ class Gpus(OnHosts):
 
     def test_nccl_is_kept_from_a_bridge_that_it_does_not_know(self):
         self.make(2, bridge="mybridge", networks=2)
-        report = self.whole_run(1, [*self.NCCL, "--tune=off"], **GPUS)
+        report = self.whole_run(1, [*self.NCCL, "--tuning=off"], **GPUS)
         self.assertEqual(report["context"]["workers.NCCL_SOCKET_IFNAME"], "=net0,net1")
         found = [finding for finding in report["findings"] if finding["id"] == "nccl.interfaces"]
         self.assertEqual(len(found), 1, report["findings"])
@@ -244,7 +244,7 @@ class Gpus(OnHosts):
 
     def test_an_interface_that_the_operator_gave_to_nccl_stands(self):
         self.make(2, bridge="mybridge")
-        report = self.whole_run(1, [*self.NCCL, "--tune=off"], ("-x", "NCCL_SOCKET_IFNAME=net0"), **GPUS)
+        report = self.whole_run(1, [*self.NCCL, "--tuning=off"], ("-x", "NCCL_SOCKET_IFNAME=net0"), **GPUS)
         self.assertEqual(report["context"]["workers.NCCL_SOCKET_IFNAME"], "net0")
         self.assertNotIn("nccl.interfaces", self.findings(report))
 
@@ -278,7 +278,7 @@ class OnTwoNetworks(OnHosts):
     CONTROL = ("--mca", "btl_tcp_if_include", "net0", "--mca", "oob_tcp_if_include", "net0")
     NCCL = (*CONTROL, "-x", "NCCL_SOCKET_IFNAME=net1")
     OFI = (*CONTROL, "-x", "FI_PROVIDER=tcp", "-x", "FI_TCP_IFACE=net1")
-    CASES = ["--sizes", "64KiB,1MiB", "--budget", "60s", "--tune=off"]
+    CASES = ["--sizes", "64KiB,1MiB", "--budget", "60s", "--tuning=off"]
     ON_GPUS = ["--backend", "nccl", "--collectives", "all_reduce", *CASES]
 
     def make_without(self, count, cut, **how):

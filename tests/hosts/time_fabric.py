@@ -8,7 +8,7 @@ import time
 import hosts_test as on
 from hosts import Hosts, wait_for
 
-RUN = ["--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64", "--budget", "5s", "--tune=off", "--quiet",
+RUN = ["--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64", "--budget", "5s", "--tuning=off", "--quiet",
        "--out", on.OUT]
 REPEATS = 3
 

@@ -96,7 +96,7 @@ class Installed(Folder):
     def test_its_workers_run_on_gpus(self):
         if not HAVE_NCCL or not FAKES.exists():
             self.skipTest("needs CUDA's and NCCL's headers to be built")
-        ended = self.run_it("--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64KiB", "--tune", "off", ranks=2,
+        ended = self.run_it("--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64KiB", "--tuning", "off", ranks=2,
                             program=(self.program,), variables={"LD_LIBRARY_PATH": str(FAKES), **FEW_SAMPLES})
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
         self.assertEqual([m["outcome"] for m in self.report()["measurements"]], ["measured"])
@@ -106,7 +106,7 @@ class Installed(Folder):
             self.skipTest("needs CUDA's and NCCL's headers to be built")
         slow = ",".join(f"slow:rank=0:us=10000:setting={each}"
                         for each in ("tree/ll128", "tree/simple", "ring/ll", "ring/ll128", "ring/simple"))
-        ended = self.run_it("tune", "--tune=quick", "--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64KiB,1MiB",
+        ended = self.run_it("tune", "--tuning=quick", "--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64KiB,1MiB",
                             ranks=2, program=(self.program,), variables={"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE": slow})
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
         loaded = said_by("bash", "-euc", '. "$1"; echo "$NCCL_TUNER_PLUGIN"', "bash", self.files("nccl.env.sh")[0])
@@ -174,7 +174,7 @@ class Completion(Folder):
                  for what in ("backends", "collectives", "platforms", "formats")}
         answers = self.offered(["run", "--backend", ""], ["--backend", "=", ""], ["--backend", "="], ["--backend=s"], ["--collectives", ""],
                                ["--collectives", "p2p,all_g"], ["--platform", "p5.48"], ["topo", "--platform", ""], ["report", "f", "--format", ""],
-                               ["--quiet", "ch"], ["--out", "check", "--tune", "q"], ["list", "k"], ["import", ""], ["report", ""],
+                               ["--quiet", "ch"], ["--out", "check", "--tuning", "q"], ["list", "k"], ["import", ""], ["report", ""],
                                ["--out", ""], ["check", "--lim"], ["import", "nccl-tests", ""])
         self.assertEqual(answers, [
             sorted(["auto", *lists["backends"]]), sorted(["auto", *lists["backends"]]), sorted(["auto", *lists["backends"]]), ["--backend=sim"],

@@ -89,7 +89,7 @@ class Ofi(Folder):
         ended = self.measure("no-such-provider", 2, "--sizes", "8", code=13)
         self.assertRegex(ended.stderr + ended.stdout, "rank [01]: libfabric has no reliable endpoint.*no-such-provider.*fi_info")
         for more, says in ((["--collectives", "all_reduce"], "messages between ranks only"),
-                           (["--tune=quick"], "--backend ofi has none"), (["--cuda-graph"], "--cuda-graph is for the nccl")):
+                           (["--tuning=quick"], "--backend ofi has none"), (["--cuda-graph"], "--cuda-graph is for the nccl")):
             ended = self.measure("shm", 2, "--sizes", "8", *more, code=2)
             self.assertIn(says, ended.stderr + ended.stdout)
 

@@ -53,7 +53,7 @@ class Check(Folder):
         self.assertEqual(json.loads(self.check("--out", "other", "--format", "json"))["exit_code"], 0)
 
     def test_words_that_mean_nothing_to_it_are_refused(self):
-        for arguments, words in ((["--tune=quick"], "--tune has no meaning for check"), (["--max", "1GiB"], "--max has no meaning for check"),
+        for arguments, words in ((["--tuning=quick"], "--tuning has no meaning for check"), (["--max", "1GiB"], "--max has no meaning for check"),
                                  (["--limit", "0"], "--limit"), (["--format", "console,json"], "check prints one format")):
             done = self.run_it(*SIM, *arguments)
             self.assertEqual(done.returncode, 2, done.stdout)

@@ -39,7 +39,7 @@ class Console(Folder):
 
     def test_what_matters_comes_first_and_last_and_no_column_is_empty(self):
         done = self.in_shell("{}", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--sizes", "8,4GiB", "--out", "out",
-                             "--tune=off", "--fault", "nic:n1r5:0.5")
+                             "--tuning=off", "--fault", "nic:n1r5:0.5")
         lines = done.stdout.splitlines()
         verdicts = [at for at, line in enumerate(lines) if line.startswith("Verdict: SLOW: nic n1r5 ")]
         suspects = [at for at, line in enumerate(lines) if line.startswith("  suspect nic n1r5 (n1")]

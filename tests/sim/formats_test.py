@@ -16,7 +16,7 @@ from program import Folder, SOURCE, main, read_report  # noqa: E402
 sys.path.insert(0, str(SOURCE / "tests/fixtures/reports"))
 import make_examples  # noqa: E402
 
-SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--seed", "1", "--tune=off", "--quiet"]
+SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--seed", "1", "--tuning=off", "--quiet"]
 HOSTILE = '=1+1,"<b>x</b>|`y`\\ & \N{RIGHT-TO-LEFT OVERRIDE}\x1b]0;owned\x07\x7f\x9b31m'
 
 

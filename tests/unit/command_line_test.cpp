@@ -127,7 +127,7 @@ TEST(CommandLine, a_check_takes_a_few_options_of_a_run_and_divides_its_time) {
           .options;
   EXPECT_EQ(sim.limit.count, 60);
   EXPECT_EQ(sim.timeout.count, 2);
-  for (const char* option : {"--tune", "--sizes", "--max", "--budget", "--launches", "--baseline", "--collectives"})
+  for (const char* option : {"--tuning", "--sizes", "--max", "--budget", "--launches", "--baseline", "--collectives"})
     EXPECT_THAT(
         [&] {
           parse_options({"check", option, "1"});

@@ -17,7 +17,7 @@ class Joins(Job):
     def start(self, *arguments, ranks=4, hosts=True, sizes="64,1KiB,4KiB", **variables):
         pretend = [str(SOURCE / "tests" / "gpu" / "pretend_nodes"), "1"] if hosts else []
         return self.start_command(
-            ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *pretend, str(BUILD / "p5bench"), "--backend", "nccl", "--tune=off",
+            ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *pretend, str(BUILD / "p5bench"), "--backend", "nccl", "--tuning=off",
              "--collectives", "all_reduce", "--sizes", sizes, "--budget", "60s", "--seed", "4", "--out", str(self.folder / "out"), *arguments],
             {"P5BENCH_JOIN_LIMIT": LIMIT, **variables})
 

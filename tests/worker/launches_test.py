@@ -42,7 +42,7 @@ class Launches(Job):
 
 class Replicated(Launches):
     def test_each_case_is_measured_in_each_launch(self):
-        code, output = self.run_it("--launches", "3", "--tune=off")
+        code, output = self.run_it("--launches", "3", "--tuning=off")
         self.assertEqual(code, 0, output)
         report, journal = self.report(), self.journal()
         self.assertEqual(report["run"]["launches"], 3)
@@ -57,14 +57,14 @@ class Replicated(Launches):
             self.assertIsNone(m["throughput"]["ci95_us"], "three launches give no interval")
 
     def test_a_soak_starts_workers_anew_until_its_time_is_over(self):
-        code, output = self.run_it("--soak", "10s", "--budget", "3s", "--tune=off", sizes="64")
+        code, output = self.run_it("--soak", "10s", "--budget", "3s", "--tuning=off", sizes="64")
         self.assertEqual(code, 0, output)
         report, journal = self.report(), self.journal()
         self.assertGreaterEqual(report["run"]["launches"], 2)
         self.assertEqual([line["launch"] for line in journal], list(range(report["run"]["launches"])))
 
     def test_a_worker_that_dies_in_the_second_launch_costs_one_case_of_it(self):
-        process = self.start("--launches", "3", "--tune=off", sizes="64,1KiB,4KiB")
+        process = self.start("--launches", "3", "--tuning=off", sizes="64,1KiB,4KiB")
         self.wait_for_lines(process, 4)
         os.kill(self.workers()[-1], signal.SIGKILL)
         output, _ = process.communicate(timeout=PATIENCE_S)
@@ -81,7 +81,7 @@ class Replicated(Launches):
         self.assertEqual(sorted(len(m["launches_us"]) for m in report["measurements"]), [2, 3, 3])
 
     def test_a_signal_leaves_what_the_launches_before_measured(self):
-        process = self.start("--launches", "50", "--tune=off")
+        process = self.start("--launches", "50", "--tuning=off")
         self.wait_for_lines(process, 3)
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=PATIENCE_S)

@@ -58,7 +58,7 @@ class Job(unittest.TestCase):
 
 class Tuning(Job):
     def tuning(self, *arguments, **variables):
-        code, output = self.run_it("tune", "--tune=quick", *arguments, **variables)
+        code, output = self.run_it("tune", "--tuning=quick", *arguments, **variables)
         self.assertEqual(code, 0, output)
         latest = self.folder / "out" / "latest"
         report = json.loads((latest / "report.json").read_text())
@@ -88,7 +88,7 @@ class Tuning(Job):
         self.assertFalse([s for s in self.settings_of(tuning) if s.split("/")[:2] == ["tree", "ll"]])
 
     def test_wrong_data_without_any_setting_is_the_machines_fault(self):
-        code, output = self.run_it("tune", "--tune=quick", P5BENCH_FAKE="wrong:rank=1:operation=1+:what=bit")
+        code, output = self.run_it("tune", "--tuning=quick", P5BENCH_FAKE="wrong:rank=1:operation=1+:what=bit")
         self.assertEqual(code, 11, output)
         tuning = json.loads((self.folder / "out" / "latest" / "report.json").read_text())["tuning"]
         self.assertIn("default", {f["setting"] for f in tuning["failures"] if f["wrong_data"]})
@@ -130,7 +130,7 @@ class Tuning(Job):
             self.assertEqual(arm["speedup"] is None, "NCCL_MIN_CTAS" in arm["environment"], tuning["arms"])
 
     def test_ways_of_calling_that_are_no_setting_are_measured(self):
-        code, output = self.run_it("tune", "--tune=full", "--collectives", "send_recv")
+        code, output = self.run_it("tune", "--tuning=full", "--collectives", "send_recv")
         self.assertEqual(code, 0, output)
         report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
         self.check_schema(report)
@@ -143,7 +143,7 @@ class Tuning(Job):
             self.assertTrue(all(size["gain"] for size in way["sizes"]), way)
 
     def test_the_table_for_nvidias_example_plugin_covers_every_call(self):
-        code, output = self.run_it("tune", "--tune=quick", "--delivery", "nvidia", "--collectives",
+        code, output = self.run_it("tune", "--tuning=quick", "--delivery", "nvidia", "--collectives",
                                    "all_reduce,all_gather,reduce_scatter,broadcast,reduce")
         self.assertEqual(code, 0, output)
         latest = self.folder / "out" / "latest"
@@ -168,7 +168,7 @@ class Tuning(Job):
             self.assertFalse((self.folder / "out").exists())
 
     def test_stale_settings_are_findings(self):
-        code, output = self.run_it("run", "--tune=off", "--budget", "3s", NCCL_PROTO="simple")
+        code, output = self.run_it("run", "--tuning=off", "--budget", "3s", NCCL_PROTO="simple")
         self.assertEqual(code, 0, output)
         report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
         self.check_schema(report)
@@ -180,7 +180,7 @@ class Tuning(Job):
         wrapper = self.folder / "per-rank"
         wrapper.write_text(PER_RANK.format(self.folder))
         wrapper.chmod(0o755)
-        code, output = self.run_it("run", "--tune=off", before=[str(wrapper)])
+        code, output = self.run_it("run", "--tuning=off", before=[str(wrapper)])
         self.assertEqual(code, 13, output)
         self.assertRegex(output, r"rank 1 has other tuning files than rank 0")
         self.assertFalse((self.folder / "out").exists())
@@ -211,7 +211,7 @@ class Groups(Job):
         wrapper = self.folder / "per-rank"
         wrapper.write_text('#!/bin/sh\nexport NCCL_HOSTID=node$((OMPI_COMM_WORLD_RANK / 2))\nexec "$@"\n')
         wrapper.chmod(0o755)
-        code, output = self.run_it("tune", "--tune=quick", "--collectives", "all_reduce", *arguments,
+        code, output = self.run_it("tune", "--tuning=quick", "--collectives", "all_reduce", *arguments,
                                    before=[str(wrapper)], ranks=4, **self.VARIABLES)
         self.assertEqual(code, expected, output)
         if code != 0:
@@ -266,7 +266,7 @@ class Problems(Job):
         thread = threading.Thread(target=put_in_the_way)
         thread.start()
         try:
-            code, output = self.run_it(*arguments, "--tune=quick", "--budget", "30s", "--collectives", "all_reduce",
+            code, output = self.run_it(*arguments, "--tuning=quick", "--budget", "30s", "--collectives", "all_reduce",
                                        P5BENCH_FAKE="join-slow:rank=1:us=5000000")
         finally:
             ended.set()
@@ -306,7 +306,7 @@ class Hosts(Job):
         own = [f"mount -t tmpfs none {self.folder}/{name}" for name in ("out", "tmp")]
         wrapper.write_text(OTHER_HOST.format(folder=self.folder, mounts="\n".join([*own, *mounts])))
         wrapper.chmod(0o755)
-        code, output = self.run_it("tune", "--tune=quick", "--collectives", "all_reduce", before=[str(wrapper)],
+        code, output = self.run_it("tune", "--tuning=quick", "--collectives", "all_reduce", before=[str(wrapper)],
                                    P5BENCH_FAKE=SLOWED, P5BENCH_FAKE_TUNER_VERSION="7", TMPDIR=str(self.folder / "tmp"),
                                    OMPI_MCA_orte_tmpdir_base=str(self.folder))  # Open MPI's own files stay out of this
         self.assertEqual(code, 0, output)

@@ -23,7 +23,7 @@ class Watched(unittest.TestCase):
                   "OMPI_MCA_mpi_yield_when_idle": "1", **variables}
         done = subprocess.run(
             ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), "--backend", backend,
-             "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tune=off", "--budget", budget, "--seed", "4", "--out", folder.name],
+             "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tuning=off", "--budget", budget, "--seed", "4", "--out", folder.name],
             env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
         report = json.loads((pathlib.Path(folder.name) / "latest" / "report.json").read_text())
         try:

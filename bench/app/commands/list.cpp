@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "bench/app/commands/commands.hpp"
+#include "bench/app/machine/preflight.hpp"
 #include "bench/app/machine/worker_interfaces.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
@@ -48,8 +49,8 @@ std::string list_of(const std::string& what) {
     for (const topo::Check& check : topo::checks()) text += finding_line(check);
     for (const auto& kinds :
          {topo::log_findings(), topo::watch_kinds(), topo::setting_findings(), interface_finding_kinds(),
-          reports::launch_finding_kinds(), reports::local_finding_kinds(), reports::join_finding_kinds(),
-          reports::reach_finding_kinds()})
+          start_finding_kinds(), reports::launch_finding_kinds(), reports::local_finding_kinds(),
+          reports::join_finding_kinds(), reports::reach_finding_kinds()})
       for (const topo::FindingKind& kind : kinds) text += finding_line(kind);
   } else if (what == "knobs") {
     for (const tuner::Knob& knob : tuner::knobs())

@@ -77,6 +77,12 @@ OwnGpus choose_gpus(const topo::NvmlAnswer& told, const char* visible) {
   return own;
 }
 
+int visible_gpus(const std::vector<topo::Gpu>& gpus, const char* visible) {
+  int count = 0;
+  for (std::size_t i = 0; i < gpus.size(); ++i) count += is_visible(gpus, i, visible);
+  return count;
+}
+
 OwnGpus take_own_gpus(const Options& options) {
   const topo::Probes probes = probes_for(options);
   OwnGpus own = choose_gpus(topo::ask_nvml(probes.nvml, probes.limit), std::getenv(visible_variable));

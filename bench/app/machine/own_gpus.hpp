@@ -26,6 +26,9 @@ bool finds_own_gpus(const Options& options);
 // `visible`: CUDA_VISIBLE_DEVICES, null where that is not set.
 OwnGpus choose_gpus(const topo::NvmlAnswer& told, const char* visible);
 
+// How many of a host's GPUs a process may see.
+int visible_gpus(const std::vector<topo::Gpu>& gpus, const char* visible);
+
 // Asks NVML, for a quarter of the limit at most, and makes CUDA of this process and of those that it starts see the
 // usable ones alone. Without a thread.
 OwnGpus take_own_gpus(const Options& options);

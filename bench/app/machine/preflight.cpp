@@ -1,11 +1,16 @@
 #include "bench/app/machine/preflight.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include <fmt/format.h>
+
+#include "bench/app/machine/own_gpus.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/base/environment.hpp"
+#include "bench/worlds/worlds.hpp"
 #include "topo/nccl_log.hpp"
 #include "topo/settings.hpp"
 
@@ -35,6 +40,21 @@ std::vector<topo::Finding> differing_settings(World& world, const Options& optio
   return differing_settings(of_rank, options.environment_of_rank0);
 }
 
+std::vector<topo::Finding> started_without_launcher(const World& world, const Options& options,
+                                                    const Machine& machine) {
+  if (world.ranks() != 1 || options.checks() || machine.backend_info().simulated() || started_by_launcher()) return {};
+  const topo::Host& host = host_of_rank(machine.topology, 0);
+  const int gpus = visible_gpus(host.gpu_devices, std::getenv("CUDA_VISIBLE_DEVICES"));
+  if (gpus < 2) return {};
+  const std::string words = options.command == "run" ? "" : " " + options.command;
+  return {{.id = std::string(without_launcher),
+           .severity = topo::Severity::warning,
+           .subject = {.host = host.name, .instance = host.instance, .gpu = {}, .nic = {}},
+           .evidence = fmt::format("started without mpirun: one rank, and this machine has {} GPUs", gpus),
+           .action = fmt::format("start a rank for each GPU: mpirun -np {} p5bench{}", gpus, words),
+           .about = topo::About::settings}};
+}
+
 void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
   std::ranges::move(more, std::back_inserter(all));
 }
@@ -46,10 +66,16 @@ std::vector<topo::Finding> look_before(World& world, const Options& options, con
   std::vector<topo::Finding> findings;
   if (backend.ranks == BackendInfo::Ranks::workers) findings = differing_settings(world, options, machine);
   if (!world.leads()) return {};
+  append(findings, started_without_launcher(world, options, machine));
   append(findings, topo::look(machine.topology));
   append(findings, machine.findings);
   std::ranges::stable_sort(findings, {}, &topo::Finding::severity);
   return findings;
+}
+
+std::vector<topo::FindingKind> start_finding_kinds() {
+  return {
+      {std::string(without_launcher), topo::About::settings, "one rank without mpirun where there are several GPUs"}};
 }
 
 std::vector<topo::Finding> look_at_library(World& world, const Machine& machine, const std::vector<Arm>& arms) {

@@ -2,6 +2,7 @@
 // has started.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "bench/app/machine/machine.hpp"
@@ -15,6 +16,10 @@ namespace p5 {
 // On all ranks together; the findings are at the leader. Of the machine, of its settings, and of settings that differ
 // between ranks.
 std::vector<topo::Finding> look_before(World& world, const Options& options, const Machine& machine);
+
+// One rank, started without a launcher on a host of which the process may see several GPUs.
+inline constexpr std::string_view without_launcher = "job.without_mpirun";
+std::vector<topo::FindingKind> start_finding_kinds();
 
 // Likewise, after the last case: what NCCL and its plugin said in any of the arms while they started, or failed to, and
 // what they set.

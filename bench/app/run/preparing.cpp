@@ -215,6 +215,8 @@ void reach_all_hosts(Run& run) {
 void look_around(Run& run) {
   topo::Limits limits = find_limits(run.world, run.machine);
   std::vector<topo::Finding> findings = look_before(run.world, run.options, run.machine);
+  for (const topo::Finding& each : findings)
+    if (each.id == without_launcher) complain(fmt::format("{}; {}", each.evidence, each.action));
   reports::Fitness fitness = fitness_of(run.options, run.machine, findings);
   run.recorder.add(
       [&](ReportBuilder& report) { report.begin(std::move(limits), std::move(findings), std::move(fitness)); });

@@ -41,7 +41,7 @@ std::string TuningClock::objection() const {
                                ? fmt::format("its workers take {} to come together here, so it would take some {} more",
                                              to_text(Seconds{longest_join_}), to_text(Seconds{needed}))
                                : fmt::format("it takes some {}", to_text(Seconds{needed}));
-  return fmt::format("No time for tuning: {}, and --budget leaves {}. Give it more, or --tune=off.", slow,
+  return fmt::format("No time for tuning: {}, and --budget leaves {}. Give it more, or --tuning off.", slow,
                      to_text(Seconds{std::max(0.0, budget_left())}));
 }
 
