@@ -109,7 +109,9 @@ struct RoundedTime {
 // the bandwidth has three. A bandwidth that does not agree with the time is of something else (the hypercube's counts
 // other bytes).
 RoundedTime time_of(const Timing& timing, const Case& c) {
+  constexpr double enough = 0.001;  // far below what is negligible in any band
   const RoundedTime printed{timing.time_us * 1e-6, timing.rounding.time_us * 1e-6};
+  if (printed.share() <= enough) return printed;
   RoundedTime best = printed;
   const auto consider = [&](double bandwidth, double rounding, double factor) {
     if (bandwidth <= rounding || rounding <= 0) return;

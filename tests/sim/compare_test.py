@@ -89,15 +89,24 @@ class Compare(Folder):
         answers = {(row["collective"], row["quantity"], row["band"]): row["answer"] for row in comparison["bands"]}
         self.assertEqual(answers["all_reduce", "throughput", "bandwidth"], "regression")
         self.assertEqual(answers["all_reduce", "latency", "latency"], "no regression")
+        self.assertEqual([suspect["name"] for suspect in comparison["new_suspects"]], ["n1r5"])
+        self.assertRegex(comparison["headline"], r"^REGRESSION: all_\w+ >= 64 MiB \+\d+ %.*; NEW accuses NIC n1r5 \(screening\)$")
+        for quiet in (self.run_it("compare", a, b, "--quiet"), self.run_it("compare", a, b, "--quiet", "--format", "json,console", "--out", "q")):
+            self.assertEqual((quiet.returncode, quiet.stdout), (SLOW, comparison["headline"] + "\n"))
         code, comparison = self.compare(b, a)
-        self.assertEqual(code, GOOD)  # faster is fine
+        self.assertEqual((code, comparison["new_suspects"]), (GOOD, []))  # faster is fine
 
     def test_wrong_data_that_is_new_ends_with_11(self):
         a, b = self.simulate("a"), self.simulate("b", "--fault", "gpu:n0g0:1:lies", seed=2)
         code, comparison = self.compare(a, b)
         self.assertEqual(code, WRONG)
         self.assertTrue(all(trouble["wrong_data"] for trouble in comparison["troubles"]))
-        self.assertEqual(self.compare(b, b)[0], GOOD)
+        code, comparison = self.compare(b, b)  # wrong data is no baseline
+        self.assertEqual(code, WRONG)
+        self.assertTrue(all(trouble["in_base"] for trouble in comparison["troubles"]))
+        self.assertTrue(comparison["headline"].startswith("WRONG DATA in "), comparison["headline"])
+        self.assertEqual([end["exit_code"] for end in comparison["bad_ends"]], [WRONG])
+        self.assertNotEqual(self.compare(b, a)[0], WRONG)  # mended
 
     def test_launches_prove_what_single_runs_only_screen(self):
         run = self.simulate("run")
@@ -183,7 +192,8 @@ class Compare(Folder):
         a, b = self.simulate("a"), self.simulate("b", "--fault", "nic:n1r5:0.5")
         done = self.run_it("compare", a, b)
         self.assertEqual(done.returncode, SLOW)
-        self.assertIn("REGRESSION in 4 of 8 bands", done.stdout.splitlines()[-1])
+        self.assertRegex(done.stdout.splitlines()[-1], r"^REGRESSION: all_.* and \d more bands; NEW accuses NIC n1r5")
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 120)
         self.assertIn("The figures are simulated.", done.stdout)
 
     def test_bad_input_is_refused_before_anything_is_made(self):
@@ -212,12 +222,15 @@ class Compare(Folder):
         comparison = json.loads((out / "comparison.json").read_text())
         answers = [row["answer"] for row in comparison["bands"]]
         suite = xml.etree.ElementTree.parse(out / "comparison.xml").getroot()[0]
-        self.assertEqual(suite.get("tests"), str(len(answers)))
-        self.assertEqual(suite.get("failures"), str(answers.count("regression")))
-        self.assertEqual(len(suite.findall("testcase/failure")), answers.count("regression"))
+        failures = answers.count("regression") + len(comparison["new_suspects"])
+        self.assertEqual(suite.get("tests"), str(len(answers) + len(comparison["new_suspects"])))
+        self.assertEqual(suite.get("failures"), str(failures))
+        self.assertEqual(len(suite.findall("testcase/failure")), failures)
+        self.assertIn(comparison["headline"], suite.findtext("system-out"))
         markdown = (out / "comparison.md").read_text()
         self.assertGreaterEqual(answers.count("regression"), 4)
-        self.assertIn(f"REGRESSION in {answers.count('regression')} of {len(answers)} bands", markdown)
+        self.assertEqual(sorted(answers, key=["regression", "inconclusive", "no regression"].index), answers)
+        self.assertIn("## REGRESSION: all", markdown)
         self.assertEqual(markdown.count("**regression**"), answers.count("regression"))
         page = (out / "comparison.html").read_text()
         self.assertIn("p5bench.compare/1", page)
@@ -348,10 +361,26 @@ class Compare(Folder):
         again = self.compare("--history", "history", "--across-hardware")[1]["trend"]
         self.assertEqual(again, trend)
         shown = self.run_it("compare", "--history", "history", "--format", "console,markdown", "--out", "shown").stdout
-        self.assertRegex(shown, r"(?m)^  2026-10-19T06:00:00Z +all_reduce, throughput, large +\+1[123]\.\d % +18, 7 .*"
-                                r"aws-ofi-nccl: 1\.16\.2 -> 1\.17\.1; nccl: 2\.27\.7 -> 2\.28\.3")
+        self.assertRegex(shown, r"(?m)^  2026-10-19T06:00:00Z +all_reduce, throughput, large +\+1[123]\.\d % +18, 7 .*the newest run: \+1[123]\.\d %$")
+        self.assertRegex(shown, r"(?m)^  Changed with run 19: aws-ofi-nccl: 1\.16\.2 -> 1\.17\.1; nccl: 2\.27\.7 -> 2\.28\.3$")
+        self.assertLessEqual(max(map(len, shown.splitlines())), 120)
         markdown = (self.folder / "shown/comparison.md").read_text()
         self.assertRegex(markdown, r"(?m)^\| 2026-10-19T06:00:00Z \| all\\_reduce, throughput, large \| \+1[123]\.\d % \| 18, 7 \|")
+
+    def test_a_history_whose_newest_run_is_on_a_slower_level_is_a_regression(self):
+        self.history(18, 10, factor=1.11)
+        code, comparison = self.compare("--history", "history", "--across-hardware")
+        self.assertEqual((code, comparison["answer"]), (SLOW, "regression"))
+        self.assertRegex(comparison["headline"], r"^REGRESSION: all_reduce >= 64 MiB \+1[012] % since 2026-10-11")
+        row = comparison["bands"][0]
+        self.assertAlmostEqual(comparison["trend"]["changes"][row["change"]]["still"], 1.11, delta=0.02)
+        newest = self.folder / "history/day17/report.json"
+        report = json.loads(newest.read_text())
+        report["status"], report["exit_code"], report["run"]["ended_by"] = "partial", 12, "ended by SIGTERM while measuring"
+        newest.write_text(json.dumps(report))
+        code, comparison = self.compare("--history", "history", "--across-hardware")
+        self.assertEqual(code, 12)
+        self.assertTrue(comparison["headline"].startswith("NEW DID NOT FINISH (ended by SIGTERM while measuring); REGRESSION: "))
 
     def test_a_history_in_which_nothing_changed_says_so_and_a_short_one_that_it_cannot_tell(self):
         self.history(25, 25)
@@ -397,6 +426,21 @@ class Compare(Folder):
         parts = len(report["measurements"]) + len(report["topology"]["hosts"]) + len(report["limits"])
         self.assertEqual(report["run"]["nodes"], 4)
         self.assertTrue(parts < len(lines) < parts + 100, len(lines))
+
+    def test_imports_of_equal_bandwidth_and_rounded_times_are_no_regression(self):
+        for name, time in (("a", "1.6e+07"), ("b", "1.7e+07")):
+            (self.folder / f"{name}.txt").write_text(
+                "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 1 iters: 20 agg iters: 1\n"
+                + "".join(f"#  Rank  {i} Group  0 Pid   410{i} on  host-a device  {i} [0000:{i}0:00] NVIDIA H100\n" for i in range(4))
+                + "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+                + f"17179869184 4294967296 float sum -1 {time} 1.04 1.56 0 {time} 1.04 1.56 0\n"
+                + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.56\n")
+            self.assertEqual(self.run_it("import", "nccl-tests", f"{name}.txt", "--out", "out").returncode, GOOD)
+        code, comparison = self.compare("out/imported/a", "out/imported/b")
+        self.assertEqual((code, comparison["answer"]), (GOOD, "no regression"))
+        series = read_report(self.folder / "out/imported/a/report.json")["measurements"][0]["throughput"]
+        self.assertAlmostEqual(series["median_us"], 17179869184 * 1.5 / 1.56e3, delta=1)
+        self.assertAlmostEqual(series["rounding_us"], series["median_us"] * 0.005 / 1.56, delta=1)
 
     def test_what_nccl_tests_left_becomes_a_report_that_can_be_compared(self):
         log = SOURCE / "tests/fixtures/nccl-tests/2.19.6-reduce_scatter-alltoall-broadcast.txt"

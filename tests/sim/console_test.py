@@ -89,12 +89,12 @@ class Console(Folder):
 
     def test_a_console_that_does_not_wait_is_waited_for(self):
         """As one is that another program of the terminal made non-blocking; here it takes a part of the text at once."""
-        wanted = self.run_it("--help").stdout
+        wanted = self.run_it("run", "--help").stdout
         ours, theirs = os.pipe()
         fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
         os.set_blocking(theirs, False)
         self.assertGreater(len(wanted), 4096)
-        run = self.start("--help", stdout=theirs)
+        run = self.start("run", "--help", stdout=theirs)
         os.close(theirs)
         self.assertTrue(wait_for(lambda: run.poll() is not None or select.select([ours], [], [], 0)[0]))
         time.sleep(0.2)  # until it is full

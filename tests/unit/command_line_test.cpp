@@ -2,6 +2,7 @@
 #include "bench/app/command_line.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <sstream>
@@ -9,13 +10,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bench/app/help.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 // Lines "    NAME) echo 'WORD WORD' ;;" of what completes the command line: the options of each command, then values.
@@ -103,6 +108,78 @@ TEST(CommandLine, the_manual_page_has_every_command_and_option_and_nothing_that_
   const std::set<std::string> requests{".TH", ".SH", ".SS", ".TP", ".RS", ".RE", ".B", ".BR", ".br"};
   for (std::string line; std::getline(lines, line);)
     EXPECT_TRUE(!line.starts_with('.') || requests.contains(line.substr(0, line.find(' ')))) << line;
+}
+
+TEST(CommandLine, takes_the_older_name_of_tuning) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--tuning", "off"}, {"--tuning=off"}, {"--tune=off"}, {"--tune", "off"}}) {
+    const Options o = parse_options(words).options;
+    EXPECT_EQ(o.tune, "off");
+    EXPECT_TRUE(o.given.contains("--tuning"));
+  }
+  EXPECT_THAT(parse_options({"run", "--help"}).early->text,
+              AllOf(HasSubstr("--tuning WHAT"), Not(HasSubstr("--tune "))));
+  EXPECT_THAT([] { parse_options({"--tune=of"}); }, ThrowsMessage<UsageError>(HasSubstr("did you mean 'off'?")));
+}
+
+std::vector<std::string> command_names() {
+  const std::string completion = parse_options({"describe", "bash"}).early->text;
+  const std::string name = "_p5bench_commands='";
+  const std::size_t from = completion.find(name) + name.size();
+  return split(completion.substr(from, completion.find('\'', from) - from), ' ');
+}
+
+// As a shell splits it, behind mpirun and the like.
+std::vector<std::string> words_for_p5bench(std::string_view line) {
+  std::vector<std::string> words = split(line.substr(0, line.find(" > ")), ' ');
+  const auto program = std::ranges::find_if(words, [](const std::string& word) { return word.ends_with("p5bench"); });
+  EXPECT_NE(program, words.end()) << line;
+  words.erase(words.begin(), program + 1);
+  if (words.back().ends_with(')')) words.back().pop_back();
+  return words;
+}
+
+TEST(Help, has_three_examples_of_each_command_and_all_of_them_are_taken) {
+  std::map<std::string_view, int> counts;
+  for (const Example& each : examples()) {
+    ++counts[each.command];
+    const std::vector<std::string> words = words_for_p5bench(each.line);
+    EXPECT_NO_THROW(parse_options(words)) << each.line;
+    if (!each.command.empty()) {
+      EXPECT_EQ(words.front(), each.command) << each.line;
+    }
+  }
+  for (const std::string& each : command_names()) EXPECT_EQ(counts[each], 3) << each;
+  EXPECT_EQ(counts[""], 3);
+}
+
+TEST(Help, fits_the_terminal) {
+  for (const std::size_t columns : {80u, 120u}) {
+    setenv("COLUMNS", std::to_string(columns).c_str(), 1);
+    std::vector<std::vector<std::string>> asked{{"--help"}};
+    for (const std::string& each : command_names()) asked.push_back({each, "--help"});
+    for (const std::vector<std::string>& words : asked)
+      for (const std::string& line : split(parse_options(words).early->text, '\n')) {
+        const bool of_example =
+            std::ranges::any_of(examples(), [&](const Example& each) { return line == "  " + std::string(each.line); });
+        EXPECT_TRUE(line.size() <= columns || of_example) << words.front() << ": " << line;
+      }
+  }
+  unsetenv("COLUMNS");
+}
+
+TEST(Help, lists_options_under_the_commands_that_have_them) {
+  const auto help = [](const std::string& command) { return parse_options({command, "--help"}).early->text; };
+  for (const char* command : {"run", "tune", "ab", "plan"})
+    EXPECT_THAT(help(command), HasSubstr("\n  --collectives LIST"));
+  for (const char* command : {"compare", "baseline", "import", "report", "list", "topo", "check"})
+    EXPECT_THAT(help(command), Not(HasSubstr("--collectives LIST"))) << command;
+  EXPECT_THAT(help("compare"),
+              AllOf(HasSubstr("\n  --history DIR"), HasSubstr("\n  --quiet"), HasSubstr("\n  --format LIST")));
+  EXPECT_THAT(help("tune"), Not(HasSubstr("--baseline")));
+  const std::string whole = parse_options({"--help"}).early->text;
+  EXPECT_THAT(whole, Not(HasSubstr("--collectives LIST")));
+  for (const std::string& each : command_names()) EXPECT_THAT(whole, HasSubstr("\n  " + each + " ")) << each;
 }
 
 TEST(CommandLine, takes_every_format) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 #include "comparison_sides.hpp"
 #include "reports/writer.hpp"
 
@@ -158,7 +159,83 @@ TEST(Compare, marks_where_a_single_size_got_slower) {
   EXPECT_THAT(c.headline, HasSubstr("1 single size is slower"));
 }
 
-TEST(Compare, counts_wrong_data_and_failures_that_are_new) {
+TEST(Compare, names_in_the_headline_what_got_slower_and_puts_it_first) {
+  const Comparison c = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", slower_from(MiB(64), 1.1), 2));
+  EXPECT_THAT(c.headline, testing::MatchesRegex("REGRESSION: all_(reduce|gather) >= 64 MiB \\+1[01] %, "
+                                                "all_(reduce|gather) >= 64 MiB \\+(1[01]|9\\.[0-9]) %"));
+  for (std::size_t i = 0; i < c.bands.size(); ++i) EXPECT_EQ(c.bands[i].answer == Answer::regression, i < 2);
+  EXPECT_GE(c.bands[0].time.ratio, c.bands[1].time.ratio);
+  const Comparison all = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", slower_from({1}, 1.3), 2));
+  EXPECT_THAT(all.headline, HasSubstr(" more bands"));
+  EXPECT_LE(all.headline.size(), 120u);
+}
+
+Suspect nic(const std::string& name, const std::string& host) {
+  return {
+      .kind = "nic", .name = name, .host = host, .instance = "", .confidence = 0.9, .evidence = "slow", .action = ""};
+}
+
+TEST(Compare, says_what_only_new_accuses_although_no_figure_is_worse) {
+  const Side base = make_up_side("BASE", small(), 1);
+  Side fresh = make_up_side("NEW", small(), 2);
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::ok);
+  fresh.reports[0].suspects = {nic("n1r5", "b")};
+  const Comparison c = compare(base, fresh);
+  EXPECT_EQ(c.answer, Answer::no_regression);
+  EXPECT_EQ(c.exit_code, ExitCode::slow);
+  EXPECT_EQ(c.headline, "NO REGRESSION in 1 band; NEW accuses NIC n1r5");
+  for (const std::string& text : {render_console(c), render_markdown(c), render_junit(c)})
+    EXPECT_THAT(text, HasSubstr("NEW accuses NIC n1r5"));
+  EXPECT_THAT(render_junit(c), HasSubstr("failures=\"1\""));
+}
+
+TEST(Compare, does_not_repeat_what_base_accused_also_where_hosts_are_in_another_order) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  base.reports[0].suspects = {nic("n1r5", "b")};
+  fresh.reports[0].suspects = {nic("n0r5", "b")};
+  EXPECT_THAT(compare(base, fresh).new_suspects, IsEmpty());
+  fresh.reports[0].suspects = {nic("n1r5", "c")};
+  EXPECT_THAT(compare(base, fresh).new_suspects, testing::SizeIs(1)) << "another host";
+  fresh.reports[0].suspects = {nic("n1r6", "b")};
+  EXPECT_THAT(compare(base, fresh).new_suspects, testing::SizeIs(1)) << "another NIC";
+}
+
+TEST(Compare, of_a_run_that_did_not_finish_never_says_that_all_is_well) {
+  const Side base = make_up_side("BASE", small(), 1);
+  Side fresh = make_up_side("NEW", small(), 2);
+  fresh.reports[0].status = "partial";
+  fresh.reports[0].run.ended_by = "ended by SIGTERM while measuring";
+  const Comparison c = compare(base, fresh);
+  EXPECT_EQ(c.exit_code, ExitCode::unfinished);
+  EXPECT_THAT(c.headline, testing::StartsWith("NEW DID NOT FINISH (ended by SIGTERM while measuring); "));
+  fresh.reports[0].exit_code = ExitCode::wrong_data;
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::wrong_data);
+  EXPECT_THAT(compare(base, fresh).headline, testing::StartsWith("WRONG DATA in NEW; NEW DID NOT FINISH"));
+  fresh.observations.clear();  // it was killed before the first case
+  EXPECT_EQ(compare(base, fresh).answer, Answer::inconclusive);
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::wrong_data);
+}
+
+TEST(Compare, stays_within_120_columns) {
+  SideRecipe many, slower = slower_from({1}, 1.3);
+  many.collectives = slower.collectives = {&all_reduce, &all_gather, &reduce_scatter};
+  many.launches = slower.launches = 1;
+  Side base = make_up_side("BASE", many, 1), fresh = make_up_side("NEW", slower, 2);
+  for (Side* side : {&base, &fresh})
+    for (Observation& each : side->observations) {
+      each.measured_case.group = "stride:16";
+      each.measured_case.registration = "symmetric";
+      each.measured_case.in_place = true;
+    }
+  base.reports[0].context["env.NCCL_TOPO_FILE"] = std::string(100, 'a') + " " + std::string(100, 'b');
+  fresh.reports[0].suspects = {nic("n1r5", "b")};
+  fresh.reports[0].suspects[0].evidence = std::string(70, 'x') + " " + std::string(70, 'y') + " \u00e4";
+  const std::vector<std::string> lines = split(render_console(compare(base, fresh)), '\n');
+  EXPECT_GT(lines.size(), 30u);
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 120u) << line;
+}
+
+TEST(Compare, counts_wrong_data_and_failures_whatever_base_had) {
   const Side base = make_up_side("BASE", small(), 1);
   Side fresh = make_up_side("NEW", small(), 2);
   fresh.observations[0].trouble = "the worker crashed";
@@ -167,8 +244,11 @@ TEST(Compare, counts_wrong_data_and_failures_that_are_new) {
   fresh.observations[0].wrong_data = true;
   const Comparison c = compare(base, fresh);
   EXPECT_EQ(c.exit_code, ExitCode::wrong_data);
-  EXPECT_THAT(c.headline, HasSubstr("1 case is wrong or failed that was fine before"));
-  EXPECT_EQ(compare(fresh, fresh).exit_code, ExitCode::ok);  // not new
+  EXPECT_EQ(c.headline, "WRONG DATA in 1 case of NEW; NO REGRESSION in 1 band");
+  const Comparison again = compare(fresh, fresh);
+  EXPECT_EQ(again.exit_code, ExitCode::wrong_data);
+  EXPECT_THAT(again.headline, testing::StartsWith("WRONG DATA in 1 case of NEW, as of NEW; "));
+  EXPECT_EQ(compare(fresh, base).exit_code, ExitCode::ok);  // mended
 }
 
 TEST(Compare, refuses_other_hardware_unless_asked) {

@@ -1,12 +1,14 @@
 // What nccl-tests printed over the years becomes a report, and what is not whole or not its own is refused by line.
 #include "reports/nccl_tests.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <sstream>
 
 #include "bench/base/error.hpp"
@@ -249,6 +251,91 @@ TEST(NcclTests, can_be_compared_with_each_other) {
 }
 
 // Eight programs of one rank each write what one of eight ranks would not.
+// As nccl-tests prints a figure since 2.17: fewer digits behind the point the larger it is, and two in all from 10 s
+// on.
+std::string as_printed(double value) {
+  constexpr int width = 7;
+  int power = 0;
+  for (double limit = 1; value >= limit; limit *= 10) ++power;
+  if (power < width - 2) return fmt::format("{:.2f}", value);
+  if (power < width - 1) return fmt::format("{:.1f}", value);
+  if (power < width + 1) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.1e}", value);
+}
+
+// An all_reduce of four ranks, a row for each size, each of which takes so many microseconds.
+std::string table_of_times(const std::vector<std::pair<std::uint64_t, double>>& rows) {
+  std::string text =
+      program + "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1\n";
+  for (int rank = 0; rank < 4; ++rank)
+    text += fmt::format("#  Rank  {0} Group  0 Pid   188{0} on   worker-{1} device  {2} [0x8d] NVIDIA H100 80GB HBM3\n",
+                        rank, rank / 2, rank % 2);
+  text +=
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw "
+      "#wrong\n";
+  for (const auto& [bytes, us] : rows) {
+    const double algbw = static_cast<double>(bytes) / (us * 1e3);
+    const std::string half = fmt::format("{} {} {} 0", as_printed(us), as_printed(algbw), as_printed(1.5 * algbw));
+    text += fmt::format("{} {} float sum -1 {} {}\n", bytes, bytes / 4, half, half);
+  }
+  return text + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1\n";
+}
+
+TEST(NcclTests, times_of_two_digits_come_from_the_bandwidth) {
+  const Report report = import(table_of_times({{GiB(16).count, 16.49e6}, {MiB(1).count, 100.04}}), "", "lab").report;
+  const Series& large = *report.results[0].measurement.throughput;
+  EXPECT_NEAR(large.summary.median, 16.49, 0.06) << "not 16.0";
+  EXPECT_NEAR(*large.rounding_us, 16.49e6 * 0.005 / 1.5 / 1.04, 1e4) << "of busbw, which has the most digits";
+  const Series& small = *report.results[2].measurement.throughput;
+  EXPECT_DOUBLE_EQ(small.summary.median, 100.04e-6);
+  EXPECT_NEAR(*small.rounding_us, 0.005, 1e-9);
+}
+
+TEST(NcclTests, bandwidths_that_are_of_something_else_do_not_give_the_time) {
+  std::string text = table_of_times({{GiB(16).count, 16.49e6}});
+  for (const std::string figure : {" 1.04 ", " 1.56 "})
+    for (std::size_t at = 0; (at = text.find(figure, at)) != std::string::npos;)
+      text.replace(at, figure.size(), " 2.50 ");
+  EXPECT_DOUBLE_EQ(import(text, "", "lab").report.results[0].measurement.throughput->summary.median, 16);
+}
+
+// Two runs of equal bandwidth, 0.05 % apart at the most, so that they are rounded to either side.
+TEST(NcclTests, rounding_alone_is_seldom_called_a_difference) {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> uniform;
+  int regressions = 0, pairs_marked = 0;
+  constexpr int pairs = 500;
+  for (int i = 0; i < pairs; ++i) {
+    std::vector<std::pair<std::uint64_t, double>> base, fresh;
+    for (int row = 0; row < 4; ++row) {
+      const double us = std::exp(std::log(6e7) * uniform(random));  // 1 us to 60 s
+      const double rate = 0.5 + 400 * uniform(random);              // GB/s of a large message
+      const auto bytes = std::max<std::uint64_t>(8, static_cast<std::uint64_t>(us * 1e3 * rate) / 4 * 4);
+      if (std::ranges::find(base, bytes, &std::pair<std::uint64_t, double>::first) != base.end()) continue;
+      base.emplace_back(bytes, us);
+      fresh.emplace_back(bytes, us * (1 + 0.001 * (uniform(random) - 0.5)));
+    }
+    const reports::Run one{"old", import(table_of_times(base), "", "lab").report, {}};
+    const reports::Run other{"new", import(table_of_times(fresh), "", "lab").report, {}};
+    const Comparison c = compare(make_side("BASE", {&one, 1}), make_side("NEW", {&other, 1}));
+    regressions += c.answer == Answer::regression;
+    pairs_marked += std::ranges::any_of(c.sizes, &SizeRow::marked);
+  }
+  RecordProperty("regressions", regressions);
+  RecordProperty("marked", pairs_marked);
+  EXPECT_LE(regressions, pairs * 5 / 100);
+  EXPECT_LE(pairs_marked, pairs * 5 / 100);
+}
+
+TEST(NcclTests, where_no_column_has_enough_digits_the_interval_is_as_wide_as_the_rounding) {
+  // 1 GiB in 18 and in 22 s: 0.06 and 0.05 GB/s.
+  const reports::Run one{"old", import(table_of_times({{GiB(1).count, 17.6e6}}), "", "lab").report, {}};
+  const reports::Run other{"new", import(table_of_times({{GiB(1).count, 18.4e6}}), "", "lab").report, {}};
+  const Comparison c = compare(make_side("BASE", {&one, 1}), make_side("NEW", {&other, 1}));
+  EXPECT_EQ(c.bands.front().answer, Answer::inconclusive) << c.bands.front().because;
+  EXPECT_LT(c.bands.front().time.interval.low, 1);
+}
+
 TEST(NcclTests, whose_bus_bandwidth_does_not_fit_their_ranks_are_imported_with_a_warning) {
   EXPECT_THAT(import(program + all_reduce_2_13(), "", "lab").report.run.remarks, Not(Contains(HasSubstr("x algbw"))));
   std::string text = program + all_reduce_2_13();

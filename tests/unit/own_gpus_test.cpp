@@ -54,6 +54,12 @@ TEST(OwnGpus, keeps_to_those_that_the_process_may_see) {
   EXPECT_THAT(seen(""), IsEmpty());
 }
 
+TEST(OwnGpus, are_counted_as_far_as_the_process_may_see_them) {
+  EXPECT_EQ(visible_gpus(four().gpus, nullptr), 4);
+  EXPECT_EQ(visible_gpus(four().gpus, "0"), 1);
+  EXPECT_EQ(visible_gpus(four().gpus, ""), 0);
+}
+
 TEST(OwnGpus, where_there_is_none_it_matters_why) {
   topo::NvmlAnswer told = four();
   for (topo::Gpu& gpu : told.gpus) gpu.processes = 1;

@@ -13,7 +13,8 @@ SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "re
 
 
 class Watched(unittest.TestCase):
-    def run_it(self, faults, backend="nccl", budget="12s", **variables):
+    def run_it(self, faults, backend="nccl", budget="12s", launcher=("mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none"),
+               **variables):
         folder = tempfile.TemporaryDirectory(prefix="p5bench-watch-")
         self.addCleanup(folder.cleanup)
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
@@ -22,7 +23,7 @@ class Watched(unittest.TestCase):
                   "P5BENCH_FAKE_NVML": faults, "P5BENCH_FAKE_GPUS": "4",
                   "OMPI_MCA_mpi_yield_when_idle": "1", **variables}
         done = subprocess.run(
-            ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), "--backend", backend,
+            [*launcher, str(BUILD / "p5bench"), "--backend", backend,
              "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tuning=off", "--budget", budget, "--seed", "4", "--out", folder.name],
             env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
         report = json.loads((pathlib.Path(folder.name) / "latest" / "report.json").read_text())
@@ -59,6 +60,18 @@ class Watched(unittest.TestCase):
     def test_a_broken_gpu_makes_the_machine_faulty_whatever_moves_the_data(self):
         done, report = self.run_it("ecc:gpu=3:uncorrected=2", backend="mpi")
         self.assertEqual((done.returncode, report["run"]["backend"], report["grade"]), (10, "mpi", "faulty"), done.stdout)
+
+    def test_one_rank_without_mpirun_among_several_gpus_is_told_how_to_start(self):
+        for backend in ("nccl", "mpi"):
+            done, report = self.run_it("", backend=backend, launcher=())
+            self.assertEqual(report["run"]["ranks"], 1, done.stdout)
+            self.assertRegex(done.stdout, r"(?m)^p5bench: started without mpirun: one rank, and this machine has 4 GPUs; .*mpirun -np 4 p5bench$")
+            self.assertEqual([(each["severity"], each["about"]) for each in report["findings"] if each["id"] == "job.without_mpirun"],
+                             [("warning", "settings")])
+        for launcher, variables in ((("mpirun", "-np", "1"), {}), ((), {"CUDA_VISIBLE_DEVICES": "0"})):
+            done, report = self.run_it("", backend="mpi", launcher=launcher, **variables)
+            self.assertNotIn("without mpirun", done.stdout)
+            self.assertNotIn("job.without_mpirun", [each["id"] for each in report["findings"]])
 
     def test_a_driver_that_never_answers_while_watching_holds_nobody_up(self):
         done, report = self.run_it("block:function=nvmlInit_v2", budget="25s", P5BENCH_PROBE_LIMIT="1s")

@@ -1,0 +1,163 @@
+// What a history answers: a level that the newest run is still on and that got worse is a regression; one that got
+// better, or that was mended since, is none.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+
+#include "bench/base/error.hpp"
+#include "comparison_sides.hpp"
+
+namespace p5::reports {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// A run a day of one collective at two large sizes; each entry is what the times of its day are multiplied by.
+std::vector<Run> runs_of(const std::vector<double>& factors, double scatter = 0.005, std::uint64_t seed = 1) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal(0, scatter);
+  std::vector<Run> runs;
+  for (const double factor : factors) {
+    Run& run = runs.emplace_back();
+    run.name = fmt::format("day{}", runs.size());
+    run.report.status = "complete";
+    run.report.exit_code = ExitCode::ok;
+    run.report.run.started = fmt::format("2026-{:02}-{:02}T06:00:00Z", 1 + runs.size() / 28, 1 + runs.size() % 28);
+    const double off = std::exp(normal(random));
+    for (const Bytes size : {MiB(64), GiB(1)}) {
+      Measurement& m = run.report.results.emplace_back().measurement;
+      m.measured_case = case_of(all_reduce, size);
+      m.throughput = Series{};
+      m.throughput->summary = summarize({ideal_time(size) * factor * off});
+      m.launches_s = {m.throughput->summary.median};
+    }
+  }
+  return runs;
+}
+
+// As `compare --history` does.
+Comparison history(const std::vector<Run>& runs) {
+  const std::span<const Run> all = runs;
+  Comparison c = compare(make_side("BASE", all.first(all.size() - 1)), make_side("NEW", all.last(1)));
+  add_trend(c, trend_of(all));
+  return c;
+}
+
+// Levels as pairs of a number of runs and a factor.
+Comparison of_levels(const std::vector<std::pair<std::size_t, double>>& levels) {
+  std::vector<double> factors;
+  for (const auto& [count, factor] : levels) factors.insert(factors.end(), count, factor);
+  return history(runs_of(factors));
+}
+
+TEST(History, on_a_level_that_got_worse_is_a_regression) {
+  const Comparison c = of_levels({{10, 1}, {8, 1.11}});
+  EXPECT_EQ(c.exit_code, ExitCode::slow);
+  EXPECT_EQ(c.headline, "REGRESSION: all_reduce >= 64 MiB +11 % since 2026-01-12 (screening)");
+  ASSERT_THAT(c.trend->changes, SizeIs(1));
+  EXPECT_NEAR(c.trend->changes[0].still.value_or(0), 1.11, 0.01);
+  ASSERT_THAT(c.bands, SizeIs(1));
+  EXPECT_EQ(c.bands[0].answer, Answer::regression);
+  EXPECT_EQ(c.bands[0].change, 0u);
+  EXPECT_THAT(c.bands[0].because, HasSubstr("slower than before 2026-01-12"));
+}
+
+TEST(History, on_a_worse_level_for_most_of_its_runs_is_a_regression_too) {
+  EXPECT_EQ(of_levels({{10, 1}, {40, 1.11}}).exit_code, ExitCode::slow);
+}
+
+TEST(History, on_a_level_that_got_better_is_none) {
+  const Comparison c = of_levels({{10, 1.11}, {8, 1}});
+  EXPECT_THAT(c.trend->changes, SizeIs(1));
+  EXPECT_FALSE(c.trend->changes[0].still);
+  EXPECT_EQ(c.exit_code, ExitCode::ok) << c.headline;
+}
+
+TEST(History, that_was_mended_since_is_none) {
+  const Comparison c = of_levels({{12, 1}, {8, 1.11}, {12, 1}});
+  EXPECT_THAT(c.trend->changes, SizeIs(2));
+  EXPECT_EQ(c.exit_code, ExitCode::ok) << c.headline;
+}
+
+TEST(History, whose_newest_run_alone_is_mended_is_none) {
+  const Comparison c = of_levels({{12, 1}, {9, 1.11}, {1, 1}});
+  EXPECT_THAT(c.trend->changes, SizeIs(1));
+  EXPECT_NE(c.answer, Answer::regression) << c.headline;
+}
+
+TEST(History, that_was_mended_in_part_is_a_regression_by_what_is_left) {
+  const Comparison c = of_levels({{14, 1}, {10, 1.3}, {14, 1.12}});
+  EXPECT_EQ(c.exit_code, ExitCode::slow);
+  EXPECT_THAT(c.headline, HasSubstr("all_reduce >= 64 MiB +12 %"));
+}
+
+TEST(History, that_fell_back_from_a_better_level_is_a_regression) {
+  const Comparison c = of_levels({{14, 1}, {12, 0.88}, {12, 1}});
+  EXPECT_EQ(c.exit_code, ExitCode::slow);
+  EXPECT_THAT(c.headline, HasSubstr("all_reduce >= 64 MiB +14 %"));
+}
+
+TEST(History, of_two_steps_for_the_worse_counts_both) {
+  const Comparison c = of_levels({{14, 1}, {12, 1.1}, {12, 1.21}});
+  EXPECT_EQ(c.exit_code, ExitCode::slow);
+  EXPECT_THAT(c.headline, HasSubstr("all_reduce >= 64 MiB +21 %"));
+}
+
+TEST(History, with_a_step_that_does_not_matter_is_none) {
+  std::vector<double> factors(20, 1);
+  factors.insert(factors.end(), 20, 1.013);  // more than is negligible, less than matters
+  const Comparison c = history(runs_of(factors, 0.001));
+  EXPECT_THAT(c.trend->changes, SizeIs(1));
+  EXPECT_EQ(c.exit_code, ExitCode::ok) << c.headline;
+}
+
+TEST(History, whose_newest_run_is_wrong_or_cut_off_is_never_well) {
+  std::vector<reports::Run> runs = runs_of(std::vector<double>(12, 1));
+  EXPECT_EQ(history(runs).exit_code, ExitCode::ok);
+  runs.back().report.status = "partial";
+  EXPECT_EQ(history(runs).exit_code, ExitCode::unfinished);
+  runs.back().report.results.clear();  // killed before its first case was done
+  EXPECT_EQ(history(runs).exit_code, ExitCode::unfinished);
+  runs = runs_of(std::vector<double>(12, 1));
+  for (reports::Run* run : {&runs[3], &runs.back()}) {
+    run->report.exit_code = ExitCode::wrong_data;
+    run->report.results[0].measurement.wrong_elements = 3;
+  }
+  const Comparison c = history(runs);
+  EXPECT_EQ(c.exit_code, ExitCode::wrong_data);
+  EXPECT_THAT(c.headline, testing::StartsWith("WRONG DATA in 1 case of NEW, as of BASE; "));
+}
+
+TEST(Sides, do_not_take_times_of_wrong_data) {
+  std::vector<reports::Run> runs = runs_of({1, 1});
+  runs[0].report.exit_code = ExitCode::wrong_data;
+  runs[0].report.results[0].measurement.wrong_elements = 3;
+  Side side = make_side("BASE", runs);
+  EXPECT_THAT(side.observations[0].throughput, SizeIs(1));
+  EXPECT_THAT(side.observations[1].throughput, SizeIs(2));
+  EXPECT_TRUE(side.observations[0].wrong_data);
+  runs[0].report.results[0].measurement.wrong_elements = 0;  // wrong, but nothing says where
+  side = make_side("BASE", runs);
+  EXPECT_THAT(side.observations[1].throughput, SizeIs(1));
+}
+
+// Of levels 5 % are found where there are none, half of them for the worse; more than 8 of 100 once in 300 times.
+TEST(History, in_which_nothing_changed_is_seldom_a_regression_by_a_level) {
+  const int times = std::getenv("P5BENCH_NIGHTLY") ? 1000 : 100;
+  int alarms = 0;
+  for (int i = 0; i < times; ++i) {
+    const Comparison c = history(runs_of(std::vector<double>(25, 1), 0.01, static_cast<std::uint64_t>(i) + 1));
+    alarms += std::ranges::any_of(c.bands, [](const BandRow& row) { return row.change.has_value(); });
+  }
+  RecordProperty("alarms", alarms);
+  EXPECT_LE(alarms, times == 1000 ? 50 : 8);
+}
+
+}  // namespace
+}  // namespace p5::reports
