@@ -311,7 +311,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   Options& o = parsed.options;
   CLI::App app{about_with_ends(), "p5bench"};
   app.set_help_flag("-h,--help", "this text");
-  app.set_version_flag("--version", fmt::format("p5bench {}", version()));
+  app.set_version_flag("--version", fmt::format("p5bench {}", version()), "which version this is");
   app.require_subcommand(0, 1);
   app.option_defaults()->always_capture_default(false);
   Declarations all;

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdlib>
 
-#include "bench/app/command_line.hpp"
 #include "bench/app/describing.hpp"
 
 namespace p5 {
@@ -110,15 +109,20 @@ std::string name_of(const CLI::Option& option) {
   return value.empty() ? names : names + " " + value;
 }
 
+// What they mean stands beside them where there is room for all.
 std::string examples_of(std::string_view command, std::size_t columns) {
-  std::string text = "\nExamples:\n";
+  std::size_t longest_line = 0, longest_meaning = 0;
   for (const Example& each : all_examples)
     if (each.command == command) {
-      const std::string line(each.line);
-      const bool beside = 2 + line.size() + 4 + each.meaning.size() <= columns;
-      text += beside ? fmt::format("  {}    {}\n", line, each.meaning)
-                     : fmt::format("  {}\n      {}\n", line, wrapped(each.meaning, 6, columns));
+      longest_line = std::max(longest_line, each.line.size());
+      longest_meaning = std::max(longest_meaning, each.meaning.size());
     }
+  const bool beside = 2 + longest_line + 3 + longest_meaning <= columns;
+  std::string text = "\nExamples:\n";
+  for (const Example& each : all_examples)
+    if (each.command == command)
+      text += beside ? fmt::format("  {:<{}}   {}\n", each.line, longest_line, each.meaning)
+                     : fmt::format("  {}\n      {}\n", each.line, wrapped(each.meaning, 6, columns));
   return text;
 }
 
@@ -149,7 +153,7 @@ std::string help_of_program(const CLI::App& app, std::string_view about, std::si
       "\n" + wrapped("The options of a command: p5bench COMMAND --help. Without a command it is `run`.", 0, columns);
   text += "\n" + examples_of("", columns) + "\nOptions:\n";
   for (const CLI::Option* option : app.get_options())
-    if (option->get_name() == "--help" || option->get_name() == "--version")
+    if (option == app.get_help_ptr() || option == app.get_version_ptr())
       text += entry(name_of(*option), option->get_description(), indent_of_options, columns);
   return text;
 }
@@ -165,20 +169,22 @@ std::string help_of_command(const CLI::App& app, const CLI::App& command, const 
   std::string text = wrapped(fmt::format("p5bench {}: {}", command.get_name(), command.get_description()), 0, columns);
   text += fmt::format("\n\nUsage: {} [OPTION...]\n", usage);
   if (!words.empty()) text += "\n" + words;
-  std::vector<std::string> headings;
-  const std::vector<const CLI::Option*> options = options_for(app, command, all);
-  for (const CLI::Option* option : options)
-    if (std::ranges::find(headings, option->get_group()) == headings.end()) headings.push_back(option->get_group());
-  // What has no heading of its own comes last where a run's headings are, since it is --help and --version.
-  const std::string own = app.get_help_ptr()->get_group();
-  if (std::ranges::find(headings, own) != headings.end() && measures(command.get_name()) && headings.size() > 1)
-    std::ranges::rotate(headings, std::ranges::find(headings, own) + 1);
+  const auto of_all = [&](const CLI::Option* option) {
+    return option == command.get_help_ptr() || option->get_name() == app.get_version_ptr()->get_name();
+  };
+  std::vector<std::string> headings;  // the command's own first
+  for (const CLI::Option* option : options_for(app, command, all))
+    if (!of_all(option) && std::ranges::find(headings, option->get_group()) == headings.end())
+      headings.push_back(option->get_group());
   for (const std::string& heading : headings) {
     text += fmt::format("\n{}:\n", heading);
-    for (const CLI::Option* option : options)
-      if (option->get_group() == heading)
+    for (const CLI::Option* option : options_for(app, command, all))
+      if (option->get_group() == heading && !of_all(option))
         text += entry(name_of(*option), option->get_description(), indent_of_options, columns);
   }
+  text += "\nOther:\n";
+  for (const CLI::Option* option : options_for(app, command, all))
+    if (of_all(option)) text += entry(name_of(*option), option->get_description(), indent_of_options, columns);
   return text + examples_of(command.get_name(), columns);
 }
 

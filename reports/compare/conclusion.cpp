@@ -78,7 +78,8 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
                        never ? "more launches alone would not settle all of them"
                              : fmt::format("about {} launches a side would settle it", most_needed));
   else
-    text = fmt::format("NO REGRESSION in {}", counted(c.bands.size(), "band", "bands"));
+    text = fmt::format("{} in {}", c.answer == Answer::no_regression ? "NO REGRESSION" : "no slower",
+                       counted(c.bands.size(), "band", "bands"));
   const auto slower =
       std::ranges::count_if(c.sizes, [](const SizeRow& row) { return row.marked && row.time.ratio > 1; });
   if (slower > 0)
@@ -125,32 +126,38 @@ std::string text_of(const Suspect& suspect) {
 }
 
 void conclude(Comparison& c) {
-  c.answer = c.bands.empty() ? Answer::inconclusive : Answer::no_regression;
+  const bool in_trouble = !c.troubles.empty() || !c.bad_ends.empty();
+  c.answer = c.bands.empty() || in_trouble ? Answer::inconclusive : Answer::no_regression;
   for (const BandRow& row : c.bands) c.answer = std::max(c.answer, row.answer);
+  if (!c.new_suspects.empty()) c.answer = Answer::regression;
   c.exit_code = c.answer == Answer::regression     ? ExitCode::slow
                 : c.answer == Answer::inconclusive ? ExitCode::inconclusive
                                                    : ExitCode::ok;
-  if (!c.new_suspects.empty()) c.exit_code = worse(c.exit_code, ExitCode::slow);
   for (const Trouble& each : c.troubles)
     c.exit_code = worse(c.exit_code, each.wrong_data ? ExitCode::wrong_data : ExitCode::unfinished);
   for (const BadEnd& each : c.bad_ends) c.exit_code = worse(c.exit_code, each.code);
 
-  std::vector<std::string> troubles;
+  std::string first;
   const std::string wrong = text_of_troubles(c, true);
   for (const std::string& part : {wrong.empty() ? text_of_end(c, ExitCode::wrong_data) : wrong,
                                   text_of_troubles(c, false), text_of_end(c, ExitCode::unfinished)})
-    if (!part.empty()) troubles.push_back(part + "; ");
-  const std::string first = join(troubles, "");
+    if (!part.empty()) first += part + "; ";
   std::string last;
   if (!c.new_suspects.empty()) {
     std::vector<std::string> names;
     for (const Suspect& each : c.new_suspects) names.push_back(text_of(each));
     constexpr std::size_t longest_list = 40;
-    last = fmt::format("; {} accuses {}", c.new_name, list_of(names, "parts", longest_list));
+    const std::string accusation = fmt::format("{} accuses {}", c.new_name, list_of(names, "parts", longest_list));
+    const bool figures_too =
+        std::ranges::any_of(c.bands, [](const BandRow& row) { return row.answer == Answer::regression; });
+    if (figures_too)
+      last = "; " + accusation;
+    else
+      first += "REGRESSION: " + accusation + "; ";
   }
   if (c.screening) last += " (screening)";
-  c.headline =
-      first + text_of_figures(c, longest_headline - std::min(longest_headline, first.size() + last.size())) + last;
+  const std::size_t taken = first.size() + last.size();
+  c.headline = first + text_of_figures(c, longest_headline - std::min(longest_headline, taken)) + last;
 }
 
 }  // namespace p5::reports

@@ -181,9 +181,10 @@ TEST(Compare, says_what_only_new_accuses_although_no_figure_is_worse) {
   EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::ok);
   fresh.reports[0].suspects = {nic("n1r5", "b")};
   const Comparison c = compare(base, fresh);
-  EXPECT_EQ(c.answer, Answer::no_regression);
+  EXPECT_EQ(c.answer, Answer::regression);
   EXPECT_EQ(c.exit_code, ExitCode::slow);
-  EXPECT_EQ(c.headline, "NO REGRESSION in 1 band; NEW accuses NIC n1r5");
+  EXPECT_EQ(c.headline, "REGRESSION: NEW accuses NIC n1r5; no slower in 1 band");
+  EXPECT_EQ(c.bands[0].answer, Answer::no_regression);
   for (const std::string& text : {render_console(c), render_markdown(c), render_junit(c)})
     EXPECT_THAT(text, HasSubstr("NEW accuses NIC n1r5"));
   EXPECT_THAT(render_junit(c), HasSubstr("failures=\"1\""));
@@ -206,6 +207,7 @@ TEST(Compare, of_a_run_that_did_not_finish_never_says_that_all_is_well) {
   fresh.reports[0].status = "partial";
   fresh.reports[0].run.ended_by = "ended by SIGTERM while measuring";
   const Comparison c = compare(base, fresh);
+  EXPECT_EQ(c.answer, Answer::inconclusive);
   EXPECT_EQ(c.exit_code, ExitCode::unfinished);
   EXPECT_THAT(c.headline, testing::StartsWith("NEW DID NOT FINISH (ended by SIGTERM while measuring); "));
   fresh.reports[0].exit_code = ExitCode::wrong_data;
@@ -244,7 +246,7 @@ TEST(Compare, counts_wrong_data_and_failures_whatever_base_had) {
   fresh.observations[0].wrong_data = true;
   const Comparison c = compare(base, fresh);
   EXPECT_EQ(c.exit_code, ExitCode::wrong_data);
-  EXPECT_EQ(c.headline, "WRONG DATA in 1 case of NEW; NO REGRESSION in 1 band");
+  EXPECT_EQ(c.headline, "WRONG DATA in 1 case of NEW; no slower in 1 band");
   const Comparison again = compare(fresh, fresh);
   EXPECT_EQ(again.exit_code, ExitCode::wrong_data);
   EXPECT_THAT(again.headline, testing::StartsWith("WRONG DATA in 1 case of NEW, as of NEW; "));
