@@ -63,7 +63,7 @@ Extent extent_of(const std::string& mode) {
             .planned_launches = 2,
             .most_launches = 6};
   const bool exhaustive = mode == "exhaustive";
-  const double most_s = exhaustive ? 1200 : 165;
+  const double most_s = exhaustive ? 1200 : 57;
   return {.small = {},
           .min = Bytes{8},
           .max = GiB(1),
