@@ -11,7 +11,7 @@ namespace p5::reports {
 
 namespace {
 
-constexpr std::size_t longest_headline = 120;  // as far as naming one row and one part allows
+constexpr std::size_t longest_headline = 120;  // as far as naming one part allows
 
 std::string counted(std::size_t count, const char* one, const char* several) {
   return fmt::format("{} {}", count, count == 1 ? one : several);
@@ -29,14 +29,14 @@ std::string_view sizes_of(std::string_view band) {
 }
 
 // What of the row got worse; the largest step of level where a history shows one.
-std::string text_of(const BandRow& row, const Comparison& c) {
+std::string text_of(const BandRow& row, const Comparison& c, bool dated) {
   const std::string name = fmt::format("{}{} {}", row.collective, row.quantity == Quantity::latency ? " latency" : "",
                                        sizes_of(row.threshold.band));
   if (row.change) {
     const Trend::Change& change = c.trend->changes[*row.change];
     const std::string& since = c.trend->points[change.first].started;
     return fmt::format("{} {}{}", name, rounded_change(*change.still),
-                       since.empty() ? "" : " since " + since.substr(0, since.find('T')));
+                       since.empty() || !dated ? "" : " since " + since.substr(0, since.find('T')));
   }
   if (row.time_rose) return fmt::format("{} {}", name, rounded_change(row.time.ratio));
   return fmt::format("{} spread x {:.1f}", name, row.spread->ratio);
@@ -54,22 +54,30 @@ std::string list_of(const std::vector<std::string>& parts, const char* others, s
   return text_of_first(named);
 }
 
+std::string text_of_regressions(const std::vector<const BandRow*>& rows, const Comparison& c, std::size_t room) {
+  for (const bool dated : {true, false}) {
+    std::vector<std::string> names;
+    for (const BandRow* row : rows) names.push_back(text_of(*row, c, dated));
+    constexpr std::string_view word = "REGRESSION: ";
+    std::string text = std::string(word) + list_of(names, "bands", room - std::min(room, word.size()));
+    if (text.size() <= room) return text;
+  }
+  return fmt::format("REGRESSION in {}", counted(rows.size(), "band", "bands"));
+}
+
 std::string text_of_figures(const Comparison& c, std::size_t room) {
-  std::vector<std::string> regressions;
+  std::vector<const BandRow*> regressions;
   std::size_t open = 0;
   int most_needed = 0;
   bool never = false;
   for (const BandRow& row : c.bands) {
-    if (row.answer == Answer::regression) regressions.push_back(text_of(row, c));
+    if (row.answer == Answer::regression) regressions.push_back(&row);
     if (row.answer != Answer::inconclusive) continue;
     ++open;
     never = never || !row.launches_needed;
     most_needed = std::max(most_needed, row.launches_needed.value_or(0));
   }
-  if (!regressions.empty()) {
-    constexpr std::string_view word = "REGRESSION: ";
-    return std::string(word) + list_of(regressions, "bands", room - std::min(room, word.size()));
-  }
+  if (!regressions.empty()) return text_of_regressions(regressions, c, room);
   std::string text;
   if (c.bands.empty())
     text = "INCONCLUSIVE: nothing was measured on both sides";

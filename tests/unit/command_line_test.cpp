@@ -135,7 +135,7 @@ std::vector<std::string> words_for_p5bench(std::string_view line) {
   const auto program = std::ranges::find_if(words, [](const std::string& word) { return word.ends_with("p5bench"); });
   EXPECT_NE(program, words.end()) << line;
   words.erase(words.begin(), program + 1);
-  if (words.back().ends_with(')')) words.back().pop_back();
+  if (!words.empty() && words.back().ends_with(')')) words.back().pop_back();
   return words;
 }
 

@@ -161,8 +161,8 @@ TEST(Compare, marks_where_a_single_size_got_slower) {
 
 TEST(Compare, names_in_the_headline_what_got_slower_and_puts_it_first) {
   const Comparison c = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", slower_from(MiB(64), 1.1), 2));
-  EXPECT_THAT(c.headline, testing::MatchesRegex("REGRESSION: all_(reduce|gather) >= 64 MiB \\+1[01] %, "
-                                                "all_(reduce|gather) >= 64 MiB \\+(1[01]|9\\.[0-9]) %"));
+  const std::string row = "all_(reduce|gather) >= 64 MiB \\+(9\\.[0-9]|1[01]) %";
+  EXPECT_THAT(c.headline, testing::MatchesRegex("REGRESSION: " + row + ", " + row));
   for (std::size_t i = 0; i < c.bands.size(); ++i) EXPECT_EQ(c.bands[i].answer == Answer::regression, i < 2);
   EXPECT_GE(c.bands[0].time.ratio, c.bands[1].time.ratio);
   const Comparison all = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", slower_from({1}, 1.3), 2));
