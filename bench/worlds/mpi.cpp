@@ -270,7 +270,9 @@ bool first_of_several() { return launched_as(own_environment()).rank == 0; }
 bool started_by_launcher() {
   constexpr std::array more{"PMIX_RANK", "PMIX_NAMESPACE"};
   const auto set = [](const char* variable) { return std::getenv(variable) != nullptr; };
-  return std::ranges::any_of(size_variables, set) || std::ranges::any_of(more, set);
+  // MPI sets some of these itself in a process that is alone, so the first answer stands; it is asked for before MPI.
+  static const bool started = std::ranges::any_of(size_variables, set) || std::ranges::any_of(more, set);
+  return started;
 }
 
 }  // namespace p5

@@ -64,7 +64,7 @@ EMPTY = [(["--cluster=", "--collectives", "all_reduce"], ["--cluster"]), (["--ou
 
 # Options, and a command to which they mean nothing.
 IGNORED = [(["report", "x", "--fault", "nic:n0r0:0.5"], ["--fault", "report"]), (["compare", "a", "b", "--nodes", "2"], ["--nodes"]),
-           (["compare", "a", "b", "--quiet"], ["--quiet", "compare"]), (["--budget", "1s", "list", "backends"], ["--budget", "list"]),
+           (["baseline", "a", "--quiet"], ["--quiet", "baseline"]), (["--budget", "1s", "list", "backends"], ["--budget", "list"]),
            (["baseline", "a", "--format", "json"], ["--format", "baseline"]), (["topo", "--sizes", "8"], ["--sizes", "topo"]),
            (["import", "nccl-tests", "x", "--in-place"], ["--in-place", "import"]),
            (["plan", *SIM, "--baseline", "x"], ["--baseline", "plan"]), (["tune", "--baseline", "x"], ["--baseline", "tune"]),

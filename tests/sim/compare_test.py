@@ -98,7 +98,7 @@ class Compare(Folder):
         code, comparison = self.compare(a, b)
         self.assertEqual((code, [suspect["name"] for suspect in comparison["new_suspects"]]), (SLOW, ["n1r5"]))
         headline = comparison["headline"]
-        self.assertRegex(headline, r"^REGRESSION: all_reduce >= 64 MiB \+\d+ %.*; NEW accuses NIC n1r5 \(screening\)$")
+        self.assertRegex(headline, r"^REGRESSION: \S.* >= 64 MiB \+\d+ %.*; NEW accuses NIC n1r5 \(screening\)$")
         for more in ([], ["--format", "json,console", "--out", "q"]):
             quiet = self.run_it("compare", a, b, "--quiet", *more)
             self.assertEqual((quiet.returncode, quiet.stdout), (SLOW, headline + "\n"))
