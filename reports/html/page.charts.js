@@ -1,13 +1,13 @@
-// Curves against message size on two logarithmic axes: bus bandwidth with its limits, and latency; beside them what other
-// runs and settings reached (page.references.js). A reader zooms, leaves curves out, and looks at the samples behind a
-// point (page.samples.js).
+// Curves against message size: bus bandwidth as a share of its limit on a linear axis, where half a limit looks like half,
+// or in GB/s on a logarithmic one; and latency. Beside them stands what other runs and settings reached
+// (page.references.js). A reader zooms, leaves curves out, and looks at the samples behind a point (page.samples.js).
 
 const LATENCY_TO_BYTES = 1 << 20;
 const PLOT = {left: 58, right: 14, top: 20, bottom: 42};
 // What tells two curves of one chart apart, and how it is written.
 const VARIANTS = {
   backend: (v) => v, type: (v) => v, op: (v) => v ?? "no op", in_place: (v) => (v ? "in place" : "out of place"),
-  group: (v) => `group ${v}`, ranks: (v) => `${v} ranks`, root: (v) => `root ${v ?? "none"}`,
+  group: (v) => (v === "world" ? "all together" : ["node", "rail", "half"].includes(v) ? `each ${v}` : `group ${v}`), ranks: (v) => `${v} ranks`, root: (v) => `root ${v ?? "none"}`,
   register: (v) => `register ${v}`, cuda_graph: (v) => (v ? "CUDA graph" : "no CUDA graph"), arm: (v) => `arm ${v}`,
 };
 
@@ -27,7 +27,8 @@ function series_of(measurements) {
   const fields = Object.keys(VARIANTS);
   const differing = fields.filter((f) => new Set(measurements.map((m) => m.case[f])).size > 1);
   const groups = group_by(measurements, (m) => JSON.stringify(fields.map((f) => m.case[f])));
-  return [...groups.values()].map((list) => {
+  const together_first = [...groups.values()].sort((a, b) => (b[0].case.group === "world") - (a[0].case.group === "world"));
+  return together_first.map((list) => {
     const c = list[0].case;
     const parts = differing.length ? differing.map((f) => VARIANTS[f](c[f])) : [c.type, c.op].filter(Boolean);
     return {label: parts.join(", "), list: list.sort((a, b) => a.case.bytes - b.case.bytes)};
@@ -42,7 +43,7 @@ function bandwidth_point(m) {
   const interval = low === null ? "" : ` (95 %: ${digits(low)} to ${digits(high)})`;
   const judged = m.verdict.fraction_of_limit === null ? "" : `, ${share(m.verdict.fraction_of_limit)} of the limit`;
   const pairs = m.pairs ? `, the slowest of ${plural(m.pairs.length, "pair")}` : "";
-  return {x: m.case.bytes, y: t.busbw_gb_per_s, low, high, grade: m.verdict.grade, samples: m.samples?.throughput,
+  return {x: m.case.bytes, y: t.busbw_gb_per_s, low, high, limit: m.verdict.limit_gb_per_s, grade: m.verdict.grade, samples: m.samples?.throughput,
     text: `${rate(t.busbw_gb_per_s)}${interval}, ${time(t.median_us)}${judged}${pairs}`};
 }
 
@@ -60,14 +61,43 @@ function limit_lines(measurements) {
   const lines = new Map();
   for (const {case: c, verdict: v} of measurements) {
     if (!(v.limit_gb_per_s > 0)) continue;
-    const label = `${v.level} limit ${rate(v.limit_gb_per_s)}${v.binding ? ` (${v.binding})` : ""}`;
-    const line = lines.get(label) ?? {label, y: v.limit_gb_per_s, from: Infinity, to: 0};
+    const short = `${rate(v.limit_gb_per_s)}${v.binding ? ` (${v.binding})` : ""}`, label = `${v.level} limit ${short}`;
+    const line = lines.get(label) ?? {label, short, y: v.limit_gb_per_s, from: Infinity, to: 0};
     lines.set(label, {...line, from: Math.min(line.from, c.bytes), to: Math.max(line.to, c.bytes)});
   }
   return [...lines.values()];
 }
 
+// A point of another run or setting is a share of the limit of the nearest size that this run measured.
+function with_limits(references, measurements) {
+  const limited = measurements.filter((m) => m.case.group === "world" && m.verdict.limit_gb_per_s > 0);
+  const far = (m, bytes) => Math.abs(Math.log2(m.case.bytes / bytes));
+  const limit = (bytes) => limited.reduce((best, m) => (best && far(best, bytes) <= far(m, bytes) ? best : m), null)
+    ?.verdict.limit_gb_per_s ?? null;
+  return references.map((series) => ({...series, points: series.points.map((p) => ({...p, limit: limit(p.x)}))}));
+}
+
+function as_share(p) {
+  const part = (value) => (value === null || value === undefined ? value : value / p.limit);
+  return {...p, y: part(p.y), low: part(p.low), high: part(p.high)};
+}
+
+// The plot with its bandwidths as shares of their limits; points without a limit have none.
+function in_shares(plot) {
+  const series = plot.series.map((s) => ({...s, points: s.points.filter((p) => p.limit > 0).map(as_share)}));
+  const told = plot.limits.length === 1 ? plot.limits[0].label : plot.limits.length > 2 ? "the limit of each size"
+    : `limits ${plot.limits.map((limit) => limit.short).join(", ")}`;
+  return {...plot, series: series.filter((s) => s.points.length > 0), limits: [{label: `100 %: ${told}`, y: 1, from: 0, to: Infinity}]};
+}
+
 // ---- Scales
+
+function share_scale(values, from, to) {
+  const high = Math.max(1.1, ...values.map((value) => value * 1.05));
+  const step = high > 4 ? 1 : 0.25, ticks = [];
+  for (let tick = 0; tick <= high && ticks.length < 20; tick += step) ticks.push([tick, `${100 * tick} %`]);
+  return {ticks, at: (value) => from + (to - from) * value / high};
+}
 
 function log_scale(values, from, to, padding) {
   let low = Math.log2(Math.min(...values)) - padding, high = Math.log2(Math.max(...values)) + padding;
@@ -85,14 +115,16 @@ function size_ticks(scale, most) {
   return ticks;
 }
 
+// Text beside each.
 function value_ticks(scale) {
+  if (scale.ticks) return scale.ticks;
   const decades = Math.log10(scale.high / scale.low);
   const steps = decades > 3 ? [1] : decades > 1.2 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
   const ticks = [];
   for (let decade = Math.floor(Math.log10(scale.low)); decade <= Math.log10(scale.high); decade++) {
     for (const step of steps) {
       const value = Number((step * 10 ** decade).toPrecision(2));
-      if (value >= scale.low && value <= scale.high) ticks.push(value);
+      if (value >= scale.low && value <= scale.high) ticks.push([value, String(value)]);
     }
   }
   return ticks;
@@ -115,15 +147,15 @@ const dashes_of = (series) => (series.reference ? "1.5 4" : series.index >= 4 ? 
 const class_of = (series) => `series-${series.index % 6}${series.reference ? " reference" : ""}`;
 
 function draw_axes(svg, plot, x, y, width, height) {
-  for (const value of value_ticks(y)) {
+  for (const [value, text] of value_ticks(y)) {
     svg.append(shape("line", {class: "grid", x1: PLOT.left, x2: width - PLOT.right, y1: y.at(value), y2: y.at(value)}),
-      shape("text", {x: PLOT.left - 7, y: y.at(value) + 4, "text-anchor": "end"}, String(value)));
+      shape("text", {x: PLOT.left - 7, y: y.at(value) + 4, "text-anchor": "end"}, text));
   }
   for (const value of size_ticks(x, (width - PLOT.left) / 62)) {
     svg.append(shape("line", {class: "grid", x1: x.at(value), x2: x.at(value), y1: PLOT.top, y2: height - PLOT.bottom}),
       shape("text", {x: x.at(value), y: height - PLOT.bottom + 18, "text-anchor": "middle"}, size(value)));
   }
-  svg.append(shape("text", {x: 0, y: 11}, plot.unit),
+  svg.append(shape("text", {x: 0, y: 11}, plot.shares ? "share of the limit" : plot.unit),
     shape("text", {x: width - PLOT.right, y: height - 5, "text-anchor": "end"}, "message size"));
 }
 
@@ -166,17 +198,19 @@ function shown_of(plot, state) {
   const [first, last] = state.zoom ?? [0, plot.sizes.length - 1];
   const from = plot.sizes[first], to = plot.sizes[last];
   const within = (series) => ({...series, points: series.points.filter((p) => p.x >= from && p.x <= to)});
-  return {...plot, sizes: plot.sizes.slice(first, last + 1),
+  const shown = {...plot, sizes: plot.sizes.slice(first, last + 1), shares: state.shares,
     series: plot.series.filter((s) => !state.hidden.has(s.label)).map(within).filter((s) => s.points.length > 0),
     limits: plot.limits.filter((limit) => limit.to >= from && limit.from <= to)};
+  return state.shares ? in_shares(shown) : shown;
 }
 
 function draw_plot(svg, plot, width) {
-  const height = Math.round(Math.min(Math.max(width * 0.62, 240), 380));
+  const height = Math.round(Math.min(Math.max(width * 0.62, 240), 340));
   const points = plot.series.flatMap((s) => s.points);
   const values = [...points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]), ...plot.limits.map((l) => l.y)];
   const x = log_scale(plot.sizes, PLOT.left + 6, width - PLOT.right - 6, 0);
-  const y = log_scale(values.length ? values : [1, 10], height - PLOT.bottom, PLOT.top, 0.45);
+  const [floor, ceiling] = [height - PLOT.bottom, PLOT.top];
+  const y = plot.shares ? share_scale(values, floor, ceiling) : log_scale(values.length ? values : [1, 10], floor, ceiling, 0.45);
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   draw_axes(svg, plot, x, y, width, height);
@@ -271,7 +305,7 @@ function redraw_on_resize(figure, svg, draw) {
 }
 
 function chart_csv(plot) {
-  return csv_text([["curve", "bytes", plot.unit, "low", "high"],
+  return csv_text([["curve", "bytes", plot.shares ? "share of the limit" : plot.unit, "low", "high"],
     ...plot.series.flatMap((s) => s.points.map((p) => [s.label, p.x, p.y, p.low, p.high]))]);
 }
 
@@ -279,7 +313,8 @@ function chart_csv(plot) {
 class Chart {
   constructor(plot, svg, readout) {
     Object.assign(this, {plot, svg, readout, name: control_name(plot.title), hidden: new Set(), zoom: null, at: null,
-      samples: null, toggles: new Map(), geometry: null, width: 0, shown: plot});
+      by_share: plot.series.some((s) => !s.reference && s.points.some((p) => p.limit > 0)), shares: false, samples: null, toggles: new Map(), geometry: null, width: 0, shown: plot});
+    this.shares = this.by_share;
     this.zoom_out = () => this.zoom_to(null, null);
   }
   draw(width = this.width) {
@@ -327,7 +362,14 @@ class Chart {
     for (const [label, toggle] of this.toggles) toggle.setAttribute("aria-pressed", String(!this.hidden.has(label)));
     this.draw();
   }
+  // Shares of the limit, or figures on a logarithmic axis.
+  set_shares(shares) {
+    this.shares = shares && this.by_share;
+    this.figures.setAttribute("aria-pressed", String(!this.shares));
+    this.draw();
+  }
   follow_address() {
+    add_control(`${this.name}.axis`, (text) => this.set_shares(text === ""));
     add_control(`${this.name}.zoom`, (text) => {
       const [from, to] = text.split("-").map((bytes) => this.plot.sizes.indexOf(Number(bytes)));
       this.set_zoom(from >= 0 && to > from ? [from, to] : null);
@@ -344,7 +386,13 @@ function chart_tools(chart, samples) {
   const {plot, svg} = chart, name = (ending) => file_name(plot.title, ending);
   chart.whole = button("Whole range", `${plot.title}: all sizes`, chart.zoom_out);
   chart.whole.hidden = true;
-  return element("p", {class: "tools"}, chart.whole,
+  chart.figures = button(plot.unit, `${plot.title}: ${plot.unit} on a logarithmic axis`, () => {
+    chart.set_shares(!chart.shares);
+    remember(`${chart.name}.axis`, chart.shares ? "" : "log");
+  });
+  chart.figures.setAttribute("aria-pressed", "false");
+  chart.figures.hidden = !chart.by_share;
+  return element("p", {class: "tools"}, chart.figures, chart.whole,
     button("\u2212", `${plot.title}: zoom out`, () => chart.zoom_by(2)), button("+", `${plot.title}: zoom in`, () => chart.zoom_by(0.5)),
     samples ?? "", button("SVG", `Save ${plot.title} as SVG`, () => save(name("svg"), "image/svg+xml", svg_text(svg, plot.title))),
     button("PNG", `Save ${plot.title} as PNG`, () => save_png(svg_text(svg, plot.title), name("png"))),
@@ -359,12 +407,12 @@ function add_chart(parent, plot) {
     `${plot.title}, ${plot.unit} against message size. Arrow keys read the values, plus and minus zoom.`});
   const readout = element("ul", {class: "readout", "aria-live": "polite"}, element("li", {class: "quiet hint"},
     "Point at the curve, or use the arrow keys, to read values; draw across it to zoom."));
-  readout.style.minHeight = `${1.55 * (plot.series.length + 1)}em`;
+  readout.style.minHeight = `${1.55 * Math.min(plot.series.length + 1, 4)}em`;
   const chart = new Chart(plot, svg, readout);
   const samples = samples_of(chart);
   const caption = element("figcaption", {}, plot.title, element("span", {class: "quiet small"}, plot.note));
-  const figure = element("figure", {}, caption, chart_tools(chart, samples?.press), element("div", {}, svg),
-    plot.series.length > 1 ? legend(plot, chart) : "", readout, samples?.box ?? "");
+  const figure = element("figure", {}, caption, element("div", {}, svg), plot.series.length > 1 ? legend(plot, chart) : "",
+    readout, chart_tools(chart, samples?.press), samples?.box ?? "");
   parent.append(figure);
   redraw_on_resize(figure, svg, (width) => chart.draw(width));
   make_readable(svg, chart);
@@ -377,25 +425,86 @@ function plot_of(series, point) {
   return drawn.filter((s) => s.points.length > 0);
 }
 
-function draw_charts(report, section) {
-  const simulated = report.provenance === "simulated" ? "Simulated. " : "";
-  let drawn = 0;
-  for (const [name, list] of group_by(report.measurements, (m) => case_name(m.case))) {
-    const series = series_of(list);
-    const pairs = list[0].case.collective === "p2p" ? "The slowest pair of those measured at each size. " : "";
-    const plots = [
-      {title: `${name}: bus bandwidth`, unit: "GB/s", limits: limit_lines(list),
-        series: [...plot_of(series, bandwidth_point), ...bandwidth_references(report, list)],
-        note: `${simulated}${pairs}Median of bursts, with its 95 % interval.`},
-      {title: `${name}: latency`, unit: "\u00b5s", limits: [],
-        series: [...plot_of(series, latency_point), ...latency_references(list)],
-        note: `${simulated}${pairs}Median of single operations up to 1 MiB.`},
-    ].filter((plot) => plot.series.some((s) => !s.reference));
-    if (plots.length === 0) continue;
+// ---- Which charts there are
+
+// Sizes that a series needs to be a curve.
+const LEAST_SIZES = 2;
+
+// The curves of each operation: {name, list, plots}; what was measured at one size only is left for a table.
+function operations_of(report) {
+  return [...group_by(report.measurements, (m) => case_name(m.case))].map(([name, list]) => {
+    const series = series_of(list).filter((s) => s.list.length >= LEAST_SIZES);
+    return {name, list, plots: plots_of(report, name, series.flatMap((s) => s.list))};
+  });
+}
+
+function largest_text(list) {
+  const last = of_all_ranks(list).filter((m) => m.throughput?.busbw_gb_per_s > 0).sort((a, b) => b.case.bytes - a.case.bytes)[0];
+  if (!last) return "";
+  const part = last.verdict.fraction_of_limit;
+  return `${size(last.case.bytes)}: ${rate(last.throughput.busbw_gb_per_s)}${part === null ? "" : `, ${share(part)} of the limit`}. `;
+}
+
+function plots_of(report, name, list) {
+  if (list.length === 0) return [];
+  const simulated = report.provenance === "simulated" ? "Simulated. " : "", series = series_of(list);
+  const pairs = list[0].case.collective === "p2p" ? "The slowest pair of those measured at each size. " : "";
+  return [
+    {title: `${name}: bus bandwidth`, unit: "GB/s", limits: limit_lines(list),
+      series: [...plot_of(series, bandwidth_point), ...with_limits(bandwidth_references(report, list), list)],
+      note: `${largest_text(list)}${simulated}${pairs}Median of bursts, with its 95 % interval.`},
+    {title: `${name}: latency`, unit: "\u00b5s", limits: [],
+      series: [...plot_of(series, latency_point), ...latency_references(list)],
+      note: `${simulated}${pairs}Median of single operations up to 1 MiB.`},
+  ].filter((plot) => plot.series.some((s) => !s.reference && s.points.length >= LEAST_SIZES));
+}
+
+// The curve that a reader looks at first: all_reduce, else the first collective, else whatever there is.
+function main_operation(operations) {
+  const drawn = operations.filter(({plots}) => plots.length > 0);
+  return drawn.find(({name}) => name === "all_reduce") ?? drawn.find(({list}) => list[0].case.collective !== "p2p") ?? drawn[0] ?? null;
+}
+
+function draw_curve(report, section) {
+  const main = main_operation(operations_of(report));
+  section.hidden = main === null;
+  if (main) add_chart(section, main.plots[0]);
+}
+
+// Once for each operation and kind of ranks: what was measured at one size, where there is nothing to draw.
+function one_size_table(list) {
+  const among = (c) => [c.group === "world" ? "" : `each ${c.group}`, plural(c.ranks, "rank")].filter(Boolean).join(", ");
+  return simple_table("Measured at one size", [
+    ["Operation", (m) => case_name(m.case)], ["Among", (m) => among(m.case)], ["Size", (m) => size(m.case.bytes), "number"],
+    ["GB/s", (m) => digits(m.throughput?.busbw_gb_per_s), "number"], ["\u00b5s", (m) => digits((m.throughput ?? m.latency)?.median_us), "number"],
+    ["Of limit", (m) => share(m.verdict.fraction_of_limit), "number"], ["Verdict", (m) => grade_mark(m.verdict.grade)],
+  ], list);
+}
+
+function folded_charts(title, plots) {
+  return folded(`${title} (${plots.length})`, (box) => {
     const row = element("div", {class: "charts"});
-    section.append(element("h3", {}, name), row);
+    box.append(row);
     for (const plot of plots) add_chart(row, plot);
-    drawn += plots.length;
+  }, plots.map((plot) => control_name(plot.title)));
+}
+
+function draw_charts(report, section) {
+  const operations = operations_of(report), main = main_operation(operations);
+  const rest = operations.flatMap((operation) => operation.plots.filter((plot) => plot !== main.plots[0])
+    .map((plot) => ({...operation, plot})));
+  const point_to_point = rest.filter(({list}) => list[0].case.collective === "p2p").map(({plot}) => plot);
+  const [bandwidth, latency] = ["GB/s", "\u00b5s"].map((unit) => rest.map(({plot}) => plot)
+    .filter((plot) => plot.unit === unit && !point_to_point.includes(plot)));
+  const row = element("div", {class: "charts"});
+  section.append(row);
+  for (const plot of bandwidth) add_chart(row, plot);
+  for (const [title, plots] of [["Latency", latency], ["Point to point", point_to_point]]) {
+    if (plots.length > 0) section.append(folded_charts(title, plots));
   }
-  if (drawn === 0) section.append(element("p", {}, "No sizes were measured, so there is nothing to draw."));
+  const single = operations.flatMap(({list}) => series_of(list)).filter((s) => s.list.length < LEAST_SIZES).flatMap((s) => s.list);
+  if (single.length > 0) {
+    section.append(folded(`Measured at one size only (${single.length})`, (box) => box.append(one_size_table(single))));
+  }
+  if (report.measurements.length === 0) section.append(element("p", {}, "No sizes were measured, so there is nothing to draw."));
 }

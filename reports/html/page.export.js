@@ -73,11 +73,15 @@ function csv_of_table(table) {
   return csv_text(rows.map((row) => [...row.cells].map((cell) => cell.dataset.value ?? cell.textContent.trim())));
 }
 
-function add_csv_buttons() {
-  for (const region of document.querySelectorAll(".scroll")) {
-    if (region.closest("figure")) continue;  // which has its own
+// Above each table within `root` that has none yet; a figure has its own.
+function add_csv_buttons(root) {
+  for (const region of root.querySelectorAll(".scroll")) {
+    if (region.closest("figure") || region.previousElementSibling?.matches(".tools")) continue;
     const title = region.getAttribute("aria-label");
-    const save_it = () => save(file_name(title, "csv"), "text/csv", csv_of_table(region.querySelector("table")));
+    const save_it = () => {
+      region.show_all?.();
+      save(file_name(title, "csv"), "text/csv", csv_of_table(region.querySelector("table")));
+    };
     region.before(element("p", {class: "tools"}, button("CSV", `Save the table "${title}" as CSV`, save_it)));
   }
 }

@@ -46,25 +46,58 @@ function condemns(finding) { return finding.severity === "error" && ["hardware",
 // Why a measurement was judged as it was, or why there is nothing to judge.
 function why(m) { return m.outcome === "measured" ? m.verdict.because : m.because || m.verdict.because; }
 
-// The sentence below the verdict, and the measurement that it is about, if any.
+const sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
+
+// Why a report without a decision has its grade.
 function reason(report) {
   if (report.grade === "faulty") {
     const found = report.findings.find((finding) => condemns(finding));
-    return {text: found ? `${found.evidence}.` : "An error was found in hardware or fabric.", about: null};
+    return found ? sentence(found.evidence) : "An error was found in hardware or fabric.";
   }
-  const [suspect] = report.suspects;
-  if (report.grade === "slow" && suspect) {
-    const sentence = (text) => text.endsWith(".") ? text : `${text}.`;
-    const others = report.suspects.slice(1).map((other) => `${other.kind} ${title_of(other)}`);
-    const listed = others.length > 3 ? [...others.slice(0, 3), `${others.length - 3} more`] : others;
-    return {text: `${suspect.kind} ${title_of(suspect)}: ${sentence(suspect.evidence)} To do: ${sentence(suspect.action)}` +
-      (listed.length > 0 ? ` Suspected too: ${listed.join(", ")}.` : ""), about: worst_judged(report)};
+  if (report.grade === "slow" && report.suspects.length > 0) {
+    const names = report.suspects.map((suspect) => `${suspect.kind} ${title_of(suspect)}`);
+    return sentence(`Suspected: ${(names.length > 3 ? [...names.slice(0, 3), `${names.length - 3} more`] : names).join(", ")}`);
   }
   const worst = worst_judged(report);
-  if (worst && worst.verdict.grade === report.grade) return {text: why(worst), about: worst};
-  if (report.run.ended_by) return {text: `The run did not finish its plan: ${report.run.ended_by}.`, about: null};
-  if (report.measurements.length === 0) return {text: "Nothing was measured.", about: null};
-  return {text: report.measurements.map(why).find(Boolean) ?? "No measurement could be judged.", about: null};
+  if (report.grade === "ok") return "All that could be judged reaches what healthy machines reach.";
+  if (worst && worst.verdict.grade === report.grade) return `${case_sentence(worst.case)}: ${why(worst)}`;
+  if (report.run.ended_by) return `The run did not finish its plan: ${report.run.ended_by}.`;
+  if (report.measurements.length === 0) return "Nothing was measured.";
+  return report.measurements.map(why).find(Boolean) ?? "No measurement could be judged.";
+}
+
+const DECISIONS = {
+  "ACCEPT": {look: "ok", sign: "\u2713"}, "REJECT": {look: "wrong", sign: "\u2715"}, "CANNOT TELL": {look: "unknown", sign: "?"},
+};
+
+// As the report says it: its sentence begins with the word and the parts. Reports of earlier versions have none; the
+// page then says the grade and why.
+function decision_of(report) {
+  const grade = GRADES[report.grade] ?? GRADES.unknown, {decision} = report;
+  if (!decision?.sentence) return {head: grade.word, rest: reason(report), look: report.grade, sign: grade.sign, next: [], command: ""};
+  const colon = decision.sentence.startsWith(decision.word) ? decision.sentence.indexOf(": ") : -1;
+  const [head, rest] = colon < 0 ? [decision.word, decision.sentence]
+    : [decision.sentence.slice(0, colon), decision.sentence.slice(colon + 2)];
+  return {...decision, head, rest, ...(DECISIONS[decision.word] ?? DECISIONS["CANNOT TELL"])};
+}
+
+// A page that was opened from a file may not be let at the clipboard: then the text is selected and copied as a person would.
+async function copy(text, shown) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    getSelection().selectAllChildren(shown);
+    document.execCommand("copy");
+  }
+}
+
+function command_box(command) {
+  const code = element("code", {}, command);
+  const press = button("Copy", "Copy the command", async () => {
+    await copy(command, code);
+    press.textContent = "Copied";
+  });
+  return element("p", {class: "command"}, code, press);
 }
 
 function banner(kind, word, text) {
@@ -98,26 +131,24 @@ function how_much_was_judged(report) {
     (between ? "." : ", none of them between nodes: this says nothing of the network between them.");
 }
 
-function draw_verdict(report, header) {
-  const grade = GRADES[report.grade] ?? GRADES.unknown;
-  const {text, about} = reason(report);
+function draw_top(report, top) {
   const run = report.run;
-  document.title = `${grade.word}: ${run.cluster || "p5bench"}` +
+  const facts = [`p5bench ${run.version}`, run.cluster, report.topology.platform,
+    `${plural(run.nodes, "node")}, ${plural(run.ranks, "rank")}`, `backend ${run.backend}`,
+    run.started.replace("T", " ").replace("Z", " UTC"), `took ${duration(run.wall_s)}`, `exit code ${report.exit_code}`];
+  top.append(element("ul", {class: "product"}, ...facts.filter(Boolean).map((fact) => element("li", {}, fact))), ...banners(report));
+}
+
+function draw_verdict(report, header) {
+  const {head, rest, look, sign, next, command} = decision_of(report);
+  document.title = `${head}: ${report.run.cluster || "p5bench"}` +
     (report.provenance === "simulated" ? " (simulated)" : "") + (report.status === "partial" ? " (partial)" : "");
   header.append(
-    element("p", {class: "product"}, `p5bench report${run.cluster ? ` on ${run.cluster}` : ""}`),
-    element("h1", {class: report.grade},
-      element("span", {class: "sign", "aria-hidden": "true"}, element("span", {}, grade.sign)), grade.word),
-    element("p", {class: "because"}, text),
-    about ? element("p", {class: "quiet"}, `Worst judged measurement: ${case_sentence(about.case)}.`) : "",
-    element("p", {class: "quiet"}, how_much_was_judged(report)),
-    ...banners(report),
-    definitions([
-      ["Cluster", run.cluster], ["Size", `${plural(run.nodes, "node")}, ${plural(run.ranks, "rank")}`],
-      ["Started", run.started.replace("T", " ").replace("Z", " UTC")], ["Took", duration(run.wall_s)],
-      ["Backend", run.backend], ["Platform", report.topology.platform], ["p5bench", run.version],
-      ["Exit code", String(report.exit_code)],
-    ], "facts"));
+    element("h1", {class: look}, element("span", {class: "sign", "aria-hidden": "true"}, element("span", {}, sign)), head),
+    element("p", {class: "because"}, rest),
+    next.length > 0 ? element("ol", {class: "next"}, ...next.map((step) => element("li", {}, step))) : "",
+    command ? command_box(command) : "",
+    element("p", {class: "quiet small"}, how_much_was_judged(report)));
 }
 
 // ---- Suspects and findings
@@ -134,13 +165,20 @@ function title_of(suspect) {
   return suspect.name + (where ? ` (${where})` : "");
 }
 
+const FAULTS = {slow: "", silent: ": silent", wrong: ": wrong data"};
+
 function suspect_card(report, suspect) {
-  const shown = card("error", `suspect ${suspect.kind}`, title_of(suspect), [
+  const shown = card("error", `suspect ${suspect.kind}${FAULTS[suspect.fault] ?? ""}`, title_of(suspect), [
     ["", suspect.evidence], ["Do:", suspect.action],
     ["", `Confidence ${suspect.confidence > 0.999 ? "above 99.9 %" : share(suspect.confidence)}, ` +
       `measured against ${plural(suspect.partners_tested, "partner")}.`]]);
   shown.append(evidence_of(report, suspect));
   return shown;
+}
+
+function question_card(question) {
+  return card("warning", `open question${FAULTS[question.fault] ?? ""}`, `either ${question.candidates.join(" or ")}`,
+    [["", question.evidence], ["Next:", question.next]]);
 }
 
 function finding_card(finding) {
@@ -171,21 +209,49 @@ function broken_card(m) {
   return shown;
 }
 
-function draw_problems(report, section) {
+const FIRST_CARDS = 2, SHOWN_FAILURES = 10;
+
+// What speaks against the cluster, the gravest first: in the first screen as much as has its place there.
+function problem_cards(report) {
   const broken = report.measurements.filter((m) => m.outcome === "failed" || m.wrong_elements > 0);
   const of = (severity) => report.findings.filter((finding) => finding.severity === severity);
-  const shown = 10;
-  const cards = [...report.suspects.map((suspect) => suspect_card(report, suspect)), ...broken.slice(0, shown).map(broken_card),
-    ...of("error").map(finding_card), ...of("warning").map(finding_card)];
-  if (cards.length > 0) section.append(element("ul", {class: "cards"}, ...cards));
-  else section.append(element("p", {}, "No suspects, no errors and no warnings."));
-  if (broken.length > shown) {
-    section.append(element("p", {}, `${broken.length - shown} more cases failed: see all measurements below.`));
-  }
-  const infos = of("info");
-  if (infos.length === 0) return;
-  section.append(element("details", {}, element("summary", {}, plural(infos.length, "remark")),
-    element("ul", {class: "cards"}, ...infos.map(finding_card))));
+  const cards = [...report.suspects.map((suspect) => () => suspect_card(report, suspect)),
+    ...(report.open_questions ?? []).map((question) => () => question_card(question)),
+    ...of("error").map((finding) => () => finding_card(finding)),
+    ...broken.slice(0, SHOWN_FAILURES).map((m) => () => broken_card(m)),
+    ...of("warning").map((finding) => () => finding_card(finding))];
+  return {cards, remarks: of("info"), failures_left: Math.max(broken.length - SHOWN_FAILURES, 0)};
+}
+
+function nothing_found(report) {
+  if (report.grade === "ok") return "No suspects, no errors and no warnings.";
+  return "No single part is suspected: in what was measured, none differs from the others of its kind.";
+}
+
+function draw_problems(report, section) {
+  const {cards} = problem_cards(report);
+  if (cards.length === 0) section.append(element("p", {class: "quiet"}, nothing_found(report)));
+  else section.append(element("ul", {class: "cards"}, ...cards.slice(0, FIRST_CARDS).map((make) => make())));
+  if (cards.length <= FIRST_CARDS) return;
+  const link = element("a", {href: "#findings"}, `${cards.length - FIRST_CARDS} more below`);
+  keep_choices(link);
+  section.append(element("p", {}, link));
+}
+
+function draw_findings(report, details) {
+  const {cards, remarks, failures_left} = problem_cards(report), rest = cards.slice(FIRST_CARDS);
+  details.hidden = rest.length + remarks.length === 0;
+  add_note(details, [rest.length > 0 ? `${rest.length} more` : "", remarks.length > 0 ? plural(remarks.length, "remark") : ""]
+    .filter(Boolean).join(", "));
+  fold(details, () => {
+    details.append(element("ul", {class: "cards"}, ...rest.map((make) => make()), ...remarks.map(finding_card)));
+    if (failures_left > 0) details.append(element("p", {}, `${failures_left} more cases failed: see all measurements.`));
+  });
+}
+
+// Says beside the title of a folded part what it holds.
+function add_note(details, text) {
+  details.querySelector("summary").append(element("span", {class: "quiet small"}, text));
 }
 
 // ---- Limits, machine and software
@@ -212,9 +278,12 @@ function draw_published(report, section) {
     ], rows));
 }
 
-function draw_limits(report, section) {
-  draw_limit_table(report, section);
-  draw_published(report, section);
+function draw_limits(report, details) {
+  add_note(details, report.limits.length > 0 ? plural(report.limits.length, "limit") : "no limits are known for this machine");
+  fold(details, () => {
+    draw_limit_table(report, details);
+    draw_published(report, details);
+  });
 }
 
 function draw_limit_table(report, section) {
@@ -228,26 +297,42 @@ function draw_limit_table(report, section) {
   ], report.limits));
 }
 
+// Rows that say the same of several hosts become one: [{hosts, row}].
+function alike(rows) {
+  return [...group_by(rows, ({row}) => JSON.stringify(row)).values()].map((list) => ({...list[0], hosts: list.map(({host}) => host)}));
+}
+
+function hosts_text(hosts) {
+  const names = hosts.map((host) => host.pretended ? `${host.name} (pretended, on ${host.host_name})` : host.name);
+  return names.length <= 4 ? names.join(", ") : `${names[0]} to ${names.at(-1)} (${names.length} hosts)`;
+}
+
+// The id of an instance is its own; it stands beside its host in the topology.
 function host_table(hosts) {
+  const rows = alike(hosts.map((host) => ({host, row: {...host, name: "", host_name: "", instance: "", nics: host.nics.length,
+    gpu_devices: null, numa: null, memory_available_bytes: null}})));
+  const available = (row) => size(Math.min(...row.hosts.map((host) => host.memory_available_bytes)));
   return simple_table("Hosts", [
-    ["Host", (h) => h.pretended ? `${h.name} (pretended, on ${h.host_name})` : h.name],
-    ["Instance", (h) => [h.instance_type, h.instance].filter(Boolean).join(" ") || NOT_AVAILABLE],
-    ["GPUs", (h) => String(h.gpus), "number"], ["CPU", (h) => h.cpu_model || NOT_AVAILABLE],
-    ["Sockets", (h) => String(h.packages), "number"], ["NUMA nodes", (h) => String(h.numa_nodes), "number"],
-    ["Cores", (h) => String(h.cores), "number"],
-    ["Threads (allowed)", (h) => `${h.threads} (${h.allowed_threads})`, "number"],
-    ["Memory (available)", (h) => `${size(h.memory_bytes)} (${size(h.memory_available_bytes)})`, "number"],
-    ["NICs", (h) => String(h.nics.length), "number"], ["Kernel", (h) => h.kernel || NOT_AVAILABLE],
-  ], hosts);
+    ["Host", (r) => hosts_text(r.hosts)],
+    ["Instance", (r) => [r.host.instance_type, r.hosts.length === 1 ? r.host.instance : ""].filter(Boolean).join(" ") || NOT_AVAILABLE],
+    ["GPUs", (r) => String(r.host.gpus), "number"], ["CPU", (r) => r.host.cpu_model || NOT_AVAILABLE],
+    ["Sockets", (r) => String(r.host.packages), "number"], ["NUMA nodes", (r) => String(r.host.numa_nodes), "number"],
+    ["Cores", (r) => String(r.host.cores), "number"],
+    ["Threads (allowed)", (r) => `${r.host.threads} (${r.host.allowed_threads})`, "number"],
+    ["Memory (available)", (r) => `${size(r.host.memory_bytes)} (${available(r)})`, "number"],
+    ["NICs", (r) => String(r.host.nics.length), "number"], ["Kernel", (r) => r.host.kernel || NOT_AVAILABLE],
+  ], rows);
 }
 
 function nic_table(hosts) {
+  const rows = alike(hosts.flatMap((host) => host.nics.map(({name, kind, driver, state, rate_gb_per_s, numa_node}) =>
+    ({host, row: {name, kind, driver, state, rate_gb_per_s, numa_node}}))));
   return simple_table("NICs", [
-    ["Host", (n) => n.host], ["NIC", (n) => n.name], ["Kind", (n) => n.kind],
-    ["Driver", (n) => n.driver || NOT_AVAILABLE], ["State", (n) => n.state],
-    ["GB/s", (n) => digits(n.rate_gb_per_s), "number"],
-    ["NUMA node", (n) => n.numa_node < 0 ? NOT_AVAILABLE : String(n.numa_node), "number"],
-  ], hosts.flatMap((host) => host.nics.map((nic) => ({...nic, host: host.name}))));
+    ["Host", (r) => hosts_text(r.hosts)], ["NIC", ({row}) => row.name], ["Kind", ({row}) => row.kind],
+    ["Driver", ({row}) => row.driver || NOT_AVAILABLE], ["State", ({row}) => row.state],
+    ["GB/s", ({row}) => digits(row.rate_gb_per_s), "number"],
+    ["NUMA node", ({row}) => row.numa_node < 0 ? NOT_AVAILABLE : String(row.numa_node), "number"],
+  ], rows);
 }
 
 function alone_table(report) {
@@ -263,11 +348,16 @@ function alone_table(report) {
   ], report.local_checks.map((figures, rank) => ({...figures, rank})));
 }
 
-function draw_machine(report, section) {
+function draw_machine(report, details) {
+  add_note(details, plural(report.topology.hosts.length, "host"));
+  fold(details, () => add_machine(report, details));
+}
+
+function add_machine(report, section) {
   const hosts = report.topology.hosts, run = report.run;
   section.append(hosts.length ? host_table(hosts) : element("p", {}, "No hosts were recorded."));
   const nics = hosts.reduce((sum, host) => sum + host.nics.length, 0);
-  if (nics > 0) section.append(element("details", {}, element("summary", {}, plural(nics, "NIC")), nic_table(hosts)));
+  if (nics > 0) section.append(folded(plural(nics, "NIC"), (box) => box.append(nic_table(hosts))));
   if (report.local_checks) {
     section.append(element("h3", {}, "Each GPU alone"), element("p", {},
       "Copies and launches without partners, on all GPUs at the same time: of a device copy the bytes read and written, and the launch of an empty kernel."),
@@ -308,8 +398,9 @@ function start() {
   for (const [index, series] of Object.entries(JSON.parse(document.getElementById("samples-data").textContent))) {
     report.measurements[index].samples = series;
   }
-  const drawers = {verdict: draw_verdict, problems: draw_problems, charts: draw_charts, pairs: draw_pairs,
-    measurements: draw_measurements, tuning: draw_tuning, limits: draw_limits, topology: draw_topology, machine: draw_machine};
+  const drawers = {top: draw_top, verdict: draw_verdict, problems: draw_problems, pairs: draw_pairs, curve: draw_curve,
+    findings: draw_findings, charts: draw_charts, tuning: draw_tuning, measurements: draw_measurements, limits: draw_limits,
+    topology: draw_topology, machine: draw_machine};
   for (const [id, draw] of Object.entries(drawers)) {
     try {
       draw(report, document.getElementById(id));
@@ -321,13 +412,17 @@ function start() {
     link.hidden = document.querySelector(link.hash).hidden;
     keep_choices(link);
   }
-  add_csv_buttons();
+  add_csv_buttons(document);
+  open_what_the_address_names();
   reveal(section_of_address());
   window.addEventListener("hashchange", follow_address);
 }
 
 window.addEventListener("error", (event) => complain(event.message));
+// On paper nothing can be opened. Hosts without trouble stay as they are: they may be hundreds.
 window.addEventListener("beforeprint", () => {
-  for (const details of document.querySelectorAll("details")) details.open = true;
+  const unfold = (details) => { if (!details.matches(".host-box")) open_fold(details); };
+  for (const {details} of folds) unfold(details);  // which grow while they are opened
+  document.querySelectorAll("details").forEach(unfold);
 });
 document.addEventListener("DOMContentLoaded", start);

@@ -1,10 +1,15 @@
-// The pair matrix: who sends to whom, coloured by bandwidth relative to the median of pairs of the same kind, so that
-// one slow pair stands out although links inside a node are several times faster than those between nodes. Many ranks
-// are shown by node, and two nodes of them open into ranks. Rows and columns of suspects are outlined.
+// The pair matrix: who sends to whom, coloured by bandwidth relative to what is expected of the pair: the median of pairs
+// of the same kind, so that one slow pair stands out although links inside a node are several times faster than those
+// between nodes, and not less than what healthy hardware reaches, so that pairs that are all slow do not look well. Many
+// ranks are shown by node, and two nodes of them open into ranks. Rows and columns of suspects are outlined.
 
 const MOST_RANKS = 64;          // that have rows of their own
-const MOST_DRAWN_CELLS = 5000;  // above, cells are pixels of one picture
+const MOST_DRAWN_CELLS = 1500;  // above, cells are drawn on a canvas
 const LEAST_CELL = 2.5;         // pixels, so that one slow pair among thousands is seen
+const MOST_SIDE = 330;          // pixels, unless a reader wants it larger
+// Of its limit no healthy pair stays below this share (bars.json has the figures), where a message takes so long at the
+// limit that the time to start it does not matter.
+const HEALTHY_SHARE = 0.75, LEAST_US_AT_LIMIT = 150;
 const HEAT = [
   {from: 1.05, name: "faster", text: "over 105 %"}, {from: 0.95, name: "normal", text: "95 to 105 %"},
   {from: 0.9, name: "below", text: "90 to 95 %"}, {from: 0.8, name: "slower", text: "80 to 90 %"},
@@ -28,19 +33,39 @@ function placement(report, pairs = []) {
   return {count, host, name, of_host, host_name: (rank) => name(host(rank))};
 }
 
-// Measured pairs with their bandwidth and share of the median of their kind. Both ways and ping-pong use both
-// directions at once: one value stands in both cells.
-function measured_pairs(m, place) {
-  const mirrored = m.case.pattern !== "one_way", found = new Map();
-  const add = (source, destination, us) => found.set(source * place.count + destination, {
-    source, destination, us, rate: m.case.bytes / us / 1e3, same_node: place.host(source) === place.host(destination)});
-  for (const [source, destination, us] of m.pairs) if (mirrored && us > 0) add(destination, source, us);
-  for (const [source, destination, us] of m.pairs) if (us > 0) add(source, destination, us);
+// GB/s that a pair of this measurement should reach, of what is known beside the pairs themselves; 0: nothing is.
+function known_rate(m) {
+  const {limit_gb_per_s: limit} = m.verdict ?? {}, before = m.baseline?.throughput_us;
+  const by_limit = limit > 0 && m.case.bytes / limit / 1e3 >= LEAST_US_AT_LIMIT ? HEALTHY_SHARE * limit : 0;
+  return Math.max(by_limit, before > 0 ? m.case.bytes / before / 1e3 : 0);  // the baseline has the slowest pair's time
+}
+
+// The pairs of these measurements with their bandwidth, and its share of the median of their kind and of what is expected
+// of them. Both ways and ping-pong use both directions at once: one value stands in both cells.
+function measured_pairs(parts, place) {
+  const found = new Map(), kinds = new Map();  // same node or not: {median, known, limit}
+  for (const m of parts) {
+    const mirrored = m.case.pattern !== "one_way";
+    const add = (source, destination, us) => {
+      const same_node = place.host(source) === place.host(destination);
+      if (!kinds.has(same_node)) kinds.set(same_node, {known: known_rate(m), limit: m.verdict?.limit_gb_per_s});
+      found.set(source * place.count + destination, {source, destination, us, rate: m.case.bytes / us / 1e3, same_node});
+    };
+    for (const [source, destination, us] of m.pairs) if (mirrored && us > 0) add(destination, source, us);
+    for (const [source, destination, us] of m.pairs) if (us > 0) add(source, destination, us);
+  }
   const list = [...found.values()];
-  const medians = new Map([...group_by(list, (pair) => pair.same_node)].map(([same, of_kind]) =>
-    [same, median(of_kind.map((pair) => pair.rate))]));
-  for (const pair of list) pair.share = pair.rate / medians.get(pair.same_node);
-  return {list, medians};
+  for (const [same, of_kind] of group_by(list, (pair) => pair.same_node)) {
+    const kind = kinds.get(same);
+    kind.median = median(of_kind.map((pair) => pair.rate));
+    kind.expected = Math.max(kind.median, kind.known);
+    for (const pair of of_kind) {
+      pair.of_median = pair.rate / kind.median;
+      pair.share = pair.rate / kind.expected;
+      pair.limit = kind.limit;
+    }
+  }
+  return {list, kinds};
 }
 
 const kind_text = (same_node) => (same_node ? "same node" : "different nodes");
@@ -48,25 +73,39 @@ const kind_text = (same_node) => (same_node ? "same node" : "different nodes");
 function pair_sentence(pair, place) {
   const name = (rank) => `rank ${rank} (${place.host_name(rank)})`;
   return `${name(pair.source)} to ${name(pair.destination)}: ${rate(pair.rate)}, ${time(pair.us)}, ` +
-    `${share(pair.share)} of the median of pairs on ${pair.same_node ? "the same node" : "different nodes"}`;
+    `${share(pair.of_median)} of the median of pairs on ${pair.same_node ? "the same node" : "different nodes"}` +
+    (pair.limit > 0 ? `, ${share(pair.rate / pair.limit)} of the limit` : "");
 }
 
 // ---- Rows and columns: ranks, node by node, or nodes
 
-// `row_of(rank)` is undefined for ranks that are not shown.
+// Names without what all of them share: "ip-10-1-2-3.ec2.internal" among its like is "2-3".
+function short_names(names) {
+  const heads = names.map((name) => name.split(".")[0]);
+  const short = new Set(heads).size === new Set(names).size ? heads : names;
+  let same = 0;
+  while (short.length > 1 && short.every((name) => name[same] !== undefined && name[same] === short[0][same])) same++;
+  const cut = short[0]?.slice(0, same).search(/[-_.][^-_.]*$/) ?? -1;
+  const left = Math.max(...short.map((name) => name.length)) > 8 && cut > 0 ? short.map((name) => name.slice(cut + 1)) : short;
+  return left.map((name) => (name.length > 12 ? `\u2026${name.slice(-11)}` : name));
+}
+
+// `row_of(rank)` is undefined for ranks that are not shown; `labels` are [text, rows from the first].
 function rank_rows(place, hosts) {
   const items = hosts.flatMap((host) => place.of_host[host] ?? []), row = new Map(items.map((rank, index) => [rank, index]));
   const blocks = hosts.filter((host) => place.of_host[host]).map((host) => ({host, count: place.of_host[host].length}));
-  const short_names = items.length > MOST_RANKS;
+  const names = short_names(place.of_host.map((_, host) => place.name(host)));
+  let first = 0;
+  const labels = blocks.length === 1 ? items.map((rank, index) => [String(rank), index + 0.5])
+    : blocks.map(({host, count}) => [names[host], (first += count) - count / 2]);
   return {by: "rank", count: items.length, row_of: (rank) => row.get(rank), name: (index) => `rank ${items[index]}`,
-    label: (index) => String(items[index]), blocks, labels_by_block: short_names,
-    sentence: (pair) => pair_sentence(pair, place)};
+    labels, blocks, sentence: (pair) => pair_sentence(pair, place)};
 }
 
 function node_rows(place) {
-  const count = place.of_host.length;
-  return {by: "node", count, row_of: place.host, name: place.name, label: place.name,
-    blocks: place.of_host.map((_, host) => ({host, count: 1})), labels_by_block: false,
+  const count = place.of_host.length, names = short_names(place.of_host.map((_, host) => place.name(host)));
+  return {by: "node", count, row_of: place.host, name: place.name, labels: names.map((name, index) => [name, index + 0.5]),
+    blocks: place.of_host.map((_, host) => ({host, count: 1})),
     sentence: (pair, pairs) => `${place.host_name(pair.source)} to ${place.host_name(pair.destination)}, ` +
       `the slowest of ${plural(pairs, "pair")}: ${pair_sentence(pair, place)}`};
 }
@@ -91,39 +130,35 @@ function cells_of(pairs, rows) {
 // ---- Drawing
 
 // The slowest last, on top of what they cover where rows are thinner than they.
+function slowest_last(cells) { return [...cells].sort((a, b) => b.pair.share - a.pair.share); }
+
 function draw_cells(svg, cells, {left, top, step}) {
-  const side = Math.max(step, LEAST_CELL), bare = step < 6 ? " bare" : "";
-  for (const cell of [...cells].sort((a, b) => b.pair.share - a.pair.share)) {
-    svg.append(shape("rect", {class: `cell ${cell.heat}${bare}`, x: left + cell.column * step, y: top + cell.row * step,
-      width: side, height: side}));
+  for (const cell of slowest_last(cells)) {
+    svg.append(shape("rect", {class: `cell ${cell.heat}${step < 6 ? " bare" : ""}`, x: left + cell.column * step,
+      y: top + cell.row * step, width: step, height: step}));
   }
 }
 
-// One pixel per cell, enlarged by the picture that shows it.
-function draw_picture(svg, cells, count, frame) {
-  const canvas = element("canvas", {width: count, height: count});
+// As sharp as the screen is.
+function draw_picture(svg, cells, {left, top, step, side}) {
+  const dense = Math.max(window.devicePixelRatio, 1), each = Math.max(step, LEAST_CELL) * dense;
+  const canvas = element("canvas", {width: Math.round(side * dense), height: Math.round(side * dense)});
   const context = canvas.getContext("2d");
   const style = getComputedStyle(document.documentElement);
   const colour = Object.fromEntries(HEAT.map(({name}) => [name, style.getPropertyValue(`--${name}`).trim()]));
-  for (const cell of cells.values()) {
+  for (const cell of slowest_last(cells)) {
     context.fillStyle = colour[cell.heat];
-    context.fillRect(cell.column, cell.row, 1, 1);
+    context.fillRect(Math.floor(cell.column * step * dense), Math.floor(cell.row * step * dense), Math.ceil(each), Math.ceil(each));
   }
-  svg.append(shape("image", {x: frame.left, y: frame.top, width: frame.side, height: frame.side,
-    preserveAspectRatio: "none", href: canvas.toDataURL()}));
+  svg.append(shape("image", {x: left, y: top, width: side, height: side, preserveAspectRatio: "none", href: canvas.toDataURL()}));
 }
 
 // Labels that would overlap are left out.
-function draw_labels(svg, rows, place, frame) {
+function draw_labels(svg, {labels}, frame) {
   const {left, top, step, side} = frame;
-  const short = (name) => (name.length > 9 ? `${name.slice(0, 8)}\u2026` : name);
-  let first = 0;
-  const labels = rows.labels_by_block
-    ? rows.blocks.map(({host, count}) => [short(place.name(host)), (first += count) - count / 2])
-    : Array.from({length: rows.count}, (_, index) => [short(rows.label(index)), index + 0.5]);
   const distance = labels.length > 1 ? (labels[1][1] - labels[0][1]) * step : side;
   const every = (least) => Math.max(1, Math.ceil(least / distance));
-  const widest = labels.reduce((most, [text]) => Math.max(most, text.length), 0) * 7 + 6;
+  const widest = widest_label(labels) + 6;
   labels.forEach(([text, at], index) => {
     if (index % every(13) === 0) {
       svg.append(shape("text", {x: left - 6, y: top + at * step + 4, "text-anchor": "end"}, text));
@@ -134,6 +169,8 @@ function draw_labels(svg, rows, place, frame) {
   });
   svg.append(shape("text", {x: left, y: 11}, "to \u2192"), shape("text", {x: 0, y: top - 6}, "from \u2193"));
 }
+
+function widest_label(labels) { return labels.reduce((most, [text]) => Math.max(most, text.length), 0) * 7; }
 
 function draw_node_lines(svg, rows, frame) {
   const {left, top, step, side} = frame;
@@ -181,25 +218,25 @@ function draw_suspects(svg, rows, suspects, {left, top, step, side}) {
   }
 }
 
-function draw_matrix(svg, state, width, id) {
-  const {rows, cells, place, suspects} = state;
-  const left = rows.by === "node" || rows.labels_by_block ? 74 : 46, top = 34;
-  const side = Math.min(width - left - 2, Math.max(rows.count * 34, 150)), step = side / rows.count;
+function draw_matrix(svg, state, width) {
+  const {rows, cells, suspects} = state;
+  const left = Math.max(widest_label(rows.labels) + 10, 46), top = 34;
+  const side = Math.min(width - left - 2, Math.max(rows.count * 34, 150), state.large ? Infinity : MOST_SIDE), step = side / rows.count;
   const frame = {left, top, step, side};
   svg.replaceChildren();
-  svg.setAttribute("viewBox", `0 0 ${width} ${top + side + 4}`);
-  svg.append(shape("defs", {}, shape("pattern", {id, width: 6, height: 6, patternUnits: "userSpaceOnUse"},
+  svg.setAttribute("viewBox", `0 0 ${left + side + 2} ${top + side + 4}`);
+  svg.parentElement.style.flexBasis = `${left + side + 2}px`;
+  svg.append(shape("defs", {}, shape("pattern", {id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse"},
     shape("path", {class: "hatch", d: "M0,6L6,0"}))),
-    shape("rect", {class: "blank-area", x: left, y: top, width: side, height: side, fill: `url(#${id})`}));
-  const all = [...cells.values()], pictured = all.length > MOST_DRAWN_CELLS;
-  if (pictured) draw_picture(svg, cells, rows.count, frame);
-  draw_cells(svg, pictured ? all.filter((cell) => cell.pair.share < 0.9).slice(0, MOST_DRAWN_CELLS) : all, frame);
+    shape("rect", {class: "blank-area", x: left, y: top, width: side, height: side, fill: "url(#hatch)"}));
+  if (cells.size > MOST_DRAWN_CELLS) draw_picture(svg, cells.values(), frame);
+  else draw_cells(svg, cells.values(), frame);
   draw_node_lines(svg, rows, frame);
   draw_suspects(svg, rows, suspects, frame);
-  draw_labels(svg, rows, place, frame);
+  draw_labels(svg, rows, frame);
   const mark = shape("rect", {class: "selected", width: step, height: step, visibility: "hidden"});
   svg.append(mark);
-  return {frame, mark, width};
+  return {frame, mark, width: left + side + 2};
 }
 
 // ---- Reading values
@@ -248,113 +285,183 @@ function heat_legend(suspects) {
     element("li", {}, element("span", {class: `swatch ${name}`}), text)));
 }
 
-function summary_of(medians) {
-  return [...medians].map(([same, value]) => `${kind_text(same)} ${rate(value)}`).join(", ");
+// What the colours stand for, by kind of pair.
+function colour_text(kinds) {
+  return [...kinds].map(([same, {median: middle, expected, limit}]) => {
+    const what = expected > middle ? `expected ${rate(expected)}, median ${rate(middle)}` : `median ${rate(middle)}`;
+    return `${kind_text(same)} ${what}${limit > 0 ? ` (${share(middle / limit)} of the limit)` : ""}`;
+  }).join("; ");
 }
 
 function slowest_table(list, place) {
   const slowest = [...list].sort((a, b) => a.share - b.share).slice(0, 5);
-  return simple_table("Slowest pairs relative to their kind", [
+  return simple_table("Slowest pairs", [
     ["From rank", (c) => `${c.source} (${place.host_name(c.source)})`],
     ["To rank", (c) => `${c.destination} (${place.host_name(c.destination)})`],
     ["GB/s", (c) => digits(c.rate), "number"], ["\u00b5s", (c) => digits(c.us), "number"],
-    ["Of median", (c) => share(c.share), "number"]], slowest);
+    ["Of median", (c) => share(c.of_median), "number"], ["Of expected", (c) => share(c.share), "number"]], slowest);
 }
 
-// ---- One figure per pattern
-
-function choice_of_size(list, label) {
-  const best = list.reduce((a, b) => (b.pairs.length > a.pairs.length ||
-    (b.pairs.length === a.pairs.length && b.case.bytes > a.case.bytes) ? b : a));
-  const select = element("select", {"aria-label": label}, ...list.map((m, index) =>
-    element("option", {value: index}, `${size(m.case.bytes)} (${plural(m.pairs.length, "pair")})`)));
-  return {select, best: String(list.indexOf(best))};
-}
-
-function add_matrix(parent, report, pattern, list, number) {
-  list.sort((a, b) => a.case.bytes - b.case.bytes);
-  const {select, best} = choice_of_size(list, `Message size of ${pattern}`);
-  const svg = shape("svg", {tabindex: "0", role: "img", class: "matrix"});
-  const readout = element("p", {class: "readout", "aria-live": "polite"});
-  const note = element("span", {class: "quiet small"}), table = element("div");
-  const state = {suspects: suspects_in_matrix(report, list[0].case), opened: null};
-  const name = control_name("pairs", pattern);
-  const all_nodes = button("All nodes", `${pattern}: all nodes again`, () => open(null));
-  const save_svg = button("SVG", `Save ${pattern} as SVG`, () =>
-    save(file_name(pattern, "svg"), "image/svg+xml", svg_text(svg, `${pattern}, ${size(list[Number(select.value)].case.bytes)}`)));
-  const caption = element("figcaption", {}, `${pattern} at `, select, note);
-  const save_csv = button("CSV", `Save the pairs of ${pattern} as CSV`, () => save(file_name(pattern, "csv"), "text/csv", csv_text([
-    ["from_rank", "from_host", "to_rank", "to_host", "gb_per_s", "us", "share_of_median"],
-    ...state.data.list.map((p) => [p.source, state.place.host_name(p.source), p.destination, state.place.host_name(p.destination),
-      p.rate, p.us, p.share])])));
-  const figure = element("figure", {}, caption, element("p", {class: "tools"}, all_nodes, save_svg, save_csv), element("div", {}, svg),
-    heat_legend(state.suspects), readout, table);
-  const draw = (width) => { state.geometry = draw_matrix(svg, state, width, `hatch-${number}`); };
-  const choose = () => {
-    const m = list[Number(select.value)];
-    state.place = placement(report, m.pairs);
-    state.data = measured_pairs(m, state.place);
-    const hosts = state.place.of_host.map((_, host) => host), nodes = state.place.count > MOST_RANKS && !state.opened;
-    state.rows = nodes ? node_rows(state.place) : rank_rows(state.place, state.opened ?? hosts);
-    state.cells = cells_of(state.data.list, state.rows);
-    all_nodes.hidden = !state.opened;
-    svg.setAttribute("aria-label", `Bandwidth of ${pattern} between ${state.rows.by}s, senders in rows. ` +
-      `Arrow keys read the values${nodes ? ", Enter opens two nodes" : ""}.`);
-    const both = m.case.pattern === "one_way" ? "" : " One value for both directions.";
-    const of_node = nodes ? " A cell is the slowest pair of ranks of two nodes; a click shows them all." : "";
-    note.textContent = `Colour: share of the median of the same kind of pair (${summary_of(state.data.medians)}).${both}${of_node}`;
-    readout.replaceChildren(
-      element("span", {class: "quiet hint"}, "Point at a cell, or use the arrow keys, to read it."));
-    table.replaceChildren(slowest_table(state.data.list, state.place));
-    if (state.geometry) draw(state.geometry.width);
-  };
-  // Two nodes as ranks; null: all nodes.
-  const set_opened = (hosts) => {
-    state.opened = hosts;
-    choose();
-  };
-  const open = (row, column) => {
-    if (row !== null && state.rows.by !== "node") return;
-    set_opened(row === null || state.place.count <= MOST_RANKS ? null : row === column ? [row] : [row, column]);
-    remember(`${name}.open`, state.opened ? state.opened.join("-") : "");
-  };
-  parent.append(figure);
-  select.value = best;
-  choose();
-  select.addEventListener("change", () => {
-    choose();
-    remember(`${name}.size`, select.value === best ? "" : String(list[Number(select.value)].case.bytes));
-  });
-  read_cells(svg, readout, state, open);
-  redraw_on_resize(figure, svg, draw);
-  add_control(`${name}.size`, (text) => {
-    const index = list.findIndex((m) => String(m.case.bytes) === text);
-    select.value = index < 0 ? best : String(index);
-    choose();
-  });
-  add_control(`${name}.open`, (text) => {
-    const hosts = text.split("-").map(Number).filter((host) => text !== "" && state.place.of_host[host]);
-    set_opened(hosts.length > 0 && state.place.count > MOST_RANKS ? hosts : null);
-  });
-}
+// ---- The figure
 
 // Pairs of a node and pairs of different nodes are measured apart, and make one matrix.
 function both_kinds(list) {
-  return [...group_by(list, (m) => m.case.bytes).values()].map((of_size) => ({
-    case: of_size[0].case, pairs: of_size.flatMap((m) => m.pairs)}));
+  return [...group_by(list, (m) => m.case.bytes).values()]
+    .map((parts) => ({case: parts[0].case, parts, pairs: parts.reduce((sum, m) => sum + m.pairs.length, 0)}))
+    .sort((a, b) => a.case.bytes - b.case.bytes);
+}
+
+// The size with most pairs, of those the largest.
+function best_size(list) {
+  return list.reduce((best, m, index) => (m.pairs >= list[best].pairs ? index : best), 0);
+}
+
+// Where a suspect NIC was measured alone, else one way: there directions are told apart.
+function best_pattern(report, patterns) {
+  const nic = report.suspects.some((suspect) => suspect.kind === "nic");
+  const alone = patterns.findIndex(({list}) => nic && list[0].case.nic !== undefined &&
+    suspects_in_matrix(report, list[0].case).some(({suspect}) => suspect.kind === "nic"));
+  return alone >= 0 ? alone : Math.max(patterns.findIndex(({list}) => list[0].case.pattern === "one_way"), 0);
+}
+
+function patterns_of(report) {
+  const measured = report.measurements.filter((m) => m.pairs && m.pairs.length > 0);
+  const first = measured[0]?.case;
+  const title = (c) => [c.pattern ?? c.collective, c.type === first.type ? "" : c.type, variant_text(c),
+    c.nic === undefined ? "" : `NIC ${c.nic} alone`].filter(Boolean).join(", ");
+  return [...group_by(measured, (m) => title(m.case))].map(([name, list]) => ({name, list: both_kinds(list)}));
+}
+
+function choice(label, texts, value, choose) {
+  const select = element("select", {"aria-label": label}, ...texts.map((text, index) => element("option", {value: index}, text)));
+  select.value = String(value);
+  select.addEventListener("change", () => choose(Number(select.value)));
+  return select;
+}
+
+// What is drawn of the pairs, and what of it stands in the page's address.
+class Matrix {
+  constructor(report, patterns) {
+    Object.assign(this, {report, patterns, opened: null, large: false});
+    this.best = best_pattern(report, patterns);
+    this.svg = shape("svg", {tabindex: "0", role: "img", class: "matrix"});
+    this.readout = element("p", {class: "readout", "aria-live": "polite"});
+    this.note = element("p", {class: "quiet small"});
+    this.legend = element("div", {});
+    this.slowest = element("div", {});
+    this.sizes = element("span", {});
+    this.pattern_choice = choice("Pattern", patterns.map(({name}) => name), this.best, (index) => {
+      this.choose(index);
+      this.remember_choices();
+    });
+    this.figure = this.make_figure();
+  }
+  get list() { return this.patterns[this.pattern].list; }
+  get title() { return `${this.patterns[this.pattern].name}, ${size(this.list[this.size].case.bytes)}`; }
+  make_figure() {
+    this.all_nodes = button("All nodes", "All nodes again", () => this.open(null));
+    this.enlarge = button("Larger", "The whole width for the matrix", () => {
+      this.set_large(!this.large);
+      remember("pairs.large", this.large ? "1" : "");
+    });
+    const tools = element("p", {class: "tools"}, this.all_nodes, this.enlarge,
+      button("SVG", "Save the matrix as SVG", () => save(file_name(this.title, "svg"), "image/svg+xml", svg_text(this.svg, this.title))),
+      button("CSV", "Save the pairs as CSV", () => save(file_name(this.title, "csv"), "text/csv", this.csv())));
+    return element("figure", {}, element("figcaption", {}, "Pairs: ", this.pattern_choice, " at ", this.sizes),
+      element("div", {class: "map"}, element("div", {}, this.svg), this.legend), this.readout, tools, this.note,
+      folded("The slowest pairs", (box) => box.append(this.slowest)));
+  }
+  csv() {
+    const host = this.place.host_name;
+    return csv_text([["from_rank", "from_host", "to_rank", "to_host", "gb_per_s", "us", "share_of_median", "share_of_expected"],
+      ...this.data.list.map((p) => [p.source, host(p.source), p.destination, host(p.destination), p.rate, p.us, p.of_median, p.share])]);
+  }
+  choose(pattern, bytes = null) {
+    this.pattern = pattern;
+    this.pattern_choice.value = String(pattern);
+    const wanted = this.list.findIndex((m) => String(m.case.bytes) === bytes);
+    const of_size = (index) => {
+      this.size = index;
+      this.show();
+    };
+    this.size = wanted < 0 ? best_size(this.list) : wanted;
+    this.sizes.replaceChildren(choice("Message size", this.list.map((m) => `${size(m.case.bytes)} (${plural(m.pairs, "pair")})`),
+      this.size, (index) => {
+        of_size(index);
+        this.remember_choices();
+      }));
+    this.show();
+  }
+  remember_choices() {
+    const {list, size: index} = this;
+    remember("pairs.pattern", this.pattern === this.best ? "" : control_name(this.patterns[this.pattern].name));
+    remember("pairs.size", index === best_size(list) ? "" : String(list[index].case.bytes));
+  }
+  show() {
+    const m = this.list[this.size];
+    this.place = placement(this.report, m.parts.flatMap((part) => part.pairs));
+    this.data = measured_pairs(m.parts, this.place);
+    const hosts = this.place.of_host.map((_, host) => host), by_node = this.place.count > MOST_RANKS && !this.opened;
+    this.rows = by_node ? node_rows(this.place) : rank_rows(this.place, this.opened ?? hosts);
+    this.cells = cells_of(this.data.list, this.rows);
+    this.suspects = suspects_in_matrix(this.report, m.case);
+    this.all_nodes.hidden = !this.opened;
+    this.svg.setAttribute("aria-label", `Bandwidth of ${this.title} between ${this.rows.by}s, senders in rows. ` +
+      `Arrow keys read the values${by_node ? ", Enter opens two nodes" : ""}.`);
+    const both = m.case.pattern === "one_way" ? "" : " One value for both directions.";
+    const of_node = by_node ? " A cell is the slowest pair of ranks of two nodes; a click shows them all." : "";
+    this.note.textContent = `Colour: share of what is expected of the pair. ${colour_text(this.data.kinds)}.${both}${of_node}`;
+    this.readout.replaceChildren(element("span", {class: "quiet hint"}, "Point at a cell, or use the arrow keys, to read it."));
+    this.slowest.replaceChildren(slowest_table(this.data.list, this.place));
+    this.legend.replaceChildren(heat_legend(this.suspects));
+    this.draw();
+  }
+  draw(width = this.width) {
+    if (!width) return;
+    this.width = width;
+    this.geometry = draw_matrix(this.svg, this, width);
+  }
+  set_opened(hosts) {
+    this.opened = hosts;
+    this.show();
+  }
+  // Two nodes as ranks; null: all nodes.
+  open(row, column) {
+    if (row !== null && this.rows.by !== "node") return;
+    this.set_opened(row === null ? null : row === column ? [row] : [row, column]);
+    remember("pairs.open", this.opened ? this.opened.join("-") : "");
+  }
+  set_large(large) {
+    this.large = large;
+    this.figure.parentElement.classList.toggle("large", large);
+    this.enlarge.setAttribute("aria-pressed", String(large));
+    this.draw(Math.min(this.svg.parentElement.parentElement.clientWidth, 900));
+  }
+  follow_address() {
+    const choose = () => {
+      const all = chosen(), named = this.patterns.findIndex(({name}) => control_name(name) === all.get("pairs.pattern"));
+      this.choose(named < 0 ? this.best : named, all.get("pairs.size"));
+    };
+    add_control("pairs.pattern", choose);
+    add_control("pairs.size", choose);
+    add_control("pairs.large", (text) => this.set_large(text !== ""));
+    add_control("pairs.open", (text) => {
+      const hosts = text.split("-").map(Number).filter((host) => text !== "" && this.place.of_host[host]);
+      this.set_opened(hosts.length > 0 && this.place.count > MOST_RANKS ? hosts : null);
+    });
+  }
 }
 
 function draw_pairs(report, section) {
-  const list = report.measurements.filter((m) => m.pairs && m.pairs.length > 0);
-  section.hidden = list.length === 0;
+  const patterns = patterns_of(report);
+  section.hidden = patterns.length === 0;
   if (section.hidden) return;
-  const row = element("div", {class: "pairs"});
-  section.append(row);
-  const first = list[0].case;
-  let number = 0;
-  const title = (c) => [c.pattern ?? c.collective, c.type === first.type ? "" : c.type, variant_text(c),
-    c.nic === undefined ? "" : `NIC ${c.nic} alone`].filter(Boolean).join(", ");
-  for (const [name, of_title] of group_by(list, (m) => title(m.case))) {
-    add_matrix(row, report, name, both_kinds(of_title), number++);
-  }
+  const matrix = new Matrix(report, patterns);
+  section.append(matrix.figure);
+  matrix.choose(matrix.best);
+  read_cells(matrix.svg, matrix.readout, matrix, (row, column) => matrix.open(row, column));
+  redraw_on_resize(matrix.figure, matrix.svg.parentElement, (width) => matrix.draw(width));
+  // A canvas does not follow the style sheet.
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => matrix.draw());
+  matrix.follow_address();
 }

@@ -44,8 +44,8 @@ function pairs_against(report, suspect, ends) {
   const all = report.measurements.filter(concerns), between = all.filter((m) => m.case.nodes > 1);
   let best = null;
   for (const m of between.length > 0 && suspect.kind !== "gpu" ? between : all) {
-    const {list} = measured_pairs(m, placement(report, m.pairs)), own = takes_part(ends);
-    const shares = {with: list.filter(own).map((p) => p.share), without: list.filter((p) => !own(p)).map((p) => p.share)};
+    const {list} = measured_pairs([m], placement(report, m.pairs)), own = takes_part(ends);
+    const shares = {with: list.filter(own).map((p) => p.of_median), without: list.filter((p) => !own(p)).map((p) => p.of_median)};
     if (shares.with.length === 0 || shares.without.length === 0) continue;
     const apart = median(shares.with) / median(shares.without);
     if (!best || apart < best.apart) best = {...shares, apart, about: case_sentence(m.case)};
@@ -97,20 +97,25 @@ function section_link(section, text) {
   return link;
 }
 
-// "" where the report has no figures that show it.
+// Folded, and looked for only when it is opened: of thousands of pairs it takes a while.
 function evidence_of(report, suspect) {
   const ends = ends_of(report, suspect);
   if (ends.every((ranks) => ranks.length === 0)) return "";
+  return folded("With it and without it", (box) => box.append(evidence_figure(report, suspect, ends)));
+}
+
+function evidence_figure(report, suspect, ends) {
   const shares = suspect.kind === "rail" ? rails_against(report, ends) : pairs_against(report, suspect, ends);
-  if (!shares || shares.with.length === 0 || shares.without.length === 0) return "";
+  if (!shares || shares.with.length === 0 || shares.without.length === 0) {
+    return element("p", {class: "small"}, "The report keeps no figures that show it.");
+  }
   const host = report.topology.hosts.findIndex((each) => each.name === suspect.host);
   const svg = shape("svg", {class: "evidence", role: "img", "aria-label":
     `Rates with ${suspect.name}: median ${share(median(shares.with))} of what is usual; without: ${share(median(shares.without))}`});
   const figure = element("figure", {class: "evidence-box"},
     element("figcaption", {class: "small"}, `Bandwidth as a share of the median of its kind: ${shares.about}`),
     element("div", {}, svg),
-    element("p", {class: "small"}, suspect.kind === "rail" ? "" : section_link("pairs", "In the matrix"), " ",
-      host < 0 ? "" : section_link(`host-${host}`, "In the machine")));
+    host < 0 ? "" : element("p", {class: "small"}, section_link(`host-${host}`, "In the machine")));
   redraw_on_resize(figure, svg, (width) => draw_evidence(svg, suspect, shares, width));
   return figure;
 }

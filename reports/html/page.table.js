@@ -40,7 +40,8 @@ function interval_text(series) {
 // What is wrong, where something is. Why sizes are not judged stands once below the table.
 function why_text(m) {
   const sentences = [];
-  if (m.outcome !== "measured") sentences.push(`${m.outcome}: ${why(m)}`);
+  if (m.outcome === "failed") sentences.push(`failed: ${why(m)}`);
+  else if (m.outcome !== "measured") sentences.push(`not judged: ${why(m)}`);
   else if (["slow", "wrong", "failed"].includes(m.verdict.grade)) sentences.push(why(m));
   if (m.first_wrong) sentences.push(first_wrong_sentence(m.first_wrong));
   if (m.during?.notes.length) sentences.push(`Meanwhile: ${m.during.notes.join("; ")}.`);
@@ -98,7 +99,15 @@ function add_filter(rows, said) {
   return element("p", {class: "filter"}, element("label", {for: input.id}, "Only rows with"), input, said);
 }
 
-function draw_measurements(report, section) {
+const WORDS = {ok: "ok", slow: "slow", wrong: "with wrong data", failed: "failed", unknown: "not judged"};
+
+function draw_measurements(report, details) {
+  const counts = [...group_by(report.measurements, (m) => m.verdict.grade)].map(([grade, list]) => `${list.length} ${WORDS[grade] ?? grade}`);
+  add_note(details, counts.join(", "));
+  fold(details, () => add_measurements(report, details), ["filter"]);
+}
+
+function add_measurements(report, section) {
   const list = report.measurements;
   if (list.length === 0) {
     section.append(element("p", {}, "Nothing was measured."));
@@ -112,11 +121,8 @@ function draw_measurements(report, section) {
   const body = element("tbody", {}, ...rows.map((row) => row.tr));
   const said = element("span", {class: "quiet", "aria-live": "polite"}), filter = add_filter([...rows], said);
   make_sortable(head, columns, rows, body);
-  const count = (outcome) => list.filter((m) => m.outcome === outcome).length;
   section.append(
-    element("p", {class: "quiet"},
-      `${count("measured")} measured, ${count("skipped")} skipped, ${count("failed")} failed. ` +
-      "Times are the slowest rank's. A column's head sorts."),
+    element("p", {class: "quiet"}, "Times are the slowest rank's. A column's head sorts."),
     filter,
     element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "All measurements"},
       element("table", {class: "measurements"}, element("thead", {}, head), body)),

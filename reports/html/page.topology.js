@@ -84,30 +84,25 @@ function numa_box(host, index, switches) {
 function host_box(report, host, index) {
   const troubles = troubles_of(report, host, index);
   const bad = [...troubles.values()].some((trouble) => trouble.severity === "error");
-  const what = [host.instance_type, plural(host.gpus, "GPU"),
+  const what = [host.instance_type, host.instance, plural(host.gpus, "GPU"),
     plural(host.nics.filter((nic) => nic.kind !== "virtual").length, "NIC")].filter(Boolean).join(", ");
   const summary = element("summary", {}, element("strong", {class: bad ? "wrong" : null}, host.name), ` ${what}`,
     troubles.size ? element("span", {class: bad ? "wrong" : "slow"}, ` ${plural(troubles.size, "device")} in trouble`) : null);
   const details = element("details", {class: "host-box", id: `host-${index}`}, summary);
-  // Drawn when it is opened: a thousand hosts have many devices.
-  const draw = () => {
-    if (details.open && details.childElementCount === 1) {
-      details.append(element("div", {class: "numa-row"},
-        ...places_of(host, troubles).map(([numa, switches]) => numa_box(host, numa, switches))));
-    }
-  };
-  details.addEventListener("toggle", draw);
-  details.open = index === 0 || troubles.size > 0;
-  draw();
+  fold(details, () => details.append(element("div", {class: "numa-row"},
+    ...places_of(host, troubles).map(([numa, switches]) => numa_box(host, numa, switches)))));
+  if (index === 0 || troubles.size > 0) open_fold(details);
   return details;
 }
 
-function draw_topology(report, section) {
+function draw_topology(report, details) {
   const hosts = report.topology.hosts;
-  section.hidden = !hosts.some((host) => host.gpu_devices.length > 0 || host.nics.some((nic) => nic.kind !== "virtual"));
-  if (section.hidden) return;
-  if (report.topology.provenance !== "discovered") {
-    section.append(element("p", {class: "quiet"}, `This topology is ${report.topology.provenance}.`));
-  }
-  section.append(...hosts.map((host, index) => host_box(report, host, index)));
+  details.hidden = !hosts.some((host) => host.gpu_devices.length > 0 || host.nics.some((nic) => nic.kind !== "virtual"));
+  if (details.hidden) return;
+  fold(details, () => {
+    if (report.topology.provenance !== "discovered") {
+      details.append(element("p", {class: "quiet"}, `This topology is ${report.topology.provenance}.`));
+    }
+    details.append(...hosts.map((host, index) => host_box(report, host, index)));
+  });
 }

@@ -28,13 +28,51 @@ function remember(name, value) {
   history.replaceState(null, "", `#${section_of_address()}${text ? `?${text}` : ""}`);
 }
 
+// ---- What is drawn when a reader opens it
+
+const folds = [];  // {details, prefixes}: what is folded, and how the names of its controls begin
+
+// `draw` gets the element at its first opening: most readers need none of it, and a large job has much of it.
+function fold(details, draw, prefixes = []) {
+  let drawn = false;
+  details.draw = () => {
+    if (drawn) return;
+    drawn = true;
+    draw(details);
+    add_csv_buttons(details);
+  };
+  details.addEventListener("toggle", () => { if (details.open) details.draw(); });
+  folds.push({details, prefixes});
+  return details;
+}
+
+function folded(title, draw, prefixes = []) {
+  return fold(element("details", {}, element("summary", {}, title)), draw, prefixes);
+}
+
+function open_fold(details) {
+  details.open = true;
+  details.draw?.();
+}
+
+// An address that chooses something in a folded part opens the part.
+function open_what_the_address_names() {
+  const names = [...chosen().keys()];
+  for (const {details, prefixes} of [...folds]) {
+    if (names.some((name) => prefixes.some((prefix) => name === prefix || name.startsWith(`${prefix}.`)))) open_fold(details);
+  }
+}
+
+// A host has its place only once the topology is drawn.
 function reveal(id) {
+  if (/^host-\d+$/.test(id)) open_fold(document.getElementById("topology"));
   const place = document.getElementById(id);
-  if (place instanceof HTMLDetailsElement) place.open = true;
+  for (let at = place; at; at = at.parentElement) if (at instanceof HTMLDetailsElement) open_fold(at);
   place?.scrollIntoView();
 }
 
 function follow_address() {
+  open_what_the_address_names();
   const all = chosen();
   for (const [name, apply] of controls) apply(all.get(name) ?? "");
   reveal(section_of_address());

@@ -27,16 +27,28 @@ function definitions(pairs, name) {
     element("div", {}, element("dt", {}, term), element("dd", {}, value))));
 }
 
+const FIRST_ROWS = 200;  // of a table of thousands: a reader asks for the others
+
 // columns: [title, value of a row, "" | "number" | "sentence"]; the first column heads its row.
 function simple_table(caption, columns, rows) {
   const cell = (row, [, value, kind], index) =>
     element(index === 0 ? "th" : "td", {scope: index === 0 ? "row" : null, class: kind || null}, value(row));
-  return element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
+  const line = (row) => element("tr", {}, ...columns.map((column, index) => cell(row, column, index)));
+  const body = element("tbody", {}, ...rows.slice(0, FIRST_ROWS).map(line));
+  const region = element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
     element("table", {},
       element("thead", {}, element("tr", {}, ...columns.map(([title, , kind]) =>
-        element("th", {scope: "col", class: kind || null}, title)))),
-      element("tbody", {}, ...rows.map((row) =>
-        element("tr", {}, ...columns.map((column, index) => cell(row, column, index)))))));
+        element("th", {scope: "col", class: kind || null}, title)))), body));
+  if (rows.length <= FIRST_ROWS) return region;
+  const more = element("button", {type: "button", class: "tool"}, `All ${rows.length} rows`);
+  region.show_all = () => {
+    if (!more.isConnected) return;
+    more.remove();
+    body.append(...rows.slice(FIRST_ROWS).map(line));
+  };
+  more.addEventListener("click", region.show_all);
+  region.append(more);
+  return region;
 }
 
 // ---- Figures as text
