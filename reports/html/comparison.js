@@ -1,4 +1,5 @@
-// Draws the page of a comparison from the JSON embedded in it: the answer, each band, the map of sizes, what differs.
+// Draws the page of a comparison from the JSON embedded in it: the answer, what got slower with its sizes, the history,
+// what else differs; and folded each band and the map of all sizes.
 
 const ANSWERS = {
   "regression": {word: "REGRESSION", sign: "\u25bc", look: "slow"},
@@ -59,6 +60,11 @@ function draw_verdict(c, header) {
       element("h3", {}, element("span", {class: "tag"}, trouble.wrong_data ? "wrong data" : "failed"),
         case_text(trouble.case)), element("p", {}, trouble.what)))));
   }
+  const others = explaining(c);
+  if (others.length > 0 && c.trend === null) {
+    lines.push(element("p", {class: "small"}, element("strong", {}, "Differs too: "), differences_text(others.slice(0, 4)),
+      others.length > 4 ? `; ${others.length - 4} more below` : ""));
+  }
   header.append(...lines);
 }
 
@@ -66,13 +72,62 @@ function case_text(c) {
   return [c.collective, c.pattern, c.pair, size(c.bytes), c.type, c.op].filter(Boolean).join(" ");
 }
 
+// ---- What got slower
+
+const SHOWN_BANDS = 6;  // with their sizes; a band more is one line
+
+// As the bands call operations.
+function label_of(c) {
+  return [c.collective, c.pattern, c.pair, c.nic === undefined ? "" : `nic ${c.nic}`, c.group === "world" ? "" : c.group, c.in_place ? "in place" : "",
+    c.cuda_graph ? "graph" : "", c.register === "none" ? "" : `registered ${c.register}`].filter(Boolean).join(" ");
+}
+
+function sizes_of(c, band) {
+  return c.sizes.filter((row) => row.quantity === band.quantity && row.band === band.band && label_of(row.case) === band.collective)
+    .sort((a, b) => a.case.bytes - b.case.bytes);
+}
+
+function size_table(rows) {
+  return simple_table("Sizes", [
+    ["Size", (row) => size(row.case.bytes)], ["BASE \u00b5s", (row) => digits(row.base_us), "number"],
+    ["NEW \u00b5s", (row) => digits(row.new_us), "number"],
+    ["Change", (row) => element("span", {class: `shift ${look_of(row.time.ratio)}`}, change(row.time.ratio)), "number"],
+  ], rows);
+}
+
+function band_figure(c, band) {
+  const figure = element("figure", {}, element("figcaption", {}, `${band.collective}, ${band.quantity}, ${band_text(band.band)}`),
+    element("p", {}, answer_mark(band), ` ${change(band.time.ratio)} (${interval(band.time)})`),
+    element("p", {class: "quiet small"}, band.because));
+  const rows = sizes_of(c, band);
+  if (rows.length > 0) figure.append(size_table(rows));
+  return figure;
+}
+
+// The worst first: regressions, else what could not be told.
+function draw_slower(c, section) {
+  const of = (answer) => c.bands.filter((row) => row.answer === answer).sort((a, b) => b.time.ratio - a.time.ratio);
+  const regressions = of("regression"), shown = regressions.length > 0 ? regressions : of("inconclusive");
+  section.hidden = shown.length === 0;
+  if (regressions.length === 0) section.querySelector("h2").textContent = "What could not be told";
+  const figures = (list) => element("div", {class: "charts"}, ...list.map((band) => band_figure(c, band)));
+  section.append(figures(shown.slice(0, SHOWN_BANDS)));
+  const rest = shown.slice(SHOWN_BANDS);
+  if (rest.length === 0) return;
+  const details = element("details", {}, element("summary", {}, `${plural(rest.length, "band")} more`));
+  draw_when_open(details, () => details.append(figures(rest)));
+  section.append(details);
+}
+
 // ---- Bands
 
-const FOREST = {side: 6, top: 30, names: 330, names_from: 760};
+const FOREST = {side: 6, top: 30, names_from: 760};
 
-// One line a band: its name, beside it or below it its interval, and a field that reaches to what matters.
+// One line a band: its name, beside it or above it its interval, and a field that reaches to what matters.
 function forest(svg, rows, width) {
-  const beside = width >= FOREST.names_from, left = beside ? FOREST.names : FOREST.side, each = beside ? 28 : 44;
+  const names = rows.map((row) => [row.collective, `${row.quantity}, ${band_name(row.band)}`]);
+  const widest = Math.max(...names.map((parts) => parts.join(", ").length)) * 7.2 + 20;
+  const beside = width >= FOREST.names_from && widest < width / 2, left = beside ? widest : FOREST.side, each = beside ? 28 : 60;
   const height = FOREST.top + each * rows.length + 6;
   const ends = rows.flatMap((row) => [Math.log(row.time.ci95[0]), Math.log(row.time.ci95[1]), Math.log1p(row.matters)]);
   const most = Math.max(0.02, ...ends.map(Math.abs).filter(Number.isFinite)) * 1.05;
@@ -81,17 +136,17 @@ function forest(svg, rows, width) {
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.append(shape("text", {x: x(1), y: 14, "text-anchor": "middle"}, "same"),
-    shape("text", {x: width - FOREST.side, y: 14, "text-anchor": "end"}, `slower, to ${change(Math.exp(most))}`),
-    shape("text", {x: left, y: 14}, `faster, to ${change(Math.exp(-most))}`));
+    shape("text", {x: width - FOREST.side, y: 14, "text-anchor": "end"}, `slower ${change(Math.exp(most))}`),
+    shape("text", {x: left, y: 14}, `faster ${change(Math.exp(-most))}`));
   svg.append(shape("line", {class: "zero", x1: x(1), x2: x(1), y1: FOREST.top - 8, y2: height - 6}));
   rows.forEach((row, index) => {
-    const top = FOREST.top + each * index, y = top + (beside ? 14 : 28), [low, high] = row.time.ci95;
+    const top = FOREST.top + each * index, y = top + (beside ? 14 : 44), [low, high] = row.time.ci95;
     const line = shape("g", {class: ANSWERS[row.answer].look});
+    const text = (at, what) => shape("text", {class: "name", x: beside ? left - 14 : left, y: at, "text-anchor": beside ? "end" : "start"}, what);
     line.append(
       shape("rect", {class: "matters", x: x(1 / (1 + row.matters)), width: x(1 + row.matters) - x(1 / (1 + row.matters)),
         y: y - 9, height: 18}),
-      shape("text", {class: "name", x: beside ? left - 14 : left, y: beside ? y + 4 : top + 12, "text-anchor": beside ? "end" : "start"},
-        `${row.collective}, ${row.quantity}, ${band_name(row.band)}`),
+      ...(beside ? [text(y + 4, names[index].join(", "))] : [text(top + 12, names[index][0]), text(top + 28, names[index][1])]),
       shape("line", {class: "interval", x1: x(low), x2: x(high), y1: y, y2: y}),
       shape("circle", {class: "dot", cx: x(row.time.ratio), cy: y, r: 4.5}));
     svg.append(line);
@@ -111,7 +166,19 @@ function draw_to_width(svg, most, draw) {
   new ResizeObserver(() => requestAnimationFrame(redraw)).observe(svg.parentElement);
 }
 
+// Says beside the title of a folded part what it holds, and draws the part when it is opened.
+function draw_folded(details, note, draw) {
+  details.querySelector("summary").append(element("span", {class: "quiet small"}, note));
+  draw_when_open(details, draw);
+}
+
 function draw_bands(c, section) {
+  const counts = [...new Set(c.bands.map((row) => row.answer))].map((answer) =>
+    `${c.bands.filter((row) => row.answer === answer).length} ${answer}`);
+  draw_folded(section, counts.join(", "), () => add_bands(c, section));
+}
+
+function add_bands(c, section) {
   const svg = shape("svg", {class: "forest", role: "img",
     "aria-label": "Change of each band with its interval; the table has the figures"});
   const answers = simple_table("Bands", [
@@ -184,10 +251,11 @@ function size_map(rows) {
 }
 
 function draw_map(c, section) {
-  if (c.sizes.length === 0) {
-    section.append(element("p", {}, "Nothing was measured on both sides."));
-    return;
-  }
+  draw_folded(section, c.sizes.length > 0 ? plural(c.sizes.length, "size") : "nothing was measured on both sides",
+    () => { if (c.sizes.length > 0) add_map(c, section); });
+}
+
+function add_map(c, section) {
   const marked = c.sizes.filter((row) => row.marked).sort((a, b) => b.time.ratio - a.time.ratio);
   section.append(element("p", {}, "Says where; the bands decide. Framed: differs for certain, and it matters. *: NCCL chose " +
     "another algorithm, protocol or number of channels."), size_map(c.sizes));
@@ -282,7 +350,9 @@ function draw_trend(svg, trend, row, width) {
           "text-anchor": "middle"}, text));
     }
   } else {
-    svg.append(shape("text", {x: left, y: height - bottom + 30}, "runs in their order"));
+    const day = (point) => (point.started ?? UNKNOWN_TIME).slice(0, 10), last = trend.points.length - 1;
+    svg.append(shape("text", {x: left, y: height - bottom + 30}, `${day(trend.points[0])}, runs in their order`),
+      shape("text", {x: width - right, y: height - bottom + 30, "text-anchor": "end"}, day(trend.points[last])));
   }
   svg.append(shape("text", {x: 0, y: 11}, "time against the median of all; + is slower"));
   trend.points.forEach((point, index) => {
@@ -295,6 +365,7 @@ function draw_trend(svg, trend, row, width) {
   percents.forEach((percent, index) => {
     if (percent !== null) svg.append(shape("circle", {class: "run", cx: x.at(index), cy: y(percent), r: 3}));
   });
+  draw_newest(svg, percents, x, y, width);
   for (const level of trend.levels.filter((each) => each.row === row)) {
     const at = y(100 * (level.ratio - 1));
     svg.append(shape("line", {class: "level", x1: x.at(level.first) - 4, x2: x.at(level.last) + 4, y1: at, y2: at}));
@@ -308,6 +379,26 @@ function draw_trend(svg, trend, row, width) {
   const cursor = shape("line", {class: "cursor", y1: top, y2: height - bottom, visibility: "hidden"});
   svg.append(cursor);
   return {x, cursor, width};
+}
+
+// The run that is compared with those before: what the page is about.
+function draw_newest(svg, percents, x, y, width) {
+  const last = percents.length - 1;
+  if (percents[last] === null) return;
+  const at = x.at(last), high = y(percents[last]);
+  svg.append(shape("circle", {class: "newest", cx: at, cy: high, r: 5.5}),
+    shape("text", {class: "step-label", x: Math.min(at, width - TREND.right) - 10, y: high > TREND.height - TREND.bottom - 30 ? high - 10 : high + 20,
+      "text-anchor": "end"}, `newest ${change(1 + percents[last] / 100)}`));
+}
+
+// Which versions, settings or hardware are others since which run, the newest first.
+function changes_beside(trend) {
+  const changed = trend.points.filter((point) => explaining(point).length > 0).reverse();
+  if (changed.length === 0) return "";
+  const lines = changed.slice(0, 5).map((point) => element("li", {},
+    element("strong", {}, `\u25b2 ${(point.started ?? UNKNOWN_TIME).slice(0, 10)} `), differences_text(explaining(point))));
+  if (changed.length > 5) lines.push(element("li", {class: "quiet"}, `${changed.length - 5} earlier ones`));
+  return element("ul", {class: "changes small"}, ...lines);
 }
 
 // Pointer, touch and arrow keys move through the runs; the lines below the chart say what is there.
@@ -348,7 +439,7 @@ function add_trend(parent, trend, row) {
     "aria-label": `${name}: time of each run. Arrow keys read the values.`});
   const readout = element("ul", {class: "readout", "aria-live": "polite"},
     element("li", {class: "quiet hint"}, "Point at the chart, or use the arrow keys, to read runs."));
-  parent.append(element("figure", {}, element("figcaption", {}, name), element("div", {}, svg), readout));
+  parent.append(element("figure", {}, element("figcaption", {}, name), element("div", {}, svg), changes_beside(trend), readout));
   let geometry = null;
   read_runs(svg, trend, row, readout, () => geometry);
   draw_to_width(svg, 900, (width) => { geometry = draw_trend(svg, trend, row, width); });
@@ -380,9 +471,10 @@ function draw_history(c, section) {
   if (c.trend === null) return;
   const trend = c.trend, changed = new Set(trend.changes.map((each) => each.row));
   const rows = trend.rows.map((_, index) => index);
+  if (changed.size > 0) document.getElementById("slower").before(section);
   section.append(...changes_told(trend));
   section.append(element("p", {}, "Dots are runs, lines the medians between changes; a triangle is a run since which versions, " +
-    "settings or hardware are others. The last run is NEW, the others are BASE."));
+    "settings or hardware are others. The newest run, with a ring, is NEW; the others are BASE."));
   const add = (parent, some) => {
     const charts = element("div", {class: "charts"});
     parent.append(charts);
@@ -394,20 +486,25 @@ function draw_history(c, section) {
     const rest = element("details", {}, element("summary", {}, `${plural(steady.length, "row")} without a change of level`));
     rest.open = changed.size === 0;
     section.append(rest);
-    add(rest, steady);
+    draw_when_open(rest, () => add(rest, steady));
   }
   const value = (index) => (point) => point.ratios[index] === null ? NOT_AVAILABLE : change(point.ratios[index]);
-  section.append(element("details", {}, element("summary", {}, `All ${plural(trend.points.length, "run")} as a table`),
-    simple_table("History", [
-      ["Started", (point) => point.started ?? UNKNOWN_TIME], ["Software", (point) => point.software],
-      ...trend.rows.map((row, index) => [trend_row(row), value(index), "number"]), ["Run", (point) => point.source],
-      ["Since the run before", (point) => differences_text(point.differences), "sentence"],
-    ], trend.points)));
+  const all = element("details", {}, element("summary", {}, `All ${plural(trend.points.length, "run")} as a table`));
+  section.append(all);
+  draw_when_open(all, () => all.append(simple_table("History", [
+    ["Started", (point) => point.started ?? UNKNOWN_TIME], ["Software", (point) => point.software],
+    ...trend.rows.map((row, index) => [trend_row(row), value(index), "number"]), ["Run", (point) => point.source],
+    ["Since the run before", (point) => differences_text(point.differences), "sentence"],
+  ], trend.points)));
 }
 
 function list_of(texts) { return element("ul", {}, ...texts.map((text) => element("li", {}, text))); }
 
 function draw_sides(c, section) {
+  draw_folded(section, `${plural(c.base.sources.length, "report")}, ${plural(c.new.sources.length, "report")}`, () => add_sides(c, section));
+}
+
+function add_sides(c, section) {
   section.append(definitions([
     [c.base.name, list_of(c.base.sources)], [c.new.name, list_of(c.new.sources)],
     ["Figures", c.provenance], ["Remarks", c.remarks.length ? list_of(c.remarks) : ""],
@@ -426,8 +523,8 @@ function complain(what) {
 
 function start() {
   const comparison = JSON.parse(document.getElementById("comparison-data").textContent);
-  const drawers = {verdict: draw_verdict, bands: draw_bands, map: draw_map, history: draw_history,
-    differences: draw_differences, sides: draw_sides};
+  const drawers = {verdict: draw_verdict, slower: draw_slower, history: draw_history, differences: draw_differences,
+    bands: draw_bands, map: draw_map, sides: draw_sides};
   for (const [id, draw] of Object.entries(drawers)) {
     try {
       draw(comparison, document.getElementById(id));
@@ -435,8 +532,8 @@ function start() {
       complain(`${id}: ${error.message}`);
     }
   }
-  for (const link of document.querySelectorAll("nav a")) link.hidden = document.querySelector(link.hash).hidden;
 }
 
 window.addEventListener("error", (event) => complain(event.message));
+window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach(open_fold));
 document.addEventListener("DOMContentLoaded", start);

@@ -79,7 +79,7 @@ function with_limits(references, measurements) {
 
 function as_share(p) {
   const part = (value) => (value === null || value === undefined ? value : value / p.limit);
-  return {...p, y: part(p.y), low: part(p.low), high: part(p.high)};
+  return {...p, y: part(p.y), low: part(p.low), high: part(p.high), figures: p};
 }
 
 // The plot with its bandwidths as shares of their limits; points without a limit have none.
@@ -305,8 +305,8 @@ function redraw_on_resize(figure, svg, draw) {
 }
 
 function chart_csv(plot) {
-  return csv_text([["curve", "bytes", plot.shares ? "share of the limit" : plot.unit, "low", "high"],
-    ...plot.series.flatMap((s) => s.points.map((p) => [s.label, p.x, p.y, p.low, p.high]))]);
+  const row = (s, p, {y, low, high} = p.figures ?? p) => [s.label, p.x, y, low, high, p.limit ?? null];
+  return csv_text([["curve", "bytes", plot.unit, "low", "high", "limit"], ...plot.series.flatMap((s) => s.points.map((p) => row(s, p)))]);
 }
 
 // What a reader can do with a chart, and what stands in the address of it.

@@ -60,7 +60,10 @@ function reason(report) {
   }
   const worst = worst_judged(report);
   if (report.grade === "ok") return "All that could be judged reaches what healthy machines reach.";
-  if (worst && worst.verdict.grade === report.grade) return `${case_sentence(worst.case)}: ${why(worst)}`;
+  if (worst && worst.verdict.grade === report.grade) {
+    const part = report.grade === "slow" ? worst.verdict.fraction_of_limit : null;
+    return sentence(`${case_sentence(worst.case)}: ${part === null ? why(worst) : `${share(part)} of its limit`}`);
+  }
   if (report.run.ended_by) return `The run did not finish its plan: ${report.run.ended_by}.`;
   if (report.measurements.length === 0) return "Nothing was measured.";
   return report.measurements.map(why).find(Boolean) ?? "No measurement could be judged.";

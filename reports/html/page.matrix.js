@@ -167,7 +167,7 @@ function draw_labels(svg, {labels}, frame) {
       svg.append(shape("text", {x: left + at * step, y: top - 6, "text-anchor": "middle"}, text));
     }
   });
-  svg.append(shape("text", {x: left, y: 11}, "to \u2192"), shape("text", {x: 0, y: top - 6}, "from \u2193"));
+  svg.append(shape("text", {x: left, y: 11}, "to \u2192"), shape("text", {x: 0, y: 11}, "from \u2193"));
 }
 
 function widest_label(labels) { return labels.reduce((most, [text]) => Math.max(most, text.length), 0) * 7; }
@@ -197,9 +197,11 @@ function runs_of(indices) {
 
 // The row and the column of a part; of a link the two places where its nodes meet.
 function draw_suspects(svg, rows, suspects, {left, top, step, side}) {
-  const least = Math.max(step, 3);
-  const area = (row, rows_high, column, columns_wide) => svg.append(shape("rect", {class: "suspect", x: left + column * step,
-    y: top + row * step, width: Math.max(columns_wide * step, least), height: Math.max(rows_high * step, least)}));
+  // Around thin rows with room for what they show.
+  const room = step < LEAST_CELL * 2 ? 3.5 : 0;
+  const area = (row, rows_high, column, columns_wide) => svg.append(shape("rect", {class: "suspect",
+    x: left + column * step - room, y: top + row * step - room,
+    width: columns_wide * step + 2 * room + (room && LEAST_CELL), height: rows_high * step + 2 * room + (room && LEAST_CELL)}));
   const shown = (ranks) => runs_of(ranks.map(rows.row_of).filter((row) => row !== undefined));
   for (const {ends} of suspects) {
     if (ends.length === 2) {
@@ -288,8 +290,9 @@ function heat_legend(suspects) {
 // What the colours stand for, by kind of pair.
 function colour_text(kinds) {
   return [...kinds].map(([same, {median: middle, expected, limit}]) => {
-    const what = expected > middle ? `expected ${rate(expected)}, median ${rate(middle)}` : `median ${rate(middle)}`;
-    return `${kind_text(same)} ${what}${limit > 0 ? ` (${share(middle / limit)} of the limit)` : ""}`;
+    const reached = `${rate(middle)}${limit > 0 ? `, ${share(middle / limit)} of the limit` : ""}`;
+    return expected > middle ? `${kind_text(same)} ${rate(expected)} as healthy pairs reach it (the median is ${reached})`
+      : `${kind_text(same)} the median (${reached})`;
   }).join("; ");
 }
 
@@ -410,7 +413,7 @@ class Matrix {
       `Arrow keys read the values${by_node ? ", Enter opens two nodes" : ""}.`);
     const both = m.case.pattern === "one_way" ? "" : " One value for both directions.";
     const of_node = by_node ? " A cell is the slowest pair of ranks of two nodes; a click shows them all." : "";
-    this.note.textContent = `Colour: share of what is expected of the pair. ${colour_text(this.data.kinds)}.${both}${of_node}`;
+    this.note.textContent = `Colour: bandwidth over what is expected: ${colour_text(this.data.kinds)}.${both}${of_node}`;
     this.readout.replaceChildren(element("span", {class: "quiet hint"}, "Point at a cell, or use the arrow keys, to read it."));
     this.slowest.replaceChildren(slowest_table(this.data.list, this.place));
     this.legend.replaceChildren(heat_legend(this.suspects));

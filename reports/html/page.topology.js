@@ -75,7 +75,7 @@ function places_of(host, troubles) {
 
 function numa_box(host, index, switches) {
   const node = (host.numa ?? []).find((each) => each.index === index);
-  const title = index < 0 ? "NUMA node unknown" : `NUMA node ${index}${node?.cpus ? `, threads ${node.cpus}` : ""}`;
+  const title = index < 0 ? "NUMA node not known" : `NUMA node ${index}${node?.cpus ? `, threads ${node.cpus}` : ""}`;
   return element("div", {class: "numa"}, element("h4", {}, title), ...[...switches].map(([path, devices]) =>
     element("div", {class: path ? "switch" : "switch bare"}, path ? element("p", {class: "quiet small"}, path) : null,
       element("ul", {class: "devices"}, ...devices))));

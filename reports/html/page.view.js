@@ -32,27 +32,18 @@ function remember(name, value) {
 
 const folds = [];  // {details, prefixes}: what is folded, and how the names of its controls begin
 
-// `draw` gets the element at its first opening: most readers need none of it, and a large job has much of it.
+// `draw` gets the element at its first opening.
 function fold(details, draw, prefixes = []) {
-  let drawn = false;
-  details.draw = () => {
-    if (drawn) return;
-    drawn = true;
+  draw_when_open(details, () => {
     draw(details);
     add_csv_buttons(details);
-  };
-  details.addEventListener("toggle", () => { if (details.open) details.draw(); });
+  });
   folds.push({details, prefixes});
   return details;
 }
 
 function folded(title, draw, prefixes = []) {
   return fold(element("details", {}, element("summary", {}, title)), draw, prefixes);
-}
-
-function open_fold(details) {
-  details.open = true;
-  details.draw?.();
 }
 
 // An address that chooses something in a folded part opens the part.

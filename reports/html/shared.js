@@ -27,6 +27,24 @@ function definitions(pairs, name) {
     element("div", {}, element("dt", {}, term), element("dd", {}, value))));
 }
 
+// Draws what a details element holds when it is opened for the first time: most readers need none of it, and a large job
+// has much of it.
+function draw_when_open(details, draw) {
+  let drawn = false;
+  details.draw = () => {
+    if (drawn) return;
+    drawn = true;
+    draw();
+  };
+  details.addEventListener("toggle", () => { if (details.open) details.draw(); });
+  if (details.open) details.draw();
+}
+
+function open_fold(details) {
+  details.open = true;
+  details.draw?.();
+}
+
 const FIRST_ROWS = 200;  // of a table of thousands: a reader asks for the others
 
 // columns: [title, value of a row, "" | "number" | "sentence"]; the first column heads its row.
