@@ -87,7 +87,7 @@ function in_shares(plot) {
   const series = plot.series.map((s) => ({...s, points: s.points.filter((p) => p.limit > 0).map(as_share)}));
   const told = plot.limits.length === 1 ? plot.limits[0].label : plot.limits.length > 2 ? "the limit of each size"
     : `limits ${plot.limits.map((limit) => limit.short).join(", ")}`;
-  return {...plot, series: series.filter((s) => s.points.length > 0), limits: [{label: `100 %: ${told}`, y: 1, from: 0, to: Infinity}]};
+  return {...plot, series: series.filter((s) => s.points.length > 0), limits: [{label: `100 %: ${told}`, brief: "100 % of the limit", y: 1, from: 0, to: Infinity}]};
 }
 
 // ---- Scales
@@ -169,8 +169,9 @@ function draw_limits_of(svg, plot, x, y, width) {
     const x2 = alone ? width - PLOT.right : Math.max(inside(limit.to), x1 + 24);
     const label = Math.max(y.at(limit.y) - 6, free + 15);
     free = label;
+    const fits = !limit.brief || limit.label.length * 7 < width - PLOT.left - PLOT.right;
     svg.append(shape("line", {class: "limit", x1, x2, y1: y.at(limit.y), y2: y.at(limit.y)}),
-      shape("text", {class: "limit-label", x: PLOT.left + 6, y: label}, limit.label));
+      shape("text", {class: "limit-label", x: PLOT.left + 6, y: label}, fits ? limit.label : limit.brief));
   }
 }
 
