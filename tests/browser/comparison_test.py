@@ -12,7 +12,30 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from page_test import CHROMIUM, Dom, PROGRAM, chromium, make_examples  # noqa: E402
+from page_test import CHROMIUM, DARK, Dom, OPENER, PROBE, PROGRAM, chromium, make_examples, opened, probe, with_script  # noqa: E402
+
+# How well the text of each step of change can be read, as the contrast that WCAG defines.
+CONTRASTS = """<script>addEventListener("load", () => setTimeout(() => {
+  const context = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const luminance = (colour) => {
+    context.fillStyle = colour;
+    context.fillRect(0, 0, 1, 1);
+    const linear = [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part / 255)
+      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  };
+  const seen = {};
+  for (const name of ["same", "some-faster", "much-faster", "some-slower", "much-slower", "far-slower"]) {
+    const shown = document.body.appendChild(document.createElement("span"));
+    shown.className = `shift ${name}`;
+    const {color, backgroundColor} = getComputedStyle(shown), [low, high] = [luminance(color), luminance(backgroundColor)].sort((a, b) => a - b);
+    seen[name] = (high + 0.05) / (low + 0.05);
+  }
+  const pre = document.createElement("pre");
+  pre.id = "probe";
+  pre.textContent = JSON.stringify(seen);
+  document.body.append(pre);
+}, 200));</script></body>"""
 
 
 def slower(report, from_bytes, factor):
@@ -43,14 +66,39 @@ class ComparisonPage(unittest.TestCase):
                                folder], timeout=60)
         assert done.returncode == 10, done
         cls.page = folder / "comparison.html"
-        cls.dom = Dom(chromium(cls.page, "--dump-dom"))
+        cls.first = Dom(chromium(cls.page, "--dump-dom"))
+        cls.dom = opened(cls.page)
 
     @classmethod
     def tearDownClass(cls):
         cls.folder.cleanup()
 
     def test_is_drawn_without_an_error(self):
-        self.assertEqual(self.dom.count("p", "alert"), self.dom.markup.count("<noscript>"), self.dom.text[:500])
+        for dom in (self.first, self.dom):
+            self.assertEqual(dom.count("p", "alert"), dom.markup.count("<noscript>"), dom.text[:500])
+
+    def test_what_got_slower_comes_first_with_its_sizes_and_the_rest_is_folded(self):
+        figures = re.findall(r"<figcaption>([^<]*)</figcaption>.*?</figure>", self.first.markup, re.S)
+        self.assertTrue(figures and all("throughput" in name for name in figures), figures)
+        self.assertNotIn("\u2713 NO REGRESSION", self.first.text)
+        self.assertIn("\u2713 NO REGRESSION", self.dom.text)
+        self.assertEqual((self.first.count("svg", "forest"), self.dom.count("svg", "forest")), (0, 1))
+        first = re.search(r"<figure>.*?</figure>", self.first.markup, re.S).group(0)
+        self.assertIn("far-slower", first)
+        self.assertRegex(first, r'<th scope="row">\d+ (?:MiB|GiB)</th>')
+        self.assertIn("Differs too: nccl: 2.27.7", self.first.text)
+
+    def test_nothing_reaches_out_of_its_card_at_any_width_and_both_themes_can_be_read(self):
+        page = with_script(self.page, OPENER, "all.html")
+        for width in (380, 1280):
+            for options in ((), (DARK,)):
+                seen = probe(page, width, *options)
+                self.assertEqual((seen["width"], seen["dark"]), (width, bool(options)))
+                self.assertEqual((seen["cut"], max(seen["wide"], 0)), ([], 0), (width, options))
+        for options in ((), (DARK,)):
+            seen = probe(self.page, 1280, *options, script=CONTRASTS)
+            self.assertEqual(len(seen), 6)
+            self.assertGreater(min(seen.values()), 4.5, (options, seen))
 
     def test_says_the_answer_first(self):
         self.assertIn("REGRESSION", re.search(r"<h1.*?</h1>", self.dom.markup, re.S).group(0))
@@ -66,8 +114,8 @@ class ComparisonPage(unittest.TestCase):
     def test_shows_every_band_and_size(self):
         rows = len(re.findall(r'<g class="(?:ok|slow|unknown)">', self.dom.markup))
         self.assertGreater(rows, 5)
-        in_the_headline = 1
-        self.assertEqual(self.dom.text.count("\u25bc REGRESSION"), in_the_headline + self.dom.markup.count('<g class="slow">'))
+        in_the_headline, slower = 1, self.dom.markup.count('<g class="slow">')  # each as a figure and in the table
+        self.assertEqual(self.dom.text.count("\u25bc REGRESSION"), in_the_headline + 2 * slower)
         self.assertIn("+50.0 %", self.dom.text)
         self.assertGreater(self.dom.count("td", "far-slower"), 3)
 
@@ -130,7 +178,7 @@ class HistoryPage(unittest.TestCase):
         cls.page = folder / "out/comparison.html"
         read = cls.page.with_name("read.html")
         read.write_text(cls.page.read_text().replace("</body>", READER))
-        cls.dom = Dom(chromium(read, "--dump-dom"))
+        cls.dom = opened(read)
 
     @classmethod
     def tearDownClass(cls):
@@ -143,12 +191,17 @@ class HistoryPage(unittest.TestCase):
         for chart in charts:
             self.assertEqual(chart.count('class="run"'), 24)
             self.assertEqual(chart.count('class="changed"'), 1)
+            self.assertEqual(chart.count('class="newest"'), 1)
+            self.assertRegex(chart, r">newest [+\u2212]\d+\.\d %<")
+            self.assertRegex(chart, r">2026-10-\d\d<")
         stepped = [chart for chart in charts if 'class="step slow"' in chart]
         self.assertEqual(stepped, charts[:len(stepped)], "what changed comes first")
         self.assertGreater(len(stepped), 0)
         for chart in stepped:
             self.assertEqual(chart.count('class="level"'), 2)
-        self.assertRegex(stepped[0], r"2026-10-\d\d")
+        beside = re.findall(r'<ul class="changes small">(.*?)</ul>', self.dom.markup, re.S)
+        self.assertEqual(len(beside), len(charts))
+        self.assertTrue(all("2026-10-17" in text and "nccl: 2.27.7" in text for text in beside))
         steady = charts[len(stepped):]
         self.assertTrue(steady and all(chart.count('class="level"') == 1 for chart in steady))
 
