@@ -180,7 +180,7 @@ function suspect_card(report, suspect) {
 }
 
 function question_card(question) {
-  return card("warning", `open question${FAULTS[question.fault] ?? ""}`, `either ${question.candidates.join(" or ")}`,
+  return card("warning", `open question${FAULTS[question.fault] ?? ""}`, question.candidates.length > 1 ? `either ${question.candidates.join(" or ")}` : question.candidates.join(""),
     [["", question.evidence], ["Next:", question.next]]);
 }
 

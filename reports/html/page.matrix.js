@@ -5,7 +5,7 @@
 
 const MOST_RANKS = 64;          // that have rows of their own
 const MOST_DRAWN_CELLS = 1500;  // above, cells are drawn on a canvas
-const LEAST_CELL = 2.5;         // pixels, so that one slow pair among thousands is seen
+const LEAST_CELL = 2.5, LEAST_SLOW_CELL = 6;  // pixels, so that one slow pair among thousands is seen
 const MOST_SIDE = 330;          // pixels, unless a reader wants it larger
 // Of its limit no healthy pair stays below this share (bars.json has the figures), where a message takes so long at the
 // limit that the time to start it does not matter.
@@ -141,14 +141,16 @@ function draw_cells(svg, cells, {left, top, step}) {
 
 // As sharp as the screen is.
 function draw_picture(svg, cells, {left, top, step, side}) {
-  const dense = Math.max(window.devicePixelRatio, 1), each = Math.max(step, LEAST_CELL) * dense;
+  const dense = Math.max(window.devicePixelRatio, 1);
   const canvas = element("canvas", {width: Math.round(side * dense), height: Math.round(side * dense)});
   const context = canvas.getContext("2d");
   const style = getComputedStyle(document.documentElement);
   const colour = Object.fromEntries(HEAT.map(({name}) => [name, style.getPropertyValue(`--${name}`).trim()]));
   for (const cell of slowest_last(cells)) {
+    const each = Math.ceil(Math.max(step, cell.pair.share < 0.9 ? LEAST_SLOW_CELL : LEAST_CELL) * dense);
+    const at = (index) => Math.round((index + 0.5) * step * dense - each / 2);
     context.fillStyle = colour[cell.heat];
-    context.fillRect(Math.floor(cell.column * step * dense), Math.floor(cell.row * step * dense), Math.ceil(each), Math.ceil(each));
+    context.fillRect(at(cell.column), at(cell.row), each, each);
   }
   svg.append(shape("image", {x: left, y: top, width: side, height: side, preserveAspectRatio: "none", href: canvas.toDataURL()}));
 }
@@ -198,10 +200,10 @@ function runs_of(indices) {
 // The row and the column of a part; of a link the two places where its nodes meet.
 function draw_suspects(svg, rows, suspects, {left, top, step, side}) {
   // Around thin rows with room for what they show.
-  const room = step < LEAST_CELL * 2 ? 3.5 : 0;
+  const room = step < LEAST_SLOW_CELL ? LEAST_SLOW_CELL - step / 2 : 0;
   const area = (row, rows_high, column, columns_wide) => svg.append(shape("rect", {class: "suspect",
     x: left + column * step - room, y: top + row * step - room,
-    width: columns_wide * step + 2 * room + (room && LEAST_CELL), height: rows_high * step + 2 * room + (room && LEAST_CELL)}));
+    width: columns_wide * step + 2 * room, height: rows_high * step + 2 * room}));
   const shown = (ranks) => runs_of(ranks.map(rows.row_of).filter((row) => row !== undefined));
   for (const {ends} of suspects) {
     if (ends.length === 2) {
