@@ -41,9 +41,8 @@ function answer_mark(row) {
 // ---- The answer
 
 function draw_verdict(c, header) {
-  const wrong = c.troubles.some((trouble) => trouble.wrong_data);
-  const shown = c.troubles.length > 0
-    ? {word: wrong ? "WRONG DATA" : "FAILED", sign: "\u2715", look: "wrong"} : ANSWERS[c.answer];
+  const shown = {11: {word: "WRONG DATA", sign: "\u2715", look: "wrong"}, 12: {word: "FAILED", sign: "\u2715", look: "wrong"}}[c.exit_code] ??
+    ANSWERS[c.answer];
   document.title = `${shown.word}: p5bench comparison${c.provenance === "simulated" ? " (simulated)" : ""}`;
   const banner = (look, title, text) => element("p", {class: `banner ${look}`}, element("strong", {}, title), text);
   const lines = [element("p", {class: "product"}, `p5bench ${c.version} comparison${c.made ? `, ${c.made}` : ""}`)];
@@ -55,17 +54,25 @@ function draw_verdict(c, header) {
   lines.push(element("h1", {class: shown.look},
     element("span", {class: "sign", "aria-hidden": "true"}, element("span", {}, shown.sign)), shown.word),
     element("p", {class: "because"}, c.headline));
-  if (c.troubles.length > 0) {
-    lines.push(element("ul", {class: "cards"}, ...c.troubles.map((trouble) => element("li", {class: "card error"},
-      element("h3", {}, element("span", {class: "tag"}, trouble.wrong_data ? "wrong data" : "failed"),
-        case_text(trouble.case)), element("p", {}, trouble.what)))));
-  }
+  const cards = trouble_cards(c);
+  if (cards.length > 0) lines.push(element("ul", {class: "cards"}, ...cards));
   const others = explaining(c);
   if (others.length > 0 && c.trend === null) {
     lines.push(element("p", {class: "small"}, element("strong", {}, "Differs too: "), differences_text(others.slice(0, 4)),
       others.length > 4 ? `; ${others.length - 4} more below` : ""));
   }
   header.append(...lines);
+}
+
+// What no figure shows: parts that NEW accuses and BASE does not, runs of NEW that ended badly, wrong data and failures.
+function trouble_cards(c) {
+  const made = (tag, title, ...texts) => element("li", {class: "card error"},
+    element("h3", {}, element("span", {class: "tag"}, tag), title), ...texts.filter(Boolean).map((text) => element("p", {}, text)));
+  return [...c.new_suspects.map((suspect) => made(`NEW accuses ${suspect.kind}`, suspect.name, suspect.evidence,
+    suspect.action ? `Do: ${suspect.action}` : "")),
+  ...c.bad_ends.map((end) => made(end.exit_code === 11 ? "wrong data" : "not finished", end.source, end.because)),
+  ...c.troubles.map((trouble) => made(trouble.wrong_data ? "wrong data" : "failed", case_text(trouble.case), trouble.what,
+    trouble.in_base ? "BASE had wrong data or a failure there too." : ""))];
 }
 
 function case_text(c) {

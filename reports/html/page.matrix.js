@@ -374,7 +374,10 @@ class Matrix {
       button("CSV", "Save the pairs as CSV", () => save(file_name(this.title, "csv"), "text/csv", this.csv())));
     return element("figure", {}, element("figcaption", {}, "Pairs: ", this.pattern_choice, " at ", this.sizes),
       element("div", {class: "map"}, element("div", {}, this.svg), this.legend), this.readout, tools, this.note,
-      folded("The slowest pairs", (box) => box.append(this.slowest)));
+      folded("The slowest pairs", (box) => {
+        box.append(this.slowest);
+        this.list_slowest();
+      }));
   }
   csv() {
     const host = this.place.host_name;
@@ -417,10 +420,11 @@ class Matrix {
     const of_node = by_node ? " A cell is the slowest pair of ranks of two nodes; a click shows them all." : "";
     this.note.textContent = `Colour: bandwidth over what is expected: ${colour_text(this.data.kinds)}.${both}${of_node}`;
     this.readout.replaceChildren(element("span", {class: "quiet hint"}, "Point at a cell, or use the arrow keys, to read it."));
-    this.slowest.replaceChildren(slowest_table(this.data.list, this.place));
+    if (this.slowest.isConnected) this.list_slowest();
     this.legend.replaceChildren(heat_legend(this.suspects));
     this.draw();
   }
+  list_slowest() { this.slowest.replaceChildren(slowest_table(this.data.list, this.place)); }
   draw(width = this.width) {
     if (!width) return;
     this.width = width;

@@ -60,6 +60,7 @@ class ComparisonPage(unittest.TestCase):
         base["context"]["nccl"] = "2.27.7"
         fresh = slower(base, 64 << 20, 1.5)
         fresh["context"]["nccl"] = make_examples.HOSTILE_NAME
+        base["suspects"] = []
         (folder / "base.json").write_text(json.dumps(base))
         (folder / "new.json").write_text(json.dumps(fresh))
         done = subprocess.run([PROGRAM, "compare", folder / "base.json", folder / "new.json", "--format", "html", "--out",
@@ -87,6 +88,9 @@ class ComparisonPage(unittest.TestCase):
         self.assertIn("far-slower", first)
         self.assertRegex(first, r'<th scope="row">\d+ (?:MiB|GiB)</th>')
         self.assertIn("Differs too: nccl: 2.27.7", self.first.text)
+        header = re.search(r"<header.*?</header>", self.first.markup, re.S).group(0)
+        self.assertRegex(header, r"NEW accuses nic</span>n1r5")
+        self.assertIn("Do: Take n1 out of the job", header)
 
     def test_nothing_reaches_out_of_its_card_at_any_width_and_both_themes_can_be_read(self):
         page = with_script(self.page, OPENER, "all.html")
