@@ -24,7 +24,7 @@ constexpr std::array all_examples{
     Example{"run", "p5bench run --backend sim --platform p5.48xlarge --nodes 4 --fault nic:n1r5:0.5",
             "a simulated cluster with a slow NIC"},
 
-    Example{"tune", "mpirun -np 32 p5bench tune", "the full search, some three minutes"},
+    Example{"tune", "mpirun -np 32 p5bench tune", "the full search, about a minute"},
     Example{"tune", "mpirun -np 32 p5bench tune --tuning quick --collectives all_reduce",
             "some 20 s, for one collective"},
     Example{"tune", "mpirun -np 32 p5bench tune --delivery env", "settings as variables alone, without a tuner plugin"},
