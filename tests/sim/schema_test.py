@@ -78,6 +78,11 @@ class Schema(unittest.TestCase):
             self.assert_refused(lambda report: report.pop(key))
         for key in self.report["measurements"][0]:
             self.assert_refused(lambda report: report["measurements"][0].pop(key))
+        for part in ("suspects", "open_questions"):
+            for key in self.report[part][0]:
+                self.assert_refused(lambda report: report[part][0].pop(key))
+        for key in self.report["decision"]:
+            self.assert_refused(lambda report: report["decision"].pop(key))
         for part in ("case", "throughput", "latency", "verdict"):
             for key in self.report["measurements"][0][part]:
                 self.assert_refused(lambda report: report["measurements"][0][part].pop(key))
@@ -90,7 +95,8 @@ class Schema(unittest.TestCase):
                 report["surprise"] = 1
             return change
         for path in ((), ("run",), ("topology",), ("topology", "hosts", 0), ("topology", "hosts", 0, "nics", 0),
-                     ("limits", 0), ("findings", 0), ("findings", 0, "subject"), ("suspects", 0), ("measurements", 0),
+                     ("limits", 0), ("findings", 0), ("findings", 0, "subject"), ("suspects", 0), ("open_questions", 0),
+                     ("decision",), ("measurements", 0),
                      ("measurements", 0, "case"), ("measurements", 0, "throughput"), ("measurements", 0, "latency"),
                      ("measurements", 0, "verdict")):
             self.assert_refused(add(*path))
@@ -108,6 +114,10 @@ class Schema(unittest.TestCase):
         self.assert_refused(lambda report: report["measurements"][0]["verdict"].update(grade="fine"))
         self.assert_refused(lambda report: report["measurements"][0]["case"].update(pattern="sideways"))
         self.assert_refused(lambda report: report["findings"][0].update(about="weather"))
+        self.assert_refused(lambda report: report["decision"].update(word="MAYBE"))
+        self.assert_refused(lambda report: report["decision"].update(sentence=121 * "x"))
+        self.assert_refused(lambda report: report["suspects"][0].update(fault="tired"))
+        self.assert_refused(lambda report: report["open_questions"][0].update(fault="tired"))
 
     def test_faulty_is_the_machine_and_no_measurement(self):
         self.report["grade"] = "faulty"
@@ -176,7 +186,7 @@ class ReadingAndSchema(unittest.TestCase):
             "selection": {"algorithm": "ring", "protocol": "ll", "channels": 2, "source": "log"},
             "during": {"seconds": 3, "sm_clock_min_mhz": 1500, "sm_clock_median_mhz": 1600, "temperature_max_c": 60,
                        "power_max_w": 500.5, "notes": ["hot"]}}]
-        for part in ("limits", "findings", "suspects"):
+        for part in ("limits", "findings", "suspects", "open_questions"):
             report[part] = report[part][:1]
         report["local_checks"] = [{"device_copy_gb_per_s": 3000.5, "launch_us": 2.5}]
         with tempfile.TemporaryDirectory() as folder:
