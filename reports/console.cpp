@@ -1,4 +1,5 @@
-// The table of a terminal: nccl-tests' columns, then the limit and the verdict, then what it all means.
+// A run on a terminal: the decision, what to do, a row for each operation and what was found; or, in full, a table with
+// nccl-tests' columns, the limit and the verdict.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,8 +12,8 @@
 #include "bench/base/names.hpp"
 #include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
-#include "reports/headline.hpp"
 #include "reports/local_checks.hpp"
+#include "reports/summary.hpp"
 #include "reports/suspects.hpp"
 #include "reports/writer.hpp"
 
@@ -85,8 +86,9 @@ std::vector<Column> all_columns() {
 
 std::string verdict_of(const Result& result) {
   const Measurement& m = of(result);
-  return m.outcome == Outcome::measured ? std::string(name_of(result.verdict.grade))
-                                        : format_printable("{}: {}", name_of(m.outcome), m.because);
+  if (m.outcome == Outcome::measured) return std::string(shown(result.verdict.grade));
+  return format_printable("{}: {}", m.outcome == Outcome::skipped ? shown(Grade::unknown) : name_of(m.outcome),
+                          m.because);
 }
 
 std::string title_of_table(const Case& c) {
@@ -166,12 +168,15 @@ std::string reasons(const Report& report) {
     if (topo::condemns(finding))
       text += format_printable("  {} {}: {}\n", name_of(Grade::faulty), finding.id, finding.evidence);
   for (const Suspect& suspect : report.suspects) text += format_printable("  suspect {}\n", sentence_about(suspect));
-  constexpr std::size_t most = 8;
-  std::size_t shown = 0, bad = 0;
+  for (const OpenQuestion& question : report.open_questions)
+    text +=
+        format_printable("  one of {}: {}. To do: {}\n", join(question.candidates), question.evidence, question.next);
+  constexpr std::size_t most = 4;
+  std::size_t told = 0, bad = 0;
   for (const Result* result : in_reading_order(report)) {
     if (result->verdict.grade == Grade::ok || result->verdict.grade == Grade::unknown) continue;
     ++bad;
-    if (shown++ < most)
+    if (told++ < most)
       text += format_printable("  {} {}: {}\n", name_of(result->verdict.grade),
                                describe(result->measurement.measured_case), result->verdict.because);
   }
@@ -179,7 +184,13 @@ std::string reasons(const Report& report) {
   return text;
 }
 
-// Why measurements were not judged, each reason once, and what would change that.
+std::string_view without_prefix(std::string_view because) {
+  for (const std::string_view prefix : {"not judged: ", "not measured: "})
+    if (because.starts_with(prefix)) because.remove_prefix(prefix.size());
+  return because;
+}
+
+// Why measurements were not judged, each reason once.
 std::string unjudged_lines(const Report& report) {
   struct Reason {
     std::size_t measurements = 0;
@@ -197,15 +208,12 @@ std::string unjudged_lines(const Report& report) {
   std::vector<const decltype(reasons)::value_type*> sorted;
   for (const auto& each : reasons) sorted.push_back(&each);
   std::ranges::stable_sort(sorted, std::greater{}, [](const auto* each) { return each->second.measurements; });
-  constexpr std::size_t most = 8;
+  constexpr std::size_t most = 4;
   std::string text;
   for (const auto* each : sorted | std::views::take(most))
-    text += format_printable("  {} {}: {}\n", each->second.measurements, join(each->second.operations), each->first);
+    text += format_printable("  not judged: {} {}: {}\n", each->second.measurements, join(each->second.operations),
+                             without_prefix(each->first));
   if (sorted.size() > most) text += format_printable("  and {} reasons more\n", sorted.size() - most);
-  if (report.grade == Grade::unknown && !report.results.empty() && report.provenance != "imported")
-    text += format_printable(
-        "  What would judge it: --baseline FILE, of healthy runs of the same machines (p5bench baseline){}\n",
-        report.topology.platform.empty() ? "; --platform NAME, if it is one of those in p5bench list platforms" : "");
   return text;
 }
 
@@ -273,13 +281,87 @@ std::string heading(const Report& report) {
   return text;
 }
 
+std::string finding_line(const topo::Finding& finding) {
+  return format_printable("{} {}{}{}: {}. {}\n", topo::name_of(finding.severity), finding.id,
+                          finding.about ? format_printable(" ({})", topo::name_of(*finding.about)) : "",
+                          finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.evidence,
+                          finding.action);
+}
+
 std::string findings_lines(const Report& report) {
   std::string text;
-  for (const topo::Finding& finding : report.findings)
-    text += format_printable("{} {}{}{}: {}. {}\n", topo::name_of(finding.severity), finding.id,
-                             finding.about ? format_printable(" ({})", topo::name_of(*finding.about)) : "",
-                             finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.evidence,
-                             finding.action);
+  for (const topo::Finding& finding : report.findings) text += finding_line(finding);
+  return text;
+}
+
+constexpr std::size_t most_columns = 100;
+
+// Lines of at most so many columns, broken between words; what goes on is indented more. A word that is longer stays
+// whole.
+std::string wrapped(const std::string& text) {
+  std::string out;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    const std::string indent(std::min(line.find_first_not_of(' '), line.size()) + 2, ' ');
+    while (line.size() > most_columns) {
+      std::size_t space = line.rfind(' ', most_columns);
+      if (space == std::string::npos || space < indent.size()) space = line.find(' ', most_columns);
+      if (space == std::string::npos) break;
+      out += line.substr(0, space) + "\n";
+      line = indent + line.substr(space + 1);
+    }
+    out += line + "\n";
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::string to_do_lines(const Decision& decision) {
+  std::string text;
+  for (const std::string& step : decision.next) text += wrapped(format_printable("  - {}\n", step));
+  if (!text.empty()) text = "To do:\n" + text;
+  // To be copied, and so in one line.
+  if (!decision.command.empty()) text += format_printable("The next job on the other hosts:\n  {}\n", decision.command);
+  return text;
+}
+
+bool is_bad(Grade grade) { return grade != Grade::ok && grade != Grade::unknown; }
+
+// What was measured beside the plan shows only where something is wrong with it.
+std::string summary_table(const Report& report) {
+  std::vector<SummaryRow> rows = summary_of(report);
+  std::erase_if(rows, [](const SummaryRow& row) { return row.for_parts && !is_bad(row.grade); });
+  if (rows.empty()) return "";
+  std::size_t widest = std::string_view("operation").size();
+  for (SummaryRow& row : rows) {
+    constexpr std::size_t most = 38;
+    row.operation = printable(row.operation);
+    if (row.operation.size() > most) row.operation = row.operation.substr(0, most - 3) + "...";
+    widest = std::max(widest, row.operation.size());
+  }
+  constexpr std::string_view form = "{:<{}} {:>6} {:>18} {:>10} {:>9} {:>9}  {}\n";
+  std::string text = "\n" + fmt::format(form, "operation", widest, "ranks", "latency", "size", "GB/s", "of limit", "");
+  for (const SummaryRow& row : rows)
+    text += fmt::format(form, row.operation, widest, row.ranks, row.latency, row.size, compact(row.busbw), row.of_limit,
+                        shown(row.grade));
+  // No blanks at the end of the titles.
+  const std::size_t first_end = text.find('\n', 1), last = text.find_last_not_of(' ', first_end - 1);
+  return text.erase(last + 1, first_end - last - 1) + "\n";
+}
+
+// Infos are for who looks for them.
+std::string warnings_lines(const Report& report) {
+  std::string text;
+  std::size_t infos = 0;
+  for (const topo::Finding& finding : report.findings) {
+    if (finding.severity == topo::Severity::info)
+      ++infos;
+    else
+      text += wrapped(finding_line(finding));
+  }
+  if (infos > 0) text += format_printable("{} more {} in --table\n", infos, infos == 1 ? "note" : "notes");
   return text;
 }
 
@@ -289,12 +371,20 @@ std::string render_outline(const Report& report) { return heading(report) + find
 
 std::string render_console(const Report& report) {
   // Who reads from the top finds first what matters, and who sees a run end finds it last.
-  const std::string told = headline(report) + "\n" + reasons(report);
-  std::string text = heading(report) + told + findings_lines(report) + results_table(report) + "\n";
+  const std::string decision = format_printable("{}\n", report.decision.sentence);
+  return decision + wrapped(heading(report)) + wrapped(reasons(report)) + summary_table(report) +
+         wrapped(local_line(report)) + tuning_lines(report) + warnings_lines(report) + wrapped(unjudged_lines(report)) +
+         to_do_lines(report.decision) + decision;
+}
+
+std::string render_table(const Report& report) {
+  const std::string told = format_printable("{}\n", report.decision.sentence) + reasons(report);
+  std::string text = told + heading(report) + findings_lines(report) + results_table(report) + "\n";
   for (const topo::Limit& limit : report.limits)
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                              limit.because);
-  return text + local_line(report) + tuning_lines(report) + findings_lines(report) + told + unjudged_lines(report);
+  return text + local_line(report) + tuning_lines(report) + findings_lines(report) + unjudged_lines(report) +
+         to_do_lines(report.decision) + told;
 }
 
 }  // namespace p5::reports

@@ -1,15 +1,13 @@
 #include "reports/judge.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <tuple>
 
 #include <fmt/format.h>
 
-#include "bench/base/embedded.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
+#include "reports/bars.hpp"
+#include "reports/decision.hpp"
 #include "reports/joining.hpp"
 #include "reports/local_checks.hpp"
 #include "topo/platform.hpp"
@@ -17,69 +15,6 @@
 namespace p5::reports {
 
 namespace {
-
-// What a bar is for; empty: any.
-struct Bar {
-  std::string binding, level, because;
-  std::vector<std::string> collectives, gpus, platforms;
-  int fewest_nodes = 1, most_nodes = std::numeric_limits<int>::max();
-  int ranks = 1;  // at least
-  Bytes from;
-  double ok_from = 0;
-};
-
-std::vector<Bar> read_bars() {
-  std::vector<Bar> bars;
-  for (const embedded::File& file : embedded::report_files()) {
-    if (file.name != "bars.json") continue;
-    const nlohmann::json bars_file = nlohmann::json::parse(file.text);
-    for (const nlohmann::json& row : bars_file.at("bars")) {
-      Bar bar{.binding = row.at("binding"),
-              .level = row.at("level"),
-              .because = row.at("because"),
-              .collectives = row.at("collectives"),
-              .gpus = row.value("gpus", std::vector<std::string>{}),
-              .platforms = row.value("platforms", std::vector<std::string>{}),
-              .ranks = row.value("ranks", 1),
-              .from = parse_bytes(row.at("from").get<std::string>()),
-              .ok_from = row.at("ok_from")};
-      if (row.contains("nodes"))
-        std::tie(bar.fewest_nodes, bar.most_nodes) = row.at("nodes").get<std::pair<int, int>>();
-      bars.push_back(std::move(bar));
-    }
-  }
-  return bars;
-}
-
-// Of a message, what one rank has to move.
-Bytes part_of_rank(const Case& c) {
-  return c.collective->route == Route::neighbours ? c.bytes
-                                                  : Bytes{c.bytes.count / static_cast<std::uint64_t>(c.ranks)};
-}
-
-bool among(const std::string& what, const std::vector<std::string>& list) {
-  return list.empty() || std::ranges::find(list, what) != list.end();
-}
-
-// What is known of a platform is of its whole nodes.
-bool is_for(const Bar& bar, const Case& c, const topo::Topology& topology) {
-  if (!among(std::string(c.collective->name), bar.collectives) || c.ranks < bar.ranks) return false;
-  if (c.nodes < bar.fewest_nodes || c.nodes > bar.most_nodes) return false;
-  if (!bar.gpus.empty() && !among(gpu_model(topology), bar.gpus)) return false;
-  if (bar.platforms.empty()) return true;
-  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
-  return platform && among(platform->name, bar.platforms) && c.ranks == c.nodes * platform->gpus;
-}
-
-// Those for such a case of any size, from the one for the smallest messages on.
-std::vector<const Bar*> bars_of(const Case& c, const topo::Topology& topology) {
-  static const std::vector<Bar> all = read_bars();
-  std::vector<const Bar*> bars;
-  for (const Bar& bar : all)
-    if (is_for(bar, c, topology)) bars.push_back(&bar);
-  std::ranges::stable_sort(bars, {}, [](const Bar* bar) { return bar->from.count; });
-  return bars;
-}
 
 bool is_against(const Bar& bar, const topo::Limit& limit) {
   return bar.binding == limit.binding && bar.level == topo::name_of(limit.level);
@@ -109,12 +44,6 @@ topo::Limit scaled(const topo::Limit& limit, double factor, const std::string& w
   return out;
 }
 
-// A pair that nothing else goes on beside.
-bool is_alone(const Case& c) {
-  return c.collective->pairwise && c.rounds &&
-         std::ranges::all_of(*c.rounds, [](const Round& round) { return round.size() == 1; });
-}
-
 // Bus bandwidth counts what each rank moves, so the ranks of a host share what they can copy together.
 std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
   const auto* one = find(limits, topo::host_copy_one, topo::Level::wire);
@@ -138,15 +67,19 @@ int ranks_on_node(const Case& c) { return (c.ranks + c.nodes - 1) / c.nodes; }
 
 bool used_nvls(const Measurement& m) { return m.selection && m.selection->algorithm.starts_with("nvls"); }
 
-// A GPU's link into its node, and across nodes its NICs too: the slower binds.
+// A GPU's link into its node, and across nodes its NICs too: the slower binds. Where nobody has shown what is
+// achievable, what the wires carry.
 std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& limits) {
   const Case& c = m.measured_case;
   topo::Operation op{
       .route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes, .nvls = used_nvls(m), .alone = is_alone(c)};
-  if (auto limit = limit_of(limits, op, topo::Level::achievable)) return limit;
-  // What NVLS can do here is not known, but it was chosen for being faster than a ring.
-  op.nvls = false;
-  return limit_of(limits, op, topo::Level::achievable);
+  for (const topo::Level level : {topo::Level::achievable, topo::Level::wire}) {
+    if (auto limit = limit_of(limits, op, level)) return limit;
+    // What NVLS can do here is not known, but it was chosen for being faster than a ring.
+    op.nvls = false;
+    if (auto limit = limit_of(limits, op, level)) return limit;
+  }
+  return std::nullopt;
 }
 
 std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology) {
@@ -205,8 +138,33 @@ std::string slowest_of(const Measurement& m, const topo::Topology& topology) {
   return fmt::format("; the slowest of {} groups, from {} on", m.groups.size(), place(m.slowest_group.front()));
 }
 
-// Against the limit alone.
-Verdict measure_against(const Measurement& m, const topo::Limit& limit, const topo::Topology& topology) {
+std::string share_of_limit(const Verdict& v) {
+  return fmt::format("{:.0f} % of what {} can do ({:.4g} GB/s, {})", *v.fraction * 100, v.binding, v.limit->count,
+                     v.level);
+}
+
+std::string proves_no_nics(const Case& c, const topo::Limit& limit) {
+  if (c.nodes < 2 || limit.binding == "nic") return "";
+  return fmt::format("; between {} nodes this cannot prove the NICs: pairs and all_gather do", c.nodes);
+}
+
+// Where nobody has shown what such a machine reaches, it is slow under the floor that holds for every machine.
+void hold_against_floor(const Measurement& m, const topo::Limit& limit, const topo::Topology& topology, Verdict& v) {
+  const Floor* const floor = floor_of(m.measured_case, topology);
+  if (!floor) return;
+  const double share = floor->share * achievable_of(limit);
+  if (*v.fraction >= share) return;
+  v.grade = Grade::slow;
+  v.because = fmt::format(
+      "{}; slow below {:.0f} % on any machine: of {} published figures of healthy machines of {} kinds none with {} a "
+      "rank and more reached less than {:.0f} % of what is achievable",
+      share_of_limit(v), share * 100, floor->figures, floor->platforms, to_text(floor->from), floor->lowest * 100);
+  v.because += slowest_of(m, topology) + proves_no_nics(m.measured_case, limit);
+}
+
+// Against the limit alone. `conflict`: what sources differ about, so that their figures are no bar; "" for nothing.
+Verdict measure_against(const Measurement& m, const topo::Limit& limit, const topo::Topology& topology,
+                        const std::string& conflict) {
   const Case& c = m.measured_case;
   Verdict v;
   v.level = topo::name_of(limit.level);
@@ -222,16 +180,14 @@ Verdict measure_against(const Measurement& m, const topo::Limit& limit, const to
   const Bar* bar = nullptr;
   for (const Bar* each : bars)
     if (is_against(*each, limit) && part_of_rank(c) >= each->from) bar = each;
-  if (!bar) {
-    v.because = "not judged: " + why_no_bar(c, bars, limit, topology);
+  if (!bar || !conflict.empty()) {
+    v.because = "not judged: " + (conflict.empty() ? why_no_bar(c, bars, limit, topology) : conflict);
+    hold_against_floor(m, limit, topology, v);
     return v;
   }
   v.grade = *v.fraction >= bar->ok_from ? Grade::ok : Grade::slow;
-  v.because = fmt::format("{:.0f} % of what {} can do ({:.4g} GB/s, {}); good from {:.0f} %: {}", *v.fraction * 100,
-                          limit.binding, limit.rate.count, v.level, bar->ok_from * 100, bar->because);
-  v.because += slowest_of(m, topology);
-  if (c.nodes > 1 && limit.binding != "nic")
-    v.because += fmt::format("; between {} nodes this cannot prove the NICs: pairs and all_gather do", c.nodes);
+  v.because = fmt::format("{}; good from {:.0f} %: {}", share_of_limit(v), bar->ok_from * 100, bar->because);
+  v.because += slowest_of(m, topology) + proves_no_nics(c, limit);
   return v;
 }
 
@@ -254,11 +210,7 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   const std::optional<topo::Limit> limit = limit_for(m, limits, topology);
   const std::string conflict = conflict_over(m.measured_case, topology);
   if (!limit) return unknown("the limit is not known" + (conflict.empty() ? "" : ": " + conflict));
-  Verdict v = measure_against(m, *limit, topology);
-  if (!conflict.empty()) {
-    v.grade = Grade::unknown;
-    v.because = "not judged: " + conflict;
-  }
+  Verdict v = measure_against(m, *limit, topology, conflict);
   if (!fitness.comparable) {
     v.grade = Grade::unknown;
     v.because = "not judged: " + fitness.why_not;
@@ -270,12 +222,12 @@ Grade overall(const Report& report) {
   for (Grade grade : {Grade::wrong, Grade::failed, Grade::faulty, Grade::slow, Grade::ok}) {
     if (std::ranges::any_of(report.results, [&](const Result& r) { return r.verdict.grade == grade; })) return grade;
     if (grade == Grade::faulty && std::ranges::any_of(report.findings, topo::condemns)) return grade;
-    if (grade == Grade::slow && !report.suspects.empty()) return grade;
+    if (grade == Grade::slow && (!report.suspects.empty() || !report.open_questions.empty())) return grade;
   }
   return Grade::unknown;
 }
 
-ExitCode exit_code(const Report& report) {
+ExitCode exit_code(const Report& report, bool wants_verdict) {
   // A run that never began is no fault of its cases.
   if (never_joined(report)) return ExitCode::environment;
   ExitCode code = ExitCode::ok;
@@ -285,7 +237,8 @@ ExitCode exit_code(const Report& report) {
     if (result.verdict.grade == Grade::failed) code = worse(code, ExitCode::unfinished);
   }
   // Also where no figure shows it yet: a part that is missing or about to fail.
-  if (std::ranges::any_of(report.findings, topo::condemns) || !report.suspects.empty())
+  if (std::ranges::any_of(report.findings, topo::condemns) || !report.suspects.empty() ||
+      !report.open_questions.empty())
     code = worse(code, ExitCode::slow);
   // What fails with a setting that was only tried is that setting's fault; what fails with none is the machine's.
   if (report.tuning)
@@ -294,6 +247,8 @@ ExitCode exit_code(const Report& report) {
         code = worse(code, failure.wrong_data ? ExitCode::wrong_data : ExitCode::unfinished);
   if (std::ranges::find(report.findings, check_failed, &topo::Finding::id) != report.findings.end())
     code = worse(code, ExitCode::unfinished);
+  if (wants_verdict && find_backend(report.run.backend).parts == BackendInfo::Parts::gpus && !was_judged(report))
+    code = worse(code, ExitCode::inconclusive);
   return code;
 }
 

@@ -16,10 +16,11 @@ struct Fitness {
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology, const Fitness& fitness);
 
 // The run's grade: wrong, failed, faulty (an error was found in hardware or fabric), slow (also where a part is
-// suspected), ok, in this order; unknown when nothing was judged.
+// suspected, or a question is open), ok, in this order; unknown when nothing was judged.
 Grade overall(const Report& report);
 
-// What the process returns for a report whose plan was run to its end.
-ExitCode exit_code(const Report& report);
+// What the process returns for a report whose plan was run to its end. `wants_verdict`: of a run that has to say
+// whether the machine is sound, which on GPUs ends with inconclusive where nothing could be judged.
+ExitCode exit_code(const Report& report, bool wants_verdict = false);
 
 }  // namespace p5::reports

@@ -1,12 +1,12 @@
-// A run as JUnit XML, for CI servers: a test case for each measurement, suspected part and finding about hardware or
-// fabric. Slow is a failure, wrong data and failed measurements are errors; what was not judged or not measured is
-// skipped, since it passed no test.
+// A run as JUnit XML, for CI servers: a test case for the decision, and one for each measurement, suspected part and
+// finding about hardware or fabric. Slow is a failure, wrong data and failed measurements are errors; what was not
+// judged or not measured is skipped, since it passed no test.
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
-#include "reports/headline.hpp"
+#include "reports/decision.hpp"
 #include "reports/markup.hpp"
 #include "reports/suspects.hpp"
 #include "reports/writer.hpp"
@@ -46,8 +46,21 @@ TestCase test_case_of(const Result& result) {
   return test;
 }
 
+// What cannot be told passed no test; a run that did not end is an error.
+TestCase decision_of(const Report& report) {
+  const std::string& word = report.decision.word;
+  const bool ended = report.exit_code == ExitCode::ok || report.exit_code == ExitCode::inconclusive;
+  return {.group = "decision",
+          .name = "decision",
+          .kind = word == accept   ? ""
+                  : word == reject ? "failure"
+                  : ended          ? "skipped"
+                                   : "error",
+          .message = report.decision.sentence};
+}
+
 std::vector<TestCase> test_cases_of(const Report& report) {
-  std::vector<TestCase> all;
+  std::vector<TestCase> all{decision_of(report)};
   for (const Suspect& suspect : report.suspects)
     all.push_back({"suspect", suspect.kind + " " + suspect.name, "failure", sentence_about(suspect)});
   for (const topo::Finding& each : report.findings)
@@ -77,7 +90,8 @@ std::string render_junit(const Report& report) {
                         for_xml(test.name), test.seconds,
                         test.kind.empty() ? fmt::format("<system-out>{}</system-out>", for_xml(test.message))
                                           : fmt::format("<{} message=\"{}\"/>", test.kind, for_xml(test.message)));
-  return text + fmt::format("<system-out>{}</system-out>\n</testsuite>\n</testsuites>\n", for_xml(headline(report)));
+  return text +
+         fmt::format("<system-out>{}</system-out>\n</testsuite>\n</testsuites>\n", for_xml(report.decision.sentence));
 }
 
 }  // namespace p5::reports

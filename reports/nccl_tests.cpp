@@ -13,6 +13,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/version.hpp"
+#include "reports/decision.hpp"
 #include "reports/judge.hpp"
 
 namespace p5::reports::nccl_tests {
@@ -336,6 +337,7 @@ Imported import(std::string_view text, const std::string& collective, const std:
   report.topology = topology_of(log.tables.front());
   report.grade = overall(report);
   report.exit_code = worse(report.exit_code, exit_code(report));
+  report.decision = decide(report);
   return imported;
 }
 

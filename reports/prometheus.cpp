@@ -10,6 +10,7 @@
 
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "reports/decision.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {
@@ -120,8 +121,15 @@ void add_run(Metrics& metrics, const Report& report) {
                {"ranks", std::to_string(report.run.ranks)},
                {"nodes", std::to_string(report.run.nodes)}},
               1);
+  metrics.start("decision", "The decision; the value is 1 for ACCEPT, 0 for CANNOT TELL and -1 for REJECT.");
+  metrics.add(
+      {{"word", report.decision.word}, {"parts", join(report.decision.parts)}, {"sentence", report.decision.sentence}},
+      report.decision.word == accept   ? 1
+      : report.decision.word == reject ? -1
+                                       : 0);
   metrics.start("exit_code",
-                "Exit code of the run: 0 sound, 10 slow, broken or missing, 11 wrong data, 12 unfinished.");
+                "Exit code of the run: 0 sound, 10 slow, broken or missing, 11 wrong data, 12 unfinished, 14 nothing "
+                "could be judged.");
   metrics.add({}, static_cast<double>(report.exit_code));
   if (const std::optional<double> started = seconds_since_1970(report.run.started)) {
     metrics.start("start_timestamp_seconds", "When the run started.");

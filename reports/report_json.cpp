@@ -11,6 +11,7 @@
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/result_fields.hpp"
+#include "reports/decision.hpp"
 #include "reports/json_values.hpp"
 #include "reports/report.hpp"
 
@@ -428,6 +429,7 @@ Report report_from_json(const json& j) {
     for (const auto& [name, figure] : report.local_checks[rank])
       if (figure == 0) throw json_fields::BadValue(fmt::format("/local_checks/{}/{}", rank, name), "has to be above 0");
   hide_secrets(report);
+  if (!j.contains("decision")) report.decision = decide(report);
   return report;
 }
 

@@ -5,26 +5,15 @@
 #include <map>
 #include <set>
 
+#include "bench/base/names.hpp"
 #include "bench/base/printing.hpp"
+#include "reports/decision.hpp"
 #include "reports/suspects.hpp"
 
 namespace p5::reports {
 
-namespace {
-
-std::set<std::string> unfit_hosts(const Report& report) {
-  std::set<std::string> unfit;
-  for (const Suspect& suspect : report.suspects)
-    if (suspect.kind != "link" && suspect.kind != "rail") unfit.insert(suspect.host);
-  for (const topo::Finding& finding : report.findings)
-    if (topo::condemns(finding) && !finding.subject.host.empty()) unfit.insert(finding.subject.host);
-  return unfit;
-}
-
-}  // namespace
-
 std::string healthy_hosts(const Report& report) {
-  const std::set<std::string> unfit = unfit_hosts(report);
+  const std::set<std::string> unfit = rejected_hosts(report);
   std::map<int, int> ranks;
   for (const int host : report.topology.host_of_rank) ++ranks[host];
   std::string text;
@@ -40,15 +29,19 @@ std::string healthy_hosts(const Report& report) {
 
 std::string support_text(const Report& report) {
   const bool found = std::ranges::any_of(report.findings, topo::condemns);
-  if (report.suspects.empty() && !found) return "";
-  std::string text = fmt::format("p5bench {}: {} on {}, {} ranks on {} nodes, {}, {}\n", report.run.version,
-                                 report.provenance, report.run.cluster, report.run.ranks, report.run.nodes,
-                                 report.topology.platform.empty() ? "platform not known" : report.topology.platform,
-                                 report.run.started);
+  if (report.suspects.empty() && report.open_questions.empty() && !found) return "";
+  std::string text = printable(report.decision.sentence) + "\n\n";
+  text += fmt::format("p5bench {}: {} on {}, {} ranks on {} nodes, {}, {}\n", report.run.version, report.provenance,
+                      report.run.cluster, report.run.ranks, report.run.nodes,
+                      report.topology.platform.empty() ? "platform not known" : report.topology.platform,
+                      report.run.started);
   text += "\nWhat is wrong\n";
   for (const Suspect& suspect : report.suspects)
     text += fmt::format("- {} (confidence {:.4f})\n", printable(sentence_about(suspect)), suspect.confidence);
-  std::set<std::string> hosts;
+  for (const OpenQuestion& question : report.open_questions)
+    text += fmt::format("- one of {}: {}. To do: {}\n", printable(join(question.candidates)),
+                        printable(question.evidence), printable(question.next));
+  std::set<std::string> hosts = rejected_hosts(report);
   for (const Suspect& suspect : report.suspects) hosts.insert(suspect.host);
   for (const topo::Finding& finding : report.findings) {
     if (!topo::condemns(finding)) continue;

@@ -33,12 +33,12 @@ std::vector<InDoubt> in_doubt(const Report& report);
 // "nic n1r5 (host, instance, device): evidence. To do: action".
 std::string sentence_about(const Suspect& suspect);
 
-// Lines "HOST slots=RANKS" of the hosts that nothing is wrong with: no suspect, no error about hardware or fabric. Of
+// Lines "HOST slots=RANKS" of the hosts that nothing is wrong with: those of rejected_hosts() are left out. Of
 // links that are suspected both hosts stay. "" when that is all hosts, or none.
 std::string healthy_hosts(const Report& report);
 
-// What somebody who is to replace a part asks for: parts, instances, evidence, versions. "" without suspects and errors
-// about hardware or fabric.
+// What somebody who is to replace a part asks for: parts, instances, evidence, versions. "" without suspects, open
+// questions and errors about hardware or fabric.
 std::string support_text(const Report& report);
 
 }  // namespace p5::reports

@@ -31,6 +31,8 @@ std::vector<const Result*> in_reading_order(const Report& report);
 std::string render_json(const Report& report);
 std::string render_html(const Report& report);
 std::string render_console(const Report& report);
+// The same with a row for each measurement, in the columns of nccl-tests.
+std::string render_table(const Report& report);
 std::string render_markdown(const Report& report);
 std::string render_junit(const Report& report);
 std::string render_csv(const Report& report);

@@ -262,13 +262,13 @@ void add_topo(CLI::App& app, Declarations& all, Options& o) {
   all.add_check(check_topo);
 }
 
-constexpr std::array<End, 7> ends{{{0, "good or not judged"},
+constexpr std::array<End, 7> ends{{{0, "good, or host memory alone"},
                                    {2, "usage"},
                                    {10, "not sound or a regression"},
                                    {11, "wrong data"},
                                    {12, "unfinished"},
                                    {13, "environment"},
-                                   {14, "inconclusive"}}};
+                                   {14, "cannot tell"}}};
 
 constexpr std::string_view about =
     "Measures collective communication of a GPU cluster, judges it against what the hardware can do, and reports.\n"

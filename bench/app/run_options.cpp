@@ -340,7 +340,9 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
        .check = check_format,
        .commands = {"report", "compare", "import", "topo", "check"},
        .values = reports::format_names()});
-  declare.flag("--quiet", o.quiet, "print no progress and no table, only the verdict", nullptr, {"check", "compare"});
+  declare.flag("--quiet", o.quiet, "print no progress and no table, only the decision", nullptr, {"check", "compare"});
+  declare.flag("--table", o.table, "on the console a row for each size, in the columns of nccl-tests", nullptr,
+               {"report"});
 }
 
 void check_ab(const Options& o) {

@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 
 #include <fmt/format.h>
@@ -60,6 +63,23 @@ bool say(std::string_view text) {
 ExitCode said(ExitCode code, std::string_view text) {
   const bool lost = !say(text);
   return lost ? worse(code, ExitCode::environment) : code;
+}
+
+// Only of a pipe: a file is not looked at while it is written.
+bool leads_to_terminal(int descriptor) {
+  if (::isatty(descriptor)) return true;
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0 || !S_ISFIFO(status.st_mode) || !std::getenv("PMIX_RANK")) return false;
+  std::error_code problem;
+  const auto target = std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", ::getppid(), descriptor), problem);
+  return !problem && (target.string().starts_with("/dev/pts/") || target.string().starts_with("/dev/tty"));
+}
+
+bool stdout_takes_colours() {
+  const char* const refused = std::getenv("NO_COLOR");
+  const char* const terminal = std::getenv("TERM");
+  if ((refused && *refused) || !terminal || !*terminal || std::string_view(terminal) == "dumb") return false;
+  return leads_to_terminal(STDOUT_FILENO);
 }
 
 void complain(std::string_view text) { tell(fmt::format("p5bench: {}\n", in_short(printable_lines(text)))); }

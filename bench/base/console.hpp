@@ -18,6 +18,11 @@ bool say(std::string_view text);
 // The exit code of a command whose result is this text: `code`, or environment where that is ok and the text is lost.
 ExitCode said(ExitCode code, std::string_view text);
 
+// Whether a descriptor leads to a terminal: itself, or through the launcher of a job, to which it is a pipe.
+bool leads_to_terminal(int descriptor);
+// Whether stdout is a terminal for escape sequences; the user says no with NO_COLOR (no-color.org) or TERM=dumb.
+bool stdout_takes_colours();
+
 // "p5bench: TEXT", a line to stderr.
 void complain(std::string_view text);
 // To stderr as it is.

@@ -48,6 +48,7 @@ struct Options {
   std::optional<std::uint64_t> seed;
   bool resume = false;  // go on with the newest run in `out`
   bool quiet = false;
+  bool table = false;                // the full table on the console
   bool environment_of_rank0 = true;  // --env rank0: workers get rank 0's NCCL variables; local: each its own
   bool allow_shared_gpu = false;
   std::string tune;  // off, quick, full, exhaustive (developers'); "": quick in a run where there is something to tune,

@@ -10,6 +10,7 @@
 #include "bench/model/collective.hpp"
 #include "reports/joining.hpp"
 #include "reports/local_checks.hpp"
+#include "reports/published.hpp"
 #include "reports/reaching.hpp"
 #include "reports/slow_launches.hpp"
 #include "reports/writer.hpp"
@@ -50,7 +51,7 @@ std::string list_of(const std::string& what) {
     for (const auto& kinds :
          {topo::log_findings(), topo::watch_kinds(), topo::setting_findings(), interface_finding_kinds(),
           start_finding_kinds(), reports::launch_finding_kinds(), reports::local_finding_kinds(),
-          reports::join_finding_kinds(), reports::reach_finding_kinds()})
+          reports::join_finding_kinds(), reports::reach_finding_kinds(), reports::published_finding_kinds()})
       for (const topo::FindingKind& kind : kinds) text += finding_line(kind);
   } else if (what == "knobs") {
     for (const tuner::Knob& knob : tuner::knobs())

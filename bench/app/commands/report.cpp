@@ -8,6 +8,7 @@
 #include "bench/app/run/sides.hpp"
 #include "bench/base/console.hpp"
 #include "reports/atomic_file.hpp"
+#include "reports/colours.hpp"
 #include "reports/compare/beside.hpp"
 #include "reports/journal.hpp"
 #include "reports/writer.hpp"
@@ -51,7 +52,11 @@ ExitCode report_command(const Request& request) {
       options.given.contains("--format") && std::ranges::find(options.formats, "html") != options.formats.end();
   reports::Report report = reports::read_report(file);
   if (page) add_samples_beside(file, report);
-  if (!options.report_as.empty()) return said(ExitCode::ok, reports::find_writer(options.report_as).render(report));
+  if (!options.report_as.empty()) {
+    const bool table = options.table && options.report_as == "console";
+    return said(ExitCode::ok, reports::in_colours(table ? reports::render_table(report)
+                                                        : reports::find_writer(options.report_as).render(report)));
+  }
   std::optional<reports::Comparison> comparison;
   if (!options.baseline.empty()) {
     const std::vector<reports::Run> runs{reports::read_run(file, reports::Reading::to_compare)};
@@ -66,7 +71,7 @@ ExitCode report_command(const Request& request) {
   for (const std::string& format : formats) {
     const reports::Writer& writer = reports::find_writer(format);
     if (writer.suffix.empty()) {
-      text += writer.render(report);
+      text += options.table ? reports::render_table(report) : writer.render(report);
       continue;
     }
     const std::filesystem::path path = std::filesystem::path(options.out) / writer.file_name("report");
@@ -74,7 +79,7 @@ ExitCode report_command(const Request& request) {
     reports::write_atomically(path, writer.render(report));
     text += path.string() + "\n";
   }
-  if (!comparison) return said(ExitCode::ok, text);
+  if (!comparison) return said(ExitCode::ok, reports::in_colours(text));
   if (std::ranges::find(formats, "console") != formats.end()) text += "\n" + reports::render_console(*comparison);
   for (const std::filesystem::path& path : write_comparison(*comparison, formats, options.out))
     text += path.string() + "\n";

@@ -12,7 +12,6 @@
 #include "bench/app/run/sides.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
-#include "reports/joining.hpp"
 #include "reports/nodes.hpp"
 #include "reports/writer.hpp"
 
@@ -133,9 +132,8 @@ std::string closing_text(const reports::Report& report, const Options& options, 
   if (!report.arms.empty())
     return whole ? reports::render_outline(report) + "\n" + comparison
                  : comparison.substr(comparison.rfind('\n', comparison.size() - 2) + 1);
-  if (whole && reports::never_joined(report)) return reports::render_outline(report);  // of cases there is nothing
-  if (whole) return reports::render_console(report);
-  return fmt::format("{}\n", report.grade == reports::Grade::unknown ? "NOT JUDGED" : reports::name_of(report.grade));
+  if (whole) return options.table ? reports::render_table(report) : reports::render_console(report);
+  return report.decision.sentence + "\n";
 }
 
 }  // namespace p5

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "bench/base/clock.hpp"
 #include "bench/base/console.hpp"
@@ -13,14 +12,6 @@
 namespace p5 {
 
 namespace {
-
-// Under mpirun stderr is a pipe to it: look at where the launcher's own stderr goes.
-bool stderr_is_terminal() {
-  if (isatty(STDERR_FILENO)) return true;
-  std::error_code problem;
-  const auto target = std::filesystem::read_symlink(fmt::format("/proc/{}/fd/2", ::getppid()), problem);
-  return !problem && (target.string().starts_with("/dev/pts/") || target.string().starts_with("/dev/tty"));
-}
 
 int columns_of_stderr() {
   winsize size{};
@@ -46,7 +37,7 @@ double how_bad(const reports::Result& result) {
 }  // namespace
 
 ProgressLine::ProgressLine(bool wanted)
-    : visible_(wanted && stderr_is_terminal()), columns_(visible_ ? columns_of_stderr() : 0) {}
+    : visible_(wanted && leads_to_terminal(STDERR_FILENO)), columns_(visible_ ? columns_of_stderr() : 0) {}
 
 void ProgressLine::show(const Case& c, const RunProgress& standing) {
   if (visible_ && since(shown_).count > 0.2)

@@ -10,6 +10,7 @@
 #include "bench/base/clock.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/text.hpp"
+#include "reports/colours.hpp"
 #include "reports/joining.hpp"
 #include "reports/journal.hpp"
 #include "reports/suspects.hpp"
@@ -190,7 +191,7 @@ ExitCode Recorder::finish(ExitCode code) {
       attempt([&] { parts.write(); });
       attempt([&] { parts.folder.flush(); });  // the run is read like any other
       with_baseline = compare_with_baseline(*parts.baseline, builder.report(), options, folder);
-      builder.count(with_baseline.code);
+      builder.count_baseline(with_baseline.code);
     }
     attempt([&] { parts.add_samples(); });
     attempt([&] { parts.write(options.formats); });
@@ -203,8 +204,8 @@ ExitCode Recorder::finish(ExitCode code) {
       once_more([&] { parts.folder.flush(); });
       complain(with_remedy(attempt.problem()) + ". The result is printed all the same");
     }
-    say(printable_lines(closing_text(builder.report(), options, arms.text) + with_baseline.text +
-                        where_it_is(options, folder)));
+    say(reports::in_colours(printable_lines(closing_text(builder.report(), options, arms.text) + with_baseline.text +
+                                            where_it_is(options, folder))));
     code = builder.report().exit_code;
     ended_with_ = code;
     came_to_its_end_ = true;

@@ -7,7 +7,9 @@
 
 #include "bench/base/clock.hpp"
 #include "bench/measure/launches.hpp"
+#include "reports/decision.hpp"
 #include "reports/local_checks.hpp"
+#include "reports/published.hpp"
 #include "reports/slow_launches.hpp"
 
 namespace p5 {
@@ -25,7 +27,8 @@ void drop_samples(Measurement& m) {
 
 }  // namespace
 
-ReportBuilder::ReportBuilder(const Options& options, reports::Report report) : report_(std::move(report)) {
+ReportBuilder::ReportBuilder(const Options& options, reports::Report report)
+    : wants_verdict_(options.command == "run"), report_(std::move(report)) {
   if (options.soak.count == 0) planned_launches_ = options.launches;
   report_.run.started = utc_now();
 }
@@ -162,10 +165,21 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
     reports::Diagnosis found = reports::diagnose(report_, again_);
     report_.suspects = std::move(found.suspects);
     report_.open_questions = std::move(found.questions);
+    add_findings(reports::below_published(report_));
   }
   report_.grade = reports::overall(report_);
-  report_.exit_code = reports::exit_code(report_);
-  if (!ended_by.empty()) count(code);
+  report_.exit_code = reports::exit_code(report_, wants_verdict_);
+  count(ended_by.empty() ? ExitCode::ok : code);
+}
+
+void ReportBuilder::count(ExitCode code) {
+  report_.exit_code = worse(report_.exit_code, code);
+  report_.decision = reports::decide(report_);
+}
+
+void ReportBuilder::count_baseline(ExitCode code) {
+  if (code == ExitCode::ok && report_.exit_code == ExitCode::inconclusive) report_.exit_code = ExitCode::ok;
+  count(code);
 }
 
 const reports::Report& ReportBuilder::report() {

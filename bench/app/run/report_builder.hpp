@@ -72,7 +72,9 @@ class ReportBuilder {
   void add_samples(const std::vector<reports::Result>& journal) { reports::add_samples(journal, report_); }
   void add_baseline(const reports::Side& baseline) { reports::add_baseline(baseline, report_); }
   // Beside what the report says, this counts for the exit code.
-  void count(ExitCode code) { report_.exit_code = worse(report_.exit_code, code); }
+  void count(ExitCode code);
+  // The same of a comparison with a baseline, which also judges what nothing else does.
+  void count_baseline(ExitCode code);
 
   // As it stands: of several launches, what they come to together.
   const reports::Report& report();
@@ -94,6 +96,7 @@ class ReportBuilder {
   reports::Verdict judge(const Measurement& m) const;
   reports::ArmInfo* find_arm(const std::string& name);
 
+  bool wants_verdict_;                   // of the command: is the machine sound?
   std::optional<int> planned_launches_;  // null: as many as fit
   reports::Report report_;
   std::vector<Measurement> again_;  // only for the suspects

@@ -1,0 +1,465 @@
+#include "reports/decision.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
+#include "bench/model/backends.hpp"
+#include "reports/joining.hpp"
+#include "reports/published.hpp"
+#include "reports/suspects.hpp"
+#include "reports/tuning.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+constexpr std::size_t most_named = 3;
+
+bool on_gpus(const Case& c) {
+  // A report may come from anybody.
+  const auto backend = std::ranges::find(backend_table(), c.backend, &BackendInfo::name);
+  return backend != backend_table().end() && backend->parts == BackendInfo::Parts::gpus;
+}
+
+bool was_measured(const Result& result) { return result.measurement.outcome == Outcome::measured; }
+
+template <class Test>
+std::size_t count_results(const Report& report, Test test) {
+  return static_cast<std::size_t>(std::ranges::count_if(report.results, test));
+}
+
+std::size_t count_of(const Report& report, Grade grade) {
+  return count_results(report, [&](const Result& each) { return each.verdict.grade == grade; });
+}
+
+std::string counted(std::size_t count, const std::string& what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// The first few, and how many more there are.
+std::string in_short(const std::vector<std::string>& names) {
+  if (names.size() <= most_named) return join(names);
+  return fmt::format("{} and {} more", join({names.begin(), names.begin() + most_named}), names.size() - most_named);
+}
+
+// Cut between characters of UTF-8.
+std::string cut(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  constexpr std::string_view dots = "...";
+  std::size_t end = most > dots.size() ? most - dots.size() : 0;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  text.resize(end);
+  return text + std::string(dots);
+}
+
+// ---- which part
+
+// Of "nic n1r5" the node 1; null for what lies between nodes.
+std::optional<std::size_t> node_of_part(const std::string& part) {
+  const std::size_t space = part.find(' ');
+  if (space == std::string::npos || part.starts_with("link ") || part.starts_with("rail ")) return std::nullopt;
+  const std::string name = part.substr(space + 1);
+  const std::size_t digits = name.find_first_not_of("0123456789", 1);
+  if (!name.starts_with('n') || digits == 1 || name.size() < 2 || name.size() > 9) return std::nullopt;
+  return static_cast<std::size_t>(std::stoul(name.substr(1, digits - 1)));
+}
+
+// The host on which all candidates lie; "" where they lie on several, or between hosts.
+std::string host_of_question(const OpenQuestion& question, const topo::Topology& topology) {
+  std::optional<std::size_t> node;
+  for (const std::string& candidate : question.candidates) {
+    const std::optional<std::size_t> its = node_of_part(candidate);
+    if (!its || (node && *node != *its)) return "";
+    node = its;
+  }
+  return node && *node < topology.hosts.size() ? topology.hosts[*node].name : "";
+}
+
+std::vector<std::string> rejected_parts(const Report& report) {
+  const std::set<std::string> hosts = rejected_hosts(report);
+  std::vector<std::string> parts;
+  for (const topo::Host& host : report.topology.hosts)
+    if (hosts.contains(host.name)) parts.push_back(host.name);
+  for (const Suspect& suspect : report.suspects)
+    if (!hosts.contains(suspect.host) || suspect.kind == "link" || suspect.kind == "rail")
+      parts.push_back(suspect.kind + " " + suspect.name);
+  // The only node of a run that is not sound.
+  if (parts.empty() && report.topology.hosts.size() == 1 &&
+      (report.exit_code == ExitCode::slow || report.exit_code == ExitCode::wrong_data) && report.arms.empty())
+    parts.push_back(report.topology.hosts.front().name);
+  return parts;
+}
+
+// ---- why, a clause each; "" where it is not that
+
+std::string_view verb_of(const std::string& fault, bool several) {
+  if (fault == "silent") return several ? "are silent" : "is silent";
+  if (fault == "wrong") return several ? "falsify data" : "falsifies data";
+  return several ? "are slow" : "is slow";
+}
+
+std::string about_suspects(const Report& report) {
+  std::map<std::string, std::vector<std::string>> by_fault;
+  for (const Suspect& suspect : report.suspects) by_fault[suspect.fault].push_back(suspect.kind + " " + suspect.name);
+  std::vector<std::string> clauses;
+  for (const auto& [fault, names] : by_fault)
+    clauses.push_back(fmt::format("{} {}", in_short(names), verb_of(fault, names.size() > 1)));
+  return join(clauses);
+}
+
+std::string about_findings(const Report& report) {
+  std::vector<std::string> words;
+  for (const topo::Finding& finding : report.findings)
+    if (topo::condemns(finding)) words.push_back(fmt::format("{} ({})", finding.id, finding.evidence));
+  return in_short(words);
+}
+
+std::string about_questions(const Report& report) {
+  if (report.open_questions.empty()) return "";
+  const OpenQuestion& question = report.open_questions.front();
+  std::string names;
+  for (const std::string& each : question.candidates) names += (names.empty() ? "" : " or ") + each;
+  return fmt::format("{} {}", names, verb_of(question.fault, false));
+}
+
+std::string place_of_rank(const Report& report, int rank) {
+  const auto at = static_cast<std::size_t>(rank);
+  if (rank < 0 || at >= report.topology.host_of_rank.size()) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} on {}", rank,
+                     report.topology.hosts[static_cast<std::size_t>(report.topology.host_of_rank[at])].name);
+}
+
+std::string about_wrong(const Report& report) {
+  const std::size_t wrong = count_of(report, Grade::wrong);
+  if (wrong == 0) return "";
+  std::string text = fmt::format("wrong data in {} of {}", wrong, counted(report.results.size(), "measurement"));
+  for (const Result& each : report.results)
+    if (each.verdict.grade == Grade::wrong && each.measurement.first_wrong)
+      return text + ", first at " + place_of_rank(report, each.measurement.first_wrong->rank);
+  return text;
+}
+
+std::string about_failed(const Report& report) {
+  const std::size_t failed = count_of(report, Grade::failed);
+  if (failed == 0) return "";
+  const auto first =
+      std::ranges::find_if(report.results, [](const Result& each) { return each.verdict.grade == Grade::failed; });
+  return fmt::format("{} of {} failed: {}", failed, counted(report.results.size(), "measurement"),
+                     first->measurement.because);
+}
+
+std::string about_end(const Report& report) {
+  if (report.status == "complete" && report.run.ended_by.empty()) return "";
+  return "the run did not end" + (report.run.ended_by.empty() ? "" : ": " + report.run.ended_by);
+}
+
+// The worst share of a limit, of the measurements that are slow.
+const Result* slowest(const Report& report) {
+  const Result* worst = nullptr;
+  for (const Result& each : report.results)
+    if (each.verdict.grade == Grade::slow && each.verdict.fraction &&
+        (!worst || *each.verdict.fraction < *worst->verdict.fraction))
+      worst = &each;
+  return worst;
+}
+
+bool is_pairwise(const Result& result) { return result.measurement.measured_case.collective->pairwise; }
+
+// Slow, and no part of it stands out.
+bool all_are_slow(const Report& report) {
+  return count_of(report, Grade::slow) > 0 && report.suspects.empty() && report.open_questions.empty() &&
+         report.topology.hosts.size() > 1 &&
+         count_results(report, [](const Result& each) {
+           return was_measured(each) && is_pairwise(each) && each.measurement.measured_case.nodes > 1;
+         }) > 0;
+}
+
+std::string about_slow(const Report& report) {
+  const Result* const worst = slowest(report);
+  if (!worst) return count_of(report, Grade::slow) > 0 ? "it is slow" : "";
+  const std::string figure = fmt::format("{} {:.0f} % of limit", worst->measurement.measured_case.collective->name,
+                                         100 * *worst->verdict.fraction);
+  if (!all_are_slow(report)) {
+    if (report.topology.hosts.size() == 1) return fmt::format("it is slow ({}), and no single GPU stands out", figure);
+    return fmt::format("it is slow ({}); without pairs no part can be named", figure);
+  }
+  const bool within = count_results(report, [](const Result& each) {
+                        return each.verdict.grade == Grade::slow && each.measurement.measured_case.nodes == 1;
+                      }) > 0;
+  return fmt::format("all {} nodes are equally slow{} ({}): driver, settings or placement",
+                     report.topology.hosts.size(), within ? "" : " to each other", figure);
+}
+
+std::string about_joining(const Report& report) {
+  if (!never_joined(report)) return "";
+  for (const topo::Finding& finding : report.findings)
+    if (finding.id.starts_with("join.")) return "ranks did not join: " + finding.evidence;
+  return "ranks did not join";
+}
+
+// What the exit code says and nothing in the report does: a comparison that was made of it.
+std::string about_comparison(const Report& report) {
+  const bool arms = !report.arms.empty();
+  if (report.exit_code == ExitCode::slow) return arms ? "arm b is slower than arm a" : "it is slower than the baseline";
+  if (report.exit_code == ExitCode::wrong_data) return "data was wrong while settings were tried";
+  if (report.exit_code == ExitCode::inconclusive && arms) return "whether arm b is slower than arm a stays open";
+  return "";
+}
+
+// The figure by which an operation is known: its largest message, over the most nodes.
+std::vector<const Result*> figures_of(const Report& report) {
+  std::vector<const Result*> figures;
+  const auto weight = [](const Result* each) {
+    const Case& c = each->measurement.measured_case;
+    return std::tuple{c.group == "world", c.nodes, c.bytes.count};
+  };
+  for (const bool pairs : {false, true}) {
+    for (const Result& each : report.results) {
+      if (!was_measured(each) || !each.measurement.throughput || !on_gpus(each.measurement.measured_case) ||
+          is_pairwise(each) != pairs || each.verdict.grade != Grade::ok || each.measurement.measured_case.nic)
+        continue;
+      const auto same = std::ranges::find_if(figures, [&](const Result* known) {
+        return known->measurement.measured_case.collective == each.measurement.measured_case.collective;
+      });
+      if (same == figures.end())
+        figures.push_back(&each);
+      else if (weight(&each) > weight(*same))
+        *same = &each;
+    }
+    if (!figures.empty()) break;
+  }
+  return figures;
+}
+
+std::string healthy(const Report& report) {
+  std::vector<std::string> words;
+  for (const Result* each : figures_of(report)) {
+    const Measurement& m = each->measurement;
+    const std::string rate = fmt::format("{} {:.0f} GB/s", m.measured_case.collective->name,
+                                         bus_bandwidth(m.measured_case, {m.throughput->summary.median}).count);
+    words.push_back(each->verdict.fraction ? fmt::format("{} ({:.0f} % of limit)", rate, 100 * *each->verdict.fraction)
+                                           : rate);
+  }
+  if (words.size() > 2) words.resize(2);
+  const auto nodes = static_cast<std::size_t>(std::max(report.run.nodes, 1));
+  if (words.empty()) words.emplace_back("no slower than the baseline");
+  words.push_back(counted(nodes, "node") + ", nothing slow");
+  for (const topo::Finding& finding : report.findings)
+    if (finding.id == below_published_id) words.back() = counted(nodes, "node") + ", but below published figures";
+  return join(words);
+}
+
+std::string why_not_judged(const Report& report) {
+  if (report.provenance == "imported") return "imported figures are not judged";
+  if (count_results(report, was_measured) == 0)
+    return report.tuning ? "nothing was measured but for tuning" : "nothing was measured";
+  if (count_results(report, [](const Result& each) { return on_gpus(each.measurement.measured_case); }) == 0)
+    return "host memory was measured, which has no limit to judge by";
+  // The reason of the largest message, between nodes before within them.
+  const Result* largest = nullptr;
+  const auto weight = [](const Result& each) {
+    const Case& c = each.measurement.measured_case;
+    return std::tuple{c.nodes, !c.collective->pairwise, c.bytes.count};
+  };
+  for (const Result& each : report.results)
+    if (was_measured(each) && each.verdict.grade == Grade::unknown && (!largest || weight(each) > weight(*largest)))
+      largest = &each;
+  if (!largest) return "nothing could be judged";
+  constexpr std::string_view prefix = "not judged: ";
+  const std::string& because = largest->verdict.because;
+  return because.starts_with(prefix) ? because.substr(prefix.size()) : because;
+}
+
+std::string first_of(std::initializer_list<std::string> clauses, const std::string& otherwise) {
+  for (const std::string& each : clauses)
+    if (!each.empty()) return each;
+  return otherwise;
+}
+
+std::string why(const Report& report, std::string_view word) {
+  if (word == accept) return healthy(report);
+  if (word == reject)
+    return first_of({about_suspects(report), about_wrong(report), about_findings(report), about_questions(report),
+                     about_slow(report), about_comparison(report)},
+                    "it is not sound");
+  return first_of({about_joining(report), about_failed(report), about_end(report), about_comparison(report)},
+                  report.exit_code == ExitCode::environment  ? "the environment makes measuring impossible"
+                  : report.exit_code == ExitCode::unfinished ? "the run is unfinished"
+                                                             : why_not_judged(report));
+}
+
+std::string_view word_of(const Report& report, const std::vector<std::string>& parts) {
+  switch (report.exit_code) {
+    case ExitCode::ok:
+      return was_judged(report) || passed_baseline(report) ? accept : cannot_tell;
+    case ExitCode::slow:
+    case ExitCode::wrong_data:
+      return reject;
+    default:
+      return parts.empty() ? cannot_tell : reject;
+  }
+}
+
+// ---- what to do
+
+void add_step(std::vector<std::string>& list, const std::string& text) {
+  if (!text.empty() && std::ranges::find(list, text) == list.end()) list.push_back(text);
+}
+
+std::string value_in(const std::map<std::string, std::string>& context, const char* key) {
+  const auto found = context.find(key);
+  return found == context.end() ? "not known" : found->second;
+}
+
+// What nodes that are slow alike have in common.
+void add_checklist(const Report& report, std::vector<std::string>& list) {
+  for (const topo::Finding& finding : report.findings)
+    if (finding.severity != topo::Severity::info)
+      add_step(list, fmt::format("{}{}: {}", finding.id,
+                                 finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.action));
+  add_step(list, fmt::format(
+                     "versions: compare the driver ({}), NCCL ({}) and the network plugin and its installer with those "
+                     "of a cluster that is fast",
+                     value_in(report.context, "cuda.driver"), value_in(report.context, "nccl")));
+  std::vector<std::string> set;
+  for (const auto& [key, value] : report.context)
+    for (const char* const prefix : {"env.NCCL_", "env.FI_", "env.OFI_NCCL_"})
+      if (key.starts_with(prefix)) set.push_back(fmt::format("{}={}", key.substr(std::string("env.").size()), value));
+  add_step(list, set.empty()
+                     ? "settings: no NCCL_*, FI_* or OFI_NCCL_* variable is set; see that no configuration file of "
+                       "NCCL sets any (/etc/nccl.conf)"
+                     : "settings: run again without " + join(set));
+  add_step(list, "placement: see that all instances are in one placement group, zone and capacity block");
+  add_step(list,
+           "plugin: see that NCCL loads the network plugin on all hosts (NCCL_DEBUG=INFO says which), and not sockets");
+}
+
+// What was asked of the run, for another one on real hosts.
+std::vector<std::string> arguments_again(const Report& report) {
+  constexpr std::array<std::string_view, 6> of_simulation{"--backend", "--platform", "--nodes",
+                                                          "--fault",   "--seed",     "--resume"};
+  constexpr std::string_view without_value = "--resume";
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < report.run.command.size(); ++i) {
+    const std::string& word = report.run.command[i];
+    const std::string name = word.substr(0, word.find('='));
+    const bool dropped = name == without_value || (report.provenance == "simulated" &&
+                                                   std::ranges::find(of_simulation, name) != of_simulation.end());
+    if (!dropped)
+      words.push_back(word);
+    else if (name == word && name != without_value)
+      ++i;  // its value
+  }
+  return words;
+}
+
+std::string out_of(const std::vector<std::string>& command) {
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    if (command[i].starts_with("--out=")) return command[i].substr(std::string("--out=").size());
+    if (command[i] == "--out" && i + 1 < command.size()) return command[i + 1];
+  }
+  // `check` leaves no files unless it is asked to.
+  return std::ranges::find(command, "check") == command.end() ? "p5bench-out" : "";
+}
+
+std::string for_shell(const std::string& word) {
+  constexpr std::string_view unquoted = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./%@";
+  return !word.empty() && word.find_first_not_of(unquoted) == std::string::npos ? word : shell_word(word);
+}
+
+std::string command_for_healthy(const Report& report) {
+  const std::string out = out_of(report.run.command);
+  if (out.empty() || healthy_hosts(report).empty()) return "";
+  const std::set<std::string> hosts = rejected_hosts(report);
+  std::size_t ranks = 0;
+  for (const int host : report.topology.host_of_rank)
+    if (!hosts.contains(report.topology.hosts[static_cast<std::size_t>(host)].name)) ++ranks;
+  std::string command =
+      fmt::format("mpirun -np {} --hostfile {} p5bench", ranks, for_shell(out + "/latest/hosts.healthy"));
+  for (const std::string& word : arguments_again(report)) command += " " + for_shell(word);
+  return command;
+}
+
+std::vector<std::string> steps(const Report& report, std::string_view word) {
+  std::vector<std::string> list;
+  if (word == accept) return list;
+  for (const Suspect& suspect : report.suspects)
+    add_step(list, fmt::format("{} {}: {}", suspect.kind, suspect.name, suspect.action));
+  for (const topo::Finding& finding : report.findings)
+    if (topo::condemns(finding))
+      add_step(list, fmt::format("{}{}: {}", finding.id,
+                                 finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.action));
+  for (const OpenQuestion& question : report.open_questions) add_step(list, question.next);
+  if (word == reject && all_are_slow(report)) add_checklist(report, list);
+  if (word == cannot_tell && report.exit_code == ExitCode::unfinished)
+    add_step(list, "run again, or go on with --resume; what fails twice at the same rank is that rank's host");
+  if (word == cannot_tell && never_joined(report))
+    for (const topo::Finding& finding : report.findings)
+      if (finding.id.starts_with("join.")) add_step(list, finding.action);
+  if (word == cannot_tell && report.exit_code == ExitCode::inconclusive && report.arms.empty())
+    add_step(
+        list,
+        fmt::format("compare it with healthy runs of the same machines: --baseline FILE (made by p5bench baseline){}",
+                    report.topology.platform.empty() ? ", or name the --platform (p5bench list platforms)" : ""));
+  return list;
+}
+
+}  // namespace
+
+std::set<std::string> rejected_hosts(const Report& report) {
+  std::set<std::string> hosts;
+  for (const Suspect& suspect : report.suspects)
+    if (suspect.kind != "link" && suspect.kind != "rail") hosts.insert(suspect.host);
+  for (const topo::Finding& finding : report.findings)
+    if (topo::condemns(finding)) hosts.insert(finding.subject.host);
+  for (const OpenQuestion& question : report.open_questions) hosts.insert(host_of_question(question, report.topology));
+  hosts.erase("");
+  return hosts;
+}
+
+bool was_judged(const Report& report) {
+  bool judged = false, between = false, judged_between = false;
+  for (const Result& each : report.results) {
+    const Case& c = each.measurement.measured_case;
+    if (!was_measured(each) || !on_gpus(c) || c.for_parts) continue;
+    const bool ok = each.verdict.grade == Grade::ok || each.verdict.grade == Grade::slow;
+    judged |= ok;
+    between |= c.nodes > 1;
+    judged_between |= ok && c.nodes > 1;
+  }
+  return judged && (judged_between || !between);
+}
+
+bool passed_baseline(const Report& report) {
+  return report.exit_code == ExitCode::ok && std::ranges::any_of(report.results, [](const Result& each) {
+           return each.baseline && on_gpus(each.measurement.measured_case);
+         });
+}
+
+Decision decide(const Report& report) {
+  Decision decision;
+  std::vector<std::string> parts = rejected_parts(report);
+  const std::string_view word = word_of(report, parts);
+  decision.word = word;
+  if (word == reject) decision.parts = std::move(parts);
+  std::vector<std::string> named;
+  for (const std::string& part : decision.parts) named.push_back(cut(printable(part), 40));
+  std::string end;
+  if (report.provenance == "simulated") end += ", SIMULATED";
+  if (word == reject && report.status != "complete") end += ", PARTIAL";
+  const std::string begin =
+      fmt::format("{}{}: ", word, named.empty() ? "" : " " + cut(in_short(named), longest_sentence / 2));
+  decision.sentence = begin + cut(printable(why(report, word)), longest_sentence - begin.size() - end.size()) + end;
+  decision.next = steps(report, word);
+  if (word == reject) decision.command = command_for_healthy(report);
+  return decision;
+}
+
+}  // namespace p5::reports
