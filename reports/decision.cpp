@@ -285,9 +285,16 @@ std::string first_of(std::initializer_list<std::string> clauses, const std::stri
 
 std::string why(const Report& report, std::string_view word) {
   if (word == accept) return healthy(report);
+  if (word == reject && report.exit_code == ExitCode::wrong_data &&
+      std::ranges::find(report.suspects, "wrong", &Suspect::fault) == report.suspects.end()) {
+    std::vector<std::string> clauses;
+    for (const std::string& each : {about_wrong(report), about_suspects(report)})
+      if (!each.empty()) clauses.push_back(each);
+    if (!clauses.empty()) return join(clauses);
+  }
   if (word == reject)
-    return first_of({about_suspects(report), about_wrong(report), about_findings(report), about_questions(report),
-                     about_slow(report), about_comparison(report)},
+    return first_of({about_suspects(report), about_findings(report), about_questions(report), about_slow(report),
+                     about_comparison(report)},
                     "it is not sound");
   return first_of({about_joining(report), about_failed(report), about_end(report), about_comparison(report)},
                   report.exit_code == ExitCode::environment  ? "the environment makes measuring impossible"
@@ -295,7 +302,13 @@ std::string why(const Report& report, std::string_view word) {
                                                              : why_not_judged(report));
 }
 
-std::string_view word_of(const Report& report, const std::vector<std::string>& parts) {
+// Whatever else a run did not come to.
+bool is_at_fault(const Report& report) {
+  return !report.suspects.empty() || !report.open_questions.empty() ||
+         std::ranges::any_of(report.findings, topo::condemns);
+}
+
+std::string_view word_of(const Report& report) {
   switch (report.exit_code) {
     case ExitCode::ok:
       return was_judged(report) || passed_baseline(report) ? accept : cannot_tell;
@@ -303,7 +316,7 @@ std::string_view word_of(const Report& report, const std::vector<std::string>& p
     case ExitCode::wrong_data:
       return reject;
     default:
-      return parts.empty() ? cannot_tell : reject;
+      return is_at_fault(report) ? reject : cannot_tell;
   }
 }
 
@@ -446,7 +459,7 @@ bool passed_baseline(const Report& report) {
 Decision decide(const Report& report) {
   Decision decision;
   std::vector<std::string> parts = rejected_parts(report);
-  const std::string_view word = word_of(report, parts);
+  const std::string_view word = word_of(report);
   decision.word = word;
   if (word == reject) decision.parts = std::move(parts);
   std::vector<std::string> named;

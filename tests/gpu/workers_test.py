@@ -23,6 +23,7 @@ RANKS = int(os.environ.get("P5BENCH_RANKS", "2" if FAKES else "4"))
 WORKER = "p5bench-worker-"  # as far as /proc/PID/comm shows names
 # Beyond a deadline, for starting, replacing workers and ending.
 GRACE_S = 45
+SOUND = (0, 14)  # 14: of machines of which nobody has shown healthy figures, as the fakes are
 TIMEOUT = "5s"
 # Data on the fakes are right or wrong whatever the times are.
 FEW_SAMPLES = {"P5BENCH_MOST_SAMPLES": "6"} if FAKES else {}
@@ -155,7 +156,7 @@ class Workers(Runs):
         for more in ([*every], [*every, *in_place], everything) if ALL else (["--type", "all", "--op", "sum"], few, [*few, *in_place], everything):
             job = Job(self.folder, "--sizes", sizes, "--budget", "120s" if FAKES else "200s", *more, **FEW_SAMPLES)
             code, output = job.end(260)
-            self.assertEqual(code, 0, output)
+            self.assertIn(code, SOUND, output)
             report = job.report()
             wrong = [(m["case"], m["first_wrong"], m["because"]) for m in report["measurements"]
                      if m["wrong_elements"] or m["outcome"] != "measured"]
@@ -238,7 +239,7 @@ class Workers(Runs):
                           P5BENCH_MISBEHAVE=f"{kind}@1:join#1", P5BENCH_MISBEHAVE_NOTES=notes)
                 code, output = job.end(60 + GRACE_S)
                 self.assertEqual(os.listdir(notes), ["0"], output)
-                self.assertEqual(code, 0, output)
+                self.assertIn(code, SOUND, output)
                 self.assertEqual([m["outcome"] for m in job.report()["measurements"]], ["measured"] * 2)
                 found, = [f for f in job.report()["findings"] if f["id"] == "join.again"]
                 self.assertRegex(found["evidence"], rf"{says}.*GPU-")
@@ -253,7 +254,7 @@ class Workers(Runs):
         job = Job(self.folder, "--sizes", "64KiB", "--collectives", "all_reduce", "--allow-shared-gpu", "--tuning=quick", "--budget", "20s",
                   ranks=2, hosts=True, CUDA_VISIBLE_DEVICES="0", P5BENCH_FAKE_GPUS="1")
         code, output = job.end(120)
-        self.assertEqual(code, 0, output)
+        self.assertIn(code, SOUND, output)
         report = job.report()
         self.assertEqual([m["outcome"] for m in report["measurements"]], ["measured"])
         self.assertEqual(report["tuning"]["outcome"], "refused")
@@ -278,7 +279,7 @@ class Log(Runs):
     def findings(self, **variables):
         job = Job(self.folder, "--sizes", "64", "--collectives", "all_reduce", "--budget", "5s", P5BENCH_FAKE_LOG=self.LINE, **variables)
         code, output = job.end(60)
-        self.assertEqual(code, 0, output)
+        self.assertIn(code, SOUND, output)
         return [each for each in job.report()["findings"] if each["id"].startswith("nccl.")]
 
     def test_what_the_library_says_while_it_starts_is_a_finding(self):

@@ -21,6 +21,7 @@ PROGRAM = BUILD / "p5bench"
 FAKES = BUILD / "tests" / "fakes"
 OUT = "/tmp/out"  # each host has its own
 GPUS = {"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE_GPUS": "2", "P5BENCH_FAKE_FABRIC": "/tmp/fabric"}
+UNJUDGED = 14  # of a run on the fakes, whose figures nobody can judge
 HAVE_GPUS = all(path.exists() for path in (BUILD / "p5bench-worker-nccl", FAKES / "libnccl.so.2"))
 HAVE_OFI = (BUILD / "p5bench-worker-ofi").exists()
 # Generous, for slow machines: nothing here judges time.
@@ -84,9 +85,9 @@ class OnHosts(unittest.TestCase):
     def whole_run(self, ranks_per_host, arguments, options=(), **variables):
         """The report of a run that has to end well."""
         status = self.wait_for_end(self.start(ranks_per_host, arguments, options, **variables))
-        self.assertEqual(status, 0, self.printed())
+        self.assertEqual(status, UNJUDGED if "LD_LIBRARY_PATH" in variables else 0, self.printed())
         report = self.report()
-        self.assertEqual((report["status"], report["exit_code"]), ("complete", 0))
+        self.assertEqual((report["status"], report["exit_code"]), ("complete", status))
         self.assertEqual(report["run"]["nodes"], len(self.hosts.names))
         # What a slow machine's budget does not reach is skipped.
         self.assertLessEqual({entry["outcome"] for entry in report["measurements"]}, {"measured", "skipped"})
@@ -328,7 +329,7 @@ class FabricMore(OnTwoNetworks):
         finding = self.faulty_run(self.ON_GPUS, self.NCCL, **GPUS)
         self.assertEqual(finding["id"], "fabric.pair")
         self.hosts.mend("h2", 1)
-        self.assertEqual(self.wait_for_end(self.start(2, [*self.ON_GPUS, "--resume"], self.NCCL, **GPUS)), 0, self.printed())
+        self.assertEqual(self.wait_for_end(self.start(2, [*self.ON_GPUS, "--resume"], self.NCCL, **GPUS)), UNJUDGED, self.printed())
 
     def test_who_knows_better_measures_all_the_same(self):
         self.make_without(2, ["h2"])
@@ -338,7 +339,7 @@ class FabricMore(OnTwoNetworks):
     def test_a_worker_that_finds_no_way_is_said_and_costs_nothing_else(self):
         self.make(2, networks=2)
         status = self.wait_for_end(self.start(2, self.ON_GPUS, (*self.NCCL, "-x", "FI_PROVIDER=nosuch"), **GPUS))
-        self.assertEqual(status, 0, self.printed())
+        self.assertEqual(status, UNJUDGED, self.printed())
         report = self.report()
         finding, = [finding for finding in report["findings"] if finding["id"].startswith("fabric.")]
         self.assertEqual((finding["id"], finding["severity"]), ("fabric.untried", "warning"))

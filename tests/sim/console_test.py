@@ -4,6 +4,7 @@ are there all the same, and the exit code is theirs."""
 import fcntl
 import os
 import pathlib
+import re
 import select
 import signal
 import struct
@@ -15,7 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from program import Folder, PATIENCE_S, PROGRAM, SOURCE, main, read_report, wait_for  # noqa: E402
 
-QUICK = ["--backend", "sim", "--platform", "p5.48xlarge", "--collectives", "all_reduce", "--sizes", "8,64MiB", "--out", "out"]
+QUICK = ["--backend", "sim", "--platform", "p5.48xlarge", "--collectives", "all_reduce", "--sizes", "8,1GiB", "--out", "out"]
 WRONG = [*QUICK, "--fault", "gpu:n0g0:1:lies"]
 ENDLESS = [*QUICK, "--soak", "10min", "--quiet"]
 REPORT = str(SOURCE / "tests/fixtures/reports/simulated.json")
@@ -39,9 +40,9 @@ class Console(Folder):
 
     def test_what_matters_comes_first_and_last_and_no_column_is_empty(self):
         done = self.in_shell("{}", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--sizes", "8,4GiB", "--out", "out",
-                             "--tuning=off", "--fault", "nic:n1r5:0.5")
+                             "--tuning=off", "--fault", "nic:n1r5:0.5", "--table")
         lines = done.stdout.splitlines()
-        verdicts = [at for at, line in enumerate(lines) if line.startswith("Verdict: SLOW: nic n1r5 ")]
+        verdicts = [at for at, line in enumerate(lines) if line.startswith("REJECT n1: nic n1r5 is slow")]
         suspects = [at for at, line in enumerate(lines) if line.startswith("  suspect nic n1r5 (n1")]
         tables = [at for at, line in enumerate(lines) if line.startswith("# ") and " ranks on " in line][1:]
         self.assertEqual((len(verdicts), len(suspects)), (2, 2), done.stdout)
@@ -54,6 +55,48 @@ class Console(Folder):
             self.assertTrue(rows)
             for column in zip(*rows):
                 self.assertNotEqual(set(column), {"N/A"}, lines[at])
+
+    def test_a_run_is_told_in_some_lines_of_a_hundred_columns(self):
+        for options, first in (((), "ACCEPT: "), (("--fault", "nic:n1r5:0.5"), "REJECT n1: nic n1r5 is slow"),
+                               (("--fault", "node:n0:0.5", "--fault", "node:n1:0.5", "--fault", "node:n2:0.5", "--fault", "node:n3:0.5"),
+                                "REJECT: all 4 nodes are equally slow")):
+            done = self.in_shell("{}", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--sizes", "8,4GiB", "--out", "out",
+                                 "--tune=off", *options)
+            lines = done.stdout.splitlines()
+            self.assertTrue(lines[0].startswith(first), done.stdout)
+            self.assertEqual(lines[-2], lines[0], "who sees a run end finds it last")
+            copied = [line for line in lines if line.startswith("  mpirun ")]
+            self.assertEqual(max(len(line) for line in lines[1:-2] if line not in copied) <= 100, True, done.stdout)
+            self.assertLessEqual(len(lines), 60, done.stdout)
+            rows = lines[next(at for at, line in enumerate(lines) if line.startswith("operation ")) + 1:]
+            rows = rows[:next(at for at, line in enumerate(rows) if not re.search(r"  (ok|slow|not judged)$", line))]
+            self.assertTrue(6 <= len(rows) <= 16, done.stdout)
+            self.assertNotIn("\033", done.stdout)
+            self.assertNotRegex(done.stdout, "NOT JUDGED|unknown")
+
+    def on_terminal(self, **variables):
+        ours, theirs = os.openpty()
+        with subprocess.Popen([PROGRAM, "report", REPORT], cwd=self.folder, env=self.environment(**variables), stdin=subprocess.DEVNULL,
+                              stdout=theirs, stderr=subprocess.DEVNULL) as process:
+            os.close(theirs)
+            said = b""
+            while True:
+                try:
+                    part = os.read(ours, 65536)
+                except OSError:  # the other end is closed
+                    break
+                if not part:
+                    break
+                said += part
+            os.close(ours)
+            process.wait(timeout=PATIENCE_S)
+        return said.decode()
+
+    def test_a_terminal_gets_colours_unless_it_wants_none(self):
+        self.assertTrue(self.on_terminal(TERM="xterm").startswith("\033[1;31mREJECT\033[0m n1: "))
+        self.assertNotIn("\033", self.on_terminal(TERM="xterm", NO_COLOR="1"))
+        self.assertNotIn("\033", self.on_terminal(TERM="dumb"))
+        self.assertNotIn("\033", self.run_it("report", REPORT, variables={"TERM": "xterm"}).stdout)
 
     def test_a_reader_that_leaves_early_takes_nothing_from_a_run(self):
         done = self.in_shell("{} | head -1; exit ${PIPESTATUS[0]}", *WRONG)

@@ -74,6 +74,7 @@ class Formats(Folder):
         text = path.read_text()
         self.assertRegex(text, r'(?m)^p5bench_suspect_confidence_ratio\{.*kind="nic",name="n1r5",host="n1".*\} (0\.99\d*|1)$')
         self.assertRegex(text, r"(?m)^p5bench_exit_code\{.*\} 10$")
+        self.assertRegex(text, r'(?m)^p5bench_decision\{.*word="REJECT",parts="n1",sentence="REJECT n1: nic n1r5 is slow, SIMULATED"\} -1$')
         self.assertIn('cluster="=1+1,\\"<b>', text)
 
     def metrics(self):
@@ -188,15 +189,17 @@ class Formats(Folder):
         suite = xml.etree.ElementTree.parse(self.rendered(".xml", cluster=HOSTILE)).getroot()[0]
         self.assertIn("<b>x</b>", suite.get("name"))
         grades = [m["verdict"]["grade"] for m in self.report["measurements"]]
-        self.assertEqual(len(suite.findall("testcase")), len(grades) + 1)
+        self.assertEqual(len(suite.findall("testcase")), len(grades) + 2, "the decision and the suspect")
         self.assertEqual(int(suite.get("failures")), len(suite.findall("testcase/failure")))
-        self.assertEqual(int(suite.get("failures")), grades.count("slow") + 1)
+        self.assertEqual(int(suite.get("failures")), grades.count("slow") + 2)
         self.assertEqual(int(suite.get("skipped")), grades.count("unknown"))
         self.assertEqual(suite.find("testcase[@classname='suspect']").get("name"), "nic n1r5")
+        decision = suite.find("testcase[@classname='decision']/failure")
+        self.assertEqual(decision.get("message"), self.report["decision"]["sentence"])
 
     def test_markdown_says_the_verdict_and_each_operation_once(self):
         text = self.rendered(".md", cluster=HOSTILE).read_text()
-        self.assertRegex(text, r"\A## Verdict: SLOW: nic n1r5 ")
+        self.assertRegex(text, r"\A## REJECT n1: nic n1r5 is slow, SIMULATED\n")
         operations = {(m["case"]["collective"], m["case"]["pattern"], m["case"]["pair"], m["case"].get("nic"), m["case"]["group"])
                       for m in self.report["measurements"]}
         self.assertEqual(len(re.findall(r"(?m)^\| (?!operation)\w", text)), len(operations))

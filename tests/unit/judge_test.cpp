@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
 
 #include "topo/platform.hpp"
@@ -76,7 +77,7 @@ TEST(Judge, does_not_hold_two_ranks_against_what_four_reach) {
 }
 
 TEST(Judge, has_pairs_own_bars_against_nvlink) {
-  EXPECT_EQ(grade_of(p2p, MiB(256), 0.1 * link_rate, 2), Grade::unknown);
+  EXPECT_EQ(grade_of(p2p, MiB(256), 0.6 * link_rate, 2), Grade::unknown);
   EXPECT_EQ(grade_of(p2p, MiB(512), 0.86 * link_rate, 2), Grade::ok);
   EXPECT_EQ(grade_of(p2p, MiB(512), 0.84 * link_rate, 2), Grade::slow);
 }
@@ -88,7 +89,7 @@ TEST(Judge, judges_other_collectives_within_a_node_by_what_was_measured_of_them)
     EXPECT_EQ(grade_of(*each, MiB(8 * 16), 0.64 * link_rate), Grade::slow) << each->name;
     EXPECT_EQ(grade_of(*each, MiB(8 * 256), 0.82 * link_rate), Grade::slow) << each->name;
   }
-  EXPECT_EQ(grade_of(send_recv, MiB(256), 0.1 * link_rate), Grade::unknown);
+  EXPECT_EQ(grade_of(send_recv, MiB(256), 0.6 * link_rate), Grade::unknown);
   EXPECT_EQ(grade_of(send_recv, MiB(512), 0.86 * link_rate), Grade::ok);
   EXPECT_EQ(grade_of(send_recv, MiB(512), 0.84 * link_rate), Grade::slow);
 }
@@ -175,6 +176,33 @@ TEST(Judge, does_not_judge_what_sources_differ_about) {
   const Verdict none = judge(measured(all_gather, GiB(4), 1, 8, 2, "nccl"),
                              limits_of(topo::find_platform(topology.platform)), topology, {});
   EXPECT_NE(none.because.find("28.8 Tb/s"), std::string::npos) << none.because;
+}
+
+// Far below all that the sources say.
+TEST(Judge, calls_slow_what_is_below_the_floor_though_sources_differ) {
+  const topo::Platform& platform = topo::find_platform("p6-b300.48xlarge");
+  topo::Topology topology;
+  topology.platform = platform.name;
+  const Verdict v = judge(measured(all_to_all, GiB(16), 20, 64, 8, "nccl"), limits_of(platform), topology, {});
+  EXPECT_EQ(v.grade, Grade::slow);
+  EXPECT_NE(v.because.find("on any machine"), std::string::npos) << v.because;
+}
+
+// A GPU's NICs have not been shown to be filled by a pair alone.
+TEST(Judge, holds_pairs_against_the_floor_only_where_all_go_at_once) {
+  const topo::Limits limits = topo::limits_of(topo::find_platform("p5.48xlarge"));
+  Measurement m = measured(p2p, GiB(1), 10, 2, 2, "nccl");
+  EXPECT_EQ(judge(m, limits, machine(2), {}).grade, Grade::slow);
+  m.measured_case.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{{0, 8}}});
+  EXPECT_EQ(judge(m, limits, machine(2), {}).grade, Grade::unknown);
+}
+
+TEST(Judge, knows_no_floor_of_nodes_that_are_not_used_whole) {
+  const topo::Limits limits = topo::limits_of(topo::find_platform("p3dn.24xlarge"));
+  topo::Topology topology;
+  topology.platform = "p3dn.24xlarge";
+  EXPECT_EQ(judge(measured(all_gather, GiB(4), 1, 16, 2, "nccl"), limits, topology, {}).grade, Grade::slow);
+  EXPECT_EQ(judge(measured(all_gather, GiB(4), 1, 4, 2, "nccl"), limits, topology, {}).grade, Grade::unknown);
 }
 
 TEST(Judge, shares_host_memory_among_the_ranks_of_a_host) {

@@ -1,0 +1,243 @@
+// The decision and the exit code are one answer, whatever a report holds.
+#include "reports/decision.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "bench/base/text.hpp"
+#include "reports/judge.hpp"
+#include "reports/suspects.hpp"
+
+namespace p5::reports {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Situation {
+  std::string backend = "nccl", status = "complete", provenance = "measured";
+  std::vector<Grade> grades = {};
+  std::vector<Suspect> suspects = {};
+  std::vector<OpenQuestion> questions = {};
+  std::vector<topo::Finding> findings = {};
+};
+
+Suspect suspect(const std::string& kind, const std::string& name, const std::string& host,
+                const std::string& fault = "slow") {
+  return {.kind = kind,
+          .name = name,
+          .host = host,
+          .instance = "",
+          .evidence = "seen",
+          .action = "replace it",
+          .fault = fault};
+}
+
+topo::Finding broken(const std::string& host) {
+  return {.id = "gpu.xid",
+          .severity = topo::Severity::error,
+          .subject = {.host = host, .instance = {}, .gpu = {}, .nic = {}},
+          .evidence = "it fell off the bus",
+          .action = "replace the instance",
+          .about = topo::About::hardware};
+}
+
+// Three nodes of two ranks.
+Report report_of(const Situation& situation) {
+  Report report;
+  report.status = situation.status;
+  report.provenance = situation.provenance;
+  report.run.backend = situation.backend;
+  report.run.command = {"--backend", situation.backend, "--out", "my runs"};
+  report.run.nodes = 3;
+  if (situation.status == "partial") report.run.ended_by = "ended by SIGTERM while measuring";
+  for (const char* const name : {"h0", "h1", "h2"}) report.topology.hosts.emplace_back().name = name;
+  report.topology.host_of_rank = {0, 0, 1, 1, 2, 2};
+  for (const Grade grade : situation.grades) {
+    Result& result = report.results.emplace_back();
+    Measurement& m = result.measurement;
+    m.measured_case.backend = situation.backend;
+    m.measured_case.collective = &all_gather;
+    m.measured_case.bytes = GiB(1);
+    m.measured_case.ranks = 6;
+    m.measured_case.nodes = 3;
+    m.throughput = Series{.operations_per_sample = 1, .samples = {}, .summary = {}, .stopped_because = ""};
+    m.throughput->summary.median = 0.003;
+    m.outcome = grade == Grade::failed ? Outcome::failed : Outcome::measured;
+    m.because = grade == Grade::failed ? "no progress within 30 s" : "";
+    result.verdict.grade = grade;
+    result.verdict.fraction = 0.5;
+    result.verdict.because = grade == Grade::unknown ? "not judged: nobody has shown it" : "because";
+  }
+  report.suspects = situation.suspects;
+  report.open_questions = situation.questions;
+  report.findings = situation.findings;
+  report.grade = overall(report);
+  report.exit_code = exit_code(report, true);
+  if (situation.status == "partial") report.exit_code = worse(report.exit_code, ExitCode::unfinished);
+  report.decision = decide(report);
+  return report;
+}
+
+std::vector<Situation> all_situations() {
+  std::vector<Situation> all;
+  const std::vector<std::vector<Grade>> grades{
+      {}, {Grade::unknown}, {Grade::ok}, {Grade::ok, Grade::slow}, {Grade::unknown, Grade::failed}, {Grade::wrong}};
+  const std::vector<std::vector<Suspect>> suspects{
+      {},
+      {suspect("nic", "n1r5", "h1")},
+      {suspect("link", "n0-n2", "h0"), suspect("gpu", "n2g0", "h2", "silent")},
+      {suspect("rail", "5", "")}};
+  const std::vector<std::vector<OpenQuestion>> questions{
+      {},
+      {{.candidates = {"nic n1r5", "gpu n1g1"}, .evidence = "seen", .next = "measure it"}},
+      {{.candidates = {"nic n1r5", "link n0-n1"}, .evidence = "seen", .next = "measure it", .fault = "silent"}}};
+  const std::vector<std::vector<topo::Finding>> findings{{}, {broken("h2")}, {broken("")}};
+  for (const std::string backend : {"nccl", "sim", "mpi", "ofi"})
+    for (const std::string status : {"complete", "partial"})
+      for (const auto& of_results : grades)
+        for (const auto& of_suspects : suspects)
+          for (const auto& of_questions : questions)
+            for (const auto& of_findings : findings)
+              all.push_back({.backend = backend,
+                             .status = status,
+                             .provenance = backend == "sim" ? "simulated" : "measured",
+                             .grades = of_results,
+                             .suspects = of_suspects,
+                             .questions = of_questions,
+                             .findings = of_findings});
+  return all;
+}
+
+TEST(Decision, agrees_with_the_exit_code_in_all_situations) {
+  std::map<std::string, int> words;
+  for (const Situation& situation : all_situations()) {
+    const Report report = report_of(situation);
+    const Decision& decision = report.decision;
+    SCOPED_TRACE(fmt::format("{} {}", decision.sentence, static_cast<int>(report.exit_code)));
+    ++words[decision.word];
+    EXPECT_EQ(decision.word == accept, report.exit_code == ExitCode::ok && was_judged(report));
+    if (report.exit_code == ExitCode::slow || report.exit_code == ExitCode::wrong_data) {
+      EXPECT_EQ(decision.word, reject);
+    }
+    if (report.exit_code == ExitCode::inconclusive) {
+      EXPECT_EQ(decision.word, cannot_tell);
+    }
+    if (decision.word == reject) {
+      EXPECT_NE(report.exit_code, ExitCode::ok);
+    }
+    const bool of_gpus = situation.backend == "nccl" || situation.backend == "sim";
+    if (of_gpus) {
+      EXPECT_EQ(report.exit_code == ExitCode::ok, decision.word == accept);
+    }
+    EXPECT_EQ(decision.parts.empty(), decision.word != reject || decision.sentence.starts_with("REJECT: "));
+    EXPECT_LE(decision.sentence.size(), longest_sentence);
+    EXPECT_TRUE(decision.sentence.starts_with(decision.word));
+    EXPECT_EQ(decision.command.empty(), decision.word != reject || healthy_hosts(report).empty());
+    EXPECT_EQ(situation.backend == "sim",
+              decision.sentence.ends_with("SIMULATED") || decision.sentence.ends_with("SIMULATED, PARTIAL"));
+    if (!situation.suspects.empty() || !situation.findings.empty()) {
+      EXPECT_EQ(decision.word, reject);
+    }
+    if (decision.word == reject && !situation.suspects.empty()) {
+      EXPECT_FALSE(decision.next.empty());
+    }
+  }
+  EXPECT_EQ(words.size(), 3U);
+}
+
+TEST(Decision, rejects_the_hosts_on_which_parts_are_at_fault) {
+  Situation situation{.grades = {Grade::ok, Grade::slow}, .suspects = {suspect("nic", "n1r5", "h1")}};
+  Decision decision = report_of(situation).decision;
+  EXPECT_EQ(decision.sentence, "REJECT h1: nic n1r5 is slow");
+  EXPECT_EQ(decision.parts, std::vector<std::string>{"h1"});
+  EXPECT_EQ(decision.command,
+            "mpirun -np 4 --hostfile 'my runs/latest/hosts.healthy' p5bench --backend nccl --out 'my runs'");
+  situation.suspects = {suspect("link", "n0-n2", "h0")};
+  decision = report_of(situation).decision;
+  EXPECT_EQ(decision.sentence, "REJECT link n0-n2: link n0-n2 is slow");
+  EXPECT_EQ(decision.command, "");
+  situation.suspects = {};
+  situation.questions = {{.candidates = {"nic n2r5", "gpu n2g1"}, .evidence = "seen", .next = "measure it"}};
+  decision = report_of(situation).decision;
+  EXPECT_EQ(decision.sentence, "REJECT h2: nic n2r5 or gpu n2g1 is slow");
+  EXPECT_EQ(decision.next, std::vector<std::string>{"measure it"});
+  situation.questions.front().candidates = {"nic n2r5", "link n1-n2"};
+  decision = report_of(situation).decision;
+  EXPECT_EQ(decision.sentence, "REJECT: nic n2r5 or link n1-n2 is slow");
+  EXPECT_TRUE(decision.parts.empty());
+}
+
+TEST(Decision, of_a_silent_part_names_it_though_the_run_is_unfinished) {
+  const Report report = report_of({.grades = {Grade::failed}, .suspects = {suspect("nic", "n2r31", "h2", "silent")}});
+  EXPECT_EQ(report.exit_code, ExitCode::unfinished);
+  EXPECT_EQ(report.decision.sentence, "REJECT h2: nic n2r31 is silent");
+  const Report nobody = report_of({.grades = {Grade::ok, Grade::failed}});
+  EXPECT_EQ(nobody.decision.sentence, "CANNOT TELL: 1 of 2 measurements failed: no progress within 30 s");
+}
+
+TEST(Decision, of_wrong_data_says_so_before_what_is_slow) {
+  Report report = report_of({.grades = {Grade::ok, Grade::wrong}, .suspects = {suspect("gpu", "n0g1", "h0")}});
+  report.results.back().measurement.first_wrong = WrongElement{.rank = 3, .offset = 7, .wanted = "1", .got = "2"};
+  EXPECT_EQ(decide(report).sentence,
+            "REJECT h0: wrong data in 1 of 2 measurements, first at rank 3 on h1, gpu n0g1 is slow");
+  report.suspects = {suspect("gpu", "n1g1", "h1", "wrong")};
+  EXPECT_EQ(decide(report).sentence, "REJECT h1: gpu n1g1 falsifies data");
+}
+
+TEST(Decision, cannot_tell_where_nothing_was_judged) {
+  EXPECT_EQ(report_of({.grades = {Grade::unknown}}).decision.sentence, "CANNOT TELL: nobody has shown it");
+  EXPECT_EQ(report_of({.grades = {Grade::unknown}}).exit_code, ExitCode::inconclusive);
+  EXPECT_THAT(report_of({.backend = "mpi", .grades = {Grade::ok}}).decision.sentence,
+              HasSubstr("CANNOT TELL: host memory was measured"));
+  EXPECT_EQ(report_of({.backend = "mpi", .grades = {Grade::ok}}).exit_code, ExitCode::ok);
+  EXPECT_THAT(report_of({.provenance = "imported", .grades = {Grade::unknown}}).decision.sentence,
+              HasSubstr("imported figures are not judged"));
+}
+
+// The nodes by themselves say nothing of what is between them.
+TEST(Decision, accepts_nodes_only_by_what_goes_between_them) {
+  Report report = report_of({.grades = {Grade::ok, Grade::unknown}});
+  report.results.front().measurement.measured_case.nodes = 1;
+  EXPECT_FALSE(was_judged(report));
+  EXPECT_EQ(exit_code(report, true), ExitCode::inconclusive);
+  report.results.pop_back();  // and nothing between them was asked for
+  EXPECT_TRUE(was_judged(report));
+}
+
+TEST(Decision, accepts_what_is_no_slower_than_its_baseline) {
+  Report report = report_of({.grades = {Grade::unknown}});
+  report.results.front().baseline = BaselineTimes{.latency_s = {}, .throughput_s = 0.003};
+  EXPECT_EQ(decide(report).word, cannot_tell) << "the comparison may have said anything";
+  report.exit_code = ExitCode::ok;
+  EXPECT_EQ(decide(report).sentence, "ACCEPT: no slower than the baseline, 3 nodes, nothing slow");
+  report.exit_code = ExitCode::slow;
+  EXPECT_EQ(decide(report).sentence, "REJECT: it is slower than the baseline");
+}
+
+TEST(Decision, leaves_options_of_the_simulation_out_of_the_next_job) {
+  Report report = report_of({.backend = "sim",
+                             .provenance = "simulated",
+                             .grades = {Grade::slow},
+                             .suspects = {suspect("nic", "n1r5", "h1")}});
+  report.run.command = {"--backend=sim", "--platform", "p5.48xlarge", "--fault",
+                        "nic:n1r5:0.5",  "--resume",   "--min",       "1MiB"};
+  EXPECT_EQ(decide(report).command, "mpirun -np 4 --hostfile p5bench-out/latest/hosts.healthy p5bench --min 1MiB");
+}
+
+TEST(Decision, cuts_long_texts_between_characters) {
+  Report report = report_of({.grades = {Grade::ok}, .findings = {broken("h2")}});
+  for (std::string name = "\u00e4"; name.size() < 200; name += "\u00e4") {
+    report.findings.front().subject.host = report.topology.hosts[2].name = report.findings.front().evidence = name;
+    const Decision decision = decide(report);
+    EXPECT_LE(decision.sentence.size(), longest_sentence);
+    EXPECT_TRUE(is_utf8(decision.sentence)) << decision.sentence;
+    EXPECT_THAT(decision.sentence, Not(HasSubstr("\\x")));
+  }
+}
+
+}  // namespace
+}  // namespace p5::reports
