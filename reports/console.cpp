@@ -161,8 +161,11 @@ std::string arms_lines(const Report& report) {
   return text;
 }
 
-// The sentences behind bad grades, each once, with how many sizes it stands for.
-std::string reasons(const Report& report) {
+bool is_bad(Grade grade) { return grade != Grade::ok && grade != Grade::unknown; }
+
+// The sentences behind bad grades: of each measurement, or, in brief, the largest of each operation, unless a part is
+// named that explains them.
+std::string reasons(const Report& report, bool brief) {
   std::string text;
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding))
@@ -171,16 +174,23 @@ std::string reasons(const Report& report) {
   for (const OpenQuestion& question : report.open_questions)
     text +=
         format_printable("  one of {}: {}. To do: {}\n", join(question.candidates), question.evidence, question.next);
-  constexpr std::size_t most = 4;
-  std::size_t told = 0, bad = 0;
+  const bool explained = !report.suspects.empty() || !report.open_questions.empty();
+  std::vector<const Result*> bad;
   for (const Result* result : in_reading_order(report)) {
-    if (result->verdict.grade == Grade::ok || result->verdict.grade == Grade::unknown) continue;
-    ++bad;
-    if (told++ < most)
-      text += format_printable("  {} {}: {}\n", name_of(result->verdict.grade),
-                               describe(result->measurement.measured_case), result->verdict.because);
+    const Grade grade = result->verdict.grade;
+    if (!is_bad(grade) || (brief && explained && grade == Grade::slow)) continue;
+    const bool same = !bad.empty() && operation_of(bad.back()->measurement.measured_case) ==
+                                          operation_of(result->measurement.measured_case);
+    if (brief && same && bad.back()->verdict.grade == grade)
+      bad.back() = result;  // which is larger
+    else
+      bad.push_back(result);
   }
-  if (bad > most) text += format_printable("  and {} more\n", bad - most);
+  const std::size_t most = brief ? 4 : 8;
+  for (std::size_t i = 0; i < std::min(most, bad.size()); ++i)
+    text += format_printable("  {} {}: {}\n", name_of(bad[i]->verdict.grade),
+                             describe(bad[i]->measurement.measured_case), bad[i]->verdict.because);
+  if (bad.size() > most) text += format_printable("  and {} more\n", bad.size() - most);
   return text;
 }
 
@@ -327,8 +337,6 @@ std::string to_do_lines(const Decision& decision) {
   return text;
 }
 
-bool is_bad(Grade grade) { return grade != Grade::ok && grade != Grade::unknown; }
-
 // What was measured beside the plan shows only where something is wrong with it.
 std::string summary_table(const Report& report) {
   std::vector<SummaryRow> rows = summary_of(report);
@@ -367,18 +375,20 @@ std::string warnings_lines(const Report& report) {
 
 }  // namespace
 
-std::string render_outline(const Report& report) { return heading(report) + findings_lines(report) + reasons(report); }
+std::string render_outline(const Report& report) {
+  return heading(report) + findings_lines(report) + reasons(report, false);
+}
 
 std::string render_console(const Report& report) {
   // Who reads from the top finds first what matters, and who sees a run end finds it last.
   const std::string decision = format_printable("{}\n", report.decision.sentence);
-  return decision + wrapped(heading(report)) + wrapped(reasons(report)) + summary_table(report) +
+  return decision + wrapped(heading(report)) + wrapped(reasons(report, true)) + summary_table(report) +
          wrapped(local_line(report)) + tuning_lines(report) + warnings_lines(report) + wrapped(unjudged_lines(report)) +
          to_do_lines(report.decision) + decision;
 }
 
 std::string render_table(const Report& report) {
-  const std::string told = format_printable("{}\n", report.decision.sentence) + reasons(report);
+  const std::string told = format_printable("{}\n", report.decision.sentence) + reasons(report, false);
   std::string text = told + heading(report) + findings_lines(report) + results_table(report) + "\n";
   for (const topo::Limit& limit : report.limits)
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,

@@ -187,6 +187,7 @@ std::string about_slow(const Report& report) {
   const std::string figure = fmt::format("{} {:.0f} % of limit", worst->measurement.measured_case.collective->name,
                                          100 * *worst->verdict.fraction);
   if (!all_are_slow(report)) {
+    if (!on_gpus(worst->measurement.measured_case)) return fmt::format("host memory is slow ({})", figure);
     if (report.topology.hosts.size() == 1) return fmt::format("it is slow ({}), and no single GPU stands out", figure);
     return fmt::format("it is slow ({}); without pairs no part can be named", figure);
   }

@@ -156,9 +156,9 @@ void hold_against_floor(const Measurement& m, const topo::Limit& limit, const to
   if (*v.fraction >= share) return;
   v.grade = Grade::slow;
   v.because = fmt::format(
-      "{}; slow below {:.0f} % on any machine: of {} published figures of healthy machines of {} kinds none with {} a "
-      "rank and more reached less than {:.0f} % of what is achievable",
-      share_of_limit(v), share * 100, floor->figures, floor->platforms, to_text(floor->from), floor->lowest * 100);
+      "{}; slow below {:.0f} % on any machine: the lowest published figure of a healthy one is {:.0f} % of what is "
+      "achievable, with {} a rank and more ({})",
+      share_of_limit(v), share * 100, floor->lowest * 100, to_text(floor->from), floor->of);
   v.because += slowest_of(m, topology) + proves_no_nics(m.measured_case, limit);
 }
 

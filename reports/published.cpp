@@ -27,6 +27,7 @@ struct Figure {
   int nodes;
   Bytes part;
   double share;  // of the limit
+  std::string binding;
 };
 
 std::vector<Figure> figures_of(const topo::Platform& platform) {
@@ -36,13 +37,15 @@ std::vector<Figure> figures_of(const topo::Platform& platform) {
     const auto [m, verdict] = as_measured(platform, row);
     const Bytes part = part_of_rank(m.measured_case);
     if (verdict.fraction && part >= large_part)
-      figures.push_back({m.measured_case.collective, row.nodes, part, *verdict.fraction});
+      figures.push_back({m.measured_case.collective, row.nodes, part, *verdict.fraction, verdict.binding});
   }
   return figures;
 }
 
-// The best figure for messages no larger, of the number of nodes that is nearest; one node is no neighbour of several.
-std::optional<Figure> reference_of(const Case& c, const std::vector<Figure>& figures) {
+// The best figure for messages no larger, of the number of nodes that is nearest. One node is no neighbour of several,
+// and there links and switches each have their own figures.
+std::optional<Figure> reference_of(const Result& result, const std::vector<Figure>& figures) {
+  const Case& c = result.measurement.measured_case;
   std::optional<Figure> best;
   const auto distance = [&](const Figure& each) {
     return std::abs(std::log2(static_cast<double>(each.nodes) / c.nodes));
@@ -51,6 +54,7 @@ std::optional<Figure> reference_of(const Case& c, const std::vector<Figure>& fig
     // Decimal sizes are as good as binary ones.
     const bool fits = static_cast<double>(each.part.count) <= 1.1 * static_cast<double>(part_of_rank(c).count);
     if (each.collective != c.collective || (each.nodes > 1) != (c.nodes > 1) || !fits) continue;
+    if (c.nodes == 1 && each.binding != result.verdict.binding) continue;
     if (!best || distance(each) < distance(*best) || (distance(each) == distance(*best) && each.share > best->share))
       best = each;
   }
@@ -92,27 +96,27 @@ std::vector<topo::Finding> below_published(const Report& report) {
   const Grade grade = overall(report);
   if (!platform || (grade != Grade::ok && grade != Grade::unknown)) return {};
   const std::vector<Figure> figures = figures_of(*platform);
-  std::map<std::string, double> nearest;  // by collective, what it reaches of what is published at most
-  int nodes = 0;
+  // By collective and number of nodes: what it reaches of what is published, at most.
+  std::map<std::pair<std::string, int>, double> nearest;
   for (const Result& result : report.results) {
     if (!is_comparable(result, *platform)) continue;
     const Case& c = result.measurement.measured_case;
-    const std::optional<Figure> reference = reference_of(c, figures);
+    const std::optional<Figure> reference = reference_of(result, figures);
     if (!reference) continue;
-    double& its = nearest.try_emplace(std::string(c.collective->name), 0).first->second;
+    double& its = nearest.try_emplace({std::string(c.collective->name), c.nodes}, 0).first->second;
     its = std::max(its, *result.verdict.fraction / reference->share);
-    nodes = std::max(nodes, c.nodes);
   }
   std::vector<std::string> words;
-  for (const auto& [collective, reached] : nearest)
+  for (const auto& [what, reached] : nearest)
     if (reached < 1 - published_tolerance)
-      words.push_back(fmt::format("{} by {:.0f} %", collective, 100 * (1 - reached)));
+      words.push_back(fmt::format("{} on {} {} by {:.0f} %", what.first, what.second,
+                                  what.second == 1 ? "node" : "nodes", 100 * (1 - reached)));
   if (words.empty()) return {};
   return {{.id = std::string(below_published_id),
            .severity = topo::Severity::warning,
            .subject = {},
-           .evidence = fmt::format("all large messages lie below what is published of healthy {}: {} or more, on {} {}",
-                                   platform->name, join(words), nodes, nodes == 1 ? "node" : "nodes"),
+           .evidence = fmt::format("all large messages lie below what is published of healthy {}: {} or more",
+                                   platform->name, join(words)),
            .action = "compare driver, NCCL, network plugin, NCCL_* and FI_* variables and placement with those of "
                      "another cluster; keep this run as a baseline only if you know why",
            .about = topo::About::software}};

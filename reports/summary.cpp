@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -26,6 +27,11 @@ std::vector<SummaryRow> summary_of(const Report& report) {
   struct Ends {
     const Result *small = nullptr, *large = nullptr;
   };
+  // What is not as it should be stands for its operation, and of that the largest.
+  const auto weight = [](const Result* each) {
+    const Grade grade = each->verdict.grade;
+    return std::pair{grade != Grade::ok && grade != Grade::unknown, bytes_of(*each).count};
+  };
   std::vector<std::string> order;
   std::map<std::string, Ends> ends;
   for (const Result* result : in_reading_order(report)) {
@@ -34,7 +40,7 @@ std::vector<SummaryRow> summary_of(const Report& report) {
     const std::string title = title_of(m.measured_case);
     Ends& its = ends[title];
     if (!its.large) order.push_back(title);
-    if (!its.large || bytes_of(*result) > bytes_of(*its.large)) its.large = result;
+    if (!its.large || weight(result) > weight(its.large)) its.large = result;
     if (m.latency && (!its.small || bytes_of(*result) < bytes_of(*its.small))) its.small = result;
   }
   std::vector<SummaryRow> rows;

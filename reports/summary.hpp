@@ -1,4 +1,4 @@
-// A run in a few rows: of each operation its smallest and its largest message.
+// A run in a few rows: of each operation its smallest message, and its largest or the largest that is slow or wrong.
 #pragma once
 
 #include <string>

@@ -5,11 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
 
 #include <fmt/format.h>
@@ -65,13 +69,38 @@ ExitCode said(ExitCode code, std::string_view text) {
   return lost ? worse(code, ExitCode::environment) : code;
 }
 
-// Only of a pipe: a file is not looked at while it is written.
+namespace {
+
+constexpr const char* variable_of_ranks = "PMIX_RANK";
+
+std::string text_of_process(int process, const char* file) {
+  std::ifstream in(fmt::format("/proc/{}/{}", process, file));
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// The nearest ancestor that is no process of the job; 0 where it cannot be found.
+int launcher_of_job() {
+  int process = ::getppid();
+  while (process > 1 && text_of_process(process, "environ").find(variable_of_ranks) != std::string::npos) {
+    // "PID (NAME) STATE PARENT ...", where the name may hold anything.
+    const std::string status = text_of_process(process, "stat");
+    std::istringstream rest(status.substr(std::min(status.rfind(')') + 1, status.size())));
+    std::string state;
+    if (!(rest >> state >> process)) return 0;
+  }
+  return process > 1 ? process : 0;
+}
+
+}  // namespace
+
+// A launcher gives its ranks pseudo-terminals or pipes, whatever it writes to itself.
 bool leads_to_terminal(int descriptor) {
-  if (::isatty(descriptor)) return true;
+  if (!std::getenv(variable_of_ranks)) return ::isatty(descriptor) == 1;
   struct stat status {};
-  if (::fstat(descriptor, &status) != 0 || !S_ISFIFO(status.st_mode) || !std::getenv("PMIX_RANK")) return false;
+  if (::fstat(descriptor, &status) != 0 || S_ISREG(status.st_mode)) return false;
   std::error_code problem;
-  const auto target = std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", ::getppid(), descriptor), problem);
+  const auto target =
+      std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", launcher_of_job(), descriptor), problem);
   return !problem && (target.string().starts_with("/dev/pts/") || target.string().starts_with("/dev/tty"));
 }
 
