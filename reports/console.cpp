@@ -304,7 +304,7 @@ std::string findings_lines(const Report& report) {
   return text;
 }
 
-constexpr std::size_t most_columns = 100;
+constexpr std::size_t widest_line = 100;
 
 // Lines of at most so many columns, broken between words; what goes on is indented more. A word that is longer stays
 // whole.
@@ -315,9 +315,9 @@ std::string wrapped(const std::string& text) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     std::string line = text.substr(begin, end - begin);
     const std::string indent(std::min(line.find_first_not_of(' '), line.size()) + 2, ' ');
-    while (line.size() > most_columns) {
-      std::size_t space = line.rfind(' ', most_columns);
-      if (space == std::string::npos || space < indent.size()) space = line.find(' ', most_columns);
+    while (line.size() > widest_line) {
+      std::size_t space = line.rfind(' ', widest_line);
+      if (space == std::string::npos || space < indent.size()) space = line.find(' ', widest_line);
       if (space == std::string::npos) break;
       out += line.substr(0, space) + "\n";
       line = indent + line.substr(space + 1);

@@ -46,7 +46,9 @@ Report run(const Cluster& cluster, const std::vector<std::string>& faults) {
   report.run.nodes = cluster.nodes;
   for (const Measurement& m : measure_beside(*world, *machine.backend, plan.cases, RunnerOptions{}))
     report.results.push_back({m, judge(m, report.limits, report.topology, {})});
-  report.suspects = find_suspects(report, {});
+  Diagnosis found = diagnose(report, {});
+  report.suspects = std::move(found.suspects);
+  report.open_questions = std::move(found.questions);
   report.findings = below_published(report);
   report.grade = overall(report);
   report.exit_code = exit_code(report, true);
