@@ -1,5 +1,6 @@
 // The answer of a comparison, its exit code, and the sentence that every format shows.
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
