@@ -48,7 +48,7 @@ function measured_pairs(parts, place) {
     const mirrored = m.case.pattern !== "one_way";
     const add = (source, destination, us) => {
       const same_node = place.host(source) === place.host(destination);
-      if (!kinds.has(same_node)) kinds.set(same_node, {known: known_rate(m), limit: m.verdict?.limit_gb_per_s});
+      if (!kinds.has(same_node)) kinds.set(same_node, {known: known_rate(m), limit: m.verdict?.limit_gb_per_s, bytes: m.case.bytes});
       found.set(source * place.count + destination, {source, destination, us, rate: m.case.bytes / us / 1e3, same_node});
     };
     for (const [source, destination, us] of m.pairs) if (mirrored && us > 0) add(destination, source, us);
@@ -291,8 +291,8 @@ function heat_legend(suspects) {
 
 // What the colours stand for, by kind of pair.
 function colour_text(kinds) {
-  return [...kinds].map(([same, {median: middle, expected, limit}]) => {
-    const reached = `${rate(middle)}${limit > 0 ? `, ${share(middle / limit)} of the limit` : ""}`;
+  return [...kinds].map(([same, {median: middle, expected, limit, bytes}]) => {
+    const reached = `${rate(middle)} at ${size(bytes)}${limit > 0 ? `, ${share(middle / limit)} of the limit` : ""}`;
     return expected > middle ? `${kind_text(same)} ${rate(expected)} as healthy pairs reach it (the median is ${reached})`
       : `${kind_text(same)} the median (${reached})`;
   }).join("; ");
@@ -309,11 +309,19 @@ function slowest_table(list, place) {
 
 // ---- The figure
 
-// Pairs of a node and pairs of different nodes are measured apart, and make one matrix.
+// Pairs of a node and pairs of different nodes are measured apart, and make one matrix. Where one kind has all its pairs
+// and the other only some, that has all of them at the nearest size, up to twice as large or half.
 function both_kinds(list) {
-  return [...group_by(list, (m) => m.case.bytes).values()]
-    .map((parts) => ({case: parts[0].case, parts, pairs: parts.reduce((sum, m) => sum + m.pairs.length, 0)}))
-    .sort((a, b) => a.case.bytes - b.case.bytes);
+  const kinds = [...group_by(list, (m) => m.case.pair).values()], most = (of_kind) => Math.max(...of_kind.map((m) => m.pairs.length));
+  const whole = kinds.map((of_kind) => of_kind.filter((m) => m.pairs.length === most(of_kind)));
+  const sizes = [...new Set(list.map((m) => m.case.bytes))].sort((a, b) => a - b);
+  return sizes.map((bytes) => {
+    const far = (m) => Math.abs(Math.log2(m.case.bytes / bytes)), exact = (some) => some.find((m) => m.case.bytes === bytes);
+    const nearest = (some) => some.filter((m) => far(m) <= 1).sort((a, b) => far(a) - far(b))[0];
+    const any_whole = whole.some(exact);
+    const parts = kinds.map((of_kind, index) => (any_whole ? nearest(whole[index]) : null) ?? exact(of_kind)).filter(Boolean);
+    return {case: {...parts[0].case, bytes}, parts, pairs: parts.reduce((sum, m) => sum + m.pairs.length, 0)};
+  });
 }
 
 // The size with most pairs, of those the largest.
