@@ -71,17 +71,6 @@ std::optional<std::size_t> node_of_part(const std::string& part) {
   return static_cast<std::size_t>(std::stoul(name.substr(1, digits - 1)));
 }
 
-// The host on which all candidates lie; "" where they lie on several, or between hosts.
-std::string host_of_question(const OpenQuestion& question, const topo::Topology& topology) {
-  std::optional<std::size_t> node;
-  for (const std::string& candidate : question.candidates) {
-    const std::optional<std::size_t> its = node_of_part(candidate);
-    if (!its || (node && *node != *its)) return "";
-    node = its;
-  }
-  return node && *node < topology.hosts.size() ? topology.hosts[*node].name : "";
-}
-
 std::vector<std::string> rejected_parts(const Report& report) {
   const std::set<std::string> hosts = rejected_hosts(report);
   std::vector<std::string> parts;
@@ -124,9 +113,7 @@ std::string about_findings(const Report& report) {
 std::string about_questions(const Report& report) {
   if (report.open_questions.empty()) return "";
   const OpenQuestion& question = report.open_questions.front();
-  std::string names;
-  for (const std::string& each : question.candidates) names += (names.empty() ? "" : " or ") + each;
-  return fmt::format("{} {}", names, verb_of(question.fault, false));
+  return fmt::format("{} {}", alternatives(question.candidates), verb_of(question.fault, false));
 }
 
 std::string place_of_rank(const Report& report, int rank) {
@@ -426,6 +413,22 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
 }
 
 }  // namespace
+
+std::string host_of_question(const OpenQuestion& question, const topo::Topology& topology) {
+  std::optional<std::size_t> node;
+  for (const std::string& candidate : question.candidates) {
+    const std::optional<std::size_t> its = node_of_part(candidate);
+    if (!its || (node && *node != *its)) return "";
+    node = its;
+  }
+  return node && *node < topology.hosts.size() ? topology.hosts[*node].name : "";
+}
+
+std::string alternatives(const std::vector<std::string>& candidates) {
+  std::string names;
+  for (const std::string& each : candidates) names += (names.empty() ? "" : " or ") + each;
+  return names;
+}
 
 std::set<std::string> rejected_hosts(const Report& report) {
   std::set<std::string> hosts;

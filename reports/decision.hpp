@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "reports/report.hpp"
 
@@ -27,5 +28,11 @@ Decision decide(const Report& report);
 // Names of the hosts on which a part is at fault: a suspect, an error about hardware or fabric, or a question whose
 // candidates all lie on one host.
 std::set<std::string> rejected_hosts(const Report& report);
+
+// The host on which all candidates of a question lie; "" where they lie on several, or between hosts.
+std::string host_of_question(const OpenQuestion& question, const topo::Topology& topology);
+
+// "nic n1r5 or link n0-n1".
+std::string alternatives(const std::vector<std::string>& candidates);
 
 }  // namespace p5::reports

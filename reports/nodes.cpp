@@ -12,6 +12,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
+#include "reports/decision.hpp"
 #include "reports/judge.hpp"
 #include "reports/suspects.hpp"
 
@@ -65,11 +66,13 @@ std::string word_of(const topo::Finding& finding) {
   return word;
 }
 
-// Of several groups those that are slow themselves: the verdict is the slowest's. One of the whole job is not kept.
+// Of several groups those that are slow themselves: the verdict is the slowest's. What the whole job does together, of
+// which no group is kept, says nothing of single hosts.
+std::string word_of_slow(const Measurement& m) { return fmt::format("slow {}", m.measured_case.collective->name); }
+
 void blame_slow(const Result& result, const Report& report, AgainstHosts& hosts) {
   const Measurement& m = result.measurement;
-  const std::string word = fmt::format("slow {}", m.measured_case.collective->name);
-  if (m.groups.empty()) return hosts.blame("", &NodeVerdict::unfit, word);
+  const std::string word = word_of_slow(m);
   const std::vector<int>& host_of_rank = report.topology.host_of_rank;
   for (const GroupResult& group : m.groups) {
     Measurement own = m;
@@ -238,9 +241,12 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
                        "wrong data");
   }
   for (const OpenQuestion& question : report.open_questions)
-    if (!question.host.empty())
-      hosts.blame(question.host, &NodeVerdict::unfit,
-                  fmt::format("{} by {}", question.fault, join(question.candidates, " or ")));
+    if (!question.host.empty()) hosts.blame(question.host, &NodeVerdict::unfit, alternatives(question.candidates));
+  // It is the hosts' that are at fault already; all are where none is known to be.
+  if (std::ranges::all_of(hosts.verdicts, [](const NodeVerdict& each) { return each.unfit.empty(); }))
+    for (const Result& result : report.results)
+      if (result.verdict.grade == Grade::slow && result.measurement.groups.empty())
+        hosts.blame("", &NodeVerdict::unfit, word_of_slow(result.measurement));
   if (!is_explained(report, "silent")) blame_failed(report, hosts);
   if (ran_out_of_time(report)) hosts.blame("", &NodeVerdict::unfinished, "not all was measured in time");
   if (!report.run.ended_by.empty()) hosts.blame("", &NodeVerdict::unfinished, report.run.ended_by);

@@ -121,12 +121,15 @@ void add_run(Metrics& metrics, const Report& report) {
                {"ranks", std::to_string(report.run.ranks)},
                {"nodes", std::to_string(report.run.nodes)}},
               1);
-  metrics.start("decision", "The decision; the value is 1 for ACCEPT, 0 for CANNOT TELL and -1 for REJECT.");
-  metrics.add(
-      {{"word", report.decision.word}, {"parts", join(report.decision.parts)}, {"sentence", report.decision.sentence}},
-      report.decision.word == accept   ? 1
-      : report.decision.word == reject ? -1
-                                       : 0);
+  metrics.start("decision", "The decision: 1 for the word that it is, with the parts to reject and the sentence.");
+  const Decision& decision = report.decision;
+  for (const std::string_view word : {accept, reject, cannot_tell}) {
+    const bool is_it = decision.word == word;
+    metrics.add({{"word", std::string(word)},
+                 {"parts", is_it ? join(decision.parts) : ""},
+                 {"sentence", is_it ? decision.sentence : ""}},
+                is_it ? 1 : 0);
+  }
   metrics.start("exit_code",
                 "Exit code of the run: 0 sound, 10 slow, broken or missing, 11 wrong data, 12 unfinished, 14 nothing "
                 "could be judged.");

@@ -89,7 +89,7 @@ class Arms(Folder):
 class Launches(Folder):
     def launches(self, count, *arguments, name="out"):
         done = self.run_it(*SIM, "--launches", count, "--seed", "1", "--quiet", *FEW, *arguments, "--out", name)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(done.returncode, (0, 14), done.stderr)  # 14: too small to be judged
         folder = self.folder / name / "latest"
         return read_report(folder / "report.json"), [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
 

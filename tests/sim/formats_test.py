@@ -74,7 +74,8 @@ class Formats(Folder):
         text = path.read_text()
         self.assertRegex(text, r'(?m)^p5bench_suspect_confidence_ratio\{.*kind="nic",name="n1r5",host="n1".*\} (0\.99\d*|1)$')
         self.assertRegex(text, r"(?m)^p5bench_exit_code\{.*\} 10$")
-        self.assertRegex(text, r'(?m)^p5bench_decision\{.*word="REJECT",parts="n1",sentence="REJECT n1: nic n1r5 is slow, SIMULATED"\} -1$')
+        self.assertRegex(text, r'(?m)^p5bench_decision\{.*word="REJECT",parts="n1",sentence="REJECT n1: nic n1r5 is slow, SIMULATED"\} 1$')
+        self.assertEqual(len(re.findall(r"(?m)^p5bench_decision\{.*\} 0$", text)), 2)
         self.assertIn('cluster="=1+1,\\"<b>', text)
 
     def metrics(self):
