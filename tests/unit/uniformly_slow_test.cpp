@@ -33,7 +33,7 @@ Report run(const Cluster& cluster, const std::vector<std::string>& faults) {
   options.nodes = cluster.nodes;
   options.backend = "sim";
   options.faults = faults;
-  options.sizes = {{8}, MiB(256), GiB(4)};
+  options.sizes = {GiB(4)};
   const auto world = make_solo_world(cluster.platform.gpus * cluster.nodes);
   const Machine machine = find_machine(*world, options, seed);
   const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
