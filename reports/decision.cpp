@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -60,16 +61,6 @@ std::string cut(std::string text, std::size_t most) {
 }
 
 // ---- which part
-
-// Of "nic n1r5" the node 1; null for what lies between nodes.
-std::optional<std::size_t> node_of_part(const std::string& part) {
-  const std::size_t space = part.find(' ');
-  if (space == std::string::npos || part.starts_with("link ") || part.starts_with("rail ")) return std::nullopt;
-  const std::string name = part.substr(space + 1);
-  const std::size_t digits = name.find_first_not_of("0123456789", 1);
-  if (!name.starts_with('n') || digits == 1 || name.size() < 2 || name.size() > 9) return std::nullopt;
-  return static_cast<std::size_t>(std::stoul(name.substr(1, digits - 1)));
-}
 
 std::vector<std::string> rejected_parts(const Report& report) {
   const std::set<std::string> hosts = rejected_hosts(report);
@@ -414,20 +405,11 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
 
 }  // namespace
 
-std::string host_of_question(const OpenQuestion& question, const topo::Topology& topology) {
-  std::optional<std::size_t> node;
-  for (const std::string& candidate : question.candidates) {
-    const std::optional<std::size_t> its = node_of_part(candidate);
-    if (!its || (node && *node != *its)) return "";
-    node = its;
-  }
-  return node && *node < topology.hosts.size() ? topology.hosts[*node].name : "";
-}
-
 std::string alternatives(const std::vector<std::string>& candidates) {
   std::string names;
-  for (const std::string& each : candidates) names += (names.empty() ? "" : " or ") + each;
-  return names;
+  for (const std::string& each : candidates | std::views::take(most_named))
+    names += (names.empty() ? "" : " or ") + each;
+  return candidates.size() > most_named ? fmt::format("{} or {} more", names, candidates.size() - most_named) : names;
 }
 
 std::set<std::string> rejected_hosts(const Report& report) {
@@ -436,7 +418,7 @@ std::set<std::string> rejected_hosts(const Report& report) {
     if (suspect.kind != "link" && suspect.kind != "rail") hosts.insert(suspect.host);
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding)) hosts.insert(finding.subject.host);
-  for (const OpenQuestion& question : report.open_questions) hosts.insert(host_of_question(question, report.topology));
+  for (const OpenQuestion& question : report.open_questions) hosts.insert(question.host);
   hosts.erase("");
   return hosts;
 }

@@ -29,10 +29,7 @@ Decision decide(const Report& report);
 // candidates all lie on one host.
 std::set<std::string> rejected_hosts(const Report& report);
 
-// The host on which all candidates of a question lie; "" where they lie on several, or between hosts.
-std::string host_of_question(const OpenQuestion& question, const topo::Topology& topology);
-
-// "nic n1r5 or link n0-n1".
+// "nic n1r5 or link n0-n1"; the first three, and how many more there are.
 std::string alternatives(const std::vector<std::string>& candidates);
 
 }  // namespace p5::reports

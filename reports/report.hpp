@@ -57,9 +57,9 @@ struct Suspect {
 
 // Something is slow, silent or wrong, and the measurements do not tell which of several parts it is.
 struct OpenQuestion {
-  std::vector<std::string> candidates;  // "nic n1r5", "link n0-n1"; the likeliest first
-  std::vector<double> probabilities;    // of each candidate, given what was measured
-  std::string host;                     // where all candidates are parts of one; "" else
+  std::vector<std::string> candidates;     // "nic n1r5", "link n0-n1"; the likeliest first
+  std::vector<double> probabilities = {};  // of each candidate, given what was measured
+  std::string host = {};                   // where all candidates are parts of one; "" else
   std::string evidence;
   std::string next;            // the measurement that would separate them
   std::string fault = "slow";  // as in Suspect

@@ -93,7 +93,7 @@ std::vector<Situation> all_situations() {
       {suspect("rail", "5", "")}};
   const std::vector<std::vector<OpenQuestion>> questions{
       {},
-      {{.candidates = {"nic n1r5", "gpu n1g1"}, .evidence = "seen", .next = "measure it"}},
+      {{.candidates = {"nic n1r5", "gpu n1g1"}, .host = "h1", .evidence = "seen", .next = "measure it"}},
       {{.candidates = {"nic n1r5", "link n0-n1"}, .evidence = "seen", .next = "measure it", .fault = "silent"}}};
   const std::vector<std::vector<topo::Finding>> findings{{}, {broken("h2")}, {broken("")}};
   for (const std::string backend : {"nccl", "sim", "mpi", "ofi"})
@@ -161,11 +161,13 @@ TEST(Decision, rejects_the_hosts_on_which_parts_are_at_fault) {
   EXPECT_EQ(decision.sentence, "REJECT link n0-n2: link n0-n2 is slow");
   EXPECT_EQ(decision.command, "");
   situation.suspects = {};
-  situation.questions = {{.candidates = {"nic n2r5", "gpu n2g1"}, .evidence = "seen", .next = "measure it"}};
+  situation.questions = {
+      {.candidates = {"nic n2r5", "gpu n2g1"}, .host = "h2", .evidence = "seen", .next = "measure it"}};
   decision = report_of(situation).decision;
   EXPECT_EQ(decision.sentence, "REJECT h2: nic n2r5 or gpu n2g1 is slow");
   EXPECT_EQ(decision.next, std::vector<std::string>{"measure it"});
   situation.questions.front().candidates = {"nic n2r5", "link n1-n2"};
+  situation.questions.front().host = "";
   decision = report_of(situation).decision;
   EXPECT_EQ(decision.sentence, "REJECT: nic n2r5 or link n1-n2 is slow");
   EXPECT_TRUE(decision.parts.empty());
