@@ -47,6 +47,7 @@ constexpr std::array csv_columns{
     CsvColumn{"pair", [](const Report&, const Result& r) { return for_csv(measured(r).pair); }},
     CsvColumn{"nic", [](const Report&, const Result& r) { return whole(measured(r).nic); }},
     CsvColumn{"group", [](const Report&, const Result& r) { return for_csv(measured(r).group); }},
+    CsvColumn{"for_parts", [](const Report&, const Result& r) { return yes(measured(r).for_parts); }},
     CsvColumn{"ranks", [](const Report&, const Result& r) { return whole(measured(r).ranks); }},
     CsvColumn{"nodes", [](const Report&, const Result& r) { return whole(measured(r).nodes); }},
     CsvColumn{"type", [](const Report&, const Result& r) { return std::string(name_of(measured(r).type)); }},

@@ -247,7 +247,8 @@ ExitCode exit_code(const Report& report, bool wants_verdict) {
         code = worse(code, failure.wrong_data ? ExitCode::wrong_data : ExitCode::unfinished);
   if (std::ranges::find(report.findings, check_failed, &topo::Finding::id) != report.findings.end())
     code = worse(code, ExitCode::unfinished);
-  if (wants_verdict && find_backend(report.run.backend).parts == BackendInfo::Parts::gpus && !was_judged(report))
+  if (wants_verdict && !report.run.backend.empty() &&
+      find_backend(report.run.backend).parts == BackendInfo::Parts::gpus && !was_judged(report))
     code = worse(code, ExitCode::inconclusive);
   return code;
 }

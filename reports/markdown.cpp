@@ -37,7 +37,7 @@ std::string what_to_do(const Decision& decision) {
 std::string list_of_findings(const Report& report) {
   std::string text;
   for (const topo::Finding& each : report.findings)
-    text += fmt::format("- {} `{}`{}: {}. {}\n", topo::name_of(each.severity), each.id,
+    text += fmt::format("- {} {}{}: {}. {}\n", topo::name_of(each.severity), code_for_markdown(each.id),
                         each.subject.host.empty() ? "" : " on " + for_markdown(each.subject.host),
                         for_markdown(each.evidence), for_markdown(each.action));
   return text.empty() ? "" : text + "\n";

@@ -258,6 +258,13 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
   return std::move(hosts.verdicts);
 }
 
+ExitCode check_ends_with(const Report& report, ExitCode code) {
+  if (code != ExitCode::environment) return code;
+  const std::vector<NodeVerdict> nodes = judge_nodes(report);
+  const bool unfit = std::ranges::any_of(nodes, [](const NodeVerdict& each) { return !each.unfit.empty(); });
+  return unfit ? ExitCode::slow : code;
+}
+
 bool ran_out_of_time(const Report& report) {
   return std::ranges::any_of(report.results, [](const Result& result) {
     const Measurement& m = result.measurement;

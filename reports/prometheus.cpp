@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iomanip>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -38,15 +39,18 @@ class Metrics {
     text_ += fmt::format("# HELP p5bench_{} {}\n# TYPE p5bench_{} gauge\n", name, help, name);
   }
   void add(const Labels& labels, double value) {
-    text_ += fmt::format("p5bench_{}{{cluster=\"{}\"", name_, escaped(cluster_));
+    std::string series = fmt::format("p5bench_{}{{cluster=\"{}\"", name_, escaped(cluster_));
     for (const auto& [label, its] : labels)
-      if (!its.empty()) text_ += fmt::format(",{}=\"{}\"", label, escaped(its));
-    text_ += fmt::format("}} {}\n", value);
+      if (!its.empty()) series += fmt::format(",{}=\"{}\"", label, escaped(its));
+    // Collectors refuse all of a file in which a series stands twice.
+    if (!seen_.insert(series).second) return;
+    text_ += fmt::format("{}}} {}\n", series, value);
   }
   std::string text() && { return std::move(text_); }
 
  private:
   std::string cluster_, text_;
+  std::set<std::string> seen_;
   std::string_view name_;
 };
 
@@ -67,6 +71,7 @@ Labels labels_of(const Case& c) {
           {"pair", c.pair},
           {"nic", c.nic ? std::to_string(*c.nic) : ""},
           {"group", c.group},
+          {"for_parts", c.for_parts ? "1" : ""},
           {"ranks", std::to_string(c.ranks)},
           {"nodes", std::to_string(c.nodes)},
           {"datatype", std::string(name_of(c.type))},

@@ -25,6 +25,7 @@ NvmlAnswer ask_nvml(const std::string& program, Seconds limit) {
     j.at("cuda").get_to(told.cuda);
     j.at("problem").get_to(told.problem);
     j.at("answered").get_to(told.answered);
+    told.asked = j.value("asked", true);
     for (const nlohmann::json& gpu : j.at("gpus")) told.gpus.push_back(gpu_from_json(gpu));
   } catch (const nlohmann::json::exception& problem) {
     told.problem = fmt::format("the probe's answer is not understood: {}", problem.what());

@@ -37,7 +37,7 @@ struct Output {
 // Until the answer is there, the other side closes, or the deadline: a process that a driver holds keeps its pipe open.
 Output read_until(int descriptor, Clock::time_point deadline) {
   Output output;
-  std::array<char, 65536> piece{};
+  std::array<char, 4096> piece{};
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
@@ -52,7 +52,7 @@ Output read_until(int descriptor, Clock::time_point deadline) {
   }
 }
 
-// With both its outputs in one pipe; -1 when it cannot be started.
+// With both its outputs in one pipe; where it cannot be started, minus the error.
 pid_t start(const std::vector<std::string>& command, int writing_end) {
   posix_spawn_file_actions_t actions{};
   posix_spawn_file_actions_init(&actions);
@@ -67,7 +67,7 @@ pid_t start(const std::vector<std::string>& command, int writing_end) {
   pid_t pid = -1;
   const int result = ::posix_spawn(&pid, command[0].c_str(), &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  return result == 0 ? pid : -1;
+  return result == 0 ? pid : -result;
 }
 
 // For a program that has answered or closed its outputs: it is about to end, unless a driver holds it.
@@ -95,8 +95,10 @@ ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit) {
   ::close(ends[0]);
   if (pid < 0)
     return {"",
-            fmt::format("'{}' cannot be started; the programs of p5bench have to be installed beside each other",
-                        command[0]),
+            fmt::format("'{}' cannot be started ({}); {}", command[0], std::strerror(-pid),
+                        pid == -EAGAIN || pid == -ENOMEM
+                            ? "raise the limit of processes (ulimit -u, pids.max) or of memory (ulimit -v)"
+                            : "the programs of p5bench have to be installed beside each other"),
             false};
   if (output.late) ::kill(pid, SIGKILL);
   reap(pid);

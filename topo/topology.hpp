@@ -99,7 +99,7 @@ struct Probes {
 // What NVML says through its probe, alone: without a thread, in little more than the limit.
 struct NvmlAnswer {
   std::string driver, cuda, problem;
-  bool asked = true;      // false: the program that asks could not be started
+  bool asked = true;      // false: the program that asks could not be started, or could not ask for want of threads
   bool answered = false;  // in time, if only to say that there is no driver
   std::vector<Gpu> gpus;
 };

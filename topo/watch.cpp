@@ -46,7 +46,7 @@ struct Watch::Reader {
   }
   void read_all() {
     std::string text;
-    std::array<char, 65536> piece{};
+    std::array<char, 4096> piece{};
     for (;;) {
       const ssize_t got = ::read(output, piece.data(), piece.size());
       if (got < 0 && errno == EINTR) continue;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
 #include "bench/base/names.hpp"
@@ -56,13 +57,27 @@ std::string commented(const std::vector<std::string>& lines) {
   return text + "\n";
 }
 
-// KEY=VALUE lines of those values that the format can hold.
+// Of the plugin: its path, its table's, and the hash without which it would take any table. One without the others ends
+// every job that loads it.
+constexpr std::array plugin_variables{"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE", "P5BENCH_TUNER_HASH"};
+
+bool is_of_plugin(const std::string& name) {
+  return std::ranges::find(plugin_variables, name) != plugin_variables.end();
+}
+
+// KEY=VALUE lines of those values that the format can hold; what goes together stands there together or not at all.
 template <class Fits>
 std::string plain_lines(const TuningResult& result, Fits fits) {
+  const Environment variables = variables_of(result);
+  const bool plugin_fits =
+      std::ranges::all_of(variables, [&](const auto& each) { return !is_of_plugin(each.first) || fits(each.second); });
   std::string text;
-  for (const auto& [name, value] : variables_of(result))
-    text += fits(value) ? fmt::format("{}={}\n", name, value)
-                        : fmt::format("# {} is in nccl.env.sh only: its value needs quotes\n", name);
+  for (const auto& [name, value] : variables)
+    if (is_of_plugin(name) && !plugin_fits)
+      text += fmt::format("# {} is in nccl.env.sh only: a path of the plugin or its table needs quotes\n", name);
+    else
+      text += fits(value) ? fmt::format("{}={}\n", name, value)
+                          : fmt::format("# {} is in nccl.env.sh only: its value needs quotes\n", name);
   return text;
 }
 
@@ -192,14 +207,24 @@ std::vector<NamedFile> tuning_files(const TuningResult& result) {
 }
 
 std::vector<LoadingLine> loading_lines(const TuningResult& result) {
+  // What nccl.env leaves out, nobody can load from it.
+  const Environment variables = variables_of(result);
+  const bool all_in_env = std::ranges::all_of(variables, [](const auto& each) { return plain(each.second); });
   const std::string source = ". " + shell_word(path_in(result.folder, "nccl.env.sh"));
   std::string names;
-  for (const auto& [name, value] : variables_of(result)) names += " -x " + name;
-  return {{"mpirun", source + " && mpirun" + names + " ..."},
-          // Not --export=NAME=VALUE: srun would end a value at its first comma.
-          {"srun", source + " && srun --export=ALL ..."},
-          {"torchrun", source + " && torchrun ...   (on every node)"},
-          {"docker", "docker run --env-file " + shell_word(path_in(result.folder, "nccl.env")) + " ..."}};
+  for (const auto& [name, value] : variables) names += " -x " + name;
+  std::vector<LoadingLine> lines{
+      {"mpirun", source + " && mpirun" + names + " ..."},
+      // Not --export=NAME=VALUE: srun would end a value at its first comma.
+      {"srun", source + " && srun --export=ALL ..."},
+      {"torchrun", source + " && torchrun ...   (on every node)"},
+      {"docker", "docker run --env-file " + shell_word(path_in(result.folder, "nccl.env")) + " ..."}};
+  if (!all_in_env) {
+    std::string passed = source + " && docker run";
+    for (const auto& [name, value] : variables) passed += " -e " + name;
+    lines.back().line = passed + " ...";
+  }
+  return lines;
 }
 
 LoadingLine copying_line(const TuningResult& result, const std::vector<NamedFile>& files,

@@ -11,16 +11,23 @@
 
 #include "bench/app/command_line.hpp"
 #include "bench/app/commands/commands.hpp"
+#include "bench/app/machine/leader.hpp"
 #include "bench/app/run/signals.hpp"
+#include "bench/app/variables.hpp"
 #include "bench/backends/descendants.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/thread.hpp"
 #include "bench/base/watchdog.hpp"
 #include "bench/worlds/worlds.hpp"
 
 namespace p5 {
 
 namespace {
+
+// Of a check, for each GPU: a supervisor, a worker, and what CUDA and NCCL start in it, which is more on GPUs than on
+// the fakes, where it was counted.
+constexpr int threads_of_gpu = 16;
 
 // For the farewells of MPI, which wait for ranks that may be gone.
 constexpr Seconds longest_farewell{60};
@@ -41,8 +48,11 @@ class CheckJob {
  public:
   CheckJob(Options options, Clock::time_point start) : options_(std::move(options)), start_(start) {
     if (!finds_own_gpus(options_)) return;
+    refuse_wrong_variables();  // by which NVML is asked
     own_gpus_ = take_own_gpus(options_);
-    job_.emplace(std::max(1, static_cast<int>(own_gpus_->usable.size())));
+    const int gpus = static_cast<int>(own_gpus_->usable.size());
+    prove_room_for_threads(gpus * threads_of_gpu, fmt::format("a check of {} GPUs", gpus));
+    job_.emplace(std::max(1, gpus));
   }
 
   // Null where there is a launcher, or nothing to launch.
@@ -68,6 +78,10 @@ int dispatch(World& world, const std::vector<std::string>& arguments, EndingSign
   try {
     Parsed parsed = parse_options(arguments);
     if (parsed.early) return world.leads() ? static_cast<int>(said(ExitCode::ok, parsed.early->text)) : 0;
+    from_leader(world, [] {
+      refuse_wrong_variables();
+      return std::string();
+    });
     Request request{world, parsed.options, arguments, signals, intrusion};
     if (check && parsed.options.checks()) {
       parsed.options.deadline = check->deadline();
@@ -91,6 +105,7 @@ int dispatch(World& world, const std::vector<std::string>& arguments, EndingSign
 int run_program(const std::vector<std::string>& arguments, const Intrusion& intrusion) {
   const Clock::time_point start = Clock::now();
   prepare_console();
+  provide_stacks();
   // A file beyond the limit of its size (ulimit -f) is then an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   int code = 0;
@@ -112,6 +127,9 @@ int run_program(const std::vector<std::string>& arguments, const Intrusion& intr
     code = dispatch(job.world(), share_arguments(job.world(), arguments), signals, intrusion, checking);
     watchdog.expect("leaving MPI", longest_farewell);
     return code;
+  } catch (const UsageError& problem) {
+    // Before there is a world: of one process alone.
+    return report_problem(*problem.what() != '\0', ExitCode::usage, problem.what());
   } catch (const UnreachableError& problem) {
     // The farewells of MPI would wait for those that cannot be reached.
     report_problem(*problem.what() != '\0', ExitCode::environment, problem.what());

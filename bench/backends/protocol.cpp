@@ -11,6 +11,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
@@ -27,28 +29,26 @@ constexpr std::uint32_t magic = 0x70356231;  // "p5b1"
 constexpr std::uint32_t longest = 1u << 26;  // samples and identifiers: far below
 using Header = std::array<std::uint32_t, 4>;
 
-// Reads all of it. False when the other side is gone or the deadline passed before the first byte.
-enum class Read { all, closed, late };
-Read read_all(int descriptor, void* memory, std::size_t bytes, std::optional<Clock::time_point> deadline) {
-  auto* at = static_cast<char*>(memory);
-  for (std::size_t done = 0; done < bytes;) {
-    pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
-    int wait_ms = -1;
-    if (deadline)
-      wait_ms = static_cast<int>(std::max<std::int64_t>(
-          0, std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - Clock::now()).count()));
-    const int ready = ::poll(&waiting, 1, wait_ms);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) {
-      if (done == 0) return Read::late;
-      continue;  // the rest of a message that has begun is on its way
-    }
-    const ssize_t got = ::recv(descriptor, at + done, bytes - done, 0);
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got <= 0) return Read::closed;
-    done += static_cast<std::size_t>(got);
-  }
-  return Read::all;
+// Milliseconds until then, for poll; -1 where there is no deadline.
+int left_ms(std::optional<Clock::time_point> deadline) {
+  if (!deadline) return -1;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - Clock::now()).count();
+  return static_cast<int>(std::max<std::int64_t>(0, left));
+}
+
+Header header_in(const std::string& bytes) {
+  Header header{};
+  std::memcpy(header.data(), bytes.data(), sizeof header);
+  if (header[0] != magic || header[1] != version || header[3] > longest)
+    throw CaseError(
+        fmt::format("the other process speaks another protocol (version {}, this is {})", header[1], version));
+  return header;
+}
+
+Message message_in(const Header& header, std::string_view text) try {
+  return {header[2], parse_json(text)};
+} catch (const UsageError& problem) {
+  throw CaseError(fmt::format("the other process sent what is not understood: {}", problem.what()));
 }
 
 void write_all(int descriptor, const void* memory, std::size_t bytes) {
@@ -70,22 +70,28 @@ void send(int descriptor, const Message& message) {
   write_all(descriptor, text.data(), text.size());
 }
 
-Received receive(int descriptor, int timeout_ms) {
+Received Inbox::receive(int descriptor, int timeout_ms) {
   std::optional<Clock::time_point> deadline;
   if (timeout_ms >= 0) deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
-  Header header{};
-  const Read begun = read_all(descriptor, header.data(), sizeof header, deadline);
-  if (begun != Read::all) return {.message = std::nullopt, .closed = begun == Read::closed};
-  if (header[0] != magic || header[1] != version || header[3] > longest)
-    throw CaseError(
-        fmt::format("the other process speaks another protocol (version {}, this is {})", header[1], version));
-  std::string text(header[3], '\0');
-  if (read_all(descriptor, text.data(), text.size(), std::nullopt) != Read::all)
-    return {.message = std::nullopt, .closed = true};
-  try {
-    return {.message = Message{header[2], parse_json(text)}, .closed = false};
-  } catch (const UsageError& problem) {
-    throw CaseError(fmt::format("the other process sent what is not understood: {}", problem.what()));
+  std::array<char, 4096> piece{};
+  for (;;) {
+    std::size_t wanted = sizeof(Header);
+    if (bytes_.size() >= sizeof(Header)) {
+      const Header header = header_in(bytes_);
+      wanted += header[3];
+      if (bytes_.size() == wanted) {
+        const std::string whole = std::exchange(bytes_, {});
+        return {.message = message_in(header, std::string_view(whole).substr(sizeof(Header))), .closed = false};
+      }
+    }
+    pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&waiting, 1, left_ms(deadline));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return {};
+    const ssize_t got = ::recv(descriptor, piece.data(), std::min(piece.size(), wanted - bytes_.size()), 0);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got <= 0) return {.message = std::nullopt, .closed = true};
+    bytes_.append(piece.data(), static_cast<std::size_t>(got));
   }
 }
 
@@ -170,11 +176,7 @@ json to_json(const std::vector<Offer>& offers) {
   return all;
 }
 
-std::vector<Offer> cost_table_from_json(const json& j) {
-  std::vector<Offer> offers;
-  for (const json& each : j) offers.push_back({each.at("setting"), each.at("microseconds"), each.at("chosen")});
-  return offers;
-}
+std::vector<Offer> cost_table_from_json(const json& j) { return said<std::vector<Offer>>(j); }
 
 void fields(auto& visit, Is<Identity> auto& identity) {
   visit.must("device_uuid", identity.device_uuid);

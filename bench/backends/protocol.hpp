@@ -30,7 +30,15 @@ struct Received {
   std::optional<Message> message;
   bool closed = false;
 };
-Received receive(int descriptor, int timeout_ms);
+// What has come so far of the next message: one that comes in pieces is no reason to wait for longer than for none.
+class Inbox {
+ public:
+  // Waits for the rest of a message, for so long at most; -1: for ever. Throws CaseError where it is none.
+  Received receive(int descriptor, int timeout_ms);
+
+ private:
+  std::string bytes_;
+};
 
 // ---- orders: {"order": NAME, ...}; replies: {"ok": true, ...} or
 // {"error": TEXT, "elsewhere": bool}, elsewhere when the library says that the cause lies with another rank; told to

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "bench/backends/ras.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/expected.hpp"
 #include "bench/model/groups.hpp"
@@ -55,6 +57,18 @@ std::vector<std::string> last_lines(const std::string& text) {
 
 }  // namespace
 
+// A member of a reply. What is missing or of another kind comes from a worker that is broken.
+template <class Value>
+Value told(const json& reply, const char* name) try {
+  const json& there = json_fields::member(reply, name);
+  if constexpr (std::same_as<Value, json>)
+    return there;
+  else
+    return json_fields::read_as<Value>(there);
+} catch (const json_fields::BadValue& problem) {
+  throw CaseError(fmt::format("its worker's reply is not understood: {}: {}", name, problem.what()));
+}
+
 class WorkerSession final : public Session {
  public:
   // form: as in the order to open.
@@ -69,7 +83,9 @@ class WorkerSession final : public Session {
     order["alone"] = groups.size() == 1;
     order["pauses"] = std::cmp_less(members, backend.ranks());
     order["memory"] = backend.agreed_memory().count;
-    slots_ = backend_.ask(order, form.empty() ? limit : backend.forming_limit()).at("slots");
+    takes_part_ = place.has_value();
+    slots_ = told<int>(backend_.ask(order, form.empty() ? limit : backend.forming_limit()), "slots");
+    if (slots_ < 1) throw CaseError("its worker's reply is not understood: no slot at all");
   }
 
   ~WorkerSession() override {
@@ -91,29 +107,49 @@ class WorkerSession final : public Session {
   Times sample(const SampleRequest& request) override {
     json order = protocol::to_json(request);
     order["order"] = "sample";
-    const json reply = ask(order);
-    std::vector<double> seconds;
-    for (const json& each : reply.at("seconds"))
-      seconds.push_back(each.is_null() ? std::numeric_limits<double>::quiet_NaN() : each.get<double>());
-    return {seconds};
+    const auto start = Clock::now();
+    const auto samples = told<std::vector<std::optional<double>>>(ask(order), "seconds");
+    return {times_in(samples, request, since(start))};
   }
 
   Verification verify() override { return protocol::verification_from_json(ask({{"order", "verify"}})); }
 
   std::optional<Selection> selection() override {
-    return protocol::selection_from_json(ask({{"order", "selection"}}).at("selection"));
+    return protocol::selection_from_json(told<json>(ask({{"order", "selection"}}), "selection"));
   }
 
   std::vector<Offer> cost_table() override {
-    return protocol::cost_table_from_json(ask({{"order", "cost_table"}}).at("cost_table"));
+    return protocol::cost_table_from_json(told<json>(ask({{"order", "cost_table"}}), "cost_table"));
   }
 
  private:
   json ask(const json& order) { return backend_.ask(order, limit_); }
 
+  // As many as were asked for, and together no longer than the wait for them; a clock of a device may go a little fast.
+  std::vector<double> times_in(const std::vector<std::optional<double>>& samples, const SampleRequest& request,
+                               Seconds waited) const {
+    constexpr double fast_clock = 1.01;
+    if (std::cmp_not_equal(samples.size(), request.samples))
+      throw CaseError(fmt::format("its worker told {} times of {} samples", samples.size(), request.samples));
+    std::vector<double> seconds;
+    double left = waited.count * fast_clock;
+    for (const std::optional<double>& each : samples) {
+      if (each.has_value() != takes_part_ || (each && !(*each > 0)))
+        throw CaseError(
+            fmt::format("its worker told a time that is none: {}", each ? fmt::format("{} s", *each) : "null"));
+      seconds.push_back(each.value_or(std::numeric_limits<double>::quiet_NaN()));
+      left -= each.value_or(0) * request.operations;
+    }
+    if (left < 0)
+      throw CaseError(
+          fmt::format("its worker told times that are longer together than the {} that it took", to_text(waited)));
+    return seconds;
+  }
+
   WorkerBackend& backend_;
   Seconds limit_;
   int slots_ = 1;
+  bool takes_part_ = false;
 };
 
 WorkerBackend::WorkerBackend(World& world, WorkerOptions options) : world_(world), options_(std::move(options)) {
@@ -240,7 +276,7 @@ std::string WorkerBackend::offer(const Joiners& joiners) {
   if (!place) return "";
   json mine{{"free_memory", identify(limit_of(joiners)).free_memory}};
   if (place->member.rank == 0 || options_.each_has_id)
-    mine["id"] = ask({{"order", "unique_id"}}, limit_of(joiners)).at("id");
+    mine["id"] = told<std::string>(ask({{"order", "unique_id"}}, limit_of(joiners)), "id");
   return mine.dump();
 }
 
@@ -273,7 +309,7 @@ void WorkerBackend::join(const Joiners& joiners, const std::string& terms) {
                           {"ranks", place->member.ranks}},
                          limit_of(joiners));
   library_start_ = {.log = worker_->log().text(0, most_of_start),
-                    .environment = reply.at("environment").get<Environment>()};
+                    .environment = told<Environment>(reply, "environment")};
   together_ = place->group;
 }
 
@@ -282,7 +318,7 @@ Backend::LibraryStart WorkerBackend::library_start() const {
 }
 
 LocalFigures WorkerBackend::check_locally() {
-  return ask({{"order", "check_locally"}}, options_.timeout).at("figures").get<LocalFigures>();
+  return told<LocalFigures>(ask({{"order", "check_locally"}}, options_.timeout), "figures");
 }
 
 LastWords WorkerBackend::last_words() const {

@@ -79,7 +79,7 @@ class WorkerBackend final : public Backend {
   int ranks() const { return static_cast<int>(together_.size()); }  // that are together
   Group numbers_of(const Group& ranks) const;                       // among those that are together
   Bytes agreed_memory() const { return agreed_memory_; }
-  Seconds forming_limit() const;  // for the communicators of a round
+  Seconds forming_limit() const override;
   nlohmann::json ask(const nlohmann::json& order, Seconds limit);
 
  private:

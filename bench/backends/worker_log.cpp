@@ -40,6 +40,10 @@ std::optional<std::string_view> version_in(std::string_view line) {
   return said.starts_with(version_mark) ? std::optional(said) : std::nullopt;
 }
 
+// Of what a worker writes. Its first and last lines are asked for again, by WorkerBackend; more than that waits only
+// where a worker writes faster than a gigabyte a second.
+constexpr off_t most_at_once = 8 << 20, most_unread = 64 << 20, kept_at_start = 1 << 20, kept_at_end = 1 << 20;
+
 std::string value_of(const Environment& environment, const char* name) {
   const auto found = environment.find(name);
   return found == environment.end() ? "" : found->second;
@@ -163,7 +167,7 @@ std::string WorkerLog::text(off_t from, std::size_t most) const {
     got = ::pread(file_, text.data() + length, most - length, from + static_cast<off_t>(length));
   text.resize(length);
   std::ranges::replace_if(
-      text, [](unsigned char c) { return c >= 0x80 || c == 0; }, '?');
+      text, [](unsigned char c) { return c >= 0x7f || (c < ' ' && c != '\n' && c != '\t'); }, '?');
   return text;
 }
 
@@ -173,14 +177,21 @@ int WorkerLog::target(pid_t process) {
   if (target_) return *target_;
   target_ = STDOUT_FILENO;
   if (const std::string path = operators_.file(short_host_name(), process); !path.empty())
-    if (const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); made >= 0)
+    // A pipe that nobody reads would keep this process for ever.
+    if (const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+        made >= 0) {
+      (void)::fcntl(made, F_SETFL, O_APPEND);
       target_ = made;
+    }
   return *target_;
 }
 
+bool WorkerLog::flooded() const { return size() - passed_on_ > most_unread; }
+
 void WorkerLog::pass_on(pid_t process, bool ended) {
   constexpr std::size_t part = 1 << 16;
-  while (passed_on_ < size()) {
+  const off_t until = passed_on_ + (ended ? most_unread : most_at_once);
+  while (passed_on_ < std::min(size(), until)) {
     std::string lines = text(passed_on_, part);
     const std::size_t whole = lines.rfind('\n') + 1;
     if (whole > 0 || (lines.size() < part && !ended)) lines.resize(whole);
@@ -190,6 +201,10 @@ void WorkerLog::pass_on(pid_t process, bool ended) {
     write_all(STDOUT_FILENO, sorted.others);
     if (!sorted.asked_for.empty()) write_all(target(process), sorted.asked_for);
   }
+  const off_t end = passed_on_ - kept_at_end;
+  if (end - dropped_ < most_at_once) return;
+  const off_t begin = std::max(dropped_, kept_at_start);
+  if (::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin) == 0) dropped_ = end;
 }
 
 }  // namespace p5

@@ -51,10 +51,13 @@ class WorkerLog {
   // For the worker, as its standard output.
   int descriptor() const { return file_; }
 
-  // Passes on what is new; until the worker has ended only whole lines.
+  // Passes on what is new, a few megabytes of it at most; until the worker has ended only whole lines. What nobody
+  // will ask for again is dropped.
   void pass_on(pid_t process, bool ended);
+  // More has come than is passed on, by so much that it will fill the memory.
+  bool flooded() const;
   off_t size() const;
-  // From there on, at most so much, in ASCII.
+  // From there on, at most so much, in ASCII without control characters.
   std::string text(off_t from, std::size_t most) const;
 
  private:
@@ -62,7 +65,7 @@ class WorkerLog {
 
   int file_ = -1;
   OperatorsLog operators_;
-  off_t passed_on_ = 0;
+  off_t passed_on_ = 0, dropped_ = 0;
   std::optional<int> target_;
 };
 

@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,9 @@ using std::chrono::milliseconds;
 // Most replies come within microseconds or as soon as the samples are done; an alarm is worth a look every few
 // milliseconds.
 constexpr int look_ms = 5;
+
+// For an order to a worker that does not read: what waits for the reply then says so.
+constexpr timeval send_limit{.tv_sec = 10, .tv_usec = 0};
 
 // For aborting the library and seeing whether the device comes to rest.
 constexpr Seconds give_up_limit{3};
@@ -147,10 +151,12 @@ WorkerProcess::WorkerProcess(const std::string& program, const Environment& envi
   // High numbers, so that putting one in its place does not overwrite the other.
   const Descriptor low(ends[1]);
   const Descriptor theirs(::fcntl(low.get(), F_DUPFD_CLOEXEC, 10));
-  const Descriptor memory(::memfd_create("p5bench-page", MFD_CLOEXEC));
+  const Descriptor memory(::memfd_create("p5bench-page", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const Descriptor page(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 10));
   const Descriptor log(::fcntl(log_.descriptor(), F_DUPFD_CLOEXEC, 10));
-  if (theirs.get() < 0 || page.get() < 0 || log.get() < 0 || ::ftruncate(page.get(), sizeof(protocol::SharedPage)) != 0)
+  if (theirs.get() < 0 || page.get() < 0 || log.get() < 0 ||
+      ::ftruncate(page.get(), sizeof(protocol::SharedPage)) != 0 ||
+      ::fcntl(page.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     throw failed("the worker's shared page");
   void* const mapped = ::mmap(nullptr, sizeof(protocol::SharedPage), PROT_READ | PROT_WRITE, MAP_SHARED, page.get(), 0);
   if (mapped == MAP_FAILED) throw failed("mmap of the worker's shared page");
@@ -165,6 +171,7 @@ WorkerProcess::WorkerProcess(const std::string& program, const Environment& envi
     throw CaseError(fmt::format("the worker '{}' cannot be started: {}", program, std::strerror(result)));
   }
   socket_ = mine.release();
+  ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &send_limit, sizeof send_limit);
 }
 
 std::vector<std::string> WorkerProcess::loaded_libraries() const {
@@ -195,9 +202,13 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
                          const std::function<void()>& before_giving_up) {
   const auto start = Clock::now();
   for (;;) {
-    protocol::Received received = protocol::receive(socket_, look_ms);
+    protocol::Received received = inbox_.receive(socket_, look_ms);
     log_.pass_on(pid_, false);
     if (received.closed) throw LostError(how_it_ended());
+    if (log_.flooded()) {
+      kill();
+      throw LostError(fmt::format("its worker (process {}) wrote to its log faster than it could be read", pid_));
+    }
     if (received.message && received.message->epoch == epoch_) return reply_of(std::move(*received.message));
     if (state_of(pid_).letter == 'T' && since(start).count > 1)
       throw LostError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
@@ -208,9 +219,11 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
 }
 
 json WorkerProcess::reply_of(protocol::Message message) const {
-  if (message.body.contains("error")) {
-    const std::string what = message.body.at("error");
-    if (message.body.value("elsewhere", false)) throw StalledError(what, std::nullopt, progress(true));
+  if (!message.body.is_object()) throw CaseError("its worker's reply is not understood: it is no object");
+  if (const auto error = message.body.find("error"); error != message.body.end()) {
+    const std::string what = error->is_string() ? error->get<std::string>() : error->dump();
+    const auto elsewhere = message.body.find("elsewhere");
+    if (elsewhere != message.body.end() && *elsewhere == true) throw StalledError(what, std::nullopt, progress(true));
     throw CaseError(what);
   }
   return std::move(message.body);
@@ -227,9 +240,16 @@ bool WorkerProcess::comes_to_rest() {
   const auto start = Clock::now();
   page_->give_up.store(1);
   while (since(start).count < give_up_limit.count) {
-    const protocol::Received received = protocol::receive(socket_, look_ms);
+    protocol::Received received;
+    try {
+      received = inbox_.receive(socket_, look_ms);
+    } catch (const CaseError&) {
+      return false;  // no answer of ours
+    }
     if (received.closed) return false;
-    if (received.message && received.message->epoch == epoch_) return received.message->body.value("at_rest", true);
+    if (!received.message || received.message->epoch != epoch_) continue;
+    const json& reply = received.message->body;
+    return !reply.is_object() || !reply.contains("at_rest") || reply.at("at_rest") == true;
   }
   return false;
 }
@@ -244,7 +264,7 @@ StalledError WorkerProcess::stalled(Seconds waited) {
                                     at_rest ? "; it waited for others" : ""),
                         std::nullopt, progress(at_rest));
   return StalledError(
-      fmt::format("no answer for {}; its device had completed {} operations and {} once NCCL was aborted",
+      fmt::format("no answer for {}; it had completed {} operations and {} when it was told to give up",
                   to_text(waited), page_->completed.load(), at_rest ? "came to rest" : "did not come to rest"),
       std::nullopt, progress(at_rest));
 }

@@ -35,8 +35,8 @@ class WorkerProcess {
   void send(const nlohmann::json& order);
   // Waits for the reply to the last order. `interrupted` is asked now and then; when it says so, or when `limit` has
   // passed, the worker is told to give up and StalledError is thrown with its progress; in the second case
-  // `before_giving_up` is called first. A worker that ended, or that answers with an error, is a CaseError that says
-  // how.
+  // `before_giving_up` is called first. A worker that ended, that answers with an error or that floods its log is a
+  // CaseError that says how.
   nlohmann::json wait(Seconds limit, const std::function<bool()>& interrupted,
                       const std::function<void()>& before_giving_up);
 
@@ -65,6 +65,7 @@ class WorkerProcess {
   std::uint32_t epoch_ = 0;
   pid_t pid_ = -1;
   int socket_ = -1;
+  protocol::Inbox inbox_;
   int exit_status_ = -1;
   bool reaped_ = false;
   protocol::SharedPage* page_ = nullptr;

@@ -18,6 +18,7 @@
 
 #include "bench/base/ending_signals.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/thread.hpp"
 
 namespace p5 {
 
@@ -56,8 +57,9 @@ protocol::SharedPage* take_descriptors() {
 
 // Until "quit", or until the other side is gone.
 void obey(WorkerProgram& worker, protocol::SharedPage& page) {
+  protocol::Inbox inbox;
   for (;;) {
-    const protocol::Received received = protocol::receive(protocol::socket_descriptor, -1);
+    const protocol::Received received = inbox.receive(protocol::socket_descriptor, -1);
     if (!received.message) return;
     page.orders.fetch_add(1);
     const auto& [epoch, order] = *received.message;
@@ -220,6 +222,7 @@ int run_worker(const char* name,
     std::fputs("p5bench starts this program by itself; start p5bench instead\n", stderr);
     return 2;
   }
+  provide_stacks();
   // Ctrl-C and the scheduler's signals reach all processes; what follows from them is the supervisor's to say.
   for (const auto& [signal, known] : ending_signals) std::signal(signal, SIG_IGN);
   if (!tie_to_parent()) return 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 
 namespace p5 {
 
@@ -33,7 +34,8 @@ bool is_of_the_job(std::string_view name) {
 }
 
 std::string recorded_value(std::string_view name, const std::string& value) {
-  return is_secret(name) && !value.empty() ? "(set; the value is not recorded)" : value;
+  if (is_secret(name) && !value.empty()) return "(set; the value is not recorded)";
+  return is_utf8(value) ? value : printable(value);
 }
 
 std::string recorded_word(const std::string& word) {
@@ -56,7 +58,7 @@ std::string recorded_word(const std::string& word) {
 Environment recorded(const Environment& variables) {
   Environment kept;
   for (const auto& [name, value] : variables)
-    if (!is_of_the_job(name)) kept[name] = recorded_value(name, value);
+    if (!is_of_the_job(name)) kept[is_utf8(name) ? name : printable(name)] = recorded_value(name, value);
   return kept;
 }
 

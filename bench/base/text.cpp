@@ -17,9 +17,13 @@ struct Range {
   char32_t first, last;
 };
 // Controls (C0, DEL, C1), invisible signs and marks of direction (Unicode 15: categories Cc and Cf, line separators).
-constexpr std::array hidden{Range{0x00, 0x1f},     Range{0x7f, 0x9f},     Range{0xad, 0xad},      Range{0x61c, 0x61c},
-                            Range{0x180e, 0x180e}, Range{0x200b, 0x200f}, Range{0x2028, 0x202e},  Range{0x2060, 0x206f},
+constexpr std::array hidden{Range{0x00, 0x1f},     Range{0x7f, 0x9f},     Range{0xad, 0xad},
+                            Range{0x61c, 0x61c},   Range{0x180e, 0x180e}, Range{0x200b, 0x200f},
+                            Range{0x2028, 0x202e}, Range{0x2060, 0x206f}, Range{0xfdd0, 0xfdef},
                             Range{0xfeff, 0xfeff}, Range{0xfff9, 0xfffb}, Range{0xe0000, 0xe007f}};
+
+// Unicode's noncharacters, of which XML takes some for an error; those that stand together are among the hidden ones.
+bool ends_a_plane(char32_t code) { return (code & 0xfffe) == 0xfffe; }
 
 struct Letter {
   std::size_t bytes = 1;
@@ -41,7 +45,9 @@ Letter letter_at(std::string_view text) {
   for (const char c : text.substr(1, bytes - 1)) code = code << 6 | (static_cast<unsigned char>(c) & 0x3fu);
   constexpr std::array<char32_t, 5> least{0, 0, 0x80, 0x800, 0x10000};
   if (code < least[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return {};
-  return {bytes, std::ranges::none_of(hidden, [&](const Range& r) { return r.first <= code && code <= r.last; }), true};
+  const bool is_hidden = ends_a_plane(code) ||
+                         std::ranges::any_of(hidden, [&](const Range& r) { return r.first <= code && code <= r.last; });
+  return {bytes, !is_hidden, true};
 }
 
 std::string made_printable(std::string_view text, std::string_view kept) {

@@ -82,14 +82,36 @@ LastWords gather_last_words(World& world, const Backend& backend, const PhaseFai
   return all;
 }
 
+// Backends that recover keep the time of a step themselves. Beyond it they take a while to find out who is to blame and
+// to give up; a participant that has said nothing by then stands still or cannot be heard.
+constexpr Seconds to_give_up{15};
+
+// The watchdog watches as long as this lives.
+class Watched {
+ public:
+  Watched(Watchdog* watchdog, const std::string& step, Seconds limit) : watchdog_(watchdog) {
+    if (watchdog_) watchdog_->expect(step, limit);
+  }
+  ~Watched() {
+    if (watchdog_) watchdog_->rest();
+  }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  Watchdog* watchdog_;
+};
+
 // One round of a case, from opening a session to verification.
 class RoundRun {
   template <class... Parts>
   auto step(Phase phase, const Parts&... local_and_decide) {
-    if (watchdog_) {
-      const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(case_, backend_.cost()).count)};
-      watchdog_->expect(fmt::format("{} of {}", name_of(phase), describe(case_)), limit);
-    }
+    Seconds limit{std::max(options_.timeout.count, 10 * predict_round(case_, backend_.cost()).count)};
+    const bool watches = options_.watchdog && world_.participants() > 1;
+    const std::string what = watches || watchdog_ ? fmt::format("{} of {}", name_of(phase), describe(case_)) : "";
+    if (watchdog_) watchdog_->expect(what, limit);
+    if (phase == Phase::open) limit.count = std::max(limit.count, backend_.forming_limit().count);
+    const Watched watched(watches && !watchdog_ ? options_.watchdog : nullptr, what, {limit.count + to_give_up.count});
     return agree(world_, phase, backend_.recovers(), local_and_decide...);
   }
 

@@ -110,6 +110,8 @@ class Backend {
   // what a library gives a communicator may depend on all of its ranks. Only one round's are in use at a time, beside
   // the job's.
   virtual std::unique_ptr<Session> open(const Case& c, int round) = 0;
+  // How long open() may take at most where such groups have to come together; 0: no longer than any other call.
+  virtual Seconds forming_limit() const { return {0}; }
   // Memory that one rank needs for a case: at least one slot of input and output.
   virtual Bytes memory_per_rank(const Case& c) const = 0;
   virtual CostModel cost() const = 0;

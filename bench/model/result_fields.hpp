@@ -32,4 +32,10 @@ void fields(auto& visit, Is<Selection> auto& selection) {
   visit.must("source", selection.source);
 }
 
+void fields(auto& visit, Is<Offer> auto& offer) {
+  visit.must("setting", offer.setting);
+  visit.must("microseconds", json_fields::any(offer.microseconds));
+  visit.must("chosen", offer.chosen);
+}
+
 }  // namespace p5

@@ -86,7 +86,7 @@ class Incoming {
   // Waits for something of it.
   State receive(int socket) {
     const std::size_t wanted = length_ ? *length_ : sizeof(std::uint64_t);
-    std::array<char, 65536> piece{};
+    std::array<char, 4096> piece{};
     if (text_.size() < wanted) {
       const ssize_t got = ::recv(socket, piece.data(), std::min(piece.size(), wanted - text_.size()), 0);
       if (got < 0 && errno == EINTR) return State::open;

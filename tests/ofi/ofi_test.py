@@ -76,6 +76,23 @@ class Ofi(Folder):
         self.assertEqual(len(report["measurements"]), 3 * 7)
         self.assert_none_left()
 
+    def test_a_rank_that_stands_still_is_named_when_its_step_is_over(self):
+        """Within a case nobody waits longer than the step may take, and a while to give up: whatever --budget says."""
+        job = self.start("--backend", "ofi", "--out", self.folder / "out", "--timeout", "2s", "--collectives", "p2p", "--sizes", "8,64KiB",
+                         "--budget", "20min", "--soak", "10min", ranks=2, variables={"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"})
+        journal = self.folder / "out" / "latest" / "measurements.jsonl"
+        self.assertTrue(wait_for(lambda: journal.exists() and journal.read_text().count("\n") > 2), self.printed())
+        ranks = sorted(self.processes("p5bench"))
+        for each in ranks:
+            if "OMPI_COMM_WORLD_RANK=1" in pathlib.Path(f"/proc/{each}/environ").read_text(errors="replace").split("\0"):
+                os.kill(each, signal.SIGSTOP)
+        self.assertEqual(job.wait(250), 12, self.printed())
+        report = self.report()
+        self.assertEqual(report["status"], "partial")
+        # Mostly within a step of 2 s, now and then between two steps.
+        self.assertRegex(report["run"]["ended_by"], r"no progress in (\w+ of p2p .* within 17 s|measuring within (150 s|2\.5 min)): "
+                                                    "all others wait for rank 1 on ")
+
     def test_arms_differ_by_provider_and_nothing_goes_around_nics_unless_told_to(self):
         ended = self.run_it("ab", "--a", "FI_PROVIDER=tcp", "--b", "FI_PROVIDER=shm,FI_EFA_ENABLE_SHM_TRANSFER=1", "--launches", "2", "--collectives", "send_recv",
                             "--sizes", "64", *self.arguments(), ranks=2, variables={"FI_TCP_IFACE": "lo"}, patience=300)

@@ -15,7 +15,7 @@ MPI = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "8,4KiB", "
 
 # What a shell does before it becomes the program.
 HARMLESS = [
-    "ulimit -n 64", "ulimit -v 2097152", "ulimit -l 0", "ulimit -s 512", "unset HOME", "export HOME=/nowhere",
+    "ulimit -n 64", "ulimit -v 2097152", "ulimit -l 0", "ulimit -s 512", "ulimit -s 80", "unset HOME", "export HOME=/nowhere",
     "export LC_ALL=C", "export LC_ALL=xx_YY.nonsense LANG=zz", "export LC_ALL=de_DE.UTF-8", "export TZ=:/nowhere/odd+99",
     "umask 077", "umask 777", "export PATH=", "unset PATH", "export TMPDIR=/nowhere", "export TERM=nonsense COLUMNS=-1",
     "exec <&-", "unset $(env | sed -nE 's/^([A-Z_a-z]+)=.*/\\1/p' | grep -vE '^(OMPI_|PMIX_|P5BENCH_TEST_MARK)')",
@@ -26,7 +26,7 @@ TOO_LITTLE = [
     ("mkdir gone && cd gone && rmdir ../gone", 2, ["--out"]),
 ]
 # For these mpirun itself needs what is missing, so only its ranks go without.
-OF_RANKS_ALONE = ("PATH", "TMPDIR", "unset $(", "umask 777")
+OF_RANKS_ALONE = ("PATH", "TMPDIR", "unset $(", "umask 777", "ulimit -s 80")
 BY_DAY = ("ulimit -n 64", "umask 777")
 
 

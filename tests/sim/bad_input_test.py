@@ -5,10 +5,11 @@ import copy
 import json
 import os
 import pathlib
+import stat
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, PROGRAM, SOURCE, main  # noqa: E402
+from program import Folder, PROGRAM, SOURCE, main, read_report  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge"]
 NOT_SIZES = ["8KBx", "-1", "nan", "1e30", "0", "", "9223372036854775808", "1.5", "8 B", "99999999T"]
@@ -273,6 +274,93 @@ class BadInput(Folder):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(done.stderr.count("p5bench:"), 1)
         self.assertEqual(self.files("report.json"), [])
+
+    def test_what_is_no_regular_file_is_not_replaced(self):
+        """By whatever command is to write it; /dev/null as a device of the test's own, where root may make one."""
+        null = self.folder / "null"
+        try:
+            os.mknod(null, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        except PermissionError:
+            null.symlink_to("/dev/null")
+        os.mkfifo(self.folder / "pipe")
+        (self.folder / "locked").write_text("old")
+        (self.folder / "locked").chmod(0o444)
+        (self.folder / "link").symlink_to("target")
+        (self.folder / "there").write_text("old")
+        (self.folder / "to there").symlink_to("there")
+        before = null.lstat()
+        topo = ["topo", "--load", SOURCE / "tests/fixtures/machines/p4d.24xlarge.json"]
+        for option, name in ((option, name) for option in ("--record", "--rankfile") for name in ("locked", "link", "/dev", ".")):
+            done = self.run_it(*topo, option, name)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(f"'{name}'", done.stderr)
+        self.assertEqual(self.run_it(*topo, "--record", "pipe").returncode, 2)
+        for name in ("null", "to there"):
+            self.assertEqual(self.run_it(*topo, "--record", name).returncode, 0)
+        self.assertEqual((null.lstat().st_mode, null.lstat().st_ino), (before.st_mode, before.st_ino))
+        self.assertNotEqual((self.folder / "there").read_text(), "old")
+        self.assertEqual((self.folder / "locked").read_text(), "old")
+        self.assertTrue(all((self.folder / name).is_symlink() for name in ("link", "to there")))
+        self.assertTrue((self.folder / "pipe").is_fifo())
+        report = SOURCE / "tests/fixtures/reports/measured.json"
+        for format_, name in (("html", "report.html"), ("json", "report.json"), ("markdown", "report.md"), ("csv", "report.csv")):
+            out = self.folder / format_
+            out.mkdir()
+            os.mkfifo(out / name)
+            done = self.run_it("report", report, "--format", format_, "--out", format_)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertTrue((out / name).is_fifo())
+            (out / name).unlink()
+            (out / name).write_text("old")
+            (out / name).chmod(0o444)
+            self.assertEqual(self.run_it("report", report, "--format", format_, "--out", format_).returncode, 2)
+            self.assertEqual((out / name).read_text(), "old")
+
+    def test_variables_of_ours_that_are_wrong_are_refused_before_anything_is_done(self):
+        """By all commands alike, however they are started; a variable of an earlier version is nobody's business."""
+        for name, value in (("P5BENCH_PROBE_LIMIT", "abc"), ("P5BENCH_JOIN_LIMIT", "-1s"), ("P5BENCH_REACH_LIMIT", "0"),
+                            ("P5BENCH_MOST_SAMPLES", "6x"), ("P5BENCH_MOST_SAMPLES", "0"), ("P5BENCH_PROBE_LIMIT", "\udce9")):
+            for command in (["run", *SIM, "--out", "out"], ["check", "--backend", "nccl"], ["check"], ["topo"], ["--backend", "mpi"]):
+                with self.subTest(variable=f"{name}={value!a}", command=command):
+                    done = self.run_it(*command, variables={name: value})
+                    self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                    self.assertIn(f"{name}: ", done.stderr)
+                    self.assertEqual(done.stderr.count("\n"), 1)
+                    self.assertEqual(self.listing(), [])
+        self.assertEqual(self.run_it(*SIM, "--sizes", "8", "--tune=off", variables={"P5BENCH_PROBE_LIMIT": ""}).returncode, 0)
+
+    def test_variables_in_any_letters_are_recorded_and_passed_on(self):
+        latin = "/opt/caf\udce9/\x1b[2J"
+        names = ["NCCL_CONF_FILE", "LD_LIBRARY_PATH", "FI_X", "UCX_X", "OMPI_MCA_x_y", "SLURM_CLUSTER_NAME", "OMP_NUM_THREADS",
+                 "NCCL_\udce9", "CUDA_VISIBLE_DEVICES"]
+        for command in ([*SIM], ["--backend", "mpi"]):
+            out = f"out-{len(command)}"
+            done = self.run_it(*command, "--sizes", "8", "--collectives", "all_reduce", "--tune=off", "--out", out,
+                               variables={name: latin for name in names})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            report = read_report(self.folder / out / "latest" / "report.json")
+            self.assertEqual(report["context"]["env.NCCL_CONF_FILE"], "/opt/caf\\xe9/\\x1b[2J")
+            self.assertIn("env.NCCL_\\xe9", report["context"])
+        done = self.run_it("check", *SIM, "--format", "json", variables={name: latin for name in names})
+        self.assertEqual(json.loads(done.stdout)["exit_code"], done.returncode, done.stderr)
+
+    def test_a_folder_in_any_letters_is_the_one_that_was_named(self):
+        out = os.fsdecode(b"caf\xe9 \"$(x)\"\n'")
+        for command in ([*SIM], ["--backend", "mpi"]):
+            done = self.run_it(*command, "--sizes", "8", "--collectives", "all_reduce", "--tune=off", "--out", out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(os.listdir(os.fsencode(self.folder)), [os.fsencode(out)])
+            self.assertEqual(self.run_it("report", (self.folder / out / "latest")).returncode, 0)
+
+    def test_the_newest_of_one_second_keeps_the_link(self):
+        runs = [self.start(*SIM, "--sizes", "8", "--tune=off", "--quiet", "--out", "out", "--cluster", "c") for _ in range(4)]
+        self.assertEqual([run.wait(120) for run in runs], [0] * 4, self.printed())
+        def place(folder):
+            stamp, _, number = folder.name.partition("-")
+            return stamp, int(number or 1)
+        newest = max((path.parent for path in self.files("report.json")), key=place)
+        self.assertEqual((self.folder / "out/latest").resolve(), newest)
+        self.assertEqual((self.folder / "out/c/latest").resolve(), newest)
 
     def test_many_nodes_are_refused_at_once(self):
         self.assert_refused([*SIM, "--nodes", "65536"], ["--nodes", "'65536'"])

@@ -18,6 +18,10 @@ import make_examples  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--seed", "1", "--tuning=off", "--quiet"]
 HOSTILE = '=1+1,"<b>x</b>|`y`\\ & \N{RIGHT-TO-LEFT OVERRIDE}\x1b]0;owned\x07\x7f\x9b31m'
+# What each format takes for something else, or what a terminal obeys.
+ANYTHING = ["a\ufffeb\uffff\U0001fffe", "C1 \x9b31m DEL \x7f", "\x1b]0;owned\x07", "bidi \u202e\u2066x\u2069", " =1+1", "\t@SUM(1)",
+            "\u3000+1", "<img src=x onerror=alert(1)>", "[x](https://evil.example) www.evil.example", "&lt;b&gt; &#x202e;",
+            "a`b`|c\\", 'q"uote\'s', "line\nend\r\n", "{{7*7}} $x$ %s ${HOME}"]
 
 
 class Formats(Folder):
@@ -185,6 +189,75 @@ class Formats(Folder):
             text = self.rendered(suffix, cluster=HOSTILE).read_text()
             self.assertFalse(set(re.sub(r"\r?\n", "", text)) & {chr(code) for code in (*range(32), 127, *range(128, 160), 0x202e)}, suffix)
             self.assertIn("owned", text)
+
+    def test_a_group_that_is_measured_beside_the_plan_too_is_another_series(self):
+        """The rails of a run that is asked for rails: its own, and those that tell which part is slow."""
+        self.run_it(*SIM, "--sizes", "256MiB", "--group", "rail", "--collectives", "p2p,all_reduce", "--out", "out")
+        path = self.folder / "out/latest"
+        cases = [m["case"] for m in read_report(path / "report.json")["measurements"] if m["case"]["collective"] == "all_reduce"]
+        self.assertEqual(sorted((case["group"], bool(case.get("for_parts"))) for case in cases),
+                         [("half", True), ("rail", False), ("rail", True)])
+        series = [line.rsplit(" ", 1)[0] for line in self.run_it("report", path, "--as", "prometheus").stdout.splitlines()
+                  if not line.startswith("#")]
+        self.assertEqual(sum(each.startswith("p5bench_time_seconds{") and 'group="rail"' in each for each in series), 2)
+        self.assertEqual(len(series), len(set(series)))
+        rows = list(csv.DictReader(self.run_it("report", path, "--as", "csv").stdout.splitlines()))
+        keys = [tuple(row[name] for name in ("collective", "pattern", "pair", "nic", "group", "for_parts", "bytes")) for row in rows]
+        self.assertEqual(len(keys), len(set(keys)))
+
+    def hostile_report(self):
+        """A report in which each text that may be any is a hostile one, and what they are."""
+        self.run_it(*SIM, "--sizes", "8,256MiB", "--fault", "nic:n1r5:0.5", "--out", "out")
+        report = read_report(self.folder / "out/latest/report.json")
+        report["findings"] += make_examples.simulated()["findings"]
+        report["measurements"] = report["measurements"][:6]
+        report["suspects"] = report["suspects"][:2]
+        path = self.folder / "report.json"
+
+        def leaves(value, way=()):
+            for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+                if isinstance(each, str) and key != "schema":
+                    yield value, (*way, key), each
+                elif way != ("topology", "hosts") or key == 1:  # one that is suspected
+                    yield from leaves(each, (*way, key))
+
+        all_of_it, words = list(leaves(report)), itertools.cycle(ANYTHING)
+        for at, way, _ in all_of_it:
+            at[way[-1]] = next(words)
+        # What has to be one of a few words is that again, wherever its name stands.
+        for _ in range(60):
+            path.write_text(json.dumps(report))
+            refused = re.search(r"report\.json': (/\S+)", self.run_it("report", path, "--as", "csv").stderr)
+            if not refused:
+                break
+            name = refused[1].rsplit("/", 1)[-1]
+            for at, way, before in all_of_it:
+                if str(way[-1]) == name or "/" + "/".join(map(str, way)) == refused[1]:
+                    at[way[-1]] = before
+        return path, sum(at[way[-1]] != before for at, way, before in all_of_it)
+
+    def test_no_text_is_anything_but_text_in_any_format(self):
+        path, count = self.hostile_report()
+        self.assertGreater(count, 3 * len(ANYTHING), "each of them stands in several fields")
+        for name in ("console", "csv", "junit", "markdown", "prometheus", "nccl-tests"):
+            with self.subTest(name):
+                done = self.run_it("report", path, *([] if name == "console" else ["--as", name]))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                text = done.stdout
+                obeyed = [c for c in text if c not in "\r\n" and (ord(c) < 32 or 0x7f <= ord(c) < 0xa0 or ord(c) in
+                          (0x61c, 0x200e, 0x200f, *range(0x202a, 0x202f), *range(0x2066, 0x206a)) or ord(c) & 0xfffe == 0xfffe)]
+                self.assertEqual(obeyed, [])
+                if name == "junit":
+                    xml.etree.ElementTree.fromstring(text)
+                if name == "csv":
+                    for row in csv.reader(text.splitlines(), strict=True):
+                        for cell in row:
+                            self.assertFalse(re.match(r"\s*[=+@]|\s*-(?![\d.]+$)", cell), cell)
+                if name == "prometheus":
+                    series = [line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")]
+                    self.assertEqual(len(series), len(set(series)))
+                if name == "markdown":
+                    self.assertNotRegex(text, r"(?<!\\)(\[|<img|<b>|&lt;)|[a-z]://|www\.", "a link, an image or an entity")
 
     def test_junit_fails_for_what_is_slow_and_skips_what_was_not_judged(self):
         suite = xml.etree.ElementTree.parse(self.rendered(".xml", cluster=HOSTILE)).getroot()[0]

@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import PROGRAM, Folder, main, read_report  # noqa: E402
+from program import BUILD, PROGRAM, Folder, main, read_report  # noqa: E402
 
 PLAN = ["--collectives", "all_reduce,all_gather", "--sizes", "64,4MiB,1GiB"]
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--out", "out", "--quiet"]
@@ -92,6 +92,33 @@ class Resume(Folder):
         report = read_report(self.folder_of_run() / "report.json")
         self.assertEqual((report["status"], len(report["measurements"])), ("complete", 6))
         self.refuse(says=["nothing is left to measure"])
+
+    def test_only_who_can_go_on_is_told_to(self):
+        """Where the disk is full: a run, but not a soak, which --resume refuses."""
+        full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "ENOSPC",
+                "P5BENCH_FAIL_ON": "write", "P5BENCH_FAIL_FROM": "3"}
+        for how, told in ((PLAN, True), ([*PLAN, "--soak", "2s"], False)):
+            done = self.run_it(*how, *SIM, variables=full)
+            self.assertIn(done.returncode, (12, 13), done.stderr)
+            self.assertIn("Make room", done.stderr)
+            self.assertEqual("--resume" in done.stderr, told, done.stderr)
+
+    def test_a_run_that_ended_after_its_parts_were_measured_goes_on(self):
+        """As in its tuning or its last write: NICs alone, rails and halves are beside the plan, and measured again."""
+        how = ["--nodes", "4", "--collectives", "p2p,all_reduce", "--sizes", "4MiB"]
+        self.assertEqual(self.run_it(*how, *SIM, "--seed", "7").returncode, 0)
+        folder = self.folder_of_run()
+        whole = read_report(folder / "report.json")
+        lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+        beside = {(line["case"]["group"], "nic" in line["case"]) for line in lines if line["case"].get("for_parts")}
+        self.assertGreaterEqual(beside, {("rail", False), ("half", False)})
+        for ended_by in ("ended by SIGTERM while tuning", ""):
+            self.end(folder, lines, ended_by)
+            self.resume(*how)
+            report = read_report(self.folder_of_run() / "report.json")
+            self.assertEqual((report["status"], report["exit_code"]), ("complete", 0))
+            self.assertEqual(cases(report), cases(whole))
+            folder = self.folder_of_run()
 
     def lines_of(self, folder):
         lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "bench/model/collective.hpp"
+#include "reports/judge.hpp"
 
 namespace p5::reports {
 namespace {
@@ -105,6 +108,62 @@ TEST(Nodes, where_nothing_could_be_measured_none_is_called_fit) {
   Report report = two_nodes();
   report.exit_code = ExitCode::environment;
   EXPECT_EQ(render_nodes(report, true), "n0: NOT CHECKED\nn1 (i-0abc): NOT CHECKED\n");
+}
+
+// A way in which a check can end: what it leaves in the report, and the code that holds besides.
+struct End {
+  const char* name;
+  void (*leave)(Report& report);
+  ExitCode code = ExitCode::ok;
+};
+
+void find(Report& report, const char* id, topo::About about) {
+  report.findings.push_back({id, topo::Severity::error, {"n1", "", {}, {}}, "evidence", "action", about});
+}
+
+constexpr End ends[] = {
+    {"sound", [](Report&) {}},
+    {"a GPU is lost", [](Report& r) { find(r, "gpu.lost", topo::About::hardware); }},
+    {"NVLinks are down", [](Report& r) { find(r, "gpu.links", topo::About::fabric); }},
+    {"a part is suspected", [](Report& r) { r.suspects.emplace_back().host = "n1"; }},
+    {"the host is set up wrong", [](Report& r) { find(r, "host.memlock", topo::About::host); }},
+    {"slow", [](Report& r) { add(r, "p2p", 1, Grade::slow); }},
+    {"wrong data", [](Report& r) { add(r, "all_reduce", 1, Grade::wrong); }},
+    {"a case failed", [](Report& r) { add(r, "p2p", 1, Grade::failed).measurement.outcome = Outcome::failed; }},
+    {"GPUs alone failed", [](Report& r) { find(r, "gpu.check_failed", topo::About::hardware); }},
+    {"the ranks do not join", [](Report& r) { find(r, "join.host", topo::About::host); }},
+    {"workers do not start", [](Report&) {}, ExitCode::environment},
+    {"ended by a signal", [](Report& r) { r.run.ended_by = "ended by SIGTERM"; }, ExitCode::unfinished},
+    {"time is over", [](Report& r) { r.run.ended_by = "no answer"; }, ExitCode::unfinished}};
+
+// What a prolog does by the code has to be what a person reads in the line.
+TEST(Nodes, the_code_says_what_the_lines_say_for_all_ends_and_all_pairs_of_them) {
+  for (const End& a : ends)
+    for (const End& b : ends) {
+      Report report = two_nodes();
+      a.leave(report);
+      if (a.name != b.name) b.leave(report);
+      report.exit_code = check_ends_with(report, worse(exit_code(report), worse(a.code, b.code)));
+      const std::string lines = render_nodes(report, true);
+      const auto says = [&](const char* words) { return lines.find(words) != std::string::npos; };
+      const std::string both = fmt::format("{}; {}: {}\n{}", a.name, b.name, static_cast<int>(report.exit_code), lines);
+      switch (report.exit_code) {
+        case ExitCode::ok:
+          EXPECT_FALSE(says("NOT")) << both;
+          break;
+        case ExitCode::slow:
+        case ExitCode::wrong_data:
+          EXPECT_TRUE(says("NOT FIT")) << both;
+          break;
+        case ExitCode::unfinished:
+          EXPECT_TRUE(says("NOT FIT") || says("NOT FINISHED")) << both;
+          break;
+        default:
+          EXPECT_EQ(report.exit_code, ExitCode::environment) << both;
+          EXPECT_TRUE(says("NOT CHECKED") || says("NOT FINISHED")) << both;
+          EXPECT_FALSE(says("NOT FIT") || says("fit;")) << both;
+      }
+    }
 }
 
 }  // namespace

@@ -1,16 +1,22 @@
 // What a report is on disk: the same after it was read and written, whole or not there, and a journal that only grows.
 #include "reports/report.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <limits>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "bench/base/watchdog.hpp"
@@ -164,8 +170,99 @@ TEST_F(AtomicFile, names_the_file_that_cannot_be_written) {
 
 TEST_F(AtomicFile, leaves_nothing_beside_a_file_that_cannot_be_written) {
   fs::create_directory(folder / "report.json");
-  EXPECT_THROW(write_atomically(folder / "report.json", "text"), EnvironmentError);
+  EXPECT_THROW(write_atomically(folder / "report.json", "text"), UsageError);
   EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFile, keeps_the_permissions_of_the_file_that_it_replaces) {
+  write_atomically(folder / "report.json", "old");
+  fs::permissions(folder / "report.json", fs::perms::owner_read | fs::perms::owner_write);
+  write_atomically(folder / "report.json", "new");
+  EXPECT_EQ(fs::status(folder / "report.json").permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+// Also for root, who may write everything.
+TEST_F(AtomicFile, refuses_what_is_no_file_to_write_and_leaves_it_as_it_is) {
+  write_atomically(folder / "read-only", "old");
+  fs::permissions(folder / "read-only", fs::perms::owner_read);
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("missing", folder / "dangling");
+  fs::create_symlink("read-only", folder / "to read-only");
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  const std::string name = (folder / "socket").string();
+  name.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  for (const std::string each : {"read-only", "pipe", "dangling", "to read-only", "socket"}) {
+    const fs::file_type before = fs::symlink_status(folder / each).type();
+    if (each.ends_with("read-only"))
+      EXPECT_THROW(refuse_unwritable(folder / each), UsageError) << each;
+    else
+      EXPECT_THROW(write_atomically(folder / each, "new"), UsageError) << each;
+    EXPECT_EQ(fs::symlink_status(folder / each).type(), before) << each;
+  }
+  EXPECT_EQ(content(folder / "read-only"), "old");
+  EXPECT_EQ(entries(), 5u);
+  ::close(socket);
+}
+
+TEST_F(AtomicFile, writes_through_a_link_a_device_and_a_pipe_that_is_read) {
+  write_atomically(folder / "file", "an old and longer text");
+  fs::create_symlink("file", folder / "link");
+  write_atomically(folder / "link", "new");
+  EXPECT_EQ(content(folder / "file"), "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+
+  fs::create_symlink("/dev/null", folder / "null");
+  write_atomically(folder / "null", "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "null"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const int reader = ::open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  write_atomically(folder / "pipe", "new");
+  std::array<char, 8> got{};
+  EXPECT_EQ(::read(reader, got.data(), got.size()), 3);
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
+}
+
+TEST_F(AtomicFile, says_before_anything_is_done_what_cannot_be_written) {
+  fs::create_directory(folder / "folder");
+  fs::create_symlink("missing", folder / "dangling");
+  write_atomically(folder / "file", "old");
+  for (const char* const each : {"folder", "dangling", "missing/file", "folder/"})
+    EXPECT_THROW(refuse_unwritable(folder / each), UsageError) << each;
+  for (const char* const each : {"file", "new"}) EXPECT_NO_THROW(refuse_unwritable(folder / each)) << each;
+  EXPECT_NO_THROW(refuse_unwritable("/dev/null"));
+  EXPECT_EQ(entries(), 3u);
+  EXPECT_EQ(content(folder / "file"), "old");
+}
+
+// As root in a folder where others may write: a name that they can foresee would be theirs to choose.
+TEST_F(AtomicFile, writes_beside_a_file_under_names_that_nobody_foresees) {
+  std::set<std::string> words;
+  for (int i = 0; i < 100; ++i) words.insert(unpredictable_word());
+  EXPECT_EQ(words.size(), 100u);
+  // What was foreseen earlier: led elsewhere, it is neither followed nor removed.
+  write_atomically(folder / "victim", "mine");
+  const std::string number = std::to_string(::getpid());
+  for (const std::string& name : {".report.json." + number, ".latest." + number, ".probe." + number})
+    fs::create_symlink("victim", folder / name);
+  make_folder(folder);
+  write_atomically(folder / "report.json", "new");
+  point_link(folder / "latest", "one");
+  EXPECT_EQ(content(folder / "victim"), "mine");
+  EXPECT_EQ(entries(), 6u);
+}
+
+TEST_F(Journal, goes_into_a_regular_file_only) {
+  write_atomically(folder / "victim", "mine");
+  fs::create_symlink("victim", folder / "journal");
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const char* const each : {"journal", "pipe"})
+    EXPECT_THROW(append_line(folder / each, "{}"), EnvironmentError) << each;
+  EXPECT_EQ(content(folder / "victim"), "mine");
 }
 
 TEST_F(AtomicFile, refuses_a_folder_where_a_file_is_in_the_way) {

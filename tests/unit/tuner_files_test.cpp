@@ -4,8 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <cstdlib>
 #include <filesystem>
@@ -215,6 +217,28 @@ TEST_F(TuningFiles, of_plain_lines_do_no_harm_to_a_shell_either) {
     const bool says = text.find("# X is in nccl.env.sh only") != std::string::npos;
     EXPECT_TRUE(holds || says) << text;
   }
+}
+
+// A plugin without its table, or a table without its hash, ends every job that loads it.
+TEST_F(TuningFiles, hold_all_that_the_plugin_needs_or_nothing_of_it) {
+  const std::array needed{"NCCL_TUNER_PLUGIN=", "NCCL_TUNER_CONFIG_FILE=", "P5BENCH_TUNER_HASH="};
+  std::vector<std::string> folders(hostile.begin(), hostile.end());
+  folders.insert(folders.end(), {"/plain", "/with blank", "/quo'te", "/dol$lar", "/line\nend", "/end ", "/\xe9"});
+  for (const std::string& place : folders)
+    for (const bool of_plugin : {false, true}) {
+      TuningResult result = tuned();
+      (of_plugin ? result.plugin : result.folder) = place;
+      if (place.empty()) continue;  // no plugin at all
+      for (const char* const name : {"nccl.env", "nccl.conf"}) {
+        const std::string text = file(result, name), lines = content(text);
+        const auto there =
+            std::ranges::count_if(needed, [&](const char* each) { return lines.find(each) != std::string::npos; });
+        EXPECT_TRUE(there == 0 || there == std::ssize(needed)) << name << ": " << text;
+        EXPECT_EQ(text.find("# NCCL_TUNER_CONFIG_FILE is in nccl.env.sh only") != std::string::npos, there == 0);
+      }
+      const bool whole = content(file(result, "nccl.env")).find(needed[0]) != std::string::npos;
+      EXPECT_EQ(loading_lines(result).back().line.find("--env-file") != std::string::npos, whole) << place;
+    }
 }
 
 TEST_F(TuningFiles, of_NCCL_have_one_line_a_variable) {

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +19,7 @@ namespace p5 {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 class Workers : public InFolder {
  protected:
@@ -82,6 +85,120 @@ ours.recv(1)
                     {60}, [] { return false; }, [] {})
                 .at("of"),
             8);
+}
+
+// What scripts in the place of a worker do once they have read an order, in Python; `ours` is their socket, `epoch`
+// what the order had.
+std::string answering(const std::string& what) {
+  return "#!" P5BENCH_PYTHON R"(
+import json, mmap, os, signal, socket, struct
+ours = socket.socket(fileno=3)
+def order():
+    magic, version, epoch, length = struct.unpack("4I", ours.recv(16, socket.MSG_WAITALL))
+    return (magic, version, epoch), json.loads(ours.recv(length, socket.MSG_WAITALL))
+def message(head, body):
+    return struct.pack("4I", *head, len(body)) + body
+head, asked = order()
+)" + what;
+}
+
+json reply_to(WorkerProcess& worker, double limit_s) {
+  worker.send({{"order", "anything"}});
+  return worker.wait(
+      {limit_s}, [] { return false; }, [] {});
+}
+
+TEST_F(Workers, that_stop_within_a_message_are_waited_for_no_longer_than_others) {
+  // After the head, within it, within the body, and one byte before the end.
+  for (const char* const part : {"16", "7", "25", "-1"}) {
+    WorkerProcess worker(
+        program(answering(
+            fmt::format("ours.sendall(message(head, b'{{\"slots\": 1, \"more\": 2}}')[:{}])\nsignal.pause()\n", part))),
+        {}, 8);
+    EXPECT_THROW(reply_to(worker, 0.3), StalledError) << part;
+  }
+  WorkerProcess worker(program(answering(R"(
+for byte in message(head, b'{"slots": 1}'):
+    ours.sendall(bytes([byte]))
+signal.pause()
+)")),
+                       {}, 8);
+  EXPECT_EQ(reply_to(worker, 60).at("slots"), 1) << "in pieces it is a message all the same";
+}
+
+TEST_F(Workers, that_send_what_is_no_reply_are_broken) {
+  for (const char* const said : {"[1]", "7", "null", "{\"error\": 7}", "{\"error\": {\"a\": 1}, \"elsewhere\": \"x\"}",
+                                 "{", "", "{\"a\": 1e999}", "\\xff"}) {
+    WorkerProcess worker(program(answering(fmt::format("ours.sendall(message(head, b'{}'))\nsignal.pause()\n", said))),
+                         {}, 8);
+    EXPECT_THROW(reply_to(worker, 60), CaseError) << said;
+  }
+  for (const char* const head : {"(1, 1, 8)", "(head[0], 77, 8)"}) {
+    WorkerProcess worker(program(answering(fmt::format("ours.sendall(message({}, b'{{}}'))\nsignal.pause()\n", head))),
+                         {}, 8);
+    EXPECT_THROW(reply_to(worker, 60), CaseError) << head;
+  }
+}
+
+// It would end whoever reads the page with SIGBUS.
+TEST_F(Workers, cannot_cut_the_page_that_they_share) {
+  WorkerProcess worker(program(answering(R"(
+done = []
+for size in (0, 1, 1 << 20):
+    try:
+        os.ftruncate(4, size)
+        done.append(size)
+    except PermissionError:
+        pass
+page = mmap.mmap(4, 4096) if os.fstat(4).st_size >= 4096 else mmap.mmap(4, os.fstat(4).st_size)
+page[:8] = b"\xff" * 8
+ours.sendall(message(head, json.dumps({"done": done}).encode()))
+order()
+signal.pause()
+)")),
+                       {}, 8);
+  EXPECT_EQ(reply_to(worker, 60).at("done"), json::array());
+  EXPECT_THROW(reply_to(worker, 0.3), StalledError) << "the page is read for this";
+}
+
+TEST_F(Workers, that_never_stop_writing_are_given_up) {
+  WorkerProcess worker(program(answering(R"(
+line = b"NCCL INFO nothing new\n" * 100000
+while True:
+    os.write(1, line)
+)")),
+                       {}, 8);
+  EXPECT_THROW(reply_to(worker, 60), LostError);
+}
+
+TEST_F(Workers, that_write_much_in_all_take_no_more_memory_for_it) {
+  WorkerProcess worker(program(answering(R"(
+line = b"NCCL INFO nothing new\n" * 40000
+for i in range(100):
+    os.write(1, line)
+    ours.sendall(message((head[0], head[1], 8), b'{"written": %d}' % ((i + 1) * len(line))))
+    order()
+)")),
+                       {}, 8);
+  json last;
+  for (int i = 0; i < 100; ++i) last = reply_to(worker, 60);
+  struct stat file {};
+  ASSERT_EQ(::fstat(worker.log().descriptor(), &file), 0);
+  EXPECT_EQ(file.st_size, last.at("written"));
+  EXPECT_GT(file.st_size, 80 << 20);
+  EXPECT_LT(file.st_blocks * 512, 24 << 20);
+  EXPECT_TRUE(worker.log().text(0, 100).starts_with("NCCL INFO")) << "the start is kept";
+  EXPECT_TRUE(worker.log().text(file.st_size - 22, 100).starts_with("NCCL INFO")) << "and the end";
+}
+
+TEST_F(Workers, have_no_word_for_the_terminal_in_their_log) {
+  const WorkerProcess worker(program("#!" P5BENCH_PYTHON R"(
+import os, signal
+os.write(1, b"a\x1b[2Jb\x07c\x7fd\re\x9bf\tg\nend\n")
+signal.pause()
+)"),
+                             {}, 1);
+  EXPECT_EQ(printed(worker, "end\n"), "a?[2Jb?c?d?e?f\tg\nend\n");
 }
 
 TEST_F(Workers, that_do_not_mind_being_left_are_killed_with_the_shared_memory_of_their_library) {

@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -25,11 +26,11 @@ def wait_for(condition):
 
 
 class Checks(Job):
-    def start(self, *arguments, ranks=None, gpus=3, faults="", limit=LONG, program=BUILD / "p5bench", **variables):
+    def start(self, *arguments, ranks=None, gpus=3, faults="", limit=LONG, program=BUILD / "p5bench", before=(), **variables):
         launcher = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"] if ranks else []
         self.variables = {"LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "AWS_EC2_METADATA_DISABLED": "true", "P5BENCH_FAKE_GPUS": str(gpus),
                           "P5BENCH_FAKE_MEMORY": MEMORY, "P5BENCH_FAKE_NVML": faults, **variables}
-        return self.start_command([*launcher, str(program), "check", "--limit", limit, *arguments], self.variables)
+        return self.start_command([*launcher, str(program), *before, "check", "--limit", limit, *arguments], self.variables)
 
     def processes(self):
         """All of this test's, whatever they are called."""
@@ -127,6 +128,53 @@ class Unfit(Checks):
         self.assertEqual(code, 10, output)
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu\.links GPU 1$")
         self.assertRegex(output, r"(?m)^  error gpu\.links: .*16 active NVLinks of 18")
+
+    def test_what_is_broken_counts_for_more_than_that_nothing_could_be_measured(self):
+        """For which a prolog would let the job start: ranks that crash, do not start, or have no GPU to use."""
+        for faults, variables, says in (
+                ("link-down:gpu=1:count=2", {"P5BENCH_FAKE": "join-crash:rank=1"}, "gpu.links GPU 1"),
+                ("lost:gpu=0", {"P5BENCH_FAKE": "join-crash:rank=0"}, "gpu.lost GPU 0"),
+                ("ecc:gpu=0:uncorrected=2", {"P5BENCH_FAKE": "join-crash:rank=1"}, "gpu.memory_errors GPU 0")):
+            with self.subTest(faults):
+                code, output = self.check(faults=faults, **variables)
+                self.assertEqual(code, 10, output)
+                self.assertRegex(output, rf"(?m)^\S+: NOT FIT: .*{says}")
+
+    def test_a_limit_of_processes_is_no_fault_of_a_gpu(self):
+        """From so few that nothing starts to as many as it takes: what cannot be asked is not condemned."""
+        user = 54321
+        if os.getuid() != 0 or subprocess.run([str(BUILD / "p5bench"), "--version"], user=user, group=user, extra_groups=[],
+                                              capture_output=True).returncode != 0:
+            self.skipTest("needs root, to become a user without processes, and programs that other users may read")
+        fit = False
+        for most in (1, 2, 3, 5, 9, 17, 33, 47, 200):
+            with self.subTest(most):
+                process = self.start(program="setpriv", before=["--reuid", str(user), "--regid", str(user), "--clear-groups", "prlimit",
+                                                                f"--nproc={most}", str(BUILD / "p5bench")], gpus=2)
+                code, output = self.end(process)
+                fit = fit or code == 0
+                self.assertEqual(code, 0 if fit else 13, output)
+                self.assertNotIn("NOT FIT", output)
+                if not fit:
+                    self.assertIn("ulimit -u", output)
+        self.assertTrue(fit, "200 are not enough")
+
+    def test_small_stacks_are_no_fault_of_anything(self):
+        """Neither of the supervisors, nor of the probes and workers that they start."""
+        for kibibytes in (80, 200):
+            with self.subTest(kibibytes):
+                process = self.start(program="bash", before=["-c", f'ulimit -s {kibibytes}; exec "$@"', "bash", str(BUILD / "p5bench")], gpus=2)
+                code, output = self.end(process)
+                self.assertEqual(code, 0, output)
+
+    def test_gpus_that_failed_alone_once_are_measured_again(self):
+        for steps, code in (("kill@1:check_locally#1", 0), ("kill@1:check_locally#1,kill@1:check_locally#1", 12)):
+            with self.subTest(steps):
+                notes = tempfile.mkdtemp(dir=self.folder)
+                got, output = self.check(LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"), P5BENCH_MISBEHAVE=steps, P5BENCH_MISBEHAVE_NOTES=notes)
+                self.assertEqual(got, code, output)
+                self.assertIn("GPUs alone were measured " + ("twice" if code else "again, because it failed once") + ": rank 1: ", output)
+                self.assertEqual("gpu.check_failed" in output, code != 0, output)
 
     def test_wrong_data_name_the_rank(self):
         code, output = self.check(P5BENCH_FAKE="wrong:rank=2:operation=2+:what=element")

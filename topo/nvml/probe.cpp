@@ -1,6 +1,6 @@
 // p5bench-probe-nvml: what NVML says of this host's GPUs, as JSON. A program of its own, because NVML may block for
 // minutes on a sick driver: whoever starts it can end it, and it never waits for longer than it is told.
-//   p5bench-probe-nvml SECONDS       one line: {"driver", "cuda", "gpus": [Gpu], "answered", "problem"}
+//   p5bench-probe-nvml SECONDS       one line: {"driver", "cuda", "gpus": [Gpu], "asked", "answered", "problem"}
 //   p5bench-probe-nvml --watch       a line a second until its input closes, see watch.hpp
 #include <unistd.h>
 
@@ -13,9 +13,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "topo/nvml/describe.hpp"
 #include "topo/nvml/watch.hpp"
@@ -29,7 +33,7 @@ using nlohmann::json;
 struct OneGpu {
   topo::Gpu gpu;
   nvml::Asking asking{nullptr};
-  bool done = false;
+  bool begun = false, done = false;
 };
 
 // What has been told so far. Everything here outlives threads that never come back.
@@ -49,6 +53,10 @@ std::string system_text(const nvml::Library& library, Told& told, const char* fu
 
 void ask_gpu(const nvml::Library& library, Told& told, unsigned index) {
   OneGpu& mine = told.gpus[index];
+  {
+    const std::lock_guard lock(told.mutex);
+    mine.begun = true;
+  }
   nvml::Device device = nullptr;
   const nvml::Result result = library.call(mine.asking, "nvmlDeviceGetHandleByIndex_v2", index, &device);
   if (result == nvml::success) {
@@ -64,7 +72,16 @@ void ask_gpu(const nvml::Library& library, Told& told, unsigned index) {
   told.changed.notify_all();
 }
 
-// One thread a GPU: one that does not answer keeps the others' facts from nobody.
+// False where limits allow no more threads.
+bool start(std::function<void()> body) try {
+  std::thread(std::move(body)).detach();
+  return true;
+} catch (const std::system_error&) {
+  return false;
+}
+
+// One thread a GPU: one that does not answer keeps the others' facts from nobody. Where there are too few threads, the
+// rest one after another.
 void ask(Told& told) try {
   static const nvml::Library library(told.asking);
   const std::string driver = system_text(library, told, "nvmlSystemGetDriverVersion");
@@ -74,13 +91,18 @@ void ask(Told& told) try {
   const nvml::Result result = library.call(told.asking, "nvmlDeviceGetCount_v2", &count);
   if (result != nvml::success)
     throw std::runtime_error(fmt::format("nvmlDeviceGetCount_v2: {}", library.words(result)));
-  const std::lock_guard lock(told.mutex);
-  told.driver = driver;
-  if (knows_cuda) told.cuda = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
-  for (unsigned i = 0; i < count; ++i) told.gpus.emplace_back();
-  for (unsigned i = 0; i < count; ++i) std::thread(ask_gpu, std::cref(library), std::ref(told), i).detach();
-  told.counted = true;
-  told.changed.notify_all();
+  std::vector<unsigned> left;
+  {
+    const std::lock_guard lock(told.mutex);
+    told.driver = driver;
+    if (knows_cuda) told.cuda = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
+    for (unsigned i = 0; i < count; ++i) told.gpus.emplace_back();
+    for (unsigned i = 0; i < count; ++i)
+      if (!start([&told, i] { ask_gpu(library, told, i); })) left.push_back(i);
+    told.counted = true;
+    told.changed.notify_all();
+  }
+  for (const unsigned each : left) ask_gpu(library, told, each);
 } catch (const std::exception& problem) {
   const std::lock_guard lock(told.mutex);
   told.problem = problem.what();
@@ -99,20 +121,25 @@ json in_words(Told& told, double limit_s) {
   };
   if (!told.counted) told.problem = silent(told.asking);
   json gpus = json::array();
+  // Whose turn did not come is no GPU that does not answer.
+  const bool asked = std::ranges::all_of(told.gpus, &OneGpu::begun);
+  if (!asked) told.problem = "too few threads to ask all GPUs; raise the limit of processes (ulimit -u, pids.max)";
   for (OneGpu& one : told.gpus) {
+    if (!asked) break;
     if (!one.done) one.gpu.problem = silent(one.asking);
     gpus.push_back(to_json(one.gpu));
   }
   return {{"driver", told.driver},
           {"cuda", told.cuda},
           {"gpus", gpus},
-          {"answered", told.counted},
+          {"asked", asked},
+          {"answered", told.counted && asked},
           {"problem", told.problem}};
 }
 
 void describe_host(double limit_s) {
   static Told told;
-  std::thread([] { ask(told); }).detach();
+  if (!start([] { ask(told); })) ask(told);  // who started this program keeps the deadline too
   std::unique_lock lock(told.mutex);
   told.changed.wait_for(lock, std::chrono::duration<double>(limit_s), [] { return complete(told); });
   std::printf("%s\n", in_words(told, limit_s).dump(-1, ' ', true, json::error_handler_t::replace).c_str());

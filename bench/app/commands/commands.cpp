@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bench/app/machine/backends.hpp"
+#include "bench/measure/agreement.hpp"
 #include "bench/worlds/worlds.hpp"
 
 namespace p5 {
@@ -66,8 +67,7 @@ bool needs_mpi(const std::vector<std::string>& arguments) {
 }
 
 std::vector<std::string> share_arguments(World& world, const std::vector<std::string>& arguments) {
-  return nlohmann::json::parse(
-      world.broadcast(nlohmann::json(arguments).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
+  return shared_by_leader(world, arguments);  // of any bytes
 }
 
 }  // namespace p5

@@ -76,6 +76,7 @@ ExitCode report_command(const Request& request) {
     }
     const std::filesystem::path path = std::filesystem::path(options.out) / writer.file_name("report");
     reports::make_folder(options.out);
+    reports::refuse_unwritable(path);
     reports::write_atomically(path, writer.render(report));
     text += path.string() + "\n";
   }

@@ -14,6 +14,7 @@
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/worker_interfaces.hpp"
 #include "bench/app/machine/workers.hpp"
+#include "bench/app/variables.hpp"
 #include "bench/backends/worker.hpp"
 #include "bench/measure/reaching.hpp"
 #include "reports/reaching.hpp"
@@ -32,9 +33,7 @@ Seconds agree_on_limit(World& world) {
   return {std::stod(from_leader(world, [] {
     std::error_code problem;
     if (!std::filesystem::exists(file_of_ours(fabric_worker_program), problem)) return std::string("0");
-    const char* const set = std::getenv("P5BENCH_REACH_LIMIT");
-    if (!set || !*set) return std::to_string(message_limit.count);
-    return set == std::string_view("off") ? std::string("0") : std::to_string(parse_duration(set).count);
+    return std::to_string(duration_variable("P5BENCH_REACH_LIMIT").value_or(message_limit).count);
   }))};
 }
 

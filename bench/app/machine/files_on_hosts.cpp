@@ -1,7 +1,7 @@
 #include "bench/app/machine/files_on_hosts.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -103,8 +103,12 @@ std::vector<HostProblem> put_on_hosts(World& world, const HostPlace& place, cons
 TemporaryOnHosts::TemporaryOnHosts(World& world, const HostPlace& place) : world_(world), place_(place) {
   std::error_code error;
   const fs::path parent = fs::temp_directory_path(error);
-  folder_ = world.broadcast(
-      ((error ? fs::path("/tmp") : parent) / fmt::format("p5bench-tuner-{}-{}", ::getuid(), ::getpid())).string());
+  const std::string name = "p5bench-tuner-" + reports::unpredictable_word();
+  folder_ = world.broadcast(((error ? fs::path("/tmp") : parent) / name).string());
+  if (!place.first) return;
+  const fs::path mine = at(place, folder_);
+  fs::create_directories(mine.parent_path(), error);
+  ::mkdir(mine.c_str(), S_IRWXU);  // others may write beside it
 }
 
 TemporaryOnHosts::~TemporaryOnHosts() {

@@ -14,6 +14,7 @@
 #include "bench/app/machine/cluster.hpp"
 #include "bench/app/machine/own_gpus.hpp"
 #include "bench/app/machine/workers.hpp"
+#include "bench/app/variables.hpp"
 #include "bench/backends/backends.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
@@ -56,13 +57,12 @@ bool allowed(std::string_view variable) {
 }  // namespace
 
 topo::Probes probes_for(const Options& options) {
-  const char* const limit = std::getenv("P5BENCH_PROBE_LIMIT");
   constexpr double share_of_check = 0.25;
   const Seconds longest = options.checks() ? Seconds{options.limit.count * share_of_check} : topo::Probes{}.limit;
   return {.nvml = file_of_ours("p5bench-probe-nvml"),
           .libfabric = file_of_ours("p5bench-probe-libfabric"),
           .metadata = options.platform.empty(),
-          .limit = limit && *limit ? parse_duration(limit) : longest};
+          .limit = duration_variable("P5BENCH_PROBE_LIMIT").value_or(longest)};
 }
 
 Machine find_machine(World& world, const Options& options, std::uint64_t seed, const OwnGpus* own) {

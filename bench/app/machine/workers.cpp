@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/app/machine/leader.hpp"
+#include "bench/app/variables.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
+#include "bench/measure/agreement.hpp"
 
 namespace p5 {
 
@@ -34,7 +36,7 @@ Environment library_environment() {
 // Rank 0's variables; what only this rank has is removed.
 Environment worker_environment(World& world, const Options& options) {
   const Environment mine = library_environment();
-  const Environment leaders = json::parse(world.broadcast(world.leads() ? json(mine).dump() : "")).get<Environment>();
+  const Environment leaders = shared_by_leader(world, mine);  // of any bytes
   if (!options.environment_of_rank0) return {};
   Environment changes = leaders;
   for (const auto& [name, value] : mine) changes.try_emplace(name, "");
@@ -90,8 +92,7 @@ WorkerOptions worker_options(World& world, const Options& options, const topo::T
   worker.deadline = options.deadline;
   constexpr double join_share_of_check = 0.25;  // so that there is time to find out who it is
   if (options.checks()) worker.join_limit = {options.limit.count * join_share_of_check};
-  if (const char* const limit = std::getenv("P5BENCH_JOIN_LIMIT"); limit && *limit)
-    worker.join_limit = parse_duration(limit);
+  worker.join_limit = duration_variable("P5BENCH_JOIN_LIMIT").value_or(worker.join_limit);
   from_leader(world, [&]() -> std::string {
     if (fs::exists(worker.program)) return "";
     throw EnvironmentError(fmt::format("there is no '{}': {}", worker.program, why_missing));

@@ -89,12 +89,8 @@ void sum_up_check(Run& run) {
     const reports::Report& report = builder.report();
     if (reports::ran_out_of_time(report)) code = ExitCode::unfinished;
     if (reports::never_joined(report)) code = ExitCode::environment;
-    if (code != ExitCode::environment) return;
-    // What did not answer is silent; and why there is nothing to measure with matters less than broken hardware.
-    if (!has_time(run))
-      code = ExitCode::unfinished;
-    else if (std::ranges::any_of(report.findings, topo::condemns))
-      code = ExitCode::ok;
+    // What did not answer is silent.
+    if (code == ExitCode::environment && !has_time(run)) code = ExitCode::unfinished;
   });
   run.code = worse(run.code, code);
 }

@@ -126,7 +126,8 @@ Compared compare_with_baseline(const reports::Side& baseline, const reports::Rep
 }
 
 std::string closing_text(const reports::Report& report, const Options& options, const std::string& comparison) {
-  if (options.checks() && wants(options, "json")) return to_json(report).dump(2) + "\n";
+  if (options.checks() && wants(options, "json"))
+    return to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (options.checks()) return reports::render_nodes(report, options.quiet);
   const bool whole = !options.quiet && wants(options, "console");
   if (!report.arms.empty())

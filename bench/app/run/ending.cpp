@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "bench/app/run/phases.hpp"
+#include "bench/app/variables.hpp"
 #include "bench/backends/descendants.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
@@ -23,8 +24,9 @@ namespace {
 // machine may need long. Progress in that time takes the hang back.
 constexpr Seconds grace{0.7}, grace_after_hang{10};
 
-// Longer than anything that backends give up by themselves; coming together takes them more with more ranks.
-constexpr Seconds longest_of_all{300};
+// Longer than anything that backends give up by themselves; coming together takes them more with more ranks. The steps
+// of a case have limits of their own.
+constexpr Seconds longest_of_all{150};
 constexpr double ranks_of_longest = 1024;
 constexpr double rounds_in_a_wait = 20, timeouts_in_a_wait = 4;
 
@@ -71,6 +73,7 @@ Seconds longest_wait(const Run& run) {
   if (const auto& wanted = run.request.intrusion.longest_wait) return *wanted;
   double longest = std::max(longest_of_all.count * std::max(1.0, run.world.ranks() / ranks_of_longest),
                             timeouts_in_a_wait * run.options.timeout.count);
+  if (const auto joining = duration_variable("P5BENCH_JOIN_LIMIT")) longest = std::max(longest, 2 * joining->count);
   if (!run.opened) return {longest};
   const CostModel cost = run.machine.backend->cost();
   for (const Case& c : run.plan.cases) longest = std::max(longest, rounds_in_a_wait * predict_round(c, cost).count);

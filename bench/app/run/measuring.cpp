@@ -1,11 +1,14 @@
 // The cases, and what is noticed beside them.
 #include <exception>
+#include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "bench/app/machine/preflight.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/measure/agreement.hpp"
+#include "bench/measure/joining.hpp"
 #include "bench/measure/local_checks.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/local_checks.hpp"
@@ -36,14 +39,39 @@ bool gpus_can_be_checked(const Run& run) {
          run.machine.why_not_judged.empty() && run.arms.all.front().backend->joined();
 }
 
+// Nothing where all went well.
+static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
+  try {
+    if (!backend.joined()) bring_together(run.world, backend);
+    std::vector<LocalFigures> of_ranks = check_locally(run.world, backend);
+    run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(of_ranks)); });
+    return std::nullopt;
+  } catch (const PhaseFailed& failed) {
+    backend.abandon();
+    run.world.barrier();  // the processes of all ranks are gone before a new one starts
+    return failed;
+  }
+}
+
+// Of a check others may use the node at the same time: what failed once is tried again in fresh workers, and only what
+// fails again, at the same rank and within the time, is a GPU's.
 void check_gpus_alone(Run& run) {
   if (!all_have_time(run)) return;
   Backend& backend = *run.arms.all.front().backend;
-  try {
-    std::vector<LocalFigures> of_ranks = check_locally(run.world, backend);
-    run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(of_ranks)); });
-  } catch (const PhaseFailed& failed) {
-    backend.abandon();
+  std::optional<PhaseFailed> first = try_gpus_alone(run, backend), problem = first;
+  if (problem && run.options.checks()) {
+    if (all_have_time(run)) problem = try_gpus_alone(run, backend);
+    const bool again = problem && problem->rank == first->rank && all_have_time(run);
+    const std::string what = first->rank ? fmt::format("rank {}: {}", *first->rank, first->what) : first->what;
+    run.recorder.remark(fmt::format("GPUs alone {}: {}",
+                                    !problem ? "were measured again, because it failed once"
+                                    : again  ? "were measured twice"
+                                             : "were not measured: the node was busy or one did not answer",
+                                    what));
+    if (!again) return;
+  }
+  if (problem) {
+    const PhaseFailed& failed = *problem;
     const std::string rank = failed.rank ? fmt::format("rank {}: ", *failed.rank) : "";
     const topo::Finding finding{std::string(reports::check_failed),
                                 topo::Severity::error,

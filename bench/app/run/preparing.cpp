@@ -18,6 +18,7 @@
 #include "bench/app/tuning/clock.hpp"
 #include "bench/app/tuning/inputs.hpp"
 #include "bench/app/tuning/tuning.hpp"
+#include "bench/app/variables.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
@@ -132,8 +133,7 @@ RunnerOptions runner_options(Run& run) {
   runner.watchdog = &run.watchdog;
   runner.launches = run.options.launches;
   runner.seed = run.seed;
-  if (const char* const most = std::getenv("P5BENCH_MOST_SAMPLES"); most && *most)
-    runner.most_samples = std::atoi(most);
+  runner.most_samples = count_variable("P5BENCH_MOST_SAMPLES").value_or(runner.most_samples);
   if (run.options.checks()) runner.most_samples = 0;  // as few as there have to be
   runner.objection = [&machine = run.machine](const Arm&, const std::vector<Environment>& of_ranks) {
     return objection_to(of_ranks, machine);
@@ -222,7 +222,9 @@ void look_around(Run& run) {
       [&](ReportBuilder& report) { report.begin(std::move(limits), std::move(findings), std::move(fitness)); });
   run.recorder.write_report();
   if (run.world.leads() && !run.options.out.empty()) {
-    run.recorder.add_file("topology.json", to_json(run.machine.topology).dump(2) + "\n");
+    run.recorder.add_file(
+        "topology.json",
+        to_json(run.machine.topology).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     if (!run.machine.backend_info().simulated()) run.recorder.add_file("topology.xml", topo::hwloc_xml());
   }
   divide_time(run);

@@ -32,9 +32,14 @@ class Attempts {
   std::string first_;
 };
 
-std::string with_remedy(const std::string& problem) {
-  return fmt::format("{}. Make room, or make the folder writable, and go on with --resume; or name another --out",
-                     problem);
+// As --resume itself has it (run_options.cpp).
+bool can_be_resumed(const Options& options) {
+  return (options.command == "run" || options.command == "ab") && options.soak.count == 0;
+}
+
+std::string with_remedy(const std::string& problem, const Options& options) {
+  return fmt::format("{}. Make room, or make the folder writable{}; or name another --out", problem,
+                     can_be_resumed(options) ? ", and go on with --resume" : "");
 }
 
 // JSON on the console is for programs.
@@ -44,11 +49,11 @@ std::string where_it_is(const Options& options, const std::filesystem::path& fol
 }
 
 // What is wrong with the disk is said with what to do.
-void do_on_disk(const std::function<void()>& action) {
+void do_on_disk(const Options& options, const std::function<void()>& action) {
   try {
     action();
   } catch (const EnvironmentError& problem) {
-    throw EnvironmentError(with_remedy(problem.what()));
+    throw EnvironmentError(with_remedy(problem.what(), options));
   }
 }
 
@@ -63,7 +68,7 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
                        .folder = std::move(folder),
                        .builder = ReportBuilder(options, std::move(report)),
                        .progress = ProgressLine(!options.quiet)});
-  do_on_disk([&] {
+  do_on_disk(options, [&] {
     parts_->write();
     parts_->folder.flush();
   });
@@ -78,7 +83,7 @@ void Recorder::with_parts(const std::function<void(Parts&)>& action) {
 void Recorder::on_disk(const std::function<void(Parts&)>& action) {
   with_parts([&](Parts& parts) {
     try {
-      do_on_disk([&] {
+      do_on_disk(parts.options, [&] {
         parts.folder.check();
         action(parts);
       });
@@ -136,7 +141,7 @@ void Recorder::add_file(const std::string& name, const std::string& text) {
   on_disk([](Parts&) {});
   with_parts([&](Parts& parts) {
     parts.folder.write(name, text);
-    do_on_disk([&] { parts.folder.flush(); });  // who asked for the file may do without
+    do_on_disk(parts.options, [&] { parts.folder.flush(); });  // who asked for the file may do without
   });
 }
 
@@ -181,6 +186,7 @@ ExitCode Recorder::finish(ExitCode code) {
     attempt([&] { lost = parts.folder.take_notes(); });
     builder.close(lost);
     builder.count(code);
+    if (options.checks()) builder.count_as_check();
     attempt([&] { parts.write_for_others(); });
     parts.progress.clear();
     Compared arms, with_baseline;
@@ -197,12 +203,12 @@ ExitCode Recorder::finish(ExitCode code) {
     attempt([&] { parts.write(options.formats); });
     attempt([&] { parts.folder.flush(); });
     if (!attempt.problem().empty()) {
-      builder.remark(with_remedy(attempt.problem()));
+      builder.remark(with_remedy(attempt.problem(), options));
       builder.count(ExitCode::unfinished);
       Attempts once_more;
       once_more([&] { parts.write(); });
       once_more([&] { parts.folder.flush(); });
-      complain(with_remedy(attempt.problem()) + ". The result is printed all the same");
+      complain(with_remedy(attempt.problem(), options) + ". The result is printed all the same");
     }
     say(reports::in_colours(printable_lines(closing_text(builder.report(), options, arms.text) + with_baseline.text +
                                             where_it_is(options, folder))));
@@ -229,6 +235,7 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
     for (const reports::Result& line : lines) attempt([&] { parts.folder.add_to_journal(line); });
     attempt([&] {
       parts.builder.close(reason, code);
+      if (parts.options.checks()) parts.builder.count_as_check();
       parts.progress.clear();
     });
     attempt([&] { parts.write_for_others(); });

@@ -9,6 +9,7 @@
 #include "bench/measure/launches.hpp"
 #include "reports/decision.hpp"
 #include "reports/local_checks.hpp"
+#include "reports/nodes.hpp"
 #include "reports/published.hpp"
 #include "reports/slow_launches.hpp"
 
@@ -174,6 +175,11 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
 
 void ReportBuilder::count(ExitCode code) {
   report_.exit_code = worse(report_.exit_code, code);
+  report_.decision = reports::decide(report_);
+}
+
+void ReportBuilder::count_as_check() {
+  report_.exit_code = reports::check_ends_with(report_, report_.exit_code);
   report_.decision = reports::decide(report_);
 }
 

@@ -15,6 +15,7 @@
 #include "bench/model/options.hpp"
 #include "reports/compare/beside.hpp"
 #include "reports/judge.hpp"
+#include "reports/nodes.hpp"
 #include "reports/report.hpp"
 #include "reports/suspects.hpp"
 #include "topo/watch.hpp"
@@ -75,6 +76,8 @@ class ReportBuilder {
   void count(ExitCode code);
   // The same of a comparison with a baseline, which also judges what nothing else does.
   void count_baseline(ExitCode code);
+  // Of a check the nodes decide.
+  void count_as_check();
 
   // As it stands: of several launches, what they come to together.
   const reports::Report& report();

@@ -21,7 +21,7 @@ using nlohmann::json;
 std::string key_of(const Case& c) {
   json key = reports::to_json(c);
   key.erase("pairs_sampled");
-  return key.dump();
+  return key.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 UsageError refusal(const EarlierRun& earlier, const std::string& why) {
@@ -37,7 +37,7 @@ std::string hosts_of(const reports::Report& report) {
 std::string arms_of(const reports::Report& report) {
   json arms = json::object();
   for (const reports::ArmInfo& arm : report.arms) arms[arm.name] = arm.settings;
-  return arms.dump();
+  return arms.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 // Figures of both would stand side by side in one report.
@@ -128,7 +128,7 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
     }
     Measurement& m = result.measurement;
     if (!stands(m, earlier.report.run.ended_by)) continue;
-    if (m.measured_case.nic) continue;  // beside the plan: measured again
+    if (m.measured_case.for_parts || m.measured_case.nic) continue;  // beside the plan: measured again
     const auto found = places.find(key_of(m.measured_case));
     if (found == places.end())
       throw refusal(earlier, fmt::format("it measured {}, which is not in this plan: give the options that it had",

@@ -1,14 +1,17 @@
 #include "bench/app/run/run_folder.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
+#include <charconv>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/writer.hpp"
 
@@ -19,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* note_prefix = "lost-rank-";
+constexpr Bytes largest_note = KiB(64);
 
 // For files at the end of a run, when nothing else waits.
 constexpr Seconds patience{60};
@@ -30,6 +34,40 @@ void refuse_in_the_way(const fs::path& link) {
   if (fs::exists(status) && !fs::is_symlink(status))
     throw UsageError(
         fmt::format("'{}' is in the way of the link to the latest run; move it or name another --out", link.string()));
+}
+
+// The second in which a run began, and which of that second's it is: STAMP, STAMP-2, STAMP-3.
+std::pair<std::string, int> place_in_time(const fs::path& run) {
+  const std::string name = run.filename().string();
+  const std::size_t dash = name.find('-');
+  int number = 1;
+  if (dash != std::string::npos) std::from_chars(name.data() + dash + 1, name.data() + name.size(), number);
+  return {name.substr(0, dash), number};
+}
+
+// Of folders of runs only one at a time, until it goes out of scope; where the file system has no locks, as it comes.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder) : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (fd_ >= 0) (void)::flock(fd_, LOCK_EX);
+  }
+  ~FolderLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+// A run of the same second that began after this one keeps the link.
+void point_latest(const fs::path& link, const fs::path& target) {
+  const FolderLock lock(link.parent_path());
+  std::error_code problem;
+  const auto there = place_in_time(fs::read_symlink(link, problem)), mine = place_in_time(target);
+  if (there.first == mine.first && there.second > mine.second) return;
+  reports::point_link(link, target);
 }
 
 // A new folder named by the time; two runs within one second get different ones.
@@ -51,8 +89,8 @@ fs::path new_folder(const fs::path& parent) {
 
 RunFolder::RunFolder(const fs::path& out, const std::string& cluster)
     : path_(new_folder(out / cluster)), files_(std::make_unique<FileWriter>()) {
-  reports::point_link(path_.parent_path() / "latest", path_.filename());
-  reports::point_link(out / "latest", fs::path(cluster) / path_.filename());
+  point_latest(path_.parent_path() / "latest", path_.filename());
+  point_latest(out / "latest", fs::path(cluster) / path_.filename());
 }
 
 void RunFolder::write_report(const reports::Report& report, const std::vector<std::string>& formats) {
@@ -79,16 +117,21 @@ std::string RunFolder::take_notes() const {
   std::error_code problem;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, problem)) {
     if (!entry.path().filename().string().starts_with(note_prefix)) continue;
-    std::ostringstream text;
-    text << std::ifstream(entry.path()).rdbuf();
-    words += (words.empty() ? "" : "; ") + text.str();
+    try {
+      const std::string text = read_input(entry.path(), largest_note, "");
+      words += (words.empty() ? "" : "; ") + text;
+    } catch (const UsageError&) {
+      continue;  // none of ours
+    }
     fs::remove(entry.path(), problem);
   }
   return words;
 }
 
-void leave_note(const fs::path& folder, int rank, const std::string& why) {
-  std::ofstream(folder / fmt::format("{}{}", note_prefix, rank)) << why;
+void leave_note(const fs::path& folder, int rank, const std::string& why) try {
+  reports::write_atomically(folder / fmt::format("{}{}", note_prefix, rank), why);
+} catch (const std::exception&) {
+  // The job ends all the same, with less said.
 }
 
 }  // namespace p5

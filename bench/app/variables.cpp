@@ -1,0 +1,75 @@
+#include "bench/app/variables.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "bench/base/error.hpp"
+#include "bench/base/text.hpp"
+
+namespace p5 {
+
+namespace {
+
+enum class Kind { duration, duration_or_off, count };
+struct Variable {
+  const char* name;
+  Kind kind;
+};
+constexpr std::array variables{
+    Variable{"P5BENCH_PROBE_LIMIT", Kind::duration}, Variable{"P5BENCH_JOIN_LIMIT", Kind::duration},
+    Variable{"P5BENCH_REACH_LIMIT", Kind::duration_or_off}, Variable{"P5BENCH_MOST_SAMPLES", Kind::count}};
+
+std::string_view value_of(const char* name) {
+  const char* const value = std::getenv(name);
+  return value ? value : "";
+}
+
+int parse_count(std::string_view text) {
+  constexpr int most = 1'000'000;
+  int count = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (problem != std::errc() || end != text.data() + text.size() || count < 1 || count > most)
+    throw UsageError(fmt::format("{} is no whole number from 1 to {}", in_quotes(text), most));
+  return count;
+}
+
+void read(const Variable& variable) {
+  const std::string_view value = value_of(variable.name);
+  if (value.empty() || (variable.kind == Kind::duration_or_off && value == "off")) return;
+  if (variable.kind == Kind::count)
+    parse_count(value);
+  else
+    parse_duration(value);
+}
+
+}  // namespace
+
+void refuse_wrong_variables() {
+  for (const Variable& each : variables) try {
+      read(each);
+    } catch (const UsageError& problem) {
+      throw UsageError(fmt::format("{}: {}", each.name, problem.what()));
+    }
+}
+
+std::optional<Seconds> duration_variable(const char* name) try {
+  const std::string_view value = value_of(name);
+  if (value.empty()) return std::nullopt;
+  return value == "off" ? Seconds{0} : parse_duration(value);
+} catch (const UsageError&) {
+  return std::nullopt;
+}
+
+std::optional<int> count_variable(const char* name) try {
+  const std::string_view value = value_of(name);
+  return value.empty() ? std::nullopt : std::optional(parse_count(value));
+} catch (const UsageError&) {
+  return std::nullopt;
+}
+
+}  // namespace p5

@@ -1,0 +1,144 @@
+// What a worker may reply, and what nobody believes of it: scripts in the place of worker programs, one rank.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/backends/worker.hpp"
+#include "bench/base/error.hpp"
+#include "bench/measure/agreement.hpp"
+#include "bench/measure/joining.hpp"
+#include "bench/model/collective.hpp"
+#include "bench/worlds/worlds.hpp"
+#include "tests/unit/in_folder.hpp"
+
+namespace p5 {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// All replies of a good worker, as Python; `bad` names one that is another instead.
+std::string script(const std::string& bad, const std::string& reply) {
+  return "#!" P5BENCH_PYTHON + fmt::format(R"(
+import json, socket, struct, time
+ours = socket.socket(fileno=3)
+identity = dict(device_uuid="GPU-1", device_name="", pci_address="", free_memory=1 << 30, total_memory=1 << 30,
+                visible_devices=1, library="", library_path="", driver="", runtime="", address="")
+replies = dict(identify=identity, unique_id=dict(id="x"), join=dict(environment=dict()), open=dict(slots=4),
+               warm_up=dict(), close=dict(), verify=dict(wrong_elements=0, first=None), selection=dict(selection=None),
+               cost_table=dict(cost_table=[dict(setting="a", microseconds=-1.5, chosen=True)]),
+               check_locally=dict(figures=dict(launch_us=2.5)))
+while True:
+    head = ours.recv(16, socket.MSG_WAITALL)
+    if len(head) < 16:
+        break
+    magic, version, epoch, length = struct.unpack("4I", head)
+    order = json.loads(ours.recv(length, socket.MSG_WAITALL))
+    name = order["order"]
+    if name == "quit":
+        break
+    if name == "sample":
+        time.sleep(0.002 * order["samples"])
+        replies[name] = dict(seconds=[0.001 / order["operations"]] * order["samples"])
+    body = json.dumps(replies[name])
+    if name == "{}":
+        body = r'''{}'''
+    ours.sendall(struct.pack("4I", magic, version, epoch, len(body)) + body.encode())
+)",
+                                           bad, reply);
+}
+
+class Replies : public InFolder {
+ protected:
+  // Each order once, of one rank by itself. Throws CaseError or PhaseFailed.
+  void work_with(const std::string& bad, const std::string& reply) {
+    const fs::path file = folder / "worker";
+    std::ofstream(file) << script(bad, reply);
+    fs::permissions(file, fs::perms::owner_all);
+    const std::unique_ptr<World> world = make_solo_world(1);
+    WorkerOptions options;
+    options.program = file.string();
+    WorkerBackend backend(*world, options);
+    bring_together(*world, backend);
+    Case c;
+    c.collective = &find_collective("all_reduce");
+    c.op = ReduceOp::sum;
+    c.bytes = {64};
+    c.shape = c.collective->shape(c.bytes, false, size_of(c.type), 1);
+    c.rounds = std::make_shared<std::vector<Round>>(std::vector<Round>{{{0}}});
+    const std::unique_ptr<Session> session = backend.open(c, 0);
+    session->warm_up(1, "");
+    times =
+        session->sample({.quantity = Quantity::throughput, .operations = 2, .samples = 3, .poison_last = false}).at(0);
+    EXPECT_EQ(session->verify().wrong_elements, 0u);
+    EXPECT_FALSE(session->selection().has_value());
+    EXPECT_EQ(session->cost_table().at(0).microseconds, -1.5);
+    EXPECT_EQ(backend.check_locally().at("launch_us"), 2.5);
+  }
+
+  std::string refusal(const std::string& bad, const std::string& reply) {
+    try {
+      work_with(bad, reply);
+    } catch (const CaseError& problem) {
+      return problem.what();
+    } catch (const PhaseFailed& failed) {
+      return failed.what;
+    }
+    return "";
+  }
+
+  std::vector<double> times;
+};
+
+TEST_F(Replies, of_a_good_worker_are_taken) {
+  EXPECT_EQ(refusal("", ""), "");
+  EXPECT_EQ(times, (std::vector<double>{0.0005, 0.0005, 0.0005}));
+}
+
+TEST_F(Replies, with_times_that_cannot_be_are_refused) {
+  for (const char* const seconds :
+       {"0.001, 0.0, 0.001", "0.001, -1, 0.001", "0.001, null, 0.001", "0.001, 1e308, 0.001", "0.001, \"x\", 0.001",
+        "0.001, 0.001", "0.001, 0.001, 0.001, 0.001, 0.001, 0.001", "", "0.001, 30, 0.001", "0.001, [1], 0.001"})
+    EXPECT_THAT(refusal("sample", fmt::format("{{\"seconds\": [{}]}}", seconds)), HasSubstr("its worker")) << seconds;
+}
+
+TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"identify", "{}"},
+      {"identify", "{\"device_uuid\": 7}"},
+      {"unique_id", "{}"},
+      {"unique_id", "{\"id\": 7}"},
+      {"join", "{}"},
+      {"join", "{\"environment\": [1]}"},
+      {"join", "{\"environment\": {\"a\": 1}}"},
+      {"open", "{}"},
+      {"open", "{\"slots\": 0}"},
+      {"open", "{\"slots\": -1}"},
+      {"open", "{\"slots\": 1e308}"},
+      {"open", "{\"slots\": null}"},
+      {"sample", "{}"},
+      {"sample", "{\"seconds\": 1}"},
+      {"verify", "{}"},
+      {"verify", "{\"wrong_elements\": -1, \"first\": null}"},
+      {"verify", "{\"wrong_elements\": 1, \"first\": {\"rank\": \"x\"}}"},
+      {"selection", "{}"},
+      {"selection", "{\"selection\": {\"algorithm\": 1}}"},
+      {"cost_table", "{}"},
+      {"cost_table", "{\"cost_table\": [1]}"},
+      {"check_locally", "{}"},
+      {"check_locally", "{\"figures\": {\"launch_us\": -1}}"},
+      {"warm_up", "[]"},
+      {"warm_up", "7"}};
+  for (const auto& [order, reply] : bad) EXPECT_NE(refusal(order, reply), "") << order << " " << reply;
+}
+
+}  // namespace
+}  // namespace p5
