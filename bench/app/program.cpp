@@ -25,8 +25,8 @@ namespace p5 {
 
 namespace {
 
-// Of a check, for each GPU: a supervisor, a worker, and what CUDA and NCCL start in it, which is more on GPUs than on
-// the fakes, where it was counted.
+// Threads that a check asks for beforehand, for each GPU: a supervisor, a worker, and what CUDA and NCCL start in it.
+// An estimate; nobody has counted them on GPUs.
 constexpr int threads_of_gpu = 16;
 
 // For the farewells of MPI, which wait for ranks that may be gone.

@@ -41,8 +41,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (::write(ends[0], text.data(), text.size()) != static_cast<ssize_t>(text.size())) return;
     ::close(ends[0]);
     try {
+      Inbox inbox;
       for (;;) {
-        const Received received = receive(ends[1], 0);
+        const Received received = inbox.receive(ends[1], 0);
         if (!received.message) break;
         take(received.message->body);
       }
