@@ -339,7 +339,7 @@ bool is_rare(const Planted& fault) { return fault.mode == "some" && fault.percen
 TEST_F(ProvingGround, names_single_faults) {
   std::map<std::string, Counts> of_mode;
   std::mutex mutex;
-  run_all(is_nightly() ? 1500 : 60, [&](std::uint64_t seed) {
+  run_all(is_nightly() ? 600 : 60, [&](std::uint64_t seed) {
     Random random(seed * 104729);
     const Cluster cluster = draw_cluster(random, 2);
     const Planted fault = draw_fault(cluster, random);
@@ -362,7 +362,7 @@ TEST_F(ProvingGround, names_single_faults) {
 
 TEST_F(ProvingGround, names_double_faults_or_asks_about_them) {
   Counts all;
-  for (const Counts& each : run_all(is_nightly() ? 1200 : 40, [](std::uint64_t seed) {
+  for (const Counts& each : run_all(is_nightly() ? 400 : 40, [](std::uint64_t seed) {
          Random random(seed * 15485863);
          const Cluster cluster = draw_cluster(random, 3);
          std::vector<Planted> two;
@@ -434,7 +434,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Where all is slow alike nothing differs.
 TEST_F(ProvingGround, names_nobody_where_all_nodes_are_slow) {
   Counts all;
-  for (const Counts& each : run_all(is_nightly() ? 200 : 10, [](std::uint64_t seed) {
+  for (const Counts& each : run_all(is_nightly() ? 100 : 10, [](std::uint64_t seed) {
          Random random(seed * 32452843);
          const Cluster cluster = draw_cluster(random, 2);
          FaultTexts texts;

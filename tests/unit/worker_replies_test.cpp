@@ -33,7 +33,8 @@ ours = socket.socket(fileno=3)
 identity = dict(device_uuid="GPU-1", device_name="", pci_address="", free_memory=1 << 30, total_memory=1 << 30,
                 visible_devices=1, library="", library_path="", driver="", runtime="", address="")
 replies = dict(identify=identity, unique_id=dict(id="x"), join=dict(environment=dict()), open=dict(slots=4),
-               warm_up=dict(), close=dict(), verify=dict(wrong_elements=0, first=None), selection=dict(selection=None),
+               warm_up=dict(), close=dict(), verify=dict(wrong_elements=0, first=None, wrong_ranks=[]),
+               selection=dict(selection=None),
                cost_table=dict(cost_table=[dict(setting="a", microseconds=-1.5, chosen=True)]),
                check_locally=dict(figures=dict(launch_us=2.5)))
 while True:
