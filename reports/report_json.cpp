@@ -230,8 +230,8 @@ void fields(auto& visit, Is<Suspect> auto& suspect) {
 
 void fields(auto& visit, Is<OpenQuestion> auto& question) {
   visit.must("candidates", question.candidates);
-  visit.must("probabilities", question.probabilities);
-  visit.must("host", question.host);
+  visit.may("probabilities", question.probabilities);
+  visit.may("host", question.host);
   visit.must("evidence", question.evidence);
   visit.must("next", question.next);
   visit.must("fault", json_fields::one_of(question.fault, faults));

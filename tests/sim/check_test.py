@@ -40,9 +40,9 @@ class Check(Folder):
         self.assertRegex(printed, r"(?m)^n2: NOT FIT: ")
         self.assertEqual(printed.count(": fit; "), 3, printed)
 
-    def test_a_silent_gpu_leaves_its_node_unfinished(self):
+    def test_a_silent_gpu_makes_its_node_unfit_and_leaves_the_others_unfinished(self):
         printed = self.check("--fault", "gpu:n1g3:0", exits=12)
-        self.assertRegex(printed, r"(?m)^n1: NOT FINISHED: failed at rank")
+        self.assertRegex(printed, r"(?m)^n1: NOT FIT: gpu n1g3$")
         self.assertNotIn("fit", printed.replace("NOT FIT", ""), "of the others nothing was measured")
 
     def test_a_report_is_written_where_it_is_wanted(self):

@@ -196,7 +196,7 @@ class LiveLine(Folder):
         self.assertRegex(lines[0], r"^ +0 %  1 of \d+, about .* left, ")
         worst = [line.split("worst so far: ")[1] for line in lines if "worst so far: " in line]
         self.assertTrue(worst, lines)
-        self.assertRegex(worst[-1], r"^all_(reduce|gather) .* \d+ % of its limit, (slow|ok)$")
+        self.assertRegex(worst[-1], r"^(p2p|all_(reduce|gather)) .* \d+ % of its limit, (slow|ok)$")
 
     def test_stays_one_line_on_a_narrow_terminal(self):
         lines = self.watch(*self.LONG, columns=40)

@@ -196,7 +196,7 @@ class Formats(Folder):
         path = self.folder / "out/latest"
         cases = [m["case"] for m in read_report(path / "report.json")["measurements"] if m["case"]["collective"] == "all_reduce"]
         self.assertEqual(sorted((case["group"], bool(case.get("for_parts"))) for case in cases),
-                         [("half", True), ("rail", False), ("rail", True)])
+                         [("node_half", True), ("rail", False), ("rail", True)])
         series = [line.rsplit(" ", 1)[0] for line in self.run_it("report", path, "--as", "prometheus").stdout.splitlines()
                   if not line.startswith("#")]
         self.assertEqual(sum(each.startswith("p5bench_time_seconds{") and 'group="rail"' in each for each in series), 2)

@@ -106,7 +106,7 @@ class Resume(Folder):
     def test_a_run_that_ended_after_its_parts_were_measured_goes_on(self):
         """As in its tuning or its last write: NICs alone, rails and halves are beside the plan, and measured again."""
         how = ["--nodes", "4", "--collectives", "p2p,all_reduce", "--sizes", "4MiB"]
-        self.assertEqual(self.run_it(*how, *SIM, "--seed", "7").returncode, 0)
+        self.assertEqual(self.run_it(*how, *SIM, "--seed", "7").returncode, 14)
         folder = self.folder_of_run()
         whole = read_report(folder / "report.json")
         lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
@@ -116,7 +116,7 @@ class Resume(Folder):
             self.end(folder, lines, ended_by)
             self.resume(*how)
             report = read_report(self.folder_of_run() / "report.json")
-            self.assertEqual((report["status"], report["exit_code"]), ("complete", 0))
+            self.assertEqual((report["status"], report["exit_code"]), ("complete", 14))
             self.assertEqual(cases(report), cases(whole))
             folder = self.folder_of_run()
 
