@@ -86,11 +86,13 @@ std::string_view verb_of(const std::string& fault, bool several) {
 }
 
 std::string about_suspects(const Report& report) {
-  std::map<std::string, std::vector<std::string>> by_fault;
-  for (const Suspect& suspect : report.suspects) by_fault[suspect.fault].push_back(suspect.kind + " " + suspect.name);
   std::vector<std::string> clauses;
-  for (const auto& [fault, names] : by_fault)
-    clauses.push_back(fmt::format("{} {}", in_short(names), verb_of(fault, names.size() > 1)));
+  for (const char* const fault : {"wrong", "silent", "slow"}) {  // the worst first
+    std::vector<std::string> names;
+    for (const Suspect& suspect : report.suspects)
+      if (suspect.fault == fault) names.push_back(suspect.kind + " " + suspect.name);
+    if (!names.empty()) clauses.push_back(fmt::format("{} {}", in_short(names), verb_of(fault, names.size() > 1)));
+  }
   return join(clauses);
 }
 

@@ -228,9 +228,26 @@ void fields(auto& visit, Is<Suspect> auto& suspect) {
   visit.may("fault", json_fields::one_of(suspect.fault, faults));  // reports before 2026-11-25 have none
 }
 
+namespace {
+
+std::vector<double> probabilities_from(const json& j) {
+  std::vector<double> all;
+  for (const json& each : json_fields::list_in(j))
+    json_fields::at(all.size(), [&] {
+      double value = 0;
+      auto within = json_fields::between(0, 1, value);
+      json_fields::read(each, within);
+      all.push_back(value);
+    });
+  return all;
+}
+
+}  // namespace
+
 void fields(auto& visit, Is<OpenQuestion> auto& question) {
   visit.must("candidates", question.candidates);
-  visit.may("probabilities", question.probabilities);
+  visit.may("probabilities",
+            As{question.probabilities, [](const std::vector<double>& all) { return json(all); }, probabilities_from});
   visit.may("host", question.host);
   visit.must("evidence", question.evidence);
   visit.must("next", question.next);

@@ -114,7 +114,7 @@ class Resume(Folder):
         self.assertGreaterEqual(beside, {("rail", False), ("half", False)})
         for ended_by in ("ended by SIGTERM while tuning", ""):
             self.end(folder, lines, ended_by)
-            self.resume(*how)
+            self.resume(*how, exits=14)
             report = read_report(self.folder_of_run() / "report.json")
             self.assertEqual((report["status"], report["exit_code"]), ("complete", 14))
             self.assertEqual(cases(report), cases(whole))

@@ -275,7 +275,7 @@ class Problems(Job):
         self.check_schema(report)
         self.assertEqual((report["status"], report["exit_code"], report["run"]["ended_by"]), ("complete", code, ""), output)
         self.assertEqual(report["tuning"]["outcome"], "refused")
-        self.assertRegex(report["tuning"]["because"], "^cannot write '.*nccl.env': Is a directory$")
+        self.assertRegex(report["tuning"]["because"], "^'.*nccl.env' cannot be written: it is a folder; name another file$")
         self.assertIn(report["tuning"]["because"], output)
         return code, report
 
