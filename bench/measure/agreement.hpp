@@ -20,7 +20,7 @@ struct PhaseFailed {
   Phase phase = Phase::open;
   std::optional<int> rank;  // nullopt: all stopped at the same point
   std::string what;
-  LastWords last_words = {};     // at the leader
+  LastWords last_words = {};      // at the leader
   std::vector<int> stalled = {};  // at the leader: ranks whose operation did not end
 };
 

@@ -129,8 +129,8 @@ bool take(std::vector<Round>& rounds, const RoundsBetween& between, const std::v
 // Two halves of what is numbered from 0, ascending; of an odd number one is in neither.
 using Split = std::array<std::vector<std::size_t>, 2>;
 
-// Splits drawn with `seed` so that no two numbers are in the same half in all of them. Of three each two in turn, in one
-// half; none of fewer.
+// Splits drawn with `seed` so that no two numbers are in the same half in all of them. Of three each two in turn, in
+// one half; none of fewer.
 std::vector<Split> splits(std::size_t count, std::uint64_t seed) {
   constexpr std::size_t three = 3, spare = 2;
   constexpr int most_drawn = 100;  // four have three splits

@@ -63,7 +63,8 @@ std::vector<Round> rounds_for(const Doubts& doubts, const std::vector<Round>& ro
 // two nodes are in the same half in all rounds. Of three nodes each two in turn; none of fewer.
 std::vector<Round> halves(const NodeOfRank& node_of_rank, std::uint64_t seed);
 
-// The same of the ranks of each node, all nodes at once. None of nodes of fewer than six ranks, and of different numbers.
+// The same of the ranks of each node, all nodes at once. None of nodes of fewer than six ranks, and of different
+// numbers.
 std::vector<Round> halves_of_nodes(const NodeOfRank& node_of_rank, std::uint64_t seed);
 
 // Rounds of pairs between an odd number of nodes in which no rank is idle: three nodes pair halves of their ranks with

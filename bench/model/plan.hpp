@@ -36,8 +36,9 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
                             const std::vector<std::vector<std::string>>& nics_of_rank, Bytes bytes, bool together);
 
 // Cases that show what single pairs do not: an all-reduce of the i-th ranks of all nodes, all rails at the same time
-// ("rail" as Case::group) and of halves of each node's ranks, an all-gather of halves of the nodes, and where an odd number of nodes
-// leaves one idle, pairs on all rails at once (all_rails_group). For several nodes of equally many ranks; else none.
+// ("rail" as Case::group) and of halves of each node's ranks, an all-gather of halves of the nodes, and where an odd
+// number of nodes leaves one idle, pairs on all rails at once (all_rails_group). For several nodes of equally many
+// ranks; else none.
 std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& job, Bytes bytes);
 
 // The same case of other rounds.
