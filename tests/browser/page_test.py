@@ -123,14 +123,14 @@ class Page(unittest.TestCase):
                     self.assertIn(f'id="{section}"', dom.markup)
 
     def test_says_the_verdict_and_why_first(self):
-        words = {"simulated.json": "SLOW", "measured.json": "OK", "partial.json": "NOT JUDGED",
-                 "empty.json": "NOT JUDGED", "wrong.json": "WRONG DATA"}
+        words = {"simulated.json": "REJECT n1", "measured.json": "CANNOT TELL", "partial.json": "CANNOT TELL",
+                 "empty.json": "CANNOT TELL", "wrong.json": "REJECT "}
         for name, word in words.items():
             with self.subTest(name):
                 heading = re.search(r"<h1.*?</h1>", self.doms[name].markup, re.S)
                 self.assertIn(word, heading.group(0))
                 self.assertTrue(self.doms[name].title.startswith(word))
-        self.assertIn("nic n1r5 (n1", re.search(r'<p class="because">(.*?)</p>',
+        self.assertIn("nic n1r5 is slow", re.search(r'<p class="because">(.*?)</p>',
                                                       self.doms["simulated.json"].markup).group(1))
 
     def test_warns_of_what_was_not_really_measured(self):
@@ -203,7 +203,7 @@ class Page(unittest.TestCase):
         wrong = self.opened["wrong.json"]
         self.assertIn(make_examples.HOSTILE_NAME, wrong.text)
         self.assertIn("</script><!-- <script> {{data}} \u00e9", wrong.text)
-        self.assertEqual(wrong.title, "WRONG DATA: p5.48xlarge-1")
+        self.assertEqual(wrong.title, f"REJECT {make_examples.HOSTILE_NAME}: p5.48xlarge-1")
         self.assertNotIn(make_examples.HOSTILE_NAME, self.pages["wrong.json"].read_text())
 
     def test_says_so_where_nothing_was_measured(self):
@@ -288,6 +288,7 @@ class Page(unittest.TestCase):
         host["gpu_devices"] = [gpu, {**gpu, "links": 15}]
         host["nics"][3]["pci"] = gpu["pci"]
         report["grade"] = "faulty"
+        report["decision"]["sentence"] = ""  # as in reports from before there was a decision
         report["findings"] = [{"id": "gpu.links", "severity": "error", "about": "fabric", "evidence": "3 links are down", "action": "",
                                "subject": {"host": host["name"], "instance": "", "gpu": 1, "nic": None}}]
         file = pathlib.Path(self.folder.name) / "topology.json"
