@@ -109,7 +109,7 @@ std::string name_of(const CLI::Option& option) {
   return value.empty() ? names : names + " " + value;
 }
 
-// What they mean stands beside them where there is room for all.
+// Meanings stand beside the names where there is room for all.
 std::string examples_of(std::string_view command, std::size_t columns) {
   std::size_t longest_line = 0, longest_meaning = 0;
   for (const Example& each : all_examples)

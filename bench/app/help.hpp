@@ -1,4 +1,4 @@
-// What --help says: the commands, or one of them with its options, and examples. From what was declared.
+// The text of --help, made of the declared options: the commands, or one of them with its options, and examples.
 #pragma once
 
 #include <span>
@@ -22,9 +22,9 @@ std::span<const Example> examples();
 // How many columns the terminal has, within reason; of a file or a pipe 80. The variable COLUMNS counts before both.
 std::size_t help_columns();
 
-// Of p5bench; `about` in paragraphs, one a line.
+// The help of p5bench itself; `about` has a paragraph a line.
 std::string help_of_program(const CLI::App& app, std::string_view about, std::size_t columns);
-// Of one command, with all options that it takes.
+// The help of one command, with all options that it takes.
 std::string help_of_command(const CLI::App& app, const CLI::App& command, const Declarations& all, std::size_t columns);
 
 }  // namespace p5

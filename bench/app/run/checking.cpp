@@ -89,7 +89,7 @@ void sum_up_check(Run& run) {
     const reports::Report& report = builder.report();
     if (reports::ran_out_of_time(report)) code = ExitCode::unfinished;
     if (reports::never_joined(report)) code = ExitCode::environment;
-    // What did not answer is silent.
+    // Hosts that did not answer are silent.
     if (code == ExitCode::environment && !has_time(run)) code = ExitCode::unfinished;
   });
   run.code = worse(run.code, code);

@@ -53,8 +53,8 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
   }
 }
 
-// Of a check others may use the node at the same time: what failed once is tried again in fresh workers, and only what
-// fails again, at the same rank and within the time, is a GPU's.
+// Others may use the node of a check at the same time. What failed once is tried again in fresh workers, and only what
+// fails again at the same rank and within the time is a GPU's fault.
 void check_gpus_alone(Run& run) {
   if (!all_have_time(run)) return;
   Backend& backend = *run.arms.all.front().backend;
