@@ -38,7 +38,8 @@ void refuse_tuning(Run& run, const RunPhase&, const Problem& problem) {
   report_tuning_refused(run, problem.what);
   if (run.options.command != "tune") return;
   if (run.world.leads()) complain(problem.what);
-  run.code = problem.code;
+  // The command line was right when the tuning began.
+  run.code = problem.code == ExitCode::usage ? ExitCode::environment : problem.code;
 }
 
 // A report is complete when no rank is lost any more.
