@@ -30,7 +30,7 @@ struct Received {
   std::optional<Message> message;
   bool closed = false;
 };
-// What has come so far of the next message: one that comes in pieces is no reason to wait for longer than for none.
+// The part of the next message that has come so far: a message in pieces is waited for no longer than a missing one.
 class Inbox {
  public:
   // Waits for the rest of a message, for so long at most; -1: for ever. Throws CaseError where it is none.

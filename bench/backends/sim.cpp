@@ -55,7 +55,7 @@ class Moment {
     }
   }
 
-  // Whether a part that nothing passes acts now.
+  // True while a part is silent.
   bool silences() const {
     return std::ranges::any_of(acting_, [](const Fault* fault) { return fault->factor == 0; });
   }
@@ -342,7 +342,7 @@ class SimSession final : public Session {
     throw problem;
   }
 
-  // Whether the messages of this GPU go through the NIC, in a case of one NIC alone through it.
+  // True if this GPU's messages go through the NIC; in a case of one NIC alone, if it is that one.
   bool is_nic_of(int number, Port p) const {
     const int first = p.gpu * machine_.nics / machine_.gpus;
     if (case_.nic) return number == first + *case_.nic;

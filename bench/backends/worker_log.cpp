@@ -40,8 +40,8 @@ std::optional<std::string_view> version_in(std::string_view line) {
   return said.starts_with(version_mark) ? std::optional(said) : std::nullopt;
 }
 
-// Of what a worker writes. Its first and last lines are asked for again, by WorkerBackend; more than that waits only
-// where a worker writes faster than a gigabyte a second.
+// Limits of what a worker writes. Its first and last lines are asked for again, by WorkerBackend; more than that waits
+// only where a worker writes faster than a gigabyte a second.
 constexpr off_t most_at_once = 8 << 20, most_unread = 64 << 20, kept_at_start = 1 << 20, kept_at_end = 1 << 20;
 
 std::string value_of(const Environment& environment, const char* name) {

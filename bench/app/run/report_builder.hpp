@@ -76,7 +76,7 @@ class ReportBuilder {
   void count(ExitCode code);
   // The same of a comparison with a baseline, which also judges what nothing else does.
   void count_baseline(ExitCode code);
-  // Of a check the nodes decide.
+  // The verdicts of the nodes decide how a check ends.
   void count_as_check();
 
   // As it stands: of several launches, what they come to together.

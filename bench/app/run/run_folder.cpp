@@ -45,7 +45,8 @@ std::pair<std::string, int> place_in_time(const fs::path& run) {
   return {name.substr(0, dash), number};
 }
 
-// Of folders of runs only one at a time, until it goes out of scope; where the file system has no locks, as it comes.
+// A lock that one process holds for folders of runs until it goes out of scope; none where the file system has no
+// locks.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder) : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
