@@ -182,7 +182,7 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
     kept.push_back(runs[i]);
     baseline.kept.push_back(runs[i].name);
   }
-  order_by_launch(kept);
+  order_by_launch(kept, made);
   baseline.newest = kept.back().name;
   Side side = make_side("baseline", kept);
   std::map<std::string, const Result*> newest;
@@ -204,6 +204,7 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
   }
   report.run.remarks = {
       fmt::format("a baseline of {} {}: {}", kept.size(), kept.size() == 1 ? "run" : "runs", join(baseline.kept))};
+  report.run.remarks.insert(report.run.remarks.end(), side.remarks.begin(), side.remarks.end());
   for (const LeftOut& each : baseline.left_out)
     report.run.remarks.push_back(fmt::format("left out of the baseline: {} ({})", each.name, each.because));
   return baseline;

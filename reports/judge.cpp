@@ -28,7 +28,8 @@ std::string why_no_bar(const Case& c, const std::vector<const Bar*>& bars, const
     return fmt::format("less than {} a rank: too little to judge bandwidth by", to_text((*against)->from));
   const auto another = std::ranges::find(bars, topo::name_of(limit.level), &Bar::level);
   if (another != bars.end())
-    return fmt::format("healthy ones are known by {}, which this one was not seen to use", (*another)->binding);
+    return fmt::format("published figures of healthy ones bind by {}, this one by {}", (*another)->binding,
+                       limit.binding);
   const std::string model = gpu_model(topology);
   const std::string kind = !topology.platform.empty() ? topology.platform
                            : !model.empty()           ? "machine of " + model

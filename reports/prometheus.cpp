@@ -2,13 +2,12 @@
 // (prometheus.io/docs/instrumenting/exposition_formats): base units, a name for each quantity, what was measured in
 // labels. All that a name has stands together, as the format asks for.
 #include <chrono>
-#include <iomanip>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include <fmt/format.h>
 
+#include "bench/base/clock.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "reports/decision.hpp"
@@ -53,15 +52,6 @@ class Metrics {
   std::set<std::string> seen_;
   std::string_view name_;
 };
-
-// Seconds since 1970 of "2026-11-24T07:24:01Z".
-std::optional<double> seconds_since_1970(const std::string& utc) {
-  std::tm parts{};
-  std::istringstream text(utc);
-  text >> std::get_time(&parts, "%Y-%m-%dT%H:%M:%SZ");
-  if (text.fail()) return std::nullopt;
-  return static_cast<double>(::timegm(&parts));
-}
 
 Labels labels_of(const Case& c) {
   return {{"backend", c.backend},
@@ -139,7 +129,7 @@ void add_run(Metrics& metrics, const Report& report) {
                 "Exit code of the run: 0 sound, 10 slow, broken or missing, 11 wrong data, 12 unfinished, 14 nothing "
                 "could be judged.");
   metrics.add({}, static_cast<double>(report.exit_code));
-  if (const std::optional<double> started = seconds_since_1970(report.run.started)) {
+  if (const std::optional<double> started = parse_utc(report.run.started)) {
     metrics.start("start_timestamp_seconds", "When the run started.");
     metrics.add({}, *started);
   }

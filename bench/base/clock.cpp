@@ -13,4 +13,11 @@ std::string utc_now() {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
+std::optional<double> parse_utc(const std::string& text) {
+  std::tm parts{};
+  const char* const end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  if (!end || end != text.c_str() + text.size()) return std::nullopt;
+  return static_cast<double>(::timegm(&parts));
+}
+
 }  // namespace p5

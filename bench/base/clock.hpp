@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "bench/base/units.hpp"
@@ -14,5 +15,7 @@ inline Seconds since(Clock::time_point then) { return {std::chrono::duration<dou
 
 // "2026-11-20T12:00:00Z"
 std::string utc_now();
+// Seconds since 1970 of such a text; std::nullopt for any other.
+std::optional<double> parse_utc(const std::string& text);
 
 }  // namespace p5

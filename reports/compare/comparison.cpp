@@ -226,10 +226,12 @@ bool ended_wrong(const Report& report) { return report.exit_code == ExitCode::wr
 
 void add_remarks(const Side& base, const Side& fresh, const std::vector<Row>& rows, Comparison& out) {
   if (std::string why = why_pairs_do_not_match(base, fresh); !why.empty()) out.remarks.push_back(std::move(why));
-  for (const Side* side : {&base, &fresh})
+  for (const Side* side : {&base, &fresh}) {
+    out.remarks.insert(out.remarks.end(), side->remarks.begin(), side->remarks.end());
     for (std::size_t i = 0; i < side->reports.size(); ++i)
       if (side->reports[i].status != "complete")
         out.remarks.push_back(fmt::format("{} is of a run that did not finish", side->sources[i]));
+  }
   std::size_t left_out = 0;
   for (const Row& row : rows) left_out += row.pairs.size() - row.judged.size();
   if (left_out > 0)

@@ -40,18 +40,22 @@ enum class Reading { whole, to_compare };
 Run read_run(const std::string& path, Reading reading);
 // The runs of a report.json, of its folder, or of all folders below that hold one, in the order of their names.
 std::vector<std::string> find_runs(const std::string& path);
-// By when they began; those of one second by their folders, which count them.
-void order_by_launch(std::vector<Run>& runs);
+// By when they began; those of one second by their folders, which count them. Runs that do not say when they began
+// (imports) come first. Throws UsageError naming a run whose start is no time, or lies more than a day after `now`
+// ("2026-11-20T12:00:00Z"): it would stay the newest one whatever ran later.
+void order_by_launch(std::vector<Run>& runs, const std::string& now);
 
 struct Side {
   std::string name;                  // "base", "new", or an arm's
   std::vector<std::string> sources;  // names of the runs
   std::vector<Report> reports;       // without their results: run, context, topology, suspects
   std::vector<Observation> observations;
+  std::vector<std::string> remarks;  // which launches of its runs do not count, and why
 };
 
-// What the runs saw of one arm; without one, of the arm "default". Times of wrong data do not count. Throws UsageError
-// when there is nothing of it, unless none of the runs finished.
+// What the runs saw of one arm; without one, of the arm "default". Times of wrong data do not count. Runs weigh alike:
+// none contributes more launches than half of the runs have. Throws UsageError when there is nothing of the arm, unless
+// none of the runs finished.
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm = "default");
 
 struct ComparisonOptions {

@@ -1,6 +1,7 @@
 // From files to the two sides of a comparison: reports, the journals beside them, and one observation for each case.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -8,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/clock.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
@@ -22,6 +24,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* report_name = "report.json";
+
+// Medians are written with twelve digits.
+constexpr double rounding_of_reports = 1e-9;
 
 // Members of measurements and of the topology's GPUs and NICs.
 constexpr std::array<std::string_view, 7> members_not_compared{"pairs",  "groups",   "pci",    "pcie",
@@ -49,43 +54,43 @@ struct Figures {
 constexpr std::array kinds{Figures{&Measurement::latency, &Measurement::latency_launches_s, &Observation::latency},
                            Figures{&Measurement::throughput, &Measurement::launches_s, &Observation::throughput}};
 
-// From the journal, which knows launches by their number: one in which the case was not measured leaves a gap. False
-// when it has none.
-bool add_lines(Observation& observation, const LinesOfCase& lines, const Figures& kind, int first_launch) {
-  bool found = false;
-  for (const auto& [launch, line] : lines) {
-    if (!(line->*kind.series)) continue;
-    const Series& series = *(line->*kind.series);
-    (observation.*kind.launches)
-        .push_back({.number = first_launch + launch,
-                    .median_s = series.summary.median,
-                    .samples_s = series.samples,
-                    .interval = series.summary.interval,
-                    .rounding_s = series.rounding_us.value_or(0) * 1e-6});
-    found = true;
-  }
-  return found;
-}
-
-void add_launches(Observation& observation, const Measurement& m, const LinesOfCase* lines, const Figures& kind,
-                  int first_launch) {
+// The report says which launches count. The journal knows their numbers, so that one in which the case was not measured
+// leaves a gap, and their samples. A journal with another number of launches is not whole, or not this run's: only
+// samples of the launches that both know are taken from it.
+std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, const Figures& kind) {
   const std::optional<Series>& series = m.*kind.series;
-  if (!series) return;
-  if (lines && add_lines(observation, *lines, kind, first_launch)) return;
+  if (!series) return {};
   std::vector<double> medians = m.*kind.medians;
-  // One launch, in a report from before launches of latency were kept.
-  if (medians.empty()) medians = {series->summary.median};
+  // A report from before launches of latency were kept.
+  const bool unnamed = medians.empty();
+  if (unnamed) medians = {series->summary.median};
+  std::vector<Launch> of_journal;
+  if (lines)
+    for (const auto& [number, line] : *lines)
+      if (const std::optional<Series>& its = line->*kind.series)
+        of_journal.push_back({.number = number,
+                              .median_s = its->summary.median,
+                              .samples_s = its->samples,
+                              .interval = its->summary.interval,
+                              .rounding_s = its->rounding_us.value_or(0) * 1e-6});
+  if (!of_journal.empty() && (unnamed || of_journal.size() == medians.size())) return of_journal;
+  std::vector<Launch> launches;
   for (std::size_t i = 0; i < medians.size(); ++i) {
+    const auto same = std::ranges::find_if(of_journal, [&](const Launch& each) {
+      return std::abs(each.median_s - medians[i]) <= rounding_of_reports * medians[i];
+    });
     Launch launch;
-    launch.number = first_launch + static_cast<int>(i);
+    if (same != of_journal.end()) launch = *same;
+    launch.number = static_cast<int>(i);
     launch.median_s = medians[i];
     launch.rounding_s = series->rounding_us.value_or(0) * 1e-6;
-    if (medians.size() == 1) {
+    if (medians.size() == 1 && same == of_journal.end()) {
       launch.samples_s = series->samples;
       launch.interval = series->summary.interval;
     }
-    (observation.*kind.launches).push_back(std::move(launch));
+    launches.push_back(std::move(launch));
   }
+  return launches;
 }
 
 void add_trouble(Observation& observation, const Measurement& m) {
@@ -103,6 +108,14 @@ bool wrong_somewhere(const Report& report) {
          std::ranges::none_of(report.results, [](const Result& each) { return each.measurement.wrong_elements > 0; });
 }
 
+// Half of them are no larger.
+int lower_median(std::vector<int> numbers) {
+  if (numbers.empty()) return 0;
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>((numbers.size() - 1) / 2);
+  std::ranges::nth_element(numbers, middle);
+  return *middle;
+}
+
 int launches_of(const Run& run, std::string_view arm) {
   auto most = static_cast<std::size_t>(std::max(run.report.run.launches, 1));
   for (const Result& result : run.report.results)
@@ -110,6 +123,21 @@ int launches_of(const Run& run, std::string_view arm) {
       most = std::max({most, result.measurement.launches_s.size(), result.measurement.latency_launches_s.size()});
   return static_cast<int>(most);
 }
+
+// The launches of a run that count, by their numbers, in so even a distance as there is.
+class Chosen {
+ public:
+  Chosen(int launches, int most) : launches_(launches), most_(std::min(launches, most)) {}
+  bool contains(int number) const {
+    return most_ == launches_ ||
+           (number < launches_ && number * most_ / launches_ != (number - 1) * most_ / launches_) || number == 0;
+  }
+  bool are_all() const { return most_ == launches_; }
+  int count() const { return most_; }
+
+ private:
+  int launches_, most_;
+};
 
 Report without_results(const Report& report) {
   Report about;
@@ -159,9 +187,23 @@ std::string side_key(const Case& c) {
                      c.ranks, c.nodes);
 }
 
-void order_by_launch(std::vector<Run>& runs) {
-  std::ranges::stable_sort(runs, [](const Run& a, const Run& b) {
-    const std::string &one = a.report.run.started, &other = b.report.run.started;
+void order_by_launch(std::vector<Run>& runs, const std::string& now) {
+  constexpr double a_day = 24.0 * 60 * 60;  // time zones that were mistaken, clocks that are off
+  const double latest = parse_utc(now).value() + a_day;
+  std::map<std::string, double> times{{"", 0}};
+  for (const Run& run : runs) {
+    const std::string& started = run.report.run.started;
+    if (started.empty()) continue;
+    const std::optional<double> time = parse_utc(started);
+    if (!time || *time > latest)
+      throw UsageError(format_printable(
+          "'{}' says that it was started at '{}', which {}: no order of runs can be told; correct run.started in its "
+          "report.json, or leave it out",
+          run.name, started, time ? fmt::format("is after now ({})", now) : "is no time like 2026-11-20T12:00:00Z"));
+    times[started] = *time;
+  }
+  std::ranges::stable_sort(runs, [&](const Run& a, const Run& b) {
+    const double one = times.at(a.report.run.started), other = times.at(b.report.run.started);
     return one == other ? comes_before(a.name, b.name) : one < other;
   });
 }
@@ -224,10 +266,18 @@ std::vector<std::string> find_runs(const std::string& path) {
 }
 
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm) {
-  Side side{.name = std::move(name), .sources = {}, .reports = {}, .observations = {}};
+  Side side{.name = std::move(name), .sources = {}, .reports = {}, .observations = {}, .remarks = {}};
   std::unordered_map<std::string, std::size_t> places;
+  std::vector<int> launches;
+  for (const Run& run : runs) launches.push_back(launches_of(run, arm));
+  const int most = lower_median(launches);
   int first_launch = 0;
   for (const Run& run : runs) {
+    const int its = launches_of(run, arm);
+    const Chosen chosen(its, most);
+    if (!chosen.are_all())
+      side.remarks.push_back(format_printable("{}: {} of the {} launches of {} count, so that runs weigh alike",
+                                              side.name, chosen.count(), its, run.name));
     side.sources.push_back(run.name);
     side.reports.push_back(without_results(run.report));
     const Lines lines = lines_of(run, arm);
@@ -242,12 +292,16 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
       const auto found = lines.find(key);
       if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_in_doubt)
         for (const Figures& kind : kinds)
-          add_launches(observation, m, found == lines.end() ? nullptr : &found->second, kind, first_launch);
+          for (Launch& launch : launches_in(m, found == lines.end() ? nullptr : &found->second, kind))
+            if (chosen.contains(launch.number)) {
+              launch.number += first_launch;
+              (observation.*kind.launches).push_back(std::move(launch));
+            }
       add_trouble(observation, m);
       if (m.selection && std::ranges::find(observation.selections, *m.selection) == observation.selections.end())
         observation.selections.push_back(*m.selection);
     }
-    first_launch += launches_of(run, arm);
+    first_launch += its;
   }
   const auto finished = [](const Report& report) { return report.status == "complete"; };
   if (side.observations.empty() && std::ranges::any_of(side.reports, finished))

@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from program import Folder, NIGHTLY, PROGRAM, main, mpirun, read_report  # noqa: E402
 
-SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--sizes", "8,1MiB", "--quiet"]
+SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--sizes", "8,512MiB", "--quiet"]
 MPI = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "8,4KiB", "--quiet"]
 
 # What a shell does before it becomes the program.

@@ -32,7 +32,7 @@ reports::Run run_of(const std::string& name, double factor, double jitter = 0) {
 
 std::string problem_of(const std::vector<reports::Run>& runs) {
   try {
-    make_baseline(runs, "");
+    make_baseline(runs, "2026-11-30T00:00:00Z");
   } catch (const UsageError& problem) {
     return problem.what();
   }
@@ -55,7 +55,7 @@ TEST(Baseline, has_the_launches_of_all_runs_in_the_order_of_time) {
 TEST(Baseline, leaves_out_what_is_off_one_after_the_other) {
   const std::vector<reports::Run> runs{run_of("day0", 1),    run_of("day1", 1.3),  run_of("day2", 1.003),
                                        run_of("day3", 1.06), run_of("day4", 0.99), run_of("day5", 1.001)};
-  const Baseline baseline = make_baseline(runs, "");
+  const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
   ASSERT_THAT(baseline.left_out, SizeIs(2));
   EXPECT_EQ(baseline.left_out[0].name, "day1");
   EXPECT_THAT(baseline.left_out[0].because, HasSubstr("all_reduce, throughput, bandwidth is"));
@@ -66,13 +66,13 @@ TEST(Baseline, leaves_out_what_is_off_one_after_the_other) {
 
 TEST(Baseline, keeps_what_differs_less_than_matters) {
   const std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1), run_of("day2", 1), run_of("day3", 1.02)};
-  EXPECT_THAT(make_baseline(runs, "").left_out, SizeIs(0));
+  EXPECT_THAT(make_baseline(runs, "2026-11-30T00:00:00Z").left_out, SizeIs(0));
 }
 
 TEST(Baseline, keeps_all_where_all_scatter) {
   const std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1.1), run_of("day2", 1.2),
                                        run_of("day3", 1.3)};
-  EXPECT_THAT(make_baseline(runs, "").left_out, SizeIs(0));
+  EXPECT_THAT(make_baseline(runs, "2026-11-30T00:00:00Z").left_out, SizeIs(0));
 }
 
 TEST(Baseline, leaves_out_what_is_not_whole_not_right_slow_or_of_a_faulty_machine) {
@@ -84,7 +84,7 @@ TEST(Baseline, leaves_out_what_is_not_whole_not_right_slow_or_of_a_faulty_machin
   runs[1].report.results[1].measurement.wrong_elements = 3;
   runs[2].report.results[0].verdict = {
       .grade = Grade::slow, .level = "", .limit = {}, .fraction = {}, .binding = "", .because = "half"};
-  const Baseline baseline = make_baseline(runs, "");
+  const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
   EXPECT_THAT(baseline.kept, ElementsAre("day3"));
   ASSERT_THAT(baseline.left_out, SizeIs(4));
   EXPECT_THAT(baseline.left_out[0].because, HasSubstr("did not finish"));
@@ -104,6 +104,82 @@ TEST(Baseline, refuses_different_hardware) {
   runs[0].report.topology.platform = "p5.48xlarge";
   runs[1].report.topology.platform = "p5en.48xlarge";
   EXPECT_THAT(problem_of(runs), HasSubstr("p5en.48xlarge"));
+}
+
+// A journal's line of the first case with this median, six samples.
+Result line_of(const reports::Run& run, int launch, double median_s) {
+  Result line;
+  line.measurement.measured_case = run.report.results.front().measurement.measured_case;
+  line.measurement.launch = launch;
+  line.measurement.throughput.emplace().samples = std::vector<double>(6, median_s);
+  line.measurement.throughput->summary = summarize(line.measurement.throughput->samples);
+  return line;
+}
+
+std::vector<reports::Run> ten_runs() {
+  std::vector<reports::Run> runs;
+  for (int i = 0; i < 10; ++i) runs.push_back(run_of("day" + std::to_string(i), 1));
+  return runs;
+}
+
+std::size_t launches_of_first_case(const Baseline& baseline) {
+  const reports::Run made{.name = "baseline", .report = baseline.report, .journal = baseline.journal};
+  return make_side("BASE", {&made, 1}).observations.front().throughput.size();
+}
+
+TEST(Baseline, counts_no_launches_that_only_a_journal_claims) {
+  std::vector<reports::Run> runs = ten_runs();
+  for (int i = 0; i < 25; ++i) runs[3].journal.push_back(line_of(runs[3], i, 1.2 * ideal_time(MiB(64))));
+  EXPECT_EQ(launches_of_first_case(make_baseline(runs, "2026-11-30T00:00:00Z")), 10U);
+  const Side side = make_side("BASE", runs);
+  EXPECT_NEAR(side.observations.front().throughput[3].median_s, ideal_time(MiB(64)), 1e-12);
+}
+
+TEST(Baseline, has_the_launches_of_runs_without_a_journal_too) {
+  std::vector<reports::Run> runs = ten_runs();
+  runs[4].journal.push_back(line_of(runs[4], 0, ideal_time(MiB(64))));
+  const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
+  EXPECT_EQ(launches_of_first_case(baseline), 10U);
+}
+
+TEST(Sides, are_made_of_runs_that_weigh_alike) {
+  std::vector<reports::Run> runs = ten_runs();
+  for (Result& result : runs[2].report.results)
+    result.measurement.launches_s = std::vector<double>(25, result.measurement.throughput->summary.median);
+  const Side side = make_side("BASE", runs);
+  EXPECT_THAT(side.observations.front().throughput, SizeIs(10));
+  EXPECT_THAT(side.remarks, ElementsAre(HasSubstr("1 of the 25 launches of day2 count")));
+  const std::vector<reports::Run> alike(3, runs[2]);
+  EXPECT_THAT(make_side("BASE", alike).observations.front().throughput, SizeIs(75));
+  EXPECT_THAT(make_side("BASE", alike).remarks, SizeIs(0));
+}
+
+TEST(Sides, take_launches_of_longer_runs_in_even_distances) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1), run_of("day2", 1)};
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    for (Result& result : runs[i].report.results) {
+      result.measurement.launches_s.clear();
+      for (int launch = 0; launch < (i == 1 ? 9 : 3); ++launch) result.measurement.launches_s.push_back(1 + launch);
+    }
+  std::vector<double> medians;
+  const Side side = make_side("BASE", runs);
+  for (const Launch& launch : side.observations.front().throughput) medians.push_back(launch.median_s);
+  EXPECT_THAT(medians, ElementsAre(1, 2, 3, 1, 4, 7, 1, 2, 3));
+}
+
+TEST(Runs, of_no_time_or_of_the_future_are_named_and_refused) {
+  for (const char* started : {"zzzz", "2026-11-26", "2026-12-02T00:00:00Z", "2026-11-26T00:00:00Zz"}) {
+    std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1)};
+    runs[1].report.run.started = started;
+    EXPECT_THAT(problem_of(runs), testing::AllOf(HasSubstr("'day1'"), HasSubstr(started))) << started;
+  }
+}
+
+TEST(Runs, are_ordered_by_their_times_and_imports_come_first) {
+  std::vector<reports::Run> runs{run_of("day2", 1), run_of("day1", 1), run_of("day3", 1)};
+  runs[2].report.run.started = "";
+  order_by_launch(runs, "2026-11-30T00:00:00Z");
+  EXPECT_EQ(runs[0].name + runs[1].name + runs[2].name, "day3day1day2");
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
   std::vector<reports::Run> runs = read_runs(newest, reports::Reading::to_compare);
   if (runs.size() < 2)
     throw UsageError(fmt::format("'{}' holds one run; a history needs two or more", options.history));
-  reports::order_by_launch(runs);
+  reports::order_by_launch(runs, utc_now());
   const std::span<const reports::Run> all = runs;
   reports::Comparison comparison =
       reports::compare(reports::make_side("BASE", all.first(all.size() - 1), options.base_arm),
