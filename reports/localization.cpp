@@ -3,8 +3,11 @@
 //   healthy:           k ~ Binomial(n, e), e the share of hits among healthy transfers of its kind; but with the small
 //                      probability `odd` a transfer has a share of its own, uniform between 0 and 1
 //   passes a fault:    k ~ Binomial(n, p) with the p of that part and kind of transfers; with the probability `odd` it
-//   is
-//                      as if healthy
+//                      is as if healthy
+//
+// The p of a part is the same in half of the kinds of transfers, and anything below in the others: a message over four
+// NICs of which one is slow is slower by less than a message over that NIC alone, so fewer of its samples count as
+// slow.
 //
 // A faulty part need not show in each kind of transfers that pass it: a GPU may be slow where many take part and fast
 // in pairs. For each kind of part and of transfers there is a probability that it does. The score of a part is the
@@ -33,6 +36,7 @@ constexpr std::size_t most_parts = 16;
 
 double log_add(double a, double b) {
   const double low = std::min(a, b), high = std::max(a, b);
+  if (high == -std::numeric_limits<double>::infinity()) return high;
   return high + std::log1p(std::exp(low - high));
 }
 
@@ -208,6 +212,24 @@ class Localizer {
                    std::log(own) + log_binomial(trials(i), healthy_share(i)));
   }
 
+  static constexpr std::array shares{0.04, 0.06, 0.09, 0.14, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 0.99, 0.999};
+  using Gains = std::array<double, shares.size()>;
+
+  // The gain of one kind of transfers if the part has each of the shares: in them the same, or any lower one.
+  Gains gains(const std::vector<std::size_t>& list, const Mask& open, double healthy) const {
+    constexpr double least_difference = 0.03;  // from healthy transfers; less is of no consequence
+    constexpr double never = -std::numeric_limits<double>::infinity();
+    const double half = std::log(0.5);
+    Gains all{};
+    double of_lower = never;
+    for (std::size_t at = 0; at < shares.size(); ++at) {
+      const double same = shares[at] >= healthy + least_difference ? gain(list, open, shares[at]) : never;
+      of_lower = log_add(of_lower, same);
+      all[at] = same == never ? never : log_add(half + same, half + of_lower - std::log(static_cast<double>(at + 1)));
+    }
+    return all;
+  }
+
   // Logarithm of how much more probable the open observations are if a fault with this share is on their way.
   double gain(const std::vector<std::size_t>& list, const Mask& open, double share) const {
     double sum = 0;
@@ -216,26 +238,23 @@ class Localizer {
     return sum;
   }
 
-  // The share of hits is the same in all kinds of transfers in which the part shows; the likeliest one counts.
+  // The likeliest share of hits counts.
   Score score(const Part& part, const Mask& open) const {
-    constexpr std::array shares{0.04, 0.06, 0.09, 0.14, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 0.99, 0.999};
-    constexpr double least_difference = 0.03;  // from healthy transfers; less is of no consequence
     constexpr double never = -std::numeric_limits<double>::infinity();
-    using KindOfTransfers = std::pair<std::size_t, const std::vector<std::size_t>*>;
+    using KindOfTransfers = std::pair<std::size_t, Gains>;
     std::vector<KindOfTransfers> kinds;
     const TransferRecords& its = of_part_.at(part);
     for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind)
-      if (std::ranges::any_of(its[kind], [&](std::size_t i) { return open[i]; })) kinds.emplace_back(kind, &its[kind]);
+      if (std::ranges::any_of(its[kind], [&](std::size_t i) { return open[i]; }))
+        kinds.emplace_back(kind, gains(its[kind], open, healthy_share_[kind]));
     Score best{never, {}};
-    for (const double share : shares) {
+    for (std::size_t at = 0; at < shares.size(); ++at) {
       std::array<Score, 2> modes{{{std::log1p(-only_at_scale), {}}, {std::log(only_at_scale), {}}}};
-      for (const auto& [kind, list] : kinds) {
-        const bool differs = share >= healthy_share_[kind] + least_difference;
-        const double its_gain = differs ? gain(*list, open, share) : never;
+      for (const auto& [kind, its_gains] : kinds) {
         for (const Mode mode : {Mode::usual, Mode::at_scale}) {
           Score& of_mode = modes[static_cast<std::size_t>(mode)];
           const double probability = *shows(part.kind, mode, static_cast<Transfers>(kind));
-          const double with = std::log(probability) + its_gain, without = std::log1p(-probability);
+          const double with = std::log(probability) + its_gains[at], without = std::log1p(-probability);
           of_mode.log_odds += log_add(with, without);
           if (with > without) of_mode.shows_in.insert(static_cast<Transfers>(kind));
         }
