@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,8 +34,20 @@ def chromium(page, *options, fragment=""):
         command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
                    "--hide-scrollbars", "--run-all-compositor-stages-before-draw", "--virtual-time-budget=5000",
                    f"--user-data-dir={profile}", *options, page.as_uri() + fragment]
-        done = subprocess.run(command, check=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        return done.stdout.decode()
+        # Headless Chromium hangs at its start now and then: its processes are ended, and it is started once more.
+        for last in (False, True):
+            browser = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+            try:
+                printed = browser.communicate(timeout=90)[0].decode()
+                break
+            except subprocess.TimeoutExpired:
+                os.killpg(browser.pid, signal.SIGKILL)
+                browser.communicate()
+                if last:
+                    raise
+        if browser.returncode != 0:
+            raise subprocess.CalledProcessError(browser.returncode, command, printed)
+        return printed
 
 
 # Opens all that is folded.

@@ -16,7 +16,7 @@ NETWORKS = 4
 TIMES = 20 if NIGHTLY else 1
 OPTIONS = ["--collectives", "p2p", "--budget", "180s", "--timeout", "60s"]
 # MPI spreads a message over all interfaces, and what the hosts' processors do beside it shows in small ones.
-SIZE_AND_SAMPLES = {"ofi": ("256KiB", "15"), "mpi": ("1MiB", "9")}
+SIZE_AND_SAMPLES = {"ofi": ("512KiB", "9"), "mpi": ("1MiB", "9")}
 
 
 class SlowPartsOnHosts(OnHosts):
