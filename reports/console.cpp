@@ -12,6 +12,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
+#include "reports/decision.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/summary.hpp"
 #include "reports/suspects.hpp"
@@ -172,8 +173,9 @@ std::string reasons(const Report& report, bool brief) {
       text += format_printable("  {} {}: {}\n", name_of(Grade::faulty), finding.id, finding.evidence);
   for (const Suspect& suspect : report.suspects) text += format_printable("  suspect {}\n", sentence_about(suspect));
   for (const OpenQuestion& question : report.open_questions)
-    text +=
-        format_printable("  one of {}: {}. To do: {}\n", join(question.candidates), question.evidence, question.next);
+    text += format_printable("  {}: {}. To do: {}\n",
+                             brief ? alternatives(question.candidates) : "one of " + join(question.candidates),
+                             question.evidence, question.next);
   const bool explained = !report.suspects.empty() || !report.open_questions.empty();
   std::vector<const Result*> bad;
   for (const Result* result : in_reading_order(report)) {

@@ -344,13 +344,32 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
   return found;
 }
 
+namespace {
+
+// Where a fault shows in groups of nodes only, pairs of the nodes that may have it tell them and their links apart.
+std::set<std::pair<int, int>> nodes_that_tell(const FaultyPart& faulty) {
+  constexpr std::size_t most = 4;
+  std::set<int> nodes = nodes_of(faulty.part);
+  for (const auto& [part, probability] : faulty.alternatives) nodes.merge(nodes_of(part));
+  std::set<std::pair<int, int>> pairs;
+  if (nodes.size() > most) return pairs;
+  for (const int a : nodes)
+    for (const int b : nodes)
+      if (a < b) pairs.emplace(a, b);
+  return pairs;
+}
+
+}  // namespace
+
 std::vector<InDoubt> in_doubt(const Report& report) {
   constexpr std::size_t most = 64;  // pairs of an operation, the slowest: where more is slow, that is not one part
   const NicNumbers numbers(report.topology);
   const std::vector<TransferRecord> observations = observe(report, {});
   std::map<std::tuple<Transfers, std::vector<Place>, int>, double> slow;  // by ranks and NIC: share of slow samples
   std::set<Transfers> whole;                                              // kinds that are measured again as they were
-  for (const FaultyPart& faulty : localize(observations, paths_of(report, numbers), Fault::slow, doubtful_log_odds))
+  std::set<std::pair<int, int>> nodes_to_meet;
+  for (const FaultyPart& faulty : localize(observations, paths_of(report, numbers), Fault::slow, doubtful_log_odds)) {
+    if (shows_only_in_groups(faulty)) nodes_to_meet.merge(nodes_that_tell(faulty));
     for (const TransferRecord* each : faulty.observations) {
       if (each->slow.hits == 0) continue;
       if (each->is_pair() && each->kind != Transfers::all_rails)
@@ -358,6 +377,7 @@ std::vector<InDoubt> in_doubt(const Report& report) {
       else
         whole.insert(each->kind);
     }
+  }
   const std::vector<Place> places = places_of(report.topology);
   const auto slow_pairs = [&](const Measurement& m) {
     std::set<std::pair<double, Group>, std::greater<>> found;
@@ -367,6 +387,12 @@ std::vector<InDoubt> in_doubt(const Report& report) {
       const auto its = slow.find({*transfers_of(m.measured_case), two, m.measured_case.nic.value_or(-1)});
       if (its != slow.end()) found.insert({its->second, {low, high}});
     }
+    // GPUs of the same place on the two nodes.
+    if (!nodes_to_meet.empty() && !m.measured_case.nic && m.measured_case.pair == "other_node")
+      for (std::size_t a = 0; a < places.size(); ++a)
+        for (std::size_t b = a + 1; b < places.size(); ++b)
+          if (places[a].number == places[b].number && nodes_to_meet.contains({places[a].node, places[b].node}))
+            found.insert({0, {static_cast<int>(a), static_cast<int>(b)}});
     std::vector<Group> pairs;
     for (const auto& [its, pair] : found | std::views::take(most)) pairs.push_back(pair);
     return pairs;

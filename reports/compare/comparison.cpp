@@ -145,15 +145,36 @@ std::vector<Trouble> troubles_of(const Side& base, const Side& fresh, bool acros
   return troubles;
 }
 
-std::vector<BadEnd> bad_ends_of(const Side& fresh) {
+// Whether one of these runs had found the same in the same place.
+bool was_found(const std::vector<Report>& reports, const topo::Finding& finding) {
+  const auto is_it = [&](const topo::Finding& each) {
+    return each.id == finding.id && each.subject.host == finding.subject.host &&
+           each.subject.gpu == finding.subject.gpu && each.subject.nic == finding.subject.nic;
+  };
+  return std::ranges::any_of(reports, [&](const Report& each) { return std::ranges::any_of(each.findings, is_it); });
+}
+
+std::vector<BadEnd> bad_ends_of(const Side& base, const Side& fresh) {
+  const bool has_failures = std::ranges::any_of(
+      fresh.observations, [](const Observation& each) { return !each.wrong_data && !each.trouble.empty(); });
   std::vector<BadEnd> ends;
   for (std::size_t i = 0; i < fresh.reports.size(); ++i) {
     const Report& report = fresh.reports[i];
     const std::string& source = fresh.sources[std::min(i, fresh.sources.size() - 1)];
     if (report.exit_code == ExitCode::wrong_data) ends.push_back({source, ExitCode::wrong_data, "its data were wrong"});
-    if (report.status != "complete")
-      ends.push_back(
-          {source, ExitCode::unfinished, report.run.ended_by.empty() ? "it was cut off" : report.run.ended_by});
+    const bool never_began = report.exit_code == ExitCode::environment;
+    if (report.status != "complete" || never_began || (report.exit_code == ExitCode::unfinished && !has_failures))
+      ends.push_back({source, ExitCode::unfinished,
+                      !report.run.ended_by.empty()  ? report.run.ended_by
+                      : never_began                 ? "it could not be measured there"
+                      : report.status != "complete" ? "it was cut off"
+                                                    : "a check of it failed"});
+    for (const topo::Finding& finding : report.findings)
+      if (topo::condemns(finding) && !was_found(base.reports, finding))
+        ends.push_back(
+            {source, ExitCode::slow,
+             fmt::format("{}{}: {}", finding.id, finding.subject.host.empty() ? "" : " on " + finding.subject.host,
+                         finding.evidence)});
   }
   return ends;
 }
@@ -266,7 +287,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   const Matched matched = match(base, fresh, options.across_hardware);
   out.only_in_base = matched.only_in_base;
   out.only_in_new = matched.only_in_new;
-  out.bad_ends = bad_ends_of(fresh);
+  out.bad_ends = bad_ends_of(base, fresh);
   if (matched.both.empty() && out.bad_ends.empty()) {
     const std::string why = why_pairs_do_not_match(base, fresh);
     throw UsageError(fmt::format("the sides have no case in common: {} has {}, {} has {}, for example{}", base.name,

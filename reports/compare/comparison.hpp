@@ -120,10 +120,10 @@ struct Trouble {
   bool in_base = false;  // BASE had wrong data or a failure there too
 };
 
-// A run of NEW that ended with wrong data or did not finish.
+// A run of NEW that ended with wrong data, did not finish, or found the machine broken where no run of BASE did.
 struct BadEnd {
   std::string source;
-  ExitCode code = ExitCode::unfinished;  // or wrong_data
+  ExitCode code = ExitCode::unfinished;  // or wrong_data, or slow: broken
   std::string because;
 };
 

@@ -135,10 +135,12 @@ std::string text_of(const Suspect& suspect) {
 }
 
 void conclude(Comparison& c) {
-  const bool in_trouble = !c.troubles.empty() || !c.bad_ends.empty();
+  const auto is_broken = [](const BadEnd& end) { return end.code == ExitCode::slow; };
+  const bool in_trouble = !c.troubles.empty() || !std::ranges::all_of(c.bad_ends, is_broken);
   c.answer = c.bands.empty() || in_trouble ? Answer::inconclusive : Answer::no_regression;
   for (const BandRow& row : c.bands) c.answer = std::max(c.answer, row.answer);
-  if (!c.new_suspects.empty()) c.answer = Answer::regression;
+  const auto broken = std::ranges::find_if(c.bad_ends, is_broken);
+  if (!c.new_suspects.empty() || broken != c.bad_ends.end()) c.answer = Answer::regression;
   c.exit_code = c.answer == Answer::regression     ? ExitCode::slow
                 : c.answer == Answer::inconclusive ? ExitCode::inconclusive
                                                    : ExitCode::ok;
@@ -152,15 +154,25 @@ void conclude(Comparison& c) {
                                   text_of_troubles(c, false), text_of_end(c, ExitCode::unfinished)})
     if (!part.empty()) first += part + "; ";
   std::string last;
+  const bool figures_too =
+      std::ranges::any_of(c.bands, [](const BandRow& row) { return row.answer == Answer::regression; });
+  if (broken != c.bad_ends.end()) {
+    const std::string found =
+        fmt::format("{} found {}", c.new_name, printable(broken->because.substr(0, broken->because.find(':'))));
+    if (figures_too)
+      last += "; " + found;
+    else
+      first += "REGRESSION: " + found + "; ";
+  }
   if (!c.new_suspects.empty()) {
     std::vector<std::string> names;
     for (const Suspect& each : c.new_suspects) names.push_back(text_of(each));
     constexpr std::size_t longest_list = 40;
     const std::string accusation = fmt::format("{} accuses {}", c.new_name, list_of(names, "parts", longest_list));
-    const bool figures_too =
-        std::ranges::any_of(c.bands, [](const BandRow& row) { return row.answer == Answer::regression; });
     if (figures_too)
-      last = "; " + accusation;
+      last += "; " + accusation;
+    else if (broken != c.bad_ends.end())
+      first += accusation + "; ";
     else
       first += "REGRESSION: " + accusation + "; ";
   }

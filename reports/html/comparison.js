@@ -70,7 +70,7 @@ function trouble_cards(c) {
     element("h3", {}, element("span", {class: "tag"}, tag), title), ...texts.filter(Boolean).map((text) => element("p", {}, text)));
   return [...c.new_suspects.map((suspect) => made(`NEW accuses ${suspect.kind}`, suspect.name, suspect.evidence,
     suspect.action ? `Do: ${suspect.action}` : "")),
-  ...c.bad_ends.map((end) => made(end.exit_code === 11 ? "wrong data" : "not finished", end.source, end.because)),
+  ...c.bad_ends.map((end) => made({10: "broken", 11: "wrong data"}[end.exit_code] ?? "not finished", end.source, end.because)),
   ...c.troubles.map((trouble) => made(trouble.wrong_data ? "wrong data" : "failed", case_text(trouble.case), trouble.what,
     trouble.in_base ? "BASE had wrong data or a failure there too." : ""))];
 }

@@ -74,6 +74,7 @@ inline Side make_up_side(const std::string& name, const SideRecipe& recipe, std:
   side.name = name;
   side.sources = {name + " (made up)"};
   side.reports.emplace_back().status = "complete";
+  side.reports.back().exit_code = ExitCode::ok;
   std::vector<double> common, slow;
   for (int launch = 0; launch < recipe.launches; ++launch) {
     common.push_back(normal(random));

@@ -187,7 +187,7 @@ TEST(Compare, says_what_only_new_accuses_although_no_figure_is_worse) {
   EXPECT_EQ(c.bands[0].answer, Answer::no_regression);
   for (const std::string& text : {render_console(c), render_markdown(c), render_junit(c)})
     EXPECT_THAT(text, HasSubstr("NEW accuses NIC n1r5"));
-  EXPECT_THAT(render_junit(c), HasSubstr("failures=\"1\""));
+  EXPECT_THAT(render_junit(c), HasSubstr("failures=\"2\" errors=\"0\""));
 }
 
 TEST(Compare, does_not_repeat_what_base_accused_also_where_hosts_are_in_another_order) {

@@ -1,0 +1,212 @@
+// How a run or a comparison ended is one answer: exit code, console, JSON, JUnit, Markdown and Prometheus agree for all
+// ends, alone and in pairs.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <regex>
+
+#include "bench/base/text.hpp"
+#include "report_ends.hpp"
+#include "reports/compare/comparison.hpp"
+#include "reports/decision.hpp"
+#include "reports/judge.hpp"
+#include "reports/writer.hpp"
+
+namespace p5::reports {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int launches = 7;
+
+void add_figures(Report& report, const char* collective, double factor) {
+  Result& result = add(report, collective, 2, Grade::ok);
+  Measurement& m = result.measurement;
+  m.measured_case.backend = "nccl";
+  m.measured_case.bytes = GiB(1);
+  m.measured_case.group = "world";
+  if (m.measured_case.collective->pairwise) m.measured_case.pair = "other_node";
+  m.throughput = Series{.operations_per_sample = 1, .samples = {}, .summary = {}, .stopped_because = ""};
+  for (int i = 0; i < launches; ++i) m.launches_s.push_back(0.003 * factor * (1 + 0.001 * i));
+  m.throughput->summary = summarize(m.launches_s);
+  result.verdict.fraction = 0.9;
+}
+
+// A run of two nodes that ends in these ways.
+Report run_with(const std::vector<const End*>& ends, double factor = 1) {
+  Report report = two_nodes();
+  report.provenance = "measured";
+  report.run.backend = "nccl";
+  report.run.command = {"--backend", "nccl"};
+  report.run.started = "2026-11-20T12:00:00Z";
+  report.run.nodes = 2;
+  report.run.ranks = 4;
+  report.run.launches = launches;
+  for (const char* const collective : {"all_reduce", "all_gather", "p2p"}) add_figures(report, collective, factor);
+  ExitCode code = ExitCode::ok;
+  for (const End* const end : ends) {
+    end->leave(report);
+    code = worse(code, end->code);
+  }
+  if (!report.run.ended_by.empty()) report.status = "partial";
+  report.grade = overall(report);
+  report.exit_code = worse(exit_code(report, true), code);
+  report.decision = decide(report);
+  return report;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string found_in(const std::string& text, const std::string& pattern) {
+  std::smatch match;
+  return std::regex_search(text, match, std::regex(pattern)) ? match[1].str() : "not found";
+}
+
+bool is_red(const std::string& junit) {
+  return found_in(junit, "failures=\"(\\d+)\"") != "0" || found_in(junit, "errors=\"(\\d+)\"") != "0";
+}
+
+template <class Try>
+void for_all_pairs_of_ends(const Try& attempt) {
+  for (const End& a : all_ends)
+    for (const End& b : all_ends) {
+      SCOPED_TRACE(fmt::format("{}; {}", a.name, b.name));
+      if (&a == &b)
+        attempt({&a});
+      else
+        attempt({&a, &b});
+    }
+}
+
+void expect_one_answer(const Report& report) {
+  const int code = static_cast<int>(report.exit_code);
+  const Decision& decision = report.decision;
+  SCOPED_TRACE(fmt::format("{}: {}", code, decision.sentence));
+  const auto json = nlohmann::json::parse(render_json(report));
+  EXPECT_EQ(json.at("exit_code"), code);
+  EXPECT_EQ(json.at("decision").at("word"), decision.word);
+  EXPECT_EQ(decision.word == accept, code == 0);
+  EXPECT_EQ(first_line(render_console(report)), decision.sentence);
+  EXPECT_EQ(first_line(render_table(report)), first_line(render_table(report)));
+  EXPECT_EQ(first_line(render_markdown(report)), "## " + found_in(render_markdown(report), "## (.*)\n"));
+  EXPECT_TRUE(first_line(render_markdown(report)).starts_with("## " + decision.word));
+  EXPECT_THAT(render_html(report), HasSubstr(decision.word));
+  const std::string junit = render_junit(report);
+  EXPECT_EQ(found_in(junit, "name=\"exit code\" value=\"(\\d+)\""), std::to_string(code));
+  EXPECT_EQ(is_red(junit), code != 0 && code != 14) << junit;
+  EXPECT_EQ(found_in(junit, "classname=\"decision\"[^>]*>(<system-out>)") != "not found", code == 0);
+  const std::string metrics = render_prometheus(report);
+  EXPECT_EQ(found_in(metrics, "p5bench_exit_code\\{[^}]*\\} (\\d+)"), std::to_string(code));
+  EXPECT_EQ(found_in(metrics, "p5bench_decision\\{[^}]*word=\"([A-Z ]+)\"[^}]*\\} 1\n"), decision.word);
+}
+
+TEST(Ends, of_a_run_are_said_alike_in_all_formats) {
+  for_all_pairs_of_ends([](const std::vector<const End*>& ends) { expect_one_answer(run_with(ends)); });
+}
+
+reports::Run as_run(const std::string& name, Report report) {
+  return {.name = name, .report = std::move(report), .journal = {}};
+}
+
+void expect_one_answer(const Comparison& c) {
+  const int code = static_cast<int>(c.exit_code);
+  SCOPED_TRACE(fmt::format("{}: {}", code, c.headline));
+  const auto json = nlohmann::json::parse(render_json(c));
+  EXPECT_EQ(json.at("exit_code"), code);
+  EXPECT_EQ(json.at("headline"), c.headline);
+  EXPECT_THAT(render_console(c), HasSubstr(c.headline));
+  EXPECT_THAT(render_markdown(c), HasSubstr(c.headline.substr(0, c.headline.find_first_of(">%|_"))));
+  const std::string junit = render_junit(c);
+  EXPECT_EQ(found_in(junit, "name=\"exit code\" value=\"(\\d+)\""), std::to_string(code));
+  EXPECT_EQ(is_red(junit), code != 0 && code != 14) << junit;
+  EXPECT_EQ(found_in(junit, "classname=\"answer\"[^>]*>(<system-out>)") != "not found", code == 0);
+  static const std::map<int, std::string> words{
+      {0, "NO REGRESSION"}, {10, "REGRESSION"}, {11, "WRONG DATA"}, {12, "FAILED|FINISH"}, {14, "INCONCLUSIVE"}};
+  ASSERT_TRUE(words.contains(code));
+  EXPECT_NE(found_in(c.headline, "(" + words.at(code) + ")"), "not found");
+}
+
+void expect_no_worse_end_hidden(const Report& fresh, const Comparison& c) {
+  if (fresh.exit_code == ExitCode::wrong_data) {
+    EXPECT_EQ(c.exit_code, ExitCode::wrong_data) << c.headline;
+  }
+  if (fresh.exit_code == ExitCode::unfinished || fresh.exit_code == ExitCode::environment) {
+    EXPECT_EQ(c.exit_code, ExitCode::unfinished) << c.headline;
+  }
+}
+
+TEST(Ends, of_a_comparison_are_said_alike_in_all_formats) {
+  const std::vector<reports::Run> healthy{as_run("base", run_with({}))};
+  for (const double factor : {1.0, 1.3})
+    for_all_pairs_of_ends([&](const std::vector<const End*>& ends) {
+      const std::vector<reports::Run> fresh{as_run("new", run_with(ends, factor))};
+      const Comparison c = compare(make_side("BASE", healthy), make_side("NEW", fresh));
+      expect_one_answer(c);
+      expect_no_worse_end_hidden(fresh[0].report, c);
+    });
+}
+
+TEST(Ends, of_a_base_hide_none_of_the_new_run) {
+  for_all_pairs_of_ends([&](const std::vector<const End*>& ends) {
+    const std::vector<reports::Run> base{as_run("base", run_with({ends.front()}))};
+    const std::vector<reports::Run> fresh{as_run("new", run_with({ends.back()}))};
+    const Comparison c = compare(make_side("BASE", base), make_side("NEW", fresh));
+    expect_one_answer(c);
+    expect_no_worse_end_hidden(fresh[0].report, c);
+  });
+}
+
+TEST(Ends, of_the_newest_run_of_a_history_are_said_alike_in_all_formats) {
+  for_all_pairs_of_ends([&](const std::vector<const End*>& ends) {
+    std::vector<reports::Run> runs;
+    for (int day = 0; day < 5; ++day) runs.push_back(as_run(fmt::format("day{}", day), run_with({})));
+    runs.push_back(as_run("newest", run_with(ends)));
+    const std::span<const reports::Run> all = runs;
+    Comparison c = compare(make_side("BASE", all.first(5)), make_side("NEW", all.last(1)));
+    add_trend(c, trend_of(all));
+    expect_one_answer(c);
+    expect_no_worse_end_hidden(runs.back().report, c);
+  });
+}
+
+// Two arms of one run: what went wrong with both of them is wrong, too.
+TEST(Ends, of_arms_are_those_of_the_run) {
+  for (const char* const of_a : {"", "wrong", "failed"})
+    for (const char* const of_b : {"", "wrong", "failed"}) {
+      SCOPED_TRACE(fmt::format("a: {}; b: {}", of_a, of_b));
+      Report report = run_with({});
+      report.arms = {{.name = "a", .settings = {}, .context = {}, .problem = {}},
+                     {.name = "b", .settings = {}, .context = {}, .problem = {}}};
+      const std::vector<Result> results = report.results;
+      report.results.clear();
+      for (const auto& [arm, trouble] : {std::pair{"a", std::string(of_a)}, std::pair{"b", std::string(of_b)}})
+        for (Result result : results) {
+          Measurement& m = result.measurement;
+          m.measured_case.arm = arm;
+          if (trouble == "wrong") {
+            m.wrong_elements = 3;
+            result.verdict.grade = Grade::wrong;
+          } else if (trouble == "failed") {
+            m.outcome = Outcome::failed;
+            result.verdict.grade = Grade::failed;
+          }
+          report.results.push_back(result);
+        }
+      report.exit_code = exit_code(report, false);
+      report.decision = decide(report);
+      const std::vector<reports::Run> runs{as_run("run", report)};
+      const Comparison c = compare(make_side("a", runs, "a"), make_side("b", runs, "b"));
+      expect_one_answer(c);
+      if (*of_b) {
+        EXPECT_EQ(c.exit_code == ExitCode::wrong_data, std::string(of_b) == "wrong") << c.headline;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace p5::reports

@@ -1,0 +1,60 @@
+// Ways in which a run or a check can end, for tests that try all of them, alone and in pairs.
+#pragma once
+
+#include "bench/model/collective.hpp"
+#include "reports/report.hpp"
+
+namespace p5::reports {
+
+// Two nodes of two ranks each.
+inline Report two_nodes() {
+  Report report;
+  report.status = "complete";
+  report.exit_code = ExitCode::ok;
+  report.topology.hosts.resize(2);
+  report.topology.hosts[0].name = "n0";
+  report.topology.hosts[1].name = "n1";
+  report.topology.hosts[1].instance = "i-0abc";
+  for (topo::Host& host : report.topology.hosts) host.gpu_devices.resize(2);
+  report.topology.hosts[1].gpu_devices[1].uuid = "GPU-b";
+  report.topology.host_of_rank = {0, 0, 1, 1};
+  report.topology.gpu_of_rank = {"GPU-x", "GPU-y", "GPU-a", "GPU-b"};
+  return report;
+}
+
+inline Result& add(Report& report, const char* collective, int nodes, Grade grade) {
+  Result& result = report.results.emplace_back();
+  result.measurement.measured_case.collective = &find_collective(collective);
+  result.measurement.measured_case.ranks = 2 * nodes;
+  result.measurement.measured_case.nodes = nodes;
+  result.verdict.grade = grade;
+  return result;
+}
+
+// A way in which a run or a check can end: what it leaves in the report, and the code that holds besides.
+struct End {
+  const char* name;
+  void (*leave)(Report& report);
+  ExitCode code = ExitCode::ok;
+};
+
+inline void find(Report& report, const char* id, topo::About about) {
+  report.findings.push_back({id, topo::Severity::error, {"n1", "", {}, {}}, "evidence", "action", about});
+}
+
+inline constexpr End all_ends[] = {
+    {"sound", [](Report&) {}},
+    {"a GPU is lost", [](Report& r) { find(r, "gpu.lost", topo::About::hardware); }},
+    {"NVLinks are down", [](Report& r) { find(r, "gpu.links", topo::About::fabric); }},
+    {"a part is suspected", [](Report& r) { r.suspects.emplace_back().host = "n1"; }},
+    {"the host is set up wrong", [](Report& r) { find(r, "host.memlock", topo::About::host); }},
+    {"slow", [](Report& r) { add(r, "p2p", 1, Grade::slow); }},
+    {"wrong data", [](Report& r) { add(r, "all_reduce", 1, Grade::wrong); }},
+    {"a case failed", [](Report& r) { add(r, "p2p", 1, Grade::failed).measurement.outcome = Outcome::failed; }},
+    {"GPUs alone failed", [](Report& r) { find(r, "gpu.check_failed", topo::About::hardware); }},
+    {"the ranks do not join", [](Report& r) { find(r, "join.host", topo::About::host); }},
+    {"workers do not start", [](Report&) {}, ExitCode::environment},
+    {"ended by a signal", [](Report& r) { r.run.ended_by = "ended by SIGTERM"; }, ExitCode::unfinished},
+    {"time is over", [](Report& r) { r.run.ended_by = "no answer"; }, ExitCode::unfinished}};
+
+}  // namespace p5::reports
