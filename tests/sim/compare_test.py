@@ -243,7 +243,7 @@ class Compare(Folder):
         comparison = json.loads((out / "comparison.json").read_text())
         answers = [row["answer"] for row in comparison["bands"]]
         suite = xml.etree.ElementTree.parse(out / "comparison.xml").getroot()[0]
-        failures = answers.count("regression") + len(comparison["new_suspects"])
+        failures = 1 + answers.count("regression") + len(comparison["new_suspects"])
         self.assertEqual(suite.get("tests"), str(1 + len(answers) + len(comparison["new_suspects"])))
         self.assertEqual(suite.get("failures"), str(failures))
         self.assertEqual(len(suite.findall("testcase/failure")), failures)
