@@ -231,10 +231,10 @@ std::string healthy(const Report& report) {
   if (words.size() > 2) words.resize(2);
   const auto nodes = static_cast<std::size_t>(std::max(report.run.nodes, 1));
   if (words.empty()) words.emplace_back("no slower than the baseline");
-  words.push_back(counted(nodes, "node") + ", nothing slow");
-  for (const topo::Finding& finding : report.findings)
-    if (finding.id == below_published_id) words.back() = counted(nodes, "node") + ", but below published figures";
-  return join(words);
+  const bool below =
+      std::ranges::find(report.findings, below_published_id, &topo::Finding::id) != report.findings.end();
+  words.push_back(counted(nodes, "node") + (below ? "" : ", nothing slow"));
+  return (below ? "but below published figures: " : "") + join(words);
 }
 
 std::string why_not_judged(const Report& report) {

@@ -69,13 +69,13 @@ std::optional<double> shows(PartKind part, Mode mode, Transfers kind) {
       {{PartKind::gpu, Mode::usual}, {surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps}},
       {{PartKind::nics, Mode::usual}, {no, surely, perhaps, no, no, no, perhaps, perhaps}},
       {{PartKind::nic, Mode::usual}, {no, perhaps, perhaps, mostly, no, no, perhaps, perhaps}},
-      {{PartKind::link, Mode::usual}, {no, surely, likely, likely, no, no, no, perhaps}},
+      {{PartKind::link, Mode::usual}, {no, surely, likely, likely, no, no, perhaps, perhaps}},
       {{PartKind::rail, Mode::usual}, {no, no, no, no, no, no, surely, no}},
       {{PartKind::node, Mode::at_scale}, {never, never, never, never, perhaps, perhaps, perhaps, surely}},
       {{PartKind::gpu, Mode::at_scale}, {never, never, never, no, surely, surely, perhaps, perhaps}},
       {{PartKind::nics, Mode::at_scale}, {no, never, never, no, no, no, surely, surely}},
       {{PartKind::nic, Mode::at_scale}, {no, never, never, never, no, no, surely, surely}},
-      {{PartKind::link, Mode::at_scale}, {no, never, surely, never, no, no, no, perhaps}},
+      {{PartKind::link, Mode::at_scale}, {no, never, surely, never, no, no, perhaps, perhaps}},
       {{PartKind::rail, Mode::at_scale}, {no, no, no, no, no, no, surely, no}},
   };
   return table.at({part, mode})[static_cast<std::size_t>(kind)];
@@ -121,8 +121,11 @@ std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths
   for (const int node : nodes) parts.insert({PartKind::node, node});
   // Of more nodes it is not told which of their links a collective takes.
   constexpr std::size_t most_nodes = 32;
-  if ((observation.is_pair() && nodes.size() == 2) ||
-      (observation.kind == Transfers::node_subset && nodes.size() <= most_nodes))
+  const bool through_links = observation.is_pair() ? nodes.size() == 2
+                                                   : (observation.kind == Transfers::node_subset ||
+                                                      observation.kind == Transfers::rail_group) &&
+                                                         nodes.size() <= most_nodes;
+  if (through_links)
     for (auto one = nodes.begin(); one != nodes.end(); ++one)
       for (auto other = std::next(one); other != nodes.end(); ++other) parts.insert({PartKind::link, *one, *other});
   if (observation.kind == Transfers::rail_group) parts.insert(rail_of(observation.ranks.front(), paths));

@@ -96,26 +96,31 @@ std::vector<topo::Finding> below_published(const Report& report) {
   const Grade grade = overall(report);
   if (!platform || (grade != Grade::ok && grade != Grade::unknown)) return {};
   const std::vector<Figure> figures = figures_of(*platform);
-  // By collective and number of nodes: what it reaches of what is published, at most.
-  std::map<std::pair<std::string, int>, double> nearest;
+  // By collective and number of nodes: the largest share of the limit that this one reaches with any large message, and
+  // that published ones reach.
+  struct Best {
+    double own = 0, published = 0;
+  };
+  std::map<std::pair<std::string, int>, Best> best;
   for (const Result& result : report.results) {
     if (!is_comparable(result, *platform)) continue;
     const Case& c = result.measurement.measured_case;
     const std::optional<Figure> reference = reference_of(result, figures);
     if (!reference) continue;
-    double& its = nearest.try_emplace({std::string(c.collective->name), c.nodes}, 0).first->second;
-    its = std::max(its, *result.verdict.fraction / reference->share);
+    Best& its = best[{std::string(c.collective->name), c.nodes}];
+    its.own = std::max(its.own, *result.verdict.fraction);
+    its.published = std::max(its.published, reference->share);
   }
   std::vector<std::string> words;
-  for (const auto& [what, reached] : nearest)
-    if (reached < 1 - published_tolerance)
+  for (const auto& [what, its] : best)
+    if (const double reached = its.own / its.published; reached < 1 - published_tolerance)
       words.push_back(fmt::format("{} on {} {} by {:.0f} %", what.first, what.second,
                                   what.second == 1 ? "node" : "nodes", 100 * (1 - reached)));
   if (words.empty()) return {};
   return {{.id = std::string(below_published_id),
            .severity = topo::Severity::warning,
            .subject = {},
-           .evidence = fmt::format("all large messages lie below what is published of healthy {}: {} or more",
+           .evidence = fmt::format("the largest bandwidth lies below what is published of healthy {}: {}",
                                    platform->name, join(words)),
            .action = "compare driver, NCCL, network plugin, NCCL_* and FI_* variables and placement with those of "
                      "another cluster; keep this run as a baseline only if you know why",
@@ -124,7 +129,7 @@ std::vector<topo::Finding> below_published(const Report& report) {
 
 std::vector<topo::FindingKind> published_finding_kinds() {
   return {{std::string(below_published_id), topo::About::software,
-           "all large messages of a collective lie below what is published of such machines"}};
+           "the largest bandwidth of a collective lies below what is published of such machines"}};
 }
 
 }  // namespace p5::reports

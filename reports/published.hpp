@@ -18,8 +18,8 @@ inline constexpr std::string_view below_published_id = "speed.below_published";
 std::pair<Measurement, Verdict> as_measured(const topo::Platform& platform, const topo::Published& figure,
                                             double share = 1);
 
-// One warning where all large messages of a collective lie well below what is published of such machines, though none
-// is slow; nothing where something is slow or suspected.
+// One warning where the largest bandwidth of a collective lies well below what is published of such machines, though
+// none is slow; nothing where something is slow or suspected.
 std::vector<topo::Finding> below_published(const Report& report);
 
 // For `list findings`.
