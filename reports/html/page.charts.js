@@ -187,7 +187,7 @@ function draw_series(svg, series, x, y) {
   if (!series.scattered) group.append(shape("path", {class: "line", d: `M${line}`, "stroke-dasharray": dashes_of(series)}));
   for (const p of series.points) {
     group.append(marker(series.index, x.at(p.x), y.at(p.y)));
-    if (["slow", "wrong", "failed"].includes(p.grade)) {
+    if (FLAGGED.includes(p.grade)) {
       group.append(shape("circle", {class: `flag ${p.grade}`, cx: x.at(p.x), cy: y.at(p.y), r: 7.5}));
     }
   }
@@ -279,17 +279,24 @@ function make_readable(svg, chart) {
   });
 }
 
-// A curve's name shows it or leaves it out.
+// Grades that are a ring around a point.
+const FLAGGED = ["slow", "wrong", "failed"];
+
+// A curve's name shows it or leaves it out. Rings are explained where there are any.
 function legend(plot, chart) {
   const swatch = (series) => shape("svg", {viewBox: "0 0 26 12", "aria-hidden": "true"},
     series.scattered ? "" : shape("path", {class: "line", d: "M1,6H25", "stroke-dasharray": dashes_of(series)}),
     marker(series.index, 13, 6));
+  const grades = FLAGGED.filter((grade) => plot.series.some((series) => series.points.some((p) => p.grade === grade)));
+  const rings = grades.map((grade) => element("li", {class: "flagged"}, shape("svg", {viewBox: "0 0 16 16", "aria-hidden": "true"},
+    shape("circle", {class: `flag ${grade}`, cx: 8, cy: 8, r: 6})), `judged ${grade}`));
+  if (plot.series.length < 2) return rings.length > 0 ? element("ul", {class: "legend"}, ...rings) : "";
   return element("ul", {class: "legend"}, ...plot.series.map((series) => {
     const toggle = element("button", {type: "button", class: "toggle", "aria-pressed": "true"}, swatch(series), series.label);
     toggle.addEventListener("click", () => chart.toggle(series.label));
     chart.toggles.set(series.label, toggle);
     return element("li", {class: class_of(series)}, toggle);
-  }));
+  }), ...rings);
 }
 
 // Draws at the width that there is, and again when it changes: text keeps its size on a phone.
@@ -412,7 +419,7 @@ function add_chart(parent, plot) {
   const chart = new Chart(plot, svg, readout);
   const samples = samples_of(chart);
   const caption = element("figcaption", {}, plot.title, element("span", {class: "quiet small"}, plot.note));
-  const figure = element("figure", {}, caption, element("div", {}, svg), plot.series.length > 1 ? legend(plot, chart) : "",
+  const figure = element("figure", {}, caption, element("div", {}, svg), legend(plot, chart),
     readout, chart_tools(chart, samples?.press), samples?.box ?? "");
   parent.append(figure);
   redraw_on_resize(figure, svg, (width) => chart.draw(width));

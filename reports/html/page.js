@@ -130,8 +130,10 @@ function banners(report) {
 function how_much_was_judged(report) {
   const judged = report.measurements.filter((m) => m.verdict.grade !== "unknown");
   const between = report.run.nodes < 2 || judged.length === 0 || judged.some((m) => m.case.nodes > 1);
-  return `${judged.length} of ${plural(report.measurements.length, "measurement")} judged` +
-    (between ? "." : ", none of them between nodes: this says nothing of the network between them.");
+  const bars = judged.length > 0 && judged.length < report.measurements.length
+    ? ": those for which figures of healthy machines are known, mostly large messages" : "";
+  return `${judged.length} of ${plural(report.measurements.length, "measurement")} judged${bars}` +
+    (between ? "." : "; none of them between nodes: this says nothing of the network between them.");
 }
 
 function draw_top(report, top) {
