@@ -1,6 +1,8 @@
 #include "reports/judge.hpp"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -217,6 +219,32 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
     v.because = "not judged: " + fitness.why_not;
   }
   return v;
+}
+
+void leave_to_all_pairs(std::vector<Result>& results) {
+  using Kind = std::tuple<std::string, std::string, std::string, std::string, std::string>;
+  const auto kind_of = [](const Case& c) { return Kind{c.backend, c.pattern, c.pair, c.group, c.arm}; };
+  const auto is_of_pairs = [](const Result& each) {
+    const Case& c = each.measurement.measured_case;
+    return c.collective->pairwise && !c.nic && each.measurement.outcome == Outcome::measured;
+  };
+  const auto pairs = [](const Result& each) { return each.measurement.groups.size(); };
+  const auto worth = [&](const Result& each) { return std::pair(pairs(each), each.measurement.measured_case.bytes); };
+  std::map<Kind, const Result*> most;
+  for (const Result& each : results) {
+    if (!is_of_pairs(each)) continue;
+    const Result*& its = most[kind_of(each.measurement.measured_case)];
+    if (!its || worth(each) > worth(*its)) its = &each;
+  }
+  for (Result& each : results) {
+    if (!is_of_pairs(each) || each.verdict.grade != Grade::ok) continue;
+    const Case& c = each.measurement.measured_case;
+    const Result* const all = most.at(kind_of(c));
+    if (pairs(each) >= pairs(*all)) continue;
+    each.verdict.grade = Grade::unknown;
+    each.verdict.because =
+        fmt::format("not judged: measured with fewer pairs than {}", to_text(all->measurement.measured_case.bytes));
+  }
 }
 
 Grade overall(const Report& report) {

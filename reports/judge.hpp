@@ -15,6 +15,10 @@ struct Fitness {
 
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology, const Fitness& fitness);
 
+// Where some sizes or patterns were measured with fewer pairs than others of the same kind, being fast says nothing of
+// the pairs that were left out: `ok` becomes `unknown` there.
+void leave_to_all_pairs(std::vector<Result>& results);
+
 // The run's grade: wrong, failed, faulty (an error was found in hardware or fabric), slow (also where a part is
 // suspected, or a question is open), ok, in this order; unknown when nothing was judged.
 Grade overall(const Report& report);

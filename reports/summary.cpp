@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,10 +28,12 @@ std::vector<SummaryRow> summary_of(const Report& report) {
   struct Ends {
     const Result *small = nullptr, *large = nullptr;
   };
-  // What is not as it should be stands for its operation, and of that the largest.
+  // What is not as it should be stands for its operation; of that, what was measured with most pairs; and the largest.
   const auto weight = [](const Result* each) {
     const Grade grade = each->verdict.grade;
-    return std::pair{grade != Grade::ok && grade != Grade::unknown, bytes_of(*each).count};
+    const std::size_t pairs =
+        each->measurement.measured_case.collective->pairwise ? each->measurement.groups.size() : 0;
+    return std::tuple{grade != Grade::ok && grade != Grade::unknown, pairs, bytes_of(*each).count};
   };
   std::vector<std::string> order;
   std::map<std::string, Ends> ends;

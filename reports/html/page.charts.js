@@ -35,10 +35,23 @@ function series_of(measurements) {
   });
 }
 
-function bandwidth_point(m) {
+// The pair that was measured at every size, where some sizes have more pairs than others: a curve is of one set of pairs.
+function common_pair(list) {
+  const measured = list.filter((m) => m.pairs?.length > 0);
+  if (measured.length < 2 || new Set(measured.map((m) => m.pairs.length)).size < 2) return null;
+  const fewest = measured.reduce((best, m) => (m.pairs.length < best.pairs.length ? m : best));
+  return fewest.pairs.find(([a, b]) => measured.every((m) => m.pairs.some(([c, d]) => a === c && b === d))) ?? null;
+}
+
+function bandwidth_point(m, pair) {
   const t = m.throughput;
   if (!t || !(t.busbw_gb_per_s > 0)) return null;
   const at = (us) => t.busbw_gb_per_s * t.median_us / us;
+  const its = pair && m.pairs?.length > 1 ? m.pairs.find(([a, b]) => a === pair[0] && b === pair[1]) : null;
+  if (its) {
+    return {x: m.case.bytes, y: at(its[2]), low: null, high: null, limit: m.verdict.limit_gb_per_s, grade: "unknown",
+      text: `${rate(at(its[2]))}, ${time(its[2])}`};
+  }
   const [low, high] = t.ci95_us ? [at(t.ci95_us[1]), at(t.ci95_us[0])] : [null, null];
   const interval = low === null ? "" : ` (95 %: ${digits(low)} to ${digits(high)})`;
   const judged = m.verdict.fraction_of_limit === null ? "" : `, ${share(m.verdict.fraction_of_limit)} of the limit`;
@@ -428,6 +441,16 @@ function add_chart(parent, plot) {
   samples?.follow_address();
 }
 
+// A curve of one pair at all sizes, and beside it the slowest pair of each size that has more pairs.
+function bandwidths_of({label, list}) {
+  const pair = common_pair(list), whole = (m) => bandwidth_point(m, null);
+  if (!pair) return [{label, points: list.map(whole).filter(Boolean)}];
+  const named = (name) => [label, name].filter(Boolean).join(", ");
+  return [{label: named(`ranks ${pair[0]} and ${pair[1]}`), points: list.map((m) => bandwidth_point(m, pair)).filter(Boolean)},
+    {label: named("the slowest of all pairs measured"), scattered: true,
+      points: list.filter((m) => m.pairs?.length > 1).map(whole).filter(Boolean)}];
+}
+
 function plot_of(series, point) {
   const drawn = series.map((s) => ({label: s.label, points: s.list.map(point).filter(Boolean)}));
   return drawn.filter((s) => s.points.length > 0);
@@ -456,10 +479,10 @@ function largest_text(list) {
 function plots_of(report, name, list) {
   if (list.length === 0) return [];
   const simulated = report.provenance === "simulated" ? "Simulated. " : "", series = series_of(list);
-  const pairs = list[0].case.collective === "p2p" ? "The slowest pair of those measured at each size. " : "";
+  const pairs = list[0].case.collective === "p2p" ? "Of several pairs the slowest. " : "";
   return [
     {title: `${name}: bus bandwidth`, unit: "GB/s", limits: limit_lines(list),
-      series: [...plot_of(series, bandwidth_point), ...with_limits(bandwidth_references(report, list), list)],
+      series: [...series.flatMap(bandwidths_of).filter((s) => s.points.length > 0), ...with_limits(bandwidth_references(report, list), list)],
       note: `${largest_text(list)}${simulated}${pairs}Median of bursts, with its 95 % interval.`},
     {title: `${name}: latency`, unit: "\u00b5s", limits: [],
       series: [...plot_of(series, latency_point), ...latency_references(list)],

@@ -157,9 +157,9 @@ class Page(unittest.TestCase):
     def test_draws_a_line_and_its_interval_for_each_series(self):
         simulated = self.opened["simulated.json"]
         # Bandwidth and latency of three p2p patterns for two kinds of pairs, two kinds of all_reduce (in legends too) and
-        # all_gather.
+        # all_gather. Each p2p bandwidth is a curve of one pair, with a legend because the slowest of all pairs is beside it.
         self.assertEqual(simulated.count("svg", "chart"), 16)
-        own, in_legends = 18, 4
+        own, in_legends = 18, 4 + 6
         self.assertEqual(simulated.count("path", "line"), own + in_legends + 1)  # and in the legend beside the published
         self.assertEqual(simulated.count("g", "reference"), 2)  # published figures of all_reduce and all_gather
         self.assertEqual(simulated.count("path", "band"), 18)

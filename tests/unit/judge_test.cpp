@@ -356,5 +356,29 @@ TEST(ExitCodes, are_worse_in_the_order_wrong_unfinished_environment_slow_inconcl
     }
 }
 
+TEST(Judge, leaves_sizes_with_fewer_pairs_to_those_with_all) {
+  std::vector<Result> results;
+  const auto add = [&](Bytes size, int pairs, Grade grade) {
+    Result& result = results.emplace_back();
+    Measurement& m = result.measurement;
+    m.measured_case.backend = "nccl";
+    m.measured_case.collective = &p2p;
+    m.measured_case.pattern = "one_way";
+    m.measured_case.pair = "same_node";
+    m.measured_case.bytes = size;
+    for (int i = 0; i < pairs; ++i) m.groups.push_back({{0, i + 1}, {1e-3}});
+    m.outcome = Outcome::measured;
+    result.verdict.grade = grade;
+  };
+  add(MiB(256), 1, Grade::slow);
+  add(MiB(512), 28, Grade::ok);
+  add(GiB(4), 1, Grade::ok);
+  leave_to_all_pairs(results);
+  EXPECT_EQ(results[0].verdict.grade, Grade::slow) << "a pair that is slow is slow";
+  EXPECT_EQ(results[1].verdict.grade, Grade::ok);
+  EXPECT_EQ(results[2].verdict.grade, Grade::unknown);
+  EXPECT_THAT(results[2].verdict.because, testing::HasSubstr("fewer pairs than 512 MiB"));
+}
+
 }  // namespace
 }  // namespace p5::reports

@@ -168,6 +168,7 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
     report_.open_questions = std::move(found.questions);
     add_findings(reports::below_published(report_));
   }
+  reports::leave_to_all_pairs(report_.results);
   report_.grade = reports::overall(report_);
   report_.exit_code = reports::exit_code(report_, wants_verdict_);
   count(ended_by.empty() ? ExitCode::ok : code);
