@@ -1,0 +1,91 @@
+"""scripts/first-morning, with programs that stand in for mpirun and p5bench: each step is kept, one that fails keeps no
+other from running, and no name, address or id of the hosts is in the archive."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from program import Folder, SOURCE, main  # noqa: E402
+
+SCRIPT = SOURCE / "scripts/first-morning"
+SECRETS = {
+    "instance": "i-0abc1234def567890", "account": "123456789012", "address": "10.1.2.34", "MAC": "0a:1b:2c:3d:4e:5f",
+    "name": "ip-10-1-2-34.us-west-2.compute.internal", "resource": "sg-0123456789abcdef0", "key": "AKIAABCDEFGHIJKLMNOP",
+    "GPU": "GPU-01234567-89ab-cdef-0123-456789abcdef", "GID": "fe80::8c1:2fff:fe34:5678", "host": "worker-17"}
+MPIRUN = """#!/bin/bash
+# Runs what follows its options once.
+while [ $# -gt 0 ]; do
+  case $1 in
+    --host | --map-by | --bind-to | -x) shift 2 ;;
+    -*) shift ;;
+    *) break ;;
+  esac
+done
+exec "$@"
+"""
+P5BENCH = """#!/bin/bash
+out="" record=""
+for argument in "$@"; do
+  [ "$before" != --out ] || out=$argument
+  [ "$before" != --record ] || record=$argument
+  before=$argument
+done
+echo "on worker-17 with $*: SECRETS"
+[ -z "$record" ] || echo '{"host": "worker-17", "ids": "SECRETS"}' > "$record"
+[ -z "$out" ] || { mkdir -p "$out/worker-17"; echo "SECRETS" > "$out/worker-17/report.json"; ln -s worker-17 "$out/latest"; }
+case "$*" in *"--backend nccl"*) exit 12 ;; esac
+"""
+
+
+class FirstMorning(Folder):
+    def program(self, name, text):
+        path = self.folder / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text.replace("SECRETS", " ".join(SECRETS.values())))
+        path.chmod(0o755)
+        return path
+
+    def start(self, *arguments):
+        environment = self.environment()
+        environment["PATH"] = f"{self.folder / 'bin'}:{environment['PATH']}"
+        return subprocess.run([SCRIPT, *arguments], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
+
+    def test_all_steps_are_in_the_archive_and_nothing_that_names_the_hosts(self):
+        self.program("mpirun", MPIRUN)
+        done = self.start("--hosts", "worker-17,worker-18", "--program", self.program("p5bench", P5BENCH), "--ranks", "1,8")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with tarfile.open(self.folder / "first-morning.tar.gz") as archive:
+            files = {member.name: archive.extractfile(member).read().decode() for member in archive if member.isfile()}
+            self.assertFalse([member.name for member in archive if member.issym()])
+        steps = files["first-morning/steps.txt"]
+        for name, code in (("libfabric-1", 0), ("libfabric-8", 0), ("nccl", 12), ("nccl.counters-after", 0), ("topology", 0)):
+            self.assertRegex(steps, rf"(?m)^{re.escape(name)}: exit code {code} after")
+        self.assertIn("--backend ofi", files["first-morning/libfabric-8.txt"])
+        self.assertIn("first-morning/runs/nccl/host1/report.json", files)
+        self.assertIn('"host": "host1"', files["first-morning/topology.json"])
+        for name, text in files.items():
+            for kind, secret in SECRETS.items():
+                self.assertNotIn(secret, name + text, f"{kind} in {name}")
+        # The same id is the same everywhere, so that files can still be joined.
+        ids = [re.search(r"i-0{10,}\d+", text)[0] for name, text in files.items() if name.endswith("report.json")]
+        self.assertEqual(len(set(ids)), 1)
+
+    def test_what_is_missing_is_said(self):
+        program = self.program("p5bench", P5BENCH)
+        for arguments, words in (((), "--hosts"), (("--hosts",), "--hosts"), (("--hosts", "a,b", "--ranks", "x"), "'x'"),
+                                 (("--hosts", "a,b", "--program", "/nowhere"), "--program"), (("--hots", "a"), "'--hots'")):
+            done = self.start(*arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(words, done.stderr)
+        self.program("mpirun", MPIRUN)
+        done = self.start("--hosts", "a,b", "--program", program, "--ranks", "1", "--out", "/nowhere/x.tar.gz")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("/nowhere/x.tar.gz", done.stderr)
+
+
+if __name__ == "__main__":
+    main()
