@@ -51,8 +51,7 @@ double log_uniform(const Trials& trials) {
 }
 
 // Prior probability that a part is faulty, and the share of faults that show only where more than two ranks take part.
-double prior(PartKind kind) { return kind == PartKind::node ? 2e-3 : 1e-3; }
-constexpr double only_at_scale = 0.1;
+constexpr double prior = 1e-3, only_at_scale = 0.1;
 
 // How a fault shows: in pairs, and perhaps in collectives; or in collectives only.
 enum class Mode { usual, at_scale };
@@ -69,12 +68,14 @@ std::optional<double> shows(PartKind part, Mode mode, Transfers kind) {
       {{PartKind::gpu, Mode::usual}, {surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps}},
       {{PartKind::nics, Mode::usual}, {no, surely, perhaps, no, no, no, perhaps, perhaps}},
       {{PartKind::nic, Mode::usual}, {no, perhaps, perhaps, mostly, no, no, perhaps, perhaps}},
+      {{PartKind::only_nic, Mode::usual}, {no, likely, surely, likely, no, no, likely, likely}},
       {{PartKind::link, Mode::usual}, {no, surely, likely, likely, no, no, perhaps, perhaps}},
       {{PartKind::rail, Mode::usual}, {no, no, no, no, no, no, surely, no}},
       {{PartKind::node, Mode::at_scale}, {never, never, never, never, perhaps, perhaps, perhaps, surely}},
       {{PartKind::gpu, Mode::at_scale}, {never, never, never, no, surely, surely, perhaps, perhaps}},
       {{PartKind::nics, Mode::at_scale}, {no, never, never, no, no, no, surely, surely}},
       {{PartKind::nic, Mode::at_scale}, {no, never, never, never, no, no, surely, surely}},
+      {{PartKind::only_nic, Mode::at_scale}, {no, never, perhaps, never, no, no, surely, surely}},
       {{PartKind::link, Mode::at_scale}, {no, never, surely, never, no, no, perhaps, perhaps}},
       {{PartKind::rail, Mode::at_scale}, {no, no, no, no, no, no, surely, no}},
   };
@@ -103,19 +104,18 @@ std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths
         observation.kind == Transfers::node_half)
       continue;
     const std::vector<int>& numbers = paths.nics->of(rank);
+    const std::vector<int> near = paths.nics->near(rank);
+    const PartKind kind = near.size() == 1 ? PartKind::only_nic : PartKind::nic;
     if (observation.nic) {
       if (std::cmp_less(*observation.nic, numbers.size()))
-        parts.insert({PartKind::nic, rank.node, numbers[static_cast<std::size_t>(*observation.nic)]});
+        parts.insert({kind, rank.node, numbers[static_cast<std::size_t>(*observation.nic)]});
       continue;
     }
-    for (const int number : numbers) parts.insert({PartKind::nic, rank.node, number});
+    for (const int number : near.size() == 1 ? near : numbers) parts.insert({kind, rank.node, number});
     // NICs that the host's topology does not know either have the number of the GPU, below zero.
-    const std::vector<int> near = paths.nics->near(rank);
     if (near.empty())
       parts.insert({PartKind::nics, rank.node, -1 - rank.number, -1 - rank.number});
-    else if (near.size() == 1)
-      parts.insert({PartKind::nic, rank.node, near.front()});
-    else
+    else if (near.size() > 1)
       parts.insert({PartKind::nics, rank.node, near.front(), near.back()});
   }
   for (const int node : nodes) parts.insert({PartKind::node, node});
@@ -274,7 +274,7 @@ class Localizer {
           std::ranges::none_of(usual.shows_in, [](Transfers kind) { return p5::reports::is_of_pairs(kind); }))
         usual = {never, {}};
       const auto likelier = std::ranges::max_element(modes, {}, &Score::log_odds);
-      const double log_odds = std::log(prior(part.kind)) + log_add(modes[0].log_odds, modes[1].log_odds);
+      const double log_odds = std::log(prior) + log_add(modes[0].log_odds, modes[1].log_odds);
       if (log_odds > best.log_odds) best = {log_odds, likelier->shows_in};
     }
     return best;

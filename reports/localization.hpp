@@ -12,8 +12,9 @@
 namespace p5::reports {
 
 struct Part {
-  // nics: the NICs beside one GPU together, where it is not known which of them. rail: the i-th ranks of all nodes.
-  enum class Kind { node, gpu, nics, nic, link, rail } kind = Kind::node;
+  // nics: the NICs beside one GPU together, where it is not known which of them. only_nic: the one that a GPU has
+  // beside it, which all its messages pass. rail: the i-th ranks of all nodes.
+  enum class Kind { node, gpu, nics, nic, only_nic, link, rail } kind = Kind::node;
   int node = 0;  // link: the lower one; rail: 0
   int number =
       0;         // gpu: of the rank on its node; nic, nics: of the (first) NIC of the node; link: the other node; rail

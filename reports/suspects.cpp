@@ -39,6 +39,7 @@ std::string kind_name(const Part& part) {
       return "rail";
     case PartKind::nics:
     case PartKind::nic:
+    case PartKind::only_nic:
       break;
   }
   return "nic";
@@ -53,6 +54,7 @@ std::string name_of(const Part& part) {
     case PartKind::gpu:
       return fmt::format("n{}g{}", part.node, part.number);
     case PartKind::nic:
+    case PartKind::only_nic:
       return fmt::format("n{}r{}", part.node, part.number);
     case PartKind::rail:
       return part.number == part.last ? std::to_string(part.number) : fmt::format("{}-{}", part.number, part.last);
@@ -158,6 +160,7 @@ Words words_about(const FaultyPart& faulty, const topo::Topology& topology, cons
               "look at its NVLinks (nvidia-smi nvlink -s -e) and clocks, reset it or reboot; if it stays, replace the "
               "instance"};
     case PartKind::nic:
+    case PartKind::only_nic:
       return {fmt::format("{} {}", numbers.name(part.node, part.number),
                           groups ? "slows the collectives of its rail, and runs" : "reaches other nodes"),
               replace};
@@ -205,7 +208,7 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
     s.host = host.name;
     s.instance = host.instance;
   }
-  if (part.kind == PartKind::nic) s.device = numbers.name(part.node, part.number);
+  if (part.kind == PartKind::nic || part.kind == PartKind::only_nic) s.device = numbers.name(part.node, part.number);
   if (part.kind == PartKind::gpu) s.device = uuid_of({part.node, part.number}, topology);
   s.partners_tested = static_cast<int>(partners_of(faulty));
   s.confidence = faulty.confidence;
