@@ -12,6 +12,7 @@
 #include "reports/decision.hpp"
 #include "reports/joining.hpp"
 #include "reports/local_checks.hpp"
+#include "topo/host_memory.hpp"
 #include "topo/platform.hpp"
 
 namespace p5::reports {
@@ -92,7 +93,7 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
     const topo::Limit* const nic = find(limits, topo::one_nic, topo::Level::wire);
     return nic ? std::optional(*nic) : std::nullopt;
   }
-  // Nobody has published what NICs do with host memory.
+  // Known on some platforms, and below what the wires carry: see why_no_limit().
   if (parts == BackendInfo::Parts::nics) return std::nullopt;
   if (parts == BackendInfo::Parts::gpus) return gpu_limit(m, limits);
   if (c.nodes < 2) return host_limit(c, limits, topology);
@@ -112,6 +113,27 @@ std::string conflict_over(const Case& c, const topo::Topology& topology) {
   if (const auto* about = platform->conflict_about(c.collective->name)) return about->text;
   const auto* about = c.nodes > 1 ? platform->conflict_about("nics") : nullptr;
   return about ? about->text : "";
+}
+
+// Messages of host memory through all NICs.
+std::string why_no_limit(const Case& c, const topo::Topology& topology) {
+  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+  const topo::HostMemoryRate* const known = platform ? topo::host_memory_of(*platform) : nullptr;
+  if (!known || find_backend(c.backend).parts != BackendInfo::Parts::nics) return "the limit is not known";
+  return fmt::format("not judged: data in host memory, which feeds {:g} of the {:g} GB/s of a {}'s NICs", known->read,
+                     platform->nics * platform->nic_rate.count, platform->name);
+}
+
+// Single NICs are held against each other, not against their wires: see suspects.
+std::string why_no_nic_is_judged(const Measurement& m) {
+  std::string why = "not judged by the wire, but NICs by each other: data in host memory";
+  if (m.selection && m.selection->protocol == protocol_of_packets)
+    why +=
+        ", and without device RDMA: processors copied it in packets (libfabric below 1.18, FI_EFA_USE_DEVICE_RDMA=0 "
+        "or a device that has none)";
+  else if (m.selection)
+    why += fmt::format(", moved by {}", m.selection->protocol);
+  return why;
 }
 
 Verdict unknown(std::string because) {
@@ -174,6 +196,10 @@ Verdict measure_against(const Measurement& m, const topo::Limit& limit, const to
   v.limit = limit.rate;
   v.binding = limit.binding;
   v.fraction = bus_bandwidth(c, {m.throughput->summary.median}).count / limit.rate.count;
+  if (c.nic && find_backend(c.backend).parts == BackendInfo::Parts::nics) {
+    v.because = why_no_nic_is_judged(m);
+    return v;
+  }
   // A node by itself is what a job of one node is.
   if (c.group != "world" && c.group != "node") {
     v.because = fmt::format("not judged: nobody has shown what a healthy machine reaches in groups ({})", c.group);
@@ -212,7 +238,7 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   if (m.measured_case.ranks < 2) return unknown("one rank alone communicates with nobody");
   const std::optional<topo::Limit> limit = limit_for(m, limits, topology);
   const std::string conflict = conflict_over(m.measured_case, topology);
-  if (!limit) return unknown("the limit is not known" + (conflict.empty() ? "" : ": " + conflict));
+  if (!limit) return unknown(why_no_limit(m.measured_case, topology) + (conflict.empty() ? "" : ": " + conflict));
   Verdict v = measure_against(m, *limit, topology, conflict);
   if (!fitness.comparable) {
     v.grade = Grade::unknown;

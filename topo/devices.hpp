@@ -145,6 +145,7 @@ struct Libfabric {
   };
   std::vector<Domain> domains{};  // of the provider efa, or else of all that name a device; each device once
   std::string problem{};          // why there is none, "" when it answered
+  bool answered = true;           // false: the process that asked came to no answer, and what is offered is not known
 };
 
 }  // namespace p5::topo

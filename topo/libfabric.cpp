@@ -11,6 +11,7 @@ Libfabric ask_libfabric(const std::string& program, Seconds limit) {
   const ProbeAnswer answer = ask_probe({program}, limit);
   Libfabric told;
   told.problem = answer.problem;
+  told.answered = false;
   if (answer.json.empty()) return told;
   try {
     return libfabric_from_json(nlohmann::json::parse(answer.json));

@@ -158,6 +158,7 @@ void fields(auto& visit, Is<Libfabric> auto& libfabric) {
   visit.may("providers", libfabric.providers);
   visit.may("domains", libfabric.domains);
   visit.may("problem", libfabric.problem);
+  visit.may("answered", libfabric.answered);
 }
 
 void fields(auto& visit, Is<ProcessLimits> auto& limits) {

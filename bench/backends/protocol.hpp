@@ -42,12 +42,14 @@ class Inbox {
 
 // ---- orders: {"order": NAME, ...}; replies: {"ok": true, ...} or
 // {"error": TEXT, "elsewhere": bool}, elsewhere when the library says that the cause lies with another rank; told to
-// give up, {"gave_up": true, "at_rest": bool}: whether the device had nothing left to do once the library was aborted.
+// give up, {"gave_up": true, "at_rest": bool, "waits_for": TEXT}: whether the device had nothing left to do once the
+// library was aborted, and what it had not finished.
 
 // "identify" {Seat}: the worker chooses and binds to its device, and says what it is.
 struct Seat {
   int local_rank = 0, local_ranks = 1;       // among those of its host
   std::vector<std::string> interfaces = {};  // that lead to other hosts; empty: not known
+  std::string provider = {};  // of libfabric, whose devices the host has and which has to be used; "": any
 };
 struct Identity {
   std::string device_uuid, device_name, pci_address;

@@ -243,7 +243,8 @@ void WorkerBackend::prepare() {
     send({{"order", "identify"},
           {"local_rank", options_.seat.local_rank},
           {"local_ranks", options_.seat.local_ranks},
-          {"interfaces", options_.seat.interfaces}});
+          {"interfaces", options_.seat.interfaces},
+          {"provider", options_.seat.provider}});
   } catch (const CaseError& problem) {
     not_started_ = problem.what();
   }

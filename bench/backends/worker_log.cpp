@@ -74,6 +74,34 @@ void write_all(int descriptor, std::string_view text) {
   }
 }
 
+// For what is written at its end, by the worker and whatever it starts.
+int memory_file(const char* name) {
+  const int file = ::memfd_create(name, MFD_CLOEXEC);
+  if (file < 0 || ::fcntl(file, F_SETFL, O_APPEND) != 0)
+    throw CaseError(fmt::format("the worker's log: {}", std::strerror(errno)));
+  return file;
+}
+
+off_t length_of(int file) {
+  struct stat status {};
+  return ::fstat(file, &status) == 0 ? status.st_size : 0;
+}
+
+std::string bytes_of(int file, off_t from, std::size_t most) {
+  std::string bytes(most, '\0');
+  std::size_t length = 0;
+  for (ssize_t got = 1; got > 0 && length < most; length += static_cast<std::size_t>(std::max<ssize_t>(got, 0)))
+    got = ::pread(file, bytes.data() + length, most - length, from + static_cast<off_t>(length));
+  bytes.resize(length);
+  return bytes;
+}
+
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c >= 0x7f || (c < ' ' && c != '\n' && c != '\t'); }, '?');
+  return text;
+}
+
 }  // namespace
 
 OperatorsLog::OperatorsLog(const Environment& environment) {
@@ -144,32 +172,16 @@ std::vector<std::string> last_warnings(std::string_view log, std::size_t most) {
 }
 
 WorkerLog::WorkerLog(const Environment& environment)
-    : file_(::memfd_create("p5bench-worker-log", MFD_CLOEXEC)), operators_(environment) {
-  // Whoever writes, plugins and their children too, writes at its end.
-  if (file_ < 0 || ::fcntl(file_, F_SETFL, O_APPEND) != 0)
-    throw CaseError(fmt::format("the worker's log: {}", std::strerror(errno)));
-}
+    : file_(memory_file("p5bench-worker-log")), operators_(environment) {}
 
 WorkerLog::~WorkerLog() {
   ::close(file_);
   if (target_ && *target_ != STDOUT_FILENO) ::close(*target_);
 }
 
-off_t WorkerLog::size() const {
-  struct stat status {};
-  return ::fstat(file_, &status) == 0 ? status.st_size : 0;
-}
+off_t WorkerLog::size() const { return length_of(file_); }
 
-std::string WorkerLog::text(off_t from, std::size_t most) const {
-  std::string text(most, '\0');
-  std::size_t length = 0;
-  for (ssize_t got = 1; got > 0 && length < most; length += static_cast<std::size_t>(std::max<ssize_t>(got, 0)))
-    got = ::pread(file_, text.data() + length, most - length, from + static_cast<off_t>(length));
-  text.resize(length);
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c >= 0x7f || (c < ' ' && c != '\n' && c != '\t'); }, '?');
-  return text;
-}
+std::string WorkerLog::text(off_t from, std::size_t most) const { return printable(bytes_of(file_, from, most)); }
 
 // Opened when there is something to write; where that cannot be, standard output, as NCCL does. Not emptied, as NCCL
 // would: what an earlier worker said may be what he looks for.
@@ -205,6 +217,34 @@ void WorkerLog::pass_on(pid_t process, bool ended) {
   if (end - dropped_ < most_at_once) return;
   const off_t begin = std::max(dropped_, kept_at_start);
   if (::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin) == 0) dropped_ = end;
+}
+
+ErrorLog::ErrorLog() : file_(memory_file("p5bench-worker-errors")) {}
+
+ErrorLog::~ErrorLog() { ::close(file_); }
+
+// What has been passed on takes no memory, but for the newest.
+void ErrorLog::pass_on() {
+  constexpr std::size_t part = 1 << 16;
+  constexpr off_t page = 4096;
+  while (passed_on_ < length_of(file_)) {
+    const std::string bytes = bytes_of(file_, passed_on_, part);
+    if (bytes.empty()) return;
+    write_all(STDERR_FILENO, bytes);
+    passed_on_ += static_cast<off_t>(bytes.size());
+    if (const off_t old = (passed_on_ - static_cast<off_t>(part)) / page * page; old > 0)
+      (void)::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, old);
+  }
+}
+
+std::vector<std::string> ErrorLog::last_lines(std::size_t most) const {
+  constexpr std::size_t enough = 4096, longest_line = 300;
+  const off_t from = std::max<off_t>(0, length_of(file_) - static_cast<off_t>(enough));
+  std::vector<std::string> lines = split(printable(bytes_of(file_, from, enough)), '\n');
+  std::erase_if(lines, [](const std::string& line) { return line.empty(); });
+  if (lines.size() > most) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(most));
+  for (std::string& line : lines) line.resize(std::min(line.size(), longest_line));
+  return lines;
 }
 
 }  // namespace p5

@@ -69,4 +69,24 @@ class WorkerLog {
   std::optional<int> target_;
 };
 
+// What a worker writes to its standard error, on its way to ours: libraries that abort() say why there, and nowhere
+// else.
+class ErrorLog {
+ public:
+  // Throws CaseError.
+  ErrorLog();
+  ~ErrorLog();
+  ErrorLog(const ErrorLog&) = delete;
+  ErrorLog& operator=(const ErrorLog&) = delete;
+
+  int descriptor() const { return file_; }  // for the worker, as its standard error
+  void pass_on();
+  // In ASCII without control characters, the newest last.
+  std::vector<std::string> last_lines(std::size_t most) const;
+
+ private:
+  int file_ = -1;
+  off_t passed_on_ = 0;
+};
+
 }  // namespace p5

@@ -23,6 +23,7 @@
 #include "bench/base/clock.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5 {
 
@@ -84,8 +85,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 // The worker's descriptors, signals as at the start of a program, nothing else inherited.
 class SpawnSettings {
  public:
-  SpawnSettings(int log, int socket, int page) {
+  SpawnSettings(int log, int errors, int socket, int page) {
     posix_spawn_file_actions_init(&actions_);
+    posix_spawn_file_actions_adddup2(&actions_, errors, STDERR_FILENO);
     posix_spawn_file_actions_adddup2(&actions_, log, protocol::log_descriptor);
     posix_spawn_file_actions_adddup2(&actions_, socket, protocol::socket_descriptor);
     posix_spawn_file_actions_adddup2(&actions_, page, protocol::page_descriptor);
@@ -154,7 +156,8 @@ WorkerProcess::WorkerProcess(const std::string& program, const Environment& envi
   const Descriptor memory(::memfd_create("p5bench-page", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const Descriptor page(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 10));
   const Descriptor log(::fcntl(log_.descriptor(), F_DUPFD_CLOEXEC, 10));
-  if (theirs.get() < 0 || page.get() < 0 || log.get() < 0 ||
+  const Descriptor errors(::fcntl(errors_.descriptor(), F_DUPFD_CLOEXEC, 10));
+  if (theirs.get() < 0 || page.get() < 0 || log.get() < 0 || errors.get() < 0 ||
       ::ftruncate(page.get(), sizeof(protocol::SharedPage)) != 0 ||
       ::fcntl(page.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     throw failed("the worker's shared page");
@@ -162,7 +165,7 @@ WorkerProcess::WorkerProcess(const std::string& program, const Environment& envi
   if (mapped == MAP_FAILED) throw failed("mmap of the worker's shared page");
   page_ = static_cast<protocol::SharedPage*>(mapped);
 
-  const SpawnSettings settings(log.get(), theirs.get(), page.get());
+  const SpawnSettings settings(log.get(), errors.get(), theirs.get(), page.get());
   std::vector<std::string> variables = as_texts(merged_environment(environment)), arguments{program};
   const int result = ::posix_spawn(&pid_, program.c_str(), settings.actions(), settings.attributes(),
                                    pointers(arguments).data(), pointers(variables).data());
@@ -185,6 +188,7 @@ std::vector<std::string> WorkerProcess::loaded_libraries() const {
 WorkerProcess::~WorkerProcess() {
   kill_and_reap({1});
   log_.pass_on(pid_, true);
+  errors_.pass_on();
   ::close(socket_);
   ::munmap(page_, sizeof(protocol::SharedPage));
 }
@@ -204,6 +208,7 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
   for (;;) {
     protocol::Received received = inbox_.receive(socket_, look_ms);
     log_.pass_on(pid_, false);
+    errors_.pass_on();
     if (received.closed) throw LostError(how_it_ended());
     if (log_.flooded()) {
       kill();
@@ -249,6 +254,9 @@ bool WorkerProcess::comes_to_rest() {
     if (received.closed) return false;
     if (!received.message || received.message->epoch != epoch_) continue;
     const json& reply = received.message->body;
+    if (reply.is_object())
+      if (const auto told = reply.find("waits_for"); told != reply.end() && told->is_string())
+        waits_for_ = told->get<std::string>();
     return !reply.is_object() || !reply.contains("at_rest") || reply.at("at_rest") == true;
   }
   return false;
@@ -264,17 +272,21 @@ StalledError WorkerProcess::stalled(Seconds waited) {
                                     at_rest ? "; it waited for others" : ""),
                         std::nullopt, progress(at_rest));
   return StalledError(
-      fmt::format("no answer for {}; it had completed {} operations and {} when it was told to give up",
-                  to_text(waited), page_->completed.load(), at_rest ? "came to rest" : "did not come to rest"),
+      fmt::format("no answer for {}; it had completed {} operations and {} when it was told to give up{}",
+                  to_text(waited), page_->completed.load(), at_rest ? "came to rest" : "did not come to rest",
+                  waits_for_.empty() ? "" : "; " + waits_for_),
       std::nullopt, progress(at_rest));
 }
 
 std::string WorkerProcess::how_it_ended() {
   kill_and_reap({1});
+  constexpr std::size_t most_lines = 3;
+  const std::vector<std::string> words = errors_.last_lines(most_lines);
+  const std::string said = words.empty() ? "" : fmt::format("; its last words: \"{}\"", join(words, "\", \""));
   if (WIFSIGNALED(exit_status_))
-    return fmt::format("its worker (process {}) was ended by signal {} ({})", pid_, WTERMSIG(exit_status_),
-                       strsignal(WTERMSIG(exit_status_)));
-  return fmt::format("its worker (process {}) ended with status {}", pid_, WEXITSTATUS(exit_status_));
+    return fmt::format("its worker (process {}) was ended by signal {} ({}){}", pid_, WTERMSIG(exit_status_),
+                       strsignal(WTERMSIG(exit_status_)), said);
+  return fmt::format("its worker (process {}) ended with status {}{}", pid_, WEXITSTATUS(exit_status_), said);
 }
 
 bool WorkerProcess::reap_within(Seconds limit) {

@@ -62,6 +62,8 @@ class WorkerProcess {
 
   std::string program_;
   WorkerLog log_;
+  ErrorLog errors_;
+  std::string waits_for_;  // when it was told to give up
   std::uint32_t epoch_ = 0;
   pid_t pid_ = -1;
   int socket_ = -1;

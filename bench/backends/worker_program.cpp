@@ -78,7 +78,7 @@ json WorkerProgram::answer(const json& order) noexcept {
   try {
     return act(order);
   } catch (const GivenUp&) {
-    return {{"gave_up", true}, {"at_rest", comes_to_rest()}};
+    return {{"gave_up", true}, {"waits_for", waits_for()}, {"at_rest", comes_to_rest()}};
   } catch (const StalledError& problem) {
     return {{"error", problem.what()}, {"elsewhere", true}};
   } catch (const std::exception& problem) {
@@ -126,7 +126,8 @@ json WorkerProgram::act(const json& order) {
 json WorkerProgram::identify_order(const json& order) {
   const protocol::Identity identity = identify({.local_rank = order.at("local_rank"),
                                                 .local_ranks = order.value("local_ranks", 1),
-                                                .interfaces = order.value("interfaces", std::vector<std::string>{})});
+                                                .interfaces = order.value("interfaces", std::vector<std::string>{}),
+                                                .provider = order.value("provider", "")});
   state_ = std::max(state_, State::identified);
   return protocol::to_json(identity);
 }

@@ -53,7 +53,9 @@ class WorkerProgram {
   // Leaves the case in order, together with the other ranks.
   virtual void close() {}
   virtual LocalFigures check_locally() { return {}; }
-  // Told to give up: whether nothing is left to do once the library was aborted.
+  // Told to give up: what is not finished yet, in words, or "".
+  virtual std::string waits_for() const { return ""; }
+  // Then whether nothing is left to do once the library was aborted.
   virtual bool comes_to_rest() noexcept { return true; }
 
  private:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -140,7 +141,12 @@ struct Maker {
           fmt::format("p2p: {} ranks have too many pairs to measure all; {} rounds of pairs on different nodes were "
                       "drawn with the seed: {}",
                       ranks(), all.other_node.size(), coverage(all.other_node)));
-    add_pairs_of_kind(sizes, collective, "same_node", all.same_node, few.same_node, false);
+    if (!job.within_nodes && !all.same_node.empty() && !options.within_nodes) {
+      plan.remarks.push_back(
+          "p2p: pairs within a node left out: these NICs have no loopback, so that such messages say nothing of them");
+    } else {
+      add_pairs_of_kind(sizes, collective, "same_node", all.same_node, few.same_node, false);
+    }
     if (options.within_nodes) return;
     add_pairs_of_kind(sizes, collective, "other_node", all.other_node, few.other_node, all.sampled);
   }
@@ -302,6 +308,24 @@ bool measures(const std::vector<std::vector<std::string>>& nics_of_rank, const N
   return true;
 }
 
+// Those that take part, in as few shifts as have at most so many ranks of a node each; neighbours, which share sockets
+// of their host, are in different ones. The i-th that take part on their nodes are in the same.
+std::vector<std::vector<bool>> in_shifts(const NodeOfRank& node_of_rank, const std::vector<bool>& takes_part,
+                                         std::optional<int> most) {
+  std::map<int, int> of_node;
+  for (std::size_t rank = 0; rank < takes_part.size(); ++rank)
+    if (takes_part[rank]) ++of_node[node_of_rank[rank]];
+  int crowd = 1;
+  for (const auto& [node, count] : of_node) crowd = std::max(crowd, count);
+  const int least = std::max(1, most.value_or(crowd));
+  const auto count = static_cast<std::size_t>((crowd + least - 1) / least);
+  std::vector<std::vector<bool>> shifts(count, std::vector<bool>(takes_part.size(), false));
+  std::map<int, std::size_t> seen;
+  for (std::size_t rank = 0; rank < takes_part.size(); ++rank)
+    if (takes_part[rank]) shifts[seen[node_of_rank[rank]]++ % count][rank] = true;
+  return shifts;
+}
+
 }  // namespace
 
 Case of_rounds(Case like, std::vector<Round> rounds) {
@@ -310,7 +334,8 @@ Case of_rounds(Case like, std::vector<Round> rounds) {
 }
 
 std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job,
-                            const std::vector<std::vector<std::string>>& nics_of_rank, Bytes bytes, bool together) {
+                            const std::vector<std::vector<std::string>>& nics_of_rank, Bytes bytes, bool together,
+                            std::optional<int> at_once) {
   const std::size_t ranks = job.node_of_rank.size();
   // All pairs of a dozen nodes; of thousands of ranks one round tells whom to measure again.
   const int most_rounds = std::clamp(4096 / static_cast<int>(std::max<std::size_t>(ranks, 1)), 1, 12);
@@ -327,10 +352,17 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
   like.bytes = like.shape.bytes;
   like.bytes_per_rank = like.shape.bytes_per_rank;
   std::vector<Case> cases;
-  const auto add = [&](std::optional<int> nic, const std::vector<bool>& takes_part) {
-    std::vector<Round> rounds = pairs_between(job.node_of_rank, takes_part, most_rounds, job.seed);
+  const auto add = [&](std::optional<int> nic, const std::vector<bool>& takes_part, std::optional<int> most) {
+    const std::vector<std::vector<bool>> shifts = in_shifts(job.node_of_rank, takes_part, most);
+    std::vector<Round> rounds;
+    const int rounds_a_shift = std::max(1, most_rounds / static_cast<int>(shifts.size()));
+    bool sampled = false;
+    for (const std::vector<bool>& shift : shifts) {
+      std::vector<Round> its = pairs_between(job.node_of_rank, shift, rounds_a_shift, job.seed);
+      sampled = sampled || std::cmp_greater_equal(its.size(), rounds_a_shift);
+      std::ranges::move(its, std::back_inserter(rounds));
+    }
     if (rounds.empty()) return;
-    const bool sampled = std::cmp_greater_equal(rounds.size(), most_rounds);
     cases.push_back(of_rounds(like, both_directions(rounds)));
     cases.back().nic = nic;
     cases.back().pairs_sampled = sampled;
@@ -339,9 +371,9 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
     std::vector<bool> takes_part;
     for (std::size_t rank = 0; rank < ranks; ++rank)
       takes_part.push_back(measures(nics_of_rank, job.node_of_rank, rank, nic));
-    add(static_cast<int>(nic), takes_part);
+    add(static_cast<int>(nic), takes_part, at_once);
   }
-  if (together) add(std::nullopt, std::vector<bool>(ranks, true));
+  if (together) add(std::nullopt, std::vector<bool>(ranks, true), std::nullopt);
   return cases;
 }
 

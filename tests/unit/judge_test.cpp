@@ -59,6 +59,21 @@ Grade grade_of(const Collective& collective, Bytes bytes, double busbw, int rank
   return judge(measured(collective, bytes, busbw, ranks, nodes, "sim"), gpu_limits(), machine(nodes), {}).grade;
 }
 
+TEST(Judge, holds_single_nics_against_each_other_and_says_where_the_data_was) {
+  Measurement m = measured(find_collective("p2p"), MiB(1), 6.9, 2, 2, "ofi");
+  m.measured_case.nic = 0;
+  const topo::Limits limits{{std::string(topo::one_nic), topo::Level::wire, {12.5}, "nic", "made up"}};
+  const auto because = [&] { return judge(m, limits, machine(2), {}).because; };
+  EXPECT_EQ(judge(m, limits, machine(2), {}).grade, Grade::unknown);
+  EXPECT_NE(because().find("data in host memory"), std::string::npos) << because();
+  m.selection = Selection{"tagged messages", "device read", 0, "counters of the NICs"};
+  EXPECT_NE(because().find("moved by device read"), std::string::npos) << because();
+  m.selection->protocol = protocol_of_packets;
+  EXPECT_NE(because().find("without device RDMA"), std::string::npos) << because();
+  m.measured_case.nic.reset();
+  EXPECT_NE(because().find("host memory, which feeds 63 of the 400 GB/s"), std::string::npos) << because();
+}
+
 TEST(Judge, has_a_bar_for_each_share_of_a_rank_against_nvlink) {
   EXPECT_EQ(grade_of(all_reduce, MiB(8 * 15), link_rate), Grade::unknown);
   EXPECT_EQ(grade_of(all_reduce, MiB(8 * 16), 0.66 * link_rate), Grade::ok);

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "bench/app/run/parts.hpp"
 #include "bench/backends/backends.hpp"
@@ -184,6 +187,37 @@ TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].nic, 1);
   EXPECT_EQ(directions(again[0]), (std::map<Group, int>{{{0, 1}, 2}, {{1, 0}, 2}}));
+}
+
+TEST(Plan, drives_no_more_nics_of_a_node_at_a_time_than_host_memory_feeds) {
+  const JobFacts job = job_of({0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
+  std::vector<std::vector<std::string>> own;  // each rank of a node has its own
+  for (int rank = 0; rank < 10; ++rank) own.push_back({std::to_string(rank % 5)});
+  const auto widest = [&](std::optional<int> at_once) {
+    const std::vector<Case> cases = nic_cases("ofi", job, own, MiB(1), false, at_once);
+    EXPECT_EQ(cases.size(), 1u);
+    std::size_t most = 0;
+    std::set<int> took_part;
+    for (const Round& round : *cases.front().rounds) {
+      most = std::max(most, round.size());
+      for (const Group& pair : round) took_part.insert(pair.begin(), pair.end());
+    }
+    EXPECT_EQ(took_part.size(), 10u);
+    return most;
+  };
+  EXPECT_EQ(widest(std::nullopt), 5u);
+  EXPECT_EQ(widest(2), 2u);
+  EXPECT_EQ(widest(1), 1u);
+}
+
+TEST(Plan, leaves_out_pairs_within_nodes_where_nics_have_no_loopback) {
+  JobFacts job = job_of({0, 0, 1, 1});
+  job.within_nodes = false;
+  const Plan plan = plan_for(only("p2p"), job);
+  EXPECT_FALSE(plan.cases.empty());
+  for (const Case& c : plan.cases) EXPECT_EQ(c.pair, "other_node");
+  ASSERT_EQ(plan.remarks.size(), 1u);
+  EXPECT_NE(plan.remarks.front().find("no loopback"), std::string::npos);
 }
 
 TEST(Plan, has_only_the_kinds_of_pairs_that_the_job_has) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -24,6 +25,20 @@ std::vector<Finding> only(const Topology& topology, const std::string& id) {
   for (const Finding& finding : look(topology))
     if (finding.id == id) found.push_back(finding);
   return found;
+}
+
+TEST(TopoChecks, take_no_answer_of_libfabric_for_no_offer) {
+  Topology topology;
+  Host& host = topology.hosts.emplace_back();
+  host.nics.emplace_back().kind = "efa";
+  host.libfabric = Libfabric{.problem = "fi_getinfo found nothing (error 61)"};
+  const auto told = [&] {
+    const std::vector<Finding> findings = look(topology);
+    return std::ranges::count(findings, std::string("efa.provider"), &Finding::id);
+  };
+  EXPECT_EQ(told(), 1);
+  host.libfabric = Libfabric{.problem = "no answer within 20 s", .answered = false};
+  EXPECT_EQ(told(), 0);
 }
 
 TEST(TopoChecks, are_silent_on_a_healthy_cluster) { EXPECT_THAT(look(healthy()), IsEmpty()); }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -159,6 +160,23 @@ signal.pause()
                        {}, 8);
   EXPECT_EQ(reply_to(worker, 60).at("done"), json::array());
   EXPECT_THROW(reply_to(worker, 0.3), StalledError) << "the page is read for this";
+}
+
+TEST_F(Workers, that_abort_say_why_with_the_last_lines_of_their_standard_error) {
+  const std::string script = program(
+      "#!/bin/sh\n"
+      "for each in one two three four; do echo $each >&2; done\n"
+      "kill -ABRT $$\n");
+  testing::internal::CaptureStderr();
+  std::string how;
+  try {
+    reply_to(*std::make_unique<WorkerProcess>(script, Environment{}, 1), 20);
+  } catch (const LostError& problem) {
+    how = problem.what();
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "one\ntwo\nthree\nfour\n");  // none is lost
+  EXPECT_NE(how.find("was ended by signal 6"), std::string::npos) << how;
+  EXPECT_TRUE(how.ends_with("; its last words: \"two\", \"three\", \"four\"")) << how;
 }
 
 TEST_F(Workers, that_never_stop_writing_are_given_up) {

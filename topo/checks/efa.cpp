@@ -27,6 +27,7 @@ std::vector<Finding> absent_provider(const Topology& topology) {
   for (const Host& host : topology.hosts) {
     if (!has_efa(host) || !host.libfabric || offers_efa(*host.libfabric)) continue;
     const Libfabric& libfabric = *host.libfabric;
+    if (!libfabric.answered) continue;  // what it offers is not known
     findings.push_back(about_host(
         host, "efa.provider", Severity::error,
         fmt::format("{} EFA devices on {}, but libfabric{} offers none of them{}: {}", efa_nics(host).size(), host.name,

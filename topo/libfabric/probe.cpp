@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -91,9 +92,16 @@ topo::Libfabric ask() {
   return told;
 }
 
+// EFA's provider would start CUDA, on the first GPU and for seconds, to see whether it can register its memory.
+void keep_gpus_asleep() {
+  setenv("FI_HMEM", "system", 1);
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+}
+
 }  // namespace
 
 int main() {
+  keep_gpus_asleep();
   topo::Libfabric told;
   try {
     told = ask();

@@ -33,6 +33,7 @@ void make_ofi(World& world, const Options& options, std::uint64_t, Machine& mach
   machine.backend = std::move(made.backend);
   machine.software = std::move(made.software);
   machine.topology.nics_of_rank = std::move(made.nics_of_rank);
+  machine.nics_loop_back = made.loops_back;
 }
 
 SimMachine sim_machine(const Options& options, const topo::Platform& platform, std::uint64_t seed) {

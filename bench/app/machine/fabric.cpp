@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "bench/app/machine/leader.hpp"
@@ -44,6 +45,10 @@ void fields(auto& visit, Is<SharedFabric> auto& shared) {
   visit.must("nics", shared.nics);
 }
 
+bool shows_efa(const topo::Host& host) {
+  return std::ranges::find(host.nics, std::string("efa"), &topo::Nic::kind) != host.nics.end();
+}
+
 }  // namespace
 
 WorkerOptions fabric_worker(World& world, const Options& options, const topo::Topology& topology) {
@@ -54,9 +59,11 @@ WorkerOptions fabric_worker(World& world, const Options& options, const topo::To
   worker.each_has_id = true;
   worker.messages_only = true;
   worker.cost = {.latency = {20e-6}, .bandwidth = {5}, .burst = {5e-3}, .visit = {5e-3}, .communicator = {0}};
-  // Or messages within a host would go through its memory and say nothing of its NICs.
-  constexpr const char* around_nics = "FI_EFA_ENABLE_SHM_TRANSFER";
-  if (!own_environment().contains(around_nics)) worker.environment.try_emplace(around_nics, "0");
+  // Where the operator says nothing: messages within a host would go through its memory and say nothing of its NICs;
+  // and the EFA provider would start CUDA in each process, on the first GPU, for memory that is not used here.
+  for (const auto& [name, value] : {std::pair("FI_EFA_ENABLE_SHM_TRANSFER", "0"), std::pair("FI_HMEM", "system")})
+    if (!own_environment().contains(name)) worker.environment.try_emplace(name, value);
+  if (shows_efa(host_of_rank(topology, static_cast<std::size_t>(world.participant())))) worker.seat.provider = "efa";
   return worker;
 }
 
@@ -82,6 +89,7 @@ FabricBackend make_fabric_backend(World& world, const Options& options, const to
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   made.software["nics"] = join(names);
   for (const std::uint16_t list : shared.nics.list_of_rank) made.nics_of_rank.push_back(shared.nics.lists.at(list));
+  made.loops_back = !shared.library.ends_with(" efa");
   made.backend = std::move(backend);
   return made;
 }

@@ -24,6 +24,7 @@ struct FabricBackend {
   std::unique_ptr<Backend> backend;
   std::map<std::string, std::string> software;  // for the report's context; which NICs there are, too
   std::vector<std::vector<std::string>> nics_of_rank;
+  bool loops_back = true;  // false: what NICs send to their own host says nothing of them (EFA)
 };
 
 // Throws EnvironmentError naming the rank and host whose worker finds no NIC, or another library than rank 0's.

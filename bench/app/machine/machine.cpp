@@ -97,6 +97,7 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   facts.node_of_rank = machine.topology.host_of_rank;
   facts.seed = seed;
   facts.memory_of_rank = machine.memory_of_rank;
+  facts.within_nodes = machine.nics_loop_back;
   if (machine.backend_info().parts != BackendInfo::Parts::gpus)
     for (const topo::Host& host : machine.topology.hosts) facts.memory_of_node.push_back(host.memory_available);
   return facts;

@@ -33,6 +33,7 @@ struct Machine {
   ExitCode code_of_idle = ExitCode::ok;
   std::map<std::string, std::string> software;  // of the devices' library, for the report's context
   std::vector<std::string> gpu_of_rank;         // at the leader: UUIDs
+  bool nics_loop_back = true;                   // FabricBackend::loops_back
   std::vector<topo::Finding> findings;          // at the leader: what was noticed on the way
 
   const BackendInfo& backend_info() const { return find_backend(backend_name); }

@@ -8,7 +8,10 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <tuple>
+#include <utility>
 
 #include "bench/backends/worker_program.hpp"
 #include "bench/base/error.hpp"
@@ -18,7 +21,11 @@ namespace p5::ofi {
 
 namespace {
 
-constexpr std::uint32_t api = FI_VERSION(1, 9);  // what newer interfaces offer is not needed
+// EFA decides by the version whether the device reads and writes the memory of its peer: below 1.18 the devices of p4d
+// and p5 do not. An older library refuses to be asked for a version that it does not know.
+std::uint32_t api_version() { return std::min<std::uint32_t>(fi_version(), FI_VERSION(1, 18)); }
+
+std::string text_of(std::uint32_t version) { return fmt::format("{}.{}", FI_MAJOR(version), FI_MINOR(version)); }
 
 std::string base_name(const fi_info& info) {
   const std::string name = info.fabric_attr->prov_name;
@@ -32,7 +39,18 @@ std::size_t preference(const fi_info& info) {
   return static_cast<std::size_t>(std::ranges::find(known, name) - known.begin());
 }
 
+bool is_efa(const fi_info& info) { return base_name(info) == "efa"; }
+
 std::string domain_of(const fi_info& info) { return info.domain_attr->name; }
+
+// As the kernel calls the device. A domain of EFA has a suffix for the kind of its endpoints.
+std::string device_of(const fi_info& info) {
+  if (info.nic && info.nic->device_attr && info.nic->device_attr->name) return info.nic->device_attr->name;
+  constexpr std::string_view suffix = "-rdm";
+  std::string name = domain_of(info);
+  if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+  return name;
+}
 
 auto pci_of(const fi_info& info) {
   const fid_nic* const nic = info.nic;
@@ -41,8 +59,10 @@ auto pci_of(const fi_info& info) {
   return std::tuple(int{pci.domain_id}, int{pci.bus_id}, int{pci.device_id}, int{pci.function_id});
 }
 
-Info all_offers() {
+// `provider`: the only one to ask, "" for all.
+Info all_offers(const std::string& provider) {
   const Info hints(fi_allocinfo());
+  if (!provider.empty()) hints->fabric_attr->prov_name = strdup(provider.c_str());  // fi_freeinfo() frees it
   hints->caps = FI_MSG | FI_TAGGED;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
@@ -50,7 +70,13 @@ Info all_offers() {
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   fi_info* found = nullptr;
-  const int result = fi_getinfo(api, nullptr, nullptr, 0, hints.get(), &found);
+  const int result = fi_getinfo(api_version(), nullptr, nullptr, 0, hints.get(), &found);
+  if (result == -FI_ENODATA && !provider.empty())
+    throw CaseError(fmt::format(
+        "the kernel shows devices of {0}, but libfabric {1}, asked for API {2}, offers no endpoint on them; see what "
+        "fi_info -p {0} says, put the EFA installer's libfabric first in LD_LIBRARY_PATH, or set FI_PROVIDER=tcp to "
+        "measure TCP instead",
+        provider, text_of(fi_version()), text_of(api_version())));
   if (result == -FI_ENODATA) {
     const char* const wanted = std::getenv("FI_PROVIDER");
     throw CaseError(fmt::format("libfabric has no reliable endpoint with tags{}; fi_info shows what it has",
@@ -86,7 +112,7 @@ void check(std::int64_t result, std::string_view call) {
 }
 
 std::vector<Info> choose_nics(const protocol::Seat& seat) {
-  const Info offers = all_offers();
+  const Info offers = all_offers(std::getenv("FI_PROVIDER") ? "" : seat.provider);
   std::vector<const fi_info*> domains = domains_of(offers.get());
   const auto is_nic = [](const fi_info* info) { return pci_of(*info) != std::tuple(0, 0, 0, 0); };
   std::vector<const fi_info*> mine;
@@ -111,8 +137,8 @@ std::vector<Info> choose_nics(const protocol::Seat& seat) {
 }
 
 std::string name_of_library(const fi_info& info) {
-  const std::uint32_t version = fi_version();
-  return fmt::format("libfabric {}.{}, {}", FI_MAJOR(version), FI_MINOR(version), info.fabric_attr->prov_name);
+  return fmt::format("libfabric {}, asked for API {}, {}", text_of(fi_version()), text_of(api_version()),
+                     info.fabric_attr->prov_name);
 }
 
 Registration::Registration(fid_domain* domain, const fi_info& info, std::byte* memory, std::size_t bytes,
@@ -158,13 +184,15 @@ std::string Endpoint::address() const {
   return text;
 }
 
-// Written as "fi_sockaddr_in://10.0.0.1:4711" or "fi_addr_efa://[fe80::1]:0:1234".
-std::string Endpoint::host() const {
+// As "fi_sockaddr_in://10.0.0.1:4711" or "fi_addr_efa://[fe80::1]:0:1234"; "" where the provider cannot tell.
+std::string Endpoint::text_of_address(const std::vector<unsigned char>& name) const {
   std::array<char, 256> written{};
   std::size_t length = written.size();
-  const std::vector<unsigned char> name = own_name();
-  if (!fi_av_straddr(addresses_.get(), name.data(), written.data(), &length)) return "";
-  std::string text = written.data();
+  return fi_av_straddr(addresses_.get(), name.data(), written.data(), &length) ? written.data() : "";
+}
+
+std::string Endpoint::host() const {
+  std::string text = text_of_address(own_name());
   if (const auto scheme = text.find("://"); scheme != std::string::npos) text.erase(0, scheme + 3);
   return text.starts_with("[") ? text.substr(1, text.find(']') - 1) : text.substr(0, text.find(':'));
 }
@@ -177,20 +205,28 @@ void Endpoint::connect(const std::vector<std::string>& addresses) {
     fi_addr_t found = FI_ADDR_UNSPEC;
     const int inserted = fi_av_insert(addresses_.get(), bytes.data(), 1, &found, 0, nullptr);
     if (inserted != 1)
-      throw CaseError(fmt::format("fi_av_insert: the address of rank {} is none here", of_rank_.size()));
+      throw CaseError(fmt::format("fi_av_insert: {} ({}) takes no message to rank {} ({}){}", device_of(*info_),
+                                  text_of_address(own_name()), of_rank_.size(), text_of_address(bytes),
+                                  inserted < 0 ? fmt::format(": {}", fi_strerror(-inserted)) : "") +
+                      (is_efa(*info_) ? "; EFA's device made no address handle: EINVAL in its log (FI_LOG_LEVEL=warn) "
+                                        "is a peer in another availability zone, ENOMEM are too many peers"
+                                      : ""));
     of_rank_.push_back(found);
   }
 }
 
-fi_context2* Endpoint::begin() {
-  if (begun_ == contexts_.size()) contexts_.push_back(std::make_unique<fi_context2>());
-  return contexts_[begun_++].get();
+fi_context2* Endpoint::begin(int& under_way) {
+  if (begun_ == contexts_.size()) contexts_.push_back(std::make_unique<Context>());
+  Context& context = *contexts_[begun_++];
+  context.under_way = &under_way;
+  ++under_way;
+  return &context.librarys;
 }
 
 // Where the library has no room, what is under way has to go on first.
 template <class Post>
-void Endpoint::post(const Post& post_now, std::string_view call) {
-  fi_context2* const context = begin();
+void Endpoint::post(const Post& post_now, std::string_view call, int& under_way) {
+  fi_context2* const context = begin(under_way);
   for (;;) {
     const ssize_t result = post_now(context);
     if (result != -FI_EAGAIN) return check(result, call);
@@ -201,21 +237,22 @@ void Endpoint::post(const Post& post_now, std::string_view call) {
 }
 
 void Endpoint::send(const std::byte* memory, std::size_t bytes, const Registration& registration, int to,
-                    std::uint64_t tag) {
+                    std::uint64_t tag, int& under_way) {
   const fi_addr_t there = of_rank_.at(static_cast<std::size_t>(to));
   post(
       [&](void* context) {
         return fi_tsend(endpoint_.get(), memory, bytes, registration.descriptor(), there, tag, context);
       },
-      "fi_tsend");
+      "fi_tsend", under_way);
 }
 
-void Endpoint::receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag) {
+void Endpoint::receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag,
+                       int& under_way) {
   post(
       [&](void* context) {
         return fi_trecv(endpoint_.get(), memory, bytes, registration.descriptor(), FI_ADDR_UNSPEC, tag, 0, context);
       },
-      "fi_trecv");
+      "fi_trecv", under_way);
 }
 
 void Endpoint::progress() {
@@ -225,10 +262,12 @@ void Endpoint::progress() {
   if (count == -FI_EAVAIL) {
     fi_cq_err_entry error{};
     check(fi_cq_readerr(completions_.get(), &error, 0), "fi_cq_readerr");
-    throw CaseError(fmt::format("a message failed: {} ({})", fi_strerror(error.err),
+    throw CaseError(fmt::format("a message through {} failed: {} ({})", device_of(*info_), fi_strerror(error.err),
                                 fi_cq_strerror(completions_.get(), error.prov_errno, error.err_data, nullptr, 0)));
   }
   check(count, "fi_cq_read");
+  for (std::size_t i = 0; std::cmp_less(i, count); ++i)
+    --*static_cast<const Context*>(entries[i].op_context)->under_way;
   done_ += static_cast<std::size_t>(count);
   page_->completed.fetch_add(static_cast<std::uint64_t>(count));
   page_->last_completion_ns.store(clock_ns());
@@ -244,7 +283,7 @@ Nics::Nics(std::vector<Info> infos, protocol::SharedPage& page) : page_(page) {
 
 std::vector<std::string> Nics::names() const {
   std::vector<std::string> names;
-  for (const Endpoint& each : endpoints_) names.push_back(domain_of(each.info()));
+  for (const Endpoint& each : endpoints_) names.push_back(device_of(each.info()));
   return names;
 }
 
@@ -283,7 +322,8 @@ Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes) {
 // post(number of the NIC, offset, bytes).
 template <class Post>
 void Nics::divide(std::size_t bytes, std::optional<int> nic, const Post& post) {
-  constexpr std::size_t least_part = 64u << 10;
+  // EFA's processors copy what is shorter, and its device moves the rest alone.
+  const std::size_t least_part = is_efa(first().info()) ? 1u << 20 : 64u << 10;
   if (nic) return post(static_cast<std::size_t>(*nic), 0, bytes);
   const std::size_t parts = bytes / together_ >= least_part ? together_ : 1;
   for (std::size_t i = 0; i < parts; ++i) {
@@ -293,31 +333,56 @@ void Nics::divide(std::size_t bytes, std::optional<int> nic, const Post& post) {
 }
 
 void Nics::send(const std::byte* memory, std::size_t bytes, const Registrations& registrations, int to,
-                std::uint64_t tag, std::optional<int> nic) {
+                std::uint64_t tag, std::optional<int> nic, int& under_way) {
   divide(bytes, nic, [&](std::size_t i, std::size_t from, std::size_t part) {
-    endpoints_.at(i).send(memory + from, part, registrations.at(i), to, tag);
+    endpoints_.at(i).send(memory + from, part, registrations.at(i), to, tag, under_way);
   });
 }
 
 void Nics::receive(std::byte* memory, std::size_t bytes, const Registrations& registrations, std::uint64_t tag,
-                   std::optional<int> nic) {
+                   std::optional<int> nic, int& under_way) {
   divide(bytes, nic, [&](std::size_t i, std::size_t from, std::size_t part) {
-    endpoints_.at(i).receive(memory + from, part, registrations.at(i), tag);
+    endpoints_.at(i).receive(memory + from, part, registrations.at(i), tag, under_way);
   });
 }
 
 // Where ranks are more than cores, those that wait must not keep the others from working. What one NIC waits for, the
 // other side may have to move on another, so all are looked at.
-void Nics::finish() {
+void Nics::progress() {
   constexpr std::uint64_t between_looks = 64;
-  const auto done = [&] { return std::ranges::all_of(endpoints_, &Endpoint::is_done); };
-  for (std::uint64_t i = 1; !done(); ++i) {
-    for (Endpoint& each : endpoints_) each.progress();
-    if (i % between_looks != 0) continue;
-    look_up(page_);
-    sched_yield();
-  }
+  for (Endpoint& each : endpoints_) each.progress();
+  if (++looks_ % between_looks != 0) return;
+  look_up(page_);
+  sched_yield();
+}
+
+void Nics::finish() {
+  while (!std::ranges::all_of(endpoints_, &Endpoint::is_done)) progress();
   for (Endpoint& each : endpoints_) each.forget_done();
+}
+
+std::string Nics::waits_for() const {
+  std::vector<std::string> told;
+  for (const Endpoint& each : endpoints_)
+    if (each.under_way() > 0) told.push_back(fmt::format("{} through {}", each.under_way(), device_of(each.info())));
+  return told.empty() ? "" : "messages under way: " + join(told);
+}
+
+std::optional<Moved> Nics::moved() const {
+  Moved all;
+  for (const Endpoint& each : endpoints_) {
+    const auto counted = [&](const char* name) -> std::optional<std::uint64_t> {
+      std::ifstream file(fmt::format("/sys/class/infiniband/{}/ports/1/hw_counters/{}", device_of(each.info()), name));
+      std::uint64_t count = 0;
+      return file >> count ? std::optional(count) : std::nullopt;
+    };
+    const auto read = counted("rdma_read_bytes"), sent = counted("send_bytes");
+    if (!read || !sent) return std::nullopt;
+    all.read += *read + counted("rdma_read_resp_bytes").value_or(0);
+    all.written += counted("rdma_write_bytes").value_or(0) + counted("rdma_write_recv_bytes").value_or(0);
+    all.packets += *sent + counted("recv_bytes").value_or(0);
+  }
+  return all;
 }
 
 }  // namespace p5::ofi

@@ -37,12 +37,13 @@ struct FreeInfo {
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 
-// Of the best provider that there is (EFA before verbs before TCP; FI_PROVIDER says otherwise). NICs are divided among
+// Of the best provider that there is (EFA before verbs before TCP; FI_PROVIDER says otherwise), or of the one that the
+// seat names. NICs are divided among
 // the ranks of their host in the order of their PCI addresses; where ranks are more, some share one. Where a provider
 // shows interfaces instead, each rank takes all those that the seat names, and where it names none the first that is
 // not the loopback's. Throws CaseError where there is none.
 std::vector<Info> choose_nics(const protocol::Seat& seat);
-std::string name_of_library(const fi_info& info);  // "libfabric 1.17, tcp;ofi_rxm"
+std::string name_of_library(const fi_info& info);  // "libfabric 2.3, asked for API 1.18, efa"
 
 // Memory that a NIC may read and write. Nothing where the provider does not ask for that.
 class Registration {
@@ -67,22 +68,33 @@ class Endpoint {
     return {domain_.get(), *info_, memory, bytes, ++registrations_};
   }
 
-  // Both return at once; `memory` is the library's until finish(). A message fits a receive of the same tag.
-  void send(const std::byte* memory, std::size_t bytes, const Registration& registration, int to, std::uint64_t tag);
-  void receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag);
+  // Both return at once and count up `under_way`, which progress() counts down when the message is done; `memory` is
+  // the library's until then. A message fits a receive of the same tag.
+  void send(const std::byte* memory, std::size_t bytes, const Registration& registration, int to, std::uint64_t tag,
+            int& under_way);
+  void receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag,
+               int& under_way);
   // Moves on what is under way. Throws CaseError on an error of the library.
   void progress();
   // All that began is done; from here on others are counted.
-  bool is_done() const { return done_ == begun_; }
+  bool is_done() const { return under_way() == 0; }
+  std::size_t under_way() const { return begun_ - done_; }
   void forget_done() { begun_ = done_ = 0; }
 
   const fi_info& info() const { return *info_; }
 
  private:
+  // Of a message that is under way.
+  struct Context {
+    fi_context2 librarys;  // the first member, so that the library's pointer to it is one to the whole
+    int* under_way = nullptr;
+  };
+
   std::vector<unsigned char> own_name() const;
-  fi_context2* begin();
+  std::string text_of_address(const std::vector<unsigned char>& name) const;
+  fi_context2* begin(int& under_way);
   template <class Post>
-  void post(const Post& post_now, std::string_view call);
+  void post(const Post& post_now, std::string_view call, int& under_way);
 
   Info info_;
   protocol::SharedPage* page_;
@@ -92,20 +104,26 @@ class Endpoint {
   Owned<fid_av> addresses_;
   Owned<fid_ep> endpoint_;
   std::vector<fi_addr_t> of_rank_;
-  std::vector<std::unique_ptr<fi_context2>> contexts_;  // of what is under way; libfabric's own until then
-  std::size_t begun_ = 0, done_ = 0;                    // since they were forgotten
+  std::vector<std::unique_ptr<Context>> contexts_;
+  std::size_t begun_ = 0, done_ = 0;  // since they were forgotten
   std::uint64_t registrations_ = 0;
 };
 
 // Throws GivenUp when the supervisor says so.
 void look_up(const protocol::SharedPage& page);
 
+// Bytes by the way that they took, both directions, as devices count them.
+struct Moved {
+  std::uint64_t read = 0, written = 0;  // by the device, out of and into the other host's memory
+  std::uint64_t packets = 0;            // that processors copied
+};
+
 // All NICs of a rank.
 class Nics {
  public:
   Nics(std::vector<Info> infos, protocol::SharedPage& page);
 
-  std::vector<std::string> names() const;
+  std::vector<std::string> names() const;  // as the kernel calls them
   const Endpoint& first() const { return endpoints_.front(); }
   std::size_t largest_message() const;  // of one NIC
 
@@ -117,13 +135,18 @@ class Nics {
   Registrations enlist(std::byte* memory, std::size_t bytes);
 
   // Through one NIC alone, or, with nullopt, in equal parts through all where each part is large enough to count, and
-  // else through the first. Both sides say the same. Both return at once; `memory` is the library's until finish().
+  // else through the first. Both sides say the same. Both return at once; `under_way` counts parts as of an Endpoint.
   void send(const std::byte* memory, std::size_t bytes, const Registrations& registrations, int to, std::uint64_t tag,
-            std::optional<int> nic);
+            std::optional<int> nic, int& under_way);
   void receive(std::byte* memory, std::size_t bytes, const Registrations& registrations, std::uint64_t tag,
-               std::optional<int> nic);
-  // Until all of them are done. Throws CaseError on an error of the library, GivenUp when told so.
+               std::optional<int> nic, int& under_way);
+  // Throws CaseError on an error of the library, GivenUp when told so.
+  void progress();
+  // Until all of them are done; throws as progress().
   void finish();
+  std::string waits_for() const;  // what is under way, by NIC; "" for nothing
+  // Since the driver's start; nullopt where the kernel does not count it.
+  std::optional<Moved> moved() const;
 
  private:
   template <class Post>
@@ -132,6 +155,7 @@ class Nics {
   protocol::SharedPage& page_;
   std::vector<Endpoint> endpoints_;
   std::size_t together_ = 1;
+  std::uint64_t looks_ = 0;
 };
 
 }  // namespace p5::ofi

@@ -54,6 +54,8 @@ class Worker final : public WorkerProgram {
     return std::make_unique<OfiSession>(std::move(c), round, std::move(place), *nics_, rank_, ranks_);
   }
 
+  std::string waits_for() const override { return nics_ ? nics_->waits_for() : ""; }
+
   protocol::SharedPage& page_;
   std::optional<Nics> nics_;
   int rank_ = 0, ranks_ = 1;

@@ -17,10 +17,11 @@ class OfiSession final : public Session {
   // Throws CaseError on anything but p2p and send_recv.
   OfiSession(Case c, int round, std::optional<Place> place, Nics& nics, int rank, int ranks);
 
-  int slots() const override { return buffers_.slots(); }
+  int slots() const override { return operations_; }
   void warm_up(int operations, const std::string& setting) override;
   Times sample(const SampleRequest& request) override;
   Verification verify() override;
+  std::optional<Selection> selection() override;
 
  private:
   // What a tag says, so that a message is taken for no other: whether it belongs to a barrier, which burst or barrier
@@ -32,8 +33,8 @@ class OfiSession final : public Session {
   void operate(int first, int count);
   void messages(int first, int count, int to, int from);
   void ping_pong(int first, int count);
-  void send(int slot, int number, int to);
-  void receive(int slot, int number, int from);
+  void send(int slot, int number, int to, int& under_way);
+  void receive(int slot, int number, int from, int& under_way);
 
   Case case_;
   std::optional<Place> place_;
@@ -42,6 +43,8 @@ class OfiSession final : public Session {
   HostBuffers buffers_;
   std::vector<Nics::Registrations> inputs_, outputs_;          // by slot
   Nics::Registrations unregistered_ = Nics::Registrations(1);  // of no bytes
+  std::optional<Moved> moved_before_;
+  int operations_ = 1;  // of a sample, at most
   std::uint32_t bursts_ = 0;
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
 };
