@@ -115,15 +115,6 @@ std::string conflict_over(const Case& c, const topo::Topology& topology) {
   return about ? about->text : "";
 }
 
-// Messages of host memory through all NICs.
-std::string why_no_limit(const Case& c, const topo::Topology& topology) {
-  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
-  const topo::HostMemoryRate* const known = platform ? topo::host_memory_of(*platform) : nullptr;
-  if (!known || find_backend(c.backend).parts != BackendInfo::Parts::nics) return "the limit is not known";
-  return fmt::format("not judged: data in host memory, which feeds {:g} of the {:g} GB/s of a {}'s NICs", known->read,
-                     platform->nics * platform->nic_rate.count, platform->name);
-}
-
 // Single NICs are held against each other, not against their wires: see suspects.
 std::string why_no_nic_is_judged(const Measurement& m) {
   std::string why = "not judged by the wire, but NICs by each other: data in host memory";
@@ -134,6 +125,17 @@ std::string why_no_nic_is_judged(const Measurement& m) {
   else if (m.selection)
     why += fmt::format(", moved by {}", m.selection->protocol);
   return why;
+}
+
+// Of messages of host memory through all NICs what is known besides.
+std::string why_no_limit(const Measurement& m, const topo::Topology& topology) {
+  const Case& c = m.measured_case;
+  if (c.nic && find_backend(c.backend).parts == BackendInfo::Parts::nics) return why_no_nic_is_judged(m);
+  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+  const topo::HostMemoryRate* const known = platform ? topo::host_memory_of(*platform) : nullptr;
+  if (!known || find_backend(c.backend).parts != BackendInfo::Parts::nics) return "the limit is not known";
+  return fmt::format("not judged: data in host memory, which feeds {:g} of the {:g} GB/s of a {}'s NICs", known->read,
+                     platform->nics * platform->nic_rate.count, platform->name);
 }
 
 Verdict unknown(std::string because) {
@@ -238,7 +240,7 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   if (m.measured_case.ranks < 2) return unknown("one rank alone communicates with nobody");
   const std::optional<topo::Limit> limit = limit_for(m, limits, topology);
   const std::string conflict = conflict_over(m.measured_case, topology);
-  if (!limit) return unknown(why_no_limit(m.measured_case, topology) + (conflict.empty() ? "" : ": " + conflict));
+  if (!limit) return unknown(why_no_limit(m, topology) + (conflict.empty() ? "" : ": " + conflict));
   Verdict v = measure_against(m, *limit, topology, conflict);
   if (!fitness.comparable) {
     v.grade = Grade::unknown;

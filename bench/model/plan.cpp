@@ -141,9 +141,11 @@ struct Maker {
           fmt::format("p2p: {} ranks have too many pairs to measure all; {} rounds of pairs on different nodes were "
                       "drawn with the seed: {}",
                       ranks(), all.other_node.size(), coverage(all.other_node)));
-    if (!job.within_nodes && !all.same_node.empty() && !options.within_nodes) {
-      plan.remarks.push_back(
-          "p2p: pairs within a node left out: these NICs have no loopback, so that such messages say nothing of them");
+    if (!all.same_node.empty() && !job.within_nodes) {
+      const bool others = !all.other_node.empty();
+      plan.remarks.push_back(fmt::format("p2p: pairs within a node {}: these NICs have no loopback",
+                                         others ? "left out" : "say nothing of its NICs"));
+      if (!others) add_pairs_of_kind(sizes, collective, "same_node", all.same_node, few.same_node, false);
     } else {
       add_pairs_of_kind(sizes, collective, "same_node", all.same_node, few.same_node, false);
     }

@@ -8,6 +8,7 @@
 
 #include "bench/base/embedded.hpp"
 #include "bench/base/error.hpp"
+#include "topo/host_memory.hpp"
 #include "topo/platform.hpp"
 #include "topo/topology.hpp"
 
@@ -30,6 +31,12 @@ std::string refusal_of(const nlohmann::json& file) {
     return error.what();
   }
   return "accepted";
+}
+
+TEST(TopoPlatform, knows_how_many_nics_host_memory_feeds) {
+  EXPECT_EQ(nics_fed_by_host_memory(find_platform("p5.48xlarge")), 4);
+  EXPECT_EQ(nics_fed_by_host_memory(find_platform("p5en.48xlarge")), 6);
+  EXPECT_EQ(nics_fed_by_host_memory(find_platform("p4d.24xlarge")), std::nullopt);  // nobody has shown that it binds
 }
 
 TEST(TopoPlatform, all_files_load) {

@@ -37,7 +37,7 @@ class Worker:
     """One worker process and our end of its socket pair. Its standard output is a file of ours, as with p5bench, which it
     takes for NCCL's log; not where NCCL_DEBUG_FILE names another: there NCCL does as its variables say."""
 
-    def __init__(self, environment=(), epoch=0):
+    def __init__(self, environment=(), epoch=0, program=PROGRAM):
         self.epoch = epoch
         log = "NCCL_DEBUG_FILE" not in environment
         self.log_file = os.memfd_create("log") if log else None
@@ -57,7 +57,7 @@ class Worker:
 
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_", "P5BENCH_"))}
         variables.update({"LD_LIBRARY_PATH": str(FAKES)}, **dict(environment))
-        self.process = subprocess.Popen([PROGRAM], env=variables, preexec_fn=place_descriptors, close_fds=False, stdout=self.log_file)
+        self.process = subprocess.Popen([program], env=variables, preexec_fn=place_descriptors, close_fds=False, stdout=self.log_file)
         for each in (*high, page):
             os.close(each)
         theirs.close()

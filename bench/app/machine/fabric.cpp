@@ -89,7 +89,7 @@ FabricBackend make_fabric_backend(World& world, const Options& options, const to
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   made.software["nics"] = join(names);
   for (const std::uint16_t list : shared.nics.list_of_rank) made.nics_of_rank.push_back(shared.nics.lists.at(list));
-  made.loops_back = !shared.library.ends_with(" efa");
+  made.loops_back = shared.library.find(", efa") == std::string::npos;  // name_of_library()
   made.backend = std::move(backend);
   return made;
 }

@@ -1,0 +1,180 @@
+"""The backend ofi on SIMULATED EFA devices: a stand-in for libfabric's provider (standin/provider.cpp) under the real
+libfabric and the real worker, on hosts that are namespaces and whose kernels show such devices. Rates are scaled down."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "hosts"))
+import unittest  # noqa: E402
+
+from hosts import what_is_missing  # noqa: E402
+from hosts_test import BUILD, HAVE_OFI, PROGRAM, SOURCE, OnHosts  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+STANDIN = pathlib.Path(os.environ.get("P5BENCH_STANDIN", BUILD / "tests" / "standin"))
+TREE = "/tmp/efa"
+COUNTERS = ("tx_bytes", "rx_bytes", "send_bytes", "recv_bytes", "rdma_read_bytes", "rdma_read_resp_bytes")
+NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
+# The library here may be older than the version from which devices of p5 read by themselves, and cannot be asked for it.
+WITH_RDMA = {"P5BENCH_STANDIN_API": "1.17"}
+
+
+def probe(variables, limit=60):
+    """What the probe for libfabric says, and how."""
+    environment = {"PATH": os.environ["PATH"], "FI_PROVIDER_PATH": str(STANDIN), **variables}
+    told = subprocess.run([BUILD / "p5bench-probe-libfabric"], env=environment, capture_output=True, text=True, timeout=limit)
+    return json.loads(told.stdout)
+
+
+def make_tree(folder, domains, seen=TREE):
+    """The files by which a kernel shows these devices; `seen`: the path of the folder on the host."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "drivers" / "efa").mkdir(parents=True)
+    for domain in domains:
+        device = folder / "devices" / domain["pci"]
+        device.mkdir(parents=True)
+        (device / "driver").symlink_to(f"{seen}/drivers/efa")
+        (device / "vendor").write_text("0x1d0f\n")
+        here = folder / "class" / "infiniband" / domain["nic"]
+        port = here / "ports" / "1"
+        (port / "hw_counters").mkdir(parents=True)
+        (here / "device").symlink_to(f"{seen}/devices/{domain['pci']}")
+        (here / "node_type").write_text("4: Unspecified\n")
+        (port / "state").write_text("4: ACTIVE\n")
+        (port / "link_layer").write_text("Unspecified\n")
+        (port / "rate").write_text(f"{domain['rate_gb_per_s'] * 8:.0f} Gb/sec (4X EDR)\n")
+        for counter in COUNTERS:
+            (port / "hw_counters" / counter).write_text("0\n")
+
+
+class OnEfa(OnHosts):
+    MACHINE, DEVICES = "p5.48xlarge", "4"
+    ARGUMENTS = ["--backend", "ofi", "--collectives", "p2p", "--budget", "120s", "--timeout", "60s"]
+
+    def start_with(self, hosts, arguments, ranks=1, shows=True, **variables):
+        self.make(hosts, own_kernels=True)
+        variables = {"P5BENCH_STANDIN_FABRIC": "/tmp/fabric", "P5BENCH_STANDIN_MACHINE": self.MACHINE,
+                     "P5BENCH_STANDIN_DEVICES": self.DEVICES, "FI_PROVIDER_PATH": str(STANDIN), "P5BENCH_MOST_SAMPLES": "9",
+                     **WITH_RDMA, **variables}
+        with tempfile.TemporaryDirectory() as fabric:
+            told = {name: value for name, value in variables.items() if name.startswith("P5BENCH_STANDIN_")}
+            self.domains = probe({**told, "P5BENCH_STANDIN_FABRIC": fabric})["domains"]
+        for host in self.hosts.names:
+            make_tree(self.hosts.files(host) / pathlib.Path(TREE).name, self.domains)
+        program = [*([str(HERE / "with_efa"), TREE] if shows else []), str(PROGRAM), *arguments, "--out", "/tmp/out"]
+        given = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
+        return self.hosts.start_mpirun(ranks, program, self.log, given)
+
+    def report_with(self, hosts, arguments, codes=(0, 10), **how):
+        """Where nobody is to be named, what else this machine does may make a host look slow all the same."""
+        self.assertIn(self.wait_for_end(self.start_with(hosts, [*self.ARGUMENTS, *arguments], **how)), codes, self.printed())
+        return self.report()
+
+    def of_nics(self, report):
+        return sorted((m for m in report["measurements"] if m["case"].get("nic") is not None), key=lambda m: m["case"]["nic"])
+
+    def counted(self, host, nic, counter):
+        return int((self.hosts.files(host) / "efa" / "class/infiniband" / nic / "ports/1/hw_counters" / counter).read_text())
+
+
+class Whole(OnEfa):
+    def test_single_nics_read_by_themselves_under_the_names_of_the_kernel(self):
+        report = self.report_with(2, ["--sizes", "1MiB"], P5BENCH_STANDIN_SCALE="0")
+        self.assertRegex(report["context"]["libfabric"], r"^libfabric \d+\.\d+, asked for API 1\.1[78], efa$")
+        # As the kernel calls them, not as libfabric calls their domains.
+        names = [domain["nic"] for domain in self.domains]
+        self.assertEqual(names, ["rdmap79s0", "rdmap80s0", "rdmap81s0", "rdmap82s0"])
+        self.assertEqual(report["topology"]["nics_of_rank"], [names] * 2)
+        nics = self.of_nics(report)
+        self.assertEqual([m["case"]["nic"] for m in nics], [0, 1, 2, 3])
+        for m in nics:
+            self.assertEqual((m["outcome"], m["wrong_elements"], m["case"]["bytes"]), ("measured", 0, 1 << 20))
+            self.assertEqual(m["selection"]["protocol"], "device read")
+            self.assertRegex(m["verdict"]["because"], "host memory, moved by device read")
+        for host in self.hosts.names:
+            for nic in names:
+                self.assertGreater(self.counted(host, nic, "rdma_read_bytes"), 0)
+
+    def test_what_processors_copy_is_said_to_be_without_device_rdma(self):
+        report = self.report_with(2, ["--sizes", "1MiB"], FI_EFA_USE_DEVICE_RDMA="0")
+        for m in self.of_nics(report):
+            self.assertEqual(m["selection"]["protocol"], "packets")
+            self.assertIn("without device RDMA", m["verdict"]["because"])
+
+    def test_messages_are_split_in_parts_that_devices_read(self):
+        self.report_with(2, ["--sizes", "2MiB"], P5BENCH_STANDIN_SCALE="0")
+        first, last = (self.counted("h1", nic, "rdma_read_bytes") for nic in ("rdmap79s0", "rdmap82s0"))
+        self.assertGreater(first, last)  # a message of 2 MiB is too small for four NICs; single NICs move the rest
+        self.assertLess(self.counted("h1", "rdmap79s0", "recv_bytes"), 1 << 20)  # what tries whether hosts reach each other
+
+    def test_pairs_within_a_node_are_left_out(self):
+        report = self.report_with(2, ["--sizes", "1MiB"], ranks=2, P5BENCH_STANDIN_SCALE="0")
+        self.assertEqual({m["case"]["pair"] for m in report["measurements"]}, {"other_node"})
+        self.assertRegex(" ".join(report["run"]["remarks"]), "pairs within a node left out: .* no loopback")
+
+
+class Refused(OnEfa):
+    def test_where_the_kernel_shows_devices_nothing_else_is_measured_in_their_place(self):
+        report = self.wait_for_end(self.start_with(2, [*self.ARGUMENTS, "--sizes", "8"], FI_PROVIDER_PATH="/nowhere"))
+        self.assertEqual(report, 13, self.printed())
+        self.assertRegex(self.printed(), r"the kernel shows devices of efa, but libfabric .* offers no endpoint on them; .*FI_PROVIDER=tcp")
+
+    def test_peers_that_the_device_does_not_take_are_told_with_both_addresses(self):
+        run = self.start_with(2, [*self.ARGUMENTS, "--sizes", "8"], P5BENCH_REACH_LIMIT="off", P5BENCH_STANDIN_ZONE="by-host")
+        self.assertNotEqual(self.wait_for_end(run), 0, self.printed())
+        self.assertRegex(self.printed() + json.dumps(self.report()),
+                         r"fi_av_insert: rdmap79s0 \(fi_addr_efa://\S+\) takes no message to rank [01] \(fi_addr_efa://\S+\); .*availability zone")
+
+    def test_a_variable_that_makes_the_provider_abort_is_told_in_its_words(self):
+        run = self.start_with(2, [*self.ARGUMENTS, "--sizes", "8"], FI_EFA_MTU_SIZE="8000")
+        self.assertEqual(self.wait_for_end(run), 13, self.printed())
+        self.assertRegex(self.printed(), r"ended by signal 6 .*its last words: .*FI_EFA_MTU_SIZE env variable detected")
+
+
+class SlowStart(OnEfa):
+    def test_cuda_is_not_started_and_who_does_not_answer_offers_something_unknown(self):
+        # Longer than the probe and the worker may take.
+        report = self.report_with(2, ["--sizes", "8"], P5BENCH_STANDIN_START="1000", P5BENCH_PROBE_LIMIT="60s", P5BENCH_JOIN_LIMIT="60s")
+        for host in report["topology"]["hosts"]:
+            self.assertTrue(host["libfabric"]["answered"], host["libfabric"])
+        self.doCleanups()
+        report = self.report_with(2, ["--sizes", "8"], P5BENCH_PROBE_LIMIT="1ms")
+        self.assertEqual([host["libfabric"]["answered"] for host in report["topology"]["hosts"]], [False, False])
+        self.assertNotIn("efa.provider", self.findings(report))
+
+
+class Faults(OnEfa):
+    def suspects(self, report):
+        return sorted((each["kind"], each["host"], each["device"]) for each in report["suspects"])
+
+    def test_a_slow_nic_is_named_as_the_kernel_names_it(self):
+        report = self.report_with(4, ["--sizes", "1MiB"], (10,), P5BENCH_STANDIN_FAULT="slow:h2:rdmap81s0:0.5")
+        self.assertEqual(self.suspects(report), [("nic", "h2", "rdmap81s0")], [each["evidence"] for each in report["suspects"]])
+
+    def test_nobody_is_named_where_all_are_alike(self):
+        report = self.report_with(4, ["--sizes", "1MiB"], (0,))
+        self.assertEqual(self.suspects(report), [])
+
+    def test_a_lying_nic_is_named(self):
+        report = self.report_with(4, ["--sizes", "1MiB"], (11,), P5BENCH_STANDIN_FAULT="lies:h3:rdmap80s0")
+        self.assertEqual(self.suspects(report), [("nic", "h3", "rdmap80s0")], [each["evidence"] for each in report["suspects"]])
+
+    def test_a_silent_nic_is_named(self):
+        run = self.start_with(3, [*self.ARGUMENTS[:-1], "5s", "--sizes", "64KiB"], P5BENCH_STANDIN_FAULT="silent:h2:rdmap82s0")
+        self.assertIn(self.wait_for_end(run), (10, 12), self.printed())
+        self.assertRegex(json.dumps(self.report()), r"messages under way: .* through rdmap82s0")
+
+
+if __name__ == "__main__":
+    missing = what_is_missing() or (None if HAVE_OFI and STANDIN.exists() else "libfabric's headers to be built")
+    if missing:
+        print(f"left out: needs {missing}")
+        sys.exit(77)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    unittest.main(verbosity=2)

@@ -1,0 +1,297 @@
+#include "tests/ofi/standin/endpoint.hpp"
+
+#include <fcntl.h>
+#include <rdma/fi_errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "tests/ofi/standin/settings.hpp"
+
+namespace standin {
+
+namespace {
+
+constexpr std::size_t most_sending = 4096, most_before_answer = 16, device_reads_from = 1u << 20;
+constexpr double share_in_packets = 0.55;            // of the rate, where processors copy (c5n: 6.9 of 12.5 GB/s)
+constexpr double loopback_rate = 1.5e9;              // bytes a second: NICs have none, and host memory goes out and in
+constexpr std::int64_t most_behind_ns = 20'000'000;  // that a process which did not run makes up for
+
+std::uint32_t number_of(const std::string& host) {
+  std::uint32_t hash = 2166136261u;  // FNV-1a
+  for (const char c : host) hash = (hash ^ static_cast<std::uint8_t>(c)) * 16777619u;
+  return hash;
+}
+
+std::string name_of_mailbox(const Address& address) {
+  return "mailbox-" + hexadecimal(address.gid.data(), address.gid.size()) + "-" + std::to_string(address.qpn);
+}
+std::string name_of_nic(const Address& address) { return "nic-" + hexadecimal(address.gid.data(), address.gid.size()); }
+std::string name_of_host(const Address& address) { return "host-" + hexadecimal(address.gid.data() + 8, 4); }
+
+bool is_free(const Busy& busy, std::int64_t now) { return busy.until.load() <= now; }
+void occupy(Busy& busy, std::int64_t from, std::int64_t duration) {
+  std::int64_t until = busy.until.load();
+  while (!busy.until.compare_exchange_weak(until, std::max(until, from) + duration)) {
+  }
+}
+
+}  // namespace
+
+Endpoint::Endpoint(const Device& device, int number, bool device_rdma) : device_(device), device_rdma_(device_rdma) {
+  const Settings& all = settings();
+  silent_ = all.fault_of(device.name, "silent") != nullptr;
+  lies_ = all.fault_of(device.name, "lies") != nullptr;
+  const Fault* const slow = all.fault_of(device.name, "slow");
+  rate_ = all.machine.nic_rate * all.scale * (slow ? slow->share : 1) / 1e9;
+  memory_rate_ = all.machine.host_memory_rate * all.scale / 1e9;
+  address_.gid[0] = 0xfe;
+  address_.gid[1] = 0x80;
+  address_.gid[7] = all.zone;
+  const std::uint32_t host = number_of(all.host);
+  std::memcpy(address_.gid.data() + 8, &host, sizeof host);
+  address_.gid[12] = static_cast<std::uint8_t>(number + 1);
+  nic_ = shared<NicState>(all.fabric, name_of_nic(address_));
+  host_ = shared<HostState>(all.fabric, name_of_host(address_));
+  address_.qpn = static_cast<std::uint16_t>(nic_->queue_pairs.fetch_add(1) + 1);
+  address_.qkey = static_cast<std::uint32_t>(::getpid());
+  mailbox_ = shared<Mailbox>(all.fabric, name_of_mailbox(address_));
+  mailbox_->made.store(1);
+}
+
+Endpoint::Peer& Endpoint::peer_of(const Address& address) {
+  std::unique_ptr<Peer>& peer = peers_[name_of_mailbox(address)];
+  if (!peer) {
+    const std::string& fabric = settings().fabric;
+    peer = std::make_unique<Peer>(
+        Peer{shared<Mailbox>(fabric, name_of_mailbox(address)), shared<NicState>(fabric, name_of_nic(address)),
+             shared<HostState>(fabric, name_of_host(address)), name_of_host(address) == name_of_host(address_)});
+  }
+  return *peer;
+}
+
+bool Endpoint::reads(std::size_t bytes) const { return device_rdma_ && bytes >= device_reads_from; }
+
+long Endpoint::send(const Address& to, const void* data, std::size_t bytes, std::uint64_t tag, void* context) {
+  Peer& peer = peer_of(to);
+  const bool answered = peer.mailbox->listening.load() != 0;
+  if (sending_.size() >= (answered ? most_sending : most_before_answer)) return -FI_EAGAIN;
+  Sending& sending = sending_.emplace_back();
+  sending.to = to;
+  sending.peer = &peer;
+  sending.data = static_cast<const std::byte*>(data);
+  sending.bytes = bytes;
+  sending.tag = tag;
+  sending.number = ++numbers_;
+  sending.context = context;
+  sending.since = now_ns();
+  if (lies_ && bytes > 0) {
+    sending.lie.assign(sending.data, sending.data + bytes);
+    sending.lie.front() ^= std::byte{1};
+    sending.data = sending.lie.data();
+  }
+  const auto under_way = static_cast<std::uint64_t>(
+      std::ranges::count_if(sending_, [](const Sending& each) { return each.bytes > cell_bytes; }));
+  if (under_way > nic_->most_under_way.load()) nic_->most_under_way.store(under_way);
+  return 0;
+}
+
+long Endpoint::receive(void* data, std::size_t bytes, std::uint64_t tag, std::uint64_t ignore, void* context) {
+  const Receiving receiving{
+      .data = static_cast<std::byte*>(data), .bytes = bytes, .tag = tag, .ignore = ignore, .context = context};
+  const auto early = std::ranges::find_if(
+      unexpected_, [&](const Unexpected& each) { return (each.header.tag & ~ignore) == (tag & ~ignore); });
+  if (early == unexpected_.end()) {
+    posted_.push_back(receiving);
+    return 0;
+  }
+  const Unexpected message = std::move(*early);
+  unexpected_.erase(early);
+  match(message.header, message.data.data(), receiving);
+  return 0;
+}
+
+void Endpoint::match(const Header& header, const std::byte* data, const Receiving& receiving) {
+  if (header.kind == Kind::whole) {
+    std::memcpy(receiving.data, data, std::min<std::size_t>(header.bytes, receiving.bytes));
+    completions_->done.push_back(receiving.context);
+    return;
+  }
+  const std::uint64_t number = ++numbers_;
+  arriving_[number] = receiving;
+  arriving_[number].total = header.total;
+  say(header.from, {.kind = Kind::grant, .sender = header.sender, .receiver = number, .from = address_});
+}
+
+void Endpoint::say(const Address& to, const Header& header) {
+  if (silent_) return;
+  if (!words_.empty() || !peer_of(to).mailbox->put(header, nullptr)) words_.emplace_back(to, header);
+}
+
+void Endpoint::take(const Header& header, const std::byte* data) {
+  const auto its = [&] {
+    return std::ranges::find_if(sending_, [&](const Sending& each) { return each.number == header.sender; });
+  };
+  switch (header.kind) {
+    case Kind::whole:
+    case Kind::request: {
+      if (header.kind == Kind::whole) count(recv_bytes, header.bytes);
+      const auto wanted = std::ranges::find_if(
+          posted_, [&](const Receiving& each) { return (each.tag & ~each.ignore) == (header.tag & ~each.ignore); });
+      if (wanted == posted_.end()) {
+        unexpected_.push_back({header, {data, data + header.bytes}});
+        return;
+      }
+      const Receiving receiving = *wanted;
+      posted_.erase(wanted);
+      return match(header, data, receiving);
+    }
+    case Kind::grant: {
+      const auto sending = its();
+      if (sending == sending_.end()) return;
+      sending->receiver = header.receiver;
+      sending->state = Sending::granted;
+      return;
+    }
+    case Kind::data: {
+      Receiving& receiving = arriving_.at(header.receiver);
+      const std::size_t room = receiving.bytes - std::min<std::size_t>(receiving.bytes, header.offset);
+      std::memcpy(receiving.data + header.offset, data, std::min<std::size_t>(header.bytes, room));
+      receiving.arrived += header.bytes;
+      count(reads(receiving.total) ? rdma_read_bytes : recv_bytes, header.bytes);
+      if (receiving.arrived < receiving.total) return;
+      completions_->done.push_back(receiving.context);
+      arriving_.erase(header.receiver);
+      return say(header.from, {.kind = Kind::done, .sender = header.sender, .from = address_});
+    }
+    case Kind::done: {
+      const auto sending = its();
+      if (sending == sending_.end()) return;
+      completions_->done.push_back(sending->context);
+      sending_.erase(sending);
+    }
+  }
+}
+
+void Endpoint::take_in() {
+  constexpr int most_at_once = 50;
+  for (int i = 0; i < most_at_once; ++i) {
+    const Cell* const cell = mailbox_->front();
+    if (!cell) return;
+    if (!silent_) take(cell->header, cell->data.data());
+    mailbox_->pop();
+  }
+}
+
+// Whether the NICs of both sides and the memory of both hosts are free now; then they are busy for these bytes.
+bool Endpoint::pay(const Peer& peer, std::size_t bytes, bool read) {
+  if (!(rate_ > 0)) return true;
+  const std::int64_t now = now_ns();
+  const bool memory = memory_rate_ > 0;
+  if (!is_free(nic_->sends, now) || !is_free(peer.nic->receives, now)) return false;
+  if (memory && (!is_free(host_->memory, now) || !is_free(peer.host->memory, now))) return false;
+  double rate = rate_ * (read ? 1 : share_in_packets);
+  if (peer.same_host) rate = std::min(rate, loopback_rate * settings().scale / 1e9);
+  const std::int64_t from = now - (moving_ ? most_behind_ns : 0);
+  const auto duration = [&](double its) { return static_cast<std::int64_t>(static_cast<double>(bytes) / its); };
+  occupy(nic_->sends, from, duration(rate));
+  occupy(peer.nic->receives, from, duration(rate));
+  if (memory) {
+    occupy(host_->memory, from, duration(memory_rate_));
+    if (!peer.same_host) occupy(peer.host->memory, from, duration(memory_rate_));
+  }
+  return true;
+}
+
+bool Endpoint::push(Sending& sending) {
+  const Settings& all = settings();
+  const double waited = static_cast<double>(now_ns() - sending.since) / 1e9;
+  if (all.silence > 0 && waited > all.silence) {
+    fail(sending, FI_EHOSTUNREACH, 15, "Unreachable remote - never received a response");
+    return true;
+  }
+  // Receiver not ready: tried again, for as long as it takes.
+  if (silent_ || sending.peer->mailbox->listening.load() == 0) return false;
+  Header header{.bytes = 0,
+                .tag = sending.tag,
+                .total = sending.bytes,
+                .offset = sending.moved,
+                .sender = sending.number,
+                .receiver = sending.receiver,
+                .from = address_};
+  if (sending.state == Sending::queued && sending.bytes <= cell_bytes) {
+    header.kind = Kind::whole;
+    header.bytes = static_cast<std::uint32_t>(sending.bytes);
+    if (!sending.peer->mailbox->has_room()) return false;
+    if (sending.bytes > 0 && !pay(*sending.peer, sending.bytes, false)) return false;
+    if (!sending.peer->mailbox->put(header, sending.data)) return false;
+    count(send_bytes, sending.bytes);
+    completions_->done.push_back(sending.context);
+    return true;
+  }
+  if (sending.state == Sending::queued) {
+    header.kind = Kind::request;
+    if (sending.peer->mailbox->put(header, nullptr)) sending.state = Sending::requested;
+    return false;
+  }
+  if (sending.state != Sending::granted) return false;
+  const bool read = reads(sending.bytes);
+  const std::size_t part = std::min(cell_bytes, sending.bytes - sending.moved);
+  if (!sending.peer->mailbox->has_room() || !pay(*sending.peer, part, read)) return false;
+  header.kind = Kind::data;
+  header.bytes = static_cast<std::uint32_t>(part);
+  if (!sending.peer->mailbox->put(header, sending.data + sending.moved)) return false;
+  count(read ? rdma_read_resp_bytes : send_bytes, part);
+  sending.moved += part;
+  sending.since = now_ns();
+  if (sending.moved == sending.bytes) sending.state = Sending::waits;
+  return false;
+}
+
+void Endpoint::push_out() {
+  while (!words_.empty() && peer_of(words_.front().first).mailbox->put(words_.front().second, nullptr))
+    words_.pop_front();
+  bool moving = false;
+  for (auto each = sending_.begin(); each != sending_.end();) {
+    moving = moving || each->state == Sending::granted;
+    each = push(*each) ? sending_.erase(each) : std::next(each);
+  }
+  moving_ = moving;
+}
+
+void Endpoint::progress() {
+  mailbox_->listening.store(1);
+  take_in();
+  push_out();
+}
+
+// The kernel's counters too, where a test has made files of them.
+void Endpoint::count(Counter counter, std::uint64_t bytes) {
+  static constexpr std::array<const char*, counters> names{"tx_bytes",   "rx_bytes",        "send_bytes",
+                                                           "recv_bytes", "rdma_read_bytes", "rdma_read_resp_bytes"};
+  const bool out = counter == send_bytes || counter == rdma_read_resp_bytes;
+  for (const Counter each : {counter, out ? tx_bytes : rx_bytes}) {
+    const std::uint64_t sum = nic_->counted[each].fetch_add(bytes) + bytes;
+    const std::string path = "/sys/class/infiniband/" + device_.name + "/ports/1/hw_counters/" + names[each];
+    const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file < 0) continue;
+    std::array<char, 24> text{};
+    const int length = std::snprintf(text.data(), text.size(), "%020llu\n", static_cast<unsigned long long>(sum));
+    if (::pwrite(file, text.data(), static_cast<std::size_t>(length), 0) < 0) std::perror(path.c_str());
+    ::close(file);
+  }
+}
+
+void Endpoint::fail(const Sending& sending, int error, int code, const std::string& why) {
+  completions_->last_error = why + " My EFA addr: fe80::" + hexadecimal(address_.gid.data() + 8, 8) +
+                             " Peer EFA addr: fe80::" + hexadecimal(sending.to.gid.data() + 8, 8);
+  fi_cq_err_entry entry{};
+  entry.op_context = sending.context;
+  entry.err = error;
+  entry.prov_errno = code;
+  completions_->errors.push_back(entry);
+}
+
+}  // namespace standin

@@ -1,0 +1,96 @@
+// An endpoint of the stand-in: messages with tags, moved only while somebody reads its completion queue.
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/ofi/standin/machines.hpp"
+#include "tests/ofi/standin/wire.hpp"
+
+namespace standin {
+
+// Of a completion queue; an error has its own entry.
+struct Completions {
+  std::deque<void*> done;
+  std::deque<fi_cq_err_entry> errors;
+  std::string last_error;  // what err_data of the newest points to
+};
+
+class Endpoint {
+ public:
+  // `device_rdma`: messages from 1 MiB on are read by the receiver's device.
+  Endpoint(const Device& device, int number, bool device_rdma);
+
+  const Address& address() const { return address_; }
+  void bind(Completions* completions) { completions_ = completions; }
+  // Results are 0 or a negative error, as fi_tsend and fi_trecv give them.
+  long send(const Address& to, const void* data, std::size_t bytes, std::uint64_t tag, void* context);
+  long receive(void* data, std::size_t bytes, std::uint64_t tag, std::uint64_t ignore, void* context);
+  void progress();
+
+ private:
+  struct Peer {
+    Mailbox* mailbox = nullptr;
+    NicState* nic = nullptr;
+    HostState* host = nullptr;
+    bool same_host = false;
+  };
+  struct Sending {
+    Address to;
+    Peer* peer = nullptr;
+    const std::byte* data = nullptr;
+    std::size_t bytes = 0, moved = 0;
+    std::uint64_t tag = 0, number = 0, receiver = 0;
+    void* context = nullptr;
+    enum { queued, requested, granted, waits } state = queued;
+    std::int64_t since = 0;
+    std::vector<std::byte> lie;  // what is sent in place of the data
+  };
+  struct Receiving {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0, arrived = 0, total = 0;
+    std::uint64_t tag = 0, ignore = 0;
+    void* context = nullptr;
+  };
+  struct Unexpected {
+    Header header;
+    std::vector<std::byte> data;
+  };
+
+  Peer& peer_of(const Address& address);
+  void take_in();
+  void take(const Header& header, const std::byte* data);
+  void match(const Header& header, const std::byte* data, const Receiving& receiving);
+  void say(const Address& to, const Header& header);
+  void push_out();
+  bool push(Sending& sending);  // true: nothing more to do for it
+  bool pay(const Peer& peer, std::size_t bytes, bool read);
+  void count(Counter counter, std::uint64_t bytes);
+  void fail(const Sending& sending, int error, int code, const std::string& why);
+  bool reads(std::size_t bytes) const;
+
+  const Device& device_;
+  bool device_rdma_ = false, silent_ = false, lies_ = false;
+  double rate_ = 0, memory_rate_ = 0;  // bytes a nanosecond; 0: no bound
+  Address address_;
+  Mailbox* mailbox_ = nullptr;
+  NicState* nic_ = nullptr;
+  HostState* host_ = nullptr;
+  Completions* completions_ = nullptr;
+  std::map<std::string, std::unique_ptr<Peer>> peers_;
+  std::list<Sending> sending_;
+  std::list<Receiving> posted_;
+  std::map<std::uint64_t, Receiving> arriving_;  // by the number that their senders were told
+  std::deque<Unexpected> unexpected_;
+  std::deque<std::pair<Address, Header>> words_;  // grants and ends that found the mailbox full
+  std::uint64_t numbers_ = 0;
+  bool moving_ = false;  // had data to move when it last looked
+};
+
+}  // namespace standin
