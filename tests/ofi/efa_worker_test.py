@@ -13,7 +13,10 @@ from workers import BUILD, Worker, case  # noqa: E402
 
 WORKER = BUILD / "p5bench-worker-ofi"
 STANDIN = pathlib.Path(os.environ.get("P5BENCH_STANDIN", BUILD / "tests" / "standin"))
-MOST_UNDER_WAY = struct.Struct("=72xQ")  # NicState of standin/wire.hpp
+# NicState of standin/wire.hpp.
+MOST_UNDER_WAY = struct.Struct("=72xQ")
+COUNTED = struct.Struct("=24x6Q")
+COUNTERS = ("tx_bytes", "rx_bytes", "send_bytes", "recv_bytes", "rdma_read_bytes", "rdma_read_resp_bytes")
 GIVE_UP = 28  # SharedPage::give_up
 MIB = 1 << 20
 
@@ -51,9 +54,9 @@ class Workers(unittest.TestCase):
             self.assertNotIn("error", reply)
         return replies
 
-    def move(self, workers, size, operations=None, nic=None):
-        """Messages one way, all of them right; how many a sample may have."""
-        its = case("p2p", size // 4, 2, pattern="one_way", nic=nic)
+    def move(self, workers, size, operations=None, nic=None, pattern="one_way"):
+        """Messages, all of them right; how many a sample may have."""
+        its = case("p2p", size // 4, 2, pattern=pattern, nic=nic)
         slots = self.ask(workers, "open", case=its, round=0, group=[0, 1], form="")[0]["slots"]
         self.ask(workers, "warm_up", operations=1)
         request = {"quantity": "throughput", "operations": operations or slots, "samples": 1, "poison_last": True, "setting": ""}
@@ -74,6 +77,19 @@ class Workers(unittest.TestCase):
         workers = self.joined()
         self.assertEqual(self.move(workers, MIB, nic=2), 128)
         self.assertEqual(self.most_under_way(), [0, 0, 32, 0])
+        self.move(workers, MIB, nic=1, pattern="both_ways")
+        self.assertEqual(self.most_under_way(), [0, 32, 32, 0])
+        self.move(workers, 16 * MIB, operations=5, nic=3)  # more than there are buffers
+        self.assertEqual(self.most_under_way(), [0, 32, 32, 2])
+
+    def test_devices_of_p5_read_by_themselves_because_the_version_is_high_enough(self):
+        for version, counter in (("1.17", "rdma_read_bytes"), ("99.0", "recv_bytes")):
+            with self.subTest(version=version):
+                self.move(self.joined(P5BENCH_STANDIN_API=version), MIB, operations=4, nic=0)
+                counted = dict(zip(COUNTERS, COUNTED.unpack_from(next(self.folder.glob("nic-*01000000")).read_bytes())))
+                self.assertGreaterEqual(counted[counter], 5 * MIB)  # the first to warm up
+                self.doCleanups()
+                self.setUp()
 
     def test_messages_are_split_in_parts_that_devices_read_by_themselves(self):
         workers = self.joined()
