@@ -40,8 +40,6 @@ Enum named(const std::array<std::pair<Enum, std::string_view>, count>& all, std:
   throw UsageError(unknown_name(kind, name, known));
 }
 
-About about_from(const std::string& name) { return named(about_names, "part that findings are about", name); }
-
 }  // namespace
 
 void fields(auto& visit, Is<Subject> auto& subject) {
@@ -61,6 +59,7 @@ void fields(auto& visit, Is<Finding> auto& finding) {
 }
 
 Severity severity_from(const std::string& name) { return named(severity_names, "severity", name); }
+About about_from(const std::string& name) { return named(about_names, "part that findings are about", name); }
 std::string_view name_of(Severity severity) { return severity_names[static_cast<std::size_t>(severity)].second; }
 std::string_view name_of(About about) { return about_names[static_cast<std::size_t>(about)].second; }
 

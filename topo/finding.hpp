@@ -19,6 +19,7 @@ Severity severity_from(const std::string& name);  // throws UsageError
 // condemns the machine; one about anything else is mended without sending capacity back.
 enum class About { hardware, fabric, software, settings, host };
 std::string_view name_of(About about);
+About about_from(const std::string& name);  // throws UsageError
 
 struct Subject {
   std::string host, instance;

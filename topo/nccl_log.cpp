@@ -1,213 +1,299 @@
 #include "topo/nccl_log.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <functional>
 #include <map>
 #include <optional>
 #include <regex>
+#include <set>
 #include <utility>
 
 #include "topo/checks/about.hpp"
-#include "topo/system_files.hpp"
+#include "topo/log_rules.hpp"
 
 namespace p5::topo {
 
 namespace {
 
-// Where the line was written.
+enum class Answer { no, unknown, yes };
+
+Answer answer(bool holds) { return holds ? Answer::yes : Answer::no; }
+
+// What the log itself tells of the hosts.
+struct LogFacts {
+  std::set<std::string> nccl, plugin;
+  std::string platform;
+  int most_nodes = 0;  // of a communicator; 0: not said
+  bool efa = false, verbs = false;
+  std::size_t lines = 0, nccl_lines = 0;
+};
+
+// Where the line was written. Null: what is not known.
 struct Place {
-  const Host& host;
-  const Platform* platform;
+  const Host* host = nullptr;
+  const Platform* platform = nullptr;
+  LogFacts facts;
 
-  bool efa() const { return has_efa(host) || (platform && platform->network == "efa"); }
-  bool fabric() const {
-    return efa() || std::ranges::any_of(host.nics, [](const Nic& nic) { return of_fabric(nic) && nic.state == "up"; });
+  Answer efa() const {
+    if (host) return answer(has_efa(*host) || (platform && platform->network == "efa"));
+    if (platform) return answer(platform->network == "efa");
+    return facts.efa ? Answer::yes : facts.verbs ? Answer::no : Answer::unknown;
   }
-  bool direct() const { return platform && platform->gpu_direct_rdma; }
+  Answer verbs() const {
+    if (efa() == Answer::yes) return Answer::no;
+    if (!host) return facts.verbs ? Answer::yes : Answer::unknown;
+    const auto has = [&](auto kind) { return std::ranges::any_of(host->nics, kind); };
+    if (has([](const Nic& nic) { return nic.kind == "infiniband" && nic.state == "up"; })) return Answer::yes;
+    // An Ethernet port with verbs may be one for RDMA, or a virtual machine's only one.
+    if (has([](const Nic& nic) { return nic.kind == "ethernet" && !nic.verbs.empty(); })) return Answer::unknown;
+    return platform && platform->gpu_direct_rdma ? Answer::unknown : Answer::no;
+  }
+  Answer fabric() const { return std::max(efa(), verbs()); }
+  Answer direct() const {
+    if (platform) return answer(platform->gpu_direct_rdma);
+    return host || fabric() == Answer::no ? Answer::no : Answer::unknown;
+  }
+  Answer nvls() const { return answer(platform && platform->nvls); }
+
+  Answer holds(const std::string& where) const {
+    if (where == "fabric") return fabric();
+    if (where == "efa") return efa();
+    // A log without a word of such devices is one of any other host.
+    if (where == "verbs") return answer(verbs() == Answer::yes);
+    if (where == "direct") return direct();
+    // The protocol SENDRECV, which P4 uses, has no other.
+    if (where == "nvls" || where == "beyond p4") return nvls();
+    return Answer::yes;
+  }
+  bool several_nodes() const { return facts.most_nodes != 1; }
 };
 
-// Null: the line is of the rule's wording, but as it should be. Otherwise what is wrong, in words.
-using Judgement = std::optional<std::string>;
+std::optional<int> number_in(const LogMatch& match) {
+  int number = 0;
+  if (match.caught.empty()) return std::nullopt;
+  const std::string& text = match.caught.front();
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return problem == std::errc() ? std::optional(number) : std::nullopt;
+}
 
-struct Rule {
-  std::string_view id, summary;
+// Null: as it should be, or nobody knows how it should be.
+std::optional<std::string> counted(const LogMatch& match, const Platform* platform) {
+  const std::optional<int> seen = number_in(match);
+  if (!seen || !platform || platform->nics == 0) return std::nullopt;
+  if (match.rule->count == "nics")
+    return *seen == platform->nics ? std::nullopt
+                                   : std::optional(fmt::format("{} NICs of {}: ", *seen, platform->nics));
+  const int expected = std::max(1, platform->nics / std::max(1, platform->gpus));
+  return *seen >= expected ? std::nullopt : std::optional(fmt::format("{} of {} rails for a GPU: ", *seen, expected));
+}
+
+// "" where the line has not what it names.
+std::string filled(std::string text, const std::vector<std::string>& caught) {
+  for (std::size_t at; (at = text.find('%')) != std::string::npos && at + 1 < text.size();) {
+    const std::size_t number = static_cast<std::size_t>(text[at + 1] - '0');
+    if (number == 0 || number > caught.size() || caught[number - 1].empty()) return "";
+    text.replace(at, 2, caught[number - 1]);
+  }
+  return text;
+}
+
+std::string remedy_of(const LogRule& rule, const Place& place) {
+  if (const auto any = rule.remedy.find("any"); any != rule.remedy.end()) return any->second;
+  const std::string &efa = rule.remedy.at("efa"), &verbs = rule.remedy.at("verbs");
+  if (place.efa() == Answer::yes) return efa;
+  if (place.efa() == Answer::no && place.fabric() != Answer::no) return verbs;
+  return fmt::format("with InfiniBand or RoCE: {}. On EFA: {}", verbs, efa);
+}
+
+// What one line shows, null: nothing that is wrong.
+struct Shown {
+  const LogRule* rule;
   Severity severity;
-  About about;
-  const char* wording;  // a regular expression
-  Judgement (*judge)(const std::smatch& found, const Place& place);
-  const char* action;
+  std::string before;  // what stands before the line in the evidence
 };
 
-template <bool (Place::*applies)() const>
-Judgement where(const std::smatch&, const Place& place) {
-  return (place.*applies)() ? Judgement("") : std::nullopt;
-}
-Judgement always(const std::smatch&, const Place&) { return ""; }
-Judgement with_nvls(const std::smatch&, const Place& place) {
-  return place.platform && place.platform->nvls ? Judgement("") : std::nullopt;
-}
-// Of SENDRECV, which P4 uses, it is the ordinary case.
-Judgement beyond_p4(const std::smatch&, const Place& place) {
-  return place.platform && place.platform->nvls ? Judgement("latency of small messages suffers; ") : std::nullopt;
-}
+Severity milder(Severity severity) { return severity == Severity::error ? Severity::warning : Severity::info; }
 
-Judgement all_nics(const std::smatch& found, const Place& place) {
-  const int seen = std::stoi(found[1]);
-  if (!place.platform || place.platform->nics == 0 || seen == place.platform->nics) return std::nullopt;
-  return fmt::format("{} NICs of {}: ", seen, place.platform->nics);
-}
-
-Judgement all_rails(const std::smatch& found, const Place& place) {
-  const int seen = std::stoi(found[1]);
-  const int expected = place.platform ? std::max(1, place.platform->nics / place.platform->gpus) : 0;
-  if (seen >= expected) return std::nullopt;
-  return fmt::format("{} of {} rails for a GPU: ", seen, expected);
+std::optional<Shown> shown_by(const std::string& line, const Place& place) {
+  for (const LogMatch& match : rules_met(line)) {
+    const LogRule& rule = *match.rule;
+    Answer wrong = place.holds(rule.where);
+    if (wrong == Answer::unknown && match.wording->certain) wrong = Answer::yes;
+    if (wrong == Answer::no || (rule.across_nodes && !place.several_nodes())) continue;
+    Shown shown{&rule, wrong == Answer::yes ? rule.severity : milder(rule.severity),
+                filled(rule.evidence, match.caught)};
+    if (!rule.count.empty()) {
+      const std::optional<std::string> difference = counted(match, place.platform);
+      if (!difference) continue;
+      shown.before = *difference;
+    }
+    return shown;
+  }
+  return std::nullopt;
 }
 
-constexpr const char* mend_plugin =
-    "put the folders of aws-ofi-nccl and of the EFA installer's libfabric first in LD_LIBRARY_PATH on all nodes, built "
-    "for "
-    "this system; see what fi_info -p efa says; NCCL_NET=\"AWS Libfabric\" makes NCCL fail instead of going on";
-constexpr const char* mend_direct =
-    "check the EFA driver and efa_nv_peermem (or DMA-BUF: kernel 5.12 and the open NVIDIA driver), and that "
-    "NCCL_NET_GDR_LEVEL and FI_EFA_USE_DEVICE_RDMA are not set";
-
-// NICs that the kernel does not have either are the fabric's (nic.count, nic.down); those that only NCCL does not find
-// were kept from the job.
-//
-// Sources: src/init.cc, src/plugin/net.cc, src/bootstrap.cc, src/graph/topo.cc and paths.cc, src/transport/nvls.cc and
-// net.cc of NCCL; src/nccl_ofi_net.cpp, nccl_ofi_rdma.cpp, nccl_ofi_gdrcopy.cpp and platform-aws.cpp of aws-ofi-nccl;
-// the EFA provider of libfabric.
-const std::vector<Rule>& rules() {
-  static const std::vector<Rule> all{
-      {"nccl.sockets", "NCCL went back to TCP sockets although there is a fabric", Severity::error, About::software,
-       R"(Using network Socket|Assigned NET plugin Socket to comm|via NET/Socket/)", where<&Place::fabric>,
-       mend_plugin},
-      {"nccl.not_efa", "NCCL uses InfiniBand verbs on an EFA instance", Severity::error, About::software,
-       R"(Using network IB\b|Assigned NET plugin IB to comm|via NET/IB/)", where<&Place::efa>, mend_plugin},
-      {"nccl.plugin_failed", "the network plugin was found, but did not start", Severity::error, About::software,
-       R"(Failed to initialize NET plugin (?:AWS Libfabric|Libfabric|OFI)|NET/OFI Couldn't open CUDA)", always,
-       mend_plugin},
-      {"nccl.nic_count", "the plugin found fewer or more NICs than the instance type has", Severity::error, About::host,
-       R"(Selected [Pp]rovider is efa.*\(found (\d+) nics\))", all_nics,
-       "check the launch template, and in a container that all devices are passed in"},
-      {"nccl.nic_counts_differ", "ranks with different numbers of NICs", Severity::error, About::host,
-       R"(Detected mixed local Net device counts)", always,
-       "find the node with fewer (nic.count); NCCL refuses to go on unless told to ignore it"},
-      {"nccl.rails", "a GPU with fewer rails than the instance type gives it", Severity::error, About::host,
-       R"(Created device with (\d+) rails)", all_rails,
-       "look for NICs that are down or not passed into the container; reboot or replace the instance"},
-      {"nccl.gdr_off", "traffic between GPU and NIC goes through the host (GPU Direct RDMA off)", Severity::error,
-       About::software,
-       R"(GDR disabled on GDR-supported instance|GPU Direct RDMA Disabled for HCA|\[send\] via NET/(?!Socket)[^/]+/\d+(?:/Shared)?(?!/)(?:\s|$))",
-       where<&Place::direct>, mend_direct},
-      {"nccl.emulated_write", "EFA emulates RDMA writes", Severity::warning, About::software,
-       R"(FI_OPT_EFA_EMULATED_WRITE is true)", always, "install the current EFA driver; reboot after that"},
-      {"nccl.simple_forced", "the plugin forbids NCCL's fast protocols for small messages", Severity::warning,
-       About::software, R"(Need to force simple protocol)", beyond_p4, "install a current EFA driver and libfabric"},
-      {"nccl.unreachable", "EFA devices that do not reach each other", Severity::error, About::fabric,
-       R"(Unresponsive receiver|Unable to insert remote address|reachable by EFA device but handshake failed)", always,
-       "let the security group allow all traffic to and from itself, in both directions: 0.0.0.0/0 is not enough for "
-       "EFA; all nodes have to be in one subnet"},
-      {"nccl.no_interface", "no interface for NCCL's own connections", Severity::error, About::settings,
-       R"(no socket interface found|No interface found in the same subnet)", always,
-       "name one that all nodes reach each other by: NCCL_SOCKET_IFNAME"},
-      {"nccl.bootstrap", "NCCL's own connections go over an interface of this host alone", Severity::warning,
-       About::settings, R"(Bootstrap ?: Using (?:docker|virbr|cni|br-|lo)\S*)", always,
-       "name one that all nodes reach each other by: NCCL_SOCKET_IFNAME=^docker,lo,virbr,cni"},
-      {"nccl.connect", "NCCL's own connections do not reach another host", Severity::error, About::settings,
-       R"([Cc]onnect (?:to \S+ )?(?:returned|failed).*(?:exceeded error retry count|timed out|No route to host|unreachable)|socketStartConnect: exceeded retries)",
-       always,
-       "look at what that address is, and whether firewalls let all ports through between the hosts; name an interface "
-       "that all nodes reach each other by: NCCL_SOCKET_IFNAME"},
-      {"nccl.duplicate_gpu", "ranks of one host that share a GPU, which NCCL refuses", Severity::error, About::settings,
-       R"(Duplicate GPU detected|Multiple Ranks are using the same GPU)", always,
-       "start one rank a GPU; to pretend several nodes on one host, give the processes of each NCCL_HOSTID of its own"},
-      {"nccl.nvls_failed", "reduction in the NVSwitch failed", Severity::error, About::fabric,
-       R"(Failed to bind NVLink SHARP)", always,
-       "look at nvidia-fabricmanager (state, log) and dmesg; reboot or replace the instance; NCCL_NVLS_ENABLE=0 goes "
-       "on "
-       "without, a quarter slower"},
-      {"nccl.nvls_off", "no reduction in the NVSwitch where the platform has it", Severity::warning, About::fabric,
-       R"(NVLS multicast support is not available)", with_nvls,
-       "look at nvidia-fabricmanager and at the GPUs' fabric state (nvidia-smi -q); all_reduce on one node is a "
-       "quarter "
-       "slower without"},
-      {"nccl.p2p_off", "GPUs joined by NVLink that do not use it", Severity::error, About::settings,
-       R"(P2P is disabled between NVLINK connected GPUs)", always,
-       "unset NCCL_P2P_DISABLE; let all ranks see all GPUs of the host; check nvidia-smi topo -p2p n"},
-      {"nccl.cuda_not_ready", "CUDA does not start: the NVSwitch fabric is not ready", Severity::error, About::fabric,
-       R"(system not yet initialized|[Cc]uda (?:error|failure) 802)", always,
-       "start nvidia-fabricmanager, or wait for it, and run again"},
-      {"nccl.numa_hidden", "NCCL does not see the processors' NUMA nodes", Severity::warning, About::host,
-       R"(Attribute arch of node cpu not found)", always, "in a container do not hide /sys"},
-      {"nccl.gdrcopy", "GDRCopy does not work", Severity::info, About::software,
-       R"(Could not load libgdrapi|Failed to open gdr handle)", where<&Place::direct>,
-       "install GDRCopy whose library and kernel module are of one version"},
-      {"nccl.versions_differ", "ranks with different versions of NCCL", Severity::error, About::software,
-       R"(Mismatched NCCL version detected)", always, "let all ranks load the same library"},
-      {"nccl.libfabric_old", "a libfabric that the plugin refuses", Severity::error, About::software,
-       R"(requires at least libfabric version)", always, "install a current EFA installer on all nodes"},
-  };
-  return all;
+// Without escape sequences, of a terminal or as JSON writes them.
+std::string plain(std::string_view line) {
+  if (line.find_first_of("\033\\\r") == std::string_view::npos) return std::string(line);
+  static const std::regex sequence(R"((?:\x1b|\\u001[bB]|\\x1[bB]|\\033)(?:\[[0-9;?]{0,40}[A-Za-z]|\([A-Z0-9])?)");
+  std::string text;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    const char c = line[at];
+    if (c == '\r' || (c == '\\' && at + 1 < line.size() && line[at + 1] == '"')) continue;
+    if (c == '\033' || c == '\\') {
+      constexpr std::size_t longest = 64;
+      const std::string_view rest = line.substr(at, longest);
+      std::match_results<std::string_view::const_iterator> found;
+      if (std::regex_search(rest.begin(), rest.end(), found, sequence, std::regex_constants::match_continuous)) {
+        at += static_cast<std::size_t>(found.length()) - 1;
+        continue;
+      }
+    }
+    text += c;
+  }
+  return text;
 }
 
-struct Wording {
-  const Rule* rule;
-  std::regex regex;
-};
+void each_line(std::string_view log, const std::function<void(const std::string& line, std::size_t number)>& visit) {
+  for (std::size_t number = 1; !log.empty(); ++number) {
+    const std::size_t end = std::min(log.size(), log.find('\n'));
+    visit(plain(log.substr(0, end)), number);
+    log.remove_prefix(std::min(log.size(), end + 1));
+  }
+}
 
-const std::vector<Wording>& wordings() {
-  static const std::vector<Wording> all = [] {
-    std::vector<Wording> made;
-    for (const Rule& rule : rules()) made.push_back({&rule, std::regex(rule.wording, std::regex::optimize)});
-    return made;
-  }();
-  return all;
+constexpr const char* marks[] = {"NCCL INFO ", "NCCL WARN "};
+
+// Where NCCL's own words begin; npos: it is no line of NCCL's.
+std::size_t words_in(const std::string& line) {
+  for (const char* mark : marks)
+    if (const std::size_t at = line.find(mark); at != std::string::npos) return at;
+  return std::string::npos;
 }
 
 // Without the host, process and thread in front, and not longer than a reader wants.
 std::string essence(const std::string& line) {
-  constexpr std::size_t longest = 200;
-  std::string text = line;
-  for (const char* mark : {"NCCL INFO ", "NCCL WARN "})
-    if (const std::size_t at = text.find(mark); at != std::string::npos) text = text.substr(at + 10);
+  constexpr std::size_t longest = 200, mark_length = 10;
+  const std::size_t at = words_in(line);
+  // What follows is only the error's number without the place in NCCL that stands before.
+  const std::size_t source = at == std::string::npos ? at : line.rfind("transport/nvls.cc:", at);
+  std::string text = at == std::string::npos       ? line
+                     : source != std::string::npos ? line.substr(source)
+                                                   : line.substr(at + mark_length);
   text.erase(text.find_last_not_of(" \r") + 1);
+  text.erase(0, text.find_first_not_of(' '));
   return text.size() > longest ? text.substr(0, longest) + "..." : text;
 }
+
+// "HOST:PID:TID [DEVICE] ", which NCCL puts before its words; "".
+std::string host_in(const std::string& line) {
+  constexpr std::size_t longest = 300;
+  const std::size_t at = words_in(line);
+  if (at == std::string::npos) return "";
+  const std::string before = line.substr(at > longest ? at - longest : 0, std::min(at, longest));
+  static const std::regex origin(R"(([A-Za-z0-9_.-]+):\d+:\d+ \[-?\d+\])");
+  std::string host;
+  for (std::sregex_iterator found(before.begin(), before.end(), origin), end; found != end; ++found) host = (*found)[1];
+  return host;
+}
+
+// The word that follows `mark`, "" where the line has no such mark.
+std::string word_after(const std::string& line, std::string_view mark, const char* ends = " ,+\"'") {
+  const std::size_t at = line.find(mark);
+  if (at == std::string::npos) return "";
+  const std::size_t from = at + mark.size();
+  return line.substr(from, std::min(line.size(), line.find_first_of(ends, from)) - from);
+}
+
+void take_facts(const std::string& line, LogFacts& facts) {
+  ++facts.lines;
+  const auto says = [&](const char* text) { return line.find(text) != std::string::npos; };
+  if (words_in(line) != std::string::npos) ++facts.nccl_lines;
+  if (const std::string version = word_after(line, "NCCL version "); !version.empty() && std::isdigit(version[0]))
+    facts.nccl.insert(version);
+  if (const std::string version = word_after(line, "Initializing aws-ofi-nccl "); !version.empty())
+    facts.plugin.insert(version);
+  for (const char* mark : {"Running on ", "GDR-supported instance type "})
+    if (const std::string name = word_after(line, mark); platform_of_instance_type(name)) facts.platform = name;
+  if (const std::string nodes = word_after(line, " nNodes "); !nodes.empty())
+    facts.most_nodes = std::max(facts.most_nodes, std::atoi(nodes.c_str()));
+  facts.efa = facts.efa || says("rovider is efa");
+  facts.verbs = facts.verbs || says("NET/IB : Using [") || says("via NET/IB/") || says("Using network IB");
+}
+
+std::vector<std::string> listed(const std::set<std::string>& all) { return {all.begin(), all.end()}; }
 
 }  // namespace
 
 std::vector<FindingKind> log_findings() {
   std::vector<FindingKind> all;
-  for (const Rule& rule : rules()) all.push_back({std::string(rule.id), rule.about, std::string(rule.summary)});
+  for (const LogRule& rule : log_rules()) all.push_back({rule.id, rule.about, rule.summary});
   return all;
 }
 
 std::vector<Finding> findings_in_log(std::string_view log, const Host& host, const Platform* platform, int rank) {
-  const Place place{host, platform};
+  Place place{&host, platform, {}};
+  each_line(log, [&](const std::string& line, std::size_t) { take_facts(line, place.facts); });
   std::vector<Finding> findings;
-  std::vector<const Rule*> found_before;
-  for (const std::string& line : lines_of(log))
-    for (const auto& [rule, regex] : wordings()) {
-      std::smatch found;
-      if (std::ranges::find(found_before, rule) != found_before.end() || !std::regex_search(line, found, regex))
-        continue;
-      const Judgement wrong = rule->judge(found, place);
-      if (!wrong) continue;
-      found_before.push_back(rule);
-      findings.push_back(about_host(
-          host, std::string(rule->id), rule->severity,
-          fmt::format("{}NCCL's log of rank {} on {}: \"{}\"", *wrong, rank, host.name, essence(line)), rule->action));
-      findings.back().about = rule->about;
-    }
+  std::set<const LogRule*> found_before;
+  each_line(log, [&](const std::string& line, std::size_t) {
+    const std::optional<Shown> shown = shown_by(line, place);
+    if (!shown || !found_before.insert(shown->rule).second) return;
+    findings.push_back(
+        about_host(host, shown->rule->id, shown->severity,
+                   fmt::format("{}NCCL's log of rank {} on {}: \"{}\"", shown->before, rank, host.name, essence(line)),
+                   remedy_of(*shown->rule, place)));
+    findings.back().about = shown->rule->about;
+  });
   return findings;
 }
 
+Explanation explain_logs(std::span<const LogText> logs, const Platform* platform) {
+  Place place{nullptr, platform, {}};
+  for (const LogText& log : logs)
+    each_line(log.text, [&](const std::string& line, std::size_t) { take_facts(line, place.facts); });
+  const LogFacts& facts = place.facts;
+  if (!platform) place.platform = platform_of_instance_type(facts.platform);
+  Explanation all{{},
+                  facts.lines,
+                  facts.nccl_lines,
+                  listed(facts.nccl),
+                  listed(facts.plugin),
+                  place.platform ? place.platform->name : ""};
+  std::map<const LogRule*, std::size_t> index;
+  for (const LogText& log : logs)
+    each_line(log.text, [&](const std::string& line, std::size_t number) {
+      const std::optional<Shown> shown = shown_by(line, place);
+      if (!shown) return;
+      const auto [at, first] = index.try_emplace(shown->rule, all.findings.size());
+      if (first) {
+        Finding finding{shown->rule->id,
+                        shown->severity,
+                        {},
+                        shown->before + shown->rule->summary,
+                        remedy_of(*shown->rule, place),
+                        shown->rule->about};
+        all.findings.push_back({std::move(finding), essence(line), log.name, number, 0, {}});
+      }
+      Explained& explained = all.findings[at->second];
+      ++explained.count;
+      const std::string host = host_in(line);
+      if (!host.empty() && std::ranges::find(explained.hosts, host) == explained.hosts.end())
+        explained.hosts.push_back(host);
+    });
+  for (Explained& each : all.findings)
+    if (each.hosts.size() == 1) each.finding.subject.host = each.hosts.front();
+  std::ranges::stable_sort(all.findings, {}, [](const Explained& each) { return each.finding.severity; });
+  return all;
+}
+
 std::optional<Remedy> remedy_for(std::string_view text) {
-  const std::string searched(text);
-  for (const auto& [rule, regex] : wordings())
-    if (rule->judge == always && rule->severity == Severity::error && std::regex_search(searched, regex))
-      return Remedy{std::string(rule->id), rule->action};
+  for (const LogMatch& match : rules_met(std::string(text))) {
+    const LogRule& rule = *match.rule;
+    if (rule.where.empty() && rule.count.empty() && rule.severity == Severity::error)
+      return Remedy{rule.id, rule.remedy.at("any")};
+  }
   return std::nullopt;
 }
 

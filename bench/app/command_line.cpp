@@ -146,6 +146,7 @@ void add_check(CLI::App& app, Declarations& all, Options& o) {
 // Where they differ between commands.
 void set_defaults(const std::string& command, Options& o) {
   if (command == "check") set_defaults_of_check(o);
+  if (command == "explain") o.formats = {o.explain_json ? "json" : "console"};
   if (command != "ab") return;
   o.collectives = {"all_reduce", "all_gather"};
   o.min = {16};
@@ -262,6 +263,29 @@ void add_topo(CLI::App& app, Declarations& all, Options& o) {
   all.add_check(check_topo);
 }
 
+void check_explain(const Options& o) {
+  if (o.command != "explain") return;
+  if (std::ranges::count(o.explain_files, "-") > 1)
+    throw UsageError("- is stdin, which can be read once; give it once");
+  if (o.formats.size() != 1 || (o.formats.front() != "json" && o.formats.front() != "console"))
+    throw UsageError("explain prints one format: --format json or --format console");
+}
+
+void add_explain(CLI::App& app, Declarations& all, Options& o) {
+  CLI::App* explain = app.add_subcommand(
+      "explain", "what a log of NCCL, or a job's output, says that is wrong, and what to do; measures nothing");
+  all.add(*explain, {.name = "LOG",
+                     .shown = "",
+                     .help = "files with lines of NCCL (NCCL_DEBUG=INFO), whatever stands around them; - for stdin",
+                     .take = onto(o.explain_files),
+                     .several = true})
+      ->required();
+  explain->add_flag_callback(
+      "--json", [&o] { o.explain_json = true; }, "the same as --format json");
+  explain->fallthrough();
+  all.add_check(check_explain);
+}
+
 constexpr std::array<End, 7> ends{{{0, "good, or host memory alone"},
                                    {2, "usage"},
                                    {10, "not sound or a regression"},
@@ -351,6 +375,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   add_compare(app, all, o, sides);
   add_baseline(app, all, o);
   add_import(app, all, o);
+  add_explain(app, all, o);
   add_topo(app, all, o);
   std::string description;
   add_describe(app, all, description);

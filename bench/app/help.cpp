@@ -66,6 +66,10 @@ constexpr std::array all_examples{
     Example{"import", "p5bench import nccl-tests table.txt --collective all_gather",
             "a table without its program's name"},
 
+    Example{"explain", "p5bench explain job.out", "why a job hung, failed or was slow"},
+    Example{"explain", "kubectl logs --prefix -l job-name=train | p5bench explain -", "of all pods"},
+    Example{"explain", "p5bench explain node*.log --platform p5.48xlarge --format json", "several logs, for a program"},
+
     Example{"topo", "p5bench topo", "this machine as a tree, with what is wrong"},
     Example{"topo", "mpirun -np 4 -N 1 p5bench topo --record machine.json", "four hosts, kept in a file"},
     Example{"topo", "p5bench topo --load machine.json --format json", "a recorded machine elsewhere"},

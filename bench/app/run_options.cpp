@@ -269,7 +269,7 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            .help = "instance type (see `list platforms`); default: detected",
            .take = [&](const std::string& t) { o.platform = t; },
            .check = check_platform,
-           .commands = {"topo", "check"},
+           .commands = {"topo", "check", "explain"},
            .values = platform_names()});
   declare.flag("--allow-shared-gpu", o.allow_shared_gpu,
                "several ranks on one GPU: right data, figures not to be judged", nullptr, {"check"});
@@ -331,14 +331,14 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
   declare(
       {.name = "--format",
        .shown = "LIST",
-       .help = "what to write: a list (see `list formats`); default json,html,console, for check and compare console",
+       .help = "what to write: a list (see `list formats`); default json,html,console, for check, compare and explain console",
        .take =
            [&](const std::string& t) {
              o.formats =
                  list_of<std::string>(t, [](const std::string& part) { return reports::find_writer(part).name; });
            },
        .check = check_format,
-       .commands = {"report", "compare", "import", "topo", "check"},
+       .commands = {"report", "compare", "import", "explain", "topo", "check"},
        .values = reports::format_names()});
   declare.flag("--quiet", o.quiet, "print no progress and no table, only the decision", nullptr, {"check", "compare"});
   declare.flag("--table", o.table, "on the console a row for each size, in the columns of nccl-tests", nullptr,

@@ -139,34 +139,45 @@ class Builder final : public nlohmann::json_sax<json> {
 
 }  // namespace
 
-std::string read_input(const std::filesystem::path& path, Bytes most, std::string_view remedy) {
-  const auto refused = [&](const std::string& why) {
-    return UsageError(fmt::format("{} {}; {}", name_of(path), why, remedy));
-  };
-  const auto unreadable = [&] { return refused(fmt::format("cannot be read ({})", std::strerror(errno))); };
-  const Descriptor file(path.c_str());
-  struct stat about {};
-  if (file.get() < 0 || ::fstat(file.get(), &about) != 0) throw unreadable();
-  if (!S_ISREG(about.st_mode)) throw refused(fmt::format("is {}, not a file", kind_of(about.st_mode)));
-  const auto too_large = [&] {
-    return refused(fmt::format("has more than {}, which is the most here", to_text(most)));
-  };
-  if (static_cast<std::uint64_t>(about.st_size) > most.count) throw too_large();
-  // What the kernel makes up has no size.
+namespace {
+
+// All that a descriptor gives; `likely` of it is known beforehand. `refused` makes the error of a reason.
+std::string read_all(int descriptor, Bytes most, std::size_t likely, const auto& refused) {
   constexpr std::size_t step = 65536;
   std::string text;
   for (std::size_t size = 0;;) {
-    text.resize(std::max<std::size_t>(size + step, static_cast<std::size_t>(about.st_size) + 1));
-    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
+    text.resize(std::max(size + step, likely + 1));
+    const ssize_t got = ::read(descriptor, text.data() + size, text.size() - size);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw unreadable();
+    if (got < 0) throw refused(fmt::format("cannot be read ({})", std::strerror(errno)));
     size += static_cast<std::size_t>(got);
-    if (size > most.count) throw too_large();
+    if (size > most.count) throw refused(fmt::format("has more than {}, which is the most here", to_text(most)));
     if (got == 0) {
       text.resize(size);
       return text;
     }
   }
+}
+
+}  // namespace
+
+std::string read_input(const std::filesystem::path& path, Bytes most, std::string_view remedy) {
+  const auto refused = [&](const std::string& why) {
+    return UsageError(fmt::format("{} {}; {}", name_of(path), why, remedy));
+  };
+  const Descriptor file(path.c_str());
+  struct stat about {};
+  if (file.get() < 0 || ::fstat(file.get(), &about) != 0)
+    throw refused(fmt::format("cannot be read ({})", std::strerror(errno)));
+  if (!S_ISREG(about.st_mode)) throw refused(fmt::format("is {}, not a file", kind_of(about.st_mode)));
+  const auto size = static_cast<std::size_t>(about.st_size);  // 0 of what the kernel makes up
+  if (size > most.count) throw refused(fmt::format("has more than {}, which is the most here", to_text(most)));
+  return read_all(file.get(), most, size, refused);
+}
+
+std::string read_standard_input(Bytes most, std::string_view remedy) {
+  return read_all(STDIN_FILENO, most, 0,
+                  [&](const std::string& why) { return UsageError(fmt::format("stdin {}; {}", why, remedy)); });
 }
 
 json parse_json(std::string_view text, std::span<const std::string_view> left_out, std::size_t most_values) {

@@ -20,6 +20,9 @@ inline constexpr Bytes largest_journal = GiB(1);
 // file, what is wrong with it, and `remedy` ("name a report.json").
 std::string read_input(const std::filesystem::path& path, Bytes most, std::string_view remedy);
 
+// All of stdin, as long as it takes. Throws UsageError that says what is wrong with it, and `remedy`.
+std::string read_standard_input(Bytes most, std::string_view remedy);
+
 // Throws UsageError that says in which line and column the text is no JSON in UTF-8, or which limit it
 // exceeds: how deep values are nested, and how many there are, of which each takes some 100 bytes. Members of the names
 // `left_out`, of whatever object, have to be JSON but are not kept and not counted.

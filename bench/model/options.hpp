@@ -16,7 +16,7 @@ namespace p5 {
 
 struct Options {
   std::set<std::string> given;  // names of the options that the command line has a value for: "--max"
-  std::string command = "run";  // run, tune, ab, check, plan, list, report, compare, baseline, import, topo
+  std::string command = "run";  // run, tune, ab, check, plan, list, report, compare, baseline, import, explain, topo
 
   // The measuring commands
   std::string backend = "auto";
@@ -80,6 +80,9 @@ struct Options {
   std::string baseline;                     // run, report: what it is compared with; "": nothing
 
   std::string import_what, import_file, import_collective;
+
+  std::vector<std::string> explain_files;  // explain: logs; "-": stdin
+  bool explain_json = false;
 
   std::string load_file, record_file, rank_file;  // topo
 

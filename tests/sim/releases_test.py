@@ -153,7 +153,7 @@ class Schemas(Folder):
     # By the file's name what it is; a file that is in no row is one that nobody thought of.
     KINDS = {"report.json": "report", "comparison.json": "comparison", "measurements.jsonl": "journal",
              "topology.json": "topology", "recording.json": "topology", "shown.json": "topology", "checked.json": "report",
-             "report.gbench.json": "gbench"}
+             "report.gbench.json": "gbench", "explained.json": "explanation"}
 
     def test_all_json_that_is_written_has_a_schema_and_keeps_to_it(self):
         sim = [each for each in make.SIM if each not in ("--format", "json")]
@@ -172,6 +172,8 @@ class Schemas(Folder):
         self.run_it("topo", "--load", machine, "--record", "recording.json")
         for name, command in (("shown", ["topo", "--load", machine]), ("checked", ["check", *make.MACHINE])):
             (self.folder / f"{name}.json").write_text(self.run_it(*command, "--format", "json").stdout)
+        (self.folder / "explained.json").write_text(
+            self.run_it("explain", SOURCE / "tests/fixtures/nccl-log/lines.txt", "--format", "json").stdout)
         found = {}
         for path in sorted(self.folder.rglob("*.json*")):
             if path.is_symlink() or "latest" in path.relative_to(self.folder).parts:

@@ -4,18 +4,25 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <set>
+#include <sstream>
 
+#include "topo/log_rules.hpp"
 #include "topo/nccl_log.hpp"
 
 namespace p5::topo {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 Host host_of(const std::string& platform) {
   if (platform.empty()) {
@@ -124,47 +131,169 @@ TEST(NcclLog, knows_what_is_ordinary_on_p4) {
   EXPECT_THAT(ids(in_log(simple)), ElementsAre("nccl.simple_forced"));
 }
 
-TEST(NcclLog, knows_each_of_its_findings_by_a_line) {
-  const std::vector<std::pair<std::string, std::string>> lines{
-      {"nccl.sockets", info("Using network Socket")},
-      {"nccl.not_efa", info("Using network IB")},
-      {"nccl.plugin_failed", info("Failed to initialize NET plugin AWS Libfabric")},
-      {"nccl.nic_count", info("NET/OFI Selected Provider is efa (found 31 nics)")},
-      {"nccl.nic_counts_differ", warn("Detected mixed local Net device counts across ranks (min 31, max 32)")},
-      {"nccl.rails", info("NET/OFI Created device with 2 rails (originally found 4 rails)")},
-      {"nccl.gdr_off", warn("NET/OFI GDR disabled on GDR-supported instance type p5.48xlarge")},
-      {"nccl.emulated_write",
-       warn("NET/OFI FI_OPT_EFA_EMULATED_WRITE is true when the communication protocol is RDMA write.")},
-      {"nccl.simple_forced", warn("NET/OFI Need to force simple protocol: LL not supported")},
-      {"nccl.unreachable", warn("NET/OFI Request completed with error. RC: 21. Error: 4126 (Unresponsive receiver "
-                                "(reachable by EFA device but handshake failed))")},
-      {"nccl.no_interface", warn("Bootstrap : no socket interface found")},
-      {"nccl.bootstrap", info("Bootstrap : Using docker0:172.17.0.1<0>")},
-      {"nccl.connect",
-       warn("ncclOsSocketPollConnect: connect to 10.0.0.12<37857> returned Connection refused, exceeded "
-            "error retry count after 35 attempts")},
-      {"nccl.duplicate_gpu", warn("Duplicate GPU detected : rank 9 and rank 8 both on CUDA device 1b000")},
-      {"nccl.nvls_failed",
-       warn("Failed to bind NVLink SHARP (NVLS) Multicast memory of size 16777216 : CUDA error 401")},
-      {"nccl.nvls_off", info("NVLS multicast support is not available on dev 0")},
-      {"nccl.p2p_off", warn("P2P is disabled between NVLINK connected GPUs 1 and 0. This should not be the case")},
-      {"nccl.cuda_not_ready", warn("Cuda failure 802 'system not yet initialized'")},
-      {"nccl.numa_hidden", warn("Attribute arch of node cpu not found")},
-      {"nccl.gdrcopy", info("NET/OFI Failed to open gdr handle")},
-      {"nccl.versions_differ", warn("Mismatched NCCL version detected : rank 9 2.28.3, others 2.27.7")},
-      {"nccl.libfabric_old", warn("NET/OFI EFA provider requires at least libfabric version 1.22.0.")},
-  };
-  std::set<std::string> shown;
-  for (const auto& [id, line] : lines) {
-    const std::vector<Finding> found = in_log(healthy_p5 + line);
-    ASSERT_THAT(ids(found), ElementsAre(id)) << line;
-    EXPECT_FALSE(found[0].action.empty());
-    const auto is = [&](const FindingKind& kind) { return kind.id == id && kind.about == found[0].about; };
-    EXPECT_TRUE(std::ranges::any_of(log_findings(), is)) << id << " is not listed so";
-    shown.insert(id);
+// A line of tests/fixtures/nccl-log/lines.txt.
+struct Recorded {
+  std::string id, platform, known, line;
+};
+
+const std::filesystem::path fixtures = std::filesystem::path(P5BENCH_SOURCE_FOLDER) / "tests/fixtures/nccl-log";
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+std::vector<Recorded> recorded_lines() {
+  std::vector<Recorded> all;
+  std::istringstream lines(text_of(fixtures / "lines.txt"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#")) continue;
+    std::vector<std::string> parts;
+    for (std::size_t at; parts.size() < 3 && (at = line.find(" | ")) != std::string::npos; line.erase(0, at + 3))
+      parts.push_back(line.substr(0, at));
+    all.push_back({parts.at(0), parts.at(1), parts.at(2), line});
   }
-  for (const FindingKind& each : log_findings()) EXPECT_TRUE(shown.contains(each.id)) << each.id;
-  EXPECT_EQ(shown.size(), log_findings().size());
+  return all;
+}
+
+std::vector<Finding> in_recorded(const Recorded& each) {
+  if (each.platform != "ib") return in_log(each.line, each.platform);
+  Host host = host_of("hgx-h100");
+  for (int i = 0; i < 8; ++i)
+    host.nics.push_back({"mlx5_" + std::to_string(i), "infiniband", "mlx5_core", "up", GBps{50}, i / 4});
+  return findings_in_log(each.line, host, &find_platform("hgx-h100"), 9);
+}
+
+TEST(NcclLog, shows_each_recorded_line_as_what_it_is) {
+  for (const Recorded& each : recorded_lines()) {
+    const std::vector<Finding> found = in_recorded(each);
+    ASSERT_THAT(ids(found), ElementsAre(each.id)) << each.line;
+    EXPECT_FALSE(found[0].action.empty());
+    const auto is = [&](const FindingKind& kind) { return kind.id == each.id && kind.about == found[0].about; };
+    EXPECT_TRUE(std::ranges::any_of(log_findings(), is)) << each.id << " is not listed so";
+  }
+}
+
+TEST(NcclLog, has_a_recorded_line_for_each_wording_of_its_table) {
+  std::set<const LogWording*> shown;
+  for (const Recorded& each : recorded_lines())
+    for (const LogMatch& match : rules_met(each.line))
+      if (match.rule->id == each.id) shown.insert(match.wording);
+  for (const LogRule& rule : log_rules())
+    for (const LogWording& wording : rule.lines)
+      EXPECT_TRUE(shown.contains(&wording)) << rule.id << ": " << wording.says << " " << wording.matches;
+}
+
+TEST(NcclLog, of_healthy_machines_of_all_kinds_says_nothing) {
+  int read = 0;
+  for (const auto& file : std::filesystem::directory_iterator(fixtures / "healthy")) {
+    const std::string text = text_of(file.path()), name = file.path().stem();
+    const std::vector<LogText> logs{{name, text}};
+    for (const Explained& each : explain_logs(logs, nullptr).findings)
+      ADD_FAILURE() << name << ":" << each.line << ": " << each.finding.id << " " << each.said;
+    const std::string platform = name.substr(0, name.find("-plugin"));
+    if (platform_of_instance_type(platform)) {
+      EXPECT_THAT(ids(in_log(text, platform)), IsEmpty()) << name;
+    }
+    ++read;
+  }
+  EXPECT_GE(read, 8);
+}
+
+// The remedy is that of the network that the host has.
+TEST(NcclLog, tells_hosts_with_infiniband_of_verbs_and_those_with_efa_of_the_plugin) {
+  for (const Recorded& each : recorded_lines()) {
+    if (each.id != "nccl.sockets" && each.id != "nccl.gdr_off") continue;
+    const std::string action = in_recorded(each)[0].action;
+    if (each.platform == "ib")
+      EXPECT_THAT(action, AllOf(HasSubstr("NCCL_IB_HCA"), Not(HasSubstr("aws-ofi-nccl")), Not(HasSubstr("efa_nv"))));
+    else
+      EXPECT_THAT(action, AllOf(Not(HasSubstr("NCCL_IB_HCA")), AnyOf(HasSubstr("aws-ofi-nccl"), HasSubstr("efa_nv"))));
+  }
+}
+
+Explanation explained(const std::string& text, const Platform* platform = nullptr) {
+  const std::vector<LogText> logs{{"job.out", text}};
+  return explain_logs(logs, platform);
+}
+
+std::vector<std::string> explained_ids(const std::string& text) {
+  std::vector<std::string> all;
+  for (const Explained& each : explained(text).findings) all.push_back(each.finding.id);
+  return all;
+}
+
+TEST(ExplainedLog, reads_a_line_behind_whatever_launchers_put_before_it) {
+  const std::string line = "gpu-a:401:460 [1] NCCL INFO Bootstrap : Using veth0a1b:10.0.0.1<0>";
+  const std::vector<std::string> texts{
+      line,
+      "[pod/train-3/main] " + line,
+      "[1,3]<stdout>: " + line,
+      "(worker pid=17, ip=10.0.0.1) " + line,
+      "2026-11-20T10:00:00.123Z stdout F " + line,
+      "Nov 20 10:00:00 gpu-a train[401]: " + line,
+      "\033[36m(w)\033[0m " + line + "\033[0m\r",
+      std::string(
+          R"({"log":"\u001b[36mgpu-a:401:460 [1] NCCL INFO \u001b[33mBootstrap : Using veth0a1b:10.0.0.1<0>"})"),
+      "gpu-a:401:460 [1] NCCL \033[1;32mINFO\033[0m Bootstrap : Using veth0a1b:10.0.0.1<0>"};
+  for (const std::string& text : texts) EXPECT_THAT(explained_ids(text + "\n"), ElementsAre("nccl.bootstrap")) << text;
+}
+
+TEST(ExplainedLog, says_where_how_often_and_of_which_hosts) {
+  std::string text = "step 1\n" + info("NCCL version 2.27.7+cuda12.9") + "step 2\n";
+  for (const char* host : {"n3", "n4", "n3"})
+    text +=
+        std::string(host) + ":1:2 [0] shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-x to 9 bytes\n";
+  const Explanation all = explained(text);
+  ASSERT_THAT(all.findings, SizeIs(1));
+  const Explained& only = all.findings[0];
+  EXPECT_EQ(only.finding.id, "nccl.shared_memory");
+  EXPECT_EQ(only.file, "job.out");
+  EXPECT_EQ(only.line, 4U);
+  EXPECT_EQ(only.count, 3U);
+  EXPECT_THAT(only.hosts, ElementsAre("n3", "n4"));
+  EXPECT_THAT(only.said, StartsWith("Error: failed to extend"));
+  EXPECT_THAT(all.nccl, ElementsAre("2.27.7"));
+  EXPECT_EQ(all.lines, 6U);
+  EXPECT_EQ(all.nccl_lines, 4U);
+}
+
+// Sockets are right on hosts that have nothing faster, and of no concern within one node.
+TEST(ExplainedLog, takes_what_depends_on_the_host_for_a_warning_until_the_log_tells) {
+  const std::string sockets = info("Using network Socket");
+  const auto severity = [](const std::string& text) { return explained(text).findings.at(0).finding.severity; };
+  EXPECT_EQ(severity(sockets), Severity::warning);
+  EXPECT_THAT(explained(sockets).findings[0].finding.action, AllOf(HasSubstr("libibverbs"), HasSubstr("fi_info")));
+  EXPECT_EQ(severity(info("NET/OFI Running on p5.48xlarge platform, topology file x") + sockets), Severity::error);
+  EXPECT_EQ(severity(sockets + info("NET/IB : Using [0]mlx5_0:1/IB ; OOB eth0:10.0.0.1<0>")), Severity::error);
+  EXPECT_EQ(explained(sockets, &find_platform("p5.48xlarge")).findings.at(0).finding.severity, Severity::error);
+  const auto nodes = [](int count) {
+    return info("comm 0x1 rank 0 nRanks 8 nNodes " + std::to_string(count) + " localRanks 4 localRank 0 MNNVL 0");
+  };
+  EXPECT_THAT(explained_ids(sockets + nodes(1)), IsEmpty());
+  EXPECT_THAT(explained_ids(sockets + nodes(1) + nodes(2)), ElementsAre("nccl.sockets"));
+}
+
+TEST(ExplainedLog, names_the_peer_that_is_not_reached) {
+  const Explanation all = explained(
+      warn("NET/IB: Got completion from peer 10.1.0.7<41712> with status=12 opcode=0 len=0 vendor err 129 (Send)"));
+  ASSERT_THAT(all.findings, SizeIs(1));
+  EXPECT_THAT(all.findings[0].finding.evidence, HasSubstr("10.1.0.7<41712>"));
+}
+
+// What follows when a queue is torn down is no fault of its own.
+TEST(ExplainedLog, takes_a_flushed_request_for_a_consequence) {
+  EXPECT_THAT(explained_ids(warn("NET/IB: Got completion from peer 10.1.0.7<41712> with status=5 opcode=0 len=0 "
+                                 "vendor err 249 (Recv)")),
+              IsEmpty());
+}
+
+TEST(ExplainedLog, reads_lines_of_any_length_and_of_any_bytes) {
+  const std::string long_line(3'000'000, 'c');
+  EXPECT_THAT(explained_ids(long_line + "onnect failed" + long_line + info("Using network Socket") + "\xff\xfe\x00\n"),
+              ElementsAre("nccl.sockets"));
+  EXPECT_THAT(explained_ids(""), IsEmpty());
 }
 
 TEST(NcclLog, knows_how_connections_fail_in_other_versions_and_which_retries_are_no_fault) {

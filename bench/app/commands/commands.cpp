@@ -15,7 +15,7 @@ namespace p5 {
 
 namespace {
 
-const std::array<Command, 11> command_table{{
+const std::array<Command, 12> command_table{{
     {"run", run_command},
     {"tune", run_command},
     {"ab", run_command},
@@ -26,6 +26,7 @@ const std::array<Command, 11> command_table{{
     {"compare", compare_command},
     {"baseline", baseline_command},
     {"import", import_command},
+    {"explain", explain_command},
     {"topo", topo_command},
 }};
 

@@ -43,6 +43,7 @@ ExitCode report_command(const Request& request);
 ExitCode compare_command(const Request& request);
 ExitCode import_command(const Request& request);
 ExitCode baseline_command(const Request& request);
+ExitCode explain_command(const Request& request);
 ExitCode topo_command(const Request& request);
 
 // The options of these arguments where they are a check; no options where they are refused, which is said later.
