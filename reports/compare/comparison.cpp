@@ -145,6 +145,17 @@ std::vector<Trouble> troubles_of(const Side& base, const Side& fresh, bool acros
   return troubles;
 }
 
+std::size_t without_baseline(const Side& base) {
+  const auto all_wrong = [](const Observation& each) {
+    return each.wrong_data && each.latency.empty() && each.throughput.empty();
+  };
+  const auto ended_wrong = [](const Report& each) { return each.exit_code == ExitCode::wrong_data; };
+  const auto cases = static_cast<std::size_t>(std::ranges::count_if(base.observations, all_wrong));
+  // Where nothing tells which cases they were, no case has one.
+  const bool none_told = std::ranges::none_of(base.observations, &Observation::wrong_data);
+  return cases == 0 && none_told && std::ranges::all_of(base.reports, ended_wrong) ? base.observations.size() : cases;
+}
+
 // Whether one of these runs had found the same in the same place.
 bool was_found(const std::vector<Report>& reports, const topo::Finding& finding) {
   const auto is_it = [&](const topo::Finding& each) {
@@ -295,6 +306,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
                                  why.empty() ? why : "; " + why));
   }
   out.troubles = troubles_of(base, fresh, options.across_hardware);
+  if (options.base_counts) out.wrong_in_base = without_baseline(base);
   out.new_suspects = new_suspects_of(base, fresh);
   const std::vector<Pair> pairs = pairs_of(matched);
   const std::vector<Row> rows = rows_of(pairs);

@@ -61,6 +61,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
 struct ComparisonOptions {
   std::uint64_t seed = 1;        // of the bootstrap
   bool across_hardware = false;  // compare although the hardware differs
+  bool base_counts = false;      // wrong data of BASE are wrong data: neither side has been found good before
 };
 
 // The worse, the higher.
@@ -178,6 +179,7 @@ struct Comparison {
   std::vector<SizeRow> sizes;
   std::vector<Difference> differences;
   std::vector<Trouble> troubles;
+  std::size_t wrong_in_base = 0;  // cases that have no baseline, because all of BASE's data were wrong; where asked for
   std::vector<BadEnd> bad_ends;
   std::vector<Suspect> new_suspects;                   // parts that NEW accuses and BASE does not
   std::vector<std::string> only_in_base, only_in_new;  // cases, described

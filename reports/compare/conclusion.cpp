@@ -136,7 +136,7 @@ std::string text_of(const Suspect& suspect) {
 
 void conclude(Comparison& c) {
   const auto is_broken = [](const BadEnd& end) { return end.code == ExitCode::slow; };
-  const bool in_trouble = !c.troubles.empty() || !std::ranges::all_of(c.bad_ends, is_broken);
+  const bool in_trouble = !c.troubles.empty() || !std::ranges::all_of(c.bad_ends, is_broken) || c.wrong_in_base > 0;
   c.answer = c.bands.empty() || in_trouble ? Answer::inconclusive : Answer::no_regression;
   for (const BandRow& row : c.bands) c.answer = std::max(c.answer, row.answer);
   const auto broken = std::ranges::find_if(c.bad_ends, is_broken);
@@ -147,11 +147,14 @@ void conclude(Comparison& c) {
   for (const Trouble& each : c.troubles)
     c.exit_code = worse(c.exit_code, each.wrong_data ? ExitCode::wrong_data : ExitCode::unfinished);
   for (const BadEnd& each : c.bad_ends) c.exit_code = worse(c.exit_code, each.code);
+  if (c.wrong_in_base > 0) c.exit_code = worse(c.exit_code, ExitCode::wrong_data);
 
   std::string first;
-  const std::string wrong = text_of_troubles(c, true);
-  for (const std::string& part : {wrong.empty() ? text_of_end(c, ExitCode::wrong_data) : wrong,
-                                  text_of_troubles(c, false), text_of_end(c, ExitCode::unfinished)})
+  std::string wrong = text_of_troubles(c, true);
+  if (wrong.empty()) wrong = text_of_end(c, ExitCode::wrong_data);
+  if (wrong.empty() && c.wrong_in_base > 0)
+    wrong = fmt::format("WRONG DATA in {} of {}", counted(c.wrong_in_base, "case", "cases"), c.base_name);
+  for (const std::string& part : {wrong, text_of_troubles(c, false), text_of_end(c, ExitCode::unfinished)})
     if (!part.empty()) first += part + "; ";
   std::string last;
   const bool figures_too =

@@ -250,7 +250,23 @@ TEST(Compare, counts_wrong_data_and_failures_whatever_base_had) {
   const Comparison again = compare(fresh, fresh);
   EXPECT_EQ(again.exit_code, ExitCode::wrong_data);
   EXPECT_THAT(again.headline, testing::StartsWith("WRONG DATA in 1 case of NEW, as of NEW; "));
-  EXPECT_EQ(compare(fresh, base).exit_code, ExitCode::ok);  // mended
+  EXPECT_EQ(compare(fresh, base).exit_code, ExitCode::ok);  // of a history: mended
+}
+
+TEST(Compare, tells_of_wrong_data_of_base_where_neither_side_was_found_good) {
+  const Side good = make_up_side("NEW", small(), 1);
+  Side wrong = make_up_side("BASE", small(), 2);
+  wrong.observations[0].trouble = "3 wrong elements";
+  wrong.observations[0].wrong_data = true;
+  const ComparisonOptions two_runs{.base_counts = true};
+  EXPECT_EQ(compare(wrong, good, two_runs).exit_code, ExitCode::ok) << "another launch has its times";
+  wrong.observations[0].latency.clear();
+  wrong.observations[0].throughput.clear();
+  const Comparison c = compare(wrong, good, two_runs);
+  EXPECT_EQ(c.exit_code, ExitCode::wrong_data);
+  EXPECT_EQ(c.answer, Answer::inconclusive);
+  EXPECT_THAT(c.headline, testing::StartsWith("WRONG DATA in 1 case of BASE; "));
+  EXPECT_EQ(compare(wrong, good).exit_code == ExitCode::wrong_data, false);
 }
 
 TEST(Compare, refuses_other_hardware_unless_asked) {

@@ -96,7 +96,9 @@ ExitCode compare_command(const Request& request) {
   for (const std::string& format : formats)
     if (!reports::find_writer(format).render_comparison)
       throw UsageError(fmt::format("--format {} is for a report, not for a comparison", format));
-  const reports::ComparisonOptions how{.seed = options.seed.value_or(1), .across_hardware = options.across_hardware};
+  const reports::ComparisonOptions how{.seed = options.seed.value_or(1),
+                                       .across_hardware = options.across_hardware,
+                                       .base_counts = options.history.empty()};
   reports::Comparison comparison =
       options.history.empty() ? compare_sides(options, how) : compare_history(options, how);
   comparison.made = utc_now();
