@@ -15,37 +15,23 @@
 #include "bench/base/version.hpp"
 #include "reports/decision.hpp"
 #include "reports/judge.hpp"
+#include "reports/nccl_tests_lines.hpp"
+#include "reports/nccl_tests_row.hpp"
 
 namespace p5::reports::nccl_tests {
 
 namespace {
 
-const std::map<std::string, std::string> collective_names{
-    {"all_reduce", "all_reduce"}, {"all_gather", "all_gather"}, {"reduce_scatter", "reduce_scatter"},
-    {"broadcast", "broadcast"},   {"reduce", "reduce"},         {"alltoall", "all_to_all"},
-    {"alltoallv", "all_to_allv"}, {"gather", "gather"},         {"scatter", "scatter"},
-    {"sendrecv", "send_recv"},    {"hypercube", "hypercube"}};
 const std::map<std::string, std::string> type_names{
     {"char", "int8"}, {"int", "int32"}, {"half", "float16"}, {"float", "float32"}, {"double", "float64"}};
 
-const Collective* collective_called(const std::string& name) {
-  const auto found = std::ranges::find(collectives(), name, [](const Collective* each) { return each->name; });
-  return found == collectives().end() ? nullptr : *found;
-}
-
 // Null: p5bench does not know it.
 const Collective* collective_of(const Table& table, const std::string& otherwise) {
-  std::string name = table.program;
-  if (name.ends_with("_mpi")) name.resize(name.size() - 4);
-  if (name.ends_with("_perf")) name.resize(name.size() - 5);
-  if (name.empty()) {
-    if (otherwise.empty())
-      throw UsageError(
-          fmt::format("line {}: nothing says which program printed this table; give --collective NAME", table.line));
-    return &find_collective(otherwise);
-  }
-  const auto known = collective_names.find(name);
-  return collective_called(known == collective_names.end() ? name : known->second);
+  if (!table.program.empty()) return try_find_collective(table.program);
+  if (otherwise.empty())
+    throw UsageError(
+        fmt::format("line {}: nothing says which program printed this table; give --collective NAME", table.line));
+  return &find_collective(otherwise);
 }
 
 std::optional<DataType> our_type(const std::string& name) {
@@ -65,23 +51,119 @@ struct Ranks {
   bool split = false;
 };
 
-Ranks ranks_of(const Table& table) {
-  if (table.devices.empty())
+// Busbw over algbw as a table prints them, with what rounding leaves open; empty where no figure has enough digits.
+struct Interval {
+  double low = 0, high = 1e9;
+  bool is_known = false;
+};
+Interval busbw_factor_of(const Table& table) {
+  constexpr double enough_digits = 1;
+  Interval factor;
+  for (const Row& row : table.rows)
+    for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place}) {
+      if (!*each || (*each)->algbw < enough_digits || (*each)->busbw <= 0) continue;
+      const Timing& t = **each;
+      factor.is_known = true;
+      factor.low = std::max(factor.low, (t.busbw - t.rounding.busbw) / (t.algbw + t.rounding.algbw));
+      factor.high = std::min(factor.high, (t.busbw + t.rounding.busbw) / (t.algbw - t.rounding.algbw));
+    }
+  return factor;
+}
+
+// The only number of ranks with which the collective has the busbw of the table; null: none, or several.
+std::optional<int> ranks_in_figures(const Table& table, const Collective& collective) {
+  constexpr int most = 100000;
+  constexpr double slack = 1e-9;
+  const Interval factor = busbw_factor_of(table);
+  if (!factor.is_known || factor.low > factor.high + slack) return std::nullopt;
+  std::optional<int> found;
+  for (int ranks = 2; ranks <= most; ++ranks) {
+    const double each = collective.bus_factor(ranks);
+    if (each < factor.low - slack || each > factor.high + slack) continue;
+    if (found) return std::nullopt;
+    found = ranks;
+  }
+  return found;
+}
+
+// The number of ranks by which all sizes are divided; null: none, or another one for some.
+std::optional<int> ranks_in_sizes(const Table& table) {
+  std::optional<int> found;
+  for (const Row& row : table.rows) {
+    if (row.count == 0) continue;
+    const std::optional<std::uint64_t> shares = shares_in(row);
+    constexpr std::uint64_t most = 1'000'000;
+    if (!shares || *shares < 2 || *shares > most || (found && static_cast<std::uint64_t>(*found) != *shares))
+      return std::nullopt;
+    found = static_cast<int>(*shares);
+  }
+  return found;
+}
+
+// "1, 2 and 5 to 7", not all of many.
+std::string ranks_in_words(const std::vector<int>& ranks) {
+  constexpr std::size_t most = 10;
+  std::vector<std::string> runs;
+  const auto at = [&](std::size_t i) { return ranks.begin() + static_cast<std::ptrdiff_t>(i); };
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::size_t first = i;
+    while (i + 1 < ranks.size() && ranks[i + 1] == ranks[i] + 1) ++i;
+    for (const int each : i - first < 2 ? std::vector<int>(at(first), at(i + 1)) : std::vector<int>{})
+      runs.push_back(fmt::format("{}", each));
+    if (i - first >= 2) runs.push_back(fmt::format("{} to {}", ranks[first], ranks[i]));
+  }
+  if (runs.size() > most) {
+    runs.resize(most);
+    runs.emplace_back("others");
+  }
+  return join(runs);
+}
+
+std::string advice_on_size(const std::optional<int>& fits, const Collective& collective) {
+  return fmt::format("say them: --ranks {} --hosts N{}", fits ? fmt::format("{}", *fits) : "N",
+                     fits ? fmt::format(" (the figures are those of {} of {} ranks)", collective.name, *fits) : "");
+}
+
+// Throws UsageError where the file does not say it and the user neither, or both say something else.
+Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& job) {
+  std::optional<int> fits = ranks_in_sizes(table);
+  if (!fits) fits = ranks_in_figures(table, collective);
+  const Ranks said{.ranks = job.ranks, .nodes = job.hosts};
+  const bool is_said = job.ranks > 0 && job.hosts > 0;
+  if (table.devices.empty()) {
+    if (is_said) return said;
     throw UsageError(
-        fmt::format("line {}: nothing says how many ranks this table is of: the lines '#  Rank  0 ... on HOST' are "
-                    "missing",
-                    table.line));
+        fmt::format("line {}: nothing says how many ranks and hosts this table is of: the lines '#  Rank  0 ... on "
+                    "HOST' are missing; {}",
+                    table.line, advice_on_size(fits, collective)));
+  }
   // The table is that of the group of rank 0.
   const int group = table.devices.front().group;
   Ranks found;
   std::set<std::string> hosts;
+  std::set<int> listed;
   for (const Device& device : table.devices) {
+    listed.insert(device.rank);
     found.split = found.split || device.group != group;
     if (device.group != group) continue;
     ++found.ranks;
     hosts.insert(device.host);
   }
   found.nodes = static_cast<int>(hosts.size());
+  const int end = std::max(*listed.rbegin() + 1, found.split ? 0 : fits.value_or(0));
+  std::vector<int> missing;
+  constexpr std::size_t enough = 1000;
+  for (int rank = 0; rank < end && missing.size() < enough; ++rank)
+    if (!listed.contains(rank)) missing.push_back(rank);
+  if (!missing.empty()) {
+    if (is_said && job.ranks >= end) return said;
+    throw UsageError(fmt::format("line {}: the list of ranks is not whole: {} of {} {} missing ({}); {}", table.line,
+                                 missing.size(), end, missing.size() == 1 ? "is" : "are", ranks_in_words(missing),
+                                 advice_on_size(fits, collective)));
+  }
+  if ((job.ranks > 0 && job.ranks != found.ranks) || (job.hosts > 0 && job.hosts != found.nodes))
+    throw UsageError(fmt::format("line {}: the file lists {} ranks on {} hosts: leave --ranks and --hosts out",
+                                 table.line, found.ranks, found.nodes));
   return found;
 }
 
@@ -110,7 +192,7 @@ struct RoundedTime {
 // the bandwidth has three. A bandwidth that does not agree with the time is of something else (the hypercube's counts
 // other bytes).
 RoundedTime time_of(const Timing& timing, const Case& c) {
-  constexpr double enough = 0.001;  // far below what is negligible in any band
+  constexpr double enough = 0.005;  // three digits; below what is negligible in any band
   const RoundedTime printed{timing.time_us * 1e-6, timing.rounding.time_us * 1e-6};
   if (printed.share() <= enough) return printed;
   RoundedTime best = printed;
@@ -126,20 +208,45 @@ RoundedTime time_of(const Timing& timing, const Case& c) {
   return best;
 }
 
+topo::Topology topology_of(const Table& table) {
+  topo::Topology topology;
+  topology.provenance = "imported";
+  std::vector<Device> devices = table.devices;
+  std::map<std::string, std::size_t> hosts;  // places
+  std::ranges::sort(devices, {}, &Device::rank);
+  for (const Device& device : devices) {
+    const auto [known, fresh] = hosts.try_emplace(device.host, topology.hosts.size());
+    if (fresh) topology.hosts.emplace_back();
+    topo::Host& host = topology.hosts[known->second];
+    host.name = host.host_name = device.host;
+    ++host.gpus;
+    host.gpu_devices.emplace_back().name = device.name;
+    topology.host_of_rank.push_back(static_cast<int>(known->second));
+  }
+  return topology;
+}
+
 class Importer {
  public:
-  Importer(Report& report, std::string collective) : report_(report), collective_(std::move(collective)) {}
+  Importer(Report& report, std::string collective, const JobSize& job)
+      : report_(report), collective_(std::move(collective)), job_(job) {}
 
   void add(const Table& table) {
+    if (table.rows.empty()) return;
     const Collective* collective = collective_of(table, collective_);
     if (!collective) {
       remark(fmt::format("{} was left out: p5bench does not know it", in_quotes(table.program)));
       return;
     }
-    const Ranks ranks = ranks_of(table);
+    const Ranks ranks = ranks_of(table, *collective, job_);
+    if (report_.run.ranks == 0) {
+      report_.run.ranks = ranks.ranks;
+      report_.run.nodes = ranks.nodes;
+      if (job_.ranks == 0) report_.topology = topology_of(table);
+    }
     if (ranks.split) remark("the ranks were split into groups (NCCL_TESTS_SPLIT): the figures are those of the first");
     if (table.blocking) remark("operations were waited for one by one (-z): not comparable with bursts");
-    if (table.out_of_bounds && !table.rows.empty()) note_out_of_bounds(table);
+    if (table.out_of_bounds) note_out_of_bounds(table);
     places_.clear();  // another launch
     for (const Row& row : table.rows) add(row, table, *collective, ranks);
   }
@@ -147,16 +254,39 @@ class Importer {
   std::vector<Result> finish() {
     for (std::size_t i = 0; i < report_.results.size(); ++i) finish(report_.results[i], i);
     if (unchecked_) remark("not all data was checked, or wrong elements were not counted: 0 wrong means nothing there");
-    if (wrong_somewhere_) report_.exit_code = ExitCode::wrong_data;
+    tell_wrong_data();
+    if (wrong_somewhere_) report_.exit_code = worse(report_.exit_code, ExitCode::wrong_data);
     if (report_.results.empty()) throw UsageError("nothing is left to import: " + join(report_.run.remarks, "; "));
     return std::move(journal_);
   }
 
  private:
   void remark(std::string text) {
-    constexpr std::size_t most = 50;  // a file may hold anything
+    constexpr std::size_t most = 200;  // a file may hold anything
     std::vector<std::string>& remarks = report_.run.remarks;
     if (remarks.size() < most && std::ranges::find(remarks, text) == remarks.end()) remarks.push_back(std::move(text));
+  }
+
+  // First of all remarks: the operations with their sizes and the number of wrong elements.
+  void tell_wrong_data() {
+    std::map<std::string, std::vector<const Measurement*>> wrong;
+    for (const Result& each : report_.results)
+      if (const Measurement& m = each.measurement; m.wrong_elements > 0)
+        wrong[std::string(m.measured_case.collective->name) +
+              (m.measured_case.in_place ? " in place" : " out of place")]
+            .push_back(&m);
+    std::vector<std::string> texts;
+    for (const auto& [operation, all] : wrong) {
+      constexpr std::size_t most = 20;
+      std::vector<std::string> sizes;
+      for (const Measurement* m : all)
+        if (sizes.size() < most)
+          sizes.push_back(fmt::format("{} of {}", m->wrong_elements, to_text(m->measured_case.bytes)));
+      if (all.size() > most) sizes.push_back(fmt::format("and at {} more sizes", all.size() - most));
+      texts.push_back(fmt::format("wrong data: {} has wrong elements at {} {}: {}", operation, all.size(),
+                                  all.size() == 1 ? "size" : "sizes", join(sizes)));
+    }
+    report_.run.remarks.insert(report_.run.remarks.begin(), texts.begin(), texts.end());
   }
 
   // Old versions print the largest deviation of each row instead of a count, so only the whole is known to be wrong.
@@ -275,6 +405,7 @@ class Importer {
 
   Report& report_;
   std::string collective_;
+  JobSize job_;
   std::map<Key, std::size_t> of_case_;                     // places of results
   std::map<std::size_t, std::vector<Launched>> launches_;  // of a result
   std::vector<Result> journal_;
@@ -282,30 +413,22 @@ class Importer {
   bool unchecked_ = false, wrong_somewhere_ = false;
 };
 
-topo::Topology topology_of(const Table& table) {
-  topo::Topology topology;
-  topology.provenance = "imported";
-  std::vector<Device> devices = table.devices;
-  std::map<std::string, std::size_t> hosts;  // places
-  std::ranges::sort(devices, {}, &Device::rank);
-  for (const Device& device : devices) {
-    const auto [known, fresh] = hosts.try_emplace(device.host, topology.hosts.size());
-    if (fresh) topology.hosts.emplace_back();
-    topo::Host& host = topology.hosts[known->second];
-    host.name = host.host_name = device.host;
-    ++host.gpus;
-    host.gpu_devices.emplace_back().name = device.name;
-    topology.host_of_rank.push_back(static_cast<int>(known->second));
-  }
-  return topology;
+// '{"' or '{}': a log may begin with any other brace.
+bool begins_as_json(std::string_view text) {
+  const auto next = [&](std::size_t from) {
+    const std::size_t at = text.find_first_not_of(" \t\r\n", from);
+    return at == std::string_view::npos ? '\0' : text[at];
+  };
+  if (next(0) != '{') return false;
+  const char second = next(text.find('{') + 1);
+  return second == '"' || second == '}';
 }
 
 }  // namespace
 
 std::string program_of(const Collective& collective) {
-  const auto known =
-      std::ranges::find_if(collective_names, [&](const auto& each) { return each.second == collective.name; });
-  return known == collective_names.end() ? "" : known->first + "_perf";
+  const std::string_view name = name_in_nccl_tests(collective);
+  return name.empty() ? "" : fmt::format("{}_perf", name);
 }
 
 std::string type_of(DataType type) {
@@ -313,28 +436,27 @@ std::string type_of(DataType type) {
   return known == type_names.end() ? std::string(name_of(type)) : known->first;
 }
 
-Imported import(std::string_view text, const std::string& collective, const std::string& cluster) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  const bool is_json = first != std::string_view::npos && text[first] == '{';
+Imported import(std::string_view text, const std::string& collective, const std::string& cluster, const JobSize& job) {
+  const bool is_json = begins_as_json(text) && !are_lines_of_json(text);
   const Log log = is_json ? read_json(text) : read_text(text);
   Imported imported;
   Report& report = imported.report;
-  report.status = "complete";
+  report.status = log.ended_by.empty() ? "complete" : "partial";
   report.provenance = "imported";
-  report.exit_code = ExitCode::ok;
+  report.exit_code = log.ended_by.empty() ? ExitCode::ok : ExitCode::unfinished;
   report.context = log.context;
+  report.topology.provenance = "imported";
   report.run.version = version();
   report.run.backend = "nccl";
   report.run.cluster = cluster;
+  report.run.ended_by = log.ended_by;
   report.run.command = log.tables.front().arguments;
-  report.run.remarks = {"times are nccl-tests' means over ranks unless it ran with -a 3, not the slowest rank's"};
-  Importer importer(report, collective);
+  report.run.remarks = log.remarks;
+  report.run.remarks.emplace_back(
+      "times are nccl-tests' means over ranks unless it ran with -a 3, not the slowest rank's");
+  Importer importer(report, collective, job);
   for (const Table& table : log.tables) importer.add(table);
   imported.journal = importer.finish();
-  const Ranks ranks = ranks_of(log.tables.front());
-  report.run.ranks = ranks.ranks;
-  report.run.nodes = ranks.nodes;
-  report.topology = topology_of(log.tables.front());
   report.grade = overall(report);
   report.exit_code = worse(report.exit_code, exit_code(report));
   report.decision = decide(report);

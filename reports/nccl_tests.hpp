@@ -27,9 +27,9 @@ struct Timing {
 };
 
 struct Row {
-  int line = 0;  // of the file, from 1; 0 in JSON
-  std::uint64_t size = 0;
-  std::string type, op;  // in nccl-tests' words; op "" or "none" where nothing is reduced
+  int line = 0;                       // of the file, from 1; 0 in JSON
+  std::uint64_t size = 0, count = 0;  // bytes; elements, as printed
+  std::string type, op;               // in nccl-tests' words; op "" or "none" where nothing is reduced
   int root = -1;
   std::optional<Timing> out_of_place, in_place;
 };
@@ -54,6 +54,8 @@ struct Table {
 struct Log {
   std::vector<Table> tables;
   std::map<std::string, std::string> context;  // versions; allow-listed variables
+  std::vector<std::string> remarks;            // what was left out, with lines
+  std::string ended_by;                        // why a program did not come to its end; "" where all did
 };
 
 // The program for a collective ("all_reduce_perf"), "" where there is none; an element type in nccl-tests' words.
@@ -68,7 +70,13 @@ struct Imported {
   Report report;
   std::vector<Result> journal;  // each launch with its samples
 };
-// Of either. `collective` in p5bench's words stands where the file does not name the program; "" for none.
-Imported import(std::string_view text, const std::string& collective, const std::string& cluster);
+// What the user says of the job, where the file does not; 0: nothing.
+struct JobSize {
+  int ranks = 0, hosts = 0;
+};
+// Of either. `collective` in p5bench's words stands where the file does not name the program; "" for none. Throws
+// UsageError naming the line, or what has to be said.
+Imported import(std::string_view text, const std::string& collective, const std::string& cluster,
+                const JobSize& job = {});
 
 }  // namespace p5::reports::nccl_tests

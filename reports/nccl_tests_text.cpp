@@ -1,135 +1,27 @@
 // The table that nccl-tests prints. Its columns changed over the years (2.0: redop and root only where they mean
 // something; 2.13: always; "error" became "#wrong"; -I and -S add columns), so they are taken from the table's own
-// head.
+// head. Rows that other text was printed into are put together again where their figures then fit each other; what is
+// not whole is told of by its line.
 #include <algorithm>
-#include <charconv>
-#include <cmath>
+#include <array>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "reports/nccl_tests.hpp"
+#include "reports/nccl_tests_lines.hpp"
+#include "reports/nccl_tests_row.hpp"
+#include "reports/nccl_tests_scan.hpp"
 
 namespace p5::reports::nccl_tests {
 
 namespace {
 
-using Words = std::vector<std::string>;
-
-Words words_of(std::string_view line) {
-  Words words;
-  for (std::size_t from = 0; (from = line.find_first_not_of(" \t\r", from)) != std::string_view::npos;) {
-    const std::size_t to = std::min(line.find_first_of(" \t\r", from), line.size());
-    words.emplace_back(line.substr(from, to - from));
-    from = to;
-  }
-  return words;
-}
-
 [[noreturn]] void refuse(int line, const std::string& what) {
   throw UsageError(fmt::format("line {}: {}", line, what));
-}
-
-template <class Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number value{};
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-// Half of the last digit that was printed: 0.05 of "100.0", 5e4 of "1.6e+06".
-double rounding_in(std::string_view text) {
-  const std::size_t exponent = text.find_first_of("eE"), point = text.find('.');
-  const std::string_view digits = text.substr(0, exponent);
-  const auto behind = point == std::string_view::npos ? 0 : static_cast<double>(digits.size() - point - 1);
-  std::string_view power = exponent == std::string_view::npos ? "0" : text.substr(exponent + 1);
-  if (power.starts_with('+')) power.remove_prefix(1);
-  return 0.5 * std::pow(10, number_in<int>(power).value_or(0) - behind);
-}
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_word(char c) { return is_digit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-// Takes what is asked for from the beginning of a text, or nothing. By hand: std::regex calls itself for each
-// character, and lines may have any length.
-class Scan {
- public:
-  explicit Scan(std::string_view text) : rest_(text) {}
-
-  std::string_view rest() const { return rest_; }
-  bool at_end() const { return rest_.empty(); }
-
-  bool take(std::string_view text) {
-    if (!rest_.starts_with(text)) return false;
-    rest_.remove_prefix(text.size());
-    return true;
-  }
-  // As long as characters fit.
-  template <class Fits>
-  std::string_view take_while(const Fits& fits) {
-    const auto end = std::ranges::find_if_not(rest_, fits);
-    const std::string_view taken = rest_.substr(0, static_cast<std::size_t>(end - rest_.begin()));
-    rest_.remove_prefix(taken.size());
-    return taken;
-  }
-  bool skip_space() { return !take_while(is_space).empty(); }
-  std::string_view digits() { return take_while(is_digit); }
-  // "0000-00-00": digits where zeros are.
-  bool take_like(std::string_view form) {
-    const auto like = [](char wanted, char c) { return wanted == '0' ? is_digit(c) : wanted == c; };
-    if (rest_.size() < form.size() || !std::ranges::equal(form, rest_.substr(0, form.size()), like)) return false;
-    rest_.remove_prefix(form.size());
-    return true;
-  }
-
- private:
-  std::string_view rest_;
-};
-
-// "[1,0]<stdout>:" of Open MPI.
-bool take_open_mpi(Scan& scan) {
-  if (!scan.take("[") || scan.digits().empty() || !scan.take(",") || scan.digits().empty() || !scan.take("]"))
-    return false;
-  if (!scan.take("<stdout>") && !scan.take("<stderr>")) return false;
-  scan.take(":");
-  return true;
-}
-// "[0] " of Intel's.
-bool take_bracketed(Scan& scan) {
-  const auto fits = [](char c) { return is_word(c) || c == '.' || c == ',' || c == ':' || c == '-'; };
-  if (!scan.take("[") || scan.take_while(fits).empty() || !scan.take("]")) return false;
-  scan.take(":");
-  return true;
-}
-// "0: " of srun -l, "host: ".
-bool take_label(Scan& scan) {
-  return !scan.take_while([](char c) { return is_word(c) || c == '.' || c == '-'; }).empty() && scan.take(":");
-}
-// "2026-11-23T10:00:00.5Z" of log collectors.
-bool take_time(Scan& scan) {
-  if (!scan.take_like("0000-00-00") || !(scan.take("T") || scan.take(" ")) || !scan.take_like("00:00:00")) return false;
-  scan.take_while([](char c) { return !is_space(c); });
-  return true;
-}
-
-// What launchers and collectors put before a line. Not where "#" or a number stands already.
-std::string_view without_prefix(std::string_view line) {
-  for (bool found = true; found;) {
-    found = false;
-    for (const auto take : {take_open_mpi, take_bracketed, take_label, take_time}) {
-      Scan scan(line);
-      scan.skip_space();
-      if (!take(scan) || !(scan.at_end() || is_space(scan.rest().front()) || scan.rest().front() == '#')) continue;
-      line = scan.rest();
-      found = true;
-      break;
-    }
-  }
-  return line;
 }
 
 // What stands behind the first `name` that has something behind it, as far as it fits; "" where there is none.
@@ -143,109 +35,94 @@ std::string value_behind(std::string_view text, std::string_view name, const Fit
   return "";
 }
 
-// A head's columns of one half, in order, and where the halves begin.
-struct Columns {
-  bool op = false, root = false;
-  Words half;                 // time, algbw, busbw, #wrong, i_min, ...
-  std::size_t trailing = 0;   // words after both halves: the time of -S is two
-  bool counts_wrong = false;  // "error" of old versions is the largest deviation instead
-  std::size_t fixed() const { return 3u + op + root; }
+// "7, 9-12 and 20".
+std::string lines_in_words(const std::set<int>& lines) {
+  constexpr std::size_t most = 200;
+  std::vector<std::string> ranges;
+  for (auto line = lines.begin(); line != lines.end() && ranges.size() < most;) {
+    const int first = *line;
+    int last = first;
+    while (++line != lines.end() && *line == last + 1) ++last;
+    ranges.push_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
+  }
+  if (ranges.size() == most) ranges.emplace_back("more");
+  if (ranges.size() < 2) return ranges.empty() ? "" : ranges.front();
+  const std::string last = ranges.back();
+  ranges.pop_back();
+  return join(ranges) + " and " + last;
+}
+
+// A row of which only a part was found so far.
+struct Pending {
+  std::string text;
+  std::vector<std::size_t> ends;  // of what may be the row's in it, the likeliest first
+  std::set<int> lines;
 };
 
-std::optional<Columns> head(const Words& words, int line) {
-  if (words.size() < 8 || words[0] != "#" || words[1] != "size" || words[2] != "count" || words[3] != "type") return {};
-  Columns columns;
-  std::size_t at = 4;
-  if (words[at] == "redop") columns.op = true, ++at;
-  if (words[at] == "root") columns.root = true, ++at;
-  if (words[at] == "cputime")
-    refuse(line, "these are times of the host (-C), not of the operations; run nccl-tests without -C");
-  const auto again = std::find(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end(), words[at]);
-  if (words[at] != "time" || again == words.end()) refuse(line, "the head of the table has no two columns 'time'");
-  columns.half.assign(words.begin() + static_cast<std::ptrdiff_t>(at), again);
-  if (columns.half.size() < 4 || columns.half[1] != "algbw" || columns.half[2] != "busbw")
-    refuse(line, "the head of the table does not have the columns time, algbw, busbw and #wrong");
-  columns.counts_wrong = columns.half[3] == "#wrong";
-  if (words.back() == "timestamp") columns.trailing = 2;
-  return columns;
-}
-
-// Null: not run.
-std::optional<Timing> timing(const Words& words, std::size_t from, const Columns& columns, int line) {
-  if (words[from] == "N/A") return std::nullopt;
-  Timing timing;
-  const std::optional<double> time = number_in<double>(words[from]);
-  if (!time || !(*time >= 0) || *time > 1e15) refuse(line, fmt::format("{} is no time", in_quotes(words[from])));
-  timing.time_us = *time;
-  timing.algbw = number_in<double>(words[from + 1]).value_or(0);
-  timing.busbw = number_in<double>(words[from + 2]).value_or(0);
-  timing.rounding = {rounding_in(words[from]), rounding_in(words[from + 1]), rounding_in(words[from + 2])};
-  const std::string& wrong = words[from + 3];
-  if (wrong == "N/A") return timing;
-  const std::optional<double> count = number_in<double>(wrong);
-  if (!count || !(*count >= 0) || *count >= 1e19)
-    refuse(line, fmt::format("{} is no number of wrong elements", in_quotes(wrong)));
-  if (columns.counts_wrong) timing.wrong = static_cast<std::uint64_t>(*count);
-  return timing;
-}
-
-Row row(Words words, const Columns& columns, int line) {
-  // Versions up to 2.12 leave redop empty where nothing is reduced.
-  const std::size_t wanted = columns.fixed() + 2 * columns.half.size() + columns.trailing;
-  const bool no_op = columns.op && words.size() + 1 == wanted && number_in<double>(words[3]);
-  if (no_op) words.insert(words.begin() + 3, "none");
-  if (words.size() != wanted)
-    refuse(line, fmt::format("the row has {} of {} columns: the file is cut off or something else was printed into it",
-                             words.size(), wanted));
-  Row row{.line = line,
-          .size = number_in<std::uint64_t>(words[0]).value_or(0),
-          .type = words[2],
-          .op = columns.op ? words[3] : "",
-          .root = columns.root ? number_in<int>(words[columns.fixed() - 1]).value_or(-1) : -1,
-          .out_of_place = timing(words, columns.fixed(), columns, line),
-          .in_place = timing(words, columns.fixed() + columns.half.size(), columns, line)};
-  // Checked out of place but not in place: there is no such operation (alltoall), whatever the columns say.
-  const std::size_t wrong = columns.fixed() + 3;
-  if (words[wrong] != "N/A" && words[wrong + columns.half.size()] == "N/A") row.in_place.reset();
-  return row;
-}
+// The sizes that a program goes through, where its head says it.
+struct Steps {
+  std::uint64_t least = 0, most = 0, factor = 0, bytes = 0;
+};
 
 // Reads line by line; what belongs to no table (logs of NCCL, warnings) is passed over.
 class Reader {
  public:
-  void take(std::string_view raw) {
-    ++line_;
-    const std::string_view text = without_prefix(raw);
-    const Words words = words_of(text);
-    if (words.empty()) return;
-    note_program(raw);
-    note_versions(std::string(text));
-    if (words[0] == "#")
-      comment(std::string(text), words);
-    else if (columns_ && words.size() > 2 && number_in<std::uint64_t>(words[0]) && number_in<std::uint64_t>(words[1]))
-      table().rows.push_back(row(words, *columns_, line_));
+  void take(const Line& line) {
+    line_ = line.last;
+    if (is_blank(line.text)) return take_blank();
+    if (begins_program(line)) end_program();
+    note_program(line.text);
+    note_versions(line.text);
+    note_failure(line.text);
+    if (line.foreign) return;
+    const std::size_t at = find_comment(line.text);
+    if (at == std::string::npos) return take_row(line);
+    if (at > 0) {
+      Line before = line;
+      before.text.resize(at);
+      before.ended = true;
+      std::erase_if(before.gaps, [&](const Gap& gap) { return gap.at > at; });
+      take_row(before);
+    }
+    line_ = line.last;
+    const std::vector<std::string> readings = readings_of(line);
+    const auto lists_device = [](const std::string& text) { return device_in(comment_in(text)).has_value(); };
+    const auto device = std::ranges::find_if(readings, lists_device);
+    comment(std::string(comment_in(device == readings.end() ? line.text : *device)));
   }
 
   Log finish() {
-    if (columns_)
-      refuse(line_, fmt::format("the file ends within the table that begins in line {}: there is no '# Avg bus "
-                                "bandwidth' after it",
-                                table().line));
-    if (log_.tables.empty()) refuse(line_, "nothing in this file looks like the table of nccl-tests");
+    end_program();
+    if (log_.tables.empty())
+      refuse(line_, "nothing in this file looks like the table of nccl-tests" +
+                        (log_.ended_by.empty() ? "" : "; " + log_.ended_by));
     return std::move(log_);
   }
 
  private:
   Table& table() { return log_.tables.back(); }
 
-  void note_program(std::string_view raw) {
-    if (columns_ || raw.find("concluded") != std::string_view::npos) return;
+  static std::string_view comment_in(std::string_view text) {
+    const std::size_t at = find_comment(text);
+    return at == std::string_view::npos ? "" : text.substr(at);
+  }
+
+  // "# Collective test starting" of new versions, "# nThread" of all.
+  bool begins_program(const Line& line) const {
+    if (line.foreign || find_comment(line.text) == std::string::npos) return false;
+    if (line.text.find("Collective test starting") != std::string::npos) return true;
+    return line.text.find("# nThread") != std::string::npos && (columns_ || begun_ > 0 || !failures_.empty());
+  }
+
+  // The program's name stands in the command before it, or in its own first lines.
+  void note_program(std::string_view text) {
+    if (text.find("concluded") != std::string_view::npos) return;
     constexpr std::string_view mpi = "_mpi", ending = "_perf";
-    for (Scan scan(raw); !scan.at_end(); scan.take_while([](char c) { return !is_word(c); })) {
+    for (Scan scan(text); !scan.at_end(); scan.take_while([](char c) { return !is_word(c); })) {
       std::string_view word = scan.take_while(is_word);
       if (word.ends_with(mpi)) word.remove_suffix(mpi.size());
       if (!word.ends_with(ending) || word.size() == ending.size()) continue;
-      next_.program = word;
+      (columns_ ? following_program_ : next_.program) = word;
       return;
     }
   }
@@ -261,6 +138,16 @@ class Reader {
       const int code = number_in<int>(found).value_or(0);
       log_.context["nccl"] = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
     }
+  }
+
+  // "host: Test NCCL failure common.cu:401 'unhandled system error ...'"
+  void note_failure(std::string_view text) {
+    constexpr std::size_t most = 5, longest = 300;
+    constexpr std::array<std::string_view, 3> failures{"Test NCCL failure ", "Test CUDA failure ", "Test timeout ("};
+    if (std::ranges::none_of(failures, [&](auto each) { return text.find(each) != std::string_view::npos; })) return;
+    while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+    if (failures_.size() < most) failures_.push_back(printable(text.substr(0, longest)));
   }
 
   // "#  Rank  0 Group  0 Pid  1234 on  host device  0 [0000:53:00] NVIDIA H100"; versions before 2.17 have no group.
@@ -293,37 +180,51 @@ class Reader {
     return device;
   }
 
-  void comment(const std::string& text, const Words& words) {
+  // ---- comments
+
+  void comment(const std::string& text) {
+    settle_pending();
+    last_.reset();
     if (std::optional<Device> device = device_in(text)) return add_device(std::move(*device));
-    if (const std::optional<Columns> columns = head(words, line_)) return begin_table(*columns);
+    if (const std::optional<Columns> columns = columns_of(text, title_, line_)) return begin_table(*columns);
+    title_ = text;
     if (text.find("nThread") != std::string::npos) return begin_program(text);
+    if (const std::string most = value_behind(text, "Reducing maxBytes to ", is_digit); !most.empty())
+      steps_.most = number_in<std::uint64_t>(most).value_or(steps_.most);
     if (text.find("Blocking Enabled") != std::string::npos) next_.blocking = true;
-    if (columns_ && words.size() > 4 && words[1] == "Out" && words[3] == "bounds")
+    if (!columns_) return;
+    const Words words = words_of(text);
+    if (text.find("Out of bounds") != std::string::npos) {
       table().out_of_bounds = words.back() == "FAILED";
-    if (columns_ && words.size() > 2 && words[1] == "Avg" && words[2] == "bus") {
-      columns_.reset();
-      next_ = {};  // nothing of it holds for another one in the same file
+      has_foot_ = true;
+    }
+    if (text.find("Avg bus") != std::string::npos) {
+      has_foot_ = true;
+      end_table();
     }
   }
 
   void begin_program(const std::string& text) {
-    if (columns_) refuse(line_, fmt::format("another program begins within the table of line {}", table().line));
-    const auto value = [&](const char* name, int otherwise) {
-      return number_in<int>(value_behind(text, name, is_digit)).value_or(otherwise);
+    const auto value = [&](const char* name, std::uint64_t otherwise) {
+      return number_in<std::uint64_t>(value_behind(text, name, is_digit)).value_or(otherwise);
+    };
+    const auto small = [&](std::string_view in, const char* name, int otherwise) {
+      return number_in<int>(value_behind(in, name, is_digit)).value_or(otherwise);
     };
     Table fresh;
     fresh.program = next_.program;
     next_ = std::move(fresh);
+    begun_ = line_;
     // "warmup iters: 5 iters: 20 agg iters: 1": those of the warm-up are others.
     constexpr std::string_view warm_up = "warmup iters: ";
     const std::size_t others = text.find(warm_up);
     next_.iterations =
-        number_in<int>(
-            value_behind(std::string_view(text).substr(others == std::string::npos ? 0 : others + warm_up.size()),
-                         " iters: ", is_digit))
-            .value_or(0);
-    next_.aggregated = value("agg iters: ", 1);
-    next_.graphs = value("graph: ", 0);
+        small(std::string_view(text).substr(others == std::string::npos ? 0 : others + warm_up.size()), " iters: ", 0);
+    next_.aggregated = small(text, "agg iters: ", 1);
+    next_.graphs = small(text, "graph: ", 0);
+    const bool by_factor = text.find("(factor)") != std::string::npos;
+    const std::uint64_t step = value("step: ", 0);
+    steps_ = {value("minBytes ", 0), value("maxBytes ", 0), by_factor ? step : 0, by_factor ? 0 : step};
   }
 
   void add_device(Device device) {
@@ -336,17 +237,336 @@ class Reader {
     next_.devices.push_back(std::move(device));
   }
 
+  // ---- programs and tables
+
   void begin_table(const Columns& columns) {
-    if (columns_) refuse(line_, fmt::format("another table begins within that of line {}", table().line));
+    if (columns_) end_program();
     columns_ = columns;
+    has_foot_ = false;
+    lost_.clear();
+    odd_.clear();
     next_.line = line_;
     log_.tables.push_back(next_);
+    consistency_.emplace(ranks_of_table(), try_find_collective(next_.program));
+  }
+
+  // Of the group of rank 0; 0 where the list has holes or is not there.
+  int ranks_of_table() const {
+    if (next_.devices.empty() || *ranks_.rbegin() + 1 != std::ssize(ranks_)) return 0;
+    return static_cast<int>(std::ranges::count(next_.devices, next_.devices.front().group, &Device::group));
+  }
+
+  void end_table() {
+    settle_pending();
+    // Of a program that counts its elements in another way, and where the list of ranks is not whole, no row fits.
+    const auto may_be = [&](const Row& row) { return shares_in(row) || (odd_.size() > 1 && row.size >= row.count); };
+    if (std::ranges::none_of(table().rows, [](const Row& row) { return row.count > 0; }) &&
+        std::ranges::all_of(odd_, may_be))
+      table().rows.insert(table().rows.end(), odd_.begin(), odd_.end());
+    else
+      for (const Row& row : odd_) lost_.insert(row.line);
+    if (!lost_.empty())
+      log_.remarks.push_back(
+          fmt::format("{} {}: no whole row of the table could be read there, because other text stands in it or it is "
+                      "cut off; what is not whole was left out",
+                      lost_.size() == 1 ? "line" : "lines", lines_in_words(lost_)));
+    note_missing_sizes();
+    columns_.reset();
+    last_.reset();
+    next_ = {};  // nothing of it holds for another one in the same file
+    next_.program = std::exchange(following_program_, "");
+    begun_ = 0;
+  }
+
+  // Rows that left no trace, seen by the sizes that the program says it goes through.
+  void note_missing_sizes() {
+    const std::vector<Row>& rows = table().rows;
+    if (steps_.most == 0 || (steps_.factor < 2 && steps_.bytes == 0) || rows.empty()) return;
+    // Sizes are rounded down to what ranks can share.
+    const auto after = [&](double size) {
+      return steps_.factor > 1 ? size * static_cast<double>(steps_.factor) : size + static_cast<double>(steps_.bytes);
+    };
+    const double slack = 32.0 * static_cast<double>(std::max<std::size_t>(1, table().devices.size()));
+    const auto far_behind = [&](double size, double wanted) {
+      return size > wanted * 1.25 + slack && size > wanted + slack;
+    };
+    const auto remark = [&](const std::string& where, double least, double most) {
+      log_.remarks.push_back(fmt::format("{} rows are missing in the table of line {}: between {:.0f} and {:.0f} B",
+                                         where, table().line, least, most));
+    };
+    const auto same = [](const Row& a, const Row& b) { return a.type == b.type && a.op == b.op && a.root == b.root; };
+    const auto bytes = [](const Row& row) { return static_cast<double>(row.size); };
+    if (const double least = static_cast<double>(steps_.least); least > slack && far_behind(bytes(rows[0]), least))
+      remark("the first", least, bytes(rows[0]));
+    for (std::size_t i = 1; i < rows.size(); ++i)
+      if (same(rows[i - 1], rows[i]) && bytes(rows[i - 1]) > slack &&
+          far_behind(bytes(rows[i]), after(bytes(rows[i - 1]))))
+        remark(fmt::format("before line {}", rows[i].line), bytes(rows[i - 1]), bytes(rows[i]));
+    if (has_foot_ && bytes(rows.back()) > slack && !reaches_its_end())
+      remark("the last", bytes(rows.back()), static_cast<double>(steps_.most));
+  }
+
+  bool reaches_its_end() const {
+    if (steps_.most == 0 || log_.tables.back().rows.empty()) return false;
+    const std::uint64_t last = log_.tables.back().rows.back().size;
+    return steps_.factor > 1 ? last > steps_.most / steps_.factor
+                             : last + steps_.bytes + 32 * log_.tables.back().devices.size() > steps_.most;
+  }
+
+  // At the beginning of another one, and at the end of the file.
+  void end_program() {
+    const bool in_table = columns_.has_value();
+    const int began = begun_;
+    bool died = !failures_.empty();
+    std::string name = in_table ? table().program : next_.program;
+    if (name.empty()) name = "nccl-tests";
+    std::string what;
+    if (in_table) {
+      const int head = table().line;
+      const bool whole = has_foot_, as_pasted = steps_.most == 0, reached = reaches_its_end();
+      end_table();
+      if (!whole) {
+        died = died || !(as_pasted || reached);
+        what = fmt::format("the table of line {} has no '# Avg bus bandwidth' after it: {}", head,
+                           died ? "the program died or the file is cut off, and its rows until then were read"
+                                : "its last rows may be missing");
+      }
+    } else if (began > 0) {
+      died = true;
+      what = fmt::format("the program of line {} ({}) ended before its table", began, name);
+    } else if (died) {
+      what = fmt::format("{} failed behind a table", name);
+    }
+    for (const std::string& failure : failures_) what += (what.empty() ? "" : "; ") + failure;
+    if (!what.empty()) log_.remarks.push_back(what);
+    if (died && log_.ended_by.empty())
+      log_.ended_by = failures_.empty() ? what : fmt::format("{} died: {}", name, failures_.front());
+    failures_.clear();
+    steps_ = {};
+    begun_ = 0;
+    Table fresh;
+    fresh.program = next_.program;
+    next_ = std::move(fresh);
+    title_.clear();
+  }
+
+  // ---- rows
+
+  void take_blank() { last_.reset(); }
+
+  void keep(Row row) {
+    consistency_->learn(row);
+    table().rows.push_back(std::move(row));
+  }
+
+  // `text` as a row that can be trusted. `assembled`: it was put together out of pieces.
+  std::optional<Row> trusted(std::string_view text, bool assembled, bool ended) const {
+    const std::optional<FoundRow> found = find_row(text, *columns_, line_);
+    if (!found || !found->ends_surely || (!ended && !found->no_more)) return {};
+    if (!consistency_->fits_size(found->row)) return {};
+    if (assembled && (!is_blank(text.substr(0, found->begin)) || !consistency_->fits_figures(found->row))) return {};
+    return found->row;
+  }
+
+  static bool alike(const Row& a, const Row& b) {
+    const auto same = [](const std::optional<Timing>& x, const std::optional<Timing>& y) {
+      return x.has_value() == y.has_value() && (!x || (x->time_us == y->time_us && x->wrong == y->wrong));
+    };
+    return a.size == b.size && a.type == b.type && a.op == b.op && a.root == b.root &&
+           same(a.out_of_place, b.out_of_place) && same(a.in_place, b.in_place);
+  }
+
+  // The line with what is perhaps its own at the places where text of NCCL was, in all ways.
+  static std::vector<std::string> readings_of(const Line& line) {
+    constexpr std::size_t most = 64;
+    std::vector<std::string> texts{line.text};
+    for (auto gap = line.gaps.rbegin(); gap != line.gaps.rend(); ++gap) {
+      if (gap->perhaps.empty() || texts.size() * gap->perhaps.size() > most) continue;
+      std::vector<std::string> more;
+      for (const std::string& text : texts)
+        for (std::size_t own = 0; own <= gap->perhaps.size(); ++own)
+          more.push_back(std::string(text).insert(gap->at, gap->perhaps.substr(0, own)));
+      texts = std::move(more);
+    }
+    return texts;
+  }
+
+  // The row, where all readings that can be trusted are the same.
+  template <class Read>
+  static std::optional<Row> only(const std::vector<std::string>& texts, const Read& read) {
+    std::optional<Row> found;
+    for (const std::string& text : texts) {
+      const std::optional<Row> row = read(text);
+      if (row && found && !alike(*row, *found)) return {};
+      if (row) found = row;
+    }
+    return found;
+  }
+
+  void take_row(const Line& line) {
+    if (!columns_ || is_blank(line.text)) return;
+    line_ = line.first;
+    const std::vector<std::string> texts = readings_of(line);
+    const bool assembled = !line.gaps.empty();
+    if (std::optional<Row> row = only(texts, [&](auto& text) { return trusted(text, assembled, line.ended); })) {
+      settle_pending();
+      last_ = {line.text, line.first};
+      return keep(std::move(*row));
+    }
+    if (std::optional<Row> row = only(texts, [&](auto& text) { return go_on(text, line.ended); }))
+      return keep(std::move(*row));
+    if (const std::size_t within = beginning_of_row(line.text); within > 0 && within < line.text.size())
+      if (std::optional<Row> row = only(texts, [&](auto& text) { return without_middle(text, line.ended); })) {
+        settle_pending();
+        return keep(std::move(*row));
+      }
+    if (goes_on_behind_last(line)) return;
+    last_.reset();
+    note_piece(line);
+  }
+
+  // The last figure of the row before was cut: "1" was printed of "17", then a line end of NCCL's, then "7".
+  bool goes_on_behind_last(const Line& line) {
+    if (!last_ || !is_number(line.text)) return false;
+    const std::optional<Row> row = trusted(last_->text + line.text, true, line.ended);
+    if (!row || table().rows.empty()) return false;
+    table().rows.back() = *row;
+    table().rows.back().line = last_->line;
+    last_.reset();
+    return true;
+  }
+
+  void note_piece(const Line& line) {
+    const std::string& text = line.text;
+    std::set<int> lines;
+    for (int number = line.first; number <= line.last && number < line.first + 100; ++number) lines.insert(number);
+    if (!line.gaps.empty()) lines = {line.first};
+    const std::size_t begin = beginning_of_row(text), end = end_of_row(text);
+    const std::size_t first = text.find_first_not_of(" \t");
+    const bool pure = end <= first;
+    if (const std::optional<FoundRow> found = find_row(text, *columns_, line.first);
+        found && found->ends_surely && (line.ended || found->no_more) && !consistency_->fits_size(found->row) && pure &&
+        line.gaps.empty() && pending_.empty()) {
+      odd_.push_back(found->row);
+      return;
+    }
+    constexpr std::size_t most_pieces = 8;
+    const bool digits_first = is_digit(text[first]);
+    const bool begins =
+        pure ? digits_first || !pending_.empty()
+             : (begin > 0 && (words_of(text.substr(0, begin)).size() > 1 || first > 0)) || (digits_first && first > 0);
+    if (begins) {
+      if (pending_.size() == most_pieces) {
+        lost_.merge(pending_.front().lines);
+        pending_.erase(pending_.begin());
+      }
+      pending_.push_back({text, ends_in(text, begin), std::move(lines)});
+      return;
+    }
+    constexpr std::size_t enough = 4;
+    const std::size_t run = words_of(text.substr(end)).size();
+    if (pure || run >= enough || (!pending_.empty() && run > 1) || find_row(text, *columns_, line.first))
+      lost_.merge(lines);
+  }
+
+  // Where a row's piece at the beginning of `text` may end, other text behind it: the most first.
+  static std::vector<std::size_t> ends_in(const std::string& text, std::size_t begin) {
+    if (is_blank(text.substr(begin))) return {text.size()};
+    std::vector<std::size_t> ends;
+    const std::size_t next = text.find_first_not_of(" \t", begin);
+    std::size_t most = next;
+    while (most < text.size() && (is_digit(text[most]) || text[most] == '.' || text[most] == '-')) ++most;
+    for (std::size_t end = most + 1; end-- > next;) ends.push_back(end);
+    ends.push_back(begin);
+    // Other text may have begun with numbers.
+    Words words = words_of(std::string_view(text).substr(0, begin));
+    for (; words.size() > 1; words.pop_back()) {
+      const auto at = static_cast<std::size_t>(words.back().data() - text.data());
+      for (std::size_t end = at + words.back().size(); end-- > at;) ends.push_back(end);
+      constexpr std::size_t enough = 40;
+      if (ends.size() > enough) break;
+    }
+    return ends;
+  }
+
+  // Where a row's piece at the end of `text` may begin.
+  static std::vector<std::size_t> begins_in(const std::string& text) {
+    std::vector<std::size_t> begins{0};
+    const std::size_t run = end_of_row(text);
+    if (run >= text.size() || is_blank(text.substr(0, run))) return begins;
+    std::size_t least = run;
+    while (least > 0 && is_space(text[least - 1])) --least;
+    while (least > 0 && (is_digit(text[least - 1]) || text[least - 1] == '.')) --least;
+    for (std::size_t at = least; at <= run; ++at) begins.push_back(at);
+    for (const std::string_view word : words_of(std::string_view(text).substr(run)))
+      begins.push_back(static_cast<std::size_t>(word.data() - text.data()));
+    return begins;
+  }
+
+  // All of `front` up to one of `ends` and all of `text` from one of `begins`, where only one row can come of it.
+  std::optional<Row> put_together(const std::string& front, const std::vector<std::size_t>& ends,
+                                  const std::string& text, const std::vector<std::size_t>& begins, bool ended) const {
+    std::optional<Row> found;
+    for (const std::size_t end : ends)
+      for (const std::size_t begin : begins)
+        for (const char* between : {"", " "}) {
+          if (&front == &text && begin <= end) continue;
+          const std::optional<Row> row = trusted(front.substr(0, end) + between + text.substr(begin), true, ended);
+          if (row && found && !alike(*row, *found)) return {};
+          if (row) found = row;
+        }
+    return found;
+  }
+
+  // What is pending goes on with `text`.
+  std::optional<Row> go_on(const std::string& text, bool ended) {
+    const std::vector<std::size_t> begins = begins_in(text);
+    for (std::size_t from = 0; from < pending_.size(); ++from) {
+      std::string front;
+      for (std::size_t i = from; i + 1 < pending_.size(); ++i)
+        front += pending_[i].text.substr(0, pending_[i].ends.front());
+      std::vector<std::size_t> ends = pending_.back().ends;
+      for (std::size_t& end : ends) end += front.size();
+      front += pending_.back().text;
+      if (std::optional<Row> row = put_together(front, ends, text, begins, ended)) {
+        row->line = *pending_[from].lines.begin();
+        for (std::size_t i = 0; i < from; ++i) lost_.merge(pending_[i].lines);
+        pending_.clear();
+        return row;
+      }
+    }
+    return {};
+  }
+
+  // Other text stands within the row, without a line end.
+  std::optional<Row> without_middle(const std::string& text, bool ended) const {
+    return put_together(text, ends_in(text, beginning_of_row(text)), text, begins_in(text), ended);
+  }
+
+  void settle_pending() {
+    for (Pending& each : pending_) lost_.merge(each.lines);
+    pending_.clear();
   }
 
   Log log_;
   Table next_;                      // what was said so far about the table to come
+  std::string following_program_;   // what was said of the one after the table that is being read
   std::set<int> ranks_;             // of its devices
   std::optional<Columns> columns_;  // of the table that has begun and not ended
+  std::string title_;               // the comment before
+  Steps steps_;
+  std::optional<Consistency> consistency_;
+  std::vector<Pending> pending_;  // pieces of a row, in their order
+  struct Last {
+    std::string text;
+    int line = 0;
+  };
+  std::optional<Last> last_;  // the line before, if it was a row
+  std::vector<Row> odd_;      // whole rows whose number of elements does not fit their size
+  std::set<int> lost_;        // lines of the table of which no row came
+  std::vector<std::string> failures_;
+  bool has_foot_ = false;
+  int begun_ = 0;  // where the program began; 0: it has a table already, or nothing says it
   int line_ = 0;
 };
 
@@ -354,11 +574,7 @@ class Reader {
 
 Log read_text(std::string_view text) {
   Reader reader;
-  for (std::size_t from = 0; from < text.size();) {
-    const std::size_t to = std::min(text.find('\n', from), text.size());
-    reader.take(text.substr(from, to - from));
-    from = to + 1;
-  }
+  for (const Line& line : lines_of(text)) reader.take(line);
   return reader.finish();
 }
 

@@ -65,6 +65,12 @@ void add_baseline(CLI::App& app, Declarations& all, Options& o) {
   baseline->fallthrough();
 }
 
+void check_job_size(const Options& o) {
+  if ((o.import_ranks > 0) != (o.import_hosts > 0)) throw UsageError("--ranks and --hosts go together");
+  if (o.import_hosts > o.import_ranks)
+    throw UsageError(fmt::format("--hosts {} is more than --ranks {}", o.import_hosts, o.import_ranks));
+}
+
 void add_import(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* import = app.add_subcommand("import", "turn what another benchmark printed into a report");
   all.add(*import, {.name = "WHAT",
@@ -79,6 +85,17 @@ void add_import(CLI::App& app, Declarations& all, Options& o) {
                     .help = "what was measured, where the file does not name the program",
                     .take = [&](const std::string& t) { o.import_collective = find_collective(t).name; },
                     .values = collective_names()});
+  constexpr int most = 1'000'000;
+  all.add(*import, {.name = "--ranks",
+                    .shown = "N",
+                    .help = "how many ranks, where the file does not list them; with --hosts",
+                    .take = [&](const std::string& t) { o.import_ranks = whole_number<int>(t, 1, most); },
+                    .check = check_job_size});
+  all.add(*import, {.name = "--hosts",
+                    .shown = "N",
+                    .help = "on how many hosts they were; with --ranks",
+                    .take = [&](const std::string& t) { o.import_hosts = whole_number<int>(t, 1, most); },
+                    .check = check_job_size});
   import->fallthrough();
 }
 

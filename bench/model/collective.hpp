@@ -93,8 +93,13 @@ constexpr std::uint64_t in_place_elements(const Shape& shape) {
 // All collectives, in the order in which they are listed.
 std::span<const Collective* const> collectives();
 std::vector<std::string> collective_names();
-// Throws UsageError with the nearest name.
+// By its name here or in nccl-tests, whose programs' names are taken too: "all_to_all", "alltoall", "alltoall_perf",
+// "alltoall_perf_mpi". Null: there is none.
+const Collective* try_find_collective(std::string_view name);
+// The same; throws UsageError with the nearest name.
 const Collective& find_collective(std::string_view name);
+// "alltoall"; "" where nccl-tests has no such program.
+std::string_view name_in_nccl_tests(const Collective& collective);
 
 // One per file in collectives/.
 extern const Collective p2p;

@@ -80,6 +80,7 @@ struct Options {
   std::string baseline;                     // run, report: what it is compared with; "": nothing
 
   std::string import_what, import_file, import_collective;
+  int import_ranks = 0, import_hosts = 0;  // 0: the file says it
 
   std::vector<std::string> explain_files;  // explain: logs; "-": stdin
   bool explain_json = false;

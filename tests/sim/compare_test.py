@@ -18,7 +18,7 @@ from program import Folder, SOURCE, main, read_report, refuse_constant, validato
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--collectives", "all_reduce,all_gather",
        "--factor", "16", "--quiet"]
-GOOD, USAGE, SLOW, WRONG, INCONCLUSIVE = 0, 2, 10, 11, 14
+GOOD, USAGE, SLOW, WRONG, UNFINISHED, INCONCLUSIVE = 0, 2, 10, 11, 12, 14
 COMPARISON = validator("comparison")
 
 
@@ -127,7 +127,9 @@ class Compare(Folder):
         self.assertTrue(all(trouble["in_base"] for trouble in comparison["troubles"]))
         self.assertTrue(comparison["headline"].startswith("WRONG DATA in "), comparison["headline"])
         self.assertEqual([end["exit_code"] for end in comparison["bad_ends"]], [WRONG])
-        self.assertNotEqual(self.compare(b, a)[0], WRONG)  # mended
+        code, comparison = self.compare(b, a)  # mended, but there is nothing to compare with
+        self.assertEqual(code, WRONG)
+        self.assertRegex(comparison["headline"], r"^WRONG DATA in \d+ cases? of BASE; ")
 
     def test_launches_prove_what_single_runs_only_screen(self):
         run = self.simulate("run")
@@ -471,15 +473,27 @@ class Compare(Folder):
         report = read_report(folder / "report.json")
         self.assertEqual(report["provenance"], "imported")
         self.assertEqual(self.compare(folder, folder)[1]["provenance"], "imported")
-        self.assertEqual(self.run_it("import", "nccl-tests", log, "--out", "out").returncode, USAGE)
+        again = self.run_it("import", "nccl-tests", log, "--out", "out")
+        self.assertEqual(again.returncode, GOOD, again.stderr)
+        self.assertEqual(read_report(self.folder / "out/imported" / f"{log.stem}-2" / "report.json")["measurements"],
+                         report["measurements"])
         (self.folder / "...txt").write_text(log.read_text())
         odd = self.run_it("import", "nccl-tests", "...txt", "--out", "odd")
         self.assertEqual(odd.returncode, GOOD, odd.stderr)
         self.assertTrue((self.folder / "odd/imported/log/report.json").exists())
-        cut = log.read_text()[:2000]
+        whole = log.read_text()
+        cut = whole[:whole.index("Out of bounds") - 1000]
         (self.folder / "cut.txt").write_text(cut)
+        done = self.run_it("import", "nccl-tests", "cut.txt", "--out", "cut")
+        self.assertEqual(done.returncode, UNFINISHED, done.stderr)
+        self.assertIn("no '# Avg bus bandwidth'", done.stdout)
+        self.assertEqual(read_report(self.folder / "cut/imported/cut/report.json")["status"], "partial")
+        (self.folder / "head.txt").write_text(whole[:whole.index("Using devices")])
         before = self.listing()
-        for arguments, words in [(["nccl-tests", "cut.txt"], ["'cut.txt'", f"line {len(cut.splitlines())}:"]),
+        for arguments, words in [(["nccl-tests", "head.txt"], ["'head.txt'", "nothing"]),
+                                 (["nccl-tests", log, "--ranks", "8", "--hosts", "1"], ["4 ranks on 1 hosts"]),
+                                 (["nccl-tests", log, "--ranks", "8"], ["--ranks", "--hosts"]),
+                                 (["nccl-tests", log, "--ranks", "2", "--hosts", "3"], ["--ranks 2", "--hosts 3"]),
                                  (["nccl-tests", "missing"], ["'missing'"]),
                                  (["ncl-tests", log], ["'ncl-tests'", "'nccl-tests'"]),
                                  (["nccl-tests", log, "--collective", "allreduce"], ["'all_reduce'"])]:
@@ -488,6 +502,21 @@ class Compare(Folder):
             for word in words:
                 self.assertIn(word, done.stderr)
             self.assertEqual(self.listing(), before)
+
+    def test_tables_without_ranks_and_with_wrong_data(self):
+        table = ("# nThread 1 nGpus 1 minBytes 4096 maxBytes 4096 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1\n"
+                 "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+                 "4096 1024 float none -1 10.00 0.41 0.41 5 11.00 0.37 0.37 0\n# Avg bus bandwidth    : 0.4\n")
+        (self.folder / "table.txt").write_text(table)
+        arguments = ["import", "nccl-tests", "table.txt", "--collective", "sendrecv_perf"]
+        done = self.run_it(*arguments)
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("--hosts", done.stderr)
+        done = self.run_it(*arguments, "--ranks", "4", "--hosts", "2", "--out", "out")
+        self.assertEqual(done.returncode, WRONG, done.stderr)
+        self.assertIn("send_recv out of place has wrong elements at 1 size: 5 of 4 KiB", done.stdout)
+        case = read_report(self.folder / "out/imported/table/report.json")["measurements"][0]["case"]
+        self.assertEqual((case["collective"], case["ranks"], case["nodes"]), ("send_recv", 4, 2))
 
 
 if __name__ == "__main__":

@@ -234,5 +234,23 @@ TEST(Collectives, lie_in_place_where_nccl_wants_them) {
   }
 }
 
+TEST(CollectiveNames, are_those_of_nccl_tests_too) {
+  for (const auto& [name, collective] :
+       std::initializer_list<std::pair<const char*, const Collective*>>{{"alltoall", &all_to_all},
+                                                                        {"alltoallv", &all_to_allv},
+                                                                        {"sendrecv", &send_recv},
+                                                                        {"all_reduce_perf", &all_reduce},
+                                                                        {"alltoall_perf", &all_to_all},
+                                                                        {"sendrecv_perf_mpi", &send_recv},
+                                                                        {"all_to_all_perf", &all_to_all}})
+    EXPECT_EQ(&find_collective(name), collective) << name;
+  for (const char* name : {"", "_perf", "p2p_mpi", "perf", "allreduce", "alltoall_mpi"})
+    EXPECT_EQ(try_find_collective(name), nullptr) << name;
+  for (const Collective* each : collectives())
+    if (each != &p2p) {
+      EXPECT_EQ(&find_collective(name_in_nccl_tests(*each)), each);
+    }
+}
+
 }  // namespace
 }  // namespace p5

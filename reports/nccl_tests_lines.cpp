@@ -1,0 +1,430 @@
+// See nccl_tests_lines.hpp.
+#include "reports/nccl_tests_lines.hpp"
+
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "reports/nccl_tests_scan.hpp"
+
+namespace p5::reports::nccl_tests {
+
+namespace {
+
+// ---- colours, line ends
+
+// The length of what a terminal obeys and does not show, at the beginning of `text`; 0 for none. ESC may stand there as
+// others write it: "^[" (cat -v), "#033" (rsyslog), "\x1b", "\u001b".
+std::size_t length_of_escape(std::string_view text) {
+  constexpr std::array<std::string_view, 6> escapes{"\x1b", "^[", "#033", "\\x1b", "\\u001b", "\\033"};
+  const auto found = std::ranges::find_if(escapes, [&](std::string_view each) { return text.starts_with(each); });
+  if (found == escapes.end()) return 0;
+  const bool real = found == escapes.begin();
+  Scan scan(text.substr(found->size()));
+  if (scan.take("[")) {
+    scan.take_while([](char c) { return c >= ' ' && c < '@'; });
+    if (scan.at_end()) return real ? text.size() : 0;
+    scan.take(scan.rest().substr(0, 1));
+  } else if (!real) {
+    return 0;
+  } else if (scan.take("]")) {
+    scan.take_while([](char c) { return c != '\a' && c != '\x1b'; });
+    if (!scan.take("\x1b\\")) scan.take("\a");
+  } else if (!scan.at_end()) {
+    scan.take(scan.rest().substr(0, 1));
+  }
+  return text.size() - scan.rest().size();
+}
+
+std::string without_escapes(std::string_view line) {
+  constexpr std::string_view no_break_space = "\xc2\xa0", byte_order_mark = "\xef\xbb\xbf";
+  std::string text;
+  for (std::size_t at = 0; at < line.size();) {
+    const std::string_view rest = line.substr(at);
+    if (const std::size_t length = length_of_escape(rest); length > 0) {
+      at += length;
+    } else if (rest.starts_with(byte_order_mark)) {
+      at += byte_order_mark.size();
+    } else if (rest.starts_with(no_break_space)) {
+      text += ' ';
+      at += no_break_space.size();
+    } else {
+      text += line[at++];
+    }
+  }
+  return text;
+}
+
+// Lines as they stand in the file. A carriage return within a line begins it again on a terminal; where there are no
+// line ends at all it is one.
+std::vector<Line> physical_lines(std::string_view text) {
+  std::vector<Line> lines;
+  const char end = text.find('\n') == std::string_view::npos ? '\r' : '\n';
+  int number = 0;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t to = std::min(text.find(end, from), text.size());
+    std::string_view line = text.substr(from, to - from);
+    while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    ++number;
+    for (std::size_t part = 0; part <= line.size();) {
+      const std::size_t stop = std::min(line.find('\r', part), line.size());
+      lines.push_back({.text = without_escapes(line.substr(part, stop - part)),
+                       .first = number,
+                       .last = number,
+                       .ended = to < text.size()});
+      part = stop + 1;
+    }
+    from = to + 1;
+  }
+  return lines;
+}
+
+// Collectors that write an object of JSON for each line (Docker, journald, CloudWatch): the member that holds the head
+// of the table is the line. Changes nothing else.
+void unwrap_json(std::vector<Line>& lines) {
+  using nlohmann::json;
+  const auto parsed = [](const Line& line) { return json::parse(line.text, nullptr, false); };
+  const auto is_object = [](const Line& line) {
+    const std::size_t first = line.text.find_first_not_of(' ');
+    return first != std::string::npos && line.text[first] == '{' && line.text.back() == '}';
+  };
+  const auto head = std::ranges::find_if(
+      lines, [&](const Line& line) { return is_object(line) && line.text.find("busbw") != std::string::npos; });
+  if (head == lines.end()) return;
+  const json first = parsed(*head);
+  if (!first.is_object()) return;
+  std::string member;
+  for (const auto& [key, value] : first.items())
+    if (value.is_string() && value.get_ref<const std::string&>().find("busbw") != std::string::npos) member = key;
+  if (member.empty()) return;
+  for (Line& line : lines) {
+    if (!is_object(line)) continue;
+    const json object = parsed(line);
+    if (!object.is_object()) continue;
+    const auto found = object.find(member);
+    if (found == object.end() || !found->is_string()) continue;
+    line.text = without_escapes(found->get_ref<const std::string&>());
+    while (!line.text.empty() && (line.text.back() == '\n' || line.text.back() == '\r')) line.text.pop_back();
+  }
+}
+
+// ---- prefixes
+
+char kind_of(char c) { return is_word(c) ? 'a' : is_space(c) ? ' ' : c; }
+
+// Letters and digits count, so does time: "2026-03-01T12:00:00Z " and "2027-11-29T23:59:59Z " are both "a-a-a:a:a ".
+std::string shape_of(std::string_view prefix) {
+  std::string shape;
+  for (const char c : prefix) {
+    const char kind = kind_of(c);
+    if (shape.empty() || shape.back() != kind || (kind != 'a' && kind != ' ')) shape += kind;
+  }
+  return shape;
+}
+
+class Prefixes {
+ public:
+  explicit Prefixes(const std::vector<Line>& lines) {
+    constexpr std::size_t longest = 300;
+    std::map<std::string, std::pair<int, std::size_t>> seen;  // how often; blanks at the end
+    int comments = 0, bare = 0;
+    for (const Line& line : lines) {
+      const std::size_t at = find_comment(line.text);
+      if (at == std::string::npos || at > longest) continue;
+      ++comments;
+      const std::string_view prefix = std::string_view(line.text).substr(0, at);
+      const std::string shape = shape_of(prefix);
+      if (shape.empty() || shape.back() == 'a') {  // no telling where it ends
+        ++bare;
+        continue;
+      }
+      const auto blanks = static_cast<std::size_t>(std::ranges::find_if_not(prefix.rbegin(), prefix.rend(), is_space) -
+                                                   prefix.rbegin());
+      const auto [known, fresh] = seen.try_emplace(shape, 0, blanks);
+      ++known->second.first;
+      known->second.second = std::min(known->second.second, blanks);
+    }
+    if (2 * bare >= comments) return;
+    for (const auto& [shape, counted] : seen)
+      if (counted.first > 1 || seen.size() == 1) shapes_.push_back({shape, counted.second});
+    std::ranges::sort(shapes_, std::ranges::greater{}, [](const Shape& each) { return each.text.size(); });
+  }
+
+  // The length of the prefix of a line; 0 for none.
+  std::size_t length(std::string_view line) const {
+    for (const Shape& shape : shapes_)
+      if (const std::optional<std::string_view> rest = shape.without(line)) return line.size() - rest->size();
+    return 0;
+  }
+
+ private:
+  struct Shape {
+    std::string text;
+    std::size_t blanks = 0;
+
+    std::optional<std::string_view> without(std::string_view line) const {
+      Scan scan(line);
+      for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == ' ' && i + 1 == text.size()) {
+          for (std::size_t blank = 0; blank < blanks && !scan.at_end() && is_space(scan.rest().front()); ++blank)
+            scan.take(scan.rest().substr(0, 1));
+        } else if (text[i] == ' '   ? !scan.skip_space()
+                   : text[i] == 'a' ? scan.take_while(is_word).empty()
+                                    : !scan.take(std::string_view(text).substr(i, 1))) {
+          return std::nullopt;
+        }
+      }
+      return scan.rest();
+    }
+  };
+  std::vector<Shape> shapes_;  // the longest first
+};
+
+// Hydra puts its prefix before each piece that a process writes, so that it stands within lines too.
+std::string without_repeated(std::string_view text, std::string_view prefix) {
+  constexpr std::size_t shortest = 3;
+  const bool is_marked = std::ranges::any_of(prefix, [](char c) { return !is_word(c) && !is_space(c); });
+  std::string rest(text);
+  if (prefix.size() < shortest || !is_marked) return rest;
+  for (std::size_t at = 0; (at = rest.find(prefix, at)) != std::string::npos;) {
+    // Not the device in "host:1234:1240 [0] NCCL INFO".
+    std::size_t before = at;
+    while (before > 0 && (is_digit(rest[before - 1]) || is_space(rest[before - 1]))) --before;
+    if (before < at && before > 0 && rest[before - 1] == ':')
+      at += prefix.size();
+    else
+      rest.erase(at, prefix.size());
+  }
+  return rest;
+}
+
+// ---- the text of NCCL
+
+bool is_of_host(char c) { return is_word(c) || c == '.' || c == '-'; }
+
+// "host" before `end`.
+std::string_view token_before(std::string_view text, std::size_t end) {
+  std::size_t begin = end;
+  while (begin > 0 && is_of_host(text[begin - 1])) --begin;
+  return text.substr(begin, end - begin);
+}
+
+// Where ":1234:1240 [0] " of "host:1234:1240 [0] NCCL INFO" begins.
+std::size_t find_process(std::string_view text, std::size_t from = 0) {
+  for (std::size_t at = from; (at = text.find(':', at)) != std::string_view::npos; ++at) {
+    Scan scan(text.substr(at));
+    scan.take(":");
+    if (scan.digits().empty() || !scan.take(":") || scan.digits().empty() || !scan.take(" [")) continue;
+    scan.take("-");
+    if (!scan.digits().empty() && scan.take("]")) return at;
+  }
+  return std::string_view::npos;
+}
+
+// Where ": Test NCCL failure" of "host: Test NCCL failure common.cu:401 '...'" begins.
+std::size_t find_failure(std::string_view text) {
+  constexpr std::array<std::string_view, 3> failures{": Test NCCL failure ", ": Test CUDA failure ",
+                                                     ": Test timeout ("};
+  std::size_t first = std::string_view::npos;
+  for (const std::string_view each : failures) first = std::min(first, text.find(each));
+  return first;
+}
+
+struct Hosts {
+  std::set<std::string, std::less<>> listed;  // by a list of devices
+  std::map<std::string, int, std::less<>>
+      of_nccl;  // before processes of NCCL's lines, perhaps with something before it
+};
+
+Hosts hosts_in(const std::vector<Line>& lines) {
+  Hosts hosts;
+  for (const Line& line : lines) {
+    const std::string_view text = line.text;
+    constexpr std::string_view on = " on ", device = " device ";
+    const std::size_t from = text.find(on, text.find(" Pid ")), to = text.find(device, from);
+    if (from != std::string_view::npos && to != std::string_view::npos) {
+      std::string_view host = text.substr(from + on.size(), to - from - on.size());
+      while (!host.empty() && is_space(host.front())) host.remove_prefix(1);
+      if (!host.empty() && std::ranges::all_of(host, is_of_host)) hosts.listed.emplace(host);
+    }
+    const std::size_t process = find_process(text);
+    if (process == std::string_view::npos) continue;
+    if (const std::string_view host = token_before(text, process); !host.empty()) ++hosts.of_nccl[std::string(host)];
+  }
+  return hosts;
+}
+
+// Text of NCCL in a line: from `begin` to `end`, and how much before `begin` is perhaps its own too.
+struct Found {
+  std::size_t begin = 0, end = 0;
+  std::string perhaps;
+};
+
+class ForeignText {
+ public:
+  explicit ForeignText(const std::vector<Line>& lines) : hosts_(hosts_in(lines)) {}
+
+  std::optional<Found> in(std::string_view text) const {
+    constexpr std::size_t none = std::string_view::npos;
+    constexpr std::array<std::string_view, 2> versions{"NCCL version ", "RCCL version "};
+    std::size_t behind_host = std::min(find_process(text), find_failure(text));
+    Found found{.begin = behind_host, .end = text.size(), .perhaps = ""};
+    if (behind_host != none) {
+      const std::string_view token = token_before(text, behind_host);
+      const std::size_t begin = behind_host - token.size();
+      found.begin = begin_of_host(token, begin, found.perhaps);
+      found.begin = with_time_before(text, found.begin);
+    }
+    for (const std::string_view each : versions)
+      if (const std::size_t at = text.find(each); at < found.begin)
+        found = {.begin = at, .end = text.size(), .perhaps = ""};
+    // " .. host pid 5101: Test failure common.cu:519"
+    if (const std::size_t at = text.find(": Test failure "); at != none)
+      if (const std::size_t dots = text.rfind(" .. ", at); dots < found.begin)
+        found = {.begin = dots, .end = text.size(), .perhaps = ""};
+    if (found.begin == none) return std::nullopt;
+    // Another line of NCCL may begin in what was printed into this one.
+    constexpr std::size_t width_of_process = 4;
+    std::size_t next = text.size();
+    if (behind_host != none && found.begin <= behind_host)
+      if (const std::size_t other = find_process(text, behind_host + width_of_process); other != none)
+        next = with_time_before(text, other - token_before(text, other).size());
+    const std::size_t figures = begin_of_figures(text.substr(0, next), found.begin);
+    found.end = std::min({find_comment(text, found.begin), figures < next ? figures : text.size(), text.size()});
+    return found;
+  }
+
+ private:
+  // The first characters of what stands before the process may be figures that the host's name was printed behind.
+  std::size_t begin_of_host(std::string_view token, std::size_t begin, std::string& perhaps) const {
+    for (std::size_t skip = 0; skip < token.size(); ++skip)
+      if (hosts_.listed.contains(token.substr(skip))) return begin + skip;
+    // The end of it that stands there most often; of those that stand there once the shortest.
+    std::size_t best = 0;
+    int most = 0;
+    for (std::size_t skip = 0; skip < token.size(); ++skip) {
+      const auto found = hosts_.of_nccl.find(token.substr(skip));
+      if (found == hosts_.of_nccl.end() || found->second < most || (found->second == most && most > 1)) continue;
+      most = found->second;
+      best = skip;
+    }
+    if (most > 1 || best > 0) return begin + best;
+    constexpr std::size_t longest = 24;
+    perhaps = token.substr(0, longest);
+    return begin;
+  }
+
+  // "[2026-03-01 12:00:00] host:1:2 [0] NCCL INFO"
+  static std::size_t with_time_before(std::string_view text, std::size_t begin) {
+    if (begin < 2 || text.substr(begin - 2, 2) != "] ") return begin;
+    const std::size_t open = text.rfind('[', begin);
+    if (open == std::string_view::npos) return begin;
+    Scan scan(text.substr(open + 1, begin - open));
+    return !scan.digits().empty() && scan.take("-") && !scan.digits().empty() && scan.take("-") ? open : begin;
+  }
+
+  // Figures may follow on the same line, where NCCL's text was cut in its turn: a run of four or more at the end of the
+  // line, one of them with a point.
+  static std::size_t begin_of_figures(std::string_view text, std::size_t from) {
+    constexpr std::size_t enough = 4;
+    const Words words = words_of(text.substr(from));
+    std::size_t run = 0;
+    bool point = false;
+    const auto is_figure = [](std::string_view word) {
+      return word == "N/A" || word == "none" || number_in<double>(word) ||
+             std::ranges::all_of(word, [](char c) { return (c >= 'a' && c <= 'z') || is_digit(c) || c == '_'; }) ||
+             std::ranges::all_of(word, [](char c) { return is_digit(c) || c == '-' || c == ':'; });
+    };
+    while (run < words.size() && is_figure(words[words.size() - 1 - run])) {
+      const std::string_view word = words[words.size() - 1 - run];
+      point = point || (word.find('.') != std::string_view::npos && number_in<double>(word));
+      ++run;
+    }
+    // Words without digits before the first number are NCCL's.
+    while (run > 0 && !number_in<double>(words[words.size() - run])) --run;
+    if (!point || run < enough) return text.size();
+    return static_cast<std::size_t>(words[words.size() - run].data() - text.data());
+  }
+
+  Hosts hosts_;
+};
+
+}  // namespace
+
+std::size_t find_comment(std::string_view text, std::size_t from) {
+  constexpr std::array<std::string_view, 20> beginnings{
+      "nThread ",     "Using devices",    "Rank ",         "size ",         "(B) ",
+      "out-of-place", "in-place",         "Out of bounds", "Avg bus",       "Collective test",
+      "nccl-tests ",  "nccl-tests",       "Blocking ",     "Parallel Init", "Per-Iteration",
+      "Testing ",     "GPU memory usage", "Reducing ",     "error: ",       "Errors with"};
+  for (std::size_t at = from; (at = text.find('#', at)) != std::string_view::npos; ++at) {
+    Scan scan(text.substr(at + 1));
+    scan.skip_space();
+    if (std::ranges::any_of(beginnings, [&](std::string_view each) { return scan.rest().starts_with(each); }))
+      return at;
+  }
+  return std::string_view::npos;
+}
+
+bool are_lines_of_json(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const nlohmann::json first = nlohmann::json::parse(line, nullptr, false);
+  return line.size() < text.size() && first.is_object() && !first.contains("config");
+}
+
+std::vector<Line> lines_of(std::string_view text) {
+  std::vector<Line> physical = physical_lines(text);
+  unwrap_json(physical);
+  const Prefixes prefixes(physical);
+  for (Line& line : physical) {
+    const std::string_view whole = line.text, prefix = whole.substr(0, prefixes.length(whole));
+    line.text = without_repeated(whole.substr(prefix.size()), prefix);
+  }
+  const ForeignText foreign(physical);
+  std::vector<Line> lines;
+  std::optional<Line> open;  // goes on behind text of NCCL
+  const auto go_on = [&](const Line& line, std::string_view piece) {
+    if (!open) open = Line{.text = "", .first = line.first, .last = line.last, .gaps = {}};
+    open->text += piece;
+    open->last = line.last;
+  };
+  const auto close = [&](bool ended) {
+    open->ended = ended;
+    lines.push_back(std::move(*open));
+    open.reset();
+  };
+  for (Line& line : physical) {
+    std::string_view rest = line.text;
+    std::optional<Found> found = foreign.in(rest);
+    if (!found && !open) {
+      lines.push_back(std::move(line));
+      continue;
+    }
+    bool ends_here = true;
+    for (; found; found = foreign.in(rest)) {
+      const std::string_view before = rest.substr(0, found->begin);
+      lines.push_back({.text = std::string(rest.substr(found->begin, found->end - found->begin)),
+                       .first = line.first,
+                       .last = line.last,
+                       .foreign = true,
+                       .gaps = {}});
+      const bool all = found->end == rest.size();
+      if (!before.empty() || !found->perhaps.empty() || !all || open) {
+        go_on(line, before);
+        if (!found->perhaps.empty() || !before.empty()) open->gaps.push_back({open->text.size(), found->perhaps});
+      }
+      rest = rest.substr(found->end);
+      ends_here = !all;
+    }
+    if (!ends_here) continue;
+    go_on(line, rest);
+    close(line.ended);
+  }
+  if (open) close(false);
+  return lines;
+}
+
+}  // namespace p5::reports::nccl_tests

@@ -1,0 +1,282 @@
+// See nccl_tests_row.hpp.
+#include "reports/nccl_tests_row.hpp"
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "bench/base/error.hpp"
+#include "bench/base/text.hpp"
+#include "reports/nccl_tests_scan.hpp"
+
+namespace p5::reports::nccl_tests {
+
+namespace {
+
+// Bytes of an element. Names of all versions.
+std::optional<std::uint64_t> bytes_of_type(std::string_view name) {
+  static const std::map<std::string_view, std::uint64_t> sizes{
+      {"int8", 1},     {"char", 1},     {"uint8", 1},    {"int32", 4},  {"int", 4},     {"uint32", 4}, {"int64", 8},
+      {"uint64", 8},   {"half", 2},     {"float16", 2},  {"float", 4},  {"float32", 4}, {"double", 8}, {"float64", 8},
+      {"bfloat16", 2}, {"fp8_e4m3", 1}, {"fp8_e5m2", 1}, {"f8e4m3", 1}, {"f8e5m2", 1}};
+  const auto found = sizes.find(name);
+  return found == sizes.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+bool is_name(std::string_view word) {
+  return !word.empty() && is_lower(word.front()) &&
+         std::ranges::all_of(word, [](char c) { return is_lower(c) || is_digit(c) || c == '_'; });
+}
+
+// The characters of a figure as nccl-tests prints it, at the beginning of a word: "100.0", "1.6e+07", "N/A", "-1".
+std::string_view figure_in(std::string_view word) {
+  constexpr std::string_view absent = "N/A";
+  if (word.starts_with(absent)) return word.substr(0, absent.size());
+  Scan scan(word);
+  scan.take("-");
+  if (scan.digits().empty()) return "";
+  Scan fraction = scan;
+  if (fraction.take(".") && !fraction.digits().empty()) scan = fraction;
+  Scan power = scan;
+  if (power.take("e") && (power.take("+") || power.take("-")) && !power.digits().empty()) scan = power;
+  return word.substr(0, word.size() - scan.rest().size());
+}
+bool is_figure(std::string_view word) { return !word.empty() && figure_in(word).size() == word.size(); }
+
+// Half of the last digit that was printed: 0.05 of "100.0", 5e4 of "1.6e+06".
+double rounding_in(std::string_view text) {
+  const std::size_t exponent = text.find_first_of("eE"), point = text.find('.');
+  const std::string_view digits = text.substr(0, exponent);
+  const auto behind = point == std::string_view::npos ? 0 : static_cast<double>(digits.size() - point - 1);
+  std::string_view power = exponent == std::string_view::npos ? "0" : text.substr(exponent + 1);
+  if (power.starts_with('+')) power.remove_prefix(1);
+  return 0.5 * std::pow(10, number_in<int>(power).value_or(0) - behind);
+}
+
+// Null: not run. False in `good`: these are no figures.
+std::optional<Timing> timing_in(std::span<const std::string_view> words, const Columns& columns, bool& good) {
+  constexpr double most_time = 1e15, most_wrong = 1e19;
+  for (const std::string_view word : words) good = good && is_figure(word);
+  if (!good || words[0] == "N/A") return std::nullopt;
+  Timing timing;
+  timing.time_us = number_in<double>(words[0]).value_or(-1);
+  timing.algbw = number_in<double>(words[1]).value_or(0);
+  timing.busbw = number_in<double>(words[2]).value_or(0);
+  timing.rounding = {rounding_in(words[0]), rounding_in(words[1]), rounding_in(words[2])};
+  good = timing.time_us >= 0 && timing.time_us <= most_time;
+  if (words[3] == "N/A") return timing;
+  const double wrong = number_in<double>(words[3]).value_or(-1);
+  good = good && wrong >= 0 && wrong < most_wrong;
+  if (good && columns.counts_wrong) timing.wrong = static_cast<std::uint64_t>(wrong);
+  return timing;
+}
+
+// "2026-11-20 10:00:00"
+bool is_timestamp(std::string_view date, std::string_view time) {
+  const auto like = [](std::string_view form, std::string_view text) {
+    return std::ranges::equal(form, text,
+                              [](char wanted, char c) { return wanted == '0' ? is_digit(c) : wanted == c; });
+  };
+  return like("0000-00-00", date) && like("00:00:00", time);
+}
+
+// The row whose type is the word at `at`, or nothing.
+std::optional<FoundRow> row_at(std::string_view text, const Words& words, std::size_t at, const Columns& columns,
+                               int line) {
+  const std::string_view before = words[at - 2];
+  std::size_t digits = before.size();
+  while (digits > 0 && is_digit(before[digits - 1])) --digits;
+  // "<stdout>:1048576", but not "x1048576" and not "1.048576".
+  if (digits == before.size() || (digits > 0 && (is_word(before[digits - 1]) || before[digits - 1] == '.'))) return {};
+  FoundRow found;
+  Row& row = found.row;
+  row.line = line;
+  row.type = words[at];
+  const std::optional<std::uint64_t> size = number_in<std::uint64_t>(before.substr(digits));
+  const std::optional<std::uint64_t> count = number_in<std::uint64_t>(words[at - 1]);
+  if (!size || !count) return {};
+  row.size = *size;
+  row.count = *count;
+  std::size_t next = at + 1;
+  // Versions up to 2.12 leave redop empty where nothing is reduced.
+  if (columns.op) {
+    if (next < words.size() && is_name(words[next]))
+      row.op = words[next++];
+    else if (columns.counts_wrong)
+      return {};
+    else
+      row.op = "none";
+  }
+  if (columns.root) {
+    const std::optional<int> root = next < words.size() ? number_in<int>(words[next]) : std::nullopt;
+    if (!root || *root < -1) return {};
+    row.root = *root;
+    ++next;
+  }
+  // Where it measures in place only, nccl-tests leaves the other half blank.
+  constexpr std::size_t width_of_half = 32;
+  const auto blanks_before = [&](std::size_t i) {
+    return i < words.size() ? words[i].data() - words[i - 1].data() - std::ssize(words[i - 1]) : 0;
+  };
+  const bool half_is_blank =
+      columns.out_of_place && columns.in_place && blanks_before(next) >= static_cast<std::ptrdiff_t>(width_of_half);
+  const bool out_of_place = columns.out_of_place && !half_is_blank;
+  const std::size_t half = columns.half.size(), halves = out_of_place + columns.in_place;
+  const std::size_t end = next + halves * half + (columns.timestamp ? 2 : 0);
+  if (end > words.size() || halves == 0) return {};
+  // Other text may stand right behind the last figure.
+  Words own(words.begin() + static_cast<std::ptrdiff_t>(next), words.begin() + static_cast<std::ptrdiff_t>(end));
+  bool good = true;
+  if (columns.timestamp) {
+    constexpr std::size_t width = 8;
+    own.back() = own.back().substr(0, width);
+    good = is_timestamp(own[own.size() - 2], own.back());
+  } else {
+    own.back() = figure_in(own.back());
+    good = !own.back().empty();
+  }
+  if (!good) return {};
+  const std::span<const std::string_view> figures(own);
+  if (out_of_place) row.out_of_place = timing_in(figures.first(half), columns, good);
+  if (good && columns.in_place) row.in_place = timing_in(figures.subspan(out_of_place ? half : 0, half), columns, good);
+  if (!good) return {};
+  // Checked out of place but not in place: there is no such operation (alltoall), whatever the columns say.
+  if (halves == 2 && figures[3] != "N/A" && figures[half + 3] == "N/A") row.in_place.reset();
+  found.begin = static_cast<std::size_t>(before.data() + digits - text.data());
+  found.end = static_cast<std::size_t>(own.back().data() + own.back().size() - text.data());
+  const Words behind = words_of(text.substr(found.end));
+  // A time where the head does not tell of one: it was printed into.
+  const bool is_all = behind.empty() || (behind.size() == 2 && is_timestamp(behind[0], behind[1]));
+  found.no_more = columns.timestamp || own.back() == "N/A" || own.back() == "0" || own.back() == "0e+00";
+  found.ends_surely = is_all || found.no_more;
+  return found;
+}
+
+bool is_op(std::string_view word) {
+  constexpr std::array<std::string_view, 7> ops{"none", "sum", "prod", "max", "min", "avg", "mulsum"};
+  return std::ranges::find(ops, word) != ops.end();
+}
+
+// A word of a row, or what may be a part of one.
+bool is_piece(std::string_view word) {
+  if (is_figure(word) || bytes_of_type(word) || is_op(word)) return true;
+  return std::ranges::all_of(word, [](char c) { return is_digit(c) || c == '.' || c == '-' || c == '+' || c == ':'; });
+}
+
+}  // namespace
+
+std::optional<Columns> columns_of(std::string_view text, std::string_view title, int line) {
+  const auto refuse = [&](const char* what) { throw UsageError(fmt::format("line {}: {}", line, what)); };
+  Words words = words_of(text);
+  // "#size" of texts whose blanks were lost.
+  if (!words.empty() && words[0] == "#") words.erase(words.begin());
+  if (!words.empty() && words[0].starts_with('#')) words[0].remove_prefix(1);
+  if (words.size() < 4 || words[0] != "size" || words[1] != "count" || words[2] != "type") return {};
+  Columns columns;
+  std::size_t at = 3;
+  if (at < words.size() && words[at] == "redop") columns.op = true, ++at;
+  if (at < words.size() && words[at] == "root") columns.root = true, ++at;
+  if (at < words.size() && words[at] == "cputime")
+    refuse("these are times of the host (-C), not of the operations; run nccl-tests without -C");
+  if (at + 3 >= words.size() || words[at] != "time" || words[at + 1] != "algbw" || words[at + 2] != "busbw")
+    refuse("the head of the table does not have the columns time, algbw, busbw and #wrong");
+  const auto first = words.begin() + static_cast<std::ptrdiff_t>(at);
+  const auto again = std::find(first + 1, words.end(), "time");
+  const bool two = again != words.end() || title.find("out-of-place") != std::string_view::npos;
+  auto end = std::find(first, again, "timestamp");
+  columns.half.assign(first, end);
+  columns.counts_wrong = columns.half[3] == "#wrong";
+  columns.timestamp = words.back() == "timestamp";
+  // rccl-tests measures in place only with -O 0, and its head has that half alone.
+  columns.out_of_place = two;
+  return columns;
+}
+
+std::optional<FoundRow> find_row(std::string_view text, const Columns& columns, int line) {
+  const Words words = words_of(text);
+  for (std::size_t at = 2; at < words.size(); ++at)
+    if (is_name(words[at]) && is_number(words[at - 1]))
+      if (std::optional<FoundRow> found = row_at(text, words, at, columns, line)) return found;
+  return {};
+}
+
+std::optional<std::uint64_t> shares_in(const Row& row) {
+  const std::optional<std::uint64_t> bytes = bytes_of_type(row.type);
+  if (!bytes || row.count == 0 || row.size % (row.count * *bytes) != 0) return std::nullopt;
+  return row.size / (row.count * *bytes);
+}
+
+bool Consistency::fits_size(const Row& row) const {
+  const std::optional<std::uint64_t> bytes = bytes_of_type(row.type);
+  constexpr std::uint64_t most = std::uint64_t{1} << 56;
+  if (!bytes || row.size == 0) return true;
+  if (row.count > most) return false;
+  const std::optional<std::uint64_t> times = shares_in(row);
+  return times && (*times == 1 || ranks_ == 0 || *times == static_cast<std::uint64_t>(ranks_));
+}
+
+bool Consistency::fits_figures(const Row& row) const {
+  const auto as_printed = [](double value, double rounding, double whole_from) {
+    constexpr double tenths_from = 99, two_decimals = 0.005, slack = 1e-9;
+    if (rounding < two_decimals - slack) return false;  // more than two decimals
+    if (rounding < 10 * two_decimals - slack) return true;
+    return rounding < 100 * two_decimals - slack ? value >= tenths_from : value >= whole_from;
+  };
+  const auto within = [](double value, double rounding, double low, double high) {
+    constexpr double slack = 1e-6;
+    return value + rounding >= low * (1 - slack) && value - rounding <= high * (1 + slack);
+  };
+  if (!bytes_of_type(row.type) || !(row.op.empty() || is_op(row.op))) return false;
+  if (collective_ && collective_->reduces && (row.op.empty() || row.op == "none")) return false;
+  const double busbw_factor = collective_ && ranks_ > 0 ? collective_->bus_factor(ranks_) : 0;
+  for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place}) {
+    if (!*each) continue;
+    const Timing& t = **each;
+    constexpr double whole_times = 9999, whole_rates = 999;
+    if (!as_printed(t.time_us, t.rounding.time_us, whole_times) ||
+        !as_printed(t.algbw, t.rounding.algbw, whole_rates) || !as_printed(t.busbw, t.rounding.busbw, whole_rates))
+      return false;
+    const double bytes = static_cast<double>(row.size) * algbw_factor_ * 1e-3;
+    const double shortest = std::max(t.time_us - t.rounding.time_us, t.rounding.time_us * 1e-3);
+    if (!within(t.algbw, t.rounding.algbw, bytes / (t.time_us + t.rounding.time_us), bytes / shortest)) return false;
+    if (busbw_factor > 0 && !within(t.busbw, t.rounding.busbw, busbw_factor * (t.algbw - t.rounding.algbw),
+                                    busbw_factor * (t.algbw + t.rounding.algbw)))
+      return false;
+  }
+  return true;
+}
+
+void Consistency::learn(const Row& row) {
+  for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place}) {
+    if (!*each || (*each)->time_us <= 0 || (*each)->algbw <= best_) continue;
+    const Timing& t = **each;
+    constexpr double enough = 1, near = 0.02;
+    best_ = t.algbw;
+    if (t.algbw < enough) continue;
+    const double factor = t.algbw * 1e3 * t.time_us / static_cast<double>(row.size);
+    algbw_factor_ = std::abs(factor - 1) < near ? 1 : factor;
+  }
+}
+
+std::size_t beginning_of_row(std::string_view text) {
+  std::size_t end = 0;
+  for (const std::string_view word : words_of(text)) {
+    if (!is_piece(word) || (end == 0 && !is_number(word))) break;
+    end = static_cast<std::size_t>(word.data() + word.size() - text.data());
+  }
+  return end;
+}
+
+std::size_t end_of_row(std::string_view text) {
+  const Words words = words_of(text);
+  std::size_t begin = text.size();
+  for (auto word = words.rbegin(); word != words.rend() && is_piece(*word); ++word)
+    begin = static_cast<std::size_t>(word->data() - text.data());
+  return begin;
+}
+
+}  // namespace p5::reports::nccl_tests
