@@ -406,6 +406,9 @@ std::vector<Line> lines_of(std::string_view text) {
     bool ends_here = true;
     for (; found; found = foreign.in(rest)) {
       const std::string_view before = rest.substr(0, found->begin);
+      if (const bool is_warning = rest.find(" NCCL WARN ") < found->end; is_warning && before.empty() && ends_here)
+        for (auto last = lines.rbegin(); last != lines.rend() && last->last + 1 == line.first && !last->is_cut; ++last)
+          last->is_cut = !last->foreign;
       lines.push_back({.text = std::string(rest.substr(found->begin, found->end - found->begin)),
                        .first = line.first,
                        .last = line.last,

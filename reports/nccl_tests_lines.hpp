@@ -20,6 +20,7 @@ struct Line {
   int first = 0, last = 0;  // the lines of the file that it stands in, from 1
   bool foreign = false;     // NCCL's own text, or the failure that a test tells of
   bool ended = true;        // a line end follows; false only for the last one
+  bool is_cut = false;      // NCCL printed that line end before a warning: perhaps the next line goes on with this one
   std::vector<Gap> gaps = {};
 };
 

@@ -213,7 +213,8 @@ std::optional<std::uint64_t> shares_in(const Row& row) {
 bool Consistency::fits_size(const Row& row) const {
   const std::optional<std::uint64_t> bytes = bytes_of_type(row.type);
   constexpr std::uint64_t most = std::uint64_t{1} << 56;
-  if (!bytes || row.size == 0) return true;
+  if (row.size == 0) return row.count == 0;
+  if (!bytes) return true;
   if (row.count > most) return false;
   const std::optional<std::uint64_t> times = shares_in(row);
   return times && (*times == 1 || ranks_ == 0 || *times == static_cast<std::uint64_t>(ranks_));

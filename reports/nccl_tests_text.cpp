@@ -68,6 +68,47 @@ struct Steps {
 class Reader {
  public:
   void take(const Line& line) {
+    if (!line.foreign && cut_) {
+      const Line cut = *std::exchange(cut_, std::nullopt);
+      if (goes_on(line)) return take(joined(cut, line));
+      take_whole(cut);
+    }
+    if (line.is_cut && !is_blank(line.text))
+      cut_ = line;
+    else
+      take_whole(line);
+  }
+
+  Log finish() {
+    if (cut_) take_whole(*cut_);
+    end_program();
+    if (log_.tables.empty())
+      refuse(line_, "nothing in this file looks like the table of nccl-tests" +
+                        (log_.ended_by.empty() ? "" : "; " + log_.ended_by));
+    return std::move(log_);
+  }
+
+ private:
+  // No comment and no row by itself.
+  bool goes_on(const Line& line) const {
+    const bool is_comment = line.text.starts_with('#') && find_comment(line.text) == 0;
+    return !is_comment && !(columns_ && only(readings_of(line), [&](auto& text) {
+                              return trusted(text, !line.gaps.empty(), line.ended);
+                            }));
+  }
+
+  static Line joined(const Line& cut, const Line& line) {
+    Line whole = cut;
+    whole.gaps.push_back({cut.text.size(), ""});
+    for (const Gap& gap : line.gaps) whole.gaps.push_back({cut.text.size() + gap.at, gap.perhaps});
+    whole.text += line.text;
+    whole.last = line.last;
+    whole.ended = line.ended;
+    whole.is_cut = line.is_cut;
+    return whole;
+  }
+
+  void take_whole(const Line& line) {
     line_ = line.last;
     if (is_blank(line.text)) return take_blank();
     if (begins_program(line)) end_program();
@@ -91,15 +132,6 @@ class Reader {
     comment(std::string(comment_in(device == readings.end() ? line.text : *device)));
   }
 
-  Log finish() {
-    end_program();
-    if (log_.tables.empty())
-      refuse(line_, "nothing in this file looks like the table of nccl-tests" +
-                        (log_.ended_by.empty() ? "" : "; " + log_.ended_by));
-    return std::move(log_);
-  }
-
- private:
   Table& table() { return log_.tables.back(); }
 
   static std::string_view comment_in(std::string_view text) {
@@ -548,6 +580,7 @@ class Reader {
     pending_.clear();
   }
 
+  std::optional<Line> cut_;  // whether it goes on is seen by the next one
   Log log_;
   Table next_;                      // what was said so far about the table to come
   std::string following_program_;   // what was said of the one after the table that is being read

@@ -250,7 +250,8 @@ class Generator {
       case 4:
         return "[2026-03-01 12:00:07] " + process + "NCCL INFO 16 coll channels, 16 collnet channels, 0 nvls channels";
       case 5:
-        return process + "transport/net.cc:123 NCCL WARN Call to connect returned Connection refused, retrying 7 of 20";
+        return "\n" + process +
+               "transport/net.cc:123 NCCL WARN Call to connect returned Connection refused, retrying 7 of 20";
       default:
         return "NCCL version 2.28.3+cuda12.9";
     }

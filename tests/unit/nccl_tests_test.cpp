@@ -471,7 +471,8 @@ const std::string failure =
 
 std::vector<double> times_of(const Report& report) {
   std::vector<double> times;
-  for (const Result& each : report.results) times.push_back(std::round(each.measurement.throughput->summary.median * 1e9) / 1e3);
+  for (const Result& each : report.results)
+    times.push_back(std::round(each.measurement.throughput->summary.median * 1e9) / 1e3);
   return times;
 }
 
