@@ -424,6 +424,20 @@ bool begins_as_json(std::string_view text) {
   return second == '"' || second == '}';
 }
 
+// JSON of another kind may hold the lines of a table, as collectors give them out.
+Log read(std::string_view text) {
+  if (!begins_as_json(text) || are_lines_of_json(text)) return read_text(text);
+  try {
+    return read_json(text);
+  } catch (const UsageError& of_json) {
+    try {
+      return read_text(text);
+    } catch (const UsageError&) {
+      throw of_json;
+    }
+  }
+}
+
 }  // namespace
 
 std::string program_of(const Collective& collective) {
@@ -437,8 +451,7 @@ std::string type_of(DataType type) {
 }
 
 Imported import(std::string_view text, const std::string& collective, const std::string& cluster, const JobSize& job) {
-  const bool is_json = begins_as_json(text) && !are_lines_of_json(text);
-  const Log log = is_json ? read_json(text) : read_text(text);
+  const Log log = read(text);
   Imported imported;
   Report& report = imported.report;
   report.status = log.ended_by.empty() ? "complete" : "partial";

@@ -2,6 +2,7 @@
 #include "reports/nccl_tests_lines.hpp"
 
 #include <array>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -376,6 +377,12 @@ bool are_lines_of_json(std::string_view text) {
 }
 
 std::vector<Line> lines_of(std::string_view text) {
+  // UTF-16, as PowerShell writes what is sent to a file: of ASCII every other byte is 0.
+  std::string narrow;
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
+    std::ranges::copy_if(text.substr(2), std::back_inserter(narrow), [](char c) { return c != '\0'; });
+    text = narrow;
+  }
   std::vector<Line> physical = physical_lines(text);
   unwrap_json(physical);
   const Prefixes prefixes(physical);

@@ -217,6 +217,7 @@ class Reader {
   void comment(const std::string& text) {
     settle_pending();
     last_.reset();
+    stray_.clear();
     if (std::optional<Device> device = device_in(text)) return add_device(std::move(*device));
     if (const std::optional<Columns> columns = columns_of(text, title_, line_)) return begin_table(*columns);
     title_ = text;
@@ -435,7 +436,28 @@ class Reader {
     return found;
   }
 
+  // Rows that were pasted without their head: those of 2.13 and later, whose figures fit each other.
+  void begin_without_head(const Line& line) {
+    const Columns columns{.op = true, .root = true, .half = {"time", "algbw", "busbw", "#wrong"}, .counts_wrong = true};
+    const Consistency any(0, nullptr);
+    const std::optional<FoundRow> found = find_row(line.text, columns, line.first);
+    if (!found || !found->ends_surely || !any.fits_size(found->row) || !any.fits_figures(found->row)) {
+      constexpr std::size_t enough = 3, most = 100;
+      if (beginning_of_row(line.text) > 0 || words_of(line.text.substr(end_of_row(line.text))).size() >= enough)
+        if (stray_.size() < most) stray_.insert({line.first, line.last});
+      return;
+    }
+    line_ = line.first;
+    begin_table(columns);
+    lost_ = stray_;
+    log_.remarks.push_back(
+        fmt::format("line {}: rows without the head of their table were read as those of nccl-tests "
+                    "2.13 and later",
+                    line.first));
+  }
+
   void take_row(const Line& line) {
+    if (!columns_) begin_without_head(line);
     if (!columns_ || is_blank(line.text)) return;
     line_ = line.first;
     const std::vector<std::string> texts = readings_of(line);
@@ -596,6 +618,7 @@ class Reader {
   };
   std::optional<Last> last_;  // the line before, if it was a row
   std::vector<Row> odd_;      // whole rows whose number of elements does not fit their size
+  std::set<int> stray_;       // lines since the last comment that may be of rows, where no table has begun
   std::set<int> lost_;        // lines of the table of which no row came
   std::vector<std::string> failures_;
   bool has_foot_ = false;

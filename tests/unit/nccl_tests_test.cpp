@@ -539,7 +539,7 @@ TEST(NcclTests, are_read_behind_any_prefix_and_in_colours) {
                              "#1 [2/7] RUN ", "worker>\t", "2026-11-20T10:00:00.123Z stdout F ",
                              "[launcher@rank0 1,0]<stdout>: ", "INFO:bench:", "\x1b[36mweb-1  |\x1b[0m "})
     EXPECT_EQ(times_of(import(prefixed(three_sizes, prefix), "", "lab").report), plain) << prefix;
-  std::string counted, docker, carriage;
+  std::string counted, docker, carriage, member;
   std::istringstream lines(three_sizes);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -548,6 +548,13 @@ TEST(NcclTests, are_read_behind_any_prefix_and_in_colours) {
     docker += nlohmann::json{{"log", line + "\n"}, {"stream", "stdout"}}.dump() + "\n";
     carriage += "\x1b[32m" + line + "\x1b[0m\r\n";
   }
+  std::string wide = "\xff\xfe";
+  for (const char c : three_sizes) wide += {c, '\0'};
+  EXPECT_EQ(times_of(import(wide, "", "lab").report), plain);
+  nlohmann::json events;
+  for (std::istringstream again(three_sizes); std::getline(again, member);)
+    events["events"].push_back({{"message", member}, {"timestamp", 1772366400}});
+  EXPECT_EQ(times_of(import(events.dump(1), "", "lab").report), plain);
   EXPECT_EQ(times_of(import(counted, "", "lab").report), plain);
   EXPECT_EQ(times_of(import(docker, "", "lab").report), plain);
   EXPECT_EQ(times_of(import(carriage, "", "lab").report), plain);
@@ -559,6 +566,16 @@ TEST(NcclTests, are_read_where_the_prefix_stands_in_rows_too) {
   for (const std::string piece : {"    95.00", "    130.0", "  16.01", "0.0   19.97"})
     text.insert(text.find(piece) + (piece[0] == '0' ? 1 : 0), "[0] ");
   EXPECT_EQ(times_of(import(text, "", "lab").report), times_of(import(three_sizes, "", "lab").report));
+}
+
+TEST(NcclTests, without_their_head_are_read_where_the_figures_fit) {
+  const std::string rows = three_sizes.substr(three_sizes.find("     1048576"));
+  const Report report =
+      import(rows.substr(0, rows.find("# Out")), "all_reduce", "lab", {.ranks = 4, .hosts = 2}).report;
+  EXPECT_EQ(times_of(report), times_of(import(three_sizes, "", "lab").report));
+  EXPECT_THAT(report.run.remarks, Contains(HasSubstr("line 1: rows without the head")));
+  EXPECT_THAT(problem_of("1048576 262144 float sum -1 95.00 99.04 16.56 0 96.00 10.92 16.38 0\n"),
+              HasSubstr("nothing in"));
 }
 
 TEST(NcclTests, of_rccl_tests_in_place_only_are_read) {
