@@ -41,10 +41,19 @@ void add_device(Nic& nic, const fs::path& device) {
   nic.pcie = pcie_link_of(device);
 }
 
-// EFA's attribute says whether the driver found a way to reach GPU memory; older drivers have none.
-std::optional<bool> reaches_gpus(const fs::path& folder) {
-  const auto value = read_number(folder / "gdr");
+// Which way to GPU memory EFA's driver found: since its release 2.6 "p2p" names it ("NVIDIA", "NVIDIA peermem",
+// "NEURON") or is an empty line, from 1.9 to 2.5 "gdr" is 1 or 0 (amzn-drivers, kernel/linux/efa/src/efa_sysfs.c).
+std::optional<bool> reaches_gpus(const fs::path& device) {
+  if (const auto provider = read_text(device / "p2p")) return !provider->empty();
+  const auto value = read_number(device / "gdr");
   return value ? std::optional(*value > 0) : std::nullopt;
+}
+
+// Of the network device on the same port, by which RoCE and IPoIB set theirs.
+std::optional<int> mtu_of(const fs::path& device) {
+  for (const std::string& name : names_in(device / "net"))
+    if (const auto mtu = read_number(device / "net" / name / "mtu"); mtu && *mtu >= 1) return static_cast<int>(*mtu);
+  return std::nullopt;
 }
 
 // Opening says what permission bits do not: in a container the device control group may refuse.
@@ -68,7 +77,8 @@ Nic rdma_nic(const fs::path& root, const fs::path& folder) {
   nic.rate = rate_from_gigabits(read_number(port / "rate"));  // "100 Gb/sec (4X EDR)"
   nic.hardware_address = read_text(folder / "node_guid").value_or("");
   nic.firmware = read_text(folder / "fw_ver").value_or("");
-  nic.gdr = reaches_gpus(folder);
+  nic.gdr = reaches_gpus(folder / "device");
+  nic.mtu = mtu_of(folder / "device");
   add_verbs(nic, root, folder / "device");
   nic.counters = nic_counters(root, nic.name);
   return nic;

@@ -25,6 +25,7 @@ struct Tick {
   struct Xid {
     std::string uuid;
     int code = 0;
+    std::string text{};  // what the kernel's log says of it, "": nothing, or it cannot be read
   };
   Seconds at{};  // since the watch began
   std::vector<Gpu> gpus{};
@@ -41,6 +42,11 @@ struct Window {
   bool failed = false;  // workers were killed in it: what their death stirs up is no news
 };
 
+struct XidDuring {
+  int code = 0;
+  std::string text{};  // as in the kernel's log, "": not known
+};
+
 struct GpuDuring {
   int gpu = 0;                                                   // index in the host's gpu_devices
   int seconds = 0;                                               // looks at it while it was not idle
@@ -50,7 +56,7 @@ struct GpuDuring {
   std::uint64_t throttle_mask = 0;  // all reasons seen, but for idling
   int held_back_seconds = 0;
   std::uint64_t uncorrected = 0;  // new memory errors
-  std::vector<int> xids{};        // less those of killed workers
+  std::vector<XidDuring> xids{};  // less those of killed workers
 };
 
 struct NicDuring {

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
@@ -12,6 +14,11 @@
 #include "topo/xids.hpp"
 
 namespace p5::topo {
+
+void fields(auto& visit, Is<XidDuring> auto& xid) {
+  visit.must("code", xid.code);
+  visit.must("text", xid.text);
+}
 
 void fields(auto& visit, Is<GpuDuring> auto& gpu) {
   visit.must("gpu", gpu.gpu);
@@ -85,7 +92,7 @@ GpuDuring gpu_during(const std::vector<const Tick*>& ticks, const Windows& windo
   for (const Tick* tick : ticks) {
     for (const Tick::Xid& xid : tick->xids)
       if (xid.uuid == uuid && !(of_a_process(xid.code) && in_failed(windows, tick->at)))
-        during.xids.push_back(xid.code);
+        during.xids.push_back({xid.code, xid.text});
     const auto at = std::ranges::find(tick->gpus, uuid, &Tick::Gpu::uuid);
     if (at == tick->gpus.end()) continue;
     if (at->uncorrected) last_errors = at->uncorrected;
@@ -157,9 +164,6 @@ struct Complaint {
   std::string text, action;
 };
 
-// Codes after which NVIDIA's own guides take a GPU out of service, restart the machine or reset it.
-bool grave(int xid) { return class_of_xid(xid).severity == Severity::error; }
-
 std::vector<Complaint> complaints_of(const GpuDuring& gpu) {
   std::vector<Complaint> all;
   if (gpu.held_back_seconds > 0) {
@@ -177,22 +181,57 @@ std::vector<Complaint> complaints_of(const GpuDuring& gpu) {
     all.push_back({"gpu.new_memory_errors", Severity::error,
                    fmt::format("{} new uncorrected memory errors while measuring", gpu.uncorrected),
                    "reset the GPU; replace the instance if they come back"});
-  for (const int xid : gpu.xids)
-    all.push_back({"gpu.xid", grave(xid) ? Severity::error : Severity::warning,
-                   fmt::format("Xid {} while measuring", xid),
-                   grave(xid) ? "look it up in NVIDIA's list of Xids and dmesg; reset the GPU or replace the instance"
-                              : "look it up in NVIDIA's list of Xids and in dmesg"});
+  for (const auto& [code, text] : gpu.xids) {
+    const XidClass& kind = class_of_xid(code, text);
+    // A program's own fault is news while measuring.
+    all.push_back({"gpu.xid", of_a_process(code) ? Severity::warning : kind.severity,
+                   fmt::format("Xid {} while measuring{}", code, text.empty() ? "" : fmt::format(": \"{}\"", text)),
+                   kind.action});
+  }
   return all;
 }
 
-// Counters of EFA that stay still on a sound fabric.
+// Counters that stay still on a sound fabric: of EFA; of verbs (Linux, Documentation/ABI/stable/sysfs-class-infiniband,
+// and mlx5's hw_counters).
+constexpr std::array efa_drops{"rx_drops", "retrans_timeout_events", "impaired_remote_conn_events",
+                               "unresponsive_remote_events"};
+constexpr std::array verbs_drops{"symbol_error",      "link_error_recovery", "link_downed",
+                                 "port_rcv_errors",   "port_xmit_discards",  "local_link_integrity_errors",
+                                 "out_of_sequence",   "packet_seq_err",      "local_ack_timeout_err",
+                                 "rnr_nak_retry_err", "rx_discards",         "rx_discards_phy",
+                                 "roce_slow_restart"};
+// Lost packets, as Ethernet has them where nothing holds its senders back.
+constexpr std::array lost_on_roce{"out_of_sequence", "packet_seq_err", "rx_discards", "rx_discards_phy"};
+// By which RoCE shows that ECN holds senders back.
+constexpr std::array congestion_notices{"np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets"};
+
+std::uint64_t grown(const NicDuring& nic, std::span<const char* const> names) {
+  std::uint64_t sum = 0;
+  for (const char* name : names)
+    if (const auto at = nic.counted.find(name); at != nic.counted.end()) sum += at->second;
+  return sum;
+}
+
 std::string drops_of(const NicDuring& nic) {
   std::vector<std::string> parts;
-  for (const char* name :
-       {"rx_drops", "retrans_timeout_events", "impaired_remote_conn_events", "unresponsive_remote_events"})
-    if (const auto at = nic.counted.find(name); at != nic.counted.end())
-      parts.push_back(fmt::format("{} {}", at->second, name));
+  for (const std::span<const char* const> names :
+       {std::span<const char* const>(efa_drops), std::span<const char* const>(verbs_drops)})
+    for (const char* name : names)
+      if (const auto at = nic.counted.find(name); at != nic.counted.end())
+        parts.push_back(fmt::format("{} {}", at->second, name));
   return join(parts);
+}
+
+std::string remedy_for_drops(const Host& host, const NicDuring& nic) {
+  const auto device = std::ranges::find(host.nics, nic.nic, &Nic::name);
+  if (device != host.nics.end() && device->kind == "ethernet" && grown(nic, lost_on_roce) > 0)
+    return grown(nic, congestion_notices) > 0 ? "RoCE lost packets although ECN marks some: set PFC for its priority "
+                                                "on hosts and switches, and compare "
+                                                "the thresholds of ECN"
+                                              : "RoCE lost packets and no congestion notice was counted: switch ECN "
+                                                "(DCQCN) and PFC on for its priority "
+                                                "and traffic class (NCCL_IB_TC) on all hosts and switches";
+  return "compare with the other NICs: one that stands out is a bad rail, cable or port, or its peer's";
 }
 
 // EFA counts sends, and RDMA writes and reads besides: whether the first include the second has changed with its
@@ -302,7 +341,7 @@ Tick tick_from(const std::string& line, Seconds at) try {
     tick.gpus.push_back(std::move(told));
   }
   j.at("nics").get_to(tick.nics);
-  for (const json& xid : j.at("xids")) tick.xids.push_back({xid.at("uuid"), xid.at("code")});
+  for (const json& xid : j.at("xids")) tick.xids.push_back({xid.at("uuid"), xid.at("code"), xid.value("text", "")});
   return tick;
 } catch (const json::exception& problem) {
   throw UsageError(fmt::format("a line of the watch is not understood: {}; build all programs alike", problem.what()));
@@ -393,7 +432,7 @@ std::vector<Finding> watch_findings(const Topology& topology, const std::vector<
       if (const std::string drops = drops_of(nic); !drops.empty()) {
         Finding finding = about(*host, "nic.errors", Severity::warning,
                                 fmt::format("{} of {} counted while measuring: {}", nic.nic, host->name, drops),
-                                "compare with the other NICs: one that stands out is a bad rail or its peer's");
+                                remedy_for_drops(*host, nic));
         finding.subject.nic = nic.nic;
         findings.push_back(std::move(finding));
       }

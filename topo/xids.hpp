@@ -10,14 +10,15 @@
 namespace p5::topo {
 
 struct XidClass {
-  std::string name;                   // "isolate", "reboot", "reset", "process" (a program's own fault), "monitor"
-  std::vector<int> codes;             // none: all others
-  std::vector<std::string> recovery;  // words by which Xid 154 asks for it
+  std::string name;  // "isolate", "reboot", "reset", "restart", "process" (a program's own fault), "none", "monitor"
+  std::vector<int> codes;         // none: all others
+  std::vector<std::string> says;  // one of these words, in small letters, stands in the text besides; none: any text
   Severity severity = Severity::warning;
   std::string action, source;
 };
 
-// Xid 154 tells in its text what is needed; without one it is of no other class than "monitor".
+// The first row of the table that fits. Some codes tell what is needed in their text only (154; NVLinks' from 144 to
+// 150); without it they are of the class "monitor".
 const XidClass& class_of_xid(int code, std::string_view text = "");
 
 }  // namespace p5::topo

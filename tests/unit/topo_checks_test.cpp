@@ -65,6 +65,8 @@ TEST(TopoChecks, ranks_that_see_one_gpu_each_cannot_reach_their_neighbours) {
 TEST(TopoChecks, gpus_that_nvml_does_not_tell_of_are_told_once) {
   Topology topology = healthy(2);
   topology.hosts[1].gpu_devices.assign(2, Gpu{});
+  EXPECT_THAT(only(topology, "gpu.unseen"), IsEmpty()) << "nobody asked NVML";
+  topology.hosts[1].gpu_driver = "580.95.05";
   EXPECT_THAT(only(topology, "gpu.unseen"), SizeIs(1));
   topology.hosts[1].gpu_problem = "no answer within 5 s";
   EXPECT_THAT(only(topology, "gpu.unseen"), IsEmpty());

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,9 @@
 
 #include "reports/judge.hpp"
 #include "topo/finding.hpp"
+#include "topo/nccl_log.hpp"
 #include "topo/settings.hpp"
+#include "topo/watch.hpp"
 
 namespace p5::topo {
 namespace {
@@ -23,7 +26,13 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 const std::string machines_folder = std::string(P5BENCH_SOURCE_FOLDER) + "/tests/fixtures/machines/";
-const std::vector<std::string> machines{"p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge", "p6-b200.48xlarge"};
+const std::vector<std::string> machines = [] {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(machines_folder))
+    if (file.path().extension() == ".json" && file.path().stem() != "faults") names.push_back(file.path().stem());
+  std::ranges::sort(names);
+  return names;
+}();
 
 const json& recording(const std::string& machine) {
   static std::map<std::string, json> of;
@@ -75,6 +84,7 @@ TEST(Machines, that_are_healthy_give_no_finding) {
 TEST(Machines, are_marked_as_made_by_hand) {
   for (const std::string& machine : machines) {
     EXPECT_THAT(recording(machine).at("made_by").get<std::string>(), ::testing::HasSubstr("by hand"));
+    for (const char* part : {"facts", "guesses"}) EXPECT_FALSE(recording(machine).at(part).empty()) << part;
     EXPECT_NE(topology_from_json(recording(machine)).provenance, "discovered");
   }
 }
@@ -127,6 +137,18 @@ TEST(Machines, there_is_a_fault_for_each_check_and_an_action) {
     EXPECT_TRUE(std::ranges::count(checks(), id, &Check::id) +
                 std::ranges::count(setting_findings(), id, &FindingKind::id))
         << id << " is in no list";
+}
+
+// FAILURES.md has a row for each finding, and no row of one that is gone.
+TEST(Failures, have_a_row_each_in_the_page) {
+  std::set<std::string> wanted{"settings.proto_injected", "settings.differ"}, there;
+  for (const Check& check : checks()) wanted.insert(check.id);
+  for (const auto& kinds : {log_findings(), watch_kinds()})
+    for (const FindingKind& kind : kinds) wanted.insert(kind.id);
+  std::ifstream page(std::string(P5BENCH_SOURCE_FOLDER) + "/topo/FAILURES.md");
+  for (std::string line; std::getline(page, line);)
+    if (line.starts_with("| `")) there.insert(line.substr(3, line.find('`', 3) - 3));
+  EXPECT_EQ(there, wanted);
 }
 
 // What cannot be asked is not wrong: of a host that tells only its name and its NICs nothing is found.

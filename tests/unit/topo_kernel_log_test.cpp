@@ -99,8 +99,21 @@ TEST(Xids, of_code_154_say_themselves_what_is_needed) {
   const std::string changed = "GPU recovery action changed from ";
   EXPECT_EQ(class_of_xid(154, changed + "0x0 (None) to 0x2 (Node Reboot Required)").name, "reboot");
   EXPECT_EQ(class_of_xid(154, changed + "0x0 (None) to 0x1 (GPU Reset Required)").name, "reset");
-  EXPECT_EQ(class_of_xid(154, changed + "0x1 (GPU Reset Required) to 0x0 (None)").name, "monitor");
+  EXPECT_EQ(class_of_xid(154, changed + "0x1 (GPU Reset Required) to 0x0 (None)").name, "none");
+  EXPECT_EQ(class_of_xid(154, changed + "0x2 (x) to 0x0 (None)").severity, Severity::info);
   EXPECT_EQ(class_of_xid(154).name, "monitor");
+}
+
+TEST(Xids, of_nvlinks_are_fatal_where_their_text_says_so) {
+  EXPECT_EQ(class_of_xid(149, "NETIR_LINK_EVT Fatal XC0 i0 Link 08").name, "reboot");
+  EXPECT_EQ(class_of_xid(145, "RLW_REMAP Nonfatal XC1 i0 Link 03").name, "monitor");
+  EXPECT_EQ(class_of_xid(145).name, "monitor");
+}
+
+TEST(Xids, of_memory_errors_tell_a_row_that_could_not_be_remapped_from_one_that_waits) {
+  EXPECT_EQ(class_of_xid(64).name, "isolate");
+  EXPECT_EQ(class_of_xid(94).name, "restart");
+  EXPECT_EQ(class_of_xid(95).name, "reset");
 }
 
 }  // namespace

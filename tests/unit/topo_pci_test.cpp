@@ -154,13 +154,29 @@ TEST(TopoRails, are_of_the_fabric_and_never_ethernet) {
 TEST(TopoNics, counters_and_the_way_to_gpu_memory_are_read) {
   Machine machine;
   machine.efa("rdmap0", "pci0000:10/0000:10:01.0");
-  machine.file("sys/class/infiniband/rdmap0/gdr", "1").file("sys/class/infiniband/rdmap0/fw_ver", "0.0.0.0");
+  machine.file("sys/class/infiniband/rdmap0/fw_ver", "0.0.0.0");
   machine.file("sys/class/infiniband/rdmap0/ports/1/hw_counters/tx_bytes", "18446744073709551615");
   machine.file("sys/class/infiniband/rdmap0/ports/1/hw_counters/rx_drops", "N/A (not supported)");
   const Nic nic = machine.host().nics.at(0);
-  EXPECT_EQ(nic.gdr, true);
+  EXPECT_EQ(nic.gdr, std::nullopt) << "neither attribute is there";
   EXPECT_EQ(nic.pci.address, "0000:10:01.0");
   EXPECT_THAT(nic.counters, ElementsAre(std::pair<const std::string, std::uint64_t>("tx_bytes", ~std::uint64_t{0})));
+}
+
+// The driver puts it into the PCI device's folder, by its release under two names.
+TEST(TopoNics, say_whether_efas_driver_found_a_way_to_gpu_memory) {
+  struct Case {
+    const char *attribute, *text;
+    bool expected;
+  };
+  for (const auto& [attribute, text, expected] :
+       {Case{"gdr", "1\n", true}, Case{"gdr", "0\n", false}, Case{"p2p", "NVIDIA\n", true},
+        Case{"p2p", "NVIDIA peermem\n", true}, Case{"p2p", "\n", false}}) {
+    Machine machine;
+    machine.efa("rdmap0", "pci0000:10/0000:10:01.0");
+    machine.file(std::string("sys/devices/pci0000:10/0000:10:01.0/") + attribute, text);
+    EXPECT_EQ(machine.host().nics.at(0).gdr, expected) << attribute << " " << text;
+  }
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 constexpr std::uint64_t gigabyte = 1'000'000'000;
 
@@ -74,6 +75,7 @@ TEST(TopoWatch, a_line_of_the_program_is_a_tick) {
   EXPECT_EQ(told.gpus[0].uncorrected, 3u);
   EXPECT_EQ(told.nics.at("r0").at("tx_bytes"), ~std::uint64_t{0});
   EXPECT_EQ(told.xids.at(0).code, 79);
+  EXPECT_EQ(told.xids[0].text, "");
   EXPECT_THROW(tick_from("hello", {0}), UsageError);
 }
 
@@ -145,8 +147,8 @@ TEST(TopoWatch, new_memory_errors_are_errors_and_old_ones_are_not) {
 
 TEST(TopoWatch, xids_of_workers_that_we_killed_are_no_news_but_others_are) {
   std::vector<Tick> seen = ticks(8);
-  seen[2].xids = {{"GPU-1", 43}};
-  seen[2].xids.push_back({"GPU-2", 79});
+  seen[2].xids = {{"GPU-1", 43, ""}};
+  seen[2].xids.push_back({"GPU-2", 79, ""});
   const Windows failed{{{1}, {2}, true}};
   std::vector<Finding> found = findings(seen, failed);
   ASSERT_THAT(found, SizeIs(1));
@@ -211,6 +213,51 @@ TEST(TopoWatch, travels_between_ranks) {
 TEST(TopoWatch, a_program_that_cannot_be_started_leaves_nothing_and_holds_nobody_up) {
   Watch watch("/nowhere/p5bench-probe-nvml");
   EXPECT_THAT(watch.finish(), IsEmpty());
+}
+
+// The kernel's log tells what the code alone does not.
+TEST(TopoWatch, an_xid_says_what_its_text_says) {
+  const auto of = [](int code, const std::string& text) {
+    std::vector<Tick> seen = ticks(4);
+    seen[2].xids = {{"GPU-1", code, text}};
+    const std::vector<During> during = during_from_json(to_json(summarize(seen, {}, host())));
+    const std::vector<Finding> found = watch_findings(one(host()), {during.front()}, 0);
+    EXPECT_THAT(found, SizeIs(1));
+    return found.at(0);
+  };
+  const std::string change = "GPU recovery action changed from 0x1 (GPU Reset Required) to ";
+  EXPECT_EQ(of(154, change + "0x0 (None)").severity, Severity::info);
+  EXPECT_THAT(of(154, change + "0x2 (Node Reboot Required)").action, StartsWith("reboot"));
+  EXPECT_THAT(of(154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)").action,
+              StartsWith("reset"));
+  EXPECT_EQ(of(154, "").severity, Severity::warning) << "nobody may read the kernel's log";
+  EXPECT_EQ(of(149, "NETIR_LINK_EVT Fatal XC0 i0 Link 08").severity, Severity::error);
+  EXPECT_EQ(of(145, "RLW_REMAP Nonfatal XC1 i0 Link 03").severity, Severity::warning);
+  EXPECT_THAT(of(64, "").action, StartsWith("replace"));
+  EXPECT_THAT(of(94, "Contained: SM (0x1). RST: No, D-RST: No").action,
+              AllOf(HasSubstr("restart"), HasSubstr("reset")));
+  EXPECT_THAT(of(79, "GPU has fallen off the bus.").evidence, HasSubstr("\"GPU has fallen off the bus.\""));
+}
+
+// RoCE that loses packets is told of flow control, other fabrics of the part.
+TEST(TopoWatch, lost_packets_have_the_remedy_of_their_network) {
+  Host two = host();
+  two.nics = {{"mlx5_0", "ethernet", "mlx5_core", "up", {}, 0}, {"mlx5_1", "infiniband", "mlx5_core", "up", {}, 0}};
+  Topology topology;
+  topology.hosts = {two};
+  const auto of = [&](const std::string& nic, const std::map<std::string, std::uint64_t>& counted) {
+    During during{.host = two.name};
+    during.nics = {{nic, true, counted}};
+    return watch_findings(topology, {during}, 0);
+  };
+  EXPECT_THAT(of("mlx5_0", {{"tx_bytes", 9}, {"np_cnp_sent", 3}, {"rp_cnp_handled", 3}}), IsEmpty());
+  const std::vector<Finding> bare = of("mlx5_0", {{"out_of_sequence", 7}, {"packet_seq_err", 2}});
+  ASSERT_THAT(bare, SizeIs(1));
+  EXPECT_EQ(bare[0].id, "nic.errors");
+  EXPECT_THAT(bare[0].evidence, HasSubstr("7 out_of_sequence"));
+  EXPECT_THAT(bare[0].action, HasSubstr("no congestion notice"));
+  EXPECT_THAT(of("mlx5_0", {{"rx_discards_phy", 7}, {"np_cnp_sent", 2}}).at(0).action, HasSubstr("PFC"));
+  EXPECT_THAT(of("mlx5_1", {{"symbol_error", 7}}).at(0).action, HasSubstr("cable"));
 }
 
 }  // namespace

@@ -28,11 +28,18 @@ std::vector<Finding> absent_provider(const Topology& topology) {
     if (!has_efa(host) || !host.libfabric || offers_efa(*host.libfabric)) continue;
     const Libfabric& libfabric = *host.libfabric;
     if (!libfabric.answered) continue;  // what it offers is not known
+    std::vector<std::string> closed;
+    for (const Nic& nic : host.nics)
+      if (nic.kind != "efa" && nic.verbs_usable == false) closed.push_back(nic.name);
     findings.push_back(about_host(
         host, "efa.provider", Severity::error,
-        fmt::format("{} EFA devices on {}, but libfabric{} offers none of them{}: {}", efa_nics(host).size(), host.name,
-                    libfabric.version.empty() ? "" : " " + libfabric.version,
-                    libfabric.problem.empty() ? "" : " (" + libfabric.problem + ")", fallback),
+        fmt::format("{} EFA devices on {}, but libfabric{} offers none of them{}{}: {}", efa_nics(host).size(),
+                    host.name, libfabric.version.empty() ? "" : " " + libfabric.version,
+                    libfabric.problem.empty() ? "" : " (" + libfabric.problem + ")",
+                    closed.empty() ? ""
+                                   : ", as it does where devices of other drivers are there and cannot be opened (" +
+                                         join(closed) + ")",
+                    fallback),
         "see what fi_info -p efa says; install the EFA installer's libfabric and put it first in LD_LIBRARY_PATH; in a "
         "container pass only the EFA devices of /dev/infiniband"));
   }

@@ -26,6 +26,7 @@ std::vector<Finding> without_ecc(const Topology& topology);
 std::vector<Finding> capped_power(const Topology& topology);
 std::vector<Finding> narrow_gpus(const Topology& topology);
 std::vector<Finding> split_gpus(const Topology& topology);
+std::vector<Finding> forgetful_gpus(const Topology& topology);
 std::vector<Finding> forbidden_gpus(const Topology& topology);
 
 std::vector<Finding> missing_links(const Topology& topology);
@@ -42,6 +43,10 @@ std::vector<Finding> old_efa_drivers(const Topology& topology);
 std::vector<Finding> narrow_nics(const Topology& topology);
 std::vector<Finding> without_gdr(const Topology& topology);
 std::vector<Finding> unusable_nics(const Topology& topology);
+std::vector<Finding> nics_elsewhere(const Topology& topology);
+std::vector<Finding> odd_nic_mtus(const Topology& topology);
+std::vector<Finding> without_peermem(const Topology& topology);
+std::vector<Finding> absent_hcas(const Topology& topology);
 
 std::vector<Finding> absent_provider(const Topology& topology);
 std::vector<Finding> missing_domains(const Topology& topology);

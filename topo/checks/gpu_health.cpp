@@ -1,5 +1,7 @@
 // gpu.count, gpu.lost, gpu.unseen, gpu.throttled, gpu.memory_errors, gpu.ecc, gpu.power_cap, gpu.pcie, gpu.mig and
 // gpu.compute_mode: single GPUs that are missing, ill, held back or set up for something else.
+#include <array>
+
 #include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
 
@@ -10,16 +12,32 @@ namespace {
 // Clocks that somebody has set, which AWS's own guide does to the highest: no fault.
 constexpr std::uint64_t application_clocks = 0x2;
 
-constexpr const char* replace = "replace the instance: the GPU will fail again under load";
-
-std::string of_memory(const GpuMemoryErrors& errors) {
-  if (errors.remap_failed.value_or(false)) return "could not remap a faulty row of its memory";
-  if (errors.uncorrected.value_or(0) > 0)
-    return fmt::format("counts {} uncorrected memory errors since its driver was loaded", *errors.uncorrected);
-  if (errors.remap_pending.value_or(false)) return "waits for a reset to remap a faulty row of its memory";
-  if (errors.retirement_pending.value_or(false)) return "waits for a reset to retire a faulty page of its memory";
-  return "";
-}
+// What a GPU's memory has, by what helps: the worst alone. NVIDIA, GPU Memory Error Management.
+struct MemoryTrouble {
+  std::string (*of)(const GpuMemoryErrors& errors);
+  const char* action;
+};
+constexpr std::array memory_troubles{
+    MemoryTrouble{[](const GpuMemoryErrors& errors) -> std::string {
+                    return errors.remap_failed.value_or(false) ? "could not remap a faulty row of its memory" : "";
+                  },
+                  "replace the instance: the GPU will fail again under load"},
+    MemoryTrouble{[](const GpuMemoryErrors& errors) -> std::string {
+                    return errors.uncorrected.value_or(0) == 0
+                               ? ""
+                               : fmt::format("counts {} uncorrected memory errors since its driver was loaded",
+                                             *errors.uncorrected);
+                  },
+                  "reset the GPU (nvidia-smi --gpu-reset) or reboot; replace the instance if they come back"},
+    MemoryTrouble{[](const GpuMemoryErrors& errors) -> std::string {
+                    if (errors.remap_pending.value_or(false))
+                      return "waits for a reset to remap a faulty row of its memory";
+                    return errors.retirement_pending.value_or(false)
+                               ? "waits for a reset to retire a faulty page of its memory"
+                               : "";
+                  },
+                  "reset the GPU (nvidia-smi --gpu-reset) or reboot: the row is then remapped; replace the instance if "
+                  "it comes back"}};
 
 // What a GPU and its host reach together, and not what they run at: a link that rests lowers its generation. A virtual
 // machine may state anything there, so this alone condemns none.
@@ -74,9 +92,11 @@ std::vector<Finding> unseen_gpus(const Topology& topology) {
                [](const Gpu& gpu) -> std::string {
                  return gpu.problem.empty() && gpu.uuid.empty() ? "is on PCI, but NVML does not know it" : "";
                });
-  // Where NVML told of none, that is what is wrong (gpu.nvml).
+  // Where NVML told of none, that is what is wrong (gpu.nvml); where nobody asked it, as of a file that holds PCI
+  // alone, nothing is known.
   for (const Host& host : topology.hosts)
-    if (!host.gpu_problem.empty() && std::ranges::all_of(host.gpu_devices, &std::string::empty, &Gpu::uuid))
+    if (host.gpu_driver.empty() ||
+        (!host.gpu_problem.empty() && std::ranges::all_of(host.gpu_devices, &std::string::empty, &Gpu::uuid)))
       std::erase_if(findings, [&](const Finding& finding) { return finding.subject.host == host.name; });
   return findings;
 }
@@ -97,8 +117,17 @@ std::vector<Finding> throttled_gpus(const Topology& topology) {
 }
 
 std::vector<Finding> memory_errors(const Topology& topology) {
-  return each_gpu(topology, "gpu.memory_errors", Severity::error, replace,
-                  [](const Gpu& gpu) { return of_memory(gpu.errors); });
+  std::vector<Finding> findings;
+  for (const MemoryTrouble& trouble : memory_troubles) {
+    const auto worst = [&](const Gpu& gpu) -> std::string {
+      const auto first = std::ranges::find_if(memory_troubles,
+                                              [&](const MemoryTrouble& each) { return !each.of(gpu.errors).empty(); });
+      return first == &trouble ? trouble.of(gpu.errors) : "";
+    };
+    std::ranges::move(each_gpu(topology, "gpu.memory_errors", Severity::error, trouble.action, worst),
+                      std::back_inserter(findings));
+  }
+  return findings;
 }
 
 std::vector<Finding> without_ecc(const Topology& topology) {
@@ -143,6 +172,17 @@ std::vector<Finding> split_gpus(const Topology& topology) {
                   [](const Gpu& gpu) -> std::string {
                     return gpu.mig == true ? "is split into instances (MIG): no NVLink traffic" : "";
                   });
+}
+
+// Without it the driver forgets the GPU when its last program ends, and takes seconds to start it again.
+std::vector<Finding> forgetful_gpus(const Topology& topology) {
+  return each_gpu(
+      topology, "gpu.persistence", Severity::info,
+      "start nvidia-persistenced (or nvidia-smi -pm 1): programs start seconds faster, and what the driver "
+      "counts of errors stays",
+      [](const Gpu& gpu) -> std::string {
+        return gpu.persistence == false ? "is forgotten by the driver when nothing runs: persistence mode is off" : "";
+      });
 }
 
 std::vector<Finding> forbidden_gpus(const Topology& topology) {

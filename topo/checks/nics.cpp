@@ -1,5 +1,5 @@
-// nic.down, nic.count, nic.rate, efa.driver_rate, nic.pcie, nic.gdr and nic.unusable: NICs that are missing, silent,
-// slow or out of reach.
+// nic.down, nic.count, nic.rate, efa.driver_rate, nic.pcie, nic.gdr, nic.names, nic.mtu, host.peermem, settings.ib_hca
+// and nic.unusable: NICs that are missing, silent, slow, others than meant or out of reach.
 #include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
 #include "topo/version_range.hpp"
@@ -116,16 +116,32 @@ std::vector<Finding> old_efa_drivers(const Topology& topology) {
   return findings;
 }
 
+// By the NICs of the same kind and rate on all hosts, and by what the NIC itself could do.
 std::vector<Finding> narrow_nics(const Topology& topology) {
+  using Like = std::pair<std::string, double>;
+  const auto like = [](const Nic& nic) { return Like{nic.kind, nic.rate ? nic.rate->count : 0}; };
+  std::map<Like, std::vector<int>> generations;
+  for (const Host& host : topology.hosts)
+    for (const Nic& nic : host.nics)
+      if (carries(host, nic) && nic.pcie.generation) generations[like(nic)].push_back(*nic.pcie.generation);
+  const auto full = [&](const Nic& nic) {
+    const auto others = generations.find(like(nic));
+    const std::optional<int> most = others == generations.end() ? std::nullopt : usual(others->second);
+    return std::max(nic.pcie.generation_max.value_or(0), most.value_or(0));
+  };
   // Virtual functions may state lanes that no device has.
   const auto lanes = [](const std::optional<int>& width) { return width && *width >= 1 && *width <= 32; };
+  const auto narrow = [&](const Nic& nic) {
+    return lanes(nic.pcie.width) && lanes(nic.pcie.width_max) && *nic.pcie.width < *nic.pcie.width_max;
+  };
   return nics_of_each_host(
       topology, "nic.pcie", Severity::warning,
-      [](const Nic& nic) { return fmt::format("with {} PCIe lanes of {}", *nic.pcie.width, *nic.pcie.width_max); },
-      "reboot, so that the link is trained again; replace the host if it stays",
       [&](const Nic& nic) {
-        return lanes(nic.pcie.width) && lanes(nic.pcie.width_max) && *nic.pcie.width < *nic.pcie.width_max;
-      });
+        return narrow(nic) ? fmt::format("with {} PCIe lanes of {}", *nic.pcie.width, *nic.pcie.width_max)
+                           : fmt::format("at PCIe generation {}, where {} is usual", *nic.pcie.generation, full(nic));
+      },
+      "reboot, so that the link is trained again; replace the host if it stays",
+      [&](const Nic& nic) { return narrow(nic) || (nic.pcie.generation && *nic.pcie.generation < full(nic)); });
 }
 
 // Not the last word: registrations by DMA-BUF need no such part of the driver. NCCL's log tells which way it takes.
@@ -133,8 +149,8 @@ std::vector<Finding> without_gdr(const Topology& topology) {
   const Platform* platform = platform_of(topology);
   if (!platform || !platform->gpu_direct_rdma) return {};
   static constexpr const char* evidence =
-      "without a way to GPU memory by the driver itself (sysfs gdr is 0): unless DMA-BUF is one, traffic goes through "
-      "the host";
+      "without a way to GPU memory by the driver itself (sysfs p2p is empty, or gdr is 0): unless DMA-BUF is one, "
+      "traffic goes through the host";
   return nics_of_each_host(
       topology, "nic.gdr", Severity::warning, [](const Nic&) { return evidence; },
       "install the EFA driver of the current EFA installer with its GPU Direct RDMA part "
@@ -142,14 +158,137 @@ std::vector<Finding> without_gdr(const Topology& topology) {
       [](const Nic& nic) { return nic.gdr == false; });
 }
 
+namespace {
+
+// Whether the verbs of InfiniBand reach it: InfiniBand, or an Ethernet port for RDMA.
+bool has_verbs(const Nic& nic) { return nic.kind == "infiniband" || (nic.kind == "ethernet" && !nic.verbs.empty()); }
+
+std::set<std::string> names_of_carrying(const Host& host) {
+  std::set<std::string> names;
+  for (const Nic& nic : host.nics)
+    if (carries(host, nic)) names.insert(nic.name);
+  return names;
+}
+
+std::vector<std::string> missing_in(const std::set<std::string>& all, const std::set<std::string>& others) {
+  std::vector<std::string> missing;
+  std::ranges::set_difference(others, all, std::back_inserter(missing));
+  return missing;
+}
+
+}  // namespace
+
+// NCCL and its variables name NICs; where one host calls them otherwise, NCCL_IB_HCA and rails by name mean others.
+// Hosts with another number of them have findings of their own.
+std::vector<Finding> nics_elsewhere(const Topology& topology) {
+  std::vector<std::set<std::string>> all;
+  for (const Host& host : topology.hosts) all.push_back(names_of_carrying(host));
+  const std::optional<std::set<std::string>> most = usual(all);
+  std::vector<Finding> findings;
+  for (std::size_t i = 0; most && i < all.size(); ++i)
+    if (all[i] != *most && all[i].size() == most->size())
+      findings.push_back(about_host(
+          topology.hosts[i], "nic.names", Severity::warning,
+          fmt::format("{} has {} where the other hosts have {}", topology.hosts[i].name,
+                      join(missing_in(*most, all[i])), join(missing_in(all[i], *most))),
+          "look for a NIC in another slot and for other rules of naming (udev) there; variables that name NICs, such "
+          "as NCCL_IB_HCA, mean other ones on this host"));
+  return findings;
+}
+
+// The port of InfiniBand or RoCE takes its own from the network device's.
+std::vector<Finding> odd_nic_mtus(const Topology& topology) {
+  std::vector<int> mtus;
+  const auto counts = [](const Host& host, const Nic& nic) {
+    return !has_efa(host) && has_verbs(nic) && nic.state == "up" && nic.mtu;
+  };
+  for (const Host& host : topology.hosts)
+    for (const Nic& nic : host.nics)
+      if (counts(host, nic) && nic.kind == "infiniband") mtus.push_back(*nic.mtu);
+  const std::optional<int> most = usual(mtus);
+  if (!most) return {};
+  return nics_of_each_host(
+      topology, "nic.mtu", Severity::warning,
+      [&](const Nic& nic) { return fmt::format("with an MTU of {}, where {} is usual", *nic.mtu, *most); },
+      "set one MTU on all ports and switches: queue pairs between ports that differ do not come up, or take the "
+      "smaller "
+      "one",
+      [&](const Nic& nic) { return has_verbs(nic) && nic.state == "up" && nic.mtu && *nic.mtu != *most; });
+}
+
+// DMA-BUF is the other way: from Linux 5.12 and NVIDIA's driver 515 on. Where it may be there, NCCL's log alone tells.
+std::vector<Finding> without_peermem(const Topology& topology) {
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts) {
+    const bool verbs = !has_efa(host) && host.gpus > 0 && std::ranges::any_of(host.nics, [](const Nic& nic) {
+      return nic.kind == "infiniband" && nic.state == "up";
+    });
+    if (!verbs || !host.modules || host.modules->empty()) continue;
+    const auto loaded = [&](const char* name) { return std::ranges::find(*host.modules, name) != host.modules->end(); };
+    if (loaded("nvidia_peermem") || loaded("nv_peer_mem")) continue;
+    std::vector<std::string> old;
+    for (const auto& [part, least] : {std::pair{"kernel", "5.12"}, std::pair{"nvidia driver", "515"}})
+      if (contains({.from = {}, .below = least}, version_of(host, part)))
+        old.push_back(fmt::format("{} {}", part, version_of(host, part)));
+    if (old.empty()) continue;
+    findings.push_back(
+        about_host(host, "host.peermem", Severity::warning,
+                   fmt::format("nvidia_peermem is not loaded on {}, and with {} there is no DMA-BUF: its NICs do not reach "
+                               "GPU memory",
+                               host.name, join(old)),
+                   "load it (modprobe nvidia_peermem); traffic between GPU and NIC goes through the host until then"));
+  }
+  return findings;
+}
+
+// "=mlx5_0:1,mlx5_1": what NCCL would look for, less ports; "^": what it leaves out.
+std::vector<Finding> absent_hcas(const Topology& topology) {
+  std::string names = setting(topology, "NCCL_IB_HCA");
+  if (names.empty() || names.starts_with('^')) return {};
+  const bool exact = names.starts_with('=');
+  if (exact) names.erase(0, 1);
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts) {
+    if (has_efa(host) || std::ranges::none_of(host.nics, has_verbs)) continue;
+    std::vector<std::string> missing, listed = split(names);
+    for (const std::string& entry : listed) {
+      const std::string name = entry.substr(0, entry.find(':'));
+      if (name.empty() || std::ranges::any_of(host.nics, [&](const Nic& nic) {
+            return has_verbs(nic) && (exact ? nic.name == name : nic.name.starts_with(name));
+          }))
+        continue;
+      missing.push_back(name);
+    }
+    if (missing.empty()) continue;
+    const bool none = missing.size() == listed.size();
+    findings.push_back(about_host(host, "settings.ib_hca", none ? Severity::error : Severity::warning,
+                                  fmt::format("NCCL_IB_HCA names {}, which {} on {}", join(missing),
+                                              missing.size() == 1 ? "is not" : "are not", host.name),
+                                  none ? "unset NCCL_IB_HCA or name NICs that are there (ibv_devices): NCCL finds none "
+                                         "and goes over TCP sockets"
+                                       : "name NICs that all hosts have (ibv_devices): this host uses fewer rails"));
+  }
+  return findings;
+}
+
 std::vector<Finding> unusable_nics(const Topology& topology) {
   const auto evidence = [](const Nic& nic) {
     return fmt::format("cannot be opened by this job (/dev/infiniband/{})", nic.verbs);
   };
-  return nics_of_each_host(topology, "nic.unusable", Severity::error, evidence,
-                           "give the job access: in a container pass /dev/infiniband and all its devices (Kubernetes: "
-                           "request vpc.amazonaws.com/efa), on a host check the permissions",
-                           [](const Nic& nic) { return nic.verbs_usable == false; });
+  const auto of_kind = [&](bool efa, const char* action) {
+    return nics_of_each_host(topology, "nic.unusable", Severity::error, evidence, action,
+                             [=](const Nic& nic) { return (nic.kind == "efa") == efa && nic.verbs_usable == false; });
+  };
+  std::vector<Finding> findings =
+      of_kind(true,
+              "give the job access: in a container pass the EFA devices of /dev/infiniband, all of them and no others "
+              "(Kubernetes: request vpc.amazonaws.com/efa), on a host check the permissions; one device of another "
+              "driver that is there and cannot be opened makes libfabric offer none");
+  std::ranges::move(of_kind(false,
+                            "give the job access: in a container pass /dev/infiniband and all its devices "
+                            "(Kubernetes: request the RDMA resource), on a host check the permissions"),
+                    std::back_inserter(findings));
+  return findings;
 }
 
 }  // namespace p5::topo

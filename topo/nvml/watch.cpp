@@ -32,7 +32,7 @@ constexpr unsigned long long critical_xid = 8;
 
 struct Watched {
   Device device = nullptr;
-  std::string uuid;
+  std::string uuid, pci;
 };
 
 std::vector<Watched> find_gpus(const Library& library, Asking& asking) {
@@ -42,7 +42,10 @@ std::vector<Watched> find_gpus(const Library& library, Asking& asking) {
   for (unsigned i = 0; i < count; ++i) {
     Watched one;
     if (library.call(asking, "nvmlDeviceGetHandleByIndex_v2", i, &one.device) != success) continue;
-    one.uuid = Gpu(library, one.device, asking).text("nvmlDeviceGetUUID");
+    const Gpu gpu(library, one.device, asking);
+    one.uuid = gpu.text("nvmlDeviceGetUUID");
+    PciInfo place;
+    if (gpu.call("nvmlDeviceGetPciInfo_v3", &place) == success) one.pci = pci_address(place);
     found.push_back(one);
   }
   return found;
@@ -56,6 +59,16 @@ void* listen(const Library& library, const std::vector<Watched>& gpus, Asking& a
   return set;
 }
 
+// NVML tells the code alone; some mean nothing without what the driver wrote beside it.
+std::string text_of(const std::string& pci, unsigned long long code) {
+  const auto logged = topo::discover_xids("/");
+  if (!logged || pci.empty()) return "";
+  const auto at = std::ranges::find_if(*logged, [&](const topo::Xid& xid) {
+    return std::cmp_equal(xid.code, code) && !xid.pci.empty() && pci.starts_with(xid.pci);
+  });
+  return at == logged->end() ? "" : at->text;
+}
+
 json xids_since(const Library& library, const std::vector<Watched>& gpus, void* set, Asking& asking) {
   json xids = json::array();
   constexpr int most = 1000;  // a GPU in trouble may tell the same without end
@@ -64,7 +77,9 @@ json xids_since(const Library& library, const std::vector<Watched>& gpus, void* 
     if (library.call(asking, "nvmlEventSetWait_v2", set, &event, 0u) != success) break;
     if (event.type != critical_xid) continue;
     const auto at = std::ranges::find(gpus, event.device, &Watched::device);
-    xids.push_back({{"uuid", at == gpus.end() ? "" : at->uuid}, {"code", event.data}});
+    xids.push_back({{"uuid", at == gpus.end() ? "" : at->uuid},
+                    {"code", event.data},
+                    {"text", at == gpus.end() ? "" : text_of(at->pci, event.data)}});
   }
   return xids;
 }
