@@ -21,7 +21,10 @@ namespace {
 using PciAttributes = hwloc_obj_attr_u::hwloc_pcidev_attr_s;
 
 HwlocTopology load(const std::string& xml) {
-  const UsageError unreadable("it is no XML of hwloc, which 'lstopo --of xml FILE' writes");
+  const bool newer = xml.find("<topology version=\"3") != std::string::npos;
+  const UsageError unreadable(newer ? "it is XML of hwloc 3, which this hwloc does not read; "
+                                      "'lstopo --export-xml-flags v2 --of xml FILE' of hwloc 3 writes what it reads"
+                                    : "it is no XML of hwloc, which 'lstopo --of xml FILE' writes");
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) throw unreadable;
   HwlocTopology topology(raw);
@@ -87,6 +90,12 @@ void add_gpu(Host& host, hwloc_topology_t topology, hwloc_obj_t pci) {
   Gpu gpu;
   gpu.pci = place_of(pci);
   gpu.numa_node = numa_node_in(topology, pci);
+  for (hwloc_obj_t child = pci->io_first_child; child; child = child->next_sibling)
+    if (child->type == HWLOC_OBJ_OS_DEVICE && child->name && std::string_view(child->name).starts_with("nvml")) {
+      gpu.name = info(child, "GPUModel");
+      gpu.uuid = info(child, "NVIDIAUUID");
+      gpu.serial = info(child, "NVIDIASerial");
+    }
   host.gpu_devices.push_back(std::move(gpu));
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/base/units.hpp"
@@ -115,6 +116,11 @@ Host discover_host(const std::string& root);
 // A host as hwloc's XML shows it: processors, and the PCI devices and NICs that hwloc kept. `name` stands where the XML
 // has none. Throws UsageError.
 Host host_from_hwloc_xml(const std::string& xml, const std::string& name);
+
+// A host as NCCL itself writes it (NCCL_TOPO_DUMP_FILE): the GPUs and NICs of its job, with their links. `name` is the
+// host's, which the file has not. Throws UsageError.
+bool is_nccl_xml(std::string_view text);
+Host host_from_nccl_xml(std::string_view xml, const std::string& name);
 
 // For each GPU its rails: the NICs of the fabric that are nearest to it on PCIe, or where PCIe does not tell, by NUMA
 // node.

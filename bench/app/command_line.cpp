@@ -265,8 +265,8 @@ void add_topo(CLI::App& app, Declarations& all, Options& o) {
       "topo", "what the machine is, with what is wrong marked; alone or under mpirun, a rank a host");
   all.add(*topo, {.name = "--load",
                   .shown = "FILE",
-                  .help = "instead of this machine: a recording, topology.json, report.json, hwloc's XML, or a folder "
-                          "with copies of /proc and /sys",
+                  .help = "instead of this machine: a recording, topology.json, report.json, XML of hwloc or of NCCL "
+                          "(NCCL_TOPO_DUMP_FILE), or a folder with copies of /proc and /sys",
                   .take = into(o.load_file)});
   all.add(*topo, {.name = "--record",
                   .shown = "FILE",

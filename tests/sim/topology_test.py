@@ -116,7 +116,7 @@ class Watch(unittest.TestCase):
         self.assertEqual([gpu["state"]["sm_clock_mhz"] for gpu in first["gpus"]], [1980, 345])
         self.assertEqual(len(rest), 1)
         xids = first["xids"] + rest[0]["xids"]
-        self.assertEqual(xids, [{"uuid": first["gpus"][1]["uuid"], "code": 94}])
+        self.assertEqual(xids, [{"uuid": first["gpus"][1]["uuid"], "code": 94, "text": ""}])
 
     def test_watches_nics_without_a_driver(self):
         with tempfile.TemporaryDirectory() as nothing:
@@ -219,6 +219,46 @@ class Command(Folder):
     def test_a_silent_gpu_is_unknown_and_not_accused_of_missing_links(self):
         told = self.topo_json(faults="lost:gpu=6")
         self.assertNotIn("gpu.links", [finding["id"] for finding in told["findings"]])
+
+    def load(self, file, code=0):
+        done = self.run_it("topo", "--load", file, "--format", "json")
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr if code else json.loads(done.stdout)
+
+    def test_reads_the_topology_that_nccl_writes(self):
+        told = self.load(SOURCE / "tests/fixtures/topologies/nccl.xml")
+        self.assertEqual(told["findings"], [])
+        host = told["topology"]["hosts"][0]
+        self.assertEqual((host["name"], host["gpus"], host["numa_nodes"]), ("nccl", 2, 2))
+        near, far = host["gpu_devices"]
+        self.assertEqual((near["pci"]["address"], near["numa_node"], near["links"], near["architecture"]), ("0000:22:00.0", 0, 18, 90))
+        self.assertEqual((near["pcie"]["generation"], near["pcie"]["width"], near["nics"]), (5, 16, ["mlx5_2"]))
+        self.assertEqual((far["pci"]["address"], far["pcie"]["generation"], far["links"]), ("0000:a2:00.0", None, None))
+        nic, other = host["nics"]
+        self.assertEqual((nic["name"], nic["kind"], nic["rate_gb_per_s"], nic["pcie"]["generation"], nic["pcie"]["width"], nic["gdr"]),
+                         ("mlx5_2", "infiniband", 25.0, 4, 8, True))
+        self.assertEqual((other["name"], other["kind"], other["rate_gb_per_s"]), ("eth0", "ethernet", 1.25))
+
+    def test_what_is_no_whole_topology_of_nccl_is_refused(self):
+        text = (SOURCE / "tests/fixtures/topologies/nccl.xml").read_text()
+        for broken, why in ((text[:400], "it ends within"), (text.replace("</pci>", "", 1), "ends what did not begin"),
+                            ("<system>" + "<pci>" * 100, "nested more than")):
+            (self.folder / "broken.xml").write_text(broken)
+            self.assertIn(why, self.load("broken.xml", code=2))
+
+    def test_what_lstopo_cannot_see_of_gpus_is_no_fault(self):
+        told = self.load(SOURCE / "tests/fixtures/topologies/lstopo-nvidia.xml")
+        self.assertEqual([(each["uuid"][:12], each["name"]) for each in told["topology"]["hosts"][0]["gpu_devices"]],
+                         [("GPU-00000007", "NVIDIA H200"), ("", "")])
+        self.assertNotIn("gpu.unseen", [each["id"] for each in told["findings"]])
+
+    def test_names_what_it_does_not_read_and_what_to_give_instead(self):
+        (self.folder / "matrix.txt").write_text("\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV18\t0-31\t0\n")
+        told = self.load("matrix.txt", code=2)
+        self.assertIn("nvidia-smi topo -m", told)
+        self.assertIn("NCCL_TOPO_DUMP_FILE", told)
+        (self.folder / "new.xml").write_text('<?xml version="1.0"?>\n<topology version="3.0">\n</topology>\n')
+        self.assertIn("hwloc 3", self.load("new.xml", code=2))
 
     def test_writes_a_rank_file(self):
         self.topo("--rankfile", "ranks", gpus=2)

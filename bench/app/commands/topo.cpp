@@ -40,7 +40,13 @@ topo::Topology topology_in(const std::string& path) {
   const std::string text = read_input(path, largest_topology, remedy);
   try {
     if (!is_utf8(text)) throw UsageError("it is not in UTF-8");
+    if (topo::is_nccl_xml(text)) return of_one(topo::host_from_nccl_xml(text, fs::path(path).stem()));
     if (text.starts_with('<')) return of_one(topo::host_from_hwloc_xml(text, fs::path(path).stem()));
+    if (const std::string head = text.substr(0, text.find('\n'));
+        head.find("GPU0") != std::string::npos && head.find("Affinity") != std::string::npos)
+      throw UsageError(
+          "it is what 'nvidia-smi topo -m' prints, which has no places on PCI and no rates; give what NCCL "
+          "writes (NCCL_TOPO_DUMP_FILE=FILE in a job) or 'lstopo --of xml FILE'");
     const json j = parse_json(text);
     return topo::topology_from_json(j.is_object() && j.contains("topology") ? j.at("topology") : j);
   } catch (const UsageError& problem) {
@@ -48,7 +54,8 @@ topo::Topology topology_in(const std::string& path) {
   }
 }
 
-// A recording, a run's topology.json or report.json, hwloc's XML, or a folder that holds copies of /proc and /sys.
+// A recording, a run's topology.json or report.json, hwloc's or NCCL's XML, or a folder that holds copies of /proc and
+// /sys.
 topo::Topology load_topology(const std::string& path) {
   std::error_code problem;
   topo::Topology topology;

@@ -1,0 +1,177 @@
+// A host out of the topology that NCCL writes (NCCL_TOPO_DUMP_FILE): GPUs, NICs, their links and NVLinks, of one job.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <regex>
+#include <vector>
+
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
+#include "topo/discover.hpp"
+#include "topo/system_files.hpp"
+
+namespace p5::topo {
+
+namespace {
+
+constexpr std::size_t deepest = 64;  // elements within each other
+
+struct Element {
+  std::string name;
+  std::map<std::string, std::string> attributes;
+
+  std::string text(const char* attribute) const {
+    const auto at = attributes.find(attribute);
+    return at == attributes.end() ? "" : at->second;
+  }
+  std::optional<int> number(const char* attribute) const {
+    const std::string value = text(attribute);
+    int number = 0;
+    const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
+    return problem == std::errc() && end == value.data() + value.size() ? std::optional(number) : std::nullopt;
+  }
+};
+
+// "16.0 GT/s PCIe"; "" and what no generation has are unknown.
+PcieLink link_of(const Element& pci) {
+  constexpr std::array<std::pair<double, int>, 6> rates{{{2.5, 1}, {5, 2}, {8, 3}, {16, 4}, {32, 5}, {64, 6}}};
+  PcieLink link;
+  const std::optional<double> rate = leading_number(pci.text("link_speed"));
+  for (const auto& [transfers, generation] : rates)
+    if (rate && *rate > 0.95 * transfers && *rate < 1.05 * transfers) link.generation = generation;
+  if (const auto width = pci.number("link_width"); width && *width >= 1 && *width <= 32) link.width = width;
+  return link;
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& name) { host_.name = host_.host_name = name; }
+
+  void open(Element element) {
+    if (open_.size() >= deepest) throw UsageError(fmt::format("its elements are nested more than {} deep", deepest));
+    if (element.name == "cpu") {
+      const int numa = element.number("numaid").value_or(-1);
+      if (numa >= 0) host_.numa.push_back({numa, "", {}, {}});
+    }
+    if (element.name == "gpu") add_gpu(element);
+    if (element.name == "nvlink" && gpu_) add_nvlinks(element);
+    if (element.name == "net") add_net(element);
+    open_.push_back(std::move(element));
+  }
+  void close(const std::string& name) {
+    if (open_.empty() || open_.back().name != name)
+      throw UsageError(fmt::format("</{}> ends what did not begin", printable(name)));
+    open_.pop_back();
+    if (name == "gpu") gpu_ = false;
+  }
+  Host take() {
+    if (!open_.empty()) throw UsageError(fmt::format("it ends within <{}>", printable(open_.back().name)));
+    host_.gpus = static_cast<int>(host_.gpu_devices.size());
+    host_.numa_nodes = static_cast<int>(host_.numa.size());
+    find_rails(host_);
+    return std::move(host_);
+  }
+
+ private:
+  // The device that the innermost elements stand in.
+  struct Device {
+    PciPlace place;
+    PcieLink link;
+    int numa_node = -1;
+    std::string vendor, kind;
+  };
+  Device device() const {
+    Device device;
+    for (const Element& each : open_) {
+      if (each.name == "cpu") {
+        device.numa_node = std::max(-1, each.number("numaid").value_or(-1));
+        device.place.path.push_back(fmt::format("pci of NUMA node {}", device.numa_node));
+      }
+      if (each.name != "pci") continue;
+      if (!device.place.address.empty()) device.place.path.push_back(device.place.address);
+      device.place.address = lower(each.text("busid"));
+      device.link = link_of(each);
+      device.vendor = each.text("vendor");
+      device.kind = each.text("class");
+    }
+    return device;
+  }
+  void add_gpu(const Element& element) {
+    const Device at = device();
+    Gpu gpu;
+    gpu.pci = at.place;
+    gpu.pcie = at.link;
+    gpu.numa_node = at.numa_node;
+    gpu.architecture = element.number("sm").value_or(0);
+    host_.gpu_devices.push_back(std::move(gpu));
+    gpu_ = true;
+  }
+  void add_nvlinks(const Element& element) {
+    Gpu& gpu = host_.gpu_devices.back();
+    gpu.links = gpu.links.value_or(0) + std::clamp(element.number("count").value_or(0), 0, 64);
+  }
+  void add_net(const Element& element) {
+    const Device at = device();
+    constexpr std::string_view amazon = "0x1d0f", infiniband = "0x0207";
+    Nic nic;
+    nic.name = element.text("name");
+    nic.kind = at.vendor == amazon && element.number("gdr") ? "efa"
+               : at.kind.starts_with(infiniband)            ? "infiniband"
+                                                            : "ethernet";
+    nic.driver = nic.kind == "efa" ? "efa" : "";
+    nic.state = "up";  // NCCL leaves out the others
+    constexpr double megabits = 8000;
+    if (const auto speed = element.number("speed"); speed && *speed > 0) nic.rate = GBps{*speed / megabits};
+    nic.numa_node = at.numa_node;
+    nic.pci = at.place;
+    nic.pcie = at.link;
+    nic.hardware_address = element.text("guid");
+    if (const auto gdr = element.number("gdr")) nic.gdr = *gdr > 0;
+    host_.nics.push_back(std::move(nic));
+  }
+
+  Host host_;
+  std::vector<Element> open_;
+  bool gpu_ = false;
+};
+
+Element element_in(const std::string& name, const std::string& attributes) {
+  static const std::regex attribute(R"re(([A-Za-z_][A-Za-z0-9_]*)="([^"]*)")re");
+  Element element{name, {}};
+  for (std::sregex_iterator at(attributes.begin(), attributes.end(), attribute), end; at != end; ++at)
+    element.attributes[(*at)[1]] = (*at)[2];
+  return element;
+}
+
+}  // namespace
+
+bool is_nccl_xml(std::string_view text) {
+  const std::size_t at = text.find("<system");
+  return at != std::string_view::npos && text.find("<topology") == std::string_view::npos;
+}
+
+Host host_from_nccl_xml(std::string_view xml, const std::string& name) {
+  constexpr std::size_t longest = 4096;  // of one tag: NCCL's have some 300 characters
+  Reader reader(name);
+  while (true) {
+    const std::size_t at = xml.find('<');
+    if (at == std::string_view::npos) return reader.take();
+    const std::size_t end = xml.find('>', at);
+    if (end == std::string_view::npos) throw UsageError("it ends within a tag");
+    const std::string tag(xml.substr(at + 1, end - at - 1));
+    xml.remove_prefix(end + 1);
+    if (tag.starts_with("?") || tag.starts_with("!")) continue;
+    if (tag.size() > longest) throw UsageError(fmt::format("a tag of it has more than {} characters", longest));
+    const bool empty = tag.ends_with("/"), ends = tag.starts_with("/");
+    const std::string words = tag.substr(ends ? 1 : 0, tag.size() - (ends ? 1 : 0) - (empty ? 1 : 0));
+    const std::string element = words.substr(0, words.find_first_of(" \t\r\n"));
+    if (!ends) reader.open(element_in(element, words.substr(element.size())));
+    if (ends || empty) reader.close(element);
+  }
+}
+
+}  // namespace p5::topo
