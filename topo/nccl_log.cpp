@@ -1,7 +1,9 @@
 #include "topo/nccl_log.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <optional>
@@ -24,7 +26,8 @@ Answer answer(bool holds) { return holds ? Answer::yes : Answer::no; }
 struct LogFacts {
   std::set<std::string> nccl, plugin;
   std::string platform;
-  int most_nodes = 0;  // of a communicator; 0: not said
+  int most_nodes = 0;                 // of a communicator; 0: not said
+  std::map<std::string, int> most{};  // of what rules count, in any line
   bool efa = false, verbs = false;
   std::size_t lines = 0, nccl_lines = 0;
 };
@@ -77,11 +80,18 @@ std::optional<int> number_in(const LogMatch& match) {
   return problem == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// Null: as it should be, or nobody knows how it should be.
-std::optional<std::string> counted(const LogMatch& match, const Platform* platform) {
+// By the platform, else by what other lines say. Null: as it should be, or nobody knows how it should be.
+std::optional<std::string> counted(const LogMatch& match, const Place& place) {
   const std::optional<int> seen = number_in(match);
-  if (!seen || !platform || platform->nics == 0) return std::nullopt;
-  if (match.rule->count == "nics")
+  if (!seen) return std::nullopt;
+  const std::string& what = match.rule->count;
+  const Platform* const platform = place.platform;
+  if (!platform || platform->nics == 0) {
+    const auto most = place.facts.most.find(what);
+    if (most == place.facts.most.end() || *seen >= most->second) return std::nullopt;
+    return fmt::format("{} {} here, {} elsewhere in the log: ", *seen, what, most->second);
+  }
+  if (what == "nics")
     return *seen == platform->nics ? std::nullopt
                                    : std::optional(fmt::format("{} NICs of {}: ", *seen, platform->nics));
   const int expected = std::max(1, platform->nics / std::max(1, platform->gpus));
@@ -124,7 +134,7 @@ std::optional<Shown> shown_by(const std::string& line, const Place& place) {
     Shown shown{&rule, wrong == Answer::yes ? rule.severity : milder(rule.severity),
                 filled(rule.evidence, match.caught)};
     if (!rule.count.empty()) {
-      const std::optional<std::string> difference = counted(match, place.platform);
+      const std::optional<std::string> difference = counted(match, place);
       if (!difference) continue;
       shown.before = *difference;
     }
@@ -212,12 +222,16 @@ void take_facts(const std::string& line, LogFacts& facts) {
   if (words_in(line) != std::string::npos) ++facts.nccl_lines;
   if (const std::string version = word_after(line, "NCCL version "); !version.empty() && std::isdigit(version[0]))
     facts.nccl.insert(version);
-  if (const std::string version = word_after(line, "Initializing aws-ofi-nccl "); !version.empty())
-    facts.plugin.insert(version);
+  for (const char* mark : {"Initializing aws-ofi-nccl ", "Using aws-ofi-nccl "})  // the latter before 1.5
+    if (const std::string version = word_after(line, mark); !version.empty()) facts.plugin.insert(version);
   for (const char* mark : {"Running on ", "GDR-supported instance type "})
     if (const std::string name = word_after(line, mark); platform_of_instance_type(name)) facts.platform = name;
-  if (const std::string nodes = word_after(line, " nNodes "); !nodes.empty())
-    facts.most_nodes = std::max(facts.most_nodes, std::atoi(nodes.c_str()));
+  const auto raise = [&](int& most, const std::string& number) {
+    if (!number.empty()) most = std::max(most, std::atoi(number.c_str()));
+  };
+  raise(facts.most_nodes, word_after(line, " nNodes "));
+  if (says("rovider is efa")) raise(facts.most["nics"], word_after(line, "(found "));
+  raise(facts.most["rails"], word_after(line, "Created device with "));
   facts.efa = facts.efa || says("rovider is efa");
   facts.verbs = facts.verbs || says("NET/IB : Using [") || says("via NET/IB/") || says("Using network IB");
 }

@@ -275,6 +275,20 @@ TEST(ExplainedLog, takes_what_depends_on_the_host_for_a_warning_until_the_log_te
   EXPECT_THAT(explained_ids(sockets + nodes(1) + nodes(2)), ElementsAre("nccl.sockets"));
 }
 
+// The type of the machine is not known, but one rank finds fewer than another.
+TEST(ExplainedLog, holds_numbers_of_nics_against_each_other) {
+  const auto found = [](const char* host, int nics) {
+    return std::string(host) + ":1:2 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found " +
+           std::to_string(nics) + " nics)\n";
+  };
+  EXPECT_THAT(explained_ids(found("n1", 16) + found("n2", 16)), IsEmpty());
+  const Explanation all = explained(found("n1", 16) + found("n2", 15) + found("n3", 16));
+  ASSERT_THAT(all.findings, SizeIs(1));
+  EXPECT_EQ(all.findings[0].finding.id, "nccl.nic_count");
+  EXPECT_THAT(all.findings[0].finding.evidence, StartsWith("15 nics here, 16 elsewhere"));
+  EXPECT_THAT(all.findings[0].hosts, ElementsAre("n2"));
+}
+
 TEST(ExplainedLog, names_the_peer_that_is_not_reached) {
   const Explanation all = explained(
       warn("NET/IB: Got completion from peer 10.1.0.7<41712> with status=12 opcode=0 len=0 vendor err 129 (Send)"));
