@@ -124,7 +124,7 @@ std::span<const Check> checks() {
        narrow_nics},
       {"nic.gdr", About::software, "NICs that do not reach GPU memory (GPU Direct RDMA)", without_gdr},
       {"nic.unusable", About::host, "NICs whose devices the job may not open", unusable_nics},
-      {"nic.names", About::host, "a host whose NICs have other names than the others'", nics_elsewhere},
+      {"nic.names", About::host, "a host whose NICs have other names or places than the others'", nics_elsewhere},
       {"nic.mtu", About::settings, "ports of InfiniBand or RoCE with an MTU of their own", odd_nic_mtus},
       {"host.peermem", About::software, "nvidia_peermem missing where NICs are to reach GPU memory", without_peermem},
       {"settings.ib_hca", About::settings, "NCCL_IB_HCA that names NICs which are not there", absent_hcas},

@@ -170,6 +170,18 @@ std::set<std::string> names_of_carrying(const Host& host) {
   return names;
 }
 
+// "mlx5_3 at 0000:9a:00.0"; none where one is not known. What a virtual machine shows is the hypervisor's choice.
+std::set<std::string> places_of_carrying(const Host& host) {
+  std::set<std::string> places;
+  if (host.virtual_machine != false) return {};
+  for (const Nic& nic : host.nics) {
+    if (!carries(host, nic)) continue;
+    if (nic.pci.address.empty()) return {};
+    places.insert(fmt::format("{} at {}", nic.name, nic.pci.address));
+  }
+  return places;
+}
+
 std::vector<std::string> missing_in(const std::set<std::string>& all, const std::set<std::string>& others) {
   std::vector<std::string> missing;
   std::ranges::set_difference(others, all, std::back_inserter(missing));
@@ -178,21 +190,26 @@ std::vector<std::string> missing_in(const std::set<std::string>& all, const std:
 
 }  // namespace
 
-// NCCL and its variables name NICs; where one host calls them otherwise, NCCL_IB_HCA and rails by name mean others.
+// NCCL and its variables name NICs; where one host calls or places them otherwise, NCCL_IB_HCA means others.
 // Hosts with another number of them have findings of their own.
 std::vector<Finding> nics_elsewhere(const Topology& topology) {
-  std::vector<std::set<std::string>> all;
-  for (const Host& host : topology.hosts) all.push_back(names_of_carrying(host));
-  const std::optional<std::set<std::string>> most = usual(all);
   std::vector<Finding> findings;
-  for (std::size_t i = 0; most && i < all.size(); ++i)
-    if (all[i] != *most && all[i].size() == most->size())
+  std::set<std::string> told;
+  for (const auto list : {names_of_carrying, places_of_carrying}) {
+    std::vector<std::set<std::string>> all;
+    for (const Host& host : topology.hosts) all.push_back(list(host));
+    const std::optional<std::set<std::string>> most = usual(all);
+    for (std::size_t i = 0; most && i < all.size(); ++i) {
+      const Host& host = topology.hosts[i];
+      if (all[i] == *most || all[i].size() != most->size() || !told.insert(host.name).second) continue;
       findings.push_back(about_host(
-          topology.hosts[i], "nic.names", Severity::warning,
-          fmt::format("{} has {} where the other hosts have {}", topology.hosts[i].name,
-                      join(missing_in(*most, all[i])), join(missing_in(all[i], *most))),
+          host, "nic.names", Severity::warning,
+          fmt::format("{} has {} where the other hosts have {}", host.name, join(missing_in(*most, all[i])),
+                      join(missing_in(all[i], *most))),
           "look for a NIC in another slot and for other rules of naming (udev) there; variables that name NICs, such "
           "as NCCL_IB_HCA, mean other ones on this host"));
+    }
+  }
   return findings;
 }
 
@@ -231,12 +248,12 @@ std::vector<Finding> without_peermem(const Topology& topology) {
       if (contains({.from = {}, .below = least}, version_of(host, part)))
         old.push_back(fmt::format("{} {}", part, version_of(host, part)));
     if (old.empty()) continue;
-    findings.push_back(
-        about_host(host, "host.peermem", Severity::warning,
-                   fmt::format("nvidia_peermem is not loaded on {}, and with {} there is no DMA-BUF: its NICs do not reach "
-                               "GPU memory",
-                               host.name, join(old)),
-                   "load it (modprobe nvidia_peermem); traffic between GPU and NIC goes through the host until then"));
+    findings.push_back(about_host(
+        host, "host.peermem", Severity::warning,
+        fmt::format("nvidia_peermem is not loaded on {}, and with {} there is no DMA-BUF: its NICs do not reach "
+                    "GPU memory",
+                    host.name, join(old)),
+        "load it (modprobe nvidia_peermem); traffic between GPU and NIC goes through the host until then"));
   }
   return findings;
 }
