@@ -328,18 +328,18 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
                 .take = [&](const std::string& t) { o.baseline = t; },
                 .commands = {"run", "report"}})
       ->group("Output");
-  declare(
-      {.name = "--format",
-       .shown = "LIST",
-       .help = "what to write: a list (see `list formats`); default json,html,console, for check, compare and explain console",
-       .take =
-           [&](const std::string& t) {
-             o.formats =
-                 list_of<std::string>(t, [](const std::string& part) { return reports::find_writer(part).name; });
-           },
-       .check = check_format,
-       .commands = {"report", "compare", "import", "explain", "topo", "check"},
-       .values = reports::format_names()});
+  declare({.name = "--format",
+           .shown = "LIST",
+           .help = "what to write: a list (see `list formats`); default json,html,console, for check, compare and "
+                   "explain console",
+           .take =
+               [&](const std::string& t) {
+                 o.formats =
+                     list_of<std::string>(t, [](const std::string& part) { return reports::find_writer(part).name; });
+               },
+           .check = check_format,
+           .commands = {"report", "compare", "import", "explain", "topo", "check"},
+           .values = reports::format_names()});
   declare.flag("--quiet", o.quiet, "print no progress and no table, only the decision", nullptr, {"check", "compare"});
   declare.flag("--table", o.table, "on the console a row for each size, in the columns of nccl-tests", nullptr,
                {"report"});
