@@ -163,6 +163,15 @@ TEST(TopoNics, counters_and_the_way_to_gpu_memory_are_read) {
   EXPECT_THAT(nic.counters, ElementsAre(std::pair<const std::string, std::uint64_t>("tx_bytes", ~std::uint64_t{0})));
 }
 
+// The port of an RDMA device takes it from the network device on it.
+TEST(TopoNics, of_rdma_have_the_mtu_of_their_network_device) {
+  Machine machine;
+  machine.efa("mlx5_0", "pci0000:10/0000:10:01.0");
+  EXPECT_EQ(machine.host().nics.at(0).mtu, std::nullopt);
+  machine.file("sys/devices/pci0000:10/0000:10:01.0/net/ib0/mtu", "4092\n");
+  EXPECT_EQ(machine.host().nics.at(0).mtu, 4092);
+}
+
 // The driver puts it into the PCI device's folder, by its release under two names.
 TEST(TopoNics, say_whether_efas_driver_found_a_way_to_gpu_memory) {
   struct Case {
