@@ -269,8 +269,6 @@ void Endpoint::progress() {
   for (std::size_t i = 0; std::cmp_less(i, count); ++i)
     --*static_cast<const Context*>(entries[i].op_context)->under_way;
   done_ += static_cast<std::size_t>(count);
-  page_->completed.fetch_add(static_cast<std::uint64_t>(count));
-  page_->last_completion_ns.store(clock_ns());
 }
 
 void look_up(const protocol::SharedPage& page) {
@@ -359,6 +357,11 @@ void Nics::progress() {
 void Nics::finish() {
   while (!std::ranges::all_of(endpoints_, &Endpoint::is_done)) progress();
   for (Endpoint& each : endpoints_) each.forget_done();
+}
+
+void Nics::count_step() {
+  page_.completed.fetch_add(1);
+  page_.last_completion_ns.store(clock_ns());
 }
 
 std::string Nics::waits_for() const {

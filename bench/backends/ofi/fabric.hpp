@@ -144,6 +144,9 @@ class Nics {
   void progress();
   // Until all of them are done; throws as progress().
   void finish();
+  // Shows the supervisor that one more of the steps is over that all ranks take alike, so that of ranks that hang those
+  // with the fewest are known, which the others wait for.
+  void count_step();
   std::string waits_for() const;  // what is under way, by NIC; "" for nothing
   // Since the driver's start; nullopt where the kernel does not count it.
   std::optional<Moved> moved() const;

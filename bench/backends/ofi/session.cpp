@@ -55,7 +55,7 @@ std::uint64_t OfiSession::tag(bool barrier, std::uint32_t burst, int number, int
 void OfiSession::warm_up(int operations, const std::string& setting) {
   refuse_setting("ofi", setting);
   ++bursts_;
-  if (place_) operate(0, std::min(operations, slots()));
+  operate(0, std::min(operations, slots()));
   barrier();
 }
 
@@ -71,7 +71,7 @@ Times OfiSession::sample(const SampleRequest& request) {
     ++bursts_;
     barrier();
     const auto start = Clock::now();
-    if (place_) operate(next_slot_, request.operations);
+    operate(next_slot_, request.operations);
     const double elapsed = since(start).count;
     times.push_back(place_ ? elapsed / messages : std::numeric_limits<double>::quiet_NaN());
     last_slot_ = next_slot_;
@@ -105,9 +105,15 @@ void OfiSession::barrier() {
     nics_.send(&nothing, 0, unregistered_, (rank_ + distance) % ranks_, tag(true, bursts_, step, rank_), 0, under_way);
     nics_.finish();
   }
+  nics_.count_step();
 }
 
 void OfiSession::operate(int first, int count) {
+  if (place_) move(first, count);
+  nics_.count_step();
+}
+
+void OfiSession::move(int first, int count) {
   const Member self = place_->member;
   if (!case_.collective->pairwise) {
     const Group& group = place_->group;

@@ -30,7 +30,8 @@ class OfiSession final : public Session {
 
   void enlist();
   void barrier();
-  void operate(int first, int count);
+  void operate(int first, int count);  // nothing where the rank pauses
+  void move(int first, int count);
   void messages(int first, int count, int to, int from);
   void ping_pong(int first, int count);
   void send(int slot, int number, int to, int& under_way);
