@@ -112,7 +112,8 @@ void check(std::int64_t result, std::string_view call) {
 }
 
 std::vector<Info> choose_nics(const protocol::Seat& seat) {
-  const Info offers = all_offers(std::getenv("FI_PROVIDER") ? "" : seat.provider);
+  const char* const wanted = std::getenv("FI_PROVIDER");
+  const Info offers = all_offers(wanted && *wanted ? "" : seat.provider);
   std::vector<const fi_info*> domains = domains_of(offers.get());
   const auto is_nic = [](const fi_info* info) { return pci_of(*info) != std::tuple(0, 0, 0, 0); };
   std::vector<const fi_info*> mine;
