@@ -14,13 +14,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "hosts"))
 import unittest  # noqa: E402
 
 from hosts import what_is_missing  # noqa: E402
-from hosts_test import BUILD, HAVE_OFI, PROGRAM, SOURCE, OnHosts  # noqa: E402
+from hosts_test import BUILD, HAVE_OFI, PROGRAM, OnHosts  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 STANDIN = pathlib.Path(os.environ.get("P5BENCH_STANDIN", BUILD / "tests" / "standin"))
 TREE = "/tmp/efa"
 COUNTERS = ("tx_bytes", "rx_bytes", "send_bytes", "recv_bytes", "rdma_read_bytes", "rdma_read_resp_bytes")
-NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 # The library here may be older than the version from which devices of p5 read by themselves, and cannot be asked for it.
 WITH_RDMA = {"P5BENCH_STANDIN_API": "1.17"}
 
