@@ -98,14 +98,19 @@ std::optional<std::string> counted(const LogMatch& match, const Place& place) {
   return *seen >= expected ? std::nullopt : std::optional(fmt::format("{} of {} rails for a GPU: ", *seen, expected));
 }
 
-// "" where the line has not what it names.
-std::string filled(std::string text, const std::vector<std::string>& caught) {
-  for (std::size_t at; (at = text.find('%')) != std::string::npos && at + 1 < text.size();) {
-    const std::size_t number = static_cast<std::size_t>(text[at + 1] - '0');
+// "" where the line has not what the text names.
+std::string filled(const std::string& text, const std::vector<std::string>& caught) {
+  std::string whole;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '%' || at + 1 == text.size()) {
+      whole += text[at];
+      continue;
+    }
+    const auto number = static_cast<std::size_t>(text[++at] - '0');
     if (number == 0 || number > caught.size() || caught[number - 1].empty()) return "";
-    text.replace(at, 2, caught[number - 1]);
+    whole += caught[number - 1];
   }
-  return text;
+  return whole;
 }
 
 std::string remedy_of(const LogRule& rule, const Place& place) {

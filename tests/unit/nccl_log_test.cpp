@@ -296,6 +296,16 @@ TEST(ExplainedLog, names_the_peer_that_is_not_reached) {
   EXPECT_THAT(all.findings[0].finding.evidence, HasSubstr("10.1.0.7<41712>"));
 }
 
+// The peer is named as the log has it, even where that looks like what is to be filled in.
+TEST(ExplainedLog, takes_names_out_of_the_log_as_they_are) {
+  const Explanation all =
+      explained(warn("NET/IB: Got completion from peer %1 with status=12 opcode=0 len=0 vendor err 129 (Send)") +
+                info("Bootstrap : Using docker%2:172.17.0.1<0>"));
+  ASSERT_THAT(all.findings, SizeIs(2));
+  EXPECT_THAT(all.findings[0].finding.evidence, HasSubstr("peer at %1: "));
+  EXPECT_THAT(all.findings[1].finding.evidence, HasSubstr("docker%2 leads"));
+}
+
 // What follows when a queue is torn down is no fault of its own.
 TEST(ExplainedLog, takes_a_flushed_request_for_a_consequence) {
   EXPECT_THAT(explained_ids(warn("NET/IB: Got completion from peer 10.1.0.7<41712> with status=5 opcode=0 len=0 "
