@@ -213,6 +213,12 @@ std::string_view token_before(std::string_view text, std::size_t end) {
   return text.substr(begin, end - begin);
 }
 
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  return text;
+}
+
 // Where ":1234:1240 [0] " of "host:1234:1240 [0] NCCL INFO" begins.
 std::size_t find_process(std::string_view text, std::size_t from = 0) {
   for (std::size_t at = from; (at = text.find(':', at)) != std::string_view::npos; ++at) {
@@ -353,6 +359,25 @@ class ForeignText {
   Hosts hosts_;
 };
 
+// What others put before NCCL's lines and not before those of nccl-tests: it ends like a label, and comes often.
+std::set<std::string, std::less<>> labels_in(const std::vector<Line>& lines, const ForeignText& foreign) {
+  constexpr std::string_view ends = ":|>])}";
+  constexpr int often = 3;
+  std::map<std::string, int, std::less<>> seen;
+  for (const Line& line : lines) {
+    const std::optional<Found> found = foreign.in(line.text);
+    if (!found) continue;
+    const std::string_view text = trimmed(std::string_view(line.text).substr(0, found->begin));
+    if (!text.empty() && !is_digit(text.front()) && text.find('#') == std::string_view::npos &&
+        ends.find(text.back()) != std::string_view::npos)
+      ++seen[std::string(text)];
+  }
+  std::set<std::string, std::less<>> labels;
+  for (const auto& [text, count] : seen)
+    if (count >= often) labels.insert(text);
+  return labels;
+}
+
 }  // namespace
 
 std::size_t find_comment(std::string_view text, std::size_t from) {
@@ -391,6 +416,7 @@ std::vector<Line> lines_of(std::string_view text) {
     line.text = without_repeated(whole.substr(prefix.size()), prefix);
   }
   const ForeignText foreign(physical);
+  const std::set<std::string, std::less<>> labels = labels_in(physical, foreign);
   std::vector<Line> lines;
   std::optional<Line> open;  // goes on behind text of NCCL
   const auto go_on = [&](const Line& line, std::string_view piece) {
@@ -412,7 +438,8 @@ std::vector<Line> lines_of(std::string_view text) {
     }
     bool ends_here = true;
     for (; found; found = foreign.in(rest)) {
-      const std::string_view before = rest.substr(0, found->begin);
+      std::string_view before = rest.substr(0, found->begin);
+      if (labels.contains(trimmed(before))) before = "";
       if (const bool is_warning = rest.find(" NCCL WARN ") < found->end; is_warning && before.empty() && ends_here)
         for (auto last = lines.rbegin(); last != lines.rend() && last->last + 1 == line.first && !last->is_cut; ++last)
           last->is_cut = !last->foreign;

@@ -487,6 +487,15 @@ TEST(NcclTests, with_lines_of_nccl_in_them_are_read_as_without) {
   }
 }
 
+TEST(NcclTests, with_lines_of_nccl_behind_labels_of_their_own_are_read_as_without) {
+  std::string text;
+  std::istringstream lines(three_sizes);
+  for (std::string line; std::getline(lines, line);) text += line + "\nworker-1: " + of_nccl + "worker-2 | " + of_nccl;
+  const std::size_t at = text.find("     2097152") + 20;
+  text.insert(at, of_nccl + "worker-1: " + of_nccl);
+  EXPECT_EQ(times_of(import(text, "", "lab").report), times_of(import(three_sizes, "", "lab").report));
+}
+
 TEST(NcclTests, with_other_text_in_a_row_are_joined_or_told_of) {
   const std::vector<double> plain = times_of(import(three_sizes, "", "lab").report);
   const std::size_t begin = three_sizes.find("     2097152"), end = three_sizes.find("     4194304");
