@@ -69,6 +69,9 @@ std::optional<Timing> timing_in(std::span<const std::string_view> words, const C
   timing.rounding = {rounding_in(words[0]), rounding_in(words[1]), rounding_in(words[2])};
   good = timing.time_us >= 0 && timing.time_us <= most_time;
   if (words[3] == "N/A") return timing;
+  // A count, in few digits where it is large: "1.5e+06".
+  const bool is_count = words[3].find('.') == std::string_view::npos || words[3].find('e') != std::string_view::npos;
+  good = good && is_count;
   const double wrong = number_in<double>(words[3]).value_or(-1);
   good = good && wrong >= 0 && wrong < most_wrong;
   if (good && columns.counts_wrong) timing.wrong = static_cast<std::uint64_t>(wrong);
@@ -189,6 +192,8 @@ std::optional<Columns> columns_of(std::string_view text, std::string_view title,
   const bool two = again != words.end() || title.find("out-of-place") != std::string_view::npos;
   auto end = std::find(first, again, "timestamp");
   columns.half.assign(first, end);
+  // Other text was printed into it: nothing tells which columns there are.
+  if (columns.half.size() < 4 || (columns.half[3] != "#wrong" && columns.half[3] != "error")) return {};
   columns.counts_wrong = columns.half[3] == "#wrong";
   columns.timestamp = words.back() == "timestamp";
   // rccl-tests measures in place only with -O 0, and its head has that half alone.
