@@ -223,7 +223,7 @@ ErrorLog::ErrorLog() : file_(memory_file("p5bench-worker-errors")) {}
 
 ErrorLog::~ErrorLog() { ::close(file_); }
 
-// What has been passed on takes no memory, but for the newest.
+// Bytes that were passed on take no memory, but for the newest.
 void ErrorLog::pass_on() {
   constexpr std::size_t part = 1 << 16;
   constexpr off_t page = 4096;

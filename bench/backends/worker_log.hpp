@@ -69,8 +69,7 @@ class WorkerLog {
   std::optional<int> target_;
 };
 
-// What a worker writes to its standard error, on its way to ours: libraries that abort() say why there, and nowhere
-// else.
+// A worker's standard error on its way to ours: libraries that abort() say why there, and nowhere else.
 class ErrorLog {
  public:
   // Throws CaseError.

@@ -37,11 +37,11 @@ struct FreeInfo {
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 
-// Of the best provider that there is (EFA before verbs before TCP; FI_PROVIDER says otherwise), or of the one that the
-// seat names. NICs are divided among
-// the ranks of their host in the order of their PCI addresses; where ranks are more, some share one. Where a provider
-// shows interfaces instead, each rank takes all those that the seat names, and where it names none the first that is
-// not the loopback's. Throws CaseError where there is none.
+// The NICs of this rank at the best provider that there is (EFA before verbs before TCP; FI_PROVIDER says otherwise),
+// or at the one that the seat names. NICs are divided among the ranks of their host in the order of their PCI
+// addresses; where ranks are more, some share one. Where a provider shows interfaces instead, each rank takes all those
+// that the seat names, and where it names none the first that is not the loopback's. Throws CaseError where there is
+// none.
 std::vector<Info> choose_nics(const protocol::Seat& seat);
 std::string name_of_library(const fi_info& info);  // "libfabric 2.3, asked for API 1.18, efa"
 
@@ -84,7 +84,7 @@ class Endpoint {
   const fi_info& info() const { return *info_; }
 
  private:
-  // Of a message that is under way.
+  // A message that is under way.
   struct Context {
     fi_context2 librarys;  // the first member, so that the library's pointer to it is one to the whole
     int* under_way = nullptr;

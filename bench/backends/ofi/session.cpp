@@ -13,7 +13,7 @@ namespace p5::ofi {
 
 namespace {
 
-// Of messages up to 512 KiB as many buffers as on the mpi backend. Of larger ones twice as many: NICs need 16 to 32 MiB
+// Messages up to 512 KiB have as many buffers as on the mpi backend, larger ones twice as many: NICs need 16 to 32 MiB
 // under way.
 constexpr Bytes pool{64u << 20};
 constexpr int most_slots = 32;
