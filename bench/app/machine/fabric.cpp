@@ -60,8 +60,8 @@ WorkerOptions fabric_worker(World& world, const Options& options, const topo::To
   worker.messages_only = true;
   worker.cost = {.latency = {20e-6}, .bandwidth = {5}, .burst = {5e-3}, .visit = {5e-3}, .communicator = {0}};
   // Where the operator says nothing: messages within a host would go through its memory and say nothing of its NICs;
-  // the EFA provider would start CUDA in each process, on the first GPU, for memory that is not used here; and PSM, which
-  // libfabric loads, would leave a file in the working folder where a provider aborts.
+  // the EFA provider would start CUDA in each process, on the first GPU, for memory that is not used here; and PSM,
+  // which libfabric loads, would leave a file in the working folder where a provider aborts.
   for (const auto& [name, value] : {std::pair("FI_EFA_ENABLE_SHM_TRANSFER", "0"), std::pair("FI_HMEM", "system"),
                                     std::pair("IPATH_NO_BACKTRACE", "1")})
     if (!own_environment().contains(name)) worker.environment.try_emplace(name, value);
