@@ -238,6 +238,7 @@ bool Consistency::fits_figures(const Row& row) const {
   };
   if (!bytes_of_type(row.type) || !(row.op.empty() || is_op(row.op))) return false;
   if (collective_ && collective_->reduces && (row.op.empty() || row.op == "none")) return false;
+  if (has_in_place_ && *has_in_place_ != row.in_place.has_value()) return false;
   const double busbw_factor = collective_ && ranks_ > 0 ? collective_->bus_factor(ranks_) : 0;
   for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place}) {
     if (!*each) continue;
@@ -257,6 +258,7 @@ bool Consistency::fits_figures(const Row& row) const {
 }
 
 void Consistency::learn(const Row& row) {
+  has_in_place_ = row.in_place.has_value();
   for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place}) {
     if (!*each || (*each)->time_us <= 0 || (*each)->algbw <= best_) continue;
     const Timing& t = **each;

@@ -55,6 +55,7 @@ class Consistency {
  private:
   int ranks_ = 0;
   const Collective* collective_ = nullptr;
+  std::optional<bool> has_in_place_;
   double algbw_factor_ = 1;  // algbw over size/time: 1 but for the hypercube
   double best_ = 0;          // the bandwidth that this was learned from
 };
