@@ -45,6 +45,7 @@ class SlowPartsOnHosts(OnHosts):
 
 
 class SlowParts(SlowPartsOnHosts):
+    @unittest.skipUnless(NIGHTLY, "nightly: takes 60 s")
     @unittest.skipUnless(HAVE_OFI, "needs libfabric's headers to be built")
     def test_an_interface_is_named(self):
         report = self.assert_named("ofi", {("h2", 2)}, ("nic", "h2", "net2"))
@@ -61,6 +62,7 @@ class SlowParts(SlowPartsOnHosts):
     def test_nobody_is_named_where_all_are_alike(self):
         self.assert_named("ofi", set())
 
+    @unittest.skipUnless(NIGHTLY, "nightly: takes 40 s")
     def test_a_host_is_named_over_mpi(self):
         self.assert_named("mpi", {("h3", network) for network in range(NETWORKS)}, ("node", "h3", ""))
 

@@ -16,6 +16,7 @@ import unittest  # noqa: E402
 from hosts import what_is_missing  # noqa: E402
 from hosts_test import BUILD, HAVE_OFI, PROGRAM, OnHosts  # noqa: E402
 
+NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 HERE = pathlib.Path(__file__).resolve().parent
 STANDIN = pathlib.Path(os.environ.get("P5BENCH_STANDIN", BUILD / "tests" / "standin"))
 TREE = "/tmp/efa"
@@ -159,14 +160,17 @@ class Faults(OnEfa):
         report = self.report_with(4, ["--sizes", "1MiB"], (10,), P5BENCH_STANDIN_FAULT="slow:h2:rdmap81s0:0.5")
         self.assertEqual(self.suspects(report), [("nic", "h2", "rdmap81s0")], [each["evidence"] for each in report["suspects"]])
 
+    @unittest.skipUnless(NIGHTLY, "nightly: takes 40 s")
     def test_nobody_is_named_where_all_are_alike(self):
         report = self.report_with(4, ["--sizes", "1MiB"], (0,))
         self.assertEqual(self.suspects(report), [])
 
+    @unittest.skipUnless(NIGHTLY, "nightly: takes 40 s")
     def test_a_lying_nic_is_named(self):
         report = self.report_with(4, ["--sizes", "1MiB"], (11,), P5BENCH_STANDIN_SCALE="0.01", P5BENCH_STANDIN_FAULT="lies:h3:rdmap80s0")
         self.assertEqual(self.suspects(report), [("nic", "h3", "rdmap80s0")], [each["evidence"] for each in report["suspects"]])
 
+    @unittest.skipUnless(NIGHTLY, "nightly: takes 40 s")
     def test_a_silent_nic_is_named(self):
         run = self.start_with(3, [*self.ARGUMENTS[:-1], "5s", "--sizes", "64KiB"], P5BENCH_STANDIN_SCALE="0.01", P5BENCH_STANDIN_FAULT="silent:h2:rdmap82s0")
         self.assertIn(self.wait_for_end(run), (10, 12), self.printed())
