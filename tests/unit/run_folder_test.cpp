@@ -36,6 +36,14 @@ TEST_F(RunFolders, latest_is_the_last_of_its_second_and_any_run_of_another) {
   }
 }
 
+TEST_F(RunFolders, latest_of_all_clusters_is_the_one_that_began_last) {
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const RunFolder first(folder, "c"), second(folder, "c"), third(folder, "c"), other(folder, "d");
+    EXPECT_EQ(fs::read_symlink(folder / "latest"), fs::path("d") / other.path().filename());
+    EXPECT_EQ(fs::read_symlink(folder / "c" / "latest"), third.path().filename());
+  }
+}
+
 TEST_F(RunFolders, notes_are_read_from_files_alone) {
   const RunFolder run(folder, "c");
   leave_note(run.path(), 3, "rank 3: lost");

@@ -62,12 +62,14 @@ class FolderLock {
   int fd_;
 };
 
-// A run of the same second that began after this one keeps the link.
+// A run of the same second and cluster that began after this one keeps the link. Runs of several clusters are not
+// counted together, so of those the one that comes later has it.
 void point_latest(const fs::path& link, const fs::path& target) {
   const FolderLock lock(link.parent_path());
   std::error_code problem;
-  const auto there = place_in_time(fs::read_symlink(link, problem)), mine = place_in_time(target);
-  if (there.first == mine.first && there.second > mine.second) return;
+  const fs::path before = fs::read_symlink(link, problem);
+  const auto there = place_in_time(before), mine = place_in_time(target);
+  if (before.parent_path() == target.parent_path() && there.first == mine.first && there.second > mine.second) return;
   reports::point_link(link, target);
 }
 
