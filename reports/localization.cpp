@@ -99,7 +99,7 @@ std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths
   for (const Place& rank : observation.ranks) {
     nodes.insert(rank.node);
     if (!paths.own_nics) continue;
-    if (!observation.nic) parts.insert({PartKind::gpu, rank.node, rank.number});
+    if (!observation.nic && paths.gpus) parts.insert({PartKind::gpu, rank.node, rank.number});
     if (observation.kind == Transfers::within_node || observation.kind == Transfers::node_group ||
         observation.kind == Transfers::node_half)
       continue;
@@ -191,8 +191,9 @@ class Localizer {
   // came between; more where that is seen.
   void learn_healthy_shares() {
     for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind) {
+      // A process that is stopped or ends makes a healthy transfer silent now and then. Nothing makes its data wrong.
       if (fault_ != Fault::slow) {
-        healthy_share_[kind] = 1e-6;
+        healthy_share_[kind] = fault_ == Fault::silent ? 1e-3 : 1e-6;
         continue;
       }
       double hits = 2, count = 100;

@@ -42,6 +42,7 @@ struct FaultyPart {
 // Parts whose messages share nothing with others: which NICs a rank uses.
 struct Paths {
   const NicNumbers* nics = nullptr;
+  bool gpus = true;  // whether messages come from GPUs
   bool own_nics =
       true;  // a rank's messages go through NICs beside it; those of MPI processes go through any of the host
 };

@@ -296,10 +296,12 @@ std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
 }
 
 Paths paths_of(const Report& report, const NicNumbers& numbers) {
-  const auto of_hosts = [&](const Result& result) {
-    return find_backend(result.measurement.measured_case.backend).parts == BackendInfo::Parts::hosts;
+  const auto any_of = [&](BackendInfo::Parts parts) {
+    return std::ranges::any_of(report.results, [&](const Result& result) {
+      return find_backend(result.measurement.measured_case.backend).parts == parts;
+    });
   };
-  return {&numbers, std::ranges::none_of(report.results, of_hosts)};
+  return {.nics = &numbers, .gpus = any_of(BackendInfo::Parts::gpus), .own_nics = !any_of(BackendInfo::Parts::hosts)};
 }
 
 // A part is told once: silence explains more than wrong data, and that more than slowness. Parts of a node that is

@@ -42,9 +42,9 @@ class FourHosts : public testing::Test {
     return all;
   }
 
-  std::vector<FaultyPart> faulty(const std::vector<TransferRecord>& records) const {
+  std::vector<FaultyPart> faulty(const std::vector<TransferRecord>& records, Fault fault = Fault::slow) const {
     const NicNumbers numbers(topology_);
-    return localize(records, {.nics = &numbers, .own_nics = true}, Fault::slow, accepted_log_odds);
+    return localize(records, {.nics = &numbers, .own_nics = true}, fault, accepted_log_odds);
   }
 
   topo::Topology topology_;
@@ -72,6 +72,29 @@ TEST_F(FourHosts, with_a_slow_nic_beside_a_slow_host_have_both) {
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].part, (Part{Part::Kind::node, 3, 0}));
   EXPECT_EQ(found[1].part, (Part{Part::Kind::nic, 0, 0}));
+}
+
+TEST_F(FourHosts, accuse_nobody_of_a_single_silent_round) {
+  std::vector<TransferRecord> seen = records([](int) { return 0.0; }, [](int, int) { return 0.0; });
+  for (TransferRecord& record : seen) record.silent = {1, 0};
+  seen.front().silent.hits = 1;
+  EXPECT_THAT(faulty(seen, Fault::silent), SizeIs(0));
+  seen.front().silent = {3, 3};
+  EXPECT_THAT(faulty(seen, Fault::silent), SizeIs(1));
+}
+
+TEST_F(FourHosts, without_gpus_have_none_at_fault) {
+  TransferRecord within;
+  within.ranks = {{0, 0}, {0, 1}};
+  within.silent = {5, 5};
+  const NicNumbers numbers(topology_);
+  const std::vector<TransferRecord> seen{within};
+  for (const bool gpus : {true, false}) {
+    const std::vector<FaultyPart> found =
+        localize(seen, {.nics = &numbers, .gpus = gpus}, Fault::silent, accepted_log_odds);
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_EQ(found[0].part.kind == Part::Kind::node, !gpus);
+  }
 }
 
 }  // namespace
