@@ -127,7 +127,7 @@ std::string why_no_nic_is_judged(const Measurement& m) {
   return why;
 }
 
-// Of messages of host memory through all NICs what is known besides.
+// Says what is known besides of messages of host memory through all NICs.
 std::string why_no_limit(const Measurement& m, const topo::Topology& topology) {
   const Case& c = m.measured_case;
   if (c.nic && find_backend(c.backend).parts == BackendInfo::Parts::nics) return why_no_nic_is_judged(m);

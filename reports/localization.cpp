@@ -119,7 +119,7 @@ std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths
       parts.insert({PartKind::nics, rank.node, near.front(), near.back()});
   }
   for (const int node : nodes) parts.insert({PartKind::node, node});
-  // Of more nodes it is not told which of their links a collective takes.
+  // A collective of more nodes does not tell which of their links it takes.
   constexpr std::size_t most_nodes = 32;
   const bool through_links = observation.is_pair() ? nodes.size() == 2
                                                    : (observation.kind == Transfers::node_subset ||

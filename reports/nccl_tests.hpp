@@ -70,7 +70,7 @@ struct Imported {
   Report report;
   std::vector<Result> journal;  // each launch with its samples
 };
-// What the user says of the job, where the file does not; 0: nothing.
+// The user's word on the job, where the file has none; 0: nothing.
 struct JobSize {
   int ranks = 0, hosts = 0;
 };

@@ -61,7 +61,7 @@ struct Selection {
   friend bool operator==(const Selection&, const Selection&) = default;
 };
 
-// Of NICs: the data went in packets that processors copied; the devices themselves moved none of it.
+// The data went through NICs in packets that processors copied; the devices themselves moved none of it.
 inline constexpr std::string_view protocol_of_packets = "packets";
 
 // A way to run a case's operations that its library offers.

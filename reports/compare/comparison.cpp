@@ -156,7 +156,7 @@ std::size_t without_baseline(const Side& base) {
   return cases == 0 && none_told && std::ranges::all_of(base.reports, ended_wrong) ? base.observations.size() : cases;
 }
 
-// Whether one of these runs had found the same in the same place.
+// True where one of these runs had found the same in the same place.
 bool was_found(const std::vector<Report>& reports, const topo::Finding& finding) {
   const auto is_it = [&](const topo::Finding& each) {
     return each.id == finding.id && each.subject.host == finding.subject.host &&

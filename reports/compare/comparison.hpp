@@ -53,9 +53,9 @@ struct Side {
   std::vector<std::string> remarks;  // which launches of its runs do not count, and why
 };
 
-// What the runs saw of one arm; without one, of the arm "default". Times of wrong data do not count. Runs weigh alike:
-// none contributes more launches than half of the runs have. Throws UsageError when there is nothing of the arm, unless
-// none of the runs finished.
+// The side that the runs saw of one arm; without one, of the arm "default". Times of wrong data do not count. Runs
+// weigh alike: none contributes more launches than half of the runs have. Throws UsageError when there is nothing of
+// the arm, unless none of the runs finished.
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm = "default");
 
 struct ComparisonOptions {

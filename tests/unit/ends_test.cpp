@@ -92,8 +92,7 @@ void expect_one_answer(const Report& report) {
   EXPECT_EQ(json.at("decision").at("word"), decision.word);
   EXPECT_EQ(decision.word == accept, code == 0);
   EXPECT_EQ(first_line(render_console(report)), decision.sentence);
-  EXPECT_EQ(first_line(render_table(report)), first_line(render_table(report)));
-  EXPECT_EQ(first_line(render_markdown(report)), "## " + found_in(render_markdown(report), "## (.*)\n"));
+  EXPECT_EQ(first_line(render_table(report)), decision.sentence);
   EXPECT_TRUE(first_line(render_markdown(report)).starts_with("## " + decision.word));
   EXPECT_THAT(render_html(report), HasSubstr(decision.word));
   const std::string junit = render_junit(report);
