@@ -11,16 +11,18 @@ namespace {
 constexpr std::string_view green = "\033[1;32m", red = "\033[1;31m", yellow = "\033[1;33m", faint = "\033[2m",
                            plain = "\033[0m";
 
-struct Word {
+struct ColouredWord {
   std::string_view word, colour;
 };
-constexpr std::array first_words{Word{"ACCEPT", green},  Word{"REJECT", red},       Word{"CANNOT TELL", yellow},
-                                 Word{"error ", red},    Word{"warning ", yellow},  Word{"  suspect ", red},
-                                 Word{"  slow ", red},   Word{"  wrong ", red},     Word{"  failed ", red},
-                                 Word{"  faulty ", red}, Word{"  one of ", yellow}, Word{"  not judged: ", faint}};
+constexpr std::array first_words{
+    ColouredWord{"ACCEPT", green},  ColouredWord{"REJECT", red},       ColouredWord{"CANNOT TELL", yellow},
+    ColouredWord{"error ", red},    ColouredWord{"warning ", yellow},  ColouredWord{"  suspect ", red},
+    ColouredWord{"  slow ", red},   ColouredWord{"  wrong ", red},     ColouredWord{"  failed ", red},
+    ColouredWord{"  faulty ", red}, ColouredWord{"  one of ", yellow}, ColouredWord{"  not judged: ", faint}};
 // Of a row, behind the blanks before its last column.
-constexpr std::array last_words{Word{"  ok", green}, Word{"  slow", red}, Word{"  wrong", red}, Word{"  failed", red},
-                                Word{"  not judged", faint}};
+constexpr std::array failure_context{ColouredWord{"  ok", green}, ColouredWord{"  slow", red},
+                                     ColouredWord{"  wrong", red}, ColouredWord{"  failed", red},
+                                     ColouredWord{"  not judged", faint}};
 
 void add_line(std::string_view line, std::string& out) {
   for (const auto& [word, colour] : first_words)
@@ -28,7 +30,7 @@ void add_line(std::string_view line, std::string& out) {
       out.append(colour).append(word).append(plain).append(line.substr(word.size()));
       return;
     }
-  for (const auto& [word, colour] : last_words)
+  for (const auto& [word, colour] : failure_context)
     if (line.ends_with(word)) {
       line.remove_suffix(word.size());
       out.append(line).append(colour).append(word).append(plain);

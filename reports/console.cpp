@@ -230,11 +230,11 @@ std::string unjudged_lines(const Report& report) {
 }
 
 // Those that pay somewhere, where they cost, and how a job gets them.
-std::string ways_lines(const Tuning& tuning) {
+std::string call_modes_lines(const Tuning& tuning) {
   std::string text;
-  for (const TuningWay& way : tuning.ways) {
+  for (const TuningCallMode& way : tuning.call_modes) {
     std::vector<std::string> faster, slower;
-    for (const TuningWaySize& size : way.sizes) {
+    for (const TuningCallModeSize& size : way.sizes) {
       const auto shown = [&](std::string_view more_or_less) {
         return format_printable("{} {} {:.0f} % {}", size.collective, to_text(Bytes{size.bytes}),
                                 100 * std::abs(size.gain->share), more_or_less);
@@ -270,7 +270,7 @@ std::string tuning_lines(const Report& report) {
         format_printable("  {}: {}{}\n", arm.name,
                          arm.speedup ? format_printable("{:.3f} times as fast", *arm.speedup) : std::string("failed"),
                          arm.adopted ? ", adopted" : "");
-  text += ways_lines(tuning);
+  text += call_modes_lines(tuning);
   for (const std::string& refusal : tuning.refusals) text += format_printable("  {}\n", refusal);
   for (const auto& [launcher, line] : tuning.loading) text += format_printable("  with {}: {}\n", launcher, line);
   return text;

@@ -12,8 +12,8 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
-#include "reports/joining.hpp"
 #include "reports/published.hpp"
+#include "reports/rendezvous.hpp"
 #include "reports/suspects.hpp"
 #include "reports/tuning.hpp"
 

@@ -10,8 +10,8 @@
 #include "bench/model/backends.hpp"
 #include "reports/bars.hpp"
 #include "reports/decision.hpp"
-#include "reports/joining.hpp"
 #include "reports/local_checks.hpp"
+#include "reports/rendezvous.hpp"
 #include "topo/host_memory.hpp"
 #include "topo/platform.hpp"
 
@@ -55,14 +55,14 @@ std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits,
   if (!one || !all) return std::nullopt;
   std::vector<int> ranks_on(topology.hosts.size());
   for (int host : topology.host_of_rank) ++ranks_on[static_cast<std::size_t>(host)];
-  const int crowd = ranks_on.empty() ? 1 : *std::ranges::max_element(ranks_on);
+  const int most_ranks = ranks_on.empty() ? 1 : *std::ranges::max_element(ranks_on);
   if (is_alone(c)) {
     // Both ways, two copies go on at once.
-    return c.pattern == "both_ways" ? scaled(*all, 1.0 / std::min(2, crowd), "; two copies at once") : *one;
+    return c.pattern == "both_ways" ? scaled(*all, 1.0 / std::min(2, most_ranks), "; two copies at once") : *one;
   }
   // Of a star bus bandwidth counts what the root moves, for which all may copy.
   if (c.collective->route == Route::star) return *all;
-  const int copies = c.collective->pairwise && c.pattern != "both_ways" ? std::max(1, crowd / 2) : crowd;
+  const int copies = c.collective->pairwise && c.pattern != "both_ways" ? std::max(1, most_ranks / 2) : most_ranks;
   topo::Limit share = scaled(*all, 1.0 / copies, fmt::format("; shared by {} ranks that copy at once", copies));
   return share.rate < one->rate ? share : *one;
 }
@@ -225,7 +225,7 @@ Verdict measure_against(const Measurement& m, const topo::Limit& limit, const to
 }  // namespace
 
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
-              const Fitness& fitness) {
+              const Comparability& fitness) {
   if (m.outcome == Outcome::failed) {
     Verdict v = unknown(m.because);
     v.grade = Grade::failed;

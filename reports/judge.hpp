@@ -8,12 +8,13 @@ namespace p5::reports {
 
 // comparable: false when something makes the figures unfit for judging (ranks share cores or a GPU); `why_not` says
 // what.
-struct Fitness {
+struct Comparability {
   bool comparable = true;
   std::string why_not;
 };
 
-Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology, const Fitness& fitness);
+Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
+              const Comparability& fitness);
 
 // Where some sizes or patterns were measured with fewer pairs than others of the same kind, being fast says nothing of
 // the pairs that were left out: `ok` becomes `unknown` there.

@@ -41,12 +41,12 @@ double log_add(double a, double b) {
 }
 
 // Logarithm of p^k (1 - p)^(n - k).
-double log_binomial(const Trials& trials, double p) {
+double log_binomial(const SampleCounts& trials, double p) {
   return trials.hits * std::log(p) + (trials.count - trials.hits) * std::log1p(-p);
 }
 
 // The same with p uniform between 0 and 1.
-double log_uniform(const Trials& trials) {
+double log_uniform(const SampleCounts& trials) {
   return std::lgamma(trials.hits + 1) + std::lgamma(trials.count - trials.hits + 1) - std::lgamma(trials.count + 2);
 }
 
@@ -83,7 +83,7 @@ std::optional<double> shows(PartKind part, Mode mode, Transfers kind) {
 }
 
 // GPUs that share their NICs are of one rail.
-Part rail_of(Place rank, const Paths& paths) {
+Part rail_of(RankLocation rank, const Paths& paths) {
   Part rail{PartKind::rail, 0, rank.number, rank.number};
   const std::vector<int> near = paths.nics->near(rank);
   if (near.empty()) return rail;
@@ -96,7 +96,7 @@ Part rail_of(Place rank, const Paths& paths) {
 std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths) {
   std::set<Part> parts;
   std::set<int> nodes;
-  for (const Place& rank : observation.ranks) {
+  for (const RankLocation& rank : observation.ranks) {
     nodes.insert(rank.node);
     if (!paths.own_nics) continue;
     if (!observation.nic && paths.gpus) parts.insert({PartKind::gpu, rank.node, rank.number});
@@ -155,30 +155,30 @@ class Localizer {
   std::vector<FaultyPart> run(double least_log_odds) {
     if (std::ranges::none_of(observations_, [&](const TransferRecord& each) { return (each.*channel()).hits > 0; }))
       return {};
-    std::vector<Found> found = search(least_log_odds);
+    std::vector<ScoredPart> found = search(least_log_odds);
     // Shares of healthy transfers are better known once those that pass a faulty part are left out.
     learn_healthy_shares();
     std::ranges::fill(open_, true);
     found = search(least_log_odds);
     std::vector<FaultyPart> faulty;
-    for (const Found& each : found) faulty.push_back(describe(each, found));
+    for (const ScoredPart& each : found) faulty.push_back(describe(each, found));
     return faulty;
   }
 
  private:
   using TransferRecords = std::array<std::vector<std::size_t>, kinds_of_transfers>;
   using Mask = std::vector<char>;
-  struct Found {
+  struct ScoredPart {
     Part part;
     Score score;
   };
 
-  Trials TransferRecord::*channel() const {
+  SampleCounts TransferRecord::*channel() const {
     return fault_ == Fault::slow     ? &TransferRecord::slow
            : fault_ == Fault::silent ? &TransferRecord::silent
                                      : &TransferRecord::wrong;
   }
-  const Trials& trials(std::size_t i) const { return observations_[i].*channel(); }
+  const SampleCounts& trials(std::size_t i) const { return observations_[i].*channel(); }
 
   // Probability that a transfer differs from what its parts say. Times of a pair do by chance of its route; a
   // collective of many stands on many transfers. Silence and wrong data never come without a cause.
@@ -198,7 +198,7 @@ class Localizer {
       }
       double hits = 2, count = 100;
       for (std::size_t i = 0; i < observations_.size(); ++i) {
-        const Trials& its = trials(i);
+        const SampleCounts& its = trials(i);
         if (static_cast<std::size_t>(observations_[i].kind) != kind || !open_[i] || its.share() >= 0.5) continue;
         hits += its.hits;
         count += its.count;
@@ -283,7 +283,7 @@ class Localizer {
 
   // Explained are the transfers in which the part shows; of a node all that pass it, because what its own parts do
   // cannot be seen beside it.
-  void explain(const Found& found, Mask& open) const {
+  void explain(const ScoredPart& found, Mask& open) const {
     const TransferRecords& its = of_part_.at(found.part);
     for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind)
       if (found.part.kind == PartKind::node || found.score.shows_in.contains(static_cast<Transfers>(kind)))
@@ -298,19 +298,19 @@ class Localizer {
   }
 
   template <class Allowed>
-  std::optional<Found> best_part(const Mask& open, const Allowed& allowed) const {
-    std::optional<Found> best;
+  std::optional<ScoredPart> best_part(const Mask& open, const Allowed& allowed) const {
+    std::optional<ScoredPart> best;
     for (const auto& [part, its] : of_part_) {
       if (!allowed(part) || !has_hits(its, open)) continue;
       Score its_score = score(part, open);
       if (!its_score.shows_in.empty() && (!best || its_score.log_odds > best->score.log_odds))
-        best = Found{part, std::move(its_score)};
+        best = ScoredPart{part, std::move(its_score)};
     }
     return best;
   }
 
   // Parts of the node and its links, where they explain its transfers better than the node does; else the node.
-  Found or_its_parts(const Found& node, const Mask& open, double least) const {
+  ScoredPart or_its_parts(const ScoredPart& node, const Mask& open, double least) const {
     Mask its(open.size(), false);
     for (const std::vector<std::size_t>& list : of_part_.at(node.part))
       for (const std::size_t i : list) its[i] = open[i];
@@ -318,10 +318,10 @@ class Localizer {
       if (part.kind == PartKind::link) return part.node == node.part.node || part.number == node.part.node;
       return part.node == node.part.node && part.kind != PartKind::node && part.kind != PartKind::rail;
     };
-    std::optional<Found> first;
+    std::optional<ScoredPart> first;
     double together = 0;
     for (std::size_t count = 0; count < most_parts; ++count) {
-      const std::optional<Found> next = best_part(its, is_its);
+      const std::optional<ScoredPart> next = best_part(its, is_its);
       if (!next || next->score.log_odds < std::max(least, 0.0)) break;
       if (!first) first = next;
       together += next->score.log_odds;
@@ -330,11 +330,11 @@ class Localizer {
     return first && together > node.score.log_odds ? *first : node;
   }
 
-  std::vector<Found> search(double least) {
+  std::vector<ScoredPart> search(double least) {
     if (healthy_share_.front() == 0) learn_healthy_shares();
-    std::vector<Found> found;
+    std::vector<ScoredPart> found;
     while (found.size() < most_parts) {
-      std::optional<Found> next = best_part(open_, [](const Part&) { return true; });
+      std::optional<ScoredPart> next = best_part(open_, [](const Part&) { return true; });
       if (!next || next->score.log_odds < least) break;
       if (next->part.kind == PartKind::node) next = or_its_parts(*next, open_, least);
       explain(*next, open_);
@@ -342,43 +342,43 @@ class Localizer {
     }
     // What passes two faulty nodes is slower than what passes one, and between those no link is known to be faulty.
     std::set<int> faulty_nodes;
-    for (const Found& each : found)
+    for (const ScoredPart& each : found)
       if (each.part.kind == PartKind::node) faulty_nodes.insert(each.part.node);
-    std::erase_if(found, [&](const Found& each) {
+    std::erase_if(found, [&](const ScoredPart& each) {
       return each.part.kind == PartKind::link &&
              (faulty_nodes.contains(each.part.node) || faulty_nodes.contains(each.part.number));
     });
     return found;
   }
 
-  FaultyPart describe(const Found& found, const std::vector<Found>& all) const {
+  FaultyPart describe(const ScoredPart& found, const std::vector<ScoredPart>& all) const {
     Mask open(open_.size(), true);
-    for (const Found& other : all)
+    for (const ScoredPart& other : all)
       if (other.part != found.part) explain(other, open);
     FaultyPart faulty{.part = found.part, .fault = fault_, .shows_in = found.score.shows_in};
-    Trials trials_of_part, again;
+    SampleCounts counts_of_part, again;
     for (const Transfers kind : faulty.shows_in)
       for (const std::size_t i : of_part_.at(found.part)[static_cast<std::size_t>(kind)]) {
         if (!open[i]) continue;
         const TransferRecord& observation = observations_[i];
         faulty.observations.push_back(&observation);
-        trials_of_part.count += trials(i).count;
-        trials_of_part.hits += trials(i).hits;
+        counts_of_part.count += trials(i).count;
+        counts_of_part.hits += trials(i).hits;
         if (trials(i).hits == 0) continue;
         again.count += observation.slow_again.count;
         again.hits += observation.slow_again.hits;
       }
-    faulty.share = trials_of_part.share();
+    faulty.share = counts_of_part.share();
     faulty.repeated = fault_ != Fault::slow || again.count == 0 || again.share() > faulty.share / 2;
     weigh_alternatives(found, all, open, faulty);
     return faulty;
   }
 
-  void weigh_alternatives(const Found& found, const std::vector<Found>& all, const Mask& open,
+  void weigh_alternatives(const ScoredPart& found, const std::vector<ScoredPart>& all, const Mask& open,
                           FaultyPart& faulty) const {
     const double own = score(found.part, open).log_odds;
     std::set<Part> taken;
-    for (const Found& other : all) taken.insert(other.part);
+    for (const ScoredPart& other : all) taken.insert(other.part);
     double weights = 1 + std::exp(-own);
     std::vector<std::pair<Part, double>> others;
     Mask its(open.size(), false);

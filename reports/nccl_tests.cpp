@@ -59,7 +59,7 @@ struct Interval {
 Interval busbw_factor_of(const Table& table) {
   constexpr double enough_digits = 1;
   Interval factor;
-  for (const Row& row : table.rows)
+  for (const ResultRow& row : table.rows)
     for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place}) {
       if (!*each || (*each)->algbw < enough_digits || (*each)->busbw <= 0) continue;
       const Timing& t = **each;
@@ -89,7 +89,7 @@ std::optional<int> ranks_in_figures(const Table& table, const Collective& collec
 // The number of ranks by which all sizes are divided; null: none, or another one for some.
 std::optional<int> ranks_in_sizes(const Table& table) {
   std::optional<int> found;
-  for (const Row& row : table.rows) {
+  for (const ResultRow& row : table.rows) {
     if (row.count == 0) continue;
     const std::optional<std::uint64_t> shares = shares_in(row);
     constexpr std::uint64_t most = 1'000'000;
@@ -248,7 +248,7 @@ class Importer {
     if (table.blocking) remark("operations were waited for one by one (-z): not comparable with bursts");
     if (table.out_of_bounds) note_out_of_bounds(table);
     places_.clear();  // another launch
-    for (const Row& row : table.rows) add(row, table, *collective, ranks);
+    for (const ResultRow& row : table.rows) add(row, table, *collective, ranks);
   }
 
   std::vector<Result> finish() {
@@ -301,7 +301,7 @@ class Importer {
     wrong_somewhere_ = true;
   }
 
-  void add(const Row& row, const Table& table, const Collective& collective, const Ranks& ranks) {
+  void add(const ResultRow& row, const Table& table, const Collective& collective, const Ranks& ranks) {
     const std::optional<DataType> type = our_type(row.type);
     if (row.size == 0) return remark("rows of 0 B were left out: nccl-tests rounds small messages down to nothing");
     for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})

@@ -26,7 +26,7 @@ struct Timing {
   Rounding rounding = {};
 };
 
-struct Row {
+struct ResultRow {
   int line = 0;                       // of the file, from 1; 0 in JSON
   std::uint64_t size = 0, count = 0;  // bytes; elements, as printed
   std::string type, op;               // in nccl-tests' words; op "" or "none" where nothing is reduced
@@ -48,7 +48,7 @@ struct Table {
   bool blocking = false;
   bool out_of_bounds = false;          // the footer says so
   std::vector<std::string> arguments;  // JSON only
-  std::vector<Row> rows;
+  std::vector<ResultRow> rows;
 };
 
 struct Log {

@@ -62,13 +62,13 @@ int root_of(const json& j) {
   return root;
 }
 
-Row row_of(const json& j) {
-  Row row{.size = member_as<std::uint64_t>(j, "size"),
-          .type = member_as<std::string>(j, "type"),
-          .op = member_as<std::string>(j, "redop"),
-          .root = -1,
-          .out_of_place = timing(j, "out_of_place"),
-          .in_place = timing(j, "in_place")};
+ResultRow row_of(const json& j) {
+  ResultRow row{.size = member_as<std::uint64_t>(j, "size"),
+                .type = member_as<std::string>(j, "type"),
+                .op = member_as<std::string>(j, "redop"),
+                .root = -1,
+                .out_of_place = timing(j, "out_of_place"),
+                .in_place = timing(j, "in_place")};
   json_fields::at("root", [&] { row.root = root_of(member(j, "root")); });
   if (row.out_of_place && row.in_place && row.out_of_place->wrong && !row.in_place->wrong) row.in_place.reset();
   return row;

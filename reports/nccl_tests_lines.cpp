@@ -265,7 +265,7 @@ Hosts hosts_in(const std::vector<Line>& lines) {
 }
 
 // Text of NCCL in a line: from `begin` to `end`, and how much before `begin` is perhaps its own too.
-struct Found {
+struct ForeignSpan {
   std::size_t begin = 0, end = 0;
   std::string perhaps;
 };
@@ -274,11 +274,11 @@ class ForeignText {
  public:
   explicit ForeignText(const std::vector<Line>& lines) : hosts_(hosts_in(lines)) {}
 
-  std::optional<Found> in(std::string_view text) const {
+  std::optional<ForeignSpan> in(std::string_view text) const {
     constexpr std::size_t none = std::string_view::npos;
     constexpr std::array<std::string_view, 2> versions{"NCCL version ", "RCCL version "};
     std::size_t behind_host = std::min(find_process(text), find_failure(text));
-    Found found{.begin = behind_host, .end = text.size(), .perhaps = ""};
+    ForeignSpan found{.begin = behind_host, .end = text.size(), .perhaps = ""};
     if (behind_host != none) {
       const std::string_view token = token_before(text, behind_host);
       const std::size_t begin = behind_host - token.size();
@@ -365,7 +365,7 @@ std::set<std::string, std::less<>> labels_in(const std::vector<Line>& lines, con
   constexpr int often = 3;
   std::map<std::string, int, std::less<>> seen;
   for (const Line& line : lines) {
-    const std::optional<Found> found = foreign.in(line.text);
+    const std::optional<ForeignSpan> found = foreign.in(line.text);
     if (!found) continue;
     const std::string_view text = trimmed(std::string_view(line.text).substr(0, found->begin));
     if (!text.empty() && !is_digit(text.front()) && text.find('#') == std::string_view::npos &&
@@ -431,7 +431,7 @@ std::vector<Line> lines_of(std::string_view text) {
   };
   for (Line& line : physical) {
     std::string_view rest = line.text;
-    std::optional<Found> found = foreign.in(rest);
+    std::optional<ForeignSpan> found = foreign.in(rest);
     if (!found && !open) {
       lines.push_back(std::move(line));
       continue;

@@ -96,7 +96,7 @@ std::optional<FoundRow> row_at(std::string_view text, const Words& words, std::s
   // "<stdout>:1048576", but not "x1048576" and not "1.048576".
   if (digits == before.size() || (digits > 0 && (is_word(before[digits - 1]) || before[digits - 1] == '.'))) return {};
   FoundRow found;
-  Row& row = found.row;
+  ResultRow& row = found.row;
   row.line = line;
   row.type = words[at];
   const std::optional<std::uint64_t> size = number_in<std::uint64_t>(before.substr(digits));
@@ -209,13 +209,13 @@ std::optional<FoundRow> find_row(std::string_view text, const Columns& columns, 
   return {};
 }
 
-std::optional<std::uint64_t> shares_in(const Row& row) {
+std::optional<std::uint64_t> shares_in(const ResultRow& row) {
   const std::optional<std::uint64_t> bytes = bytes_of_type(row.type);
   if (!bytes || row.count == 0 || row.size % (row.count * *bytes) != 0) return std::nullopt;
   return row.size / (row.count * *bytes);
 }
 
-bool Consistency::fits_size(const Row& row) const {
+bool Consistency::fits_size(const ResultRow& row) const {
   const std::optional<std::uint64_t> bytes = bytes_of_type(row.type);
   constexpr std::uint64_t most = std::uint64_t{1} << 56;
   if (row.size == 0) return row.count == 0;
@@ -225,7 +225,7 @@ bool Consistency::fits_size(const Row& row) const {
   return times && (*times == 1 || ranks_ == 0 || *times == static_cast<std::uint64_t>(ranks_));
 }
 
-bool Consistency::fits_figures(const Row& row) const {
+bool Consistency::fits_figures(const ResultRow& row) const {
   const auto as_printed = [](double value, double rounding, double whole_from) {
     constexpr double tenths_from = 99, two_decimals = 0.005, slack = 1e-9;
     if (rounding < two_decimals - slack) return false;  // more than two decimals
@@ -257,7 +257,7 @@ bool Consistency::fits_figures(const Row& row) const {
   return true;
 }
 
-void Consistency::learn(const Row& row) {
+void Consistency::learn(const ResultRow& row) {
   has_in_place_ = row.in_place.has_value();
   for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place}) {
     if (!*each || (*each)->time_us <= 0 || (*each)->algbw <= best_) continue;

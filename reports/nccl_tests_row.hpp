@@ -26,7 +26,7 @@ struct Columns {
 std::optional<Columns> columns_of(std::string_view text, std::string_view title, int line);
 
 struct FoundRow {
-  Row row;
+  ResultRow row;
   std::size_t begin = 0, end = 0;  // of the text
   bool no_more = false;            // nothing could be more of its last figure
   bool ends_surely = true;         // that, or all of the text behind `end` is blank
@@ -36,7 +36,7 @@ std::optional<FoundRow> find_row(std::string_view text, const Columns& columns, 
 
 // How many times the counted elements make the size: 1, or the number of ranks where each counts its own. Null: it is
 // no whole number, or not known.
-std::optional<std::uint64_t> shares_in(const Row& row);
+std::optional<std::uint64_t> shares_in(const ResultRow& row);
 
 // What the rows of a table have in common, by which a row that was put together is known to be right.
 class Consistency {
@@ -45,12 +45,12 @@ class Consistency {
   Consistency(int ranks, const Collective* collective) : ranks_(ranks), collective_(collective) {}
   // The size is as many elements of the type as are counted, or as many for each rank. True where the type is not
   // known.
-  bool fits_size(const Row& row) const;
+  bool fits_size(const ResultRow& row) const;
   // The type is one of nccl-tests', bandwidths are those of the size and the time, and figures have as many digits as
   // nccl-tests prints.
-  bool fits_figures(const Row& row) const;
+  bool fits_figures(const ResultRow& row) const;
   // A row that was printed in one piece.
-  void learn(const Row& row);
+  void learn(const ResultRow& row);
 
  private:
   int ranks_ = 0;

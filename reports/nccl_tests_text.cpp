@@ -292,12 +292,14 @@ class Reader {
   void end_table() {
     settle_pending();
     // Of a program that counts its elements in another way, and where the list of ranks is not whole, no row fits.
-    const auto may_be = [&](const Row& row) { return shares_in(row) || (odd_.size() > 1 && row.size >= row.count); };
-    if (std::ranges::none_of(table().rows, [](const Row& row) { return row.count > 0; }) &&
+    const auto may_be = [&](const ResultRow& row) {
+      return shares_in(row) || (odd_.size() > 1 && row.size >= row.count);
+    };
+    if (std::ranges::none_of(table().rows, [](const ResultRow& row) { return row.count > 0; }) &&
         std::ranges::all_of(odd_, may_be))
       table().rows.insert(table().rows.end(), odd_.begin(), odd_.end());
     else
-      for (const Row& row : odd_) lost_.insert(row.line);
+      for (const ResultRow& row : odd_) lost_.insert(row.line);
     if (!lost_.empty())
       log_.remarks.push_back(
           fmt::format("{} {}: no whole row of the table could be read there, because other text stands in it or it is "
@@ -313,7 +315,7 @@ class Reader {
 
   // Rows that left no trace, seen by the sizes that the program says it goes through.
   void note_missing_sizes() {
-    const std::vector<Row>& rows = table().rows;
+    const std::vector<ResultRow>& rows = table().rows;
     if (steps_.most == 0 || (steps_.factor < 2 && steps_.bytes == 0) || rows.empty()) return;
     // Sizes are rounded down to what ranks can share.
     const auto after = [&](double size) {
@@ -327,8 +329,10 @@ class Reader {
       log_.remarks.push_back(fmt::format("{} rows are missing in the table of line {}: between {:.0f} and {:.0f} B",
                                          where, table().line, least, most));
     };
-    const auto same = [](const Row& a, const Row& b) { return a.type == b.type && a.op == b.op && a.root == b.root; };
-    const auto bytes = [](const Row& row) { return static_cast<double>(row.size); };
+    const auto same = [](const ResultRow& a, const ResultRow& b) {
+      return a.type == b.type && a.op == b.op && a.root == b.root;
+    };
+    const auto bytes = [](const ResultRow& row) { return static_cast<double>(row.size); };
     if (const double least = static_cast<double>(steps_.least); least > slack && far_behind(bytes(rows[0]), least))
       remark("the first", least, bytes(rows[0]));
     for (std::size_t i = 1; i < rows.size(); ++i)
@@ -387,13 +391,13 @@ class Reader {
 
   void take_blank() { last_.reset(); }
 
-  void keep(Row row) {
+  void keep(ResultRow row) {
     consistency_->learn(row);
     table().rows.push_back(std::move(row));
   }
 
   // `text` as a row that can be trusted. `assembled`: it was put together out of pieces.
-  std::optional<Row> trusted(std::string_view text, bool assembled, bool ended) const {
+  std::optional<ResultRow> trusted(std::string_view text, bool assembled, bool ended) const {
     const std::optional<FoundRow> found = find_row(text, *columns_, line_);
     if (!found || !found->ends_surely || (!ended && !found->no_more)) return {};
     if (!consistency_->fits_size(found->row)) return {};
@@ -401,7 +405,7 @@ class Reader {
     return found->row;
   }
 
-  static bool alike(const Row& a, const Row& b) {
+  static bool alike(const ResultRow& a, const ResultRow& b) {
     const auto same = [](const std::optional<Timing>& x, const std::optional<Timing>& y) {
       return x.has_value() == y.has_value() && (!x || (x->time_us == y->time_us && x->wrong == y->wrong));
     };
@@ -426,10 +430,10 @@ class Reader {
 
   // The row, where all readings that can be trusted are the same.
   template <class Read>
-  static std::optional<Row> only(const std::vector<std::string>& texts, const Read& read) {
-    std::optional<Row> found;
+  static std::optional<ResultRow> only(const std::vector<std::string>& texts, const Read& read) {
+    std::optional<ResultRow> found;
     for (const std::string& text : texts) {
-      const std::optional<Row> row = read(text);
+      const std::optional<ResultRow> row = read(text);
       if (row && found && !alike(*row, *found)) return {};
       if (row) found = row;
     }
@@ -462,15 +466,15 @@ class Reader {
     line_ = line.first;
     const std::vector<std::string> texts = readings_of(line);
     const bool assembled = !line.gaps.empty();
-    if (std::optional<Row> row = only(texts, [&](auto& text) { return trusted(text, assembled, line.ended); })) {
+    if (std::optional<ResultRow> row = only(texts, [&](auto& text) { return trusted(text, assembled, line.ended); })) {
       settle_pending();
       last_ = {line.text, line.first};
       return keep(std::move(*row));
     }
-    if (std::optional<Row> row = only(texts, [&](auto& text) { return go_on(text, line.ended); }))
+    if (std::optional<ResultRow> row = only(texts, [&](auto& text) { return go_on(text, line.ended); }))
       return keep(std::move(*row));
     if (const std::size_t within = beginning_of_row(line.text); within > 0 && within < line.text.size())
-      if (std::optional<Row> row = only(texts, [&](auto& text) { return without_middle(text, line.ended); })) {
+      if (std::optional<ResultRow> row = only(texts, [&](auto& text) { return without_middle(text, line.ended); })) {
         settle_pending();
         return keep(std::move(*row));
       }
@@ -482,7 +486,7 @@ class Reader {
   // The last figure of the row before was cut: "1" was printed of "17", then a line end of NCCL's, then "7".
   bool goes_on_behind_last(const Line& line) {
     if (!last_ || !is_number(line.text)) return false;
-    const std::optional<Row> row = trusted(last_->text + line.text, true, line.ended);
+    const std::optional<ResultRow> row = trusted(last_->text + line.text, true, line.ended);
     if (!row || table().rows.empty()) return false;
     table().rows.back() = *row;
     table().rows.back().line = last_->line;
@@ -558,16 +562,17 @@ class Reader {
   }
 
   // All of `front` up to one of `ends` and all of `text` from one of `begins`, where only one row can come of it.
-  std::optional<Row> put_together(const std::string& front, const std::vector<std::size_t>& ends,
-                                  const std::string& text, const std::vector<std::size_t>& begins, bool ended) {
+  std::optional<ResultRow> put_together(const std::string& front, const std::vector<std::size_t>& ends,
+                                        const std::string& text, const std::vector<std::size_t>& begins, bool ended) {
     constexpr std::size_t most_tries = 2'000'000;  // a file may hold anything: what is left over then is told of
-    std::optional<Row> found;
+    std::optional<ResultRow> found;
     for (const std::size_t end : ends)
       for (const std::size_t begin : begins)
         for (const char* between : {"", " "}) {
           if (++tries_ > most_tries) return {};
           if (&front == &text && begin <= end) continue;
-          const std::optional<Row> row = trusted(front.substr(0, end) + between + text.substr(begin), true, ended);
+          const std::optional<ResultRow> row =
+              trusted(front.substr(0, end) + between + text.substr(begin), true, ended);
           if (row && found && !alike(*row, *found)) return {};
           if (row) found = row;
         }
@@ -575,7 +580,7 @@ class Reader {
   }
 
   // What is pending goes on with `text`.
-  std::optional<Row> go_on(const std::string& text, bool ended) {
+  std::optional<ResultRow> go_on(const std::string& text, bool ended) {
     const std::vector<std::size_t> begins = begins_in(text);
     for (std::size_t from = 0; from < pending_.size(); ++from) {
       std::string front;
@@ -584,7 +589,7 @@ class Reader {
       std::vector<std::size_t> ends = pending_.back().ends;
       for (std::size_t& end : ends) end += front.size();
       front += pending_.back().text;
-      if (std::optional<Row> row = put_together(front, ends, text, begins, ended)) {
+      if (std::optional<ResultRow> row = put_together(front, ends, text, begins, ended)) {
         row->line = *pending_[from].lines.begin();
         for (std::size_t i = 0; i < from; ++i) lost_.merge(pending_[i].lines);
         pending_.clear();
@@ -595,7 +600,7 @@ class Reader {
   }
 
   // Other text stands within the row, without a line end.
-  std::optional<Row> without_middle(const std::string& text, bool ended) {
+  std::optional<ResultRow> without_middle(const std::string& text, bool ended) {
     return put_together(text, ends_in(text, beginning_of_row(text)), text, begins_in(text), ended);
   }
 
@@ -618,10 +623,10 @@ class Reader {
     std::string text;
     int line = 0;
   };
-  std::optional<Last> last_;  // the line before, if it was a row
-  std::vector<Row> odd_;      // whole rows whose number of elements does not fit their size
-  std::set<int> stray_;       // lines since the last comment that may be of rows, where no table has begun
-  std::set<int> lost_;        // lines of the table of which no row came
+  std::optional<Last> last_;    // the line before, if it was a row
+  std::vector<ResultRow> odd_;  // whole rows whose number of elements does not fit their size
+  std::set<int> stray_;         // lines since the last comment that may be of rows, where no table has begun
+  std::set<int> lost_;          // lines of the table of which no row came
   std::vector<std::string> failures_;
   std::size_t tries_ = 0;  // of putting rows together
   bool has_foot_ = false;

@@ -77,7 +77,7 @@ void blame_slow(const Result& result, const Report& report, AgainstHosts& hosts)
   for (const GroupResult& group : m.groups) {
     Measurement own = m;
     own.throughput->summary.median = group.median.count;
-    if (judge(own, report.limits, report.topology, Fitness{}).grade != Grade::slow) continue;
+    if (judge(own, report.limits, report.topology, Comparability{}).grade != Grade::slow) continue;
     const int first = group.group.empty() ? -1 : group.group.front();
     const bool known = first >= 0 && std::cmp_less(first, host_of_rank.size());
     hosts.blame(

@@ -43,13 +43,13 @@ std::vector<std::string> fabric_nics(const topo::Host& host) {
 }
 
 // What two transfers have in common whose times are compared.
-struct Way {
+struct TransferClass {
   std::string operation;
   int distance = 0, place = -1;  // on the nodes; place: -1 where all are alike
-  auto operator<=>(const Way&) const = default;
+  auto operator<=>(const TransferClass&) const = default;
 };
 
-struct Fast {
+struct FastTimes {
   double time = 0;       // median of the fast ones
   double deviation = 0;  // relative standard deviation of their samples
 };
@@ -79,12 +79,12 @@ double relative_deviation(const std::vector<Timed>& transfers, double fast) {
 class Collector {
  public:
   explicit Collector(const topo::Topology& topology) : topology_(topology), places_(places_of(topology)) {
-    for (const Place& place : places_) ++ranks_on_[place.node];
+    for (const RankLocation& place : places_) ++ranks_on_[place.node];
   }
 
   // What is measured again comes after what it repeats.
   void add_times(const std::vector<const Measurement*>& measured, bool again) {
-    std::map<std::string, std::map<Way, std::vector<Timed>>> alike;
+    std::map<std::string, std::map<TransferClass, std::vector<Timed>>> alike;
     for (const Measurement* m : measured) {
       const std::optional<Transfers> kind = transfers_of(m->measured_case);
       if (!kind) continue;
@@ -95,9 +95,9 @@ class Collector {
           alike[operation][way_of(*kind, operation, observations_[*at].ranks)].push_back({&result, *at});
       }
     }
-    for (const auto& [operation, ways] : alike) {
-      const double drift = again ? drift_of(ways) : 1;
-      for (const auto& [way, transfers] : ways) {
+    for (const auto& [operation, call_modes] : alike) {
+      const double drift = again ? drift_of(call_modes) : 1;
+      for (const auto& [way, transfers] : call_modes) {
         const auto [known, fresh] = fast_.try_emplace(way);
         if (fresh) known->second = fast_of(transfers);
         count_slow(transfers, {known->second.time * (fresh ? 1 : drift), known->second.deviation}, again);
@@ -108,10 +108,10 @@ class Collector {
   void add_silence(const Measurement& m) {
     const std::optional<Transfers> kind = transfers_of(m.measured_case);
     if (!kind || (m.measured_case.pair == "other_node" && are_pretended(topology_))) return;
-    const auto count = [&](const Group& group, Trials TransferRecord::*trials, bool hit) {
+    const auto count = [&](const Group& group, SampleCounts TransferRecord::*trials, bool hit) {
       const std::optional<std::size_t> at = find_or_add(*kind, m.measured_case, group);
       if (!at) return;
-      Trials& counted = observations_[*at].*trials;
+      SampleCounts& counted = observations_[*at].*trials;
       ++counted.count;
       counted.hits += hit ? 1 : 0;
     };
@@ -126,10 +126,10 @@ class Collector {
   std::vector<TransferRecord> all() && { return std::move(observations_); }
 
  private:
-  using Key = std::tuple<Transfers, int, std::vector<Place>>;
+  using Key = std::tuple<Transfers, int, std::vector<RankLocation>>;
 
   std::optional<std::size_t> find_or_add(Transfers kind, const Case& c, const Group& group) {
-    std::vector<Place> ranks;
+    std::vector<RankLocation> ranks;
     for (const int rank : group) {
       if (rank < 0 || std::cmp_greater_equal(rank, places_.size())) return std::nullopt;
       ranks.push_back(places_[static_cast<std::size_t>(rank)]);
@@ -146,8 +146,8 @@ class Collector {
     return found->second;
   }
 
-  Way way_of(Transfers kind, const std::string& operation, const std::vector<Place>& ranks) {
-    Way way{.operation = operation};
+  TransferClass way_of(Transfers kind, const std::string& operation, const std::vector<RankLocation>& ranks) {
+    TransferClass way{.operation = operation};
     if (kind != Transfers::between_nodes && kind != Transfers::single_nic) return way;
     const int there = ranks_on_[ranks[0].node];
     way.distance = (ranks[1].number - ranks[0].number + there) % there;
@@ -177,7 +177,7 @@ class Collector {
     return fmt::format("NIC {}", number);
   }
 
-  static Fast fast_of(const std::vector<Timed>& transfers) {
+  static FastTimes fast_of(const std::vector<Timed>& transfers) {
     std::vector<double> times;
     for (const Timed& each : transfers) times.push_back(time_of(*each.result));
     const double fast = middle_of_fast(std::move(times));
@@ -186,26 +186,26 @@ class Collector {
 
   // Time that transfers take now which were fast before, over the time that they took then. All ways together: a single
   // way may have one pair only, and that slow by chance.
-  double drift_of(const std::map<Way, std::vector<Timed>>& ways) const {
+  double drift_of(const std::map<TransferClass, std::vector<Timed>>& call_modes) const {
     std::vector<double> ratios;
-    for (const auto& [way, transfers] : ways) {
+    for (const auto& [way, transfers] : call_modes) {
       const auto fast = fast_.find(way);
       if (fast == fast_.end()) continue;
       for (const Timed& each : transfers) {
-        const Trials& before = observations_[each.observation].slow;
+        const SampleCounts& before = observations_[each.observation].slow;
         if (before.count > 0 && before.share() < 0.5) ratios.push_back(time_of(*each.result) / fast->second.time);
       }
     }
     return ratios.empty() ? 1 : median(std::move(ratios));
   }
 
-  void count_slow(const std::vector<Timed>& transfers, const Fast& fast, bool again) {
+  void count_slow(const std::vector<Timed>& transfers, const FastTimes& fast, bool again) {
     const double most = fast.time * (1 + std::max(tolerated_difference, 3 * fast.deviation));
     for (const Timed& each : transfers) {
       TransferRecord& observation = observations_[each.observation];
       for (const float sample : samples_of(*each.result)) {
         observation.ratios.push_back(static_cast<float>(sample / fast.time));
-        for (Trials* const trials : {&observation.slow, again ? &observation.slow_again : nullptr}) {
+        for (SampleCounts* const trials : {&observation.slow, again ? &observation.slow_again : nullptr}) {
           if (!trials) continue;
           ++trials->count;
           trials->hits += sample > most ? 1 : 0;
@@ -215,11 +215,11 @@ class Collector {
   }
 
   const topo::Topology& topology_;
-  std::vector<Place> places_;
+  std::vector<RankLocation> places_;
   std::map<int, int> ranks_on_;
   std::vector<TransferRecord> observations_;
   std::map<Key, std::size_t> place_of_;
-  std::map<Way, Fast> fast_;
+  std::map<TransferClass, FastTimes> fast_;
 };
 
 // Groups of the same kind that perform one operation side by side or in turn.
@@ -245,7 +245,7 @@ std::optional<Transfers> transfers_of(const Case& c) {
 }
 
 NicNumbers::NicNumbers(const topo::Topology& topology) : topology_(topology) {
-  const std::vector<Place> places = places_of(topology);
+  const std::vector<RankLocation> places = places_of(topology);
   for (std::size_t node = 0; node < topology.hosts.size(); ++node)
     names_of_[static_cast<int>(node)] = fabric_nics(topology.hosts[node]);
   for (std::size_t rank = 0; rank < std::min(places.size(), topology.nics_of_rank.size()); ++rank) {
@@ -259,13 +259,13 @@ NicNumbers::NicNumbers(const topo::Topology& topology) : topology_(topology) {
   }
 }
 
-const std::vector<int>& NicNumbers::of(Place rank) const {
+const std::vector<int>& NicNumbers::of(RankLocation rank) const {
   static const std::vector<int> none;
   const auto found = of_rank_.find(rank);
   return found == of_rank_.end() ? none : found->second;
 }
 
-std::vector<int> NicNumbers::near(Place rank) const {
+std::vector<int> NicNumbers::near(RankLocation rank) const {
   if (!of(rank).empty()) return of(rank);
   const topo::Host& host = topology_.hosts.at(static_cast<std::size_t>(rank.node));
   std::vector<int> numbers;
@@ -291,8 +291,8 @@ double middle_of_fast(std::vector<double> times) {
   return median_of_sorted(times);
 }
 
-std::vector<Place> places_of(const topo::Topology& topology) {
-  std::vector<Place> places;
+std::vector<RankLocation> places_of(const topo::Topology& topology) {
+  std::vector<RankLocation> places;
   std::map<int, int> seen;
   for (const int node : topology.host_of_rank) places.push_back({node, seen[node]++});
   return places;

@@ -14,27 +14,27 @@
 namespace p5::reports {
 
 // The place of a rank: its node, and its number among the ranks there. Both count from 0.
-struct Place {
+struct RankLocation {
   int node = 0, number = 0;
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const RankLocation&) const = default;
 };
-std::vector<Place> places_of(const topo::Topology& topology);
+std::vector<RankLocation> places_of(const topo::Topology& topology);
 
 // NICs are numbered as --fault does: those of the fabric in the host's order, then those that only ranks reported.
 class NicNumbers {
  public:
   explicit NicNumbers(const topo::Topology& topology);
   // Numbers of the NICs that the rank can use one by one; empty where no rank was asked.
-  const std::vector<int>& of(Place rank) const;
+  const std::vector<int>& of(RankLocation rank) const;
   // Numbers of the NICs near the GPU of this rank: of(), else what the host's topology says; empty where neither knows.
-  std::vector<int> near(Place rank) const;
+  std::vector<int> near(RankLocation rank) const;
   // Device name, "" where it is not known.
   std::string name(int node, int number) const;
 
  private:
   const topo::Topology& topology_;
   std::map<int, std::vector<std::string>> names_of_;
-  std::map<Place, std::vector<int>> of_rank_;
+  std::map<RankLocation, std::vector<int>> of_rank_;
 };
 
 // Kinds of transfers, by what they pass. Figures are compared within a kind only.
@@ -50,8 +50,8 @@ enum class Transfers {
 };
 inline constexpr std::size_t kinds_of_transfers = 8;
 
-// Trials and hits: a sample and whether it was slow, a round and whether it was silent or wrong.
-struct Trials {
+// SampleCounts and hits: a sample and whether it was slow, a round and whether it was silent or wrong.
+struct SampleCounts {
   int count = 0, hits = 0;
   double share() const { return count == 0 ? 0 : static_cast<double>(hits) / count; }
 };
@@ -66,11 +66,11 @@ std::optional<Transfers> transfers_of(const Case& c);
 
 struct TransferRecord {
   Transfers kind = Transfers::within_node;
-  std::vector<Place> ranks;  // pairs: two, ascending
-  std::optional<int> nic;    // single_nic: its number among those of its rank
-  Trials slow;               // of all samples
-  Trials slow_again;         // of those that were taken when it was measured again
-  Trials silent, wrong;
+  std::vector<RankLocation> ranks;  // pairs: two, ascending
+  std::optional<int> nic;           // single_nic: its number among those of its rank
+  SampleCounts slow;                // of all samples
+  SampleCounts slow_again;          // of those that were taken when it was measured again
+  SampleCounts silent, wrong;
   std::vector<float> ratios;  // time of each sample over the time of the fast ones of its like
 
   bool is_pair() const { return is_of_pairs(kind); }

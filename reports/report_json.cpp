@@ -99,46 +99,46 @@ namespace p5 {
 
 // ---- cases
 
-void fields(auto& visit, Is<Case> auto& c) {
-  visit.must("backend", c.backend);
-  visit.must("collective",
-             json_fields::As{c.collective, [](const Collective* each) { return nlohmann::json(each->name); },
-                             [](const nlohmann::json& j) { return &find_collective(json_fields::text_in(j)); }});
-  visit.must("bytes", c.bytes);
-  visit.must("bytes_per_rank", c.bytes_per_rank);
-  visit.must("type", json_fields::named(c.type, parse_data_type));
-  visit.must("op", json_fields::named(c.op, parse_reduce_op));
-  visit.must("root", c.root);
-  visit.must("in_place", c.in_place);
-  visit.must("cuda_graph", c.cuda_graph);
-  visit.must("register", json_fields::one_of(c.registration, reports::registrations));
-  visit.must("group", c.group);
-  visit.must("pattern", json_fields::one_of_or_null(c.pattern, reports::patterns));
+void fields(auto& archive, Is<Case> auto& c) {
+  archive.must("backend", c.backend);
+  archive.must("collective",
+               json_fields::As{c.collective, [](const Collective* each) { return nlohmann::json(each->name); },
+                               [](const nlohmann::json& j) { return &find_collective(json_fields::text_in(j)); }});
+  archive.must("bytes", c.bytes);
+  archive.must("bytes_per_rank", c.bytes_per_rank);
+  archive.must("type", json_fields::named(c.type, parse_data_type));
+  archive.must("op", json_fields::named(c.op, parse_reduce_op));
+  archive.must("root", c.root);
+  archive.must("in_place", c.in_place);
+  archive.must("cuda_graph", c.cuda_graph);
+  archive.must("register", json_fields::one_of(c.registration, reports::registrations));
+  archive.must("group", c.group);
+  archive.must("pattern", json_fields::one_of_or_null(c.pattern, reports::patterns));
   // Reports before 2026-11-23 have none: their pairs were of both kinds.
-  visit.may("pair", json_fields::one_of_or_null(c.pair, reports::pair_kinds));
-  visit.some("nic", c.nic);
-  visit.must("ranks", json_fields::at_least(1, c.ranks));
-  visit.must("nodes", json_fields::at_least(1, c.nodes));
-  visit.must("arm", c.arm);
-  visit.must("settings", c.settings);
-  visit.some("for_parts", c.for_parts);
-  visit.must("pairs_sampled", c.pairs_sampled);
+  archive.may("pair", json_fields::one_of_or_null(c.pair, reports::pair_kinds));
+  archive.some("nic", c.nic);
+  archive.must("ranks", json_fields::at_least(1, c.ranks));
+  archive.must("nodes", json_fields::at_least(1, c.nodes));
+  archive.must("arm", c.arm);
+  archive.must("settings", c.settings);
+  archive.some("for_parts", c.for_parts);
+  archive.must("pairs_sampled", c.pairs_sampled);
 }
 
 // ---- series
 
-void fields(auto& visit, Is<Series> auto& series) {
+void fields(auto& archive, Is<Series> auto& series) {
   auto& s = series.summary;
-  visit.must("samples", json_fields::at_least(1, s.samples));
-  visit.must("operations_per_sample", json_fields::at_least(1, series.operations_per_sample));
-  visit.must("median_us", reports::rounded_us(s.median));
-  visit.must("ci95_us", reports::rounded_us(s.interval));
-  visit.must("min_us", reports::rounded_us(s.min));
-  visit.must("p95_us", reports::rounded_us(s.p95));
-  visit.must("p99_us", reports::rounded_us(s.p99));
-  visit.must("max_us", reports::rounded_us(s.max));
-  visit.must("stopped_because", series.stopped_because);
-  visit.some("rounding_us", series.rounding_us);
+  archive.must("samples", json_fields::at_least(1, s.samples));
+  archive.must("operations_per_sample", json_fields::at_least(1, series.operations_per_sample));
+  archive.must("median_us", reports::rounded_us(s.median));
+  archive.must("ci95_us", reports::rounded_us(s.interval));
+  archive.must("min_us", reports::rounded_us(s.min));
+  archive.must("p95_us", reports::rounded_us(s.p95));
+  archive.must("p99_us", reports::rounded_us(s.p99));
+  archive.must("max_us", reports::rounded_us(s.max));
+  archive.must("stopped_because", series.stopped_because);
+  archive.some("rounding_us", series.rounding_us);
 }
 
 }  // namespace p5
@@ -147,85 +147,85 @@ namespace p5::reports {
 
 // ---- measurements
 
-void fields(auto& visit, Is<Verdict> auto& v) {
-  visit.must("grade", named(v.grade, measured_grade_from));
-  visit.must("level", json_fields::one_of_or_null(v.level, levels));
-  visit.must("limit_gb_per_s", json_fields::above_zero(v.limit));
-  visit.must("fraction_of_limit", v.fraction);
-  visit.must("binding", or_null(v.binding));
-  visit.must("because", v.because);
+void fields(auto& archive, Is<Verdict> auto& v) {
+  archive.must("grade", named(v.grade, measured_grade_from));
+  archive.must("level", json_fields::one_of_or_null(v.level, levels));
+  archive.must("limit_gb_per_s", json_fields::above_zero(v.limit));
+  archive.must("fraction_of_limit", v.fraction);
+  archive.must("binding", or_null(v.binding));
+  archive.must("because", v.because);
 }
 
-void fields(auto& visit, Is<BaselineTimes> auto& times) {
-  visit.must("latency_us", rounded_us(times.latency_s));
-  visit.must("throughput_us", rounded_us(times.throughput_s));
+void fields(auto& archive, Is<BaselineTimes> auto& times) {
+  archive.must("latency_us", rounded_us(times.latency_s));
+  archive.must("throughput_us", rounded_us(times.throughput_s));
 }
 
-void fields(auto& visit, Is<Result> auto& result) {
+void fields(auto& archive, Is<Result> auto& result) {
   auto& m = result.measurement;
-  visit.must("case", m.measured_case);
-  visit.may("launch",
-            json_fields::between(0, most_launches - 1,
-                                 m.launch));  // reports before 2026-11-21 have none, as with the launches of latency
-  visit.must("outcome", named(m.outcome, outcome_from));
-  visit.must("because", m.because);
-  visit.must("failed_in", named(m.failed_in, phase_from));
-  visit.must("failed_rank", m.failed_rank);
-  visit.some("worker_log", m.last_words.log);
-  visit.some("library_status", m.last_words.library_status);
-  visit.must("latency", m.latency);
-  visit.must("throughput", m.throughput);
-  visit.must("launches_us", rounded_us(m.launches_s));
-  visit.may("latency_launches_us", rounded_us(m.latency_launches_s));
-  visit.must("slowest_rank", m.slowest_rank);
-  visit.must("wrong_elements", m.wrong_elements);
-  visit.must("first_wrong", m.first_wrong);
-  visit.must("selection", m.selection);
-  visit.must("wall_s", m.wall_s);
-  visit.must("verdict", result.verdict);
-  visit.may("during", As{result.during, [](const topo::CaseWatch& watch) { return topo::to_json(watch); },
-                         topo::case_watch_from_json});
-  visit.some("baseline", result.baseline);
+  archive.must("case", m.measured_case);
+  archive.may("launch",
+              json_fields::between(0, most_launches - 1,
+                                   m.launch));  // reports before 2026-11-21 have none, as with the launches of latency
+  archive.must("outcome", named(m.outcome, outcome_from));
+  archive.must("because", m.because);
+  archive.must("failed_in", named(m.failed_in, phase_from));
+  archive.must("failed_rank", m.failed_rank);
+  archive.some("worker_log", m.failure_context.log);
+  archive.some("library_status", m.failure_context.library_status);
+  archive.must("latency", m.latency);
+  archive.must("throughput", m.throughput);
+  archive.must("launches_us", rounded_us(m.launches_s));
+  archive.may("latency_launches_us", rounded_us(m.latency_launches_s));
+  archive.must("slowest_rank", m.slowest_rank);
+  archive.must("wrong_elements", m.wrong_elements);
+  archive.must("first_wrong", m.first_wrong);
+  archive.must("selection", m.selection);
+  archive.must("wall_s", m.wall_s);
+  archive.must("verdict", result.verdict);
+  archive.may("during", As{result.during, [](const topo::CaseWatch& watch) { return topo::to_json(watch); },
+                           topo::case_watch_from_json});
+  archive.some("baseline", result.baseline);
 }
 
 // ---- the rest
 
-void fields(auto& visit, Is<RunInfo> auto& run) {
-  visit.must("version", run.version);
-  visit.must("command", run.command);
-  visit.must("started", run.started);
-  visit.must("ended", run.ended);
-  visit.must("wall_s", run.wall_s);
-  visit.must("budget_s", run.budget_s);
-  visit.must("seed", run.seed);
-  visit.must("cluster", run.cluster);
-  visit.must("ranks", run.ranks);
-  visit.must("nodes", run.nodes);
-  visit.must("backend", run.backend);
-  visit.may("launches", json_fields::between(1, most_launches, run.launches));  // reports before 2026-11-21 have none
-  visit.must("remarks", run.remarks);
-  visit.must("ended_by", run.ended_by);
+void fields(auto& archive, Is<RunInfo> auto& run) {
+  archive.must("version", run.version);
+  archive.must("command", run.command);
+  archive.must("started", run.started);
+  archive.must("ended", run.ended);
+  archive.must("wall_s", run.wall_s);
+  archive.must("budget_s", run.budget_s);
+  archive.must("seed", run.seed);
+  archive.must("cluster", run.cluster);
+  archive.must("ranks", run.ranks);
+  archive.must("nodes", run.nodes);
+  archive.must("backend", run.backend);
+  archive.may("launches", json_fields::between(1, most_launches, run.launches));  // reports before 2026-11-21 have none
+  archive.must("remarks", run.remarks);
+  archive.must("ended_by", run.ended_by);
 }
 
-void fields(auto& visit, Is<ArmInfo> auto& arm) {
-  visit.must("name", arm.name);
-  visit.must("settings", arm.settings);
-  visit.must("context", arm.context);
-  visit.must("launches", arm.launches);
-  visit.must("problem", arm.problem);
+void fields(auto& archive, Is<ArmInfo> auto& arm) {
+  archive.must("name", arm.name);
+  archive.must("settings", arm.settings);
+  archive.must("context", arm.context);
+  archive.must("launches", arm.launches);
+  archive.must("problem", arm.problem);
 }
 
-void fields(auto& visit, Is<Suspect> auto& suspect) {
-  visit.must("kind", json_fields::one_of(suspect.kind, suspect_kinds));
-  visit.must("name", suspect.name);
-  visit.must("host", suspect.host);
-  visit.must("instance", suspect.instance);
-  visit.may("device", suspect.device);  // reports before 2026-11-24 have none
-  visit.must("confidence", json_fields::between(0, 1, suspect.confidence));
-  visit.must("evidence", suspect.evidence);
-  visit.must("partners_tested", suspect.partners_tested);
-  visit.must("action", suspect.action);
-  visit.may("fault", json_fields::one_of(suspect.fault, faults));  // reports before 2026-11-25 have none
+void fields(auto& archive, Is<Suspect> auto& suspect) {
+  archive.must("kind", json_fields::one_of(suspect.kind, suspect_kinds));
+  archive.must("name", suspect.name);
+  archive.must("host", suspect.host);
+  archive.must("instance", suspect.instance);
+  archive.may("device", suspect.device);  // reports before 2026-11-24 have none
+  archive.must("confidence", json_fields::between(0, 1, suspect.confidence));
+  archive.must("evidence", suspect.evidence);
+  archive.must("partners_tested", suspect.partners_tested);
+  archive.must("action", suspect.action);
+  archive.may("fault", json_fields::one_of(suspect.fault, faults));  // reports before 2026-11-25 have none
 }
 
 namespace {
@@ -244,22 +244,22 @@ std::vector<double> probabilities_from(const json& j) {
 
 }  // namespace
 
-void fields(auto& visit, Is<OpenQuestion> auto& question) {
-  visit.must("candidates", question.candidates);
-  visit.may("probabilities",
-            As{question.probabilities, [](const std::vector<double>& all) { return json(all); }, probabilities_from});
-  visit.may("host", question.host);
-  visit.must("evidence", question.evidence);
-  visit.must("next", question.next);
-  visit.must("fault", json_fields::one_of(question.fault, faults));
+void fields(auto& archive, Is<OpenQuestion> auto& question) {
+  archive.must("candidates", question.candidates);
+  archive.may("probabilities",
+              As{question.probabilities, [](const std::vector<double>& all) { return json(all); }, probabilities_from});
+  archive.may("host", question.host);
+  archive.must("evidence", question.evidence);
+  archive.must("next", question.next);
+  archive.must("fault", json_fields::one_of(question.fault, faults));
 }
 
-void fields(auto& visit, Is<Decision> auto& decision) {
-  visit.must("word", json_fields::one_of(decision.word, decisions));
-  visit.must("parts", decision.parts);
-  visit.must("sentence", decision.sentence);
-  visit.must("next", decision.next);
-  visit.must("command", decision.command);
+void fields(auto& archive, Is<Decision> auto& decision) {
+  archive.must("word", json_fields::one_of(decision.word, decisions));
+  archive.must("parts", decision.parts);
+  archive.must("sentence", decision.sentence);
+  archive.must("next", decision.next);
+  archive.must("command", decision.command);
 }
 
 namespace {
@@ -342,27 +342,27 @@ ExitCode exit_code_from(const json& j) {
 
 }  // namespace
 
-void fields(auto& visit, Is<Report> auto& report) {
+void fields(auto& archive, Is<Report> auto& report) {
   const auto elsewhere = [](auto& value, auto from) {
     return As{value, [](const auto& each) -> decltype(to_json(each)) { return to_json(each); }, from};
   };
-  visit.must("status", json_fields::one_of(report.status, statuses));
-  visit.must("provenance", json_fields::one_of(report.provenance, provenances));
-  visit.must("grade", named(report.grade, grade_from));
-  visit.may("decision", report.decision);  // reports before 2026-11-25 have none
-  visit.must("exit_code",
-             As{report.exit_code, [](ExitCode code) { return json(static_cast<int>(code)); }, exit_code_from});
-  visit.must("run", report.run);
-  visit.must("context", report.context);
-  visit.must("topology", elsewhere(report.topology, topo::topology_from_json));
-  visit.must("limits", elsewhere(report.limits, topo::limits_from_json));
-  visit.must("measurements", As{report.results, results_json, results_from});
-  visit.must("findings", elsewhere(report.findings, topo::findings_from_json));
-  visit.must("suspects", report.suspects);
-  visit.may("open_questions", report.open_questions);  // reports before 2026-11-25 have none
-  visit.some("local_checks", report.local_checks);
-  visit.some("arms", report.arms);
-  visit.must("tuning", elsewhere(report.tuning, tuning_from_json));
+  archive.must("status", json_fields::one_of(report.status, statuses));
+  archive.must("provenance", json_fields::one_of(report.provenance, provenances));
+  archive.must("grade", named(report.grade, grade_from));
+  archive.may("decision", report.decision);  // reports before 2026-11-25 have none
+  archive.must("exit_code",
+               As{report.exit_code, [](ExitCode code) { return json(static_cast<int>(code)); }, exit_code_from});
+  archive.must("run", report.run);
+  archive.must("context", report.context);
+  archive.must("topology", elsewhere(report.topology, topo::topology_from_json));
+  archive.must("limits", elsewhere(report.limits, topo::limits_from_json));
+  archive.must("measurements", As{report.results, results_json, results_from});
+  archive.must("findings", elsewhere(report.findings, topo::findings_from_json));
+  archive.must("suspects", report.suspects);
+  archive.may("open_questions", report.open_questions);  // reports before 2026-11-25 have none
+  archive.some("local_checks", report.local_checks);
+  archive.some("arms", report.arms);
+  archive.must("tuning", elsewhere(report.tuning, tuning_from_json));
 }
 
 std::string_view name_of(Grade grade) {

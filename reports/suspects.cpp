@@ -91,11 +91,11 @@ double slowdown(const std::vector<const TransferRecord*>& observations) {
 
 // The figures behind an accusation, to follow "it reaches others".
 std::string figures_of(const FaultyPart& faulty) {
-  Trials first, again;
+  SampleCounts first, again;
   for (const TransferRecord* each : faulty.observations) {
-    const Trials& trials = faulty.fault == Fault::slow     ? each->slow
-                           : faulty.fault == Fault::silent ? each->silent
-                                                           : each->wrong;
+    const SampleCounts& trials = faulty.fault == Fault::slow     ? each->slow
+                                 : faulty.fault == Fault::silent ? each->silent
+                                                                 : each->wrong;
     first.count += trials.count, first.hits += trials.hits;
     again.count += each->slow_again.count, again.hits += each->slow_again.hits;
   }
@@ -114,29 +114,29 @@ std::string figures_of(const FaultyPart& faulty) {
 
 // How many others its slow transfers were made with: nodes for nodes, ranks for GPUs and NICs.
 std::size_t partners_of(const FaultyPart& faulty) {
-  std::set<Place> met;
+  std::set<RankLocation> met;
   for (const TransferRecord* each : faulty.observations)
-    for (const Place& rank : each->ranks) {
+    for (const RankLocation& rank : each->ranks) {
       const bool own =
           rank.node == faulty.part.node && (faulty.part.kind != PartKind::gpu || rank.number == faulty.part.number);
       if (faulty.part.kind == PartKind::link || faulty.part.kind == PartKind::rail || !own)
-        met.insert(faulty.part.kind == PartKind::node ? Place{rank.node, 0} : rank);
+        met.insert(faulty.part.kind == PartKind::node ? RankLocation{rank.node, 0} : rank);
     }
   return met.size();
 }
 
-std::string uuid_of(Place gpu, const topo::Topology& topology) {
-  const std::vector<Place> places = places_of(topology);
+std::string uuid_of(RankLocation gpu, const topo::Topology& topology) {
+  const std::vector<RankLocation> places = places_of(topology);
   const auto rank = static_cast<std::size_t>(std::ranges::find(places, gpu) - places.begin());
   return rank < topology.gpu_of_rank.size() ? topology.gpu_of_rank[rank] : "";
 }
 
-struct Words {
+struct Wording {
   std::string subject, action;
 };
 
 // "its transfers with other nodes run", to be followed by figures_of().
-Words words_about(const FaultyPart& faulty, const topo::Topology& topology, const NicNumbers& numbers) {
+Wording words_about(const FaultyPart& faulty, const topo::Topology& topology, const NicNumbers& numbers) {
   constexpr const char* replace = "replace the instance, and open a case with support.txt";
   const Part& part = faulty.part;
   const bool within = faulty.shows_in.contains(Transfers::within_node) ||
@@ -187,8 +187,9 @@ std::string about_nics(const FaultyPart& faulty, std::span<const TransferRecord>
   std::set<int> fast;
   for (const TransferRecord& record : records) {
     if (!record.nic || record.slow.share() >= 0.5) continue;
-    if (std::ranges::any_of(record.ranks, [&](const Place& rank) { return slow_nodes.contains(rank.node); })) continue;
-    for (const Place& rank : record.ranks)
+    if (std::ranges::any_of(record.ranks, [&](const RankLocation& rank) { return slow_nodes.contains(rank.node); }))
+      continue;
+    for (const RankLocation& rank : record.ranks)
       if (rank.node == faulty.part.node && std::cmp_less(*record.nic, numbers.of(rank).size()))
         fast.insert(numbers.of(rank)[static_cast<std::size_t>(*record.nic)]);
   }
@@ -213,7 +214,7 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
   s.partners_tested = static_cast<int>(partners_of(faulty));
   s.confidence = faulty.confidence;
   s.fault = fault_name(faulty.fault);
-  const Words words = words_about(faulty, topology, numbers);
+  const Wording words = words_about(faulty, topology, numbers);
   s.action = words.action;
   if (faulty.fault == Fault::silent)
     s.action += "; then measure again without it: rounds in which it was silent gave no figures of other parts";
@@ -306,7 +307,7 @@ Paths paths_of(const Report& report, const NicNumbers& numbers) {
 
 // A part is told once: silence explains more than wrong data, and that more than slowness. Parts of a node that is
 // named cannot be told beside it.
-class Told {
+class NamedParts {
  public:
   bool is_new(const FaultyPart& faulty) {
     const Part& part = faulty.part;
@@ -329,7 +330,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
   const std::vector<TransferRecord> observations = observe(report, again);
   const Paths paths = paths_of(report, numbers);
   Diagnosis found;
-  Told told;
+  NamedParts named;
   for (const Fault fault : {Fault::silent, Fault::wrong, Fault::slow}) {
     const std::vector<FaultyPart> all = localize(observations, paths, fault, accepted_log_odds);
     std::set<int> nodes;
@@ -337,7 +338,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
       if (each.part.kind == PartKind::node) nodes.insert(each.part.node);
     for (const FaultyPart& faulty : all) {
       if (!faulty.repeated || (fault == Fault::slow && slowdown(faulty.observations) < least_slowdown)) continue;
-      if (!told.is_new(faulty)) continue;
+      if (!named.is_new(faulty)) continue;
       if (faulty.confidence >= least_confidence)
         found.suspects.push_back(suspect_of(faulty, report.topology, observations, nodes, numbers));
       else
@@ -366,12 +367,13 @@ std::set<std::pair<int, int>> nodes_that_tell(const FaultyPart& faulty) {
 
 }  // namespace
 
-std::vector<InDoubt> in_doubt(const Report& report) {
+std::vector<RetestCase> to_retest(const Report& report) {
   constexpr std::size_t most = 64;  // pairs of an operation, the slowest: where more is slow, that is not one part
   const NicNumbers numbers(report.topology);
   const std::vector<TransferRecord> observations = observe(report, {});
-  std::map<std::tuple<Transfers, std::vector<Place>, int>, double> slow;  // by ranks and NIC: share of slow samples
-  std::set<Transfers> whole;                                              // kinds that are measured again as they were
+  std::map<std::tuple<Transfers, std::vector<RankLocation>, int>, double>
+      slow;                   // by ranks and NIC: share of slow samples
+  std::set<Transfers> whole;  // kinds that are measured again as they were
   std::set<std::pair<int, int>> nodes_to_meet;
   for (const FaultyPart& faulty : localize(observations, paths_of(report, numbers), Fault::slow, doubtful_log_odds)) {
     if (shows_only_in_groups(faulty)) nodes_to_meet.merge(nodes_that_tell(faulty));
@@ -383,12 +385,13 @@ std::vector<InDoubt> in_doubt(const Report& report) {
         whole.insert(each->kind);
     }
   }
-  const std::vector<Place> places = places_of(report.topology);
+  const std::vector<RankLocation> places = places_of(report.topology);
   const auto slow_pairs = [&](const Measurement& m) {
     std::set<std::pair<double, Group>, std::greater<>> found;
     for (const GroupResult& result : m.groups) {
       const auto [low, high] = std::minmax(result.group.front(), result.group.back());
-      const std::vector<Place> two{places.at(static_cast<std::size_t>(low)), places.at(static_cast<std::size_t>(high))};
+      const std::vector<RankLocation> two{places.at(static_cast<std::size_t>(low)),
+                                          places.at(static_cast<std::size_t>(high))};
       const auto its = slow.find({*transfers_of(m.measured_case), two, m.measured_case.nic.value_or(-1)});
       if (its != slow.end()) found.insert({its->second, {low, high}});
     }
@@ -402,7 +405,7 @@ std::vector<InDoubt> in_doubt(const Report& report) {
     for (const auto& [its, pair] : found | std::views::take(most)) pairs.push_back(pair);
     return pairs;
   };
-  std::vector<InDoubt> all;
+  std::vector<RetestCase> all;
   for (const std::size_t at : cases_of_pairs(report)) {
     const Measurement& m = report.results[at].measurement;
     // The plan's pattern that asks most; what is measured only for the parts' sake has one.

@@ -24,11 +24,11 @@ struct Diagnosis {
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again);
 
 // What is to be measured again before anybody is named: the slow pairs of a case, ranks ascending; none: all of it.
-struct InDoubt {
+struct RetestCase {
   Case like;
   std::vector<Group> pairs;
 };
-std::vector<InDoubt> in_doubt(const Report& report);
+std::vector<RetestCase> to_retest(const Report& report);
 
 // "nic n1r5 (host, instance, device): evidence. To do: action".
 std::string sentence_about(const Suspect& suspect);

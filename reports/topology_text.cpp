@@ -130,7 +130,7 @@ std::string numa_name(const Host& host, int index) {
 void add_tree(std::string& text, const Host& host, const std::vector<Finding>& findings) {
   std::map<int, Node> numa;
   for (const topo::NumaNode& node : host.numa) numa[node.index];
-  const auto place = [&](int node, const topo::PciPlace& pci) -> Node& {
+  const auto place = [&](int node, const topo::PciPosition& pci) -> Node& {
     Node* at = &numa[node];
     for (const std::string& bridge : pci.path) at = &child(*at, bridge);
     return *at;

@@ -32,7 +32,7 @@ struct TuningSetting {
 };
 
 // One size in the search.
-struct TuningCell {
+struct TuningSizePoint {
   std::string collective;
   std::uint64_t bytes = 0, tuner_bytes = 0;  // of the case, and as NCCL counts for tuners
   int candidates = 0, samples = 0;           // settings tried, and samples of them and the default
@@ -62,7 +62,7 @@ struct TuningArm {
 };
 
 // A way of calling NCCL that is no setting, over plain calls in the same processes.
-struct TuningWaySize {
+struct TuningCallModeSize {
   std::string collective;
   std::uint64_t bytes = 0;
   std::optional<TuningGain> gain;  // null: not measured
@@ -71,10 +71,10 @@ struct TuningWaySize {
   bool pays() const { return gain && gain->interval && gain->interval->low >= 0.03; }
   bool costs() const { return gain && gain->interval && gain->interval->high <= -0.03; }
 };
-struct TuningWay {
+struct TuningCallMode {
   std::string name;  // "registered buffers"
   std::string how;   // a job gets it
-  std::vector<TuningWaySize> sizes;
+  std::vector<TuningCallModeSize> sizes;
 };
 
 struct TuningRow {
@@ -109,10 +109,10 @@ struct Tuning {
   int nccl_version = 0;             // as ncclGetVersion counts
   int ranks = 0, nodes = 0;
   std::optional<double> drift;  // of the default while it was tuned, relative; in reports before 2026-11-23
-  std::vector<TuningCell> cells;
+  std::vector<TuningSizePoint> size_points;
   std::vector<TuningFailure> failures;
   std::vector<TuningArm> arms;
-  std::vector<TuningWay> ways;
+  std::vector<TuningCallMode> call_modes;
   std::map<std::string, std::string> environment;  // of the files
   std::vector<TuningRow> rows;                     // of the files
   std::vector<TuningConfirmation> confirmations;

@@ -26,109 +26,109 @@ constexpr std::array<std::string_view, 6> stage_names{"preparation", "search",  
 
 }  // namespace
 
-void fields(auto& visit, Is<TuningGain> auto& gain) {
-  visit.must("default_us", in_microseconds(gain.default_s));
-  visit.must("tuned_us", in_microseconds(gain.tuned_s));
-  visit.must("share", json_fields::between(-std::numeric_limits<double>::infinity(), 1, gain.share));
-  visit.must("ci95_share", as_list(gain.interval));
+void fields(auto& archive, Is<TuningGain> auto& gain) {
+  archive.must("default_us", in_microseconds(gain.default_s));
+  archive.must("tuned_us", in_microseconds(gain.tuned_s));
+  archive.must("share", json_fields::between(-std::numeric_limits<double>::infinity(), 1, gain.share));
+  archive.must("ci95_share", as_list(gain.interval));
 }
 
-void fields(auto& visit, Is<TuningSetting> auto& setting) {
-  visit.must("setting", setting.setting);
-  visit.must("median_us", setting.median_us);
-  visit.must("launched_us", setting.launched_us);
-  visit.must("samples", setting.samples);
-  visit.must("predicted_us", any(setting.predicted_us));
-  visit.must("chosen", setting.chosen);
+void fields(auto& archive, Is<TuningSetting> auto& setting) {
+  archive.must("setting", setting.setting);
+  archive.must("median_us", setting.median_us);
+  archive.must("launched_us", setting.launched_us);
+  archive.must("samples", setting.samples);
+  archive.must("predicted_us", any(setting.predicted_us));
+  archive.must("chosen", setting.chosen);
 }
 
-void fields(auto& visit, Is<TuningCell> auto& cell) {
-  visit.must("collective", cell.collective);
-  visit.must("bytes", cell.bytes);
-  visit.must("tuner_bytes", cell.tuner_bytes);
-  visit.must("candidates", cell.candidates);
-  visit.must("samples", cell.samples);
-  visit.must("winner", cell.winner);
-  visit.must("believed", cell.believed);
-  visit.must("noise", cell.noise);
-  visit.must("gain", cell.gain);
-  visit.must("because", cell.because);
-  visit.must("settings", cell.settings);
+void fields(auto& archive, Is<TuningSizePoint> auto& point) {
+  archive.must("collective", point.collective);
+  archive.must("bytes", point.bytes);
+  archive.must("tuner_bytes", point.tuner_bytes);
+  archive.must("candidates", point.candidates);
+  archive.must("samples", point.samples);
+  archive.must("winner", point.winner);
+  archive.must("believed", point.believed);
+  archive.must("noise", point.noise);
+  archive.must("gain", point.gain);
+  archive.must("because", point.because);
+  archive.must("settings", point.settings);
 }
 
-void fields(auto& visit, Is<TuningFailure> auto& failure) {
-  visit.must("collective", failure.collective);
-  visit.must("bytes", failure.bytes);
-  visit.must("setting", failure.setting);
-  visit.must("wrong_data", failure.wrong_data);
-  visit.must("because", failure.because);
+void fields(auto& archive, Is<TuningFailure> auto& failure) {
+  archive.must("collective", failure.collective);
+  archive.must("bytes", failure.bytes);
+  archive.must("setting", failure.setting);
+  archive.must("wrong_data", failure.wrong_data);
+  archive.must("because", failure.because);
 }
 
-void fields(auto& visit, Is<TuningArm> auto& arm) {
-  visit.must("name", arm.name);
-  visit.must("environment", arm.environment);
-  visit.must("speedup", above_zero(arm.speedup));
-  visit.must("ci95_speedup", as_list(arm.interval));
-  visit.must("adopted", arm.adopted);
+void fields(auto& archive, Is<TuningArm> auto& arm) {
+  archive.must("name", arm.name);
+  archive.must("environment", arm.environment);
+  archive.must("speedup", above_zero(arm.speedup));
+  archive.must("ci95_speedup", as_list(arm.interval));
+  archive.must("adopted", arm.adopted);
 }
 
-void fields(auto& visit, Is<TuningWaySize> auto& size) {
-  visit.must("collective", size.collective);
-  visit.must("bytes", json_fields::at_least(1, size.bytes));
-  visit.must("gain", size.gain);
-  visit.must("because", size.because);
+void fields(auto& archive, Is<TuningCallModeSize> auto& size) {
+  archive.must("collective", size.collective);
+  archive.must("bytes", json_fields::at_least(1, size.bytes));
+  archive.must("gain", size.gain);
+  archive.must("because", size.because);
 }
 
-void fields(auto& visit, Is<TuningWay> auto& way) {
-  visit.must("name", way.name);
-  visit.must("how", way.how);
-  visit.must("sizes", way.sizes);
+void fields(auto& archive, Is<TuningCallMode> auto& way) {
+  archive.must("name", way.name);
+  archive.must("how", way.how);
+  archive.must("sizes", way.sizes);
 }
 
-void fields(auto& visit, Is<TuningRow> auto& row) {
-  visit.must("collective", row.collective);
-  visit.must("from", row.from);
-  visit.must("to", row.to);
-  visit.must("setting", row.setting);
-  visit.must("us", above_zero(row.microseconds));
+void fields(auto& archive, Is<TuningRow> auto& row) {
+  archive.must("collective", row.collective);
+  archive.must("from", row.from);
+  archive.must("to", row.to);
+  archive.must("setting", row.setting);
+  archive.must("us", above_zero(row.microseconds));
 }
 
-void fields(auto& visit, Is<TuningConfirmation> auto& confirmation) {
-  visit.must("collective", confirmation.collective);
-  visit.must("tuner_bytes", confirmation.tuner_bytes);
-  visit.must("setting", confirmation.setting);
-  visit.must("gain", confirmation.gain);
-  visit.must("launched_gain", confirmation.launched_gain);
-  visit.must("verdict", confirmation.verdict);
+void fields(auto& archive, Is<TuningConfirmation> auto& confirmation) {
+  archive.must("collective", confirmation.collective);
+  archive.must("tuner_bytes", confirmation.tuner_bytes);
+  archive.must("setting", confirmation.setting);
+  archive.must("gain", confirmation.gain);
+  archive.must("launched_gain", confirmation.launched_gain);
+  archive.must("verdict", confirmation.verdict);
 }
 
-void fields(auto& visit, Is<TuningStage> auto& stage) {
-  visit.must("name", json_fields::one_of(stage.name, stage_names));
-  visit.must("seconds", stage.seconds);
+void fields(auto& archive, Is<TuningStage> auto& stage) {
+  archive.must("name", json_fields::one_of(stage.name, stage_names));
+  archive.must("seconds", stage.seconds);
 }
 
-void fields(auto& visit, Is<Tuning> auto& tuning) {
-  visit.must("mode", json_fields::one_of(tuning.mode, modes));
-  visit.must("outcome", json_fields::one_of(tuning.outcome, tuning_outcomes));
-  visit.must("because", tuning.because);
-  visit.must("seed", tuning.seed);
-  visit.must("wall_s", tuning.wall_s);
-  visit.must("stages", tuning.stages);
-  visit.must("nccl_version", tuning.nccl_version);
-  visit.must("ranks", tuning.ranks);
-  visit.must("nodes", tuning.nodes);
-  visit.must("drift", any(tuning.drift));
-  visit.must("cells", tuning.cells);
-  visit.must("failures", tuning.failures);
-  visit.must("arms", tuning.arms);
-  visit.must("ways", tuning.ways);
-  visit.must("environment", tuning.environment);
-  visit.must("rows", tuning.rows);
-  visit.must("confirmations", tuning.confirmations);
-  visit.must("processes", tuning.processes);
-  visit.must("refusals", tuning.refusals);
-  visit.must("files", tuning.files);
-  visit.must("loading", tuning.loading);
+void fields(auto& archive, Is<Tuning> auto& tuning) {
+  archive.must("mode", json_fields::one_of(tuning.mode, modes));
+  archive.must("outcome", json_fields::one_of(tuning.outcome, tuning_outcomes));
+  archive.must("because", tuning.because);
+  archive.must("seed", tuning.seed);
+  archive.must("wall_s", tuning.wall_s);
+  archive.must("stages", tuning.stages);
+  archive.must("nccl_version", tuning.nccl_version);
+  archive.must("ranks", tuning.ranks);
+  archive.must("nodes", tuning.nodes);
+  archive.must("drift", any(tuning.drift));
+  archive.must("cells", tuning.size_points);
+  archive.must("failures", tuning.failures);
+  archive.must("arms", tuning.arms);
+  archive.must("ways", tuning.call_modes);
+  archive.must("environment", tuning.environment);
+  archive.must("rows", tuning.rows);
+  archive.must("confirmations", tuning.confirmations);
+  archive.must("processes", tuning.processes);
+  archive.must("refusals", tuning.refusals);
+  archive.must("files", tuning.files);
+  archive.must("loading", tuning.loading);
 }
 
 json to_json(const Tuning& tuning) { return json_fields::written(tuning); }

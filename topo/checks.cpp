@@ -42,20 +42,20 @@ Enum named(const std::array<std::pair<Enum, std::string_view>, count>& all, std:
 
 }  // namespace
 
-void fields(auto& visit, Is<Subject> auto& subject) {
-  visit.must("host", subject.host);
-  visit.must("instance", subject.instance);
-  visit.must("gpu", subject.gpu);
-  visit.must("nic", subject.nic);
+void fields(auto& archive, Is<Subject> auto& subject) {
+  archive.must("host", subject.host);
+  archive.must("instance", subject.instance);
+  archive.must("gpu", subject.gpu);
+  archive.must("nic", subject.nic);
 }
 
-void fields(auto& visit, Is<Finding> auto& finding) {
-  visit.must("id", finding.id);
-  visit.must("severity", json_fields::named(finding.severity, severity_from));
-  visit.must("subject", finding.subject);
-  visit.must("evidence", finding.evidence);
-  visit.must("action", finding.action);
-  visit.may("about", json_fields::named(finding.about, about_from));
+void fields(auto& archive, Is<Finding> auto& finding) {
+  archive.must("id", finding.id);
+  archive.must("severity", json_fields::named(finding.severity, severity_from));
+  archive.must("subject", finding.subject);
+  archive.must("evidence", finding.evidence);
+  archive.must("action", finding.action);
+  archive.may("about", json_fields::named(finding.about, about_from));
 }
 
 Severity severity_from(const std::string& name) { return named(severity_names, "severity", name); }

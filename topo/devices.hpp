@@ -19,7 +19,7 @@ struct PcieLink {
 
 // Where a device sits: its address as in "0000:53:00.0", the host bridge and the bridges above it, outermost first.
 // "" and empty: unknown, or not on PCI.
-struct PciPlace {
+struct PciPosition {
   std::string address{};
   std::vector<std::string> path{};  // "pci0000:50", "0000:50:00.0", ...
 };
@@ -44,7 +44,7 @@ struct Nic {
   std::string state;           // "up", "down" or what the kernel says
   std::optional<GBps> rate{};  // one direction, as the kernel states it; null when it does not or for a virtual device
   int numa_node = -1;          // -1: unknown
-  PciPlace pci{};
+  PciPosition pci{};
   PcieLink pcie{};
   std::string hardware_address{};      // MAC address or node GUID
   std::string firmware{};              // as the kernel states it
@@ -100,7 +100,7 @@ struct Gpu {
   PcieLink pcie{};
   std::optional<int> processes{};      // other programs that compute on it
   std::vector<std::string> used_by{};  // those of them that are known: "pid 123, python"
-  PciPlace pci{};
+  PciPosition pci{};
   int numa_node = -1;
   std::string serial{};
   std::optional<Bytes> memory{};

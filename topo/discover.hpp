@@ -30,7 +30,7 @@ std::vector<Nic> discover_nics(const std::filesystem::path& root);
 std::map<std::string, std::uint64_t> nic_counters(const std::filesystem::path& root, const std::string& device);
 
 // ---- PCI. `device` is a folder or a link to one, such as /sys/class/infiniband/rdmap79s0/device.
-PciPlace pci_place_of(const std::filesystem::path& device);
+PciPosition pci_position_of(const std::filesystem::path& device);
 PcieLink pcie_link_of(const std::filesystem::path& device);
 int numa_node_of(const std::filesystem::path& device);
 

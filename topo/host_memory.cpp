@@ -6,10 +6,10 @@
 
 namespace p5::topo {
 
-void fields(auto& visit, Is<HostMemoryRate> auto& row) {
-  visit.must("platforms", row.platforms);
-  visit.must("read_gb_per_s", row.read);
-  visit.must("source", row.source);
+void fields(auto& archive, Is<HostMemoryRate> auto& row) {
+  archive.must("platforms", row.platforms);
+  archive.must("read_gb_per_s", row.read);
+  archive.must("source", row.source);
 }
 
 const HostMemoryRate* host_memory_of(const Platform& platform) {

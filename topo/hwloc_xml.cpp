@@ -44,8 +44,8 @@ std::string address_of(const PciAttributes& pci) {
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
 }
 
-PciPlace place_of(hwloc_obj_t device) {
-  PciPlace place{.address = address_of(device->attr->pcidev)};
+PciPosition place_of(hwloc_obj_t device) {
+  PciPosition place{.address = address_of(device->attr->pcidev)};
   for (hwloc_obj_t above = device->parent; above && above->type == HWLOC_OBJ_BRIDGE; above = above->parent) {
     const hwloc_obj_attr_u::hwloc_bridge_attr_s& bridge = above->attr->bridge;
     place.path.insert(place.path.begin(), bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI

@@ -274,12 +274,12 @@ Limits copy_limits(const std::vector<HostCopy>& per_host) {
   return limits;
 }
 
-void fields(auto& visit, Is<Limit> auto& limit) {
-  visit.must("name", limit.name);
-  visit.must("level", json_fields::named(limit.level, level_from));
-  visit.must("gb_per_s", json_fields::above_zero(limit.rate));
-  visit.must("binding", limit.binding);
-  visit.must("because", limit.because);
+void fields(auto& archive, Is<Limit> auto& limit) {
+  archive.must("name", limit.name);
+  archive.must("level", json_fields::named(limit.level, level_from));
+  archive.must("gb_per_s", json_fields::above_zero(limit.rate));
+  archive.must("binding", limit.binding);
+  archive.must("because", limit.because);
 }
 
 json to_json(const Limits& limits) { return json_fields::written(limits); }

@@ -15,25 +15,25 @@ constexpr std::array<std::string_view, 3> counts{"nics", "rails", ""};
 
 }  // namespace
 
-void fields(auto& visit, Is<LogWording> auto& line) {
-  visit.must("says", line.says);
-  visit.may("matches", line.matches);
-  visit.may("certain", line.certain);
-  visit.must("known", line.known);
-  visit.must("source", line.source);
+void fields(auto& archive, Is<LogWording> auto& line) {
+  archive.must("says", line.says);
+  archive.may("matches", line.matches);
+  archive.may("certain", line.certain);
+  archive.must("known", line.known);
+  archive.must("source", line.source);
 }
 
-void fields(auto& visit, Is<LogRule> auto& rule) {
-  visit.must("id", rule.id);
-  visit.must("summary", rule.summary);
-  visit.must("severity", json_fields::named(rule.severity, severity_from));
-  visit.must("about", json_fields::named(rule.about, about_from));
-  visit.must("where", json_fields::one_of(rule.where, places));
-  visit.may("across_nodes", rule.across_nodes);
-  visit.may("count", json_fields::one_of(rule.count, counts));
-  visit.may("evidence", rule.evidence);
-  visit.must("lines", rule.lines);
-  visit.must("remedy", rule.remedy);
+void fields(auto& archive, Is<LogRule> auto& rule) {
+  archive.must("id", rule.id);
+  archive.must("summary", rule.summary);
+  archive.must("severity", json_fields::named(rule.severity, severity_from));
+  archive.must("about", json_fields::named(rule.about, about_from));
+  archive.must("where", json_fields::one_of(rule.where, places));
+  archive.may("across_nodes", rule.across_nodes);
+  archive.may("count", json_fields::one_of(rule.count, counts));
+  archive.may("evidence", rule.evidence);
+  archive.must("lines", rule.lines);
+  archive.must("remedy", rule.remedy);
 }
 
 const std::vector<LogRule>& log_rules() {

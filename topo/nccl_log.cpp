@@ -33,7 +33,7 @@ struct LogFacts {
 };
 
 // Where the line was written. Null: what is not known.
-struct Place {
+struct LogPosition {
   const Host* host = nullptr;
   const Platform* platform = nullptr;
   LogFacts facts;
@@ -81,7 +81,7 @@ std::optional<int> number_in(const LogMatch& match) {
 }
 
 // By the platform, else by what other lines say. Null: as it should be, or nobody knows how it should be.
-std::optional<std::string> counted(const LogMatch& match, const Place& place) {
+std::optional<std::string> counted(const LogMatch& match, const LogPosition& place) {
   const std::optional<int> seen = number_in(match);
   if (!seen) return std::nullopt;
   const std::string& what = match.rule->count;
@@ -113,7 +113,7 @@ std::string filled(const std::string& text, const std::vector<std::string>& caug
   return whole;
 }
 
-std::string remedy_of(const LogRule& rule, const Place& place) {
+std::string remedy_of(const LogRule& rule, const LogPosition& place) {
   if (const auto any = rule.remedy.find("any"); any != rule.remedy.end()) return any->second;
   const std::string &efa = rule.remedy.at("efa"), &verbs = rule.remedy.at("verbs");
   if (place.efa() == Answer::yes) return efa;
@@ -130,7 +130,7 @@ struct Shown {
 
 Severity milder(Severity severity) { return severity == Severity::error ? Severity::warning : Severity::info; }
 
-std::optional<Shown> shown_by(const std::string& line, const Place& place) {
+std::optional<Shown> shown_by(const std::string& line, const LogPosition& place) {
   for (const LogMatch& match : rules_met(line)) {
     const LogRule& rule = *match.rule;
     Answer wrong = place.holds(rule.where);
@@ -252,7 +252,7 @@ std::vector<FindingKind> log_findings() {
 }
 
 std::vector<Finding> findings_in_log(std::string_view log, const Host& host, const Platform* platform, int rank) {
-  Place place{&host, platform, {}};
+  LogPosition place{&host, platform, {}};
   each_line(log, [&](const std::string& line, std::size_t) { take_facts(line, place.facts); });
   std::vector<Finding> findings;
   std::set<const LogRule*> found_before;
@@ -269,7 +269,7 @@ std::vector<Finding> findings_in_log(std::string_view log, const Host& host, con
 }
 
 Explanation explain_logs(std::span<const LogText> logs, const Platform* platform) {
-  Place place{nullptr, platform, {}};
+  LogPosition place{nullptr, platform, {}};
   for (const LogText& log : logs)
     each_line(log.text, [&](const std::string& line, std::size_t) { take_facts(line, place.facts); });
   const LogFacts& facts = place.facts;

@@ -79,7 +79,7 @@ class Reader {
  private:
   // The device that the innermost elements stand in.
   struct Device {
-    PciPlace place;
+    PciPosition place;
     PcieLink link;
     int numa_node = -1;
     std::string vendor, kind;

@@ -37,7 +37,7 @@ std::string rdma_kind(const std::string& driver, const fs::path& port) {
 void add_device(Nic& nic, const fs::path& device) {
   nic.driver = target_name(device / "driver");
   nic.numa_node = numa_node_of(device);
-  nic.pci = pci_place_of(device);
+  nic.pci = pci_position_of(device);
   nic.pcie = pcie_link_of(device);
 }
 

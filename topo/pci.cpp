@@ -67,9 +67,9 @@ std::optional<bool> acs_redirects(const fs::path& device) {
 
 }  // namespace
 
-PciPlace pci_place_of(const fs::path& device) {
+PciPosition pci_position_of(const fs::path& device) {
   const fs::path real = target_of(device);
-  PciPlace place;
+  PciPosition place;
   for (const fs::path& part : real)
     if (const std::string name = part; name.starts_with("pci0") || is_address(name)) place.path.push_back(name);
   if (place.path.empty() || !is_address(place.path.back()) || real.filename() != place.path.back()) return {};
@@ -99,7 +99,7 @@ PciDevices discover_pci(const fs::path& root) {
     if (kind.starts_with("0x0680")) ++*found.nvswitches;
     if (!kind.starts_with("0x0300") && !kind.starts_with("0x0302")) continue;
     Gpu gpu;
-    gpu.pci = pci_place_of(device);
+    gpu.pci = pci_position_of(device);
     gpu.pci.address = name;
     gpu.pcie = pcie_link_of(device);
     gpu.numa_node = numa_node_of(device);
@@ -111,7 +111,7 @@ PciDevices discover_pci(const fs::path& root) {
 std::vector<PciBridge> discover_bridges(const fs::path& root, const Host& host) {
   std::vector<PciBridge> bridges;
   std::set<std::string> seen;
-  const auto add_above = [&](const PciPlace& place) {
+  const auto add_above = [&](const PciPosition& place) {
     for (const std::string& name : place.path) {
       if (!is_address(name) || !seen.insert(name).second) continue;
       const fs::path device = root / "sys/bus/pci/devices" / name;

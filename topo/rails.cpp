@@ -8,13 +8,13 @@ namespace p5::topo {
 namespace {
 
 // How near two devices are, larger is nearer.
-struct Nearness {
+struct PcieDistance {
   int shared = 0;  // bridges, the host bridge included
   bool same_numa_node = false;
-  friend auto operator<=>(const Nearness&, const Nearness&) = default;
+  friend auto operator<=>(const PcieDistance&, const PcieDistance&) = default;
 };
 
-Nearness nearness(const Gpu& gpu, const Nic& nic) {
+PcieDistance nearness(const Gpu& gpu, const Nic& nic) {
   const auto& a = gpu.pci.path;
   const auto& b = nic.pci.path;
   const auto differ = std::ranges::mismatch(a, b);
@@ -22,7 +22,7 @@ Nearness nearness(const Gpu& gpu, const Nic& nic) {
 }
 
 // One shared component is the host bridge: with a NUMA node's worth of devices below it that is no rail.
-std::string by(const Nearness& nearest) {
+std::string by(const PcieDistance& nearest) {
   if (nearest.shared > 1) return "pcie switch";
   if (nearest.shared == 1) return "host bridge";
   return nearest.same_numa_node ? "numa node" : "host";
@@ -32,7 +32,7 @@ void find_rails(Gpu& gpu, const std::vector<const Nic*>& nics) {
   gpu.nics.clear();
   gpu.nics_by.clear();
   gpu.nics_shared.reset();
-  Nearness nearest;
+  PcieDistance nearest;
   for (const Nic* nic : nics) nearest = std::max(nearest, nearness(gpu, *nic));
   for (const Nic* nic : nics)
     if (nearness(gpu, *nic) == nearest) gpu.nics.push_back(nic->name);

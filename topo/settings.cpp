@@ -38,18 +38,18 @@ When when_from(const std::string& name) {
 
 std::string_view name_of(When when) { return when_names[static_cast<std::size_t>(when)].second; }
 
-void fields(auto& visit, Is<SettingRule> auto& rule) {
-  visit.must("id", rule.id);
-  visit.must("variables", rule.variables);
-  visit.must("when", json_fields::named(rule.when, when_from));
-  visit.may("values", rule.values);
-  visit.may("platforms", rule.platforms);
-  visit.may("software", rule.software);
-  visit.may("least_machines", rule.least_machines);
-  visit.must("severity", json_fields::named(rule.severity, severity_from));
-  visit.must("why", rule.why);
-  visit.must("action", rule.action);
-  visit.must("source", rule.source);
+void fields(auto& archive, Is<SettingRule> auto& rule) {
+  archive.must("id", rule.id);
+  archive.must("variables", rule.variables);
+  archive.must("when", json_fields::named(rule.when, when_from));
+  archive.may("values", rule.values);
+  archive.may("platforms", rule.platforms);
+  archive.may("software", rule.software);
+  archive.may("least_machines", rule.least_machines);
+  archive.must("severity", json_fields::named(rule.severity, severity_from));
+  archive.must("why", rule.why);
+  archive.must("action", rule.action);
+  archive.must("source", rule.source);
 }
 
 const std::vector<SettingRule>& setting_rules() {

@@ -23,7 +23,7 @@ Host synthetic_host(const Platform& platform, int node) {
   const int switches = std::max(1, platform.nics > 0 ? std::min(platform.gpus, platform.nics) : platform.gpus);
   const auto numa_of = [&](int at) { return at * host.numa_nodes / switches; };
   const auto place = [&](int at) {
-    return PciPlace{"", {fmt::format("pci{:04x}:00", numa_of(at)), fmt::format("switch {}", at)}};
+    return PciPosition{"", {fmt::format("pci{:04x}:00", numa_of(at)), fmt::format("switch {}", at)}};
   };
   for (int i = 0; i < platform.gpus; ++i) {
     const int at = i * switches / platform.gpus;

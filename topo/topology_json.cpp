@@ -26,203 +26,203 @@ constexpr std::size_t deepest_path = 64;
 
 }  // namespace
 
-void fields(auto& visit, Is<PcieLink> auto& link) {
-  visit.may("generation", link.generation);
-  visit.may("width", link.width);
-  visit.may("generation_max", link.generation_max);
-  visit.may("width_max", link.width_max);
+void fields(auto& archive, Is<PcieLink> auto& link) {
+  archive.may("generation", link.generation);
+  archive.may("width", link.width);
+  archive.may("generation_max", link.generation_max);
+  archive.may("width_max", link.width_max);
 }
 
-void fields(auto& visit, Is<PciPlace> auto& place) {
-  visit.may("address", place.address);
-  visit.may("path", json_fields::at_most(deepest_path, place.path));
+void fields(auto& archive, Is<PciPosition> auto& place) {
+  archive.may("address", place.address);
+  archive.may("path", json_fields::at_most(deepest_path, place.path));
 }
 
-void fields(auto& visit, Is<NumaNode> auto& node) {
-  visit.must("index", node.index);
-  visit.may("cpus", node.cpus);
-  visit.may("cores", node.cores);
-  visit.may("memory_bytes", node.memory);
+void fields(auto& archive, Is<NumaNode> auto& node) {
+  archive.must("index", node.index);
+  archive.may("cpus", node.cpus);
+  archive.may("cores", node.cores);
+  archive.may("memory_bytes", node.memory);
 }
 
-void fields(auto& visit, Is<PciBridge> auto& bridge) {
-  visit.must("address", bridge.address);
-  visit.may("link", bridge.link);
-  visit.may("acs", bridge.acs);
+void fields(auto& archive, Is<PciBridge> auto& bridge) {
+  archive.must("address", bridge.address);
+  archive.may("link", bridge.link);
+  archive.may("acs", bridge.acs);
 }
 
-void fields(auto& visit, Is<Nic> auto& nic) {
-  visit.must("name", nic.name);
-  visit.must("kind", nic.kind);
-  visit.must("driver", nic.driver);
-  visit.must("state", nic.state);
-  visit.may("rate_gb_per_s", nic.rate);
-  visit.must("numa_node", json_fields::at_least(-1, nic.numa_node));
-  visit.may("pci", nic.pci);
-  visit.may("pcie", nic.pcie);
-  visit.may("hardware_address", nic.hardware_address);
-  visit.may("firmware", nic.firmware);
-  visit.may("gdr", nic.gdr);
-  visit.may("verbs", nic.verbs);
-  visit.may("verbs_usable", nic.verbs_usable);
-  visit.may("counters", nic.counters);
-  visit.may("addresses", nic.addresses);
-  visit.may("mtu", nic.mtu);
+void fields(auto& archive, Is<Nic> auto& nic) {
+  archive.must("name", nic.name);
+  archive.must("kind", nic.kind);
+  archive.must("driver", nic.driver);
+  archive.must("state", nic.state);
+  archive.may("rate_gb_per_s", nic.rate);
+  archive.must("numa_node", json_fields::at_least(-1, nic.numa_node));
+  archive.may("pci", nic.pci);
+  archive.may("pcie", nic.pcie);
+  archive.may("hardware_address", nic.hardware_address);
+  archive.may("firmware", nic.firmware);
+  archive.may("gdr", nic.gdr);
+  archive.may("verbs", nic.verbs);
+  archive.may("verbs_usable", nic.verbs_usable);
+  archive.may("counters", nic.counters);
+  archive.may("addresses", nic.addresses);
+  archive.may("mtu", nic.mtu);
 }
 
-void fields(auto& visit, Is<NvLink> auto& link) {
-  visit.must("number", link.number);
-  visit.may("active", link.active);
-  visit.may("rate_raw_gb_per_s", link.rate_raw);
-  visit.may("remote", json_fields::one_of(link.remote, remotes));
-  visit.may("remote_pci", link.remote_pci);
-  visit.may("errors", link.errors);
+void fields(auto& archive, Is<NvLink> auto& link) {
+  archive.must("number", link.number);
+  archive.may("active", link.active);
+  archive.may("rate_raw_gb_per_s", link.rate_raw);
+  archive.may("remote", json_fields::one_of(link.remote, remotes));
+  archive.may("remote_pci", link.remote_pci);
+  archive.may("errors", link.errors);
 }
 
-void fields(auto& visit, Is<GpuMemoryErrors> auto& errors) {
-  visit.may("ecc", errors.ecc);
-  visit.may("corrected", errors.corrected);
-  visit.may("uncorrected", errors.uncorrected);
-  visit.may("corrected_ever", errors.corrected_ever);
-  visit.may("uncorrected_ever", errors.uncorrected_ever);
-  visit.may("retired_pages", errors.retired_pages);
-  visit.may("retirement_pending", errors.retirement_pending);
-  visit.may("remapped_corrected", errors.remapped_corrected);
-  visit.may("remapped_uncorrected", errors.remapped_uncorrected);
-  visit.may("remap_pending", errors.remap_pending);
-  visit.may("remap_failed", errors.remap_failed);
+void fields(auto& archive, Is<GpuMemoryErrors> auto& errors) {
+  archive.may("ecc", errors.ecc);
+  archive.may("corrected", errors.corrected);
+  archive.may("uncorrected", errors.uncorrected);
+  archive.may("corrected_ever", errors.corrected_ever);
+  archive.may("uncorrected_ever", errors.uncorrected_ever);
+  archive.may("retired_pages", errors.retired_pages);
+  archive.may("retirement_pending", errors.retirement_pending);
+  archive.may("remapped_corrected", errors.remapped_corrected);
+  archive.may("remapped_uncorrected", errors.remapped_uncorrected);
+  archive.may("remap_pending", errors.remap_pending);
+  archive.may("remap_failed", errors.remap_failed);
 }
 
-void fields(auto& visit, Is<GpuState> auto& state) {
-  visit.may("sm_clock_mhz", state.sm_clock_mhz);
-  visit.may("memory_clock_mhz", state.memory_clock_mhz);
-  visit.may("temperature_c", json_fields::any(state.temperature_c));
-  visit.may("power_w", state.power_w);
-  visit.may("throttle_mask", state.throttle_mask);
+void fields(auto& archive, Is<GpuState> auto& state) {
+  archive.may("sm_clock_mhz", state.sm_clock_mhz);
+  archive.may("memory_clock_mhz", state.memory_clock_mhz);
+  archive.may("temperature_c", json_fields::any(state.temperature_c));
+  archive.may("power_w", state.power_w);
+  archive.may("throttle_mask", state.throttle_mask);
 }
 
-void fields(auto& visit, Is<Gpu> auto& gpu) {
-  visit.must("uuid", gpu.uuid);
-  visit.must("name", gpu.name);
-  visit.must("architecture", gpu.architecture);
-  visit.may("links", gpu.links);
-  visit.may("link_rate_raw_gb_per_s", gpu.link_rate_raw);
-  visit.may("pcie", gpu.pcie);
-  visit.may("processes", json_fields::any(gpu.processes));
-  visit.may("used_by", gpu.used_by);
-  visit.may("pci", gpu.pci);
-  visit.may("numa_node", json_fields::at_least(-1, gpu.numa_node));
-  visit.may("serial", gpu.serial);
-  visit.may("memory_bytes", gpu.memory);
-  visit.may("nvlinks", gpu.nvlinks);
-  visit.may("links_possible", gpu.links_possible);
-  visit.may("fabric_state", json_fields::one_of(gpu.fabric_state, fabric_states));
-  visit.may("fabric_status", json_fields::any(gpu.fabric_status));
-  visit.may("mig", gpu.mig);
-  visit.may("compute_mode", gpu.compute_mode);
-  visit.may("persistence", gpu.persistence);
-  visit.may("errors", gpu.errors);
-  visit.may("pcie_replays", gpu.pcie_replays);
-  visit.may("state", gpu.state);
-  visit.may("sm_clock_max_mhz", gpu.sm_clock_max_mhz);
-  visit.may("memory_clock_max_mhz", gpu.memory_clock_max_mhz);
-  visit.may("power_cap_w", gpu.power_cap_w);
-  visit.may("power_cap_default_w", gpu.power_cap_default_w);
-  visit.may("slowdown_temperature_c", json_fields::any(gpu.slowdown_temperature_c));
-  visit.may("problem", gpu.problem);
-  visit.may("nics", gpu.nics);
-  visit.may("nics_by", json_fields::one_of(gpu.nics_by, nics_by));
-  visit.may("nics_shared", gpu.nics_shared);
+void fields(auto& archive, Is<Gpu> auto& gpu) {
+  archive.must("uuid", gpu.uuid);
+  archive.must("name", gpu.name);
+  archive.must("architecture", gpu.architecture);
+  archive.may("links", gpu.links);
+  archive.may("link_rate_raw_gb_per_s", gpu.link_rate_raw);
+  archive.may("pcie", gpu.pcie);
+  archive.may("processes", json_fields::any(gpu.processes));
+  archive.may("used_by", gpu.used_by);
+  archive.may("pci", gpu.pci);
+  archive.may("numa_node", json_fields::at_least(-1, gpu.numa_node));
+  archive.may("serial", gpu.serial);
+  archive.may("memory_bytes", gpu.memory);
+  archive.may("nvlinks", gpu.nvlinks);
+  archive.may("links_possible", gpu.links_possible);
+  archive.may("fabric_state", json_fields::one_of(gpu.fabric_state, fabric_states));
+  archive.may("fabric_status", json_fields::any(gpu.fabric_status));
+  archive.may("mig", gpu.mig);
+  archive.may("compute_mode", gpu.compute_mode);
+  archive.may("persistence", gpu.persistence);
+  archive.may("errors", gpu.errors);
+  archive.may("pcie_replays", gpu.pcie_replays);
+  archive.may("state", gpu.state);
+  archive.may("sm_clock_max_mhz", gpu.sm_clock_max_mhz);
+  archive.may("memory_clock_max_mhz", gpu.memory_clock_max_mhz);
+  archive.may("power_cap_w", gpu.power_cap_w);
+  archive.may("power_cap_default_w", gpu.power_cap_default_w);
+  archive.may("slowdown_temperature_c", json_fields::any(gpu.slowdown_temperature_c));
+  archive.may("problem", gpu.problem);
+  archive.may("nics", gpu.nics);
+  archive.may("nics_by", json_fields::one_of(gpu.nics_by, nics_by));
+  archive.may("nics_shared", gpu.nics_shared);
 }
 
-void fields(auto& visit, Is<Xid> auto& xid) {
-  visit.must("pci", xid.pci);
-  visit.must("code", xid.code);
-  visit.must("count", xid.count);
-  visit.must("text", xid.text);
+void fields(auto& archive, Is<Xid> auto& xid) {
+  archive.must("pci", xid.pci);
+  archive.must("code", xid.code);
+  archive.must("count", xid.count);
+  archive.must("text", xid.text);
 }
 
-void fields(auto& visit, Is<Libfabric::Domain> auto& domain) {
-  visit.must("name", domain.name);
-  visit.may("provider", domain.provider);
-  visit.may("fabric", domain.fabric);
-  visit.may("nic", domain.nic);
-  visit.may("pci", domain.pci);
-  visit.may("rate_gb_per_s", domain.rate);
-  visit.may("state", domain.state);
+void fields(auto& archive, Is<Libfabric::Domain> auto& domain) {
+  archive.must("name", domain.name);
+  archive.may("provider", domain.provider);
+  archive.may("fabric", domain.fabric);
+  archive.may("nic", domain.nic);
+  archive.may("pci", domain.pci);
+  archive.may("rate_gb_per_s", domain.rate);
+  archive.may("state", domain.state);
 }
 
-void fields(auto& visit, Is<Libfabric> auto& libfabric) {
-  visit.may("version", libfabric.version);
-  visit.may("path", libfabric.path);
-  visit.may("providers", libfabric.providers);
-  visit.may("domains", libfabric.domains);
-  visit.may("problem", libfabric.problem);
-  visit.may("answered", libfabric.answered);
+void fields(auto& archive, Is<Libfabric> auto& libfabric) {
+  archive.may("version", libfabric.version);
+  archive.may("path", libfabric.path);
+  archive.may("providers", libfabric.providers);
+  archive.may("domains", libfabric.domains);
+  archive.may("problem", libfabric.problem);
+  archive.may("answered", libfabric.answered);
 }
 
-void fields(auto& visit, Is<ProcessLimits> auto& limits) {
-  visit.may("locked_memory_bytes", limits.locked_memory);
-  visit.may("open_files", limits.open_files);
-  visit.may("shared_memory_bytes", limits.shared_memory);
-  visit.may("shared_memory_free_bytes", limits.shared_memory_free);
-  visit.may("huge_pages", limits.huge_pages);
-  visit.may("huge_pages_free", limits.huge_pages_free);
+void fields(auto& archive, Is<ProcessLimits> auto& limits) {
+  archive.may("locked_memory_bytes", limits.locked_memory);
+  archive.may("open_files", limits.open_files);
+  archive.may("shared_memory_bytes", limits.shared_memory);
+  archive.may("shared_memory_free_bytes", limits.shared_memory_free);
+  archive.may("huge_pages", limits.huge_pages);
+  archive.may("huge_pages_free", limits.huge_pages_free);
 }
 
-void fields(auto& visit, Is<Host> auto& host) {
-  visit.must("name", host.name);
-  visit.must("host_name", host.host_name);
-  visit.must("pretended", host.pretended);
-  visit.must("boot_id", host.boot_id);
-  visit.must("instance", host.instance);
-  visit.must("instance_type", host.instance_type);
-  visit.must("kernel", host.kernel);
-  visit.must("cpu_model", host.cpu_model);
-  visit.must("packages", host.packages);
-  visit.must("numa_nodes", host.numa_nodes);
-  visit.must("cores", host.cores);
-  visit.must("threads", host.threads);
-  visit.must("allowed_threads", host.allowed_threads);
-  visit.must("gpus", host.gpus);
-  visit.must("memory_bytes", host.memory);
-  visit.must("memory_available_bytes", host.memory_available);
-  visit.must("nics", host.nics);
-  visit.must("gpu_devices", host.gpu_devices);
-  visit.must("gpu_driver", host.gpu_driver);
-  visit.must("gpu_problem", host.gpu_problem);
-  visit.may("numa", host.numa);
-  visit.may("bridges", host.bridges);
-  visit.may("nvswitches", host.nvswitches);
-  visit.may("virtual_machine", host.virtual_machine);
-  visit.may("container", host.container);
-  visit.may("iommu", host.iommu);
-  visit.may("modules", host.modules);
-  visit.may("fabric_manager_running", host.fabric_manager_running);
-  visit.may("versions", host.versions);
-  visit.may("net_plugins", host.net_plugins);
-  visit.may("libfabric", host.libfabric);
-  visit.may("placement", host.placement);
-  visit.may("xids", host.xids);
-  visit.may("limits", host.limits);
-  visit.may("discovery_s", host.discovery_s);
+void fields(auto& archive, Is<Host> auto& host) {
+  archive.must("name", host.name);
+  archive.must("host_name", host.host_name);
+  archive.must("pretended", host.pretended);
+  archive.must("boot_id", host.boot_id);
+  archive.must("instance", host.instance);
+  archive.must("instance_type", host.instance_type);
+  archive.must("kernel", host.kernel);
+  archive.must("cpu_model", host.cpu_model);
+  archive.must("packages", host.packages);
+  archive.must("numa_nodes", host.numa_nodes);
+  archive.must("cores", host.cores);
+  archive.must("threads", host.threads);
+  archive.must("allowed_threads", host.allowed_threads);
+  archive.must("gpus", host.gpus);
+  archive.must("memory_bytes", host.memory);
+  archive.must("memory_available_bytes", host.memory_available);
+  archive.must("nics", host.nics);
+  archive.must("gpu_devices", host.gpu_devices);
+  archive.must("gpu_driver", host.gpu_driver);
+  archive.must("gpu_problem", host.gpu_problem);
+  archive.may("numa", host.numa);
+  archive.may("bridges", host.bridges);
+  archive.may("nvswitches", host.nvswitches);
+  archive.may("virtual_machine", host.virtual_machine);
+  archive.may("container", host.container);
+  archive.may("iommu", host.iommu);
+  archive.may("modules", host.modules);
+  archive.may("fabric_manager_running", host.fabric_manager_running);
+  archive.may("versions", host.versions);
+  archive.may("net_plugins", host.net_plugins);
+  archive.may("libfabric", host.libfabric);
+  archive.may("placement", host.placement);
+  archive.may("xids", host.xids);
+  archive.may("limits", host.limits);
+  archive.may("discovery_s", host.discovery_s);
 }
 
-void fields(auto& visit, Is<JobSettings> auto& settings) {
-  visit.must("variables", settings.variables);
-  visit.must("dangling", settings.dangling);
+void fields(auto& archive, Is<JobSettings> auto& settings) {
+  archive.must("variables", settings.variables);
+  archive.must("dangling", settings.dangling);
 }
 
-void fields(auto& visit, Is<Topology> auto& topology) {
-  visit.must("provenance", json_fields::one_of(topology.provenance, provenances));
-  visit.must("platform", topology.platform);
-  visit.must("hosts", topology.hosts);
-  visit.must("host_of_rank", topology.host_of_rank);
-  visit.may("gpus_seen_of_rank", topology.gpus_seen_of_rank);
-  visit.may("gpu_of_rank", topology.gpu_of_rank);
-  visit.some("nics_of_rank", topology.nics_of_rank);
-  visit.may("settings", topology.settings);
-  visit.may("taken", topology.taken);
+void fields(auto& archive, Is<Topology> auto& topology) {
+  archive.must("provenance", json_fields::one_of(topology.provenance, provenances));
+  archive.must("platform", topology.platform);
+  archive.must("hosts", topology.hosts);
+  archive.must("host_of_rank", topology.host_of_rank);
+  archive.may("gpus_seen_of_rank", topology.gpus_seen_of_rank);
+  archive.may("gpu_of_rank", topology.gpu_of_rank);
+  archive.some("nics_of_rank", topology.nics_of_rank);
+  archive.may("settings", topology.settings);
+  archive.may("taken", topology.taken);
 }
 
 namespace {

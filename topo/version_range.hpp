@@ -15,9 +15,9 @@ struct VersionRange {
 // "1.22.0amzn4.0" is 1.22.0: what follows the numbers does not count. False of a version that is not known.
 bool contains(const VersionRange& range, const std::string& version);
 
-void fields(auto& visit, Is<VersionRange> auto& range) {
-  visit.may("from", range.from);
-  visit.may("below", range.below);
+void fields(auto& archive, Is<VersionRange> auto& range) {
+  archive.may("from", range.from);
+  archive.may("below", range.below);
 }
 
 }  // namespace p5::topo

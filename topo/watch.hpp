@@ -42,12 +42,12 @@ struct Window {
   bool failed = false;  // workers were killed in it: what their death stirs up is no news
 };
 
-struct XidDuring {
+struct XidEvent {
   int code = 0;
   std::string text{};  // as in the kernel's log, "": not known
 };
 
-struct GpuDuring {
+struct GpuActivity {
   int gpu = 0;                                                   // index in the host's gpu_devices
   int seconds = 0;                                               // looks at it while it was not idle
   std::optional<int> sm_clock_min_mhz{}, sm_clock_median_mhz{};  // of those
@@ -56,31 +56,32 @@ struct GpuDuring {
   std::uint64_t throttle_mask = 0;  // all reasons seen, but for idling
   int held_back_seconds = 0;
   std::uint64_t uncorrected = 0;  // new memory errors
-  std::vector<XidDuring> xids{};  // less those of killed workers
+  std::vector<XidEvent> xids{};   // less those of killed workers
 };
 
-struct NicDuring {
+struct NicActivity {
   std::string nic;
   bool counts_bytes = false;                       // there is a counter of what it sends
   std::map<std::string, std::uint64_t> counted{};  // what has grown, by how much
 };
 
 // One host while one case ran.
-struct During {
+struct HostActivity {
   std::string host;
   int seconds = 0;  // looks
-  std::vector<GpuDuring> gpus{};
-  std::vector<NicDuring> nics{};
+  std::vector<GpuActivity> gpus{};
+  std::vector<NicActivity> nics{};
 };
 
 // When one case ran: a window for each launch.
 using Windows = std::vector<Window>;
 
 // On one host: the whole watch first, then each case. `failed` windows are where Xids of killed workers are dropped.
-std::vector<During> summarize(const std::vector<Tick>& ticks, const std::vector<Windows>& cases, const Host& host);
+std::vector<HostActivity> summarize(const std::vector<Tick>& ticks, const std::vector<Windows>& cases,
+                                    const Host& host);
 
-nlohmann::json to_json(const std::vector<During>& during);
-std::vector<During> during_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const std::vector<HostActivity>& during);
+std::vector<HostActivity> during_from_json(const nlohmann::json& j);
 
 // One case over all hosts, for the report.
 struct CaseWatch {
@@ -90,19 +91,19 @@ struct CaseWatch {
   std::optional<double> power_max_w{};
   std::vector<std::string> notes{};  // who was held back, failed or dropped packets
 };
-CaseWatch over_hosts(const std::vector<During>& hosts);
+CaseWatch over_hosts(const std::vector<HostActivity>& hosts);
 nlohmann::json to_json(const CaseWatch& watch);
 CaseWatch case_watch_from_json(const nlohmann::json& j);
 
 // Bytes that a host's fabric NICs sent, as they count them; absent when no NIC counts.
-std::optional<std::uint64_t> bytes_sent(const During& host);
+std::optional<std::uint64_t> bytes_sent(const HostActivity& host);
 
 // Those that watch_findings() may find.
 std::vector<FindingKind> watch_kinds();
 
 // What the whole watch says, over all hosts. `least_sent`: bytes that cannot but have left each host through its NICs;
 // 0 when nothing can be said.
-std::vector<Finding> watch_findings(const Topology& topology, const std::vector<During>& hosts,
+std::vector<Finding> watch_findings(const Topology& topology, const std::vector<HostActivity>& hosts,
                                     std::uint64_t least_sent);
 
 // Starts the program and reads it until the watch ends. A program that cannot be started or says nothing leaves no

@@ -15,44 +15,44 @@
 
 namespace p5::topo {
 
-void fields(auto& visit, Is<XidDuring> auto& xid) {
-  visit.must("code", xid.code);
-  visit.must("text", xid.text);
+void fields(auto& archive, Is<XidEvent> auto& xid) {
+  archive.must("code", xid.code);
+  archive.must("text", xid.text);
 }
 
-void fields(auto& visit, Is<GpuDuring> auto& gpu) {
-  visit.must("gpu", gpu.gpu);
-  visit.must("seconds", gpu.seconds);
-  visit.may("sm_clock_min_mhz", gpu.sm_clock_min_mhz);
-  visit.may("sm_clock_median_mhz", gpu.sm_clock_median_mhz);
-  visit.may("temperature_max_c", json_fields::any(gpu.temperature_max_c));
-  visit.may("power_max_w", gpu.power_max_w);
-  visit.must("throttle_mask", gpu.throttle_mask);
-  visit.must("held_back_seconds", gpu.held_back_seconds);
-  visit.must("uncorrected", gpu.uncorrected);
-  visit.must("xids", gpu.xids);
+void fields(auto& archive, Is<GpuActivity> auto& gpu) {
+  archive.must("gpu", gpu.gpu);
+  archive.must("seconds", gpu.seconds);
+  archive.may("sm_clock_min_mhz", gpu.sm_clock_min_mhz);
+  archive.may("sm_clock_median_mhz", gpu.sm_clock_median_mhz);
+  archive.may("temperature_max_c", json_fields::any(gpu.temperature_max_c));
+  archive.may("power_max_w", gpu.power_max_w);
+  archive.must("throttle_mask", gpu.throttle_mask);
+  archive.must("held_back_seconds", gpu.held_back_seconds);
+  archive.must("uncorrected", gpu.uncorrected);
+  archive.must("xids", gpu.xids);
 }
 
-void fields(auto& visit, Is<NicDuring> auto& nic) {
-  visit.must("nic", nic.nic);
-  visit.must("counts_bytes", nic.counts_bytes);
-  visit.must("counted", nic.counted);
+void fields(auto& archive, Is<NicActivity> auto& nic) {
+  archive.must("nic", nic.nic);
+  archive.must("counts_bytes", nic.counts_bytes);
+  archive.must("counted", nic.counted);
 }
 
-void fields(auto& visit, Is<During> auto& during) {
-  visit.must("host", during.host);
-  visit.must("seconds", during.seconds);
-  visit.must("gpus", during.gpus);
-  visit.must("nics", during.nics);
+void fields(auto& archive, Is<HostActivity> auto& during) {
+  archive.must("host", during.host);
+  archive.must("seconds", during.seconds);
+  archive.must("gpus", during.gpus);
+  archive.must("nics", during.nics);
 }
 
-void fields(auto& visit, Is<CaseWatch> auto& watch) {
-  visit.must("seconds", json_fields::at_least(1, watch.seconds));
-  visit.may("sm_clock_min_mhz", watch.sm_clock_min_mhz);
-  visit.may("sm_clock_median_mhz", watch.sm_clock_median_mhz);
-  visit.may("temperature_max_c", json_fields::any(watch.temperature_max_c));
-  visit.may("power_max_w", watch.power_max_w);
-  visit.must("notes", watch.notes);
+void fields(auto& archive, Is<CaseWatch> auto& watch) {
+  archive.must("seconds", json_fields::at_least(1, watch.seconds));
+  archive.may("sm_clock_min_mhz", watch.sm_clock_min_mhz);
+  archive.may("sm_clock_median_mhz", watch.sm_clock_median_mhz);
+  archive.may("temperature_max_c", json_fields::any(watch.temperature_max_c));
+  archive.may("power_max_w", watch.power_max_w);
+  archive.must("notes", watch.notes);
 }
 
 namespace {
@@ -84,9 +84,9 @@ bool in_failed(const Windows& windows, Seconds at) {
   });
 }
 
-GpuDuring gpu_during(const std::vector<const Tick*>& ticks, const Windows& windows, const std::string& uuid,
-                     int index) {
-  GpuDuring during{.gpu = index};
+GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& windows, const std::string& uuid,
+                       int index) {
+  GpuActivity during{.gpu = index};
   std::optional<std::uint64_t> first_errors, last_errors;
   std::vector<int> clocks;
   for (const Tick* tick : ticks) {
@@ -113,12 +113,12 @@ GpuDuring gpu_during(const std::vector<const Tick*>& ticks, const Windows& windo
 }
 
 // From the last look before the window to the first after it, so that nothing that crossed is lost.
-std::vector<NicDuring> nics_during(const Tick& before, const Tick& after) {
-  std::vector<NicDuring> nics;
+std::vector<NicActivity> nics_during(const Tick& before, const Tick& after) {
+  std::vector<NicActivity> nics;
   for (const auto& [name, counters] : after.nics) {
     const auto then = before.nics.find(name);
     if (then == before.nics.end()) continue;
-    NicDuring during{name, counters.contains("tx_bytes") || counters.contains("port_xmit_data")};
+    NicActivity during{name, counters.contains("tx_bytes") || counters.contains("port_xmit_data")};
     for (const auto& [counter, value] : counters)
       if (const auto at = then->second.find(counter); at != then->second.end() && value > at->second)
         during.counted[counter] = value - at->second;
@@ -128,7 +128,7 @@ std::vector<NicDuring> nics_during(const Tick& before, const Tick& after) {
 }
 
 // Without a look inside the window, what was counted could as well belong to its neighbours.
-std::vector<NicDuring> nics_during(const std::vector<Tick>& ticks, const Window& window) {
+std::vector<NicActivity> nics_during(const std::vector<Tick>& ticks, const Window& window) {
   const auto inside = [&](const Tick& tick) { return tick.at >= window.from && tick.at <= window.to; };
   const auto first = std::ranges::find_if(ticks, inside);
   if (first == ticks.end()) return {};
@@ -136,16 +136,16 @@ std::vector<NicDuring> nics_during(const std::vector<Tick>& ticks, const Window&
   return nics_during(first == ticks.begin() ? *first : *(first - 1), after == ticks.end() ? ticks.back() : *after);
 }
 
-void add(std::vector<NicDuring>& sums, const std::vector<NicDuring>& more) {
-  for (const NicDuring& nic : more) {
-    const auto at = std::ranges::find(sums, nic.nic, &NicDuring::nic);
-    NicDuring& sum = at == sums.end() ? sums.emplace_back(NicDuring{nic.nic, nic.counts_bytes}) : *at;
+void add(std::vector<NicActivity>& sums, const std::vector<NicActivity>& more) {
+  for (const NicActivity& nic : more) {
+    const auto at = std::ranges::find(sums, nic.nic, &NicActivity::nic);
+    NicActivity& sum = at == sums.end() ? sums.emplace_back(NicActivity{nic.nic, nic.counts_bytes}) : *at;
     for (const auto& [counter, grown] : nic.counted) sum.counted[counter] += grown;
   }
 }
 
-During host_during(const std::vector<Tick>& ticks, const Windows& spans, const Windows& all, const Host& host) {
-  During during{.host = host.name};
+HostActivity host_during(const std::vector<Tick>& ticks, const Windows& spans, const Windows& all, const Host& host) {
+  HostActivity during{.host = host.name};
   std::vector<const Tick*> within;
   for (const Tick& tick : ticks)
     if (std::ranges::any_of(spans, [&](const Window& span) { return tick.at >= span.from && tick.at <= span.to; }))
@@ -158,14 +158,14 @@ During host_during(const std::vector<Tick>& ticks, const Windows& spans, const W
   return during;
 }
 
-struct Complaint {
+struct CounterFinding {
   std::string id;
   Severity severity;
   std::string text, action;
 };
 
-std::vector<Complaint> complaints_of(const GpuDuring& gpu) {
-  std::vector<Complaint> all;
+std::vector<CounterFinding> complaints_of(const GpuActivity& gpu) {
+  std::vector<CounterFinding> all;
   if (gpu.held_back_seconds > 0) {
     std::vector<std::string> reasons;
     for (std::uint64_t bit = 1; bit != 0 && bit <= gpu.throttle_mask; bit <<= 1)
@@ -205,14 +205,14 @@ constexpr std::array lost_on_roce{"out_of_sequence", "packet_seq_err", "rx_disca
 // By which RoCE shows that ECN holds senders back.
 constexpr std::array congestion_notices{"np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets"};
 
-std::uint64_t grown(const NicDuring& nic, std::span<const char* const> names) {
+std::uint64_t grown(const NicActivity& nic, std::span<const char* const> names) {
   std::uint64_t sum = 0;
   for (const char* name : names)
     if (const auto at = nic.counted.find(name); at != nic.counted.end()) sum += at->second;
   return sum;
 }
 
-std::string drops_of(const NicDuring& nic) {
+std::string drops_of(const NicActivity& nic) {
   std::vector<std::string> parts;
   for (const std::span<const char* const> names :
        {std::span<const char* const>(efa_drops), std::span<const char* const>(verbs_drops)})
@@ -222,7 +222,7 @@ std::string drops_of(const NicDuring& nic) {
   return join(parts);
 }
 
-std::string remedy_for_drops(const Host& host, const NicDuring& nic) {
+std::string remedy_for_drops(const Host& host, const NicActivity& nic) {
   const auto device = std::ranges::find(host.nics, nic.nic, &Nic::name);
   if (device != host.nics.end() && device->kind == "ethernet" && grown(nic, lost_on_roce) > 0)
     return grown(nic, congestion_notices) > 0 ? "RoCE lost packets although ECN marks some: set PFC for its priority "
@@ -236,7 +236,7 @@ std::string remedy_for_drops(const Host& host, const NicDuring& nic) {
 
 // EFA counts sends, and RDMA writes and reads besides: whether the first include the second has changed with its
 // driver, so the larger figure counts. InfiniBand's is in words of four bytes.
-std::optional<std::uint64_t> sent_by(const NicDuring& nic) {
+std::optional<std::uint64_t> sent_by(const NicActivity& nic) {
   if (!nic.counts_bytes) return std::nullopt;
   const auto of = [&](const char* name) -> std::uint64_t {
     const auto at = nic.counted.find(name);
@@ -255,21 +255,21 @@ Finding about(const Host& host, std::string id, Severity severity, std::string e
 }
 
 // A GPU whose clock under load is well below that of its like.
-void add_stragglers(std::vector<Finding>& findings, const Topology& topology, const std::vector<During>& hosts) {
+void add_stragglers(std::vector<Finding>& findings, const Topology& topology, const std::vector<HostActivity>& hosts) {
   constexpr int enough_looks = 3;
   constexpr double share = 0.9;
   std::map<std::string, std::vector<int>> clocks;  // by model
-  const auto each = [&](const std::function<void(const Host&, const GpuDuring&, const Gpu&)>& visit) {
-    for (const During& during : hosts)
+  const auto each = [&](const std::function<void(const Host&, const GpuActivity&, const Gpu&)>& visit) {
+    for (const HostActivity& during : hosts)
       if (const Host* const host = host_named(topology, during.host))
-        for (const GpuDuring& gpu : during.gpus)
+        for (const GpuActivity& gpu : during.gpus)
           if (gpu.seconds >= enough_looks && gpu.sm_clock_median_mhz)
             visit(*host, gpu, host->gpu_devices[static_cast<std::size_t>(gpu.gpu)]);
   };
-  each([&](const Host&, const GpuDuring& gpu, const Gpu& device) {
+  each([&](const Host&, const GpuActivity& gpu, const Gpu& device) {
     clocks[device.name].push_back(*gpu.sm_clock_median_mhz);
   });
-  each([&](const Host& host, const GpuDuring& gpu, const Gpu& device) {
+  each([&](const Host& host, const GpuActivity& gpu, const Gpu& device) {
     const int usual = *median(clocks[device.name]);
     if (clocks[device.name].size() < 3 || *gpu.sm_clock_median_mhz >= share * usual) return;
     Finding finding =
@@ -283,7 +283,8 @@ void add_stragglers(std::vector<Finding>& findings, const Topology& topology, co
 }
 
 // Data that never touched the NICs went another way. With reduction inside the network half may do.
-void add_bypass(std::vector<Finding>& findings, const Host& host, const During& during, std::uint64_t least_sent) {
+void add_bypass(std::vector<Finding>& findings, const Host& host, const HostActivity& during,
+                std::uint64_t least_sent) {
   constexpr double tolerated = 0.25;
   constexpr std::uint64_t worth_looking = 1 << 30;
   const auto sent = bytes_sent(during);
@@ -299,13 +300,13 @@ void add_bypass(std::vector<Finding>& findings, const Host& host, const During& 
             "the network plugin"));
 }
 
-void add_uneven(std::vector<Finding>& findings, const Host& host, const During& during) {
+void add_uneven(std::vector<Finding>& findings, const Host& host, const HostActivity& during) {
   constexpr double share = 0.5;
   constexpr std::uint64_t worth_looking = 1 << 30;
   // Only EFA devices are all there for the job; elsewhere some may serve storage.
   std::vector<std::string> names;
   std::vector<std::uint64_t> all;
-  for (const NicDuring& nic : during.nics) {
+  for (const NicActivity& nic : during.nics) {
     const auto device = std::ranges::find(host.nics, nic.nic, &Nic::name);
     const auto sent = sent_by(nic);
     if (!sent || device == host.nics.end() || device->kind != "efa") continue;
@@ -347,19 +348,20 @@ Tick tick_from(const std::string& line, Seconds at) try {
   throw UsageError(fmt::format("a line of the watch is not understood: {}; build all programs alike", problem.what()));
 }
 
-std::vector<During> summarize(const std::vector<Tick>& ticks, const std::vector<Windows>& cases, const Host& host) {
+std::vector<HostActivity> summarize(const std::vector<Tick>& ticks, const std::vector<Windows>& cases,
+                                    const Host& host) {
   const Seconds end = ticks.empty() ? Seconds{} : ticks.back().at;
   Windows every;
   for (const Windows& windows : cases) every.insert(every.end(), windows.begin(), windows.end());
-  std::vector<During> all{host_during(ticks, {{{}, end}}, every, host)};
+  std::vector<HostActivity> all{host_during(ticks, {{{}, end}}, every, host)};
   for (const Windows& windows : cases) all.push_back(host_during(ticks, windows, every, host));
   return all;
 }
 
-json to_json(const std::vector<During>& during) { return json_fields::written(during); }
+json to_json(const std::vector<HostActivity>& during) { return json_fields::written(during); }
 
-std::vector<During> during_from_json(const json& j) try {
-  std::vector<During> during;
+std::vector<HostActivity> during_from_json(const json& j) try {
+  std::vector<HostActivity> during;
   json_fields::read(j, during);
   return during;
 } catch (const json_fields::BadValue& problem) {
@@ -367,21 +369,21 @@ std::vector<During> during_from_json(const json& j) try {
       fmt::format("a watch is not in the form of this version: {}; install one on all hosts", problem.what()));
 }
 
-CaseWatch over_hosts(const std::vector<During>& hosts) {
+CaseWatch over_hosts(const std::vector<HostActivity>& hosts) {
   CaseWatch watch;
   std::vector<int> medians;
-  for (const During& host : hosts) {
+  for (const HostActivity& host : hosts) {
     watch.seconds = &host == &hosts.front() ? host.seconds : std::min(watch.seconds, host.seconds);
-    for (const GpuDuring& gpu : host.gpus) {
+    for (const GpuActivity& gpu : host.gpus) {
       if (gpu.sm_clock_min_mhz && (!watch.sm_clock_min_mhz || gpu.sm_clock_min_mhz < watch.sm_clock_min_mhz))
         watch.sm_clock_min_mhz = gpu.sm_clock_min_mhz;
       if (gpu.sm_clock_median_mhz) medians.push_back(*gpu.sm_clock_median_mhz);
       raise(watch.temperature_max_c, gpu.temperature_max_c);
       raise(watch.power_max_w, gpu.power_max_w);
-      for (const Complaint& complaint : complaints_of(gpu))
+      for (const CounterFinding& complaint : complaints_of(gpu))
         watch.notes.push_back(fmt::format("{} GPU {}: {}", host.host, gpu.gpu, complaint.text));
     }
-    for (const NicDuring& nic : host.nics)
+    for (const NicActivity& nic : host.nics)
       if (const std::string drops = drops_of(nic); !drops.empty())
         watch.notes.push_back(fmt::format("{} {}: {}", host.host, nic.nic, drops));
   }
@@ -397,9 +399,9 @@ CaseWatch case_watch_from_json(const json& j) {
   return watch;
 }
 
-std::optional<std::uint64_t> bytes_sent(const During& host) {
+std::optional<std::uint64_t> bytes_sent(const HostActivity& host) {
   std::optional<std::uint64_t> sum;
-  for (const NicDuring& nic : host.nics)
+  for (const NicActivity& nic : host.nics)
     if (const auto sent = sent_by(nic)) sum = sum.value_or(0) + *sent;
   return sum;
 }
@@ -415,20 +417,20 @@ std::vector<FindingKind> watch_kinds() {
           {"nic.bypassed", software, "less crossed the fabric's NICs than must have: another transport was used"}};
 }
 
-std::vector<Finding> watch_findings(const Topology& topology, const std::vector<During>& hosts,
+std::vector<Finding> watch_findings(const Topology& topology, const std::vector<HostActivity>& hosts,
                                     std::uint64_t least_sent) {
   std::vector<Finding> findings;
-  for (const During& during : hosts) {
+  for (const HostActivity& during : hosts) {
     const Host* const host = host_named(topology, during.host);
     if (!host) continue;
-    for (const GpuDuring& gpu : during.gpus)
-      for (Complaint& complaint : complaints_of(gpu)) {
+    for (const GpuActivity& gpu : during.gpus)
+      for (CounterFinding& complaint : complaints_of(gpu)) {
         Finding finding = about(*host, complaint.id, complaint.severity,
                                 fmt::format("GPU {} of {}: {}", gpu.gpu, host->name, complaint.text), complaint.action);
         finding.subject.gpu = gpu.gpu;
         findings.push_back(std::move(finding));
       }
-    for (const NicDuring& nic : during.nics)
+    for (const NicActivity& nic : during.nics)
       if (const std::string drops = drops_of(nic); !drops.empty()) {
         Finding finding = about(*host, "nic.errors", Severity::warning,
                                 fmt::format("{} of {} counted while measuring: {}", nic.nic, host->name, drops),

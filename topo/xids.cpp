@@ -7,13 +7,13 @@
 
 namespace p5::topo {
 
-void fields(auto& visit, Is<XidClass> auto& row) {
-  visit.must("class", row.name);
-  visit.must("codes", row.codes);
-  visit.must("says", row.says);
-  visit.must("severity", json_fields::named(row.severity, severity_from));
-  visit.must("action", row.action);
-  visit.must("source", row.source);
+void fields(auto& archive, Is<XidClass> auto& row) {
+  archive.must("class", row.name);
+  archive.must("codes", row.codes);
+  archive.must("says", row.says);
+  archive.must("severity", json_fields::named(row.severity, severity_from));
+  archive.must("action", row.action);
+  archive.must("source", row.source);
 }
 
 // Of "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)" what it changed to.

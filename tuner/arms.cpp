@@ -32,7 +32,7 @@ const JudgedArm* find(std::span<const JudgedArm> judged, const Environment& envi
 }
 
 // Where the descent stands: the next arm that it wants judged, or the end.
-struct Descent {
+struct CoordinateDescent {
   Environment best;
   std::optional<Arm> next;
 };
@@ -47,8 +47,8 @@ bool better(const Objective& objective, const Best& best, const ArmRules& rules)
   return objective.speedup >= best.speedup * (1 + rules.least_gain) && objective.interval.low > best.speedup;
 }
 
-Descent descend(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
-                std::span<const JudgedArm> judged, const ArmRules& rules) {
+CoordinateDescent descend(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
+                          std::span<const JudgedArm> judged, const ArmRules& rules) {
   Best best;
   int arms = 0;
   for (const Knob& knob : knobs) {
@@ -117,14 +117,15 @@ std::vector<Weight> parse_weights(std::string_view file, std::string_view text) 
   return weights;
 }
 
-std::vector<double> weights_for(std::span<const Cell> cells, std::span<const Weight> weights,
+std::vector<double> weights_for(std::span<const SizePoint> size_points, std::span<const Weight> weights,
                                 std::vector<Weight>* unused) {
-  std::vector<double> result(cells.size(), weights.empty() ? 1 : 0);
+  std::vector<double> result(size_points.size(), weights.empty() ? 1 : 0);
   for (const Weight& weight : weights) {
     std::optional<std::size_t> nearest;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (cells[i].collective != weight.collective) continue;
-      if (!nearest || distance(cells[i].bytes, weight.bytes) < distance(cells[*nearest].bytes, weight.bytes))
+    for (std::size_t i = 0; i < size_points.size(); ++i) {
+      if (size_points[i].collective != weight.collective) continue;
+      if (!nearest ||
+          distance(size_points[i].bytes, weight.bytes) < distance(size_points[*nearest].bytes, weight.bytes))
         nearest = i;
     }
     if (nearest)
@@ -135,11 +136,11 @@ std::vector<double> weights_for(std::span<const Cell> cells, std::span<const Wei
   return result;
 }
 
-std::optional<Objective> objective_of(std::span<const ArmCell> cells, std::span<const double> weights) {
+std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points, std::span<const double> weights) {
   double sum = 0, total = 0, squares = 0;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (weights[i] <= 0 || !cells[i].times.measured()) continue;
-    const Effect effect = effect_of(cells[i].times, band_of({cells[i].cell.bytes}).launch_spread);
+  for (std::size_t i = 0; i < size_points.size(); ++i) {
+    if (weights[i] <= 0 || !size_points[i].times.measured()) continue;
+    const Effect effect = effect_of(size_points[i].times, band_of({size_points[i].point.bytes}).launch_spread);
     sum -= weights[i] * std::log(effect.ratio);
     total += weights[i];
     squares += std::pow(weights[i] * std::log(effect.interval.high / effect.interval.low) / 2, 2);
@@ -149,11 +150,11 @@ std::optional<Objective> objective_of(std::span<const ArmCell> cells, std::span<
   return Objective{std::exp(mean), {std::exp(mean - error), std::exp(mean + error)}};
 }
 
-std::string band_that_loses(std::span<const ArmCell> cells) {
+std::string band_that_loses(std::span<const ArmSizePoint> size_points) {
   std::map<std::pair<std::string, std::string>, std::vector<double>> logs;
-  for (const ArmCell& cell : cells)
-    if (cell.times.measured())
-      logs[{cell.cell.collective, band_of({cell.cell.bytes}).sizes}].push_back(log_ratio(cell.times.sides()));
+  for (const ArmSizePoint& point : size_points)
+    if (point.times.measured())
+      logs[{point.point.collective, band_of({point.point.bytes}).sizes}].push_back(log_ratio(point.times.sides()));
   for (const auto& [part, all] : logs) {
     const double longer = std::expm1(std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()));
     if (longer > tolerated_loss)

@@ -28,11 +28,11 @@ std::vector<Weight> parse_weights(std::string_view file, std::string_view text);
 
 // One weight for each cell: each share goes to the measured size nearest to it by ratio; all 1 without weights. A share
 // of a collective that is not measured is in `unused`.
-std::vector<double> weights_for(std::span<const Cell> cells, std::span<const Weight> weights,
+std::vector<double> weights_for(std::span<const SizePoint> size_points, std::span<const Weight> weights,
                                 std::vector<Weight>* unused = nullptr);
 
-struct ArmCell {
-  Cell cell;
+struct ArmSizePoint {
+  SizePoint point;
   BothSides times;  // the default's and the arm's
 };
 // The geometric mean of default / arm over the cells, weighted.
@@ -42,11 +42,11 @@ struct Objective {
 };
 // `weights`: one for each cell; cells that weigh nothing or were not measured on both sides do not count. Null when
 // none counts.
-std::optional<Objective> objective_of(std::span<const ArmCell> cells, std::span<const double> weights);
+std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points, std::span<const double> weights);
 
 // A sentence on the first collective and band of sizes in which the arm takes more than 1 % longer (geometric mean over
 // its cells); "" where none does.
-std::string band_that_loses(std::span<const ArmCell> cells);
+std::string band_that_loses(std::span<const ArmSizePoint> size_points);
 
 struct Arm {
   std::string name;         // "NCCL_BUFFSIZE=8388608", several joined by a comma; "default"

@@ -18,9 +18,9 @@ std::string to_text(const Candidate& candidate) {
   return candidate.setting ? to_text(*candidate.setting) : std::string("default");
 }
 
-std::vector<CostEntry> worthwhile(const Cell& cell, std::span<const CostEntry> offered, const CandidateRules& rules,
-                                  const Constraints& constraints) {
-  const std::optional<Function> function = parse_function(cell.collective);
+std::vector<CostEntry> worthwhile(const SizePoint& point, std::span<const CostEntry> offered,
+                                  const CandidateRules& rules, const Constraints& constraints) {
+  const std::optional<Function> function = parse_function(point.collective);
   if (!function) return {};
   std::vector<CostEntry> possible;
   for (const CostEntry& entry : offered)
@@ -34,23 +34,23 @@ std::vector<CostEntry> worthwhile(const Cell& cell, std::span<const CostEntry> o
   return possible;
 }
 
-std::vector<int> channel_ladder(const Cell& cell, const CandidateRules& rules, const Constraints& constraints) {
+std::vector<int> channel_ladder(const SizePoint& point, const CandidateRules& rules, const Constraints& constraints) {
   std::vector<int> ladder;
   for (const int channels : rules.channels) {
     const bool allowed = channels >= constraints.least_channels &&
                          (constraints.most_channels == 0 || channels <= constraints.most_channels);
-    if (allowed && cell.bytes / rules.bytes_per_channel >= static_cast<std::uint64_t>(channels))
+    if (allowed && point.bytes / rules.bytes_per_channel >= static_cast<std::uint64_t>(channels))
       ladder.push_back(channels);
   }
   return ladder;
 }
 
-std::vector<Setting> full_grid(const Cell& cell, std::span<const CostEntry> offered, const CandidateRules& rules,
+std::vector<Setting> full_grid(const SizePoint& point, std::span<const CostEntry> offered, const CandidateRules& rules,
                                const Constraints& constraints) {
-  std::vector<int> ladder = channel_ladder(cell, rules, constraints);
+  std::vector<int> ladder = channel_ladder(point, rules, constraints);
   ladder.insert(ladder.begin(), 0);
   std::vector<Setting> grid;
-  for (const CostEntry& entry : worthwhile(cell, offered, rules, constraints))
+  for (const CostEntry& entry : worthwhile(point, offered, rules, constraints))
     for (const int channels : ladder) {
       Setting setting = entry.setting;
       setting.channels = channels;

@@ -14,10 +14,10 @@
 namespace p5::tuner {
 
 // The unit of decision: one size of one collective on one communicator.
-struct Cell {
+struct SizePoint {
   std::string collective;   // as p5bench names it; those that NCCL asks a tuner about have a Function of that name
   std::uint64_t bytes = 0;  // the message size of its case, which is what NCCL's tuner interface counts (table.hpp)
-  auto operator<=>(const Cell&) const = default;
+  auto operator<=>(const SizePoint&) const = default;
 };
 
 // An entry of NCCL's cost table that it does not mark impossible. Channels are 0, but for the chosen one where another
@@ -46,14 +46,14 @@ struct CandidateRules {
 
 // The entries that are worth a measurement: allowed by the operator, not hopeless by NCCL's own prediction; fastest
 // first.
-std::vector<CostEntry> worthwhile(const Cell& cell, std::span<const CostEntry> offered, const CandidateRules& rules,
-                                  const Constraints& constraints);
+std::vector<CostEntry> worthwhile(const SizePoint& point, std::span<const CostEntry> offered,
+                                  const CandidateRules& rules, const Constraints& constraints);
 
 // The channel counts that make sense for the cell besides NCCL's own choice, ascending.
-std::vector<int> channel_ladder(const Cell& cell, const CandidateRules& rules, const Constraints& constraints);
+std::vector<int> channel_ladder(const SizePoint& point, const CandidateRules& rules, const Constraints& constraints);
 
 // All of them: each worthwhile entry with each channel count. What an exhaustive search would measure.
-std::vector<Setting> full_grid(const Cell& cell, std::span<const CostEntry> offered, const CandidateRules& rules,
+std::vector<Setting> full_grid(const SizePoint& point, std::span<const CostEntry> offered, const CandidateRules& rules,
                                const Constraints& constraints);
 
 // The same algorithm and protocol with the channel counts next to the setting's that are not in `tried` yet. Beside

@@ -286,28 +286,28 @@ Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured)
   return Confirming(table, measured).run();
 }
 
-std::vector<ConfirmedCell> cells_of(const Table& tried, const Table& confirmed,
-                                    const std::vector<Confirmation>& measured) {
-  std::vector<ConfirmedCell> cells;
+std::vector<ConfirmedSizePoint> points_of(const Table& tried, const Table& confirmed,
+                                          const std::vector<Confirmation>& measured) {
+  std::vector<ConfirmedSizePoint> size_points;
   for (const Confirmation& size : measured) {
-    ConfirmedCell& cell =
-        cells.emplace_back(size.function, size.bytes, std::nullopt, gain_at(measured, size, &Confirmation::device),
-                           gain_at(measured, size, &Confirmation::throughput), "");
+    ConfirmedSizePoint& point = size_points.emplace_back(size.function, size.bytes, std::nullopt,
+                                                         gain_at(measured, size, &Confirmation::device),
+                                                         gain_at(measured, size, &Confirmation::throughput), "");
     const Row* const row = find_row(confirmed, size.function, size.bytes);
     const Row* const lost = find_row(tried, size.function, size.bytes);
-    if (row) cell.setting = row->setting;
+    if (row) point.setting = row->setting;
     if (!size.failure.empty())
-      cell.verdict = fmt::format("failed with the files: {}", size.failure);
-    else if (!cell.gain)
-      cell.verdict = "not measured";
+      point.verdict = fmt::format("failed with the files: {}", size.failure);
+    else if (!point.gain)
+      point.verdict = "not measured";
     else if (!row && lost)
-      cell.verdict = fmt::format("the default: {} did not hold up", to_text(lost->setting));
+      point.verdict = fmt::format("the default: {} did not hold up", to_text(lost->setting));
     else if (!row)
-      cell.verdict = "the default: the files leave it alone";  // harm is judged over all such sizes together
+      point.verdict = "the default: the files leave it alone";  // harm is judged over all such sizes together
     else
-      cell.verdict = cell.gain->interval.low > 0 ? "faster" : "not slower";
+      point.verdict = point.gain->interval.low > 0 ? "faster" : "not slower";
   }
-  return cells;
+  return size_points;
 }
 
 }  // namespace p5::tuner

@@ -33,7 +33,7 @@ struct Measuring {
 // then those in rows, but for these there are 3 seconds in any case.
 void share_time(std::vector<Measuring>& sizes, double seconds, int most);
 
-struct ConfirmedCell {
+struct ConfirmedSizePoint {
   Function function = Function::all_reduce;
   std::uint64_t bytes = 0;
   std::optional<Setting> setting;  // of the final table; null: the default
@@ -58,7 +58,7 @@ struct Confirmed {
 Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured);
 
 // What each size gained, and what became of the setting that it had in the table `tried`.
-std::vector<ConfirmedCell> cells_of(const Table& tried, const Table& confirmed,
-                                    const std::vector<Confirmation>& measured);
+std::vector<ConfirmedSizePoint> points_of(const Table& tried, const Table& confirmed,
+                                          const std::vector<Confirmation>& measured);
 
 }  // namespace p5::tuner

@@ -43,7 +43,7 @@ void add_gains(std::vector<std::string>& lines, const TuningResult& result) {
   lines.push_back(
       fmt::format("Found among {} candidates in {} cells; each was measured again with these files alone, in "
                   "fresh processes.",
-                  result.candidates_tried, result.cells));
+                  result.candidates_tried, result.size_points));
 }
 
 bool replaced(const Table& kept, const TuningResult& result) {

@@ -30,7 +30,7 @@ struct TuningResult {
   Table table;              // confirmed
   std::vector<Table> kept;  // of earlier tunings, that stand in the same file where they are for other communicators
   std::vector<GainLine> gains;
-  int cells = 0;  // judged, and what was tried in them: for the warning about chance
+  int size_points = 0;  // judged, and what was tried in them: for the warning about chance
   int candidates_tried = 0;
   std::string nothing_because;  // why nothing is set; "" where something is, or where nothing beat the default
   // Where the files will lie for the jobs, absolute. The plugin is used only where the table has rows and both are

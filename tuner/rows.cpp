@@ -26,18 +26,18 @@ std::uint64_t power_of_two_below(std::uint64_t bytes) {
 std::vector<Row> rows_of(const SearchResult& result) {
   std::map<Function, std::vector<const Record*>> collectives;
   for (const Record& record : result.records)
-    if (const std::optional<Function> function = parse_function(record.cell.collective))
+    if (const std::optional<Function> function = parse_function(record.point.collective))
       collectives[*function].push_back(&record);
   std::vector<Row> rows;
   for (auto& [function, records] : collectives) {
-    std::ranges::sort(records, {}, [](const Record* record) { return record->cell.bytes; });
+    std::ranges::sort(records, {}, [](const Record* record) { return record->point.bytes; });
     for (std::size_t from = 0, to = 0; from < records.size(); from = to) {
       const std::optional<Setting>& winner = records[from]->winner;
       while (to < records.size() && records[to]->winner == winner) ++to;
       if (!winner || failed(result, *winner)) continue;
       rows.push_back({.function = function,
-                      .from = records[from]->cell.bytes,
-                      .to = records[to - 1]->cell.bytes,
+                      .from = records[from]->point.bytes,
+                      .to = records[to - 1]->point.bytes,
                       .setting = *winner,
                       .microseconds = 1e6 * median(samples_of(*records[(from + to - 1) / 2], {winner}))});
     }

@@ -34,7 +34,7 @@ class Searcher {
         time_left_(time_left),
         random_(rules.seed),
         cost_(tasks.size()) {
-    for (const Task& task : tasks) result_.records.push_back({task.cell, {}, {}, {}, task.offered});
+    for (const Task& task : tasks) result_.records.push_back({task.point, {}, {}, {}, task.offered});
   }
 
   SearchResult run() {
@@ -46,7 +46,7 @@ class Searcher {
   }
 
  private:
-  // Seconds of the default in a cell: what a visit takes beforehand, and each sample.
+  // Seconds of the default in a cell: what a repetition takes beforehand, and each sample.
   struct Cost {
     double visit = 0, sample = 0;
   };
@@ -55,7 +55,7 @@ class Searcher {
   std::vector<std::size_t> by_size() const {
     std::vector<std::size_t> order(tasks_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::sort(order, {}, [&](std::size_t i) { return tasks_[i].cell; });
+    std::ranges::sort(order, {}, [&](std::size_t i) { return tasks_[i].point; });
     return order;
   }
 
@@ -78,7 +78,7 @@ class Searcher {
     cost_[i] = {std::max(0.0, first - last), last};
   }
 
-  // Each setting is prepared once a visit.
+  // Each setting is prepared once a repetition.
   double seconds_of(std::size_t i, std::size_t settings, int visits, int blocks) const {
     return static_cast<double>(settings) * (visits * cost_[i].visit + blocks * cost_[i].sample);
   }
@@ -133,10 +133,10 @@ class Searcher {
 
   void race(std::size_t i, const Record* neighbour) {
     Record& record = result_.records[i];
-    const std::vector<CostEntry> offered = worthwhile(record.cell, tasks_[i].offered, rules_.candidates, constraints_);
-    const std::vector<int> ladder = channel_ladder(record.cell, rules_.candidates, constraints_);
+    const std::vector<CostEntry> offered = worthwhile(record.point, tasks_[i].offered, rules_.candidates, constraints_);
+    const std::vector<int> ladder = channel_ladder(record.point, rules_.candidates, constraints_);
     std::optional<Setting> preferred;
-    if (neighbour && neighbour->cell.collective == record.cell.collective && neighbour->winner &&
+    if (neighbour && neighbour->point.collective == record.point.collective && neighbour->winner &&
         possible(offered, ladder, *neighbour->winner))
       preferred = neighbour->winner;
     std::vector<Setting> contenders;
@@ -163,7 +163,7 @@ class Searcher {
   }
 
   void measure_everything(Record& record, const std::vector<CostEntry>& offered) {
-    std::vector<Setting> all = full_grid(record.cell, offered, rules_.candidates, constraints_);
+    std::vector<Setting> all = full_grid(record.point, offered, rules_.candidates, constraints_);
     remove_ruled_out(all);
     measure_rung(record, 0, all);
     remove_ruled_out(all);
@@ -267,7 +267,7 @@ class Searcher {
     for (const Setting& setting : settings) block.candidates.push_back({setting});
     for (std::size_t i = block.candidates.size(); i > 1; --i)
       std::swap(block.candidates[i - 1], block.candidates[random_() % i]);
-    block.trials = measure_(record.cell, block.candidates, stage);
+    block.trials = measure_(record.point, block.candidates, stage);
     block.trials.resize(block.candidates.size(), Trial{.outcome = Trial::Outcome::skipped});
     for (std::size_t i = 0; i < block.trials.size(); ++i) note(record, block.candidates[i], block.trials[i]);
     record.blocks.push_back(std::move(block));
@@ -281,7 +281,7 @@ class Searcher {
     }
     ++result_.samples;
     if (trial.outcome == Trial::Outcome::measured) return;
-    result_.failures.push_back({record.cell, candidate, trial.outcome, trial.because});
+    result_.failures.push_back({record.point, candidate, trial.outcome, trial.because});
     if (candidate.is_default()) record.because = fmt::format("the default failed: {}", trial.because);
   }
 

@@ -32,7 +32,7 @@ enum class Stage { baseline, race, throughput };
 // alone, with the time to launch them where the stage is launch. The first block of a cell has to warm up whatever
 // connects lazily.
 using MeasureBlock =
-    std::function<std::vector<Trial>(const Cell& cell, const std::vector<Candidate>& in_this_order, Stage stage)>;
+    std::function<std::vector<Trial>(const SizePoint& point, const std::vector<Candidate>& in_this_order, Stage stage)>;
 
 // Where an operation takes longer, its launch is no part of its time.
 inline constexpr double host_counts_below_s = 1e-3;
@@ -41,7 +41,7 @@ using TimeLeft = std::function<double()>;
 
 // What NCCL offers for a cell.
 struct Task {
-  Cell cell;
+  SizePoint point;
   std::vector<CostEntry> offered;
 };
 
@@ -54,7 +54,7 @@ struct Block {
 
 // A candidate that failed or gave wrong data, and where. It is not tried again.
 struct Failure {
-  Cell cell;
+  SizePoint point;
   Candidate candidate;
   Trial::Outcome outcome = Trial::Outcome::failed;
   std::string because;
@@ -62,7 +62,7 @@ struct Failure {
 
 // Everything measured in a cell.
 struct Record {
-  Cell cell;
+  SizePoint point;
   std::vector<Block> blocks;
   std::optional<Setting> winner;
   std::string because;  // why there is none: one sentence

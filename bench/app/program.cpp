@@ -19,7 +19,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/watchdog.hpp"
-#include "bench/worlds/worlds.hpp"
+#include "bench/control/control_planes.hpp"
 
 namespace p5 {
 
@@ -29,15 +29,15 @@ namespace {
 // An estimate; nobody has counted them on GPUs.
 constexpr int threads_of_gpu = 16;
 
-// For the farewells of MPI, which wait for ranks that may be gone.
-constexpr Seconds longest_farewell{60};
+// For the teardown of MPI, which wait for ranks that may be gone.
+constexpr Seconds teardown_limit{60};
 
 int report_problem(bool speaks, ExitCode code, const char* what) {
   if (speaks && *what) complain(what);
   return speaks ? static_cast<int>(code) : 0;
 }
 
-// Others may wait for this rank for ever: leave without the farewells of MPI, so that the launcher ends them.
+// Others may wait for this rank for ever: leave without the teardown of MPI, so that the launcher ends them.
 [[noreturn]] void leave_at_once(const std::exception& problem) {
   complain(words_of(problem));
   std::_Exit(static_cast<int>(ExitCode::unfinished));
@@ -56,9 +56,9 @@ class CheckJob {
   }
 
   // Null where there is a launcher, or nothing to launch.
-  World* world() { return job_ ? &job_->world() : nullptr; }
+  ControlPlane* control() { return job_ ? &job_->control() : nullptr; }
   // Threads may start.
-  void limit_time() { limit_.emplace(start_, options_.limit, job_ ? job_->world().leads() : first_of_several()); }
+  void limit_time() { limit_.emplace(start_, options_.limit, job_ ? job_->control().is_leader() : first_of_several()); }
 
   Clock::time_point deadline() const { return last_wait(start_, options_.limit); }
   WallLimit* limit() { return &*limit_; }
@@ -73,27 +73,27 @@ class CheckJob {
 };
 
 // Only the leader speaks and returns non-zero: a launcher kills the other ranks as soon as one does.
-int dispatch(World& world, const std::vector<std::string>& arguments, EndingSignals& signals,
-             const Intrusion& intrusion, CheckJob* check) {
+int dispatch(ControlPlane& control, const std::vector<std::string>& arguments, TerminationSignals& signals,
+             const FaultHooks& fault_hooks, CheckJob* check) {
   try {
     Parsed parsed = parse_options(arguments);
-    if (parsed.early) return world.leads() ? static_cast<int>(said(ExitCode::ok, parsed.early->text)) : 0;
-    from_leader(world, [] {
+    if (parsed.early) return control.is_leader() ? static_cast<int>(said(ExitCode::ok, parsed.early->text)) : 0;
+    from_leader(control, [] {
       refuse_wrong_variables();
       return std::string();
     });
-    Request request{world, parsed.options, arguments, signals, intrusion};
+    Request request{control, parsed.options, arguments, signals, fault_hooks};
     if (check && parsed.options.checks()) {
       parsed.options.deadline = check->deadline();
       request.wall_limit = check->limit();
       request.own_gpus = check->own_gpus();
     }
     const ExitCode code = find_command(parsed.options.command).run(request);
-    return world.leads() ? static_cast<int>(code) : 0;
+    return control.is_leader() ? static_cast<int>(code) : 0;
   } catch (const UsageError& problem) {
-    return report_problem(world.leads(), ExitCode::usage, problem.what());
+    return report_problem(control.is_leader(), ExitCode::usage, problem.what());
   } catch (const EnvironmentError& problem) {
-    return report_problem(world.leads(), ExitCode::environment, problem.what());
+    return report_problem(control.is_leader(), ExitCode::environment, problem.what());
   } catch (const std::exception& problem) {
     if (check) end_descendants();
     leave_at_once(problem);  // before the job is left, which would wait for the others
@@ -102,7 +102,7 @@ int dispatch(World& world, const std::vector<std::string>& arguments, EndingSign
 
 }  // namespace
 
-int run_program(const std::vector<std::string>& arguments, const Intrusion& intrusion) {
+int run_program(const std::vector<std::string>& arguments, const FaultHooks& fault_hooks) {
   const Clock::time_point start = Clock::now();
   prepare_console();
   provide_stacks();
@@ -113,25 +113,26 @@ int run_program(const std::vector<std::string>& arguments, const Intrusion& intr
     // Processes before threads.
     std::optional<CheckJob> check;
     if (std::optional<Options> options = check_in(arguments)) check.emplace(std::move(*options), start);
-    EndingSignals signals;
+    TerminationSignals signals;
     if (check) check->limit_time();
     Watchdog watchdog([&code](const Watchdog::Hang& hang) {
       complain(fmt::format("no progress in {} within {}", hang.step, to_text(hang.limit)));
       std::_Exit(code);
     });
     CheckJob* const checking = check ? &*check : nullptr;
-    if (checking && checking->world()) return dispatch(*checking->world(), arguments, signals, intrusion, checking);
-    if (!needs_mpi(arguments)) return dispatch(*make_solo_world(1), arguments, signals, intrusion, checking);
+    if (checking && checking->control())
+      return dispatch(*checking->control(), arguments, signals, fault_hooks, checking);
+    if (!needs_mpi(arguments)) return dispatch(*make_solo_world(1), arguments, signals, fault_hooks, checking);
     const MpiJob job(!measures_over_mpi(arguments));
     // Rank 0's words count for all.
-    code = dispatch(job.world(), share_arguments(job.world(), arguments), signals, intrusion, checking);
-    watchdog.expect("leaving MPI", longest_farewell);
+    code = dispatch(job.control(), share_arguments(job.control(), arguments), signals, fault_hooks, checking);
+    watchdog.expect("leaving MPI", teardown_limit);
     return code;
   } catch (const UsageError& problem) {
     // Before there is a world: of one process alone.
     return report_problem(*problem.what() != '\0', ExitCode::usage, problem.what());
   } catch (const UnreachableError& problem) {
-    // The farewells of MPI would wait for those that cannot be reached.
+    // The teardown of MPI would wait for those that cannot be reached.
     report_problem(*problem.what() != '\0', ExitCode::environment, problem.what());
     std::_Exit(static_cast<int>(ExitCode::environment));
   } catch (const EnvironmentError& problem) {

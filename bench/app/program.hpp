@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "bench/app/run/intrusion.hpp"
+#include "bench/app/run/fault_hooks.hpp"
 
 namespace p5 {
 
 // Returns what the process ends with, where nothing ended it before. `intrusion`: for tests.
-int run_program(const std::vector<std::string>& arguments, const Intrusion& intrusion = {});
+int run_program(const std::vector<std::string>& arguments, const FaultHooks& fault_hooks = {});
 
 }  // namespace p5

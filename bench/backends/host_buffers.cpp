@@ -61,12 +61,12 @@ HostBuffers::HostBuffers(const Case& c, int slots)
   }
 }
 
-std::byte* HostBuffers::input(int slot, const Place& place) const {
+std::byte* HostBuffers::input(int slot, const RankInGroup& place) const {
   if (!case_.in_place) return inputs_[static_cast<std::size_t>(slot)].get() + guard_bytes;
   return output_memory(slot) + case_.collective->in_place_offset(case_.shape, place.member).input * size_of(case_.type);
 }
 
-std::byte* HostBuffers::output(int slot, const Place& place) const {
+std::byte* HostBuffers::output(int slot, const RankInGroup& place) const {
   if (!case_.in_place) return output_memory(slot);
   return output_memory(slot) +
          case_.collective->in_place_offset(case_.shape, place.member).output * size_of(case_.type);
@@ -76,7 +76,7 @@ std::byte* HostBuffers::output_memory(int slot) const {
   return outputs_[static_cast<std::size_t>(slot)].get() + guard_bytes;
 }
 
-void HostBuffers::fill(const Place& place, int round) {
+void HostBuffers::fill(const RankInGroup& place, int round) {
   // Counted anew in each round: a rank that pauses in one fills less often than its next partner.
   fills_ = round == round_ ? fills_ + 1 : 1;
   round_ = round;
@@ -93,7 +93,7 @@ void HostBuffers::poison_outputs() {
     std::memset(output_memory(slot), std::to_integer<int>(poison_value), output_bytes_);
 }
 
-Verification HostBuffers::check(const Place& place, int first, int count) const {
+Verification HostBuffers::check(const RankInGroup& place, int first, int count) const {
   Verification v;
   const int rank_in_job = place.group[static_cast<std::size_t>(place.member.rank)];
   for (int i = 0; i < count; ++i) {

@@ -28,14 +28,14 @@ class HostBuffers {
   HostBuffers(const Case& c, int slots);
 
   int slots() const { return slots_; }
-  std::byte* input(int slot, const Place& place) const;
-  std::byte* output(int slot, const Place& place) const;
+  std::byte* input(int slot, const RankInGroup& place) const;
+  std::byte* output(int slot, const RankInGroup& place) const;
 
   // New data for a round, different in each fill; outputs poisoned. All ranks of the group fill together.
-  void fill(const Place& place, int round);
+  void fill(const RankInGroup& place, int round);
   void poison_outputs();
   // The outputs of `count` slots from `first` on, wrapping round, and all guards.
-  Verification check(const Place& place, int first, int count) const;
+  Verification check(const RankInGroup& place, int first, int count) const;
 
  private:
   struct Free {

@@ -10,9 +10,9 @@
 #include "bench/backends/mpi_operations.hpp"
 #include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
+#include "bench/control/mpi_check.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/groups.hpp"
-#include "bench/worlds/mpi_check.hpp"
 
 namespace p5 {
 
@@ -43,7 +43,7 @@ class MpiSession final : public Session {
   MpiSession(const Case& c, int round, int rank, MPI_Comm group)
       : case_(c),
         round_(round),
-        place_(place_in((*c.rounds)[static_cast<std::size_t>(round)], rank, c.root.value_or(0))),
+        place_(rank_in_group((*c.rounds)[static_cast<std::size_t>(round)], rank, c.root.value_or(0))),
         perform_(mpi::perform_for(c)),
         group_(group),
         buffers_(c, slots_of(c)) {
@@ -89,7 +89,7 @@ class MpiSession final : public Session {
 
   Case case_;
   int round_ = 0;
-  std::optional<Place> place_;
+  std::optional<RankInGroup> place_;
   mpi::Perform perform_;
   MPI_Comm group_ = MPI_COMM_NULL;
   HostBuffers buffers_;
@@ -110,7 +110,7 @@ class MpiBackend final : public Backend {
   }
   Bytes memory_per_rank(const Case& c) const override { return host_memory(c, slots_of(c)); }
   CostModel cost() const override {
-    return {.latency = {5e-6}, .bandwidth = {1.0}, .burst = {1e-3}, .visit = {1e-3}, .communicator = {0}};
+    return {.latency = {5e-6}, .bandwidth = {1.0}, .burst = {1e-3}, .repetition = {1e-3}, .communicator = {0}};
   }
   // A rank that leaves a blocking MPI call to the others cannot be made up for.
   bool recovers() const override { return false; }

@@ -7,23 +7,23 @@
 
 #include "bench/backends/mpi_types.hpp"
 #include "bench/base/error.hpp"
-#include "bench/worlds/mpi_check.hpp"
+#include "bench/control/mpi_check.hpp"
 
 namespace p5::mpi {
 
 namespace {
 
-std::byte* input(const Ground& g, int slot) { return g.buffers.input(slot, g.place); }
-std::byte* output(const Ground& g, int slot) { return g.buffers.output(slot, g.place); }
-int slot_of(const Ground& g, int number) { return number % g.buffers.slots(); }
+std::byte* input(const OperationContext& g, int slot) { return g.buffers.input(slot, g.place); }
+std::byte* output(const OperationContext& g, int slot) { return g.buffers.output(slot, g.place); }
+int slot_of(const OperationContext& g, int number) { return number % g.buffers.slots(); }
 
 // ---- pairs
 
-int peer(const Ground& g) { return g.place.group[static_cast<std::size_t>(1 - g.place.member.rank)]; }
-bool source(const Ground& g) { return g.place.member.rank == 0; }
+int peer(const OperationContext& g) { return g.place.group[static_cast<std::size_t>(1 - g.place.member.rank)]; }
+bool source(const OperationContext& g) { return g.place.member.rank == 0; }
 
 // A window of messages, all posted before the first is waited for.
-void messages(const Ground& g, int first, int count) {
+void messages(const OperationContext& g, int first, int count) {
   const Count elements(g.of.shape.input_elements, g.of.type);
   std::vector<MPI_Request> requests;
   const bool both = g.of.pattern == "both_ways";
@@ -39,7 +39,7 @@ void messages(const Ground& g, int first, int count) {
   check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
 }
 
-void ping_pong(const Ground& g, int first, int count) {
+void ping_pong(const OperationContext& g, int first, int count) {
   const Count elements(g.of.shape.input_elements, g.of.type);
   for (int i = 0; i < count; ++i) {
     const int slot = slot_of(g, first + i);
@@ -56,27 +56,27 @@ void ping_pong(const Ground& g, int first, int count) {
 
 // ---- groups: one operation
 
-void reduce_to_all(const Ground& g, int slot) {
+void reduce_to_all(const OperationContext& g, int slot) {
   all_reduce(g.of.in_place ? nullptr : input(g, slot), output(g, slot), g.of.shape.input_elements, g.of.type, *g.of.op,
              g.group);
 }
 
-void gather_to_all(const Ground& g, int slot) {
+void gather_to_all(const OperationContext& g, int slot) {
   const Count elements(g.of.shape.input_elements, g.of.type);
   check(MPI_Allgather(g.of.in_place ? MPI_IN_PLACE : input(g, slot), elements.count(), elements.type(), output(g, slot),
                       elements.count(), elements.type(), g.group));
 }
 
-void reduce_to_shares(const Ground& g, int slot) {
+void reduce_to_shares(const OperationContext& g, int slot) {
   reduce_scatter(input(g, slot), output(g, slot), g.of.shape.output_elements, g.of.type, *g.of.op, g.group);
 }
 
-void reduce_to_root(const Ground& g, int slot) {
+void reduce_to_root(const OperationContext& g, int slot) {
   reduce(input(g, slot), output(g, slot), g.of.shape.input_elements, g.of.type, *g.of.op, g.place.member.root, g.group);
 }
 
 // MPI broadcasts in place only. Out of place the root copies for itself, as NCCL does, once the message is on its way.
-void broadcast_from_root(const Ground& g, int slot) {
+void broadcast_from_root(const OperationContext& g, int slot) {
   const Count elements(g.of.shape.input_elements, g.of.type);
   const bool gives = g.place.member.rank == g.place.member.root;
   check(MPI_Bcast(gives ? input(g, slot) : output(g, slot), elements.count(), elements.type(), g.place.member.root,
@@ -85,14 +85,14 @@ void broadcast_from_root(const Ground& g, int slot) {
     std::memcpy(output(g, slot), input(g, slot), g.of.shape.input_elements * size_of(g.of.type));
 }
 
-void exchange_blocks(const Ground& g, int slot) {
+void exchange_blocks(const OperationContext& g, int slot) {
   const Count block(g.of.collective->block(g.of.shape, g.place.member, g.place.member).elements, g.of.type);
   check(
       MPI_Alltoall(input(g, slot), block.count(), block.type(), output(g, slot), block.count(), block.type(), g.group));
 }
 
 // MPI_Alltoallv takes places in buffers as int.
-void exchange_uneven_blocks(const Ground& g, int slot) {
+void exchange_uneven_blocks(const OperationContext& g, int slot) {
   const Member self = g.place.member;
   const std::size_t size = size_of(g.of.type);
   std::vector<MPI_Request> requests;
@@ -113,7 +113,7 @@ void exchange_uneven_blocks(const Ground& g, int slot) {
   check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
 }
 
-void gather_to_root(const Ground& g, int slot) {
+void gather_to_root(const OperationContext& g, int slot) {
   const Count share(g.of.shape.input_elements, g.of.type);
   const Member self = g.place.member;
   const bool lies_there = g.of.in_place && self.rank == self.root;
@@ -121,7 +121,7 @@ void gather_to_root(const Ground& g, int slot) {
                    share.count(), share.type(), self.root, g.group));
 }
 
-void scatter_from_root(const Ground& g, int slot) {
+void scatter_from_root(const OperationContext& g, int slot) {
   const Count share(g.of.shape.output_elements, g.of.type);
   const Member self = g.place.member;
   const bool stays_there = g.of.in_place && self.rank == self.root;
@@ -130,7 +130,7 @@ void scatter_from_root(const Ground& g, int slot) {
 }
 
 // Each step exchanges all blocks that two ranks have: those of the ranks that differ from them in lower bits alone.
-void double_in_steps(const Ground& g, int slot) {
+void double_in_steps(const OperationContext& g, int slot) {
   const int self = g.place.member.rank;
   const std::uint64_t share = g.of.shape.input_elements;
   const std::size_t bytes = share * size_of(g.of.type);
@@ -144,45 +144,45 @@ void double_in_steps(const Ground& g, int slot) {
   }
 }
 
-void pass_along_ring(const Ground& g, int slot) {
+void pass_along_ring(const OperationContext& g, int slot) {
   const Count elements(g.of.shape.input_elements, g.of.type);
   check(MPI_Sendrecv(input(g, slot), elements.count(), elements.type(), next_in_ring(g.place.member), slot,
                      output(g, slot), elements.count(), elements.type(), previous_in_ring(g.place.member), slot,
                      g.group, MPI_STATUS_IGNORE));
 }
 
-template <void (*one)(const Ground&, int slot)>
-void one_by_one(const Ground& g, int first, int count) {
+template <void (*one)(const OperationContext&, int slot)>
+void one_by_one(const OperationContext& g, int first, int count) {
   for (int i = 0; i < count; ++i) one(g, slot_of(g, first + i));
 }
 
-struct Row {
+struct OperationEntry {
   const Collective* collective;
   std::string_view pattern;
   Perform perform;
 };
 constexpr std::array table{
-    Row{&p2p, "one_way", messages},
-    Row{&p2p, "both_ways", messages},
-    Row{&p2p, "ping_pong", ping_pong},
-    Row{&p5::all_reduce, "", one_by_one<reduce_to_all>},
-    Row{&all_gather, "", one_by_one<gather_to_all>},
-    Row{&p5::reduce_scatter, "", one_by_one<reduce_to_shares>},
-    Row{&broadcast, "", one_by_one<broadcast_from_root>},
-    Row{&p5::reduce, "", one_by_one<reduce_to_root>},
-    Row{&all_to_all, "", one_by_one<exchange_blocks>},
-    Row{&all_to_allv, "", one_by_one<exchange_uneven_blocks>},
-    Row{&gather, "", one_by_one<gather_to_root>},
-    Row{&scatter, "", one_by_one<scatter_from_root>},
-    Row{&send_recv, "", one_by_one<pass_along_ring>},
-    Row{&hypercube, "", one_by_one<double_in_steps>},
+    OperationEntry{&p2p, "one_way", messages},
+    OperationEntry{&p2p, "both_ways", messages},
+    OperationEntry{&p2p, "ping_pong", ping_pong},
+    OperationEntry{&p5::all_reduce, "", one_by_one<reduce_to_all>},
+    OperationEntry{&all_gather, "", one_by_one<gather_to_all>},
+    OperationEntry{&p5::reduce_scatter, "", one_by_one<reduce_to_shares>},
+    OperationEntry{&broadcast, "", one_by_one<broadcast_from_root>},
+    OperationEntry{&p5::reduce, "", one_by_one<reduce_to_root>},
+    OperationEntry{&all_to_all, "", one_by_one<exchange_blocks>},
+    OperationEntry{&all_to_allv, "", one_by_one<exchange_uneven_blocks>},
+    OperationEntry{&gather, "", one_by_one<gather_to_root>},
+    OperationEntry{&scatter, "", one_by_one<scatter_from_root>},
+    OperationEntry{&send_recv, "", one_by_one<pass_along_ring>},
+    OperationEntry{&hypercube, "", one_by_one<double_in_steps>},
 };
 
 }  // namespace
 
 Perform perform_for(const Case& c) {
   const auto* const row = std::ranges::find_if(
-      table, [&](const Row& each) { return each.collective == c.collective && each.pattern == c.pattern; });
+      table, [&](const OperationEntry& each) { return each.collective == c.collective && each.pattern == c.pattern; });
   if (row == table.end())
     throw CaseError("the mpi backend has no " + std::string(c.collective->name) +
                     (c.pattern.empty() ? "" : " " + c.pattern));

@@ -9,15 +9,15 @@
 namespace p5::mpi {
 
 // What the operations of a case work on in one round. Pairs use the job's communicator, the others their group's.
-struct Ground {
+struct OperationContext {
   const Case& of;
   const HostBuffers& buffers;
-  const Place& place;
+  const RankInGroup& place;
   MPI_Comm group = MPI_COMM_NULL;
 };
 
 // `count` operations on consecutive slots from `first`, wrapping round, finished on this rank on return.
-using Perform = void (*)(const Ground& ground, int first, int count);
+using Perform = void (*)(const OperationContext& ground, int first, int count);
 
 // Throws CaseError when there is none.
 Perform perform_for(const Case& c);

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "bench/worlds/mpi_check.hpp"
+#include "bench/control/mpi_check.hpp"
 
 namespace p5::mpi {
 

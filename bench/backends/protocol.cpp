@@ -178,19 +178,19 @@ json to_json(const std::vector<Offer>& offers) {
 
 std::vector<Offer> cost_table_from_json(const json& j) { return said<std::vector<Offer>>(j); }
 
-void fields(auto& visit, Is<Identity> auto& identity) {
-  visit.must("device_uuid", identity.device_uuid);
-  visit.must("device_name", identity.device_name);
-  visit.must("pci_address", identity.pci_address);
-  visit.some("devices", identity.devices);
-  visit.must("free_memory", identity.free_memory);
-  visit.must("total_memory", identity.total_memory);
-  visit.must("visible_devices", identity.visible_devices);
-  visit.must("library", identity.library);
-  visit.must("library_path", identity.library_path);
-  visit.must("driver", identity.driver);
-  visit.must("runtime", identity.runtime);
-  visit.must("address", identity.address);
+void fields(auto& archive, Is<Identity> auto& identity) {
+  archive.must("device_uuid", identity.device_uuid);
+  archive.must("device_name", identity.device_name);
+  archive.must("pci_address", identity.pci_address);
+  archive.some("devices", identity.devices);
+  archive.must("free_memory", identity.free_memory);
+  archive.must("total_memory", identity.total_memory);
+  archive.must("visible_devices", identity.visible_devices);
+  archive.must("library", identity.library);
+  archive.must("library_path", identity.library_path);
+  archive.must("driver", identity.driver);
+  archive.must("runtime", identity.runtime);
+  archive.must("address", identity.address);
 }
 
 json to_json(const Identity& identity) { return json_fields::written(identity); }

@@ -45,8 +45,8 @@ class Inbox {
 // give up, {"gave_up": true, "at_rest": bool, "waits_for": TEXT}: whether the device had nothing left to do once the
 // library was aborted, and what it had not finished.
 
-// "identify" {Seat}: the worker chooses and binds to its device, and says what it is.
-struct Seat {
+// "identify" {LocalRank}: the worker chooses and binds to its device, and says what it is.
+struct LocalRank {
   int local_rank = 0, local_ranks = 1;       // among those of its host
   std::vector<std::string> interfaces = {};  // that lead to other hosts; empty: not known
   std::string provider = {};  // of libfabric, whose devices the host has and which has to be used; "": any

@@ -41,10 +41,10 @@ class Noise {
 };
 
 // The machine during one sample: which faults act now, and what is left of each part's rate.
-class Moment {
+class SampleState {
  public:
   // full_load: all ranks take part; at_scale: more than two in a group.
-  Moment(const SimMachine& machine, bool full_load, bool at_scale, Noise& noise)
+  SampleState(const SimMachine& machine, bool full_load, bool at_scale, Noise& noise)
       : machine_(machine), own_(machine.seed) {
     for (const Fault& fault : machine.faults) {
       const bool acts = fault.mode == Fault::Mode::sometimes   ? noise.uniform() < fault.share
@@ -222,11 +222,12 @@ class Moment {
   // NICs of a GPU carry even parts of its traffic, so the slowest decides. Several GPUs may have to share one.
   double nics_of(Port p, int sharing) const {
     const auto [first, last] = nics_of_gpu(p.gpu);
-    const double crowd = std::min<double>(sharing, std::max(1.0, static_cast<double>(machine_.gpus) / machine_.nics));
+    const double most_ranks =
+        std::min<double>(sharing, std::max(1.0, static_cast<double>(machine_.gpus) / machine_.nics));
     double slowest = 1;
     for (int nic = first; nic < last; ++nic)
       slowest = std::min(slowest, left(Fault::Kind::nic, p.node, nic) * natural(p.node, nic));
-    return machine_.nic.count * slowest * (last - first) / crowd;
+    return machine_.nic.count * slowest * (last - first) / most_ranks;
   }
   double nics_of_node(int node, const std::vector<int>& gpus) const {
     std::set<int> used;
@@ -269,7 +270,7 @@ class SimSession final : public Session {
     std::vector<double> ways;
     for (const Group& group : round_) ways.push_back(way_factor(group));
     for (int s = 0; s < request.samples; ++s) {
-      const Moment moment(machine_, full_load, round_.front().size() > 2, noise_);
+      const SampleState moment(machine_, full_load, round_.front().size() > 2, noise_);
       refuse_silence(moment, full_load);
       for (std::size_t g = 0; g < round_.size(); ++g) {
         const Group& group = round_[g];
@@ -309,7 +310,7 @@ class SimSession final : public Session {
 
   Port port(int rank) const { return {rank / machine_.gpus, rank % machine_.gpus}; }
 
-  double time_of(const Moment& moment, const Group& group, bool full_load) const {
+  double time_of(const SampleState& moment, const Group& group, bool full_load) const {
     std::vector<Port> members;
     for (int rank : group) members.push_back(port(rank));
     const bool many_nodes = std::ranges::any_of(members, [&](Port p) { return p.node != members.front().node; });
@@ -330,7 +331,7 @@ class SimSession final : public Session {
   }
 
   // Groups with a silent part on their way never end; the others do.
-  void refuse_silence(const Moment& moment, bool full_load) const {
+  void refuse_silence(const SampleState& moment, bool full_load) const {
     if (!moment.silences()) return;
     std::vector<int> stalled;
     for (const Group& group : round_)
@@ -387,7 +388,7 @@ class SimSession final : public Session {
     const std::optional<std::size_t> hit = victim(fault, group);
     if (!hit) return;
     v.wrong_ranks.push_back(group[*hit]);
-    const Place place{group, member(group, *hit)};
+    const RankInGroup place{group, member(group, *hit)};
     const Pattern pattern = pattern_for(case_, place, number_, 0, 1);
     const std::uint64_t window = std::min<std::uint64_t>(case_.shape.output_elements, 256);
     const std::uint64_t first =
@@ -421,7 +422,7 @@ class SimBackend final : public Backend {
   }
   // Of computing the model, not of the machine it stands for.
   CostModel cost() const override {
-    return {.latency = {1e-9}, .bandwidth = {1e6}, .burst = {1e-3}, .visit = {1e-4}, .communicator = {0}};
+    return {.latency = {1e-9}, .bandwidth = {1e6}, .burst = {1e-3}, .repetition = {1e-4}, .communicator = {0}};
   }
   bool recovers() const override { return true; }
   std::string_view provenance() const override { return "simulated"; }

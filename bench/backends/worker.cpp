@@ -75,7 +75,7 @@ class WorkerSession final : public Session {
   WorkerSession(WorkerBackend& backend, const Case& c, int round, const std::string& form, Seconds limit)
       : backend_(backend), limit_(limit) {
     const Round& groups = c.rounds->at(static_cast<std::size_t>(round));
-    const std::optional<Place> place = place_in(groups, backend.rank(), c.root.value_or(0));
+    const std::optional<RankInGroup> place = rank_in_group(groups, backend.rank(), c.root.value_or(0));
     std::size_t members = 0;
     for (const Group& group : groups) members += group.size();
     json order{{"order", "open"}, {"case", protocol::to_json(c)}, {"round", round}, {"form", form}};
@@ -152,15 +152,16 @@ class WorkerSession final : public Session {
   bool takes_part_ = false;
 };
 
-WorkerBackend::WorkerBackend(World& world, WorkerOptions options) : world_(world), options_(std::move(options)) {
-  shared_->generations = options_.alarms_from;
+WorkerBackend::WorkerBackend(ControlPlane& control, WorkerOptions options)
+    : control_(control), options_(std::move(options)) {
+  shared_->generations = options_.abort_epochs_from;
 }
 
 WorkerBackend::~WorkerBackend() {
   if (worker_) worker_->dismiss(dismiss_limit);
 }
 
-int WorkerBackend::rank() const { return world_.hosted().front(); }
+int WorkerBackend::rank() const { return control_.hosted().front(); }
 
 Group WorkerBackend::numbers_of(const Group& ranks) const {
   Group numbers;
@@ -187,20 +188,20 @@ json WorkerBackend::wait(Seconds limit) {
   limit.count = std::min(limit.count, left);
   try {
     return worker_->wait(
-        limit, [&] { return world_.alarmed(alarm_); },
+        limit, [&] { return control_.abort_notified(abort_epoch_); },
         [&] {
           if (joined() && speaks_ && !options_.ras.empty() && !options_.deadline)
             library_status_ = ask_ras(options_.ras, ras_limit);
         });
   } catch (const StalledError& problem) {
-    world_.raise_alarm(alarm_);
+    control_.notify_abort(abort_epoch_);
     throw StalledError(fmt::format("{}{} ({}){}", problem.what(), cut, where(), warnings(problem.what())), std::nullopt,
                        problem.progress);
   } catch (const LostError& problem) {
-    world_.raise_alarm(alarm_);
+    control_.notify_abort(abort_epoch_);
     throw LostError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())));
   } catch (const CaseError& problem) {
-    world_.raise_alarm(alarm_);
+    control_.notify_abort(abort_epoch_);
     throw CaseError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())));
   }
 }
@@ -216,11 +217,11 @@ std::string WorkerBackend::warnings(const std::string& told) const {
 
 // The time that ranks need to find each other grows with their number.
 Seconds WorkerBackend::join_limit() const {
-  return {options_.join_limit.count * std::max(1.0, world_.ranks() / ranks_of_limit)};
+  return {options_.join_limit.count * std::max(1.0, control_.ranks() / ranks_of_limit)};
 }
 
-Seconds WorkerBackend::limit_of(const Joiners& joiners) const {
-  return {std::min(join_limit().count, joiners.limit.value_or(join_limit()).count)};
+Seconds WorkerBackend::limit_of(const RendezvousGroups& rendezvous_groups) const {
+  return {std::min(join_limit().count, rendezvous_groups.limit.value_or(join_limit()).count)};
 }
 
 std::string WorkerBackend::where() const {
@@ -230,7 +231,7 @@ std::string WorkerBackend::where() const {
 void WorkerBackend::count_generation() {
   if (state_ != State::none) return;
   state_ = State::counted;
-  alarm_ = ++shared_->generations;
+  abort_epoch_ = ++shared_->generations;
 }
 
 void WorkerBackend::prepare() {
@@ -239,12 +240,12 @@ void WorkerBackend::prepare() {
   state_ = State::asked;
   if (shared_->stuck) return;
   try {
-    worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, alarm_);
+    worker_ = std::make_unique<WorkerProcess>(options_.program, options_.environment, abort_epoch_);
     send({{"order", "identify"},
-          {"local_rank", options_.seat.local_rank},
-          {"local_ranks", options_.seat.local_ranks},
-          {"interfaces", options_.seat.interfaces},
-          {"provider", options_.seat.provider}});
+          {"local_rank", options_.local.local_rank},
+          {"local_ranks", options_.local.local_ranks},
+          {"interfaces", options_.local.interfaces},
+          {"provider", options_.local.provider}});
   } catch (const CaseError& problem) {
     not_started_ = problem.what();
   }
@@ -267,24 +268,26 @@ const protocol::Identity& WorkerBackend::identify(Seconds limit) {
 }
 
 // Who stays alone needs no worker.
-std::string WorkerBackend::offer(const Joiners& joiners) {
-  const std::optional<Place> place = place_in(joiners.groups, rank(), 0);
+std::string WorkerBackend::advertise(const RendezvousGroups& rendezvous_groups) {
+  const std::optional<RankInGroup> place = rank_in_group(rendezvous_groups.groups, rank(), 0);
   place ? prepare() : count_generation();
-  // A group's failure is no alarm for the others.
-  const auto own = place ? std::ranges::find(joiners.groups, place->group) - joiners.groups.begin() : 0;
-  alarm_ = shared_->generations + 1 + static_cast<std::uint32_t>(own);
-  shared_->generations += static_cast<std::uint32_t>(joiners.groups.size());
+  // A group's failure is no abort notice for the others.
+  const auto own =
+      place ? std::ranges::find(rendezvous_groups.groups, place->group) - rendezvous_groups.groups.begin() : 0;
+  abort_epoch_ = shared_->generations + 1 + static_cast<std::uint32_t>(own);
+  shared_->generations += static_cast<std::uint32_t>(rendezvous_groups.groups.size());
   if (!place) return "";
-  json mine{{"free_memory", identify(limit_of(joiners)).free_memory}};
+  json mine{{"free_memory", identify(limit_of(rendezvous_groups)).free_memory}};
   if (place->member.rank == 0 || options_.each_has_id)
-    mine["id"] = told<std::string>(ask({{"order", "unique_id"}}, limit_of(joiners)), "id");
+    mine["id"] = told<std::string>(ask({{"order", "unique_id"}}, limit_of(rendezvous_groups)), "id");
   return mine.dump();
 }
 
-std::string WorkerBackend::settle(const Joiners& joiners, const std::vector<std::string>& offers) {
+std::string WorkerBackend::negotiate(const RendezvousGroups& rendezvous_groups,
+                                     const std::vector<std::string>& offers) {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   json ids_of_groups = json::array();
-  for (const Group& group : joiners.groups) {
+  for (const Group& group : rendezvous_groups.groups) {
     json ids = json::array();
     for (const int member : group) {
       const json each = json::parse(offers.at(static_cast<std::size_t>(member)));
@@ -298,17 +301,17 @@ std::string WorkerBackend::settle(const Joiners& joiners, const std::vector<std:
       .dump();
 }
 
-void WorkerBackend::join(const Joiners& joiners, const std::string& terms) {
-  const std::optional<Place> place = place_in(joiners.groups, rank(), 0);
+void WorkerBackend::join(const RendezvousGroups& rendezvous_groups, const std::string& terms) {
+  const std::optional<RankInGroup> place = rank_in_group(rendezvous_groups.groups, rank(), 0);
   if (!place) return;
   const json agreed = json::parse(terms);
   agreed_memory_ = {agreed.at("memory")};
-  const auto own = std::ranges::find(joiners.groups, place->group) - joiners.groups.begin();
+  const auto own = std::ranges::find(rendezvous_groups.groups, place->group) - rendezvous_groups.groups.begin();
   const json reply = ask({{"order", "join"},
                           {"ids", agreed.at("ids").at(static_cast<std::size_t>(own))},
                           {"rank", place->member.rank},
                           {"ranks", place->member.ranks}},
-                         limit_of(joiners));
+                         limit_of(rendezvous_groups));
   library_start_ = {.log = worker_->log().text(0, most_of_start),
                     .environment = told<Environment>(reply, "environment")};
   together_ = place->group;
@@ -322,7 +325,7 @@ LocalFigures WorkerBackend::check_locally() {
   return told<LocalFigures>(ask({{"order", "check_locally"}}, options_.timeout), "figures");
 }
 
-LastWords WorkerBackend::last_words() const {
+FailureContext WorkerBackend::failure_context() const {
   if (!worker_) return {};
   const off_t end = worker_->log().size();
   return {.log = last_lines(
@@ -348,7 +351,7 @@ void WorkerBackend::abandon() {
 // What is together afterwards must come out alike on all ranks, also where one fails: then all abandon.
 std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
   const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(c, cost()).count)};
-  const std::optional<Place> place = place_in(c.rounds->at(static_cast<std::size_t>(round)), rank(), 0);
+  const std::optional<RankInGroup> place = rank_in_group(c.rounds->at(static_cast<std::size_t>(round)), rank(), 0);
   speaks_ = place && place->member.rank == 0;
   Round groups = communicators_of(c.rounds->at(static_cast<std::size_t>(round)), ranks());
   const std::string form = groups == formed_ ? "" : groups.empty() ? "job" : "groups";
@@ -357,13 +360,13 @@ std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
 }
 
 Seconds WorkerBackend::forming_limit() const {
-  return {std::max(options_.timeout.count, options_.join_limit.count * world_.ranks() / ranks_of_limit)};
+  return {std::max(options_.timeout.count, options_.join_limit.count * control_.ranks() / ranks_of_limit)};
 }
 
 std::unique_ptr<Backend> WorkerBackend::arm(const Environment& changes) const {
   WorkerOptions options = options_;
   for (const auto& [name, value] : changes) options.environment[name] = value;
-  auto other = std::make_unique<WorkerBackend>(world_, std::move(options));
+  auto other = std::make_unique<WorkerBackend>(control_, std::move(options));
   other->ranks_on_device_ = ranks_on_device_;
   other->shared_ = shared_;
   return other;

@@ -11,7 +11,7 @@
 #include "bench/backends/worker_process.hpp"
 #include "bench/base/clock.hpp"
 #include "bench/model/backend.hpp"
-#include "bench/model/world.hpp"
+#include "bench/model/control_plane.hpp"
 
 namespace p5 {
 
@@ -19,7 +19,7 @@ struct WorkerOptions {
   std::string program;      // path of the worker
   Environment environment;  // over this process's
   std::string host;         // for messages
-  protocol::Seat seat;
+  protocol::LocalRank local;
   Seconds timeout{30};      // for an answer, at least
   Seconds join_limit{120};  // for starting, and for coming together; of more than 1024 ranks in proportion
   // When all waiting ends, whatever its own limit; then nobody is left to be asked for more than that either.
@@ -29,15 +29,15 @@ struct WorkerOptions {
   bool each_has_id = false;    // ranks find each other by all their ids, not by the first one's
   std::string ras;             // where NCCL's RAS service answers; "": there is none
   bool messages_only = false;  // between ranks: no operations of groups
-  // Backends that are no arms of each other but in one world need alarms of their own: they count from here.
-  std::uint32_t alarms_from = 0;
+  // Backends that are no arms of each other but in one world need abort notices of their own: they count from here.
+  std::uint32_t abort_epochs_from = 0;
   CostModel cost = cost_on_gpus({10e-6}, {20});
 };
 
 class WorkerBackend final : public Backend {
  public:
   // `world` has one rank a participant.
-  WorkerBackend(World& world, WorkerOptions options);
+  WorkerBackend(ControlPlane& control, WorkerOptions options);
   ~WorkerBackend() override;
 
   // What this rank's worker runs on; starts it when there is none. Throws CaseError.
@@ -46,7 +46,7 @@ class WorkerBackend final : public Backend {
   const protocol::Identity& identity() const { return identity_; }
   LibraryStart library_start() const override;
   LocalFigures check_locally() override;
-  LastWords last_words() const override;
+  FailureContext failure_context() const override;
 
   // How many ranks have the fullest device: each then takes its part of the memory only.
   void share_device(int ranks) { ranks_on_device_ = ranks; }
@@ -60,9 +60,9 @@ class WorkerBackend final : public Backend {
   bool recovers() const override { return true; }
   bool joined() const override { return !together_.empty(); }
   void prepare() override;
-  std::string offer(const Joiners& joiners) override;
-  std::string settle(const Joiners& joiners, const std::vector<std::string>& offers) override;
-  void join(const Joiners& joiners, const std::string& terms) override;
+  std::string advertise(const RendezvousGroups& rendezvous_groups) override;
+  std::string negotiate(const RendezvousGroups& rendezvous_groups, const std::vector<std::string>& offers) override;
+  void join(const RendezvousGroups& rendezvous_groups, const std::string& terms) override;
   void stop() override;
   void abandon() override;
 
@@ -90,9 +90,9 @@ class WorkerBackend final : public Backend {
   void send(const nlohmann::json& order);
   nlohmann::json wait(Seconds limit);
   Seconds join_limit() const;
-  Seconds limit_of(const Joiners& joiners) const;
+  Seconds limit_of(const RendezvousGroups& rendezvous_groups) const;
 
-  World& world_;
+  ControlPlane& control_;
   WorkerOptions options_;
   std::unique_ptr<WorkerProcess> worker_;
   protocol::Identity identity_;
@@ -104,12 +104,12 @@ class WorkerBackend final : public Backend {
   // Of all arms, because they follow each other on one device.
   struct Shared {
     // Of workers, and of groups that meet. Alike on all ranks: each failure is agreed on by all. Arms count on from
-    // each other, so that an alarm means one.
+    // each other, so that an abort notice means one.
     std::uint32_t generations = 0;
     bool stuck = false;  // the driver holds a worker
   };
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
-  std::uint32_t alarm_ = 0;  // who gives up by this number ends the waiting of all that have the same
+  std::uint32_t abort_epoch_ = 0;  // who gives up by this number ends the waiting of all that have the same
   // Of the worker: none; none, but its generation is counted; asked what it runs on; it said so.
   enum class State { none, counted, asked, identified } state_ = State::none;
   bool speaks_ = false;         // for the ranks of its group, so that one of them asks NCCL

@@ -32,7 +32,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-// Most replies come within microseconds or as soon as the samples are done; an alarm is worth a look every few
+// Most replies come within microseconds or as soon as the samples are done; an abort notice is worth a look every few
 // milliseconds.
 constexpr int look_ms = 5;
 
@@ -241,7 +241,7 @@ double WorkerProcess::progress(bool at_rest) const {
          (at_rest ? 1 : 0);
 }
 
-bool WorkerProcess::comes_to_rest() {
+bool WorkerProcess::is_idle_after_abort() {
   const auto start = Clock::now();
   page_->give_up.store(1);
   while (since(start).count < give_up_limit.count) {
@@ -265,7 +265,7 @@ bool WorkerProcess::comes_to_rest() {
 StalledError WorkerProcess::stalled(Seconds waited) {
   if (page_->orders.load() < orders_)
     return StalledError(fmt::format("its worker took no order for {}", to_text(waited)), std::nullopt, progress(false));
-  const bool at_rest = comes_to_rest();
+  const bool at_rest = is_idle_after_abort();
   const std::uint32_t order = page_->order.load();
   if (order == protocol::order_number("identify") || order == protocol::order_number("join"))
     return StalledError(fmt::format("no answer for {} to \"{}\"{}", to_text(waited), protocol::order_names.at(order),

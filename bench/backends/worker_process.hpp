@@ -57,7 +57,7 @@ class WorkerProcess {
   nlohmann::json reply_of(protocol::Message message) const;
   std::string how_it_ended();
   StalledError stalled(Seconds waited);
-  bool comes_to_rest();
+  bool is_idle_after_abort();
   double progress(bool at_rest) const;
 
   std::string program_;

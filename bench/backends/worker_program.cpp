@@ -16,8 +16,8 @@
 #include <exception>
 #include <limits>
 
-#include "bench/base/ending_signals.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/termination_signals.hpp"
 #include "bench/base/thread.hpp"
 
 namespace p5 {
@@ -77,8 +77,8 @@ void obey(WorkerProgram& worker, protocol::SharedPage& page) {
 json WorkerProgram::answer(const json& order) noexcept {
   try {
     return act(order);
-  } catch (const GivenUp&) {
-    return {{"gave_up", true}, {"waits_for", waits_for()}, {"at_rest", comes_to_rest()}};
+  } catch (const AbortRequested&) {
+    return {{"gave_up", true}, {"waits_for", waits_for()}, {"at_rest", is_idle_after_abort()}};
   } catch (const StalledError& problem) {
     return {{"error", problem.what()}, {"elsewhere", true}};
   } catch (const std::exception& problem) {
@@ -97,24 +97,24 @@ auto WorkerProgram::risk(Action&& action) {
 }
 
 json WorkerProgram::act(const json& order) {
-  struct Row {
+  struct OrderHandler {
     std::string_view name;
     Json (WorkerProgram::*act)(const Json&);
     bool together = true;  // needs the ranks together
   };
-  constexpr std::array table{Row{"identify", &WorkerProgram::identify_order, false},
-                             Row{"unique_id", &WorkerProgram::id_order, false},
-                             Row{"join", &WorkerProgram::join_order, false},
-                             Row{"open", &WorkerProgram::open_order},
-                             Row{"warm_up", &WorkerProgram::warm_up},
-                             Row{"sample", &WorkerProgram::sample},
-                             Row{"verify", &WorkerProgram::verify},
-                             Row{"selection", &WorkerProgram::selection},
-                             Row{"cost_table", &WorkerProgram::cost_table},
-                             Row{"close", &WorkerProgram::close_order},
-                             Row{"check_locally", &WorkerProgram::check_locally_order}};
+  constexpr std::array table{OrderHandler{"identify", &WorkerProgram::identify_order, false},
+                             OrderHandler{"unique_id", &WorkerProgram::id_order, false},
+                             OrderHandler{"join", &WorkerProgram::join_order, false},
+                             OrderHandler{"open", &WorkerProgram::open_order},
+                             OrderHandler{"warm_up", &WorkerProgram::warm_up},
+                             OrderHandler{"sample", &WorkerProgram::sample},
+                             OrderHandler{"verify", &WorkerProgram::verify},
+                             OrderHandler{"selection", &WorkerProgram::selection},
+                             OrderHandler{"cost_table", &WorkerProgram::cost_table},
+                             OrderHandler{"close", &WorkerProgram::close_order},
+                             OrderHandler{"check_locally", &WorkerProgram::check_locally_order}};
   const auto name = order.at("order").get<std::string>();
-  const auto* const row = std::ranges::find(table, name, &Row::name);
+  const auto* const row = std::ranges::find(table, name, &OrderHandler::name);
   if (row == table.end()) throw CaseError(fmt::format("the worker knows no order \"{}\"", name));
   if (broken_) throw CaseError("this worker has failed before; start a new one");
   if (row->together && state_ != State::joined) throw CaseError("an order that needs \"join\" came before it");
@@ -153,7 +153,7 @@ json WorkerProgram::open_order(const json& order) {
   const std::string form_order = order.at("form");
   if (form_order == "groups") risk([&] { form({group, order.at("alone"), order.at("pauses")}); });
   if (form_order == "job") risk([&] { leave_groups(); });
-  std::optional<Place> place = group ? place_in({*group}, rank_, c.root.value_or(0)) : std::nullopt;
+  std::optional<RankInGroup> place = group ? rank_in_group({*group}, rank_, c.root.value_or(0)) : std::nullopt;
   session_ = open(std::move(c), order.at("round"), std::move(place),
                   order.value("memory", std::numeric_limits<std::uint64_t>::max()));
   return {{"slots", session_->slots()}};

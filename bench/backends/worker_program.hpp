@@ -21,7 +21,7 @@
 namespace p5 {
 
 // The supervisor said to give up; thrown out of a wait.
-struct GivenUp {};
+struct AbortRequested {};
 
 class WorkerProgram {
  public:
@@ -33,7 +33,7 @@ class WorkerProgram {
   virtual void abort() {}
 
  protected:
-  virtual protocol::Identity identify(const protocol::Seat& seat) = 0;
+  virtual protocol::Identity identify(const protocol::LocalRank& local) = 0;
   // What others need to find this rank, as text.
   virtual std::string id() = 0;
   // `ids`: of all ranks, or only the first one's. Returns what the environment is after the library's start.
@@ -49,14 +49,14 @@ class WorkerProgram {
   // Back to the job's communicator alone.
   virtual void leave_groups() {}
   // `place`: this rank's in the round, none where it pauses. `memory` is the same on all ranks.
-  virtual std::unique_ptr<Session> open(Case c, int round, std::optional<Place> place, std::uint64_t memory) = 0;
+  virtual std::unique_ptr<Session> open(Case c, int round, std::optional<RankInGroup> place, std::uint64_t memory) = 0;
   // Leaves the case in order, together with the other ranks.
   virtual void close() {}
   virtual LocalFigures check_locally() { return {}; }
   // Told to give up: what is not finished yet, in words, or "".
   virtual std::string waits_for() const { return ""; }
   // Then whether nothing is left to do once the library was aborted.
-  virtual bool comes_to_rest() noexcept { return true; }
+  virtual bool is_idle_after_abort() noexcept { return true; }
 
  private:
   using Json = nlohmann::json;

@@ -25,7 +25,7 @@ constexpr std::array hidden{Range{0x00, 0x1f},     Range{0x7f, 0x9f},     Range{
 // Unicode's noncharacters, of which XML takes some for an error; those that stand together are among the hidden ones.
 bool ends_a_plane(char32_t code) { return (code & 0xfffe) == 0xfffe; }
 
-struct Letter {
+struct Utf8Character {
   std::size_t bytes = 1;
   bool shown = false, valid = false;
 };
@@ -33,7 +33,7 @@ struct Letter {
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
 // The letter that begins here; what is no UTF-8 is a letter of one byte that cannot be shown.
-Letter letter_at(std::string_view text) {
+Utf8Character letter_at(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return {1, first >= 0x20 && first != 0x7f, true};
   const std::size_t bytes = first >= 0xc2 && first < 0xe0   ? 2
@@ -54,13 +54,13 @@ std::string made_printable(std::string_view text, std::string_view kept) {
   std::string result;
   result.reserve(text.size());
   while (!text.empty()) {
-    const Letter letter = letter_at(text);
-    const std::string_view bytes = text.substr(0, letter.bytes);
-    if (letter.shown || kept.find(bytes[0]) != std::string_view::npos)
+    const Utf8Character character = letter_at(text);
+    const std::string_view bytes = text.substr(0, character.bytes);
+    if (character.shown || kept.find(bytes[0]) != std::string_view::npos)
       result += bytes;
     else
       for (const char c : bytes) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    text.remove_prefix(letter.bytes);
+    text.remove_prefix(character.bytes);
   }
   return result;
 }
@@ -73,9 +73,9 @@ std::string printable_lines(std::string_view text) { return made_printable(text,
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    const Letter letter = letter_at(text);
-    if (!letter.valid) return false;
-    text.remove_prefix(letter.bytes);
+    const Utf8Character character = letter_at(text);
+    if (!character.valid) return false;
+    text.remove_prefix(character.bytes);
   }
   return true;
 }

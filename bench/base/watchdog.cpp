@@ -7,7 +7,7 @@
 
 namespace p5 {
 
-Watchdog::Watchdog(Bite bite) : bite_(std::move(bite)), thread_(start_thread([this] { watch(); })) {}
+Watchdog::Watchdog(OnHang on_hang) : on_hang_(std::move(on_hang)), thread_(start_thread([this] { watch(); })) {}
 
 Watchdog::~Watchdog() {
   {
@@ -47,7 +47,7 @@ void Watchdog::watch() {
                         return steps_ == late && !done_;
                       }};
       lock.unlock();
-      bite_(hang);
+      on_hang_(hang);
       lock.lock();
       continue;
     }

@@ -21,8 +21,8 @@ class Watchdog {
     std::function<bool()> lasts;  // false once the step has ended after all
   };
   // Called on a thread of its own. When it returns, the watch goes on.
-  using Bite = std::function<void(const Hang& hang)>;
-  explicit Watchdog(Bite bite);
+  using OnHang = std::function<void(const Hang& hang)>;
+  explicit Watchdog(OnHang on_hang);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;  // the thread refers to this object
   Watchdog& operator=(const Watchdog&) = delete;
@@ -35,7 +35,7 @@ class Watchdog {
  private:
   void watch();
 
-  Bite bite_;
+  OnHang on_hang_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string step_;

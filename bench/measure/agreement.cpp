@@ -25,26 +25,26 @@ struct Failure {
 };
 
 // A part or a decision, or what failed instead.
-struct Word {
+struct ValueOrFailure {
   std::optional<Failure> failure = {};
   std::string value = {};
 };
 
-void fields(auto& visit, Is<Failure> auto& failure) {
-  visit.must("kind", failure.kind);
-  visit.must("rank", failure.rank);
-  visit.must("progress", failure.progress);
-  visit.must("stalled", failure.stalled);
-  visit.must("what", failure.what);
+void fields(auto& archive, Is<Failure> auto& failure) {
+  archive.must("kind", failure.kind);
+  archive.must("rank", failure.rank);
+  archive.must("progress", failure.progress);
+  archive.must("stalled", failure.stalled);
+  archive.must("what", failure.what);
 }
 
-void fields(auto& visit, Is<Word> auto& word) {
-  visit.must("failure", word.failure);
-  visit.must("value", word.value);
+void fields(auto& archive, Is<ValueOrFailure> auto& word) {
+  archive.must("failure", word.failure);
+  archive.must("value", word.value);
 }
 
-Word do_part(World& world, const LocalBlob& local) {
-  const int me = world.hosted().front();
+ValueOrFailure do_part(ControlPlane& control, const LocalBlob& local) {
+  const int me = control.hosted().front();
   try {
     return {.value = local()};
   } catch (const JobLost&) {
@@ -62,10 +62,10 @@ Word do_part(World& world, const LocalBlob& local) {
 }
 
 // Of those that came to a stop, the rank behind all others is to blame; when several are, nobody can be named.
-std::optional<Failure> blame_for_stall(const std::vector<Word>& parts) {
+std::optional<Failure> blame_for_stall(const std::vector<ValueOrFailure>& parts) {
   std::optional<Failure> behind;
   bool several = false;
-  for (const Word& part : parts) {
+  for (const ValueOrFailure& part : parts) {
     if (!part.failure || part.failure->kind != Kind::stalled) continue;
     const Failure& each = *part.failure;
     if (behind && (each.progress > behind->progress || each.rank == behind->rank)) continue;
@@ -81,17 +81,17 @@ std::optional<Failure> blame_for_stall(const std::vector<Word>& parts) {
 
 // What failed, for all to know; nothing when all parts are good. A lost process explains the errors that its peers then
 // see, and a rank's own failure explains those that waited for it.
-std::optional<Failure> failure_among(const std::vector<Word>& parts) {
+std::optional<Failure> failure_among(const std::vector<ValueOrFailure>& parts) {
   for (const Kind kind : {Kind::lost, Kind::failed})
-    for (const Word& part : parts)
+    for (const ValueOrFailure& part : parts)
       if (part.failure && part.failure->kind == kind) return part.failure;
   return blame_for_stall(parts);
 }
 
 // Ranks whose operation did not end. Nothing is known where a process was lost or refused: the others then wait for it.
-std::vector<int> stalled_among(const std::vector<Word>& parts) {
+std::vector<int> stalled_among(const std::vector<ValueOrFailure>& parts) {
   std::vector<int> ranks;
-  for (const Word& part : parts) {
+  for (const ValueOrFailure& part : parts) {
     if (!part.failure) continue;
     if (part.failure->kind != Kind::stalled) return {};
     ranks.insert(ranks.end(), part.failure->stalled.begin(), part.failure->stalled.end());
@@ -99,15 +99,16 @@ std::vector<int> stalled_among(const std::vector<Word>& parts) {
   return ranks;
 }
 
-std::vector<Word> gather(World& world, const Word& mine) {
-  std::vector<Word> parts;
-  for (const std::string& blob : world.gather(wire::blob_of(mine))) parts.push_back(wire::value_of<Word>(blob));
+std::vector<ValueOrFailure> gather(ControlPlane& control, const ValueOrFailure& mine) {
+  std::vector<ValueOrFailure> parts;
+  for (const std::string& blob : control.gather(wire::blob_of(mine)))
+    parts.push_back(wire::value_of<ValueOrFailure>(blob));
   return parts;
 }
 
 // Those of a group's members.
-std::vector<Word> parts_of(const Group& group, const std::vector<Word>& parts) {
-  std::vector<Word> own;
+std::vector<ValueOrFailure> parts_of(const Group& group, const std::vector<ValueOrFailure>& parts) {
+  std::vector<ValueOrFailure> own;
   for (const int rank : group) own.push_back(parts.at(static_cast<std::size_t>(rank)));
   return own;
 }
@@ -116,21 +117,22 @@ PhaseFailed phase_failed(Phase phase, const Failure& failure) { return {phase, f
 
 }  // namespace
 
-std::string agree_on_blobs(World& world, Phase phase, bool recovers, const LocalBlob& local, const DecideBlob& decide) {
-  const Word part = do_part(world, local);
+std::string agree_on_blobs(ControlPlane& control, Phase phase, bool recovers, const LocalBlob& local,
+                           const DecideBlob& decide) {
+  const ValueOrFailure part = do_part(control, local);
   if (part.failure && phase != Phase::open && !recovers)
     throw JobLost(fmt::format("rank {} failed in {}: {}", *part.failure->rank, name_of(phase), part.failure->what));
-  std::vector<Word> parts = gather(world, part);
-  Word answer;
-  if (world.leads()) {
+  std::vector<ValueOrFailure> parts = gather(control, part);
+  ValueOrFailure answer;
+  if (control.is_leader()) {
     answer.failure = failure_among(parts);
     if (!answer.failure) {
       std::vector<std::string> values;
-      for (Word& each : parts) values.push_back(std::move(each.value));
+      for (ValueOrFailure& each : parts) values.push_back(std::move(each.value));
       answer.value = decide(values);
     }
   }
-  answer = shared_by_leader(world, answer);
+  answer = shared_by_leader(control, answer);
   if (answer.failure) {
     PhaseFailed failed = phase_failed(phase, *answer.failure);
     failed.stalled = stalled_among(parts);
@@ -141,15 +143,16 @@ std::string agree_on_blobs(World& world, Phase phase, bool recovers, const Local
 
 }  // namespace agreement
 
-GroupParts gather_by_group(World& world, Phase phase, const Round& groups, const std::function<std::string()>& local) {
-  const std::vector<agreement::Word> parts = agreement::gather(world, agreement::do_part(world, local));
+GroupParts gather_by_group(ControlPlane& control, Phase phase, const Round& groups,
+                           const std::function<std::string()>& local) {
+  const std::vector<agreement::ValueOrFailure> parts = agreement::gather(control, agreement::do_part(control, local));
   std::vector<std::optional<agreement::Failure>> failures;
-  if (world.leads())
+  if (control.is_leader())
     for (const Group& group : groups) failures.push_back(failure_among(agreement::parts_of(group, parts)));
   GroupParts found;
-  for (const auto& each : shared_by_leader(world, failures))
+  for (const auto& each : shared_by_leader(control, failures))
     found.failures.push_back(each ? std::optional(phase_failed(phase, *each)) : std::nullopt);
-  for (const agreement::Word& part : parts) found.parts.push_back(part.value);
+  for (const agreement::ValueOrFailure& part : parts) found.parts.push_back(part.value);
   return found;
 }
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/base/wire.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/measurement.hpp"
-#include "bench/model/world.hpp"
 
 namespace p5 {
 
@@ -20,15 +20,16 @@ struct PhaseFailed {
   Phase phase = Phase::open;
   std::optional<int> rank;  // nullopt: all stopped at the same point
   std::string what;
-  LastWords last_words = {};      // at the leader
-  std::vector<int> stalled = {};  // at the leader: ranks whose operation did not end
+  FailureContext failure_context = {};  // at the leader
+  std::vector<int> stalled = {};        // at the leader: ranks whose operation did not end
 };
 
 namespace agreement {
 
 using LocalBlob = std::function<std::string()>;
 using DecideBlob = std::function<std::string(const std::vector<std::string>& parts)>;
-std::string agree_on_blobs(World& world, Phase phase, bool recovers, const LocalBlob& local, const DecideBlob& decide);
+std::string agree_on_blobs(ControlPlane& control, Phase phase, bool recovers, const LocalBlob& local,
+                           const DecideBlob& decide);
 
 // What `call` returns; Nothing where that is void.
 template <class Call, class... Arguments>
@@ -47,11 +48,11 @@ auto said(const Call& call, const Arguments&... arguments) {
 // what it returns is what all get. recovers: Backend::recovers(). Throws PhaseFailed, or JobLost when this part failed
 // where others may wait for it.
 template <class Local, class Decide>
-auto agree(World& world, Phase phase, bool recovers, const Local& local, const Decide& decide) {
+auto agree(ControlPlane& control, Phase phase, bool recovers, const Local& local, const Decide& decide) {
   using Part = decltype(agreement::said(local));
   using Decision = decltype(agreement::said(decide, std::vector<Part>()));
   const std::string decision = agreement::agree_on_blobs(
-      world, phase, recovers, [&] { return wire::blob_of(agreement::said(local)); },
+      control, phase, recovers, [&] { return wire::blob_of(agreement::said(local)); },
       [&](const std::vector<std::string>& blobs) {
         std::vector<Part> parts;
         parts.reserve(blobs.size());
@@ -63,15 +64,15 @@ auto agree(World& world, Phase phase, bool recovers, const Local& local, const D
 
 // All have done their part, and there is nothing to decide.
 template <class Local>
-void agree(World& world, Phase phase, bool recovers, const Local& local) {
+void agree(ControlPlane& control, Phase phase, bool recovers, const Local& local) {
   agree(
-      world, phase, recovers, [&] { local(); }, [](const std::vector<wire::Nothing>&) {});
+      control, phase, recovers, [&] { local(); }, [](const std::vector<wire::Nothing>&) {});
 }
 
 // The leader's value, everywhere.
 template <class Value>
-Value shared_by_leader(World& world, const Value& leaders) {
-  return wire::value_of<Value>(world.broadcast(wire::blob_of(leaders)));
+Value shared_by_leader(ControlPlane& control, const Value& leaders) {
+  return wire::value_of<Value>(control.broadcast(wire::blob_of(leaders)));
 }
 
 // A step that groups of ranks take side by side: what fails in one is no failure of the others. One rank a participant.
@@ -79,6 +80,7 @@ struct GroupParts {
   std::vector<std::optional<PhaseFailed>> failures;  // of each group, known to all
   std::vector<std::string> parts;                    // of all participants, at the leader; "" of one that failed
 };
-GroupParts gather_by_group(World& world, Phase phase, const Round& groups, const std::function<std::string()>& local);
+GroupParts gather_by_group(ControlPlane& control, Phase phase, const Round& groups,
+                           const std::function<std::string()>& local);
 
 }  // namespace p5

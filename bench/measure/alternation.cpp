@@ -21,7 +21,7 @@ bool Alternation::failed(std::size_t side) const {
 void Alternation::restart() {
   std::set<std::size_t> arms;
   for (const AlternatedSize& size : sizes_)
-    for (const TrialPlace& place : size.sides) arms.insert(place.arm);
+    for (const TrialTarget& place : size.sides) arms.insert(place.arm);
   trials_.restart({arms.begin(), arms.end()});
 }
 

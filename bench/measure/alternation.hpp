@@ -14,8 +14,8 @@
 namespace p5 {
 
 struct AlternatedSize {
-  std::vector<TrialPlace> sides;  // the first is what the others are compared with
-  int samples = 0;                // in a turn, of each quantity; 0: left out
+  std::vector<TrialTarget> sides;  // the first is what the others are compared with
+  int samples = 0;                 // in a turn, of each quantity; 0: left out
   std::vector<Quantity> quantities{Quantity::device};
 };
 

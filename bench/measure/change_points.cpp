@@ -14,7 +14,7 @@ namespace p5 {
 namespace {
 
 // From `begin` up to, not with, `end`.
-struct Stretch {
+struct SeriesSegment {
   std::size_t begin = 0, end = 0;
   std::size_t size() const { return end - begin; }
 };
@@ -33,8 +33,8 @@ std::vector<double> bounded_scores(std::span<const double> values) {
 }
 
 // Seeded intervals: lengths fall by the square root of two, those of one length overlap by half and more.
-std::vector<Stretch> seeded_intervals(std::size_t count) {
-  std::vector<Stretch> all;
+std::vector<SeriesSegment> seeded_intervals(std::size_t count) {
+  std::vector<SeriesSegment> all;
   const auto whole = static_cast<double>(count);
   for (double parts = 1; whole / parts >= static_cast<double>(2 * least_level); parts *= std::sqrt(2.0)) {
     const double length = whole / parts;
@@ -42,8 +42,8 @@ std::vector<Stretch> seeded_intervals(std::size_t count) {
     const double step = number > 1 ? (whole - length) / static_cast<double>(number - 1) : 0;
     for (std::size_t i = 0; i < number; ++i) {
       const double begin = static_cast<double>(i) * step;
-      const Stretch each{static_cast<std::size_t>(begin + 1e-9),
-                         std::min(count, static_cast<std::size_t>(std::ceil(begin + length - 1e-9)))};
+      const SeriesSegment each{static_cast<std::size_t>(begin + 1e-9),
+                               std::min(count, static_cast<std::size_t>(std::ceil(begin + length - 1e-9)))};
       if (all.empty() || all.back().begin != each.begin || all.back().end != each.end) all.push_back(each);
     }
   }
@@ -57,9 +57,9 @@ struct Split {
 
 // What an interval's best split has to give up for the number of intervals that are as short, so that short ones do not
 // decide about long ones (Dumbgen and Spokoiny, Annals of Statistics 29, 2001).
-std::vector<double> penalties_of(const std::vector<Stretch>& intervals, std::size_t count) {
+std::vector<double> penalties_of(const std::vector<SeriesSegment>& intervals, std::size_t count) {
   std::vector<double> penalties;
-  for (const Stretch& in : intervals)
+  for (const SeriesSegment& in : intervals)
     penalties.push_back(std::sqrt(2 * std::log(static_cast<double>(count) / static_cast<double>(in.size()))));
   return penalties;
 }
@@ -79,7 +79,7 @@ class Splits {
     std::partial_sum(scores.begin(), scores.end(), sums_.begin() + 1);
     Split best;
     for (std::size_t i = 0; i < intervals_.size(); ++i) {
-      const Stretch& in = intervals_[i];
+      const SeriesSegment& in = intervals_[i];
       const double all = sums_[in.end] - sums_[in.begin];
       const auto count = static_cast<double>(in.size());
       double furthest = -1;  // squared, but for the factor of all
@@ -102,7 +102,7 @@ class Splits {
   static constexpr double tie = 1e-9;  // scores that differ by less are the same but for rounding
 
  private:
-  std::vector<Stretch> intervals_;
+  std::vector<SeriesSegment> intervals_;
   std::vector<double> penalties_;
   double deviation_;
   std::vector<double> sums_;
@@ -111,12 +111,12 @@ class Splits {
 // How many permutations tell a chance from a smaller one, and how many of them may do as well.
 constexpr double permutations_for_one = 4;
 
-struct Found {
+struct StrongestSplit {
   std::size_t first = 0;
   double p = 1;
 };
 
-std::optional<Found> test(std::span<const double> values, const ChangeRules& rules, Random& random) {
+std::optional<StrongestSplit> test(std::span<const double> values, const ChangeRules& rules, Random& random) {
   if (!can_show_changes(values.size(), rules.chance)) return std::nullopt;
   std::vector<double> scores = bounded_scores(values);
   if (std::ranges::min(scores) == std::ranges::max(scores)) return std::nullopt;
@@ -130,24 +130,24 @@ std::optional<Found> test(std::span<const double> values, const ChangeRules& rul
     as_good += splits.best(scores).score >= found.score - Splits::tie;
     if (static_cast<double>(as_good) > most) return std::nullopt;
   }
-  return Found{found.first, static_cast<double>(as_good + 1) / static_cast<double>(rounds + 1)};
+  return StrongestSplit{found.first, static_cast<double>(as_good + 1) / static_cast<double>(rounds + 1)};
 }
 
 void search(std::span<const double> values, std::size_t offset, const ChangeRules& rules, Random& random,
-            std::vector<Found>& out) {
-  const std::optional<Found> found = test(values, rules, random);
+            std::vector<StrongestSplit>& out) {
+  const std::optional<StrongestSplit> found = test(values, rules, random);
   if (!found) return;
   search(values.first(found->first), offset, rules, random, out);
   out.push_back({offset + found->first, found->p});
   search(values.subspan(found->first), offset + found->first, rules, random, out);
 }
 
-double median_in(std::span<const double> values, Stretch in) {
+double median_in(std::span<const double> values, SeriesSegment in) {
   return median(
       {values.begin() + static_cast<std::ptrdiff_t>(in.begin), values.begin() + static_cast<std::ptrdiff_t>(in.end)});
 }
 
-double distances(std::span<const double> values, Stretch in) {
+double distances(std::span<const double> values, SeriesSegment in) {
   const double middle = median_in(values, in);
   double sum = 0;
   for (std::size_t i = in.begin; i < in.end; ++i) sum += std::abs(values[i] - middle);
@@ -155,7 +155,7 @@ double distances(std::span<const double> values, Stretch in) {
 }
 
 // Where the distances from both levels' medians are least: the test says that there is a change, and roughly where.
-std::size_t refined(std::span<const double> values, Stretch around, std::size_t first) {
+std::size_t refined(std::span<const double> values, SeriesSegment around, std::size_t first) {
   std::size_t best = first;
   double least = distances(values, {around.begin, first}) + distances(values, {first, around.end});
   for (std::size_t each = around.begin + least_level; each + least_level <= around.end; ++each) {
@@ -169,7 +169,7 @@ std::size_t refined(std::span<const double> values, Stretch around, std::size_t 
 }
 
 // What lies between the changes before and after the i-th.
-Stretch around(const std::vector<Found>& changes, std::size_t i, std::size_t count) {
+SeriesSegment around(const std::vector<StrongestSplit>& changes, std::size_t i, std::size_t count) {
   return {i == 0 ? 0 : changes[i - 1].first, i + 1 == changes.size() ? count : changes[i + 1].first};
 }
 
@@ -181,7 +181,7 @@ bool can_show_changes(std::size_t values, double chance) {
 
 std::vector<ChangePoint> find_changes(std::span<const double> values, const ChangeRules& rules) {
   Random random(rules.seed);
-  std::vector<Found> changes;
+  std::vector<StrongestSplit> changes;
   search(values, 0, rules, random, changes);
   std::vector<ChangePoint> told;
   while (true) {
@@ -191,7 +191,7 @@ std::vector<ChangePoint> find_changes(std::span<const double> values, const Chan
     std::size_t smallest = 0;
     double step = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < changes.size(); ++i) {
-      const Stretch both = around(changes, i, values.size());
+      const SeriesSegment both = around(changes, i, values.size());
       const std::size_t first = changes[i].first;
       told.push_back(
           {first, median_in(values, {both.begin, first}), median_in(values, {first, both.end}), changes[i].p});

@@ -127,7 +127,7 @@ Measurement CombinedLaunches::whole(int planned) {
   whole.outcome = Outcome::failed;
   whole.failed_in = first_failed_->failed_in;
   whole.failed_rank = first_failed_->failed_rank;
-  whole.last_words = first_failed_->last_words;
+  whole.failure_context = first_failed_->failure_context;
   whole.because = fmt::format("in {} {} of {}: {}", failed_.size() == 1 ? "launch" : "launches", join(failed_, ", "),
                               planned, first_failed_->because);
   return whole;

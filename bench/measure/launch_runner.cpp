@@ -29,33 +29,33 @@ Measurement not_measured(const Case& c, Outcome outcome, std::string because) {
   return m;
 }
 
-// One launch: its visits in their order, and the cases that they belong to.
+// One launch: its repetitions in their order, and the cases that they belong to.
 struct Program {
   struct Step {
-    Visit visit;
+    Repetition repetition;
     bool first = true;   // of those that have the same communicators
     bool forms = false;  // these communicators, which the job's is not
   };
   std::vector<Step> steps;
   std::size_t at = 0;
-  std::vector<std::optional<CaseRun>> runs;  // by case, from its first visit to its last
-  std::vector<bool> visited;                 // by case: once at least
+  std::vector<std::optional<CaseRun>> runs;  // by case, from its first repetition to its last
+  std::vector<bool> repeated;                // by case: once at least
 
   const Step& step() const { return steps[at]; }
 };
 
 class LaunchRunner {
  public:
-  LaunchRunner(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases, const RunnerOptions& options,
-               Observer& observer, std::vector<Measurement>* finished = nullptr)
-      : world_(world),
+  LaunchRunner(ControlPlane& control, const std::vector<Arm>& arms, const std::vector<Case>& cases,
+               const RunnerOptions& options, Observer& observer, std::vector<Measurement>* finished = nullptr)
+      : control_(control),
         arms_(arms),
         cases_(cases),
         options_(options),
         observer_(observer),
         finished_(finished),
         turns_(turns_of(arms.size(), soaks() ? 1 : options.launches)),
-        joining_(world, arms.size() == 1 ? options.hosts : RanksOnHosts{}, observer),
+        rendezvous_(control, arms.size() == 1 ? options.hosts : RanksOnHosts{}, observer),
         progress_(arms.size()),
         failures_(arms.size() * cases.size()) {
     if (!options.done.empty()) std::erase_if(turns_, [&](const Turn& turn) { return is_done(turn); });
@@ -66,12 +66,12 @@ class LaunchRunner {
     std::optional<std::size_t> previous;
     for (turn_ = 0; turn_ < turns_.size(); ++turn_) {
       if (soaks()) turns_.push_back({0, static_cast<int>(turn_) + 1});  // there is always one more, until time is over
-      const std::string word = several() ? world_.broadcast(world_.leads() ? decide_turn() : "") : "run";
+      const std::string word = several() ? control_.broadcast(control_.is_leader() ? decide_turn() : "") : "run";
       if (word == "end") break;
       if (word == "pass") continue;
       if (previous) {
         arms_[*previous].backend->abandon();
-        world_.barrier();  // the processes of all ranks are gone before the first new one starts
+        control_.barrier();  // the processes of all ranks are gone before the first new one starts
       }
       previous = turns_[turn_].arm;
       launch();
@@ -132,33 +132,33 @@ class LaunchRunner {
   }
 
   double cost_of(const Program::Step& step, const CostModel& cost) const {
-    return predict_round(cases_[step.visit.at], cost).count + (step.forms ? cost.communicator.count : 0);
+    return predict_round(cases_[step.repetition.at], cost).count + (step.forms ? cost.communicator.count : 0);
   }
 
-  // What the next visit of the launch may take; why it is not made.
+  // What the next repetition of the launch may take; why it is not made.
   struct Decision {
     std::string why_not;
     Seconds share;
   };
-  Decision decide_visit(const Program& program, Seconds remaining) const {
-    const std::size_t at = program.step().visit.at;
+  Decision decide_repetition(const Program& program, Seconds remaining) const {
+    const std::size_t at = program.step().repetition.at;
     if (failures_[number_of(at)] >= most_failures)
       return {fmt::format("failed in {} launches before", most_failures), {}};
     const CostModel cost = arms_[turns_[turn_].arm].backend->cost();
     double all = 0;
     for (std::size_t i = program.at; i < program.steps.size(); ++i) all += cost_of(program.steps[i], cost);
-    if (remaining.count < predict_least(cases_[at], cost).count || gives_way(program, cost, remaining))
+    if (remaining.count < predict_least(cases_[at], cost).count || is_deferred(program, cost, remaining))
       return {"budget", {}};
     return {"", {remaining.count * cost_of(program.step(), cost) / all}};
   }
 
-  bool gives_way(const Program& program, const CostModel& cost, Seconds remaining) const {
-    std::vector<PricedVisit> visits;
-    for (const Program::Step& step : program.steps) visits.push_back({step.visit.at, cost_of(step, cost)});
-    return p5::gives_way(visits, program.at, program.visited, since(cases_start_), remaining);
+  bool is_deferred(const Program& program, const CostModel& cost, Seconds remaining) const {
+    std::vector<CostedRepetition> repetitions;
+    for (const Program::Step& step : program.steps) repetitions.push_back({step.repetition.at, cost_of(step, cost)});
+    return p5::is_deferred(repetitions, program.at, program.repeated, since(cases_start_), remaining);
   }
 
-  // Time until all visits of all launches are made, from the pace so far: predictions are for dividing, not for
+  // Time until all repetitions of all launches are made, from the pace so far: predictions are for dividing, not for
   // believing.
   Seconds estimate_left(const Program& program) const {
     const CostModel cost = arms_.front().backend->cost();
@@ -193,17 +193,18 @@ class LaunchRunner {
     const Seconds share = share_of_this_launch(since(launch_start));
     cases_start_ = Clock::now();
     Program program = plan_launch();
-    std::vector<PhaseFailed> failures;  // of the visits that have the same communicators
+    std::vector<PhaseFailed> failures;  // of the repetitions that have the same communicators
     for (; program.at < program.steps.size(); ++program.at) {
       const Program::Step& step = program.step();
       if (step.first) failures.clear();
-      std::optional<CaseRun>& run = program.runs[step.visit.at];
+      std::optional<CaseRun>& run = program.runs[step.repetition.at];
       if (!run)
-        run.emplace(world_, *arms_[turns_[turn_].arm].backend, joining_, case_of(step.visit.at), options_, watchdog_);
-      if (world_.leads()) announce(program);
+        run.emplace(control_, *arms_[turns_[turn_].arm].backend, rendezvous_, case_of(step.repetition.at), options_,
+                    watchdog_);
+      if (control_.is_leader()) announce(program);
       const std::size_t failed_before = failures.size();
-      visit(*run, program, failures, {share.count - since(cases_start_).count});
-      keep(*run, step.visit.at, failures.size() > failed_before);
+      run_repetition(*run, program, failures, {share.count - since(cases_start_).count});
+      keep(*run, step.repetition.at, failures.size() > failed_before);
       if (run->complete()) run.reset();
     }
   }
@@ -211,11 +212,11 @@ class LaunchRunner {
   Program plan_launch() const {
     Program program;
     program.runs.resize(cases_.size());
-    program.visited.resize(cases_.size());
-    for (const Sitting& sitting : sittings_of(cases_, world_.ranks(), options_.seed, turns_[turn_].launch))
-      for (bool first = true; const Visit& visit : sitting.visits) {
-        if (is_done(turns_[turn_], visit.at)) continue;
-        program.steps.push_back({visit, first, first && !sitting.communicators.empty()});
+    program.repeated.resize(cases_.size());
+    for (const CommunicatorBatch& batch : batches_of(cases_, control_.ranks(), options_.seed, turns_[turn_].launch))
+      for (bool first = true; const Repetition& repetition : batch.repetitions) {
+        if (is_done(turns_[turn_], repetition.at)) continue;
+        program.steps.push_back({repetition, first, first && !batch.communicators.empty()});
         first = false;
       }
     return program;
@@ -227,7 +228,7 @@ class LaunchRunner {
       Measurement m = not_measured(case_of(at), Outcome::failed, problem);
       m.failed_in = Phase::open;
       m.failed_rank = failed_rank_;
-      if (world_.leads()) observer_.visit_started(m.measured_case, standing_of(at, 0, 1, {}));
+      if (control_.is_leader()) observer_.repetition_started(m.measured_case, standing_of(at, 0, 1, {}));
       finish(std::move(m), true);
     }
   }
@@ -240,9 +241,9 @@ class LaunchRunner {
     failed_rank_.reset();
     std::vector<Environment> of_ranks;
     try {
-      joining_.bring_together(backend);
+      rendezvous_.join_ranks(backend);
       problem = agree(
-          world_, Phase::open, backend.recovers(), [&] { return backend.context(); },
+          control_, Phase::open, backend.recovers(), [&] { return backend.context(); },
           [&](const std::vector<Environment>& contexts) {
             of_ranks = contexts;
             return options_.objection ? options_.objection(arm, of_ranks) : std::string();
@@ -255,7 +256,7 @@ class LaunchRunner {
       problem = "it did not start: " + problem;
       backend.abandon();
     }
-    if (world_.leads()) {
+    if (control_.is_leader()) {
       note_start(problem);
       if (problem.empty()) observer_.launch_started(arm, of_ranks);
     }
@@ -263,27 +264,28 @@ class LaunchRunner {
   }
 
   // Adds to `failures` when it fails; after most_failures it is not tried.
-  void visit(CaseRun& run, Program& program, std::vector<PhaseFailed>& failures, Seconds remaining) {
-    for (const std::string& why : {options_.hopeless, joining_.given_up()})
+  void run_repetition(CaseRun& run, Program& program, std::vector<PhaseFailed>& failures, Seconds remaining) {
+    for (const std::string& why : {options_.hopeless, rendezvous_.given_up()})
       if (!why.empty()) return run.leave_out(why);
-    if (run.is_lost()) return run.leave_out("failed in a visit before");
+    if (run.is_lost()) return run.leave_out("failed in an earlier repetition");
     if (failures.size() >= most_failures) {
       run.give_up(failures.back());
       failures.push_back(failures.back());
       return;
     }
     std::string decision;
-    if (world_.leads()) {
-      const Decision next = decide_visit(program, remaining);
+    if (control_.is_leader()) {
+      const Decision next = decide_repetition(program, remaining);
       decision = json{{"why_not", next.why_not}, {"share", next.share.count}}.dump();
     }
     if (watchdog_) watchdog_->expect("the start of " + describe(run.measured_case()), options_.timeout);
-    const json agreed = json::parse(world_.broadcast(decision));
+    const json agreed = json::parse(control_.broadcast(decision));
     const std::string why_not = agreed.at("why_not");
-    program.visited[program.step().visit.at] = program.visited[program.step().visit.at] || why_not.empty();
+    program.repeated[program.step().repetition.at] = program.repeated[program.step().repetition.at] || why_not.empty();
     if (!why_not.empty()) {
       run.leave_out(why_not);
-    } else if (std::optional<PhaseFailed> failed = run.visit(program.step().visit.round, {agreed.at("share")})) {
+    } else if (std::optional<PhaseFailed> failed =
+                   run.run_repetition(program.step().repetition.round, {agreed.at("share")})) {
       failures.push_back(*std::move(failed));
     }
     if (watchdog_) watchdog_->rest();
@@ -299,14 +301,14 @@ class LaunchRunner {
   }
 
   void announce(const Program& program) const {
-    const std::size_t at = program.step().visit.at;
-    observer_.visit_started(program.runs[at]->measured_case(),
-                            standing_of(at, program.at, program.steps.size(), estimate_left(program)));
+    const std::size_t at = program.step().repetition.at;
+    observer_.repetition_started(program.runs[at]->measured_case(),
+                                 standing_of(at, program.at, program.steps.size(), estimate_left(program)));
   }
 
   void keep(const CaseRun& run, std::size_t at, bool failed) {
     if (!run.complete()) {
-      if (world_.leads()) observer_.visit_finished(of_this_launch(run.result()), failed);
+      if (control_.is_leader()) observer_.repetition_finished(of_this_launch(run.result()), failed);
       return;
     }
     Measurement m = run.result();
@@ -316,7 +318,7 @@ class LaunchRunner {
 
   void finish(Measurement m, bool failed) {
     m = of_this_launch(std::move(m));
-    if (world_.leads()) observer_.case_finished(m, failed);
+    if (control_.is_leader()) observer_.case_finished(m, failed);
     if (finished_) finished_->push_back(std::move(m));
   }
 
@@ -325,14 +327,14 @@ class LaunchRunner {
     return m;
   }
 
-  World& world_;
+  ControlPlane& control_;
   const std::vector<Arm>& arms_;
   const std::vector<Case>& cases_;
   const RunnerOptions& options_;
   Observer& observer_;
   std::vector<Measurement>* finished_;  // where somebody wants them
   std::vector<Turn> turns_;
-  Joining joining_;
+  Rendezvous rendezvous_;
   Watchdog* watchdog_ = nullptr;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point cases_start_ = start_;
@@ -352,15 +354,15 @@ Case in_arm(Case c, const Arm& arm) {
   return c;
 }
 
-void run_launches(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases,
+void run_launches(ControlPlane& control, const std::vector<Arm>& arms, const std::vector<Case>& cases,
                   const RunnerOptions& options, Observer& observer) {
-  LaunchRunner(world, arms, cases, options, observer).run();
+  LaunchRunner(control, arms, cases, options, observer).run();
 }
 
-std::vector<Measurement> run_cases(World& world, Backend& backend, const std::vector<Case>& cases,
+std::vector<Measurement> run_cases(ControlPlane& control, Backend& backend, const std::vector<Case>& cases,
                                    const RunnerOptions& options, Observer& observer) {
   std::vector<Measurement> finished;
-  LaunchRunner(world, {Arm{.backend = &backend}}, cases, options, observer, &finished).run();
+  LaunchRunner(control, {Arm{.backend = &backend}}, cases, options, observer, &finished).run();
   return finished;
 }
 

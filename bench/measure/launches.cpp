@@ -25,34 +25,34 @@ std::vector<Turn> turns_of(std::size_t arms, int launches) {
   return turns;
 }
 
-std::vector<Sitting> sittings_of(const std::vector<Case>& cases, int ranks, std::uint64_t seed, int launch) {
-  std::vector<Sitting> sittings;
+std::vector<CommunicatorBatch> batches_of(const std::vector<Case>& cases, int ranks, std::uint64_t seed, int launch) {
+  std::vector<CommunicatorBatch> batches;
   std::map<Round, std::size_t> of_communicators;
   for (std::size_t at = 0; at < cases.size(); ++at)
     for (std::size_t round = 0; round < cases[at].rounds->size(); ++round) {
       Round groups = communicators_of((*cases[at].rounds)[round], ranks);
       const auto [place, first] = groups.empty() ? std::pair(of_communicators.end(), true)
-                                                 : of_communicators.try_emplace(groups, sittings.size());
-      if (first) sittings.push_back({std::move(groups), {}});
-      sittings[place == of_communicators.end() ? sittings.size() - 1 : place->second].visits.push_back(
+                                                 : of_communicators.try_emplace(groups, batches.size());
+      if (first) batches.push_back({std::move(groups), {}});
+      batches[place == of_communicators.end() ? batches.size() - 1 : place->second].repetitions.push_back(
           {at, static_cast<int>(round)});
     }
   std::seed_seq mixed{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
                       static_cast<std::uint32_t>(launch)};
   std::mt19937_64 random(mixed);
-  shuffle(sittings, random);
-  for (Sitting& sitting : sittings) shuffle(sitting.visits, random);
-  return sittings;
+  shuffle(batches, random);
+  for (CommunicatorBatch& batch : batches) shuffle(batch.repetitions, random);
+  return batches;
 }
 
-bool gives_way(const std::vector<PricedVisit>& visits, std::size_t next, std::vector<bool> visited, Seconds spent,
-               Seconds left) {
-  if (!visited[visits[next].at]) return false;
+bool is_deferred(const std::vector<CostedRepetition>& repetitions, std::size_t next, std::vector<bool> repeated,
+                 Seconds spent, Seconds left) {
+  if (!repeated[repetitions[next].at]) return false;
   double done = 0, first_rounds = 0;
-  for (std::size_t i = 0; i < next; ++i) done += visits[i].cost;
-  for (std::size_t i = next; i < visits.size(); ++i) {
-    if (!visited[visits[i].at]) first_rounds += visits[i].cost;
-    visited[visits[i].at] = true;
+  for (std::size_t i = 0; i < next; ++i) done += repetitions[i].cost;
+  for (std::size_t i = next; i < repetitions.size(); ++i) {
+    if (!repeated[repetitions[i].at]) first_rounds += repetitions[i].cost;
+    repeated[repetitions[i].at] = true;
   }
   return done > 0 && left.count < spent.count / done * first_rounds;
 }

@@ -24,33 +24,33 @@ struct Turn {
 std::vector<Turn> turns_of(std::size_t arms, int launches);
 
 // One round of one case: index of the case, index into its rounds.
-struct Visit {
+struct Repetition {
   std::size_t at = 0;
   int round = 0;
-  friend bool operator==(const Visit&, const Visit&) = default;
+  friend bool operator==(const Repetition&, const Repetition&) = default;
 };
 
 // Visits that need the same communicators, one after the other. What the job's communicator is enough for stands alone.
-struct Sitting {
+struct CommunicatorBatch {
   Round communicators;  // as communicators_of(); empty: the job's
-  std::vector<Visit> visits;
+  std::vector<Repetition> repetitions;
 };
 
-// All rounds of all cases in the order of a launch: sittings shuffled, and visits within each, anew in each launch.
-// Arms share it, so that what a visit's predecessor does to it is alike in all.
-std::vector<Sitting> sittings_of(const std::vector<Case>& cases, int ranks, std::uint64_t seed, int launch);
+// All rounds of all cases in the order of a launch: communicator batches shuffled, and repetitions within each, anew in
+// each launch. Arms share it, so that what a repetition's predecessor does to it is alike in all.
+std::vector<CommunicatorBatch> batches_of(const std::vector<Case>& cases, int ranks, std::uint64_t seed, int launch);
 
-// A visit to a case, with what it is predicted to cost.
-struct PricedVisit {
+// A repetition to a case, with what it is predicted to cost.
+struct CostedRepetition {
   std::size_t at = 0;
   double cost = 0;
 };
 
-// Whether the next of these visits is a further round of its case that gives way: when what is `left` is only enough
-// for the first rounds of others, at the pace of those before it, which took `spent`. A case without some of its pairs
-// tells more than none. `visited`: by case.
-bool gives_way(const std::vector<PricedVisit>& visits, std::size_t next, std::vector<bool> visited, Seconds spent,
-               Seconds left);
+// Whether the next of these repetitions is a further round of its case that gives way: when what is `left` is only
+// enough for the first rounds of others, at the pace of those before it, which took `spent`. A case without some of its
+// pairs tells more than none. `visited`: by case.
+bool is_deferred(const std::vector<CostedRepetition>& repetitions, std::size_t next, std::vector<bool> repeated,
+                 Seconds spent, Seconds left);
 
 // What the cases of one launch may take, when `left` are for it and `others` after it. Each of those takes `start` to
 // come together first, and is worth it only if its cases get `least`; those that do not fit are not waited for.

@@ -4,10 +4,10 @@
 
 namespace p5 {
 
-std::vector<LocalFigures> check_locally(World& world, Backend& backend) {
+std::vector<LocalFigures> check_locally(ControlPlane& control, Backend& backend) {
   std::vector<LocalFigures> all;
   agree(
-      world, Phase::sample, backend.recovers(), [&] { return backend.check_locally(); },
+      control, Phase::sample, backend.recovers(), [&] { return backend.check_locally(); },
       [&](const std::vector<LocalFigures>& parts) { all = parts; });
   return all;
 }

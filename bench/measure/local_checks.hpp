@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "bench/model/backend.hpp"
-#include "bench/model/world.hpp"
+#include "bench/model/control_plane.hpp"
 
 namespace p5 {
 
 // On all participants at the same time, whose ranks are together. The figures of each rank at the leader, empty
 // elsewhere. Throws PhaseFailed.
-std::vector<LocalFigures> check_locally(World& world, Backend& backend);
+std::vector<LocalFigures> check_locally(ControlPlane& control, Backend& backend);
 
 }  // namespace p5

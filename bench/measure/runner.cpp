@@ -70,12 +70,12 @@ class RoundSamples {
 };
 
 // Of the rank that failed, or of the first where nobody is to blame; what the library knows of all, one rank has.
-LastWords gather_last_words(World& world, const Backend& backend, const PhaseFailed& failed) {
-  LastWords mine = backend.last_words();
-  if (failed.rank.value_or(0) != world.hosted().front()) mine.log.clear();
-  LastWords all;
-  for (const std::string& blob : world.gather(wire::blob_of(mine))) {
-    LastWords words = wire::value_of<LastWords>(blob);
+FailureContext gather_failure_context(ControlPlane& control, const Backend& backend, const PhaseFailed& failed) {
+  FailureContext mine = backend.failure_context();
+  if (failed.rank.value_or(0) != control.hosted().front()) mine.log.clear();
+  FailureContext all;
+  for (const std::string& blob : control.gather(wire::blob_of(mine))) {
+    FailureContext words = wire::value_of<FailureContext>(blob);
     if (!words.log.empty()) all.log = std::move(words.log);
     if (!words.library_status.empty()) all.library_status = std::move(words.library_status);
   }
@@ -107,20 +107,20 @@ class RoundRun {
   template <class... Parts>
   auto step(Phase phase, const Parts&... local_and_decide) {
     Seconds limit{std::max(options_.timeout.count, 10 * predict_round(case_, backend_.cost()).count)};
-    const bool watches = options_.watchdog && world_.participants() > 1;
+    const bool watches = options_.watchdog && control_.participants() > 1;
     const std::string what = watches || watchdog_ ? fmt::format("{} of {}", name_of(phase), describe(case_)) : "";
     if (watchdog_) watchdog_->expect(what, limit);
     if (phase == Phase::open) limit.count = std::max(limit.count, backend_.forming_limit().count);
     const Watched watched(watches && !watchdog_ ? options_.watchdog : nullptr, what, {limit.count + to_give_up.count});
-    return agree(world_, phase, backend_.recovers(), local_and_decide...);
+    return agree(control_, phase, backend_.recovers(), local_and_decide...);
   }
 
  public:
-  RoundRun(World& world, Backend& backend, Joining& joining, const Case& c, int round, const RunnerOptions& options,
-           Seconds share, Watchdog* watchdog)
-      : world_(world),
+  RoundRun(ControlPlane& control, Backend& backend, Rendezvous& joining, const Case& c, int round,
+           const RunnerOptions& options, Seconds share, Watchdog* watchdog)
+      : control_(control),
         backend_(backend),
-        joining_(joining),
+        rendezvous_(joining),
         case_(c),
         round_(round),
         groups_((*c.rounds)[static_cast<std::size_t>(round)]),
@@ -130,7 +130,7 @@ class RoundRun {
 
   // Throws PhaseFailed.
   Measurement run() try {
-    joining_.bring_together(backend_);
+    rendezvous_.join_ranks(backend_);
     step(Phase::open, [&] { session_ = backend_.open(case_, round_); });
     step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
     const int operations = choose_operations();
@@ -140,7 +140,7 @@ class RoundRun {
     step(Phase::verify, [&] { result_.selection = session_->selection(); });
     return std::move(result_);
   } catch (PhaseFailed& failed) {
-    failed.last_words = gather_last_words(world_, backend_, failed);
+    failed.failure_context = gather_failure_context(control_, backend_, failed);
     // What does not answer any more cannot be closed in order.
     backend_.abandon();
     throw;
@@ -154,7 +154,7 @@ class RoundRun {
     return step(
         Phase::warm_up, [&] { return session_->sample(single); },
         [&](const std::vector<Times>& parts) {
-          RoundSamples trial(groups_, world_.ranks());
+          RoundSamples trial(groups_, control_.ranks());
           trial.add(parts, single.samples);
           double one = wanted.count;
           for (const auto& group : trial.groups()) one = std::min(one, *std::ranges::min_element(group));
@@ -164,10 +164,10 @@ class RoundRun {
   }
 
   void measure(Quantity quantity, int operations, Seconds part) {
-    RoundSamples samples(groups_, world_.ranks());
+    RoundSamples samples(groups_, control_.ranks());
     const std::string stopped = take(quantity, operations, part, samples);
     if (quantity == Quantity::throughput) verify(operations, samples);
-    if (!world_.leads()) return;
+    if (!control_.is_leader()) return;
     if (quantity == Quantity::latency)
       keep(samples, operations, stopped, result_.latency, false);
     else
@@ -180,7 +180,7 @@ class RoundRun {
     StoppingRule rule{.relative = options_.precision};
     if (case_.bytes < options_.tight_from) rule.relative *= 2;
     rule.most = std::clamp(options_.most_samples, rule.least, rule.most);
-    if (revisited(case_)) rule.most = rule.least;  // the visits say how certain it is
+    if (is_repeated(case_)) rule.most = rule.least;  // the repetitions say how certain it is
     const auto start = Clock::now();
     std::string stopped;
     int count = next_batch(rule, 0);
@@ -227,7 +227,7 @@ class RoundRun {
         [&](const std::vector<Verification>& parts) {
           for (std::size_t i = 0; i < parts.size(); ++i) {
             Verification part = parts[i];
-            if (std::cmp_equal(parts.size(), world_.ranks())) part.wrong_ranks = {static_cast<int>(i)};
+            if (std::cmp_equal(parts.size(), control_.ranks())) part.wrong_ranks = {static_cast<int>(i)};
             add_verification(part);
           }
         });
@@ -261,9 +261,9 @@ class RoundRun {
     }
   }
 
-  World& world_;
+  ControlPlane& control_;
   Backend& backend_;
-  Joining& joining_;
+  Rendezvous& rendezvous_;
   const Case& case_;
   const int round_;
   const Round& groups_;
@@ -274,10 +274,10 @@ class RoundRun {
   Measurement result_;
 };
 
-// Adds a visit to those before, whose medians are `visits`: it is they that differ.
-void add_to(std::optional<Series>& whole, const std::optional<Series>& part, std::vector<double>& visits) {
+// Adds a repetition to those before, whose medians are `repetitions`: it is they that differ.
+void add_to(std::optional<Series>& whole, const std::optional<Series>& part, std::vector<double>& repetitions) {
   if (!part) return;
-  visits.push_back(part->summary.median);
+  repetitions.push_back(part->summary.median);
   if (!whole) {
     whole = part;
     return;
@@ -285,9 +285,9 @@ void add_to(std::optional<Series>& whole, const std::optional<Series>& part, std
   whole->operations_per_sample = std::min(whole->operations_per_sample, part->operations_per_sample);
   whole->samples.insert(whole->samples.end(), part->samples.begin(), part->samples.end());
   whole->summary = summarize(whole->samples);
-  whole->summary.median = median(visits);
-  whole->summary.interval = median_interval(visits);
-  whole->stopped_because = fmt::format("{} visits", visits.size());
+  whole->summary.median = median(repetitions);
+  whole->summary.interval = median_interval(repetitions);
+  whole->stopped_because = fmt::format("{} repetitions", repetitions.size());
 }
 
 // Adds a round to what the others of its case came to.
@@ -308,21 +308,21 @@ void merge(Measurement& whole, Measurement part) {
 
 }  // namespace
 
-CaseRun::CaseRun(World& world, Backend& backend, Joining& joining, Case c, const RunnerOptions& options,
+CaseRun::CaseRun(ControlPlane& control, Backend& backend, Rendezvous& joining, Case c, const RunnerOptions& options,
                  Watchdog* watchdog)
-    : world_(world), backend_(backend), joining_(joining), options_(options), watchdog_(watchdog) {
+    : control_(control), backend_(backend), rendezvous_(joining), options_(options), watchdog_(watchdog) {
   result_.measured_case = std::move(c);
 }
 
-std::optional<PhaseFailed> CaseRun::visit(int round, Seconds share) {
+std::optional<PhaseFailed> CaseRun::run_repetition(int round, Seconds share) {
   const auto start = Clock::now();
   ++rounds_done_;
   std::optional<PhaseFailed> problem;
   try {
     Measurement part =
-        RoundRun(world_, backend_, joining_, result_.measured_case, round, options_, share, watchdog_).run();
-    if (revisited(result_.measured_case))
-      add_visit(std::move(part));
+        RoundRun(control_, backend_, rendezvous_, result_.measured_case, round, options_, share, watchdog_).run();
+    if (is_repeated(result_.measured_case))
+      add_repetition(std::move(part));
     else
       merge(result_, std::move(part));
   } catch (const PhaseFailed& failed) {
@@ -334,14 +334,14 @@ std::optional<PhaseFailed> CaseRun::visit(int round, Seconds share) {
   return problem;
 }
 
-void CaseRun::add_visit(Measurement part) {
+void CaseRun::add_repetition(Measurement part) {
   const std::optional<Series> latency = std::exchange(part.latency, {}),
                               throughput = std::exchange(part.throughput, {});
   if (part.slowest_rank) slowest_ranks_.push_back(*part.slowest_rank);
   if (!result_.groups.empty()) part.groups.clear();
   merge(result_, std::move(part));
-  add_to(result_.latency, latency, latency_visits_);
-  add_to(result_.throughput, throughput, throughput_visits_);
+  add_to(result_.latency, latency, latency_repetitions_);
+  add_to(result_.throughput, throughput, throughput_repetitions_);
   if (slowest_ranks_.empty()) return;  // not the leader
   result_.groups.front().median = {result_.throughput->summary.median};
   result_.slowest_group = result_.groups.front().group;
@@ -355,7 +355,7 @@ void CaseRun::fail(const PhaseFailed& failed) {
   result_.outcome = Outcome::failed;
   result_.failed_in = failed.phase;
   result_.failed_rank = failed.rank;
-  result_.last_words = failed.last_words;
+  result_.failure_context = failed.failure_context;
   const std::string where = failed.rank ? fmt::format("rank {} in ", *failed.rank) : "";
   result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
 }
@@ -385,13 +385,13 @@ Measurement CaseRun::result() const {
   std::ranges::sort(m.groups, {}, &GroupResult::group);
   const auto rounds = m.measured_case.rounds->size();
   if (rounds_failed_ > 0 && rounds > 1)
-    m.because +=
-        fmt::format(" (in {} of {} {})", rounds_failed_, rounds, revisited(m.measured_case) ? "visits" : "rounds");
+    m.because += fmt::format(" (in {} of {} {})", rounds_failed_, rounds,
+                             is_repeated(m.measured_case) ? "repetitions" : "rounds");
   if (rounds_left_out_ == rounds_done_) {
     m.outcome = Outcome::skipped;
     m.because = why_left_out_;
   }
-  if (rounds_left_out_ > 0 && rounds_left_out_ < rounds_done_ && !revisited(m.measured_case))
+  if (rounds_left_out_ > 0 && rounds_left_out_ < rounds_done_ && !is_repeated(m.measured_case))
     m.measured_case.pairs_sampled = true;
   if (m.throughput) m.launches_s = {m.throughput->summary.median};
   if (m.latency) m.latency_launches_s = {m.latency->summary.median};

@@ -1,8 +1,8 @@
 // Runs the cases of a plan on all ranks, in one launch or in several, and hands each finished Measurement to the
 // observer. It does not print, judge or write. runner.cpp: one round of one case; launch_runner.cpp: all of them.
 //
-// A launch is a list of visits: one round of one case each. Those that need the same communicators follow each other,
-// so that each round's are made once; a case is finished with the last of its rounds.
+// A launch is a list of repetitions: one round of one case each. Those that need the same communicators follow each
+// other, so that each round's are made once; a case is finished with the last of its rounds.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@
 
 #include "bench/base/watchdog.hpp"
 #include "bench/measure/agreement.hpp"
-#include "bench/measure/joining.hpp"
+#include "bench/measure/rendezvous.hpp"
 #include "bench/model/backend.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/measurement.hpp"
-#include "bench/model/world.hpp"
 
 namespace p5 {
 
@@ -64,12 +64,12 @@ struct RunnerOptions {
   std::function<void(Seconds)> on_join = {};
 };
 
-// Where a run stands when a visit starts.
+// Where a run stands when a repetition starts.
 struct RunProgress {
   std::size_t number = 0;    // of the case among those of all arms: alike in all its launches
   int launch = 0;            // of its arm, from 0
   bool several = false;      // launches or arms
-  int index = 0, count = 1;  // of all visits in all launches
+  int index = 0, count = 1;  // of all repetitions in all launches
   Seconds left;
 };
 
@@ -77,9 +77,9 @@ struct RunProgress {
 class Observer {
  public:
   virtual ~Observer() = default;
-  virtual void visit_started(const Case& c, const RunProgress& standing) = 0;
+  virtual void repetition_started(const Case& c, const RunProgress& standing) = 0;
   // What the visited rounds of the case come to; more are to come. `failed`: this one.
-  virtual void visit_finished(const Measurement& so_far, bool failed) = 0;
+  virtual void repetition_finished(const Measurement& so_far, bool failed) = 0;
   // The same after the last of its rounds. Of several launches each one's: Measurement::launch is set.
   virtual void case_finished(const Measurement& m, bool failed) = 0;
   // One of several launches: what each rank runs on, or why it could not be measured.
@@ -92,7 +92,7 @@ class Observer {
 };
 
 // All cases in one launch. Measurements in the order in which cases ran, complete at the leader only. Throws JobLost.
-std::vector<Measurement> run_cases(World& world, Backend& backend, const std::vector<Case>& cases,
+std::vector<Measurement> run_cases(ControlPlane& control, Backend& backend, const std::vector<Case>& cases,
                                    const RunnerOptions& options, Observer& observer);
 
 // As it is measured in this arm.
@@ -102,22 +102,23 @@ Case in_arm(Case c, const Arm& arm);
 // for each case, arm and launch. When the budget does not allow all launches, all arms get the same smaller number. An
 // arm that does not come together is given up, and with it what it would have been compared with. The leader's observer
 // gets the measurements; nothing is kept here, since a soak has no end of them.
-void run_launches(World& world, const std::vector<Arm>& arms, const std::vector<Case>& cases,
+void run_launches(ControlPlane& control, const std::vector<Arm>& arms, const std::vector<Case>& cases,
                   const RunnerOptions& options, Observer& observer);
 
 // One case in a launch, visited round by round, alike on all participants.
 class CaseRun {
  public:
-  CaseRun(World& world, Backend& backend, Joining& joining, Case c, const RunnerOptions& options, Watchdog* watchdog);
+  CaseRun(ControlPlane& control, Backend& backend, Rendezvous& joining, Case c, const RunnerOptions& options,
+          Watchdog* watchdog);
 
   const Case& measured_case() const { return result_.measured_case; }
   // Measures a round in its share of the budget. Returns what failed: then the backend has abandoned what cannot be
   // gone on with, and the figures of the other rounds stand.
-  std::optional<PhaseFailed> visit(int round, Seconds share);
+  std::optional<PhaseFailed> run_repetition(int round, Seconds share);
   // A round that is not measured for want of time.
   void leave_out(const std::string& why);
-  // Whether it failed in a way that another visit would only repeat.
-  bool is_lost() const { return rounds_failed_ > 0 && revisited(result_.measured_case); }
+  // Whether it failed in a way that another repetition would only repeat.
+  bool is_lost() const { return rounds_failed_ > 0 && is_repeated(result_.measured_case); }
   // A round that counts as failed like others `before` it, without having been tried.
   void give_up(const PhaseFailed& before);
   bool complete() const { return rounds_done_ == static_cast<int>(result_.measured_case.rounds->size()); }
@@ -127,17 +128,18 @@ class CaseRun {
  private:
   void fail(const PhaseFailed& failed);
   void note_silence(int round, const PhaseFailed& failed);
-  void add_visit(Measurement part);
+  void add_repetition(Measurement part);
 
-  World& world_;
+  ControlPlane& control_;
   Backend& backend_;
-  Joining& joining_;
+  Rendezvous& rendezvous_;
   const RunnerOptions& options_;
   Watchdog* watchdog_;
   Measurement result_;
   int rounds_done_ = 0, rounds_failed_ = 0, rounds_left_out_ = 0;
   std::string why_left_out_;
-  std::vector<double> latency_visits_, throughput_visits_;  // of a case that is revisited: their medians, at the leader
+  std::vector<double> latency_repetitions_,
+      throughput_repetitions_;  // of a case that is revisited: their medians, at the leader
   std::vector<int> slowest_ranks_;
 };
 

@@ -48,19 +48,19 @@ std::string failure_text(const PhaseFailed& failed) {
 
 struct Trials::Order {
   std::string what;  // offers, selection, block, prepare, restart, finish
-  TrialPlace place;
+  TrialTarget place;
   std::vector<std::string> settings;
   Burst burst;
   std::vector<std::size_t> arms = {};  // to prepare or restart
 };
 
-Trials::Trials(World& world, std::vector<Backend*> arms, std::vector<Case> cases, RunnerOptions options)
-    : world_(world), arms_(std::move(arms)), cases_(std::move(cases)), options_(std::move(options)) {}
+Trials::Trials(ControlPlane& control, std::vector<Backend*> arms, std::vector<Case> cases, RunnerOptions options)
+    : control_(control), arms_(std::move(arms)), cases_(std::move(cases)), options_(std::move(options)) {}
 
 // ---- the leader's word
 
 void Trials::announce(const Order& order) {
-  world_.broadcast(json{
+  control_.broadcast(json{
       {"what", order.what},
       {"arm", order.place.arm},
       {"at", order.place.at},
@@ -73,18 +73,18 @@ void Trials::announce(const Order& order) {
 
 void Trials::follow() {
   for (;;) {
-    const json said = json::parse(world_.broadcast(""));
+    const json said = json::parse(control_.broadcast(""));
     const Order order{said.at("what"),
                       {said.at("arm"), said.at("at")},
                       said.at("settings"),
                       {{said.at("burst")}, said.at("quantity")},
                       said.at("arms")};
     if (order.what == "finish") return leave();
-    obey(order);
+    execute(order);
   }
 }
 
-void Trials::obey(const Order& order) {
+void Trials::execute(const Order& order) {
   if (order.what == "block") run_block(order);
   if (order.what == "restart") {
     leave();
@@ -103,13 +103,13 @@ void Trials::obey(const Order& order) {
 void Trials::prepare(const std::vector<std::size_t>& arms) {
   const Order order{"prepare", {}, {}, {}, arms};
   announce(order);
-  obey(order);
+  execute(order);
 }
 
 void Trials::restart(const std::vector<std::size_t>& arms) {
   const Order order{"restart", {}, {}, {}, arms};
   announce(order);
-  obey(order);
+  execute(order);
 }
 
 void Trials::finish() {
@@ -117,11 +117,11 @@ void Trials::finish() {
   leave();
 }
 
-std::vector<Offer> Trials::cost_table(TrialPlace place, std::string& problem) {
+std::vector<Offer> Trials::cost_table(TrialTarget place, std::string& problem) {
   return announce_and_ask({"cost_table", place, {""}, {}}, &Session::cost_table, problem);
 }
 
-std::optional<Selection> Trials::selection(TrialPlace place, const std::string& setting, std::string& problem) {
+std::optional<Selection> Trials::selection(TrialTarget place, const std::string& setting, std::string& problem) {
   return announce_and_ask({"selection", place, {setting}, {}}, &Session::selection, problem);
 }
 
@@ -136,7 +136,7 @@ Answer Trials::announce_and_ask(const Order& order, Answer (Session::*question)(
   }
 }
 
-std::vector<Trial> Trials::block(TrialPlace place, const std::vector<std::string>& settings, Burst burst) {
+std::vector<Trial> Trials::block(TrialTarget place, const std::vector<std::string>& settings, Burst burst) {
   const Order order{"block", place, settings, burst};
   announce(order);
   return run_block(order);
@@ -156,7 +156,7 @@ void Trials::give_up(std::size_t arm) {
   leave();
 }
 
-void Trials::visit(TrialPlace place) {
+void Trials::switch_to(TrialTarget place) {
   if (place_ == place && session_) return;
   leave();
   place_ = place;
@@ -171,7 +171,7 @@ void Trials::join(Backend& backend) {
     if (options_.on_join) options_.on_join(since(began));
   };
   try {
-    bring_together(world_, backend);
+    join_ranks(control_, backend);
   } catch (...) {
     tell();
     throw;
@@ -182,7 +182,7 @@ void Trials::join(Backend& backend) {
 // After an operation with the order's setting.
 template <class Answer>
 Answer Trials::ask(const Order& order, Answer (Session::*question)()) try {
-  visit(order.place);
+  switch_to(order.place);
   step(Phase::warm_up, [&] { session_->warm_up(1, order.settings.at(0)); });
   Answer answer{};
   step(Phase::warm_up, [&] { answer = (*session_.*question)(); });
@@ -231,7 +231,7 @@ std::vector<Trial> Trials::run_block(const Order& order) {
   std::vector<Trial> trials;
   for (const std::string& setting : order.settings) {
     try {
-      visit(order.place);
+      switch_to(order.place);
       trials.push_back({.outcome = Trial::Outcome::measured, .time = sample(setting, order.burst), .because = {}});
     } catch (const WrongData& wrong) {
       trials.push_back({Trial::Outcome::wrong_data, {}, wrong.what});

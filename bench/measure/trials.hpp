@@ -13,8 +13,8 @@
 #include "bench/measure/runner.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/trial.hpp"
-#include "bench/model/world.hpp"
 
 namespace p5 {
 
@@ -24,26 +24,26 @@ struct Burst {
 };
 
 // A case of one round, in one arm: the index of a backend of its own.
-struct TrialPlace {
+struct TrialTarget {
   std::size_t arm = 0, at = 0;
-  auto operator<=>(const TrialPlace&) const = default;
+  auto operator<=>(const TrialTarget&) const = default;
 };
 
 class Trials {
  public:
   // Alike on all participants. Each arm brings its own ranks together at its first use. `cases` are of one round each.
-  Trials(World& world, std::vector<Backend*> arms, std::vector<Case> cases, RunnerOptions options);
+  Trials(ControlPlane& control, std::vector<Backend*> arms, std::vector<Case> cases, RunnerOptions options);
 
   // ---- at the leader
 
   const std::vector<Case>& cases() const { return cases_; }
   // What the library offers for a case; empty where it tells nothing, and `problem` then says what failed, if anything.
-  std::vector<Offer> cost_table(TrialPlace place, std::string& problem);
+  std::vector<Offer> cost_table(TrialTarget place, std::string& problem);
   // What it takes for a case with a setting ("": by itself), where it says so.
-  std::optional<Selection> selection(TrialPlace place, const std::string& setting, std::string& problem);
-  // One sample of each setting, in this order, of as many operations as last for `burst`. In each visit of a case a
-  // setting is first warmed up, and its results are checked.
-  std::vector<Trial> block(TrialPlace place, const std::vector<std::string>& settings, Burst burst);
+  std::optional<Selection> selection(TrialTarget place, const std::string& setting, std::string& problem);
+  // One sample of each setting, in this order, of as many operations as last for `burst`. In each repetition of a case
+  // a setting is first warmed up, and its results are checked.
+  std::vector<Trial> block(TrialTarget place, const std::vector<std::string>& settings, Burst burst);
   // The arms are to be used next: what they need to start begins at once, side by side.
   void prepare(const std::vector<std::size_t>& arms);
   // Ends the arms' workers and prepares new ones: their next use is a fresh launch.
@@ -57,9 +57,9 @@ class Trials {
  private:
   struct Order;
   void announce(const Order& order);
-  void obey(const Order& order);
+  void execute(const Order& order);
 
-  void visit(TrialPlace place);
+  void switch_to(TrialTarget place);
   void join(Backend& backend);
   void leave();
   void give_up(std::size_t arm);
@@ -72,16 +72,16 @@ class Trials {
   std::string prepare(const std::string& setting, Burst burst);
   template <class... Parts>
   auto step(Phase phase, const Parts&... local_and_decide) {
-    return agree(world_, phase, arms_[place_->arm]->recovers(), local_and_decide...);
+    return agree(control_, phase, arms_[place_->arm]->recovers(), local_and_decide...);
   }
 
-  World& world_;
+  ControlPlane& control_;
   std::vector<Backend*> arms_;
   std::vector<Case> cases_;
   RunnerOptions options_;
-  std::optional<TrialPlace> place_;
+  std::optional<TrialTarget> place_;
   std::unique_ptr<Session> session_;
-  std::map<std::string, int> operations_;  // of the settings that this visit has prepared
+  std::map<std::string, int> operations_;  // of the settings that this repetition has prepared
 };
 
 }  // namespace p5

@@ -13,8 +13,8 @@
 #include "bench/base/environment.hpp"
 #include "bench/base/units.hpp"
 #include "bench/model/case.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/cost.hpp"
-#include "bench/model/world.hpp"
 
 namespace p5 {
 
@@ -94,16 +94,16 @@ using LocalFigures = std::map<std::string, double>;
 
 // Ranks that come together, each group by itself, in the time that they have for it; nullopt: what the backend gives
 // a whole job. Ranks in no group stay alone.
-struct Joiners {
+struct RendezvousGroups {
   Round groups;
   std::optional<Seconds> limit = {};
 };
 
 // What tells why a case failed beyond the error: lines, the newest last.
-struct LastWords {
+struct FailureContext {
   std::vector<std::string> log = {};             // of the process under test
   std::vector<std::string> library_status = {};  // what the library knows of all its processes, where it hung
-  friend bool operator==(const LastWords&, const LastWords&) = default;
+  friend bool operator==(const FailureContext&, const FailureContext&) = default;
 };
 
 class Backend {
@@ -133,11 +133,11 @@ class Backend {
   // Begins with what takes a while and needs nobody else, without waiting for it; offer() does the same where nobody
   // called this. On all participants or on none.
   virtual void prepare() {}
-  virtual std::string offer(const Joiners& /*joiners*/) { return ""; }
-  virtual std::string settle(const Joiners& /*joiners*/, const std::vector<std::string>& offers) {
+  virtual std::string advertise(const RendezvousGroups& /*joiners*/) { return ""; }
+  virtual std::string negotiate(const RendezvousGroups& /*joiners*/, const std::vector<std::string>& offers) {
     return offers.front();
   }
-  virtual void join(const Joiners& /*joiners*/, const std::string& /*terms*/) {}
+  virtual void join(const RendezvousGroups& /*joiners*/, const std::string& /*terms*/) {}
   // Begins with abandon(), without waiting for what is to end.
   virtual void stop() {}
   // A phase failed somewhere: on all ranks, leave what cannot be gone on with. joined() is false from then on.
@@ -151,7 +151,7 @@ class Backend {
   };
   virtual LibraryStart library_start() const { return {}; }
   // After a phase failed and before abandon(): what there is to tell of it on this rank.
-  virtual LastWords last_words() const { return {}; }
+  virtual FailureContext failure_context() const { return {}; }
   // Copies and launches of this rank's device alone; empty where there is no device. Ranks are together.
   virtual LocalFigures check_locally() { return {}; }
   // The same thing under test in processes of their own, with variables over those of this backend (an empty value

@@ -8,7 +8,7 @@
 
 namespace p5 {
 
-bool revisited(const Case& c) {
+bool is_repeated(const Case& c) {
   return !c.for_parts && c.rounds && c.rounds->size() > 1 &&
          std::ranges::all_of(*c.rounds, [&](const Round& round) { return round == c.rounds->front(); });
 }

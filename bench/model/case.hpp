@@ -41,15 +41,15 @@ struct Case {
   std::map<std::string, std::string> settings;
 
   Shape shape;
-  // Shared between the sizes of a plan. A collective has one, or the same again for each of its visits.
+  // Shared between the sizes of a plan. A collective has one, or the same again for each of its repetitions.
   std::shared_ptr<const std::vector<Round>> rounds;
   bool for_parts = false;      // beside the plan, to tell which part is slow: not compared with other runs
   bool pairs_sampled = false;  // p2p: not all pairs of the kind are in `rounds`, or were measured
 };
 
-// Whether its rounds are one and the same: visits to a small collective, spread over the run, because the speed at
-// which a busy host launches operations changes from second to second. Its interval is that of the visits.
-bool revisited(const Case& c);
+// Whether its rounds are one and the same: repetitions to a small collective, spread over the run, because the speed at
+// which a busy host launches operations changes from second to second. Its interval is that of the repetitions.
+bool is_repeated(const Case& c);
 
 // The count of nccl-tests: elements of one rank's share where ranks share the message, else of all of it.
 std::uint64_t elements(const Case& c);

@@ -13,7 +13,7 @@ namespace {
 // and checking. For predicting.
 constexpr int usual_samples = 14, usual_others = 6;
 
-int samples_of(const Case& c) { return revisited(c) ? StoppingRule{}.least : usual_samples; }
+int samples_of(const Case& c) { return is_repeated(c) ? StoppingRule{}.least : usual_samples; }
 
 double predicted_operation(const Case& c, const CostModel& cost) {
   return cost.latency.count * c.collective->steps(c.ranks) +
@@ -27,7 +27,7 @@ Seconds predict_round(const Case& c, const CostModel& cost) {
   const double one = predicted_operation(c, cost);
   const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0, usual_slots);
   const bool both = c.bytes <= latency_up_to;
-  return {cost.visit.count + samples_of(c) * (burst + (both ? one : 0)) + usual_others * one};
+  return {cost.repetition.count + samples_of(c) * (burst + (both ? one : 0)) + usual_others * one};
 }
 
 Seconds predict_least(const Case& c, const CostModel& cost) {

@@ -25,7 +25,7 @@ T expected_element(const Segment& segment, const Pattern& pattern, std::uint64_t
 
 // Calls visit(segment, i, position in data) for the elements of a window that the collective writes.
 template <class Visit>
-void each_expected(const Case& c, const Place& place, std::uint64_t first, std::uint64_t count, Visit&& visit) {
+void each_expected(const Case& c, const RankInGroup& place, std::uint64_t first, std::uint64_t count, Visit&& visit) {
   for (const Segment& segment : c.collective->result(c.shape, place.member, c.pattern)) {
     const std::uint64_t from = std::max(first, segment.output_offset);
     const std::uint64_t to = std::min(first + count, segment.output_offset + segment.elements);
@@ -35,17 +35,17 @@ void each_expected(const Case& c, const Place& place, std::uint64_t first, std::
 
 }  // namespace
 
-std::optional<Place> place_in(const Round& round, int rank, int root) {
+std::optional<RankInGroup> rank_in_group(const Round& round, int rank, int root) {
   for (const Group& group : round) {
     const auto found = std::ranges::find(group, rank);
     if (found == group.end()) continue;
-    return Place{group, Member{static_cast<int>(found - group.begin()), static_cast<int>(group.size()), root}};
+    return RankInGroup{group, Member{static_cast<int>(found - group.begin()), static_cast<int>(group.size()), root}};
   }
   return std::nullopt;
 }
 
-void write_expected(const Case& c, const Place& place, const Pattern& pattern, std::byte* data, std::uint64_t first,
-                    std::uint64_t count) {
+void write_expected(const Case& c, const RankInGroup& place, const Pattern& pattern, std::byte* data,
+                    std::uint64_t first, std::uint64_t count) {
   with_type(c.type, [&]<class T>() {
     each_expected(c, place, first, count, [&](const Segment& segment, std::uint64_t i, std::uint64_t at) {
       reinterpret_cast<T*>(data)[at] = expected_element<T>(segment, pattern, i);
@@ -53,8 +53,8 @@ void write_expected(const Case& c, const Place& place, const Pattern& pattern, s
   });
 }
 
-void check_output(const Case& c, const Place& place, const Pattern& pattern, const std::byte* data, std::uint64_t first,
-                  std::uint64_t count, Verification& v) {
+void check_output(const Case& c, const RankInGroup& place, const Pattern& pattern, const std::byte* data,
+                  std::uint64_t first, std::uint64_t count, Verification& v) {
   with_type(c.type, [&]<class T>() {
     each_expected(c, place, first, count, [&](const Segment& segment, std::uint64_t i, std::uint64_t at) {
       const T wanted = expected_element<T>(segment, pattern, i);
@@ -70,7 +70,7 @@ void check_output(const Case& c, const Place& place, const Pattern& pattern, con
   });
 }
 
-Pattern pattern_for(const Case& c, const Place& place, int round, int slot, std::uint64_t fill) {
+Pattern pattern_for(const Case& c, const RankInGroup& place, int round, int slot, std::uint64_t fill) {
   std::uint64_t seed = pattern::hash(c.bytes.count, static_cast<std::uint64_t>(c.type), fill);
   seed = pattern::hash(seed, static_cast<std::uint64_t>(place.group.front()), static_cast<std::uint64_t>(round));
   seed = pattern::hash(seed, static_cast<std::uint64_t>(slot), 0);

@@ -253,7 +253,7 @@ std::vector<Round> pairs_between(const NodeOfRank& node_of_rank, const std::vect
   return rounds;
 }
 
-std::vector<Round> rounds_for(const Doubts& doubts, const std::vector<Round>& rounds, int most) {
+std::vector<Round> rounds_for(const RetestPairs& doubts, const std::vector<Round>& rounds, int most) {
   constexpr int times = 2;
   std::map<Group, int> left;         // of pairs in doubt: how often yet
   std::map<int, std::set<int>> met;  // of ranks in doubt: which others

@@ -52,12 +52,12 @@ std::vector<Round> pairs_between(const NodeOfRank& node_of_rank, const std::vect
                                  std::uint64_t seed);
 
 // What is to be measured again: pairs, each twice, and their ranks, each with so many others that are not in doubt.
-struct Doubts {
+struct RetestPairs {
   std::set<Group> pairs;  // ascending ranks
   int partners = 6;
 };
 // Those of `rounds` that do so with the fewest rounds, nearly, and at most `most`; the same round may come twice.
-std::vector<Round> rounds_for(const Doubts& doubts, const std::vector<Round>& rounds, int most);
+std::vector<Round> rounds_for(const RetestPairs& doubts, const std::vector<Round>& rounds, int most);
 
 // Halves of the nodes, drawn with `seed`, each round two groups of as many nodes; with an odd number one pauses. No
 // two nodes are in the same half in all rounds. Of three nodes each two in turn; none of fewer.

@@ -43,8 +43,8 @@ struct Measurement {
   std::string because;  // skipped or failed: why
   std::optional<Phase> failed_in;
   std::optional<int> failed_rank;
-  LastWords last_words;           // of the first failure
-  std::optional<Series> latency;  // of several groups: those of the slowest
+  FailureContext failure_context;  // of the first failure
+  std::optional<Series> latency;   // of several groups: those of the slowest
   std::optional<Series> throughput;
   std::vector<GroupResult> groups;  // all of all rounds
   // In rounds that ended because nothing moved any more: groups that made no progress, and those that finished.

@@ -67,7 +67,7 @@ void refuse_groups_of_no_power_of_two(const Options& options, const Round& group
                         name, options.group, group.size()));
 }
 
-struct Maker {
+struct PlanBuilder {
   const Options& options;
   const JobFacts& job;
   const Backend& backend;
@@ -199,9 +199,9 @@ struct Maker {
     });
   }
 
-  // As many as an interval needs. Several launches are visits enough, of several groups the slowest may change, and who
-  // asks for several types or operations wants to see them work more than how fast they are.
-  std::size_t visits_a_launch(const Round& groups) const {
+  // As many as an interval needs. Several launches are repetitions enough, of several groups the slowest may change,
+  // and who asks for several types or operations wants to see them work more than how fast they are.
+  std::size_t repetitions_per_launch(const Round& groups) const {
     constexpr int wanted = 6;
     if (groups.size() > 1 || options.soak.count > 0 || options.types.size() * options.ops.size() > 1) return 1;
     return static_cast<std::size_t>((wanted + options.launches - 1) / std::max(options.launches, 1));
@@ -210,7 +210,7 @@ struct Maker {
   void add_groups(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& group,
                   const Round& groups) {
     const auto once = std::make_shared<const std::vector<Round>>(std::vector<Round>{groups});
-    const auto again = std::make_shared<const std::vector<Round>>(visits_a_launch(groups), groups);
+    const auto again = std::make_shared<const std::vector<Round>>(repetitions_per_launch(groups), groups);
     const auto rounds = [&](Bytes size) { return size <= latency_up_to ? again : once; };
     for (DataType type : options.types) {
       Case like = case_of(collective, type);
@@ -317,10 +317,10 @@ std::vector<std::vector<bool>> in_shifts(const NodeOfRank& node_of_rank, const s
   std::map<int, int> of_node;
   for (std::size_t rank = 0; rank < takes_part.size(); ++rank)
     if (takes_part[rank]) ++of_node[node_of_rank[rank]];
-  int crowd = 1;
-  for (const auto& [node, count] : of_node) crowd = std::max(crowd, count);
-  const int least = std::max(1, most.value_or(crowd));
-  const auto count = static_cast<std::size_t>((crowd + least - 1) / least);
+  int most_ranks = 1;
+  for (const auto& [node, count] : of_node) most_ranks = std::max(most_ranks, count);
+  const int least = std::max(1, most.value_or(most_ranks));
+  const auto count = static_cast<std::size_t>((most_ranks + least - 1) / least);
   std::vector<std::vector<bool>> shifts(count, std::vector<bool>(takes_part.size(), false));
   std::map<int, std::size_t> seen;
   for (std::size_t rank = 0; rank < takes_part.size(); ++rank)
@@ -412,7 +412,7 @@ std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& j
 
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name) {
   const BackendInfo& info = find_backend(backend_name);
-  Maker maker{options, job, backend, info};
+  PlanBuilder maker{options, job, backend, info};
   if (!info.graphs_and_registration && (options.cuda_graph || options.registration != "none"))
     throw UsageError(fmt::format("{} is for the nccl backend: {} has neither CUDA graphs nor registered buffers",
                                  options.cuda_graph ? "--cuda-graph" : "--register", backend_name));

@@ -6,36 +6,36 @@
 
 namespace p5 {
 
-void fields(auto& visit, Is<WrongElement> auto& first) {
-  visit.must("rank", first.rank);
-  visit.must("offset", first.offset);
-  visit.must("wanted", first.wanted);
-  visit.must("got", first.got);
-  visit.must("guard", first.guard);
+void fields(auto& archive, Is<WrongElement> auto& first) {
+  archive.must("rank", first.rank);
+  archive.must("offset", first.offset);
+  archive.must("wanted", first.wanted);
+  archive.must("got", first.got);
+  archive.must("guard", first.guard);
 }
 
-void fields(auto& visit, Is<LastWords> auto& words) {
-  visit.must("log", words.log);
-  visit.must("library_status", words.library_status);
+void fields(auto& archive, Is<FailureContext> auto& words) {
+  archive.must("log", words.log);
+  archive.must("library_status", words.library_status);
 }
 
-void fields(auto& visit, Is<Verification> auto& verification) {
-  visit.must("wrong_elements", verification.wrong_elements);
-  visit.must("first", verification.first);
-  visit.must("wrong_ranks", verification.wrong_ranks);
+void fields(auto& archive, Is<Verification> auto& verification) {
+  archive.must("wrong_elements", verification.wrong_elements);
+  archive.must("first", verification.first);
+  archive.must("wrong_ranks", verification.wrong_ranks);
 }
 
-void fields(auto& visit, Is<Selection> auto& selection) {
-  visit.must("algorithm", selection.algorithm);
-  visit.must("protocol", selection.protocol);
-  visit.must("channels", selection.channels);
-  visit.must("source", selection.source);
+void fields(auto& archive, Is<Selection> auto& selection) {
+  archive.must("algorithm", selection.algorithm);
+  archive.must("protocol", selection.protocol);
+  archive.must("channels", selection.channels);
+  archive.must("source", selection.source);
 }
 
-void fields(auto& visit, Is<Offer> auto& offer) {
-  visit.must("setting", offer.setting);
-  visit.must("microseconds", json_fields::any(offer.microseconds));
-  visit.must("chosen", offer.chosen);
+void fields(auto& archive, Is<Offer> auto& offer) {
+  archive.must("setting", offer.setting);
+  archive.must("microseconds", json_fields::any(offer.microseconds));
+  archive.must("chosen", offer.chosen);
 }
 
 }  // namespace p5

@@ -41,7 +41,7 @@ Threshold threshold_of(const BandRule& band, const std::vector<Sides>& sizes) {
 
 }  // namespace
 
-BandRow BandJudge::judge(const Row& row) {
+BandRow BandJudge::judge(const BandPairs& row) {
   const std::vector<Sides> sizes = sides_of(row.judged);
   const Effects effects = judge_.judge(sizes, row.band->launch_spread, row.judged.front());
   BandRow out;

@@ -16,7 +16,7 @@ class BandJudge {
       : pairs_(pairs), seed_(seed), judge_(rows, seed), sizes_(pairs.size()) {}
 
   // All but the answer and the adjusted p.
-  BandRow judge(const Row& row);
+  BandRow judge(const BandPairs& row);
   // Of a pair whose row was judged.
   const Effect& size(std::size_t pair) const { return sizes_[pair]; }
 

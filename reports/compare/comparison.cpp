@@ -133,11 +133,11 @@ std::vector<SizeRow> map_of(const std::vector<Pair>& pairs, const BandJudge& jud
 
 // ---- the whole
 
-std::vector<Trouble> troubles_of(const Side& base, const Side& fresh, bool across_hardware) {
+std::vector<FailedCase> troubles_of(const Side& base, const Side& fresh, bool across_hardware) {
   std::set<std::string> in_base;
   for (const Observation& each : base.observations)
     if (!each.trouble.empty()) in_base.insert(identity_of(each.measured_case, across_hardware));
-  std::vector<Trouble> troubles;
+  std::vector<FailedCase> troubles;
   for (const Observation& each : fresh.observations)
     if (!each.trouble.empty())
       troubles.push_back({each.measured_case, each.wrong_data, each.trouble,
@@ -165,10 +165,10 @@ bool was_found(const std::vector<Report>& reports, const topo::Finding& finding)
   return std::ranges::any_of(reports, [&](const Report& each) { return std::ranges::any_of(each.findings, is_it); });
 }
 
-std::vector<BadEnd> bad_ends_of(const Side& base, const Side& fresh) {
+std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh) {
   const bool has_failures = std::ranges::any_of(
       fresh.observations, [](const Observation& each) { return !each.wrong_data && !each.trouble.empty(); });
-  std::vector<BadEnd> ends;
+  std::vector<FailedRun> ends;
   for (std::size_t i = 0; i < fresh.reports.size(); ++i) {
     const Report& report = fresh.reports[i];
     const std::string& source = fresh.sources[std::min(i, fresh.sources.size() - 1)];
@@ -256,7 +256,7 @@ std::string why_pairs_do_not_match(const Side& base, const Side& fresh) {
 
 bool ended_wrong(const Report& report) { return report.exit_code == ExitCode::wrong_data; }
 
-void add_remarks(const Side& base, const Side& fresh, const std::vector<Row>& rows, Comparison& out) {
+void add_remarks(const Side& base, const Side& fresh, const std::vector<BandPairs>& rows, Comparison& out) {
   if (std::string why = why_pairs_do_not_match(base, fresh); !why.empty()) out.remarks.push_back(std::move(why));
   for (const Side* side : {&base, &fresh}) {
     out.remarks.insert(out.remarks.end(), side->remarks.begin(), side->remarks.end());
@@ -265,7 +265,7 @@ void add_remarks(const Side& base, const Side& fresh, const std::vector<Row>& ro
         out.remarks.push_back(fmt::format("{} is of a run that did not finish", side->sources[i]));
   }
   std::size_t left_out = 0;
-  for (const Row& row : rows) left_out += row.pairs.size() - row.judged.size();
+  for (const BandPairs& row : rows) left_out += row.pairs.size() - row.judged.size();
   if (left_out > 0)
     out.remarks.push_back(fmt::format(
         "{} sizes were measured in other launches than the rest of their band: they are in the map, not in the answer",
@@ -309,9 +309,9 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   if (options.base_counts) out.wrong_in_base = without_baseline(base);
   out.new_suspects = new_suspects_of(base, fresh);
   const std::vector<Pair> pairs = pairs_of(matched);
-  const std::vector<Row> rows = rows_of(pairs);
+  const std::vector<BandPairs> rows = rows_of(pairs);
   BandJudge judge(pairs, rows.size(), options.seed);
-  for (const Row& row : rows) out.bands.push_back(judge.judge(row));
+  for (const BandPairs& row : rows) out.bands.push_back(judge.judge(row));
   adjust(out.bands);
   for (BandRow& row : out.bands) {
     answer(row, rows.size());

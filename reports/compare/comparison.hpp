@@ -114,7 +114,7 @@ struct Difference {
 };
 
 // Wrong data or a failure in NEW.
-struct Trouble {
+struct FailedCase {
   Case measured_case;
   bool wrong_data = false;
   std::string what;
@@ -122,7 +122,7 @@ struct Trouble {
 };
 
 // A run of NEW that ended with wrong data, did not finish, or found the machine broken where no run of BASE did.
-struct BadEnd {
+struct FailedRun {
   std::string source;
   ExitCode code = ExitCode::unfinished;  // or wrong_data, or slow: broken
   std::string because;
@@ -178,9 +178,9 @@ struct Comparison {
   std::vector<BandRow> bands;
   std::vector<SizeRow> sizes;
   std::vector<Difference> differences;
-  std::vector<Trouble> troubles;
+  std::vector<FailedCase> troubles;
   std::size_t wrong_in_base = 0;  // cases that have no baseline, because all of BASE's data were wrong; where asked for
-  std::vector<BadEnd> bad_ends;
+  std::vector<FailedRun> bad_ends;
   std::vector<Suspect> new_suspects;                   // parts that NEW accuses and BASE does not
   std::vector<std::string> only_in_base, only_in_new;  // cases, described
   std::vector<std::string> remarks;

@@ -227,7 +227,7 @@ std::string render_console(const Comparison& c) {
   text += "Ratios are NEW over BASE: + is slower. Bands: small up to 64 KiB, large from 64 MiB on.\n\n" +
           bands_table(c) + sizes_table(c) + differences_table(c);
   if (!c.troubles.empty()) text += format_printable("\nWrong or failed in {}:\n", c.new_name);
-  for (const Trouble& trouble : std::span(c.troubles).first(std::min(c.troubles.size(), most_listed)))
+  for (const FailedCase& trouble : std::span(c.troubles).first(std::min(c.troubles.size(), most_listed)))
     text += format_printable("  {}: {}{}\n", describe(trouble.measured_case), trouble.what,
                              trouble.in_base ? format_printable(" (in {} too)", c.base_name) : "");
   if (c.troubles.size() > most_listed)

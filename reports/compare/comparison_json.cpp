@@ -67,14 +67,14 @@ json list(const std::vector<Each>& values, json (*convert)(const Each&)) {
   return all;
 }
 
-json trouble_json(const Trouble& trouble) {
+json trouble_json(const FailedCase& trouble) {
   return {{"case", to_json(trouble.measured_case)},
           {"wrong_data", trouble.wrong_data},
           {"what", trouble.what},
           {"in_base", trouble.in_base}};
 }
 
-json bad_end_json(const BadEnd& end) {
+json bad_end_json(const FailedRun& end) {
   return {{"source", end.source}, {"exit_code", static_cast<int>(end.code)}, {"because", end.because}};
 }
 

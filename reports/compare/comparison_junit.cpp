@@ -26,9 +26,9 @@ std::string outcome(const BandRow& row) {
   return fmt::format("<system-out>{}</system-out>", for_xml(row.because));
 }
 
-bool is_broken(const BadEnd& end) { return end.code == ExitCode::slow; }
+bool is_broken(const FailedRun& end) { return end.code == ExitCode::slow; }
 
-std::string_view kind_of_end(const BadEnd& end) {
+std::string_view kind_of_end(const FailedRun& end) {
   return is_broken(end) ? "broken" : end.code == ExitCode::wrong_data ? "wrong data" : "not finished";
 }
 
@@ -73,12 +73,12 @@ std::string render_junit(const Comparison& c) {
   for (const BandRow& row : c.bands)
     text += fmt::format("<testcase classname=\"{}\" name=\"{} {}\" time=\"0\">{}</testcase>\n", for_xml(row.collective),
                         name_of(row.quantity), for_xml(row.threshold.band), outcome(row));
-  for (const Trouble& trouble : c.troubles)
+  for (const FailedCase& trouble : c.troubles)
     text += fmt::format(
         "<testcase classname=\"{}\" name=\"{}\" time=\"0\"><error type=\"{}\" message=\"{}\"/></testcase>\n",
         trouble.measured_case.collective->name, for_xml(describe(trouble.measured_case)),
         trouble.wrong_data ? "wrong data" : "failed", for_xml(trouble.what));
-  for (const BadEnd& end : c.bad_ends)
+  for (const FailedRun& end : c.bad_ends)
     text +=
         fmt::format("<testcase classname=\"run\" name=\"{}\" time=\"0\"><{} type=\"{}\" message=\"{}\"/></testcase>\n",
                     for_xml(end.source), is_broken(end) ? "failure" : "error", kind_of_end(end), for_xml(end.because));

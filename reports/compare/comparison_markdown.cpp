@@ -95,7 +95,7 @@ std::string render_markdown(const Comparison& c) {
   text +=
       "Times NEW over BASE: + is slower. Bands: small up to 64 KiB, large from 64 MiB on.\n\n" + bands(c) + reasons(c);
   if (!c.troubles.empty()) text += fmt::format("\n**Wrong or failed in {}:**\n\n", for_markdown(c.new_name));
-  for (const Trouble& trouble : c.troubles)
+  for (const FailedCase& trouble : c.troubles)
     text += fmt::format("- {}: {}{}\n", for_markdown(describe(trouble.measured_case)), for_markdown(trouble.what),
                         trouble.in_base ? fmt::format(" (in {} too)", for_markdown(c.base_name)) : "");
   if (!c.new_suspects.empty())

@@ -99,7 +99,7 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
 // Wrong data or failures, with how many of them BASE had too.
 std::string text_of_troubles(const Comparison& c, bool wrong_data) {
   std::size_t count = 0, before = 0;
-  for (const Trouble& each : c.troubles) {
+  for (const FailedCase& each : c.troubles) {
     if (each.wrong_data != wrong_data) continue;
     ++count;
     before += each.in_base;
@@ -113,7 +113,7 @@ std::string text_of_troubles(const Comparison& c, bool wrong_data) {
 }
 
 std::string text_of_end(const Comparison& c, ExitCode code) {
-  const auto found = std::ranges::find(c.bad_ends, code, &BadEnd::code);
+  const auto found = std::ranges::find(c.bad_ends, code, &FailedRun::code);
   if (found == c.bad_ends.end()) return "";
   return code == ExitCode::wrong_data ? fmt::format("WRONG DATA in {}", c.new_name)
                                       : fmt::format("{} DID NOT FINISH ({})", c.new_name, printable(found->because));
@@ -135,7 +135,7 @@ std::string text_of(const Suspect& suspect) {
 }
 
 void conclude(Comparison& c) {
-  const auto is_broken = [](const BadEnd& end) { return end.code == ExitCode::slow; };
+  const auto is_broken = [](const FailedRun& end) { return end.code == ExitCode::slow; };
   const bool in_trouble = !c.troubles.empty() || !std::ranges::all_of(c.bad_ends, is_broken) || c.wrong_in_base > 0;
   c.answer = c.bands.empty() || in_trouble ? Answer::inconclusive : Answer::no_regression;
   for (const BandRow& row : c.bands) c.answer = std::max(c.answer, row.answer);
@@ -144,9 +144,9 @@ void conclude(Comparison& c) {
   c.exit_code = c.answer == Answer::regression     ? ExitCode::slow
                 : c.answer == Answer::inconclusive ? ExitCode::inconclusive
                                                    : ExitCode::ok;
-  for (const Trouble& each : c.troubles)
+  for (const FailedCase& each : c.troubles)
     c.exit_code = worse(c.exit_code, each.wrong_data ? ExitCode::wrong_data : ExitCode::unfinished);
-  for (const BadEnd& each : c.bad_ends) c.exit_code = worse(c.exit_code, each.code);
+  for (const FailedRun& each : c.bad_ends) c.exit_code = worse(c.exit_code, each.code);
   if (c.wrong_in_base > 0) c.exit_code = worse(c.exit_code, ExitCode::wrong_data);
 
   std::string first;

@@ -89,20 +89,20 @@ std::vector<Pair> pairs_of(const Matched& matched) {
   return pairs;
 }
 
-std::vector<Row> rows_of(const std::vector<Pair>& pairs) {
-  std::map<std::tuple<std::string, std::size_t, Quantity>, Row> rows;
+std::vector<BandPairs> rows_of(const std::vector<Pair>& pairs) {
+  std::map<std::tuple<std::string, std::size_t, Quantity>, BandPairs> rows;
   const std::vector<BandRule>& bands = thresholds().bands;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const Case& c = pairs[i].fresh->measured_case;
     const BandRule& band = band_of(c.bytes);
     if (!decides(*pairs[i].base, pairs[i].quantity) && !decides(*pairs[i].fresh, pairs[i].quantity)) continue;
-    Row& row = rows[{label_of(c), static_cast<std::size_t>(&band - bands.data()), pairs[i].quantity}];
+    BandPairs& row = rows[{label_of(c), static_cast<std::size_t>(&band - bands.data()), pairs[i].quantity}];
     row.collective = label_of(c);
     row.quantity = pairs[i].quantity;
     row.band = &band;
     row.pairs.push_back(i);
   }
-  std::vector<Row> all;
+  std::vector<BandPairs> all;
   for (auto& [key, row] : rows) {
     row.judged = alike(pairs, row.pairs);
     all.push_back(std::move(row));

@@ -19,7 +19,7 @@ struct Pair {
 };
 
 // What is judged together: the sizes of one band.
-struct Row {
+struct BandPairs {
   std::string collective;
   Quantity quantity = Quantity::throughput;
   const BandRule* band = nullptr;
@@ -45,6 +45,6 @@ bool decides(const Observation& observation, Quantity quantity);
 
 // By size.
 std::vector<Pair> pairs_of(const Matched& matched);
-std::vector<Row> rows_of(const std::vector<Pair>& pairs);
+std::vector<BandPairs> rows_of(const std::vector<Pair>& pairs);
 
 }  // namespace p5::reports

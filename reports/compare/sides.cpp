@@ -125,9 +125,9 @@ int launches_of(const Run& run, std::string_view arm) {
 }
 
 // The launches of a run that count, by their numbers, in so even a distance as there is.
-class Chosen {
+class SelectedLaunches {
  public:
-  Chosen(int launches, int most) : launches_(launches), most_(std::min(launches, most)) {}
+  SelectedLaunches(int launches, int most) : launches_(launches), most_(std::min(launches, most)) {}
   bool contains(int number) const {
     return most_ == launches_ ||
            (number < launches_ && number * most_ / launches_ != (number - 1) * most_ / launches_) || number == 0;
@@ -274,14 +274,14 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
   int first_launch = 0;
   for (const Run& run : runs) {
     const int its = launches_of(run, arm);
-    const Chosen chosen(its, most);
+    const SelectedLaunches chosen(its, most);
     if (!chosen.are_all())
       side.remarks.push_back(format_printable("{}: {} of the {} launches of {} count, so that runs weigh alike",
                                               side.name, chosen.count(), its, run.name));
     side.sources.push_back(run.name);
     side.reports.push_back(without_results(run.report));
     const Lines lines = lines_of(run, arm);
-    const bool all_in_doubt = wrong_somewhere(run.report);
+    const bool all_to_retest = wrong_somewhere(run.report);
     for (const Result& result : run.report.results) {
       const Measurement& m = result.measurement;
       if (m.measured_case.arm != arm || m.measured_case.for_parts) continue;
@@ -290,7 +290,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
       if (fresh) side.observations.emplace_back().measured_case = m.measured_case;
       Observation& observation = side.observations[place->second];
       const auto found = lines.find(key);
-      if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_in_doubt)
+      if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_to_retest)
         for (const Figures& kind : kinds)
           for (Launch& launch : launches_in(m, found == lines.end() ? nullptr : &found->second, kind))
             if (chosen.contains(launch.number)) {

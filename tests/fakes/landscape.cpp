@@ -35,10 +35,10 @@ namespace p5::fakes {
 
 using tuner::Algorithm;
 using tuner::Candidate;
-using tuner::Cell;
 using tuner::CostEntry;
 using tuner::Protocol;
 using tuner::Setting;
+using tuner::SizePoint;
 
 namespace {
 
@@ -98,94 +98,94 @@ Landscape::Landscape(Terrain terrain, std::uint64_t seed, Processes processes)
 
 void Landscape::launch() { launch_ = random_(); }
 
-const std::vector<Landscape::Kind>& Landscape::kinds(const Cell& cell) const {
-  return cell.collective == "all_reduce" ? all_reduce_ : others_;
+const std::vector<Landscape::Kind>& Landscape::kinds(const SizePoint& point) const {
+  return point.collective == "all_reduce" ? all_reduce_ : others_;
 }
 
-double Landscape::true_us(const Cell& cell, const Kind& kind, int channels) const {
+double Landscape::true_us(const SizePoint& point, const Kind& kind, int channels) const {
   const double beyond = std::max(0.0, channels - kind.enough);
   const double share = std::min(1.0, channels / kind.enough) * (1 - 0.003 * beyond);
   return kind.alpha_us * (1 + kind.per_channel * channels) +
-         static_cast<double>(cell.bytes) / (kind.gb_per_s * share * 1e3);
+         static_cast<double>(point.bytes) / (kind.gb_per_s * share * 1e3);
 }
 
-int Landscape::channels_of_nccl(const Cell& cell) const {
-  return static_cast<int>(std::clamp(static_cast<double>(cell.bytes) / bytes_per_channel_, 1.0, 24.0));
+int Landscape::channels_of_nccl(const SizePoint& point) const {
+  return static_cast<int>(std::clamp(static_cast<double>(point.bytes) / bytes_per_channel_, 1.0, 24.0));
 }
 
-double Landscape::predicted_us(const Cell& cell, const Kind& kind) const {
-  return true_us(cell, kind, channels_of_nccl(cell)) * std::exp(kind.bias);
+double Landscape::predicted_us(const SizePoint& point, const Kind& kind) const {
+  return true_us(point, kind, channels_of_nccl(point)) * std::exp(kind.bias);
 }
 
-const Landscape::Kind& Landscape::chosen_by_nccl(const Cell& cell) const {
-  return *std::ranges::min_element(kinds(cell), {}, [&](const Kind& kind) { return predicted_us(cell, kind); });
+const Landscape::Kind& Landscape::chosen_by_nccl(const SizePoint& point) const {
+  return *std::ranges::min_element(kinds(point), {}, [&](const Kind& kind) { return predicted_us(point, kind); });
 }
 
-std::vector<CostEntry> Landscape::offers(const Cell& cell) const {
+std::vector<CostEntry> Landscape::offers(const SizePoint& point) const {
   std::vector<CostEntry> result;
-  const Kind& chosen = chosen_by_nccl(cell);
-  for (const Kind& kind : kinds(cell)) result.push_back({kind.setting, predicted_us(cell, kind), &kind == &chosen});
+  const Kind& chosen = chosen_by_nccl(point);
+  for (const Kind& kind : kinds(point)) result.push_back({kind.setting, predicted_us(point, kind), &kind == &chosen});
   return result;
 }
 
-int Landscape::channels_of(const Cell& cell, const Candidate& candidate) const {
-  return candidate.setting && candidate.setting->channels > 0 ? candidate.setting->channels : channels_of_nccl(cell);
+int Landscape::channels_of(const SizePoint& point, const Candidate& candidate) const {
+  return candidate.setting && candidate.setting->channels > 0 ? candidate.setting->channels : channels_of_nccl(point);
 }
 
-double Landscape::throughput_time(const Cell& cell, const Candidate& candidate, double host_us) const {
-  const double device = time(cell, candidate);
+double Landscape::throughput_time(const SizePoint& point, const Candidate& candidate, double host_us) const {
+  const double device = time(point, candidate);
   if (host_us <= 0) return device;
-  return std::max(device, 1e-6 * (host_us + host_us_per_channel * channels_of(cell, candidate)));
+  return std::max(device, 1e-6 * (host_us + host_us_per_channel * channels_of(point, candidate)));
 }
 
-double Landscape::time(const Cell& cell, const Candidate& candidate) const {
-  const Kind* kind = &chosen_by_nccl(cell);
-  int channels = channels_of_nccl(cell);
+double Landscape::time(const SizePoint& point, const Candidate& candidate) const {
+  const Kind* kind = &chosen_by_nccl(point);
+  int channels = channels_of_nccl(point);
   if (candidate.setting && terrain_ != Terrain::flat && terrain_ != Terrain::default_best) {
-    kind = &*std::ranges::find_if(kinds(cell), [&](const Kind& each) {
+    kind = &*std::ranges::find_if(kinds(point), [&](const Kind& each) {
       return each.setting.algorithm == candidate.setting->algorithm &&
              each.setting.protocol == candidate.setting->protocol;
     });
-    channels = channels_of(cell, candidate);
+    channels = channels_of(point, candidate);
   }
   // The default is one of the settings, with its roughness.
   Setting same = kind->setting;
   same.channels = channels;
-  const double normal = fixed_normal(cell, {same}, 1);
+  const double normal = fixed_normal(point, {same}, 1);
   double rough = roughness * normal;
   if (terrain_ == Terrain::flat) rough = 0;
   if (terrain_ == Terrain::default_best) rough = candidate.is_default() ? 0 : std::min(0.1, 0.05 * std::abs(normal));
-  return 1e-6 * true_us(cell, *kind, channels) * std::exp(rough);
+  return 1e-6 * true_us(point, *kind, channels) * std::exp(rough);
 }
 
-double Landscape::sample(const Cell& cell, const Candidate& candidate) {
-  return time(cell, candidate) * std::exp(disturbance(cell, candidate));
+double Landscape::sample(const SizePoint& point, const Candidate& candidate) {
+  return time(point, candidate) * std::exp(disturbance(point, candidate));
 }
 
-double Landscape::throughput_sample(const Cell& cell, const Candidate& candidate) {
-  if (processes_.host_us <= 0) return sample(cell, candidate);
+double Landscape::throughput_sample(const SizePoint& point, const Candidate& candidate) {
+  if (processes_.host_us <= 0) return sample(point, candidate);
   std::mt19937_64 process(launch_);
   const double host_us = processes_.host_us * (uniform(process) < processes_.lucky ? lucky_share : 1);
   const double of_process = host_offset * fixed_normal({}, {}, launch_ + 2);
-  return throughput_time(cell, candidate, host_us) * std::exp(disturbance(cell, candidate) + of_process);
+  return throughput_time(point, candidate, host_us) * std::exp(disturbance(point, candidate) + of_process);
 }
 
 // The log of what a sample takes longer than it should.
-double Landscape::disturbance(const Cell& cell, const Candidate& candidate) {
+double Landscape::disturbance(const SizePoint& point, const Candidate& candidate) {
   const double when = samples_++;
-  double factor = normal(noise_ * base_noise(cell.bytes));
-  factor += processes_.restless * 0.008 * fixed_normal(cell, {}, launch_) + drift_ * when / 5000;
+  double factor = normal(noise_ * base_noise(point.bytes));
+  factor += processes_.restless * 0.008 * fixed_normal(point, {}, launch_) + drift_ * when / 5000;
   factor += wave_ * std::sin(2 * std::numbers::pi * when / 700);
   // The default is not a setting here: loading a table changes nothing else.
-  factor += processes_.restless * 0.004 * fixed_normal(cell, candidate, launch_ + 1);
+  factor += processes_.restless * 0.004 * fixed_normal(point, candidate, launch_ + 1);
   if (uniform(random_) < 0.015) factor += std::log(1.1 + 0.9 * uniform(random_));
   return factor;
 }
 
 double Landscape::normal(double deviation) { return deviation * normal_of(random_); }
 
-double Landscape::fixed_normal(const Cell& cell, const Candidate& candidate, std::uint64_t salt) const {
-  const std::string name = cell.collective + " " + std::to_string(cell.bytes) + " " + tuner::to_text(candidate);
+double Landscape::fixed_normal(const SizePoint& point, const Candidate& candidate, std::uint64_t salt) const {
+  const std::string name = point.collective + " " + std::to_string(point.bytes) + " " + tuner::to_text(candidate);
   std::mt19937_64 random(std::hash<std::string>()(name) ^ seed_ * 0x9e3779b97f4a7c15 ^ salt);
   return normal_of(random);
 }

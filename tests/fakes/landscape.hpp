@@ -24,17 +24,17 @@ class Landscape {
   Landscape(Terrain terrain, std::uint64_t seed, Processes processes = {});
 
   // What NCCL would offer for a cell, with its predictions.
-  std::vector<tuner::CostEntry> offers(const tuner::Cell& cell) const;
+  std::vector<tuner::CostEntry> offers(const tuner::SizePoint& point) const;
   // Seconds without any noise.
-  double time(const tuner::Cell& cell, const tuner::Candidate& candidate) const;
-  double throughput_time(const tuner::Cell& cell, const tuner::Candidate& candidate) const {
-    return throughput_time(cell, candidate, processes_.host_us);
+  double time(const tuner::SizePoint& point, const tuner::Candidate& candidate) const;
+  double throughput_time(const tuner::SizePoint& point, const tuner::Candidate& candidate) const {
+    return throughput_time(point, candidate, processes_.host_us);
   }
 
   // A fresh process: the offsets that last as long as it does are drawn anew.
   void launch();
-  double sample(const tuner::Cell& cell, const tuner::Candidate& candidate);
-  double throughput_sample(const tuner::Cell& cell, const tuner::Candidate& candidate);
+  double sample(const tuner::SizePoint& point, const tuner::Candidate& candidate);
+  double throughput_sample(const tuner::SizePoint& point, const tuner::Candidate& candidate);
   int samples() const { return samples_; }
 
  private:
@@ -46,16 +46,16 @@ class Landscape {
     double per_channel = 0;  // of alpha, for each channel
     double bias = 0;         // log of predicted over true
   };
-  const std::vector<Kind>& kinds(const tuner::Cell& cell) const;
-  double true_us(const tuner::Cell& cell, const Kind& kind, int channels) const;
-  double predicted_us(const tuner::Cell& cell, const Kind& kind) const;
-  const Kind& chosen_by_nccl(const tuner::Cell& cell) const;
-  int channels_of_nccl(const tuner::Cell& cell) const;
-  int channels_of(const tuner::Cell& cell, const tuner::Candidate& candidate) const;
-  double throughput_time(const tuner::Cell& cell, const tuner::Candidate& candidate, double host_us) const;
-  double disturbance(const tuner::Cell& cell, const tuner::Candidate& candidate);
+  const std::vector<Kind>& kinds(const tuner::SizePoint& point) const;
+  double true_us(const tuner::SizePoint& point, const Kind& kind, int channels) const;
+  double predicted_us(const tuner::SizePoint& point, const Kind& kind) const;
+  const Kind& chosen_by_nccl(const tuner::SizePoint& point) const;
+  int channels_of_nccl(const tuner::SizePoint& point) const;
+  int channels_of(const tuner::SizePoint& point, const tuner::Candidate& candidate) const;
+  double throughput_time(const tuner::SizePoint& point, const tuner::Candidate& candidate, double host_us) const;
+  double disturbance(const tuner::SizePoint& point, const tuner::Candidate& candidate);
   double normal(double deviation);
-  double fixed_normal(const tuner::Cell& cell, const tuner::Candidate& candidate, std::uint64_t salt) const;
+  double fixed_normal(const tuner::SizePoint& point, const tuner::Candidate& candidate, std::uint64_t salt) const;
 
   Terrain terrain_;
   std::uint64_t seed_ = 0, launch_ = 0;

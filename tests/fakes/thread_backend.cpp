@@ -57,7 +57,7 @@ class ThreadSession final : public Session {
       : threads_(threads),
         case_(c),
         round_(round),
-        place_(place_in((*c.rounds)[static_cast<std::size_t>(round)], rank, c.root.value_or(0))),
+        place_(rank_in_group((*c.rounds)[static_cast<std::size_t>(round)], rank, c.root.value_or(0))),
         rank_(rank),
         troubled_(troubled),
         buffers_(c, threads.slots) {
@@ -218,7 +218,7 @@ class ThreadSession final : public Session {
   Threads& threads_;
   Case case_;
   int round_ = 0;
-  std::optional<Place> place_;
+  std::optional<RankInGroup> place_;
   int rank_;
   bool troubled_;
   HostBuffers buffers_;
@@ -283,7 +283,7 @@ void Exchange::stall(int rank) {
   refuse();
 }
 
-void Exchange::publish(int rank, const HostBuffers* buffers, const std::optional<Place>& place) {
+void Exchange::publish(int rank, const HostBuffers* buffers, const std::optional<RankInGroup>& place) {
   const std::lock_guard lock(mutex_);
   buffers_[static_cast<std::size_t>(rank)] = {buffers, place};
 }

@@ -36,13 +36,13 @@ class Exchange {
   // Does nothing until the others miss this rank, or somebody would have, and fails as they do.
   [[noreturn]] void stall(int rank);
 
-  void publish(int rank, const HostBuffers* buffers, const std::optional<Place>& place);
+  void publish(int rank, const HostBuffers* buffers, const std::optional<RankInGroup>& place);
   const std::byte* input(int rank, int slot) const;
 
  private:
   struct Published {
     const HostBuffers* buffers = nullptr;
-    std::optional<Place> place;
+    std::optional<RankInGroup> place;
   };
   [[noreturn]] void refuse() const;
 
@@ -76,7 +76,7 @@ class ThreadBackend final : public Backend {
   std::unique_ptr<Session> open(const Case& c, int round) override;
   Bytes memory_per_rank(const Case& c) const override { return host_memory(c, threads_.slots); }
   CostModel cost() const override {
-    return {.latency = {1e-6}, .bandwidth = {1.0}, .burst = {1e-3}, .visit = {1e-3}, .communicator = {0}};
+    return {.latency = {1e-6}, .bandwidth = {1.0}, .burst = {1e-3}, .repetition = {1e-3}, .communicator = {0}};
   }
   bool recovers() const override { return true; }
 

@@ -50,12 +50,12 @@ struct Compared {
   std::vector<Pattern> patterns;
 };
 
-std::vector<Found> compared(cudaStream_t stream, DataType type, const Compared& what) {
+std::vector<Mismatches> compared(cudaStream_t stream, DataType type, const Compared& what) {
   const std::vector<NumberedSegment> segments = number_elements(what.segments);
   const std::size_t table_bytes = segments.size() * sizeof(NumberedSegment);
-  const std::vector<Found> none(what.outputs.size());
-  const DeviceMemory found = make_device_memory(none.size() * sizeof(Found)), table = make_device_memory(table_bytes);
-  bring(stream, found.get(), none.data(), none.size() * sizeof(Found));
+  const std::vector<Mismatches> none(what.outputs.size());
+  const DeviceMemory found = make_device_memory(none.size() * sizeof(Mismatches)), table = make_device_memory(table_bytes);
+  bring(stream, found.get(), none.data(), none.size() * sizeof(Mismatches));
   bring(stream, table.get(), segments.data(), table_bytes);
   Outputs outputs;
   std::vector<DeviceMemory> memory;
@@ -70,11 +70,11 @@ std::vector<Found> compared(cudaStream_t stream, DataType type, const Compared& 
   outputs.segments_count = segments.size();
   outputs.elements = segments.back().begin + segments.back().segment.elements;
   const int before = launches;
-  compare(stream, type, outputs, static_cast<Found*>(found.get()));
+  compare(stream, type, outputs, static_cast<Mismatches*>(found.get()));
   expect(launches == before + 1, "the number of launches for " + std::to_string(segments.size()) + " segments");
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  std::vector<Found> results(none.size());
-  std::memcpy(results.data(), fetched(found.get(), none.size() * sizeof(Found)).data(), none.size() * sizeof(Found));
+  std::vector<Mismatches> results(none.size());
+  std::memcpy(results.data(), fetched(found.get(), none.size() * sizeof(Mismatches)).data(), none.size() * sizeof(Mismatches));
   return results;
 }
 
@@ -85,8 +85,8 @@ T wanted_in(const Segment& segment, const Pattern& pattern, std::uint64_t i) {
 }
 
 template <class T>
-std::vector<Found> compared_here(const Compared& what) {
-  std::vector<Found> found(what.outputs.size());
+std::vector<Mismatches> compared_here(const Compared& what) {
+  std::vector<Mismatches> found(what.outputs.size());
   for (std::size_t output = 0; output < found.size(); ++output)
     for (const Segment& segment : what.segments)
       for (std::uint64_t i = 0; i < segment.elements; ++i) {
@@ -146,7 +146,7 @@ void check_type(cudaStream_t stream, DataType type, const Pattern& pattern, cons
     for (const int wrong : {0, 1, 777}) {
       Compared spoilt = right;
       for (int i = 0; i < wrong; ++i) spoilt.outputs[1][random() % bytes] ^= std::byte{1 << (random() % 8)};
-      const std::vector<Found> gpu = compared(stream, type, spoilt), cpu = compared_here<T>(spoilt);
+      const std::vector<Mismatches> gpu = compared(stream, type, spoilt), cpu = compared_here<T>(spoilt);
       const std::string what = name + ", " + kind + ", " + std::to_string(wrong) + " bits turned";
       for (std::size_t output = 0; output < cpu.size(); ++output)
         expect(gpu[output].wrong == cpu[output].wrong && gpu[output].lowest == cpu[output].lowest,
@@ -158,18 +158,18 @@ void check_type(cudaStream_t stream, DataType type, const Pattern& pattern, cons
 
 void check_guarded(cudaStream_t stream) {
   const GuardedBuffers layout{nullptr, 3, 4096, 512, 2048};
-  const DeviceMemory memory = make_device_memory(3 * 4096), found = make_device_memory(sizeof(Found));
+  const DeviceMemory memory = make_device_memory(3 * 4096), found = make_device_memory(sizeof(Mismatches));
   GuardedBuffers buffers = layout;
   buffers.memory = static_cast<std::byte*>(memory.get());
   check(cudaMemsetAsync(memory.get(), 0, 3 * 4096, stream), "cudaMemsetAsync");
   fill_guards(stream, buffers);
   for (const bool spoilt : {false, true}) {
-    const Found none;
+    const Mismatches none;
     bring(stream, found.get(), &none, sizeof none);
     if (spoilt) check(cudaMemsetAsync(buffers.memory + 4096 + 511, 1, 1, stream), "cudaMemsetAsync");
-    check_guards(stream, buffers, static_cast<Found*>(found.get()));
+    check_guards(stream, buffers, static_cast<Mismatches*>(found.get()));
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    Found result;
+    Mismatches result;
     std::memcpy(&result, fetched(found.get(), sizeof result).data(), sizeof result);
     expect(result.wrong == (spoilt ? 1u : 0u), spoilt ? "a spoilt guard byte" : "guards that nobody touched");
   }

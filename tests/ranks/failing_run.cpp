@@ -20,8 +20,8 @@
 
 #include "bench/app/program.hpp"
 #include "bench/app/run/acceptance.hpp"
-#include "bench/base/ending_signals.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/termination_signals.hpp"
 
 namespace {
 

@@ -175,7 +175,7 @@ class FaultMatrix(Folder):
 
     def test_a_leader_that_is_late_takes_the_alarm_back(self):
         """It is 20 s late. The others notice after 16 s, and it has 10 s more to get on."""
-        done = self.run_it(0, "looking around", "slow", 99, *OPTIONS, "--budget", "60s", "--timeout", "60s", ranks=RANKS,
+        done = self.run_it(0, "evaluating the machine", "slow", 99, *OPTIONS, "--budget", "60s", "--timeout", "60s", ranks=RANKS,
                            program=(FAILING,), variables={"P5BENCH_LONGEST_WAIT": "16"})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(measured(self.report()["measurements"])), CASES)

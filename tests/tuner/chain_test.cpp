@@ -1,4 +1,4 @@
-// How libnccl-tuner-p5bench.so keeps the tuner that it has displaced.
+// How libnccl-tuner-p5bench.so calls the tuner that NCCL would have loaded.
 #include <atomic>
 
 #include "tests/tuner/plugin_test.hpp"
@@ -11,18 +11,18 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 int counted(const char* name) {
-  void* library = dlopen(P5BENCH_DISPLACED, RTLD_NOW | RTLD_NOLOAD);
+  void* library = dlopen(P5BENCH_CHAINED, RTLD_NOW | RTLD_NOLOAD);
   const auto* count = library ? static_cast<std::atomic<int>*>(dlsym(library, name)) : nullptr;
   return count ? count->load() : -1;
 }
 
-void with_displaced(std::map<std::string, std::string> environment, const std::function<void()>& body) {
-  environment.insert({"P5BENCH_TUNER_CHAIN", P5BENCH_DISPLACED});
+void with_chained_tuner(std::map<std::string, std::string> environment, const std::function<void()>& body) {
+  environment.insert({"P5BENCH_TUNER_CHAIN", P5BENCH_CHAINED});
   with_file(to_csv(rows, ""), environment, body);
 }
 
 TEST(TunerChain, calls_in_no_row_go_on_in_the_highest_version_that_nccl_would_have_used) {
-  with_displaced({}, [] {
+  with_chained_tuner({}, [] {
     for (const auto& [version, used] : std::map<int, int>{{3, 3}, {4, 3}, {5, 3}, {6, 6}, {7, 6}}) {
       Tuner tuner(version);
       const Call other = tuner.choose(offered(1));
@@ -44,21 +44,21 @@ TEST(TunerChain, calls_in_no_row_go_on_in_the_highest_version_that_nccl_would_ha
 }
 
 TEST(TunerChain, it_is_started_and_ended_with_each_communicator_and_may_correct_constants) {
-  with_displaced({}, [] {
-    void* const kept = dlopen(P5BENCH_DISPLACED, RTLD_NOW);  // or the counts would go with the library
+  with_chained_tuner({}, [] {
+    void* const kept = dlopen(P5BENCH_CHAINED, RTLD_NOW);  // or the counts would go with the library
     EXPECT_NE(kept, nullptr);
     Tuner first(6), split(6, 2, 1);
     EXPECT_EQ(first.constants.narrow.base_latencies[0][0], 42);
-    EXPECT_EQ(counted("displaced_started"), 2);
+    EXPECT_EQ(counted("chained_tuner_started"), 2);
     first.finalize();
-    EXPECT_EQ(counted("displaced_finalized"), 1);
+    EXPECT_EQ(counted("chained_tuner_finalized"), 1);
     split.finalize();
-    EXPECT_EQ(counted("displaced_finalized"), 2);
+    EXPECT_EQ(counted("chained_tuner_finalized"), 2);
   });
 }
 
 TEST(TunerChain, one_that_knows_one_compute_capability_less_corrects_the_others) {
-  with_displaced({}, [] {
+  with_chained_tuner({}, [] {
     Tuner tuner(7);
     EXPECT_EQ(tuner.constants.v7.base_latencies[0][0], 42);
     EXPECT_EQ(tuner.constants.v7.bandwidths[4][3][2], 43);
@@ -67,7 +67,7 @@ TEST(TunerChain, one_that_knows_one_compute_capability_less_corrects_the_others)
 }
 
 TEST(TunerChain, it_is_asked_where_the_table_does_not_fit) {
-  with_displaced({}, [] {
+  with_chained_tuner({}, [] {
     EXPECT_EQ(Tuner(6, 8, 1).choose(offered()).cheapest(), "tree/simple");
     EXPECT_EQ(Tuner(7, 8, 1).choose(offered()).cheapest(), "tree/simple");
     EXPECT_EQ(Tuner(6, 4, 1).choose(offered(5500)).cheapest(), "tree/simple");  // a row for what is not available
@@ -75,7 +75,7 @@ TEST(TunerChain, it_is_asked_where_the_table_does_not_fit) {
 }
 
 TEST(TunerChain, chunks_of_calls_that_are_not_ours_are_its) {
-  with_displaced({}, [] {
+  with_chained_tuner({}, [] {
     Tuner tuner(6);
     tuner.choose(offered(3500));
     tuner.choose(offered(1));
@@ -86,7 +86,7 @@ TEST(TunerChain, chunks_of_calls_that_are_not_ours_are_its) {
 }
 
 TEST(TunerChain, an_error_of_its_changes_nothing) {
-  with_displaced({{"P5BENCH_TEST_TUNER", "fail"}}, [] {
+  with_chained_tuner({{"P5BENCH_TEST_TUNER", "fail"}}, [] {
     for (const int version : versions) {
       const Call call = Tuner(version).choose(offered(1));
       EXPECT_EQ(call.costs, offered().costs);
@@ -98,12 +98,12 @@ TEST(TunerChain, an_error_of_its_changes_nothing) {
 }
 
 TEST(TunerChain, one_that_does_not_start_or_is_not_there_is_warned_of_once_and_left_out) {
-  with_displaced({{"P5BENCH_TEST_TUNER", "refuse"}}, [] {
+  with_chained_tuner({{"P5BENCH_TEST_TUNER", "refuse"}}, [] {
     EXPECT_EQ(Tuner(6).choose(offered(1)).costs, offered().costs);
     EXPECT_EQ(Tuner(5).choose(offered()).cheapest(), "ring/simple");
     EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("does not start")));
   });
-  with_displaced({{"P5BENCH_TUNER_CHAIN", "/nonexistent.so"}}, [] {
+  with_chained_tuner({{"P5BENCH_TUNER_CHAIN", "/nonexistent.so"}}, [] {
     EXPECT_EQ(Tuner(6).choose(offered(1)).costs, offered().costs);
     EXPECT_EQ(Tuner(6).choose(offered()).cheapest(), "ring/simple");
     EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("/nonexistent.so")));
@@ -111,7 +111,7 @@ TEST(TunerChain, one_that_does_not_start_or_is_not_there_is_warned_of_once_and_l
 }
 
 TEST(TunerChain, ours_is_not_chained_to_itself) {
-  with_displaced({{"P5BENCH_TUNER_CHAIN", P5BENCH_PLUGIN}}, [] {
+  with_chained_tuner({{"P5BENCH_TUNER_CHAIN", P5BENCH_PLUGIN}}, [] {
     EXPECT_EQ(Tuner(6).choose(offered(1)).costs, offered().costs);
     EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("no other tuner")));
   });

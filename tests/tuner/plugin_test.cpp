@@ -287,13 +287,13 @@ TEST(TunerPlugin, a_file_of_the_right_hash_is_used) {
 
 TEST(TunerPlugin, splits_of_the_job_go_their_own_ways_without_a_warning) {
   with_rows([] {
-    Tuner world(5);
+    Tuner control(5);
     Tuner split(5, 2, 1);
-    EXPECT_EQ(world.choose(offered()).cheapest(), "ring/simple");
+    EXPECT_EQ(control.choose(offered()).cheapest(), "ring/simple");
     EXPECT_EQ(split.choose(offered()).costs, offered().costs);
     EXPECT_THAT(said().warnings, IsEmpty());
     split.finalize();
-    EXPECT_EQ(world.choose(offered()).cheapest(), "ring/simple");
+    EXPECT_EQ(control.choose(offered()).cheapest(), "ring/simple");
   });
 }
 

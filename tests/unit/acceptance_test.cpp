@@ -12,7 +12,7 @@
 
 #include "bench/app/command_line.hpp"
 #include "bench/app/run/recorder.hpp"
-#include "bench/worlds/worlds.hpp"
+#include "bench/control/control_planes.hpp"
 
 namespace p5 {
 namespace {
@@ -51,16 +51,16 @@ class Stumbling final : public Backend {
 
 // Ends the process. The signal goes to the process, as a launcher's does: this thread does not take it.
 [[noreturn]] void run_stumble_and_be_ended(const fs::path& out) {
-  EndingSignals signals;
+  TerminationSignals signals;
   const std::vector<std::string> arguments{"run",         "--backend",     "sim",        "--platform",
                                            "p5.48xlarge", "--collectives", "all_reduce", "--sizes",
                                            "8,1KiB",      "--quiet",       "--out",      out.string()};
   const Parsed parsed = parse_options(arguments);
-  const auto world = make_solo_world(8);
-  const Intrusion intrusion{.wrap_backend = [](std::unique_ptr<Backend> inner, int) {
+  const auto control = make_solo_world(8);
+  const FaultHooks fault_hooks{.wrap_backend = [](std::unique_ptr<Backend> inner, int) {
     return std::make_unique<Stumbling>(std::move(inner));
   }};
-  const ExitCode code = run_acceptance(*world, {*world, parsed.options, arguments, signals, intrusion});
+  const ExitCode code = run_acceptance(*control, {*control, parsed.options, arguments, signals, fault_hooks});
   if (code != ExitCode::unfinished) std::_Exit(99);
   ::kill(::getpid(), SIGTERM);
   ::sleep(60);
@@ -68,9 +68,9 @@ class Stumbling final : public Backend {
 }
 
 [[noreturn]] void be_ended_after_an_action() {
-  EndingSignals signals;
+  TerminationSignals signals;
   {
-    const EndingAction action(signals, [](const std::string&) {
+    const TerminationHandler action(signals, [](const std::string&) {
       std::fputs("too late", stderr);
       return ExitCode::ok;
     });
@@ -80,25 +80,25 @@ class Stumbling final : public Backend {
   std::_Exit(1);
 }
 
-TEST(EndingAction, is_none_after_its_end) {
+TEST(TerminationHandler, is_none_after_its_end) {
   EXPECT_EXIT(be_ended_after_an_action(), testing::ExitedWithCode(12), "^$");
 }
 
 [[noreturn]] void be_ended_after_a_whole_run(const fs::path& out) {
-  EndingSignals signals;
+  TerminationSignals signals;
   const std::vector<std::string> arguments{"run",         "--backend",     "sim",        "--platform",
                                            "p5.48xlarge", "--collectives", "all_reduce", "--sizes",
                                            "8",           "--quiet",       "--out",      out.string()};
   const Parsed parsed = parse_options(arguments);
-  const auto world = make_solo_world(8);
-  const ExitCode code = run_acceptance(*world, {*world, parsed.options, arguments, signals, {}});
+  const auto control = make_solo_world(8);
+  const ExitCode code = run_acceptance(*control, {*control, parsed.options, arguments, signals, {}});
   if (code != ExitCode::inconclusive) std::_Exit(99);  // 8 B are not judged
   ::kill(::getpid(), SIGTERM);
   ::sleep(60);
   std::_Exit(98);
 }
 
-TEST(EndingSignals, after_a_run_do_not_change_its_code) {
+TEST(TerminationSignals, after_a_run_do_not_change_its_code) {
   const Folder folder;
   EXPECT_EXIT(be_ended_after_a_whole_run(folder.path), testing::ExitedWithCode(14), "^$");
 }
@@ -116,7 +116,7 @@ TEST(Acceptance, what_ends_a_run_is_in_its_report_and_a_signal_afterwards_change
 TEST(Recorder, does_nothing_until_it_is_opened) {
   Recorder recorder;
   recorder.remark("");
-  recorder.visit_started({}, {});
+  recorder.repetition_started({}, {});
   recorder.case_finished({}, false);
   recorder.write_report();
   recorder.end_early("a signal");

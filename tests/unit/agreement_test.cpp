@@ -9,9 +9,9 @@
 #include <new>
 
 #include "bench/base/error.hpp"
+#include "bench/control/control_planes.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/result_fields.hpp"
-#include "bench/worlds/worlds.hpp"
 
 namespace p5 {
 namespace {
@@ -22,9 +22,9 @@ using LocalPart = std::function<std::string()>;
 std::vector<PhaseFailed> failures_of(const std::vector<LocalPart>& parts) {
   std::vector<PhaseFailed> learned;
   std::mutex mutex;
-  run_threads(static_cast<int>(parts.size()), [&](World& world) {
+  run_threads(static_cast<int>(parts.size()), [&](ControlPlane& control) {
     try {
-      agree(world, Phase::sample, /*recovers=*/true, parts[static_cast<std::size_t>(world.participant())],
+      agree(control, Phase::sample, /*recovers=*/true, parts[static_cast<std::size_t>(control.participant())],
             [](const std::vector<std::string>&) { return std::string(); });
     } catch (const PhaseFailed& failed) {
       const std::lock_guard lock(mutex);
@@ -45,11 +45,11 @@ TEST(Agreement, takes_values_of_all_and_gives_all_the_same_value) {
   using Part = std::map<std::string, std::vector<std::vector<double>>>;
   std::mutex mutex;
   int agreed = 0;
-  run_threads(3, [&](World& world) {
-    const double me = world.participant();
+  run_threads(3, [&](ControlPlane& control) {
+    const double me = control.participant();
     bool decided = false;
     const auto first = agree(
-        world, Phase::sample, true,
+        control, Phase::sample, true,
         [&] {
           return Part{{"times", {{me, std::nan("")}, {}}}};
         },
@@ -61,9 +61,9 @@ TEST(Agreement, takes_values_of_all_and_gives_all_the_same_value) {
           return std::optional(
               WrongElement{.rank = 1, .offset = 1ull << 60, .wanted = "a\nb", .got = "", .guard = true});
         });
-    agree(world, Phase::sample, true, [] {});
+    agree(control, Phase::sample, true, [] {});
     const std::lock_guard lock(mutex);
-    EXPECT_EQ(decided, world.leads());
+    EXPECT_EQ(decided, control.is_leader());
     ASSERT_TRUE(first);
     EXPECT_EQ(first->offset, 1ull << 60);
     EXPECT_EQ(first->wanted, "a\nb");
@@ -113,24 +113,25 @@ TEST(Agreement, of_groups_keeps_the_failures_of_each_to_itself) {
   const std::vector<LocalPart> parts{good, stalled(1), lost, good, fails};
   const Round groups{{0}, {1, 2}, {3}};  // 4 is in none
   std::mutex mutex;
-  run_threads(5, [&](World& world) {
+  run_threads(5, [&](ControlPlane& control) {
     const GroupParts found =
-        gather_by_group(world, Phase::open, groups, parts[static_cast<std::size_t>(world.participant())]);
+        gather_by_group(control, Phase::open, groups, parts[static_cast<std::size_t>(control.participant())]);
     const std::lock_guard lock(mutex);
     ASSERT_EQ(found.failures.size(), 3u);
     EXPECT_FALSE(found.failures[0]);
     EXPECT_FALSE(found.failures[2]);
     ASSERT_TRUE(found.failures[1]);
     EXPECT_EQ(found.failures[1]->rank, 2) << "lost, which explains the one that waited for it";
-    if (!world.leads()) return;
+    if (!control.is_leader()) return;
     EXPECT_EQ(found.parts, (std::vector<std::string>{"done", "", "", "done", ""}));
   });
 }
 
 TEST(Agreement, ends_the_job_when_ranks_cannot_come_back) {
   EXPECT_THROW(run_threads(2,
-                           [](World& world) {
-                             agree(world, Phase::sample, /*recovers=*/false, world.participant() == 1 ? fails : good,
+                           [](ControlPlane& control) {
+                             agree(control, Phase::sample, /*recovers=*/false,
+                                   control.participant() == 1 ? fails : good,
                                    [](const std::vector<std::string>&) { return std::string(); });
                            }),
                JobLost);

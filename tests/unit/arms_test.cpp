@@ -94,7 +94,7 @@ TEST(ArmComparison, that_cannot_be_written_is_no_reason_to_lose_the_run) {
   std::string folder = (std::filesystem::temp_directory_path() / "p5bench-unit-XXXXXX").string();
   ASSERT_TRUE(::mkdtemp(folder.data()));
   std::filesystem::create_directory(std::filesystem::path(folder) / "comparison.json");
-  const Compared compared = compare_own_arms(two_arms(), {}, {}, folder);
+  const ComparisonOutput compared = compare_own_arms(two_arms(), {}, {}, folder);
   EXPECT_EQ(compared.code, ExitCode::unfinished);
   EXPECT_EQ(compared.text.find("The arms cannot be compared: '" + folder + "/comparison.json' cannot be written"), 0U)
       << compared.text;

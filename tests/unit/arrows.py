@@ -16,15 +16,15 @@ MAY_USE = {
     "bench/base": (),
     "bench/model": ("bench/base",),
     "bench/measure": ("bench/base", "bench/model"),
-    "bench/worlds": ("bench/base", "bench/model"),
+    "bench/control": ("bench/base", "bench/model"),
     # The mpi backend measures the MPI that the world runs over, and reports its errors alike.
-    "bench/backends": ("bench/base", "bench/model", "bench/worlds"),
+    "bench/backends": ("bench/base", "bench/model", "bench/control"),
     "topo": ("bench/base",),
     "tuner": ("bench/base", "bench/model", "bench/measure", "topo"),
     # The worker's own tuner takes its orders from the session.
     "tuner/plugin": ("bench/base", "bench/backends", "tuner"),
     "reports": ("bench/base", "bench/model", "bench/measure", "topo"),
-    "bench/app": ("bench/base", "bench/model", "bench/measure", "bench/worlds", "bench/backends", "topo", "tuner",
+    "bench/app": ("bench/base", "bench/model", "bench/measure", "bench/control", "bench/backends", "topo", "tuner",
                   "reports"),
 }
 
@@ -122,7 +122,7 @@ class Check(unittest.TestCase):
         for user, used in (("bench/measure/runner.cpp", "topo/topology.hpp"),
                            ("bench/backends/sim.cpp", "reports/report.hpp"), ("bench/model/plan.hpp", "tuner/race.hpp"),
                            ("bench/base/units.cpp", "bench/model/a.hpp"), ("bench/model/a.cpp", "bench/measure/a.hpp"),
-                           ("bench/measure/a.cpp", "bench/backends/a.hpp"), ("bench/worlds/a.cpp", "bench/app/a.hpp"),
+                           ("bench/measure/a.cpp", "bench/backends/a.hpp"), ("bench/control/a.cpp", "bench/app/a.hpp"),
                            ("topo/limits.cpp", "bench/model/case.hpp"), ("topo/limits.cpp", "reports/report.hpp"),
                            ("reports/json.cpp", "tuner/race.hpp"), ("tuner/race.cpp", "reports/report.hpp"),
                            ("tuner/race.cpp", "tuner/plugin/a.hpp"), ("bench/model/plan.cpp", "bench/app/run/run.hpp"),

@@ -9,7 +9,7 @@
 #include "bench/app/machine/fabric_check.hpp"
 #include "bench/app/tuning/stages.hpp"
 #include "bench/base/wire.hpp"
-#include "bench/worlds/worlds.hpp"
+#include "bench/control/control_planes.hpp"
 #include "topo/nccl_log.hpp"
 #include "topo/platform.hpp"
 
@@ -64,13 +64,13 @@ TEST(ClusterSketch, is_small) {
 }
 
 TEST(DiscoverCluster, the_leader_has_all_and_others_their_own_host) {
-  run_threads(3, [](World& world) {
-    const topo::Topology topology = discover_cluster(world, {});
+  run_threads(3, [](ControlPlane& control) {
+    const topo::Topology topology = discover_cluster(control, {});
     EXPECT_EQ(topology.host_of_rank, (std::vector<int>{0, 0, 0}));
     ASSERT_EQ(topology.hosts.size(), 1u);
     EXPECT_EQ(topology.hosts[0].name, topo::host_name().name);
-    EXPECT_EQ(topology.hosts[0].kernel.empty(), !world.leads());
-    EXPECT_EQ(topology.settings.has_value(), world.leads());
+    EXPECT_EQ(topology.hosts[0].kernel.empty(), !control.is_leader());
+    EXPECT_EQ(topology.settings.has_value(), control.is_leader());
   });
 }
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <mutex>
 
-#include "bench/worlds/worlds.hpp"
+#include "bench/control/control_planes.hpp"
 #include "tests/unit/topo_tree.hpp"
 
 namespace p5 {
@@ -30,17 +30,17 @@ topo::Topology two_hosts() {
 
 class FilesOnHosts : public testing::Test {
  protected:
-  using Body = std::function<std::vector<HostProblem>(World&, const HostPlace&)>;
+  using Body = std::function<std::vector<HostProblem>(ControlPlane&, const HostRole&)>;
 
   // What the leader hears.
   std::vector<HostProblem> run(const Body& body, bool shared = false) {
     const topo::Topology topology = two_hosts();
     std::vector<HostProblem> heard;
-    run_threads(4, [&](World& world) {
-      HostPlace place = place_on_host(world, topology);
-      place.root = world.participant() < 2 || shared ? alpha.root() : beta.root();
-      std::vector<HostProblem> mine = body(world, place);
-      if (world.leads())
+    run_threads(4, [&](ControlPlane& control) {
+      HostRole place = role_on_host(control, topology);
+      place.root = control.participant() < 2 || shared ? alpha.root() : beta.root();
+      std::vector<HostProblem> mine = body(control, place);
+      if (control.is_leader())
         heard = std::move(mine);
       else
         EXPECT_EQ(mine.size(), 0u);
@@ -50,12 +50,14 @@ class FilesOnHosts : public testing::Test {
 
   // Only the leader knows what is to be put where.
   static Body put(const std::string& folder, const std::vector<tuner::NamedFile>& files) {
-    return [=](World& world, const HostPlace& place) {
-      return world.leads() ? put_on_hosts(world, place, folder, files) : put_on_hosts(world, place, "", {});
+    return [=](ControlPlane& control, const HostRole& place) {
+      return control.is_leader() ? put_on_hosts(control, place, folder, files) : put_on_hosts(control, place, "", {});
     };
   }
   static Body without(const std::string& path) {
-    return [=](World& world, const HostPlace& place) { return hosts_without(world, place, world.leads() ? path : ""); };
+    return [=](ControlPlane& control, const HostRole& place) {
+      return hosts_without(control, place, control.is_leader() ? path : "");
+    };
   }
 
   static fs::path at(const topo::Tree& host, const std::string& path) {
@@ -126,20 +128,20 @@ TEST_F(FilesOnHosts, that_are_missing_or_others_are_told_with_the_host) {
 TEST_F(FilesOnHosts, for_a_while_go_with_what_holds_them) {
   std::mutex mutex;
   std::string folder;
-  EXPECT_THAT(run([&](World& world, const HostPlace& place) {
-                TemporaryOnHosts there(world, place);
-                std::vector<HostProblem> problems = there.put(world.leads() ? files : std::vector<tuner::NamedFile>());
-                {
-                  const std::scoped_lock lock(mutex);
-                  EXPECT_TRUE(folder.empty() || folder == there.folder());
-                  folder = there.folder();
-                }
-                EXPECT_EQ(bytes_of(place.root / fs::path(there.folder() + "/nccl-tuner.csv").relative_path()),
-                          files[0].text);
-                world.barrier();
-                return problems;
-              }),
-              IsEmpty());
+  EXPECT_THAT(
+      run([&](ControlPlane& control, const HostRole& place) {
+        TemporaryOnHosts there(control, place);
+        std::vector<HostProblem> problems = there.put(control.is_leader() ? files : std::vector<tuner::NamedFile>());
+        {
+          const std::scoped_lock lock(mutex);
+          EXPECT_TRUE(folder.empty() || folder == there.folder());
+          folder = there.folder();
+        }
+        EXPECT_EQ(bytes_of(place.root / fs::path(there.folder() + "/nccl-tuner.csv").relative_path()), files[0].text);
+        control.barrier();
+        return problems;
+      }),
+      IsEmpty());
   for (const topo::Tree* host : {&alpha, &beta}) EXPECT_FALSE(fs::exists(at(*host, folder)));
 }
 

@@ -132,16 +132,16 @@ struct Whole {
   double below = 0;
 };
 constexpr std::array<std::string_view, 2> texts{"one", "two"};
-void fields(auto& visit, Is<Part> auto& part) {
-  visit.must("text", json_fields::one_of(part.text, texts));
-  visit.must("share", json_fields::between(0, 1, part.share));
-  visit.may("rank", json_fields::at_least(-1, part.rank));
-  visit.may("counts", part.counts);
-  visit.may("flags", part.flags);
+void fields(auto& archive, Is<Part> auto& part) {
+  archive.must("text", json_fields::one_of(part.text, texts));
+  archive.must("share", json_fields::between(0, 1, part.share));
+  archive.may("rank", json_fields::at_least(-1, part.rank));
+  archive.may("counts", part.counts);
+  archive.may("flags", part.flags);
 }
-void fields(auto& visit, Is<Whole> auto& whole) {
-  visit.must("parts", whole.parts);
-  visit.may("below", json_fields::any(whole.below));
+void fields(auto& archive, Is<Whole> auto& whole) {
+  archive.must("parts", whole.parts);
+  archive.may("below", json_fields::any(whole.below));
 }
 
 std::string refusal_by_fields(const std::string& part) {

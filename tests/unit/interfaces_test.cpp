@@ -1,5 +1,5 @@
 // Which interfaces lead to other hosts, on hosts as they are.
-#include "bench/worlds/interfaces.hpp"
+#include "bench/control/interfaces.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

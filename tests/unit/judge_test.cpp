@@ -266,7 +266,7 @@ TEST(Judge, judges_nodes_alone_by_the_bars_of_a_node_and_names_the_slowest) {
 }
 
 TEST(Judge, does_not_judge_speed_where_figures_are_unfit_but_does_judge_data) {
-  const Fitness unfit{.comparable = false, .why_not = "ranks share cores"};
+  const Comparability unfit{.comparable = false, .why_not = "ranks share cores"};
   Measurement m = measured(all_reduce, GiB(4), 1, 8, 1, "sim");
   const Verdict speed = judge(m, gpu_limits(), machine(1), unfit);
   EXPECT_EQ(speed.grade, Grade::unknown);

@@ -1,5 +1,5 @@
 // Who started this process: what is believed of a launcher's variables when MPI sees a job of its own.
-#include "bench/worlds/launcher.hpp"
+#include "bench/control/launcher.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,9 +9,9 @@
 
 #include "bench/backends/backends.hpp"
 #include "bench/base/error.hpp"
+#include "bench/control/control_planes.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/plan.hpp"
-#include "bench/worlds/worlds.hpp"
 
 namespace p5 {
 namespace {
@@ -39,18 +39,18 @@ std::vector<Case> cases_of_both_kinds() {
 TEST(Sittings, are_in_another_order_in_each_launch) {
   const std::vector<Case> cases = cases_of_both_kinds();
   const auto order = [&](std::uint64_t seed, int launch) {
-    std::vector<std::pair<std::size_t, int>> visits;
-    for (const Sitting& sitting : sittings_of(cases, 4, seed, launch))
-      for (const Visit& visit : sitting.visits) visits.emplace_back(visit.at, visit.round);
-    return visits;
+    std::vector<std::pair<std::size_t, int>> repetitions;
+    for (const CommunicatorBatch& batch : batches_of(cases, 4, seed, launch))
+      for (const Repetition& repetition : batch.repetitions) repetitions.emplace_back(repetition.at, repetition.round);
+    return repetitions;
   };
   std::set<std::vector<std::pair<std::size_t, int>>> orders;
   for (int launch = 0; launch < 5; ++launch) {
-    auto visits = order(7, launch);
-    EXPECT_EQ(visits, order(7, launch));
-    orders.insert(visits);
-    std::ranges::sort(visits);
-    EXPECT_EQ(std::set(visits.begin(), visits.end()).size(), 6u + 6 * 3) << "each round of each case once";
+    auto repetitions = order(7, launch);
+    EXPECT_EQ(repetitions, order(7, launch));
+    orders.insert(repetitions);
+    std::ranges::sort(repetitions);
+    EXPECT_EQ(std::set(repetitions.begin(), repetitions.end()).size(), 6u + 6 * 3) << "each round of each case once";
   }
   EXPECT_EQ(orders.size(), 5u);
   EXPECT_NE(order(7, 1), order(8, 1));
@@ -58,16 +58,16 @@ TEST(Sittings, are_in_another_order_in_each_launch) {
 
 TEST(Sittings, hold_together_what_needs_the_same_communicators_and_nothing_else) {
   std::size_t alone = 0, together = 0;
-  for (const Sitting& sitting : sittings_of(cases_of_both_kinds(), 4, 7, 0)) {
-    if (sitting.communicators.empty()) {
-      EXPECT_EQ(sitting.visits.size(), 1u);
+  for (const CommunicatorBatch& batch : batches_of(cases_of_both_kinds(), 4, 7, 0)) {
+    if (batch.communicators.empty()) {
+      EXPECT_EQ(batch.repetitions.size(), 1u);
       ++alone;
       continue;
     }
     ++together;
-    const bool within = sitting.communicators == Round{{0, 1}, {2, 3}};
-    EXPECT_EQ(sitting.visits.size(), within ? 12u : 6u) << "both directions have the same communicators";
-    for (const Visit& visit : sitting.visits) EXPECT_EQ(visit.round < 2, within);
+    const bool within = batch.communicators == Round{{0, 1}, {2, 3}};
+    EXPECT_EQ(batch.repetitions.size(), within ? 12u : 6u) << "both directions have the same communicators";
+    for (const Repetition& repetition : batch.repetitions) EXPECT_EQ(repetition.round < 2, within);
   }
   EXPECT_EQ(alone, 6u);
   EXPECT_EQ(together, 2u);
@@ -75,12 +75,12 @@ TEST(Sittings, hold_together_what_needs_the_same_communicators_and_nothing_else)
 
 TEST(GivesWay, a_further_round_when_what_is_left_is_only_enough_for_the_first_rounds_of_others) {
   // Cases 0 and 1 were visited, for twice what was predicted; 2 and 3 are to come, 2 in two rounds.
-  const std::vector<PricedVisit> visits{{0, 1}, {1, 1}, {0, 1}, {2, 3}, {2, 3}, {3, 2}};
-  const std::vector<bool> visited{true, true, false, false};
-  EXPECT_TRUE(gives_way(visits, 2, visited, {4}, {9.9})) << "(3 + 2) x 2 seconds are needed";
-  EXPECT_FALSE(gives_way(visits, 2, visited, {4}, {10.1}));
-  EXPECT_FALSE(gives_way(visits, 3, visited, {4}, {0.1})) << "a first round itself";
-  EXPECT_FALSE(gives_way(visits, 2, {true, true, true, true}, {4}, {0.1})) << "there is nothing to give way to";
+  const std::vector<CostedRepetition> repetitions{{0, 1}, {1, 1}, {0, 1}, {2, 3}, {2, 3}, {3, 2}};
+  const std::vector<bool> repeated{true, true, false, false};
+  EXPECT_TRUE(is_deferred(repetitions, 2, repeated, {4}, {9.9})) << "(3 + 2) x 2 seconds are needed";
+  EXPECT_FALSE(is_deferred(repetitions, 2, repeated, {4}, {10.1}));
+  EXPECT_FALSE(is_deferred(repetitions, 3, repeated, {4}, {0.1})) << "a first round itself";
+  EXPECT_FALSE(is_deferred(repetitions, 2, {true, true, true, true}, {4}, {0.1})) << "there is nothing to give way to";
 }
 
 TEST(ShareOfLaunch, leaves_the_others_their_start_and_their_part) {
@@ -248,7 +248,7 @@ class Troubled final : public Backend {
   bool recovers() const override { return true; }
   bool relaunches() const override { return true; }
   bool joined() const override { return joined_; }
-  void join(const Joiners&, const std::string&) override {
+  void join(const RendezvousGroups&, const std::string&) override {
     if (not_starting.contains(launch)) throw CaseError("no library", 0);
     joined_ = true;
   }
@@ -264,10 +264,10 @@ class Troubled final : public Backend {
   bool joined_ = false;
 };
 
-class Watching final : public Observer {
+class CaseMonitor final : public Observer {
  public:
-  void visit_started(const Case&, const RunProgress& standing) override { standings.push_back(standing); }
-  void visit_finished(const Measurement&, bool) override {}
+  void repetition_started(const Case&, const RunProgress& standing) override { standings.push_back(standing); }
+  void repetition_finished(const Measurement&, bool) override {}
   void case_finished(const Measurement& m, bool) override { finished.push_back(m); }
   void launch_started(const Arm& arm, const std::vector<Environment>&) override { started += arm.name; }
   void launch_failed(const Arm& arm, const std::string& why) override { problems.push_back(arm.name + ": " + why); }
@@ -284,7 +284,7 @@ struct Job {
   std::unique_ptr<Backend> model = make_sim_backend(machine);
   Troubled a{model->arm({})}, b{model->arm({})};
   RunnerOptions options{};
-  Watching watching{};
+  CaseMonitor case_monitor{};
   std::vector<Case> cases{};
 
   Job() {
@@ -296,35 +296,36 @@ struct Job {
     cases = make_plan(what, {.node_of_rank = {0, 0}, .memory_of_node = {}}, *model, "sim").cases;
   }
   void run() {
-    const auto world = make_solo_world(2);
-    run_launches(*world, {{.name = "a", .backend = &a}, {.name = "b", .backend = &b}}, cases, options, watching);
+    const auto control = make_solo_world(2);
+    run_launches(*control, {{.name = "a", .backend = &a}, {.name = "b", .backend = &b}}, cases, options, case_monitor);
   }
   int count(const std::string& arm, Outcome outcome) const {
-    return static_cast<int>(std::ranges::count_if(
-        watching.finished, [&](const Measurement& m) { return m.measured_case.arm == arm && m.outcome == outcome; }));
+    return static_cast<int>(std::ranges::count_if(case_monitor.finished, [&](const Measurement& m) {
+      return m.measured_case.arm == arm && m.outcome == outcome;
+    }));
   }
 };
 
 TEST(RunLaunches, measures_each_case_in_each_launch_of_each_arm) {
   Job job;
   job.run();
-  EXPECT_EQ(job.watching.started, "abbaab");
+  EXPECT_EQ(job.case_monitor.started, "abbaab");
   std::set<std::tuple<std::string, int, std::uint64_t>> seen;
-  for (const Measurement& m : job.watching.finished)
+  for (const Measurement& m : job.case_monitor.finished)
     seen.emplace(m.measured_case.arm, m.launch.value(), m.measured_case.bytes.count);
   EXPECT_EQ(seen.size(), 18u);
-  EXPECT_EQ(job.watching.finished.size(), 18u);
+  EXPECT_EQ(job.case_monitor.finished.size(), 18u);
   std::set<std::size_t> numbers;
-  for (const RunProgress& each : job.watching.standings) numbers.insert(each.number);
+  for (const RunProgress& each : job.case_monitor.standings) numbers.insert(each.number);
   EXPECT_EQ(numbers.size(), 6u) << "of three cases in two arms";
-  EXPECT_EQ(job.watching.standings.back().index, 17);
+  EXPECT_EQ(job.case_monitor.standings.back().index, 17);
 }
 
 TEST(RunLaunches, launches_of_the_model_differ_and_arms_are_not_alike) {
   Job job;
   job.run();
   std::set<double> medians;
-  for (const Measurement& m : job.watching.finished)
+  for (const Measurement& m : job.case_monitor.finished)
     if (m.measured_case.bytes == Bytes{8}) medians.insert(m.throughput->summary.median);
   EXPECT_EQ(medians.size(), 6u);
 }
@@ -355,8 +356,8 @@ TEST(RunLaunches, an_arm_that_does_not_start_is_given_up_and_the_others_figures_
   EXPECT_EQ(job.count("a", Outcome::measured), 3) << "one launch: there is nothing to compare more with";
   EXPECT_EQ(job.count("b", Outcome::failed), 3);
   EXPECT_EQ(job.b.opened, 0);
-  EXPECT_EQ(job.watching.problems, (std::vector<std::string>{"b: it did not start: rank 0: no library"}));
-  const auto found = std::ranges::find(job.watching.finished, Outcome::failed, &Measurement::outcome);
+  EXPECT_EQ(job.case_monitor.problems, (std::vector<std::string>{"b: it did not start: rank 0: no library"}));
+  const auto found = std::ranges::find(job.case_monitor.finished, Outcome::failed, &Measurement::outcome);
   EXPECT_EQ(found->failed_in, Phase::open);
   EXPECT_EQ(found->failed_rank, 0);
 }
@@ -387,7 +388,7 @@ TEST(RunLaunches, what_the_leader_objects_to_is_not_measured) {
   job.run();
   EXPECT_EQ(job.count("a", Outcome::failed), 3);
   EXPECT_EQ(job.a.opened, 0);
-  EXPECT_EQ(job.watching.problems.at(0), "a: it did not start: mixed libraries");
+  EXPECT_EQ(job.case_monitor.problems.at(0), "a: it did not start: mixed libraries");
 }
 
 TEST(RunLaunches, what_is_hopeless_is_left_out_once_in_each_arm) {
@@ -398,9 +399,9 @@ TEST(RunLaunches, what_is_hopeless_is_left_out_once_in_each_arm) {
     job.run();
     EXPECT_EQ(job.count("a", Outcome::skipped), 3);
     EXPECT_EQ(job.count("b", Outcome::skipped), 3);
-    EXPECT_EQ(job.watching.finished.size(), 6u);
-    EXPECT_EQ(job.watching.finished.front().because, "there is no network");
-    EXPECT_EQ(job.watching.started, "");
+    EXPECT_EQ(job.case_monitor.finished.size(), 6u);
+    EXPECT_EQ(job.case_monitor.finished.front().because, "there is no network");
+    EXPECT_EQ(job.case_monitor.started, "");
     EXPECT_EQ(job.a.opened + job.b.opened, 0);
   }
 }
@@ -411,9 +412,9 @@ TEST(RunLaunches, without_budget_the_arms_still_have_the_same_number_of_launches
   job.options.budget = {0.05};
   job.run();
   EXPECT_GE(job.count("a", Outcome::measured), 3);
-  EXPECT_EQ(job.watching.finished.size() % 6, 0u);
-  ASSERT_EQ(job.watching.remarks.size(), 1u);
-  EXPECT_NE(job.watching.remarks[0].find("of 1000 launches an arm fit the budget"), std::string::npos);
+  EXPECT_EQ(job.case_monitor.finished.size() % 6, 0u);
+  ASSERT_EQ(job.case_monitor.remarks.size(), 1u);
+  EXPECT_NE(job.case_monitor.remarks[0].find("of 1000 launches an arm fit the budget"), std::string::npos);
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Where Open MPI's parameters come from, and how ranks that were not heard of are named.
-#include "bench/worlds/mca_settings.hpp"
+#include "bench/control/mca_settings.hpp"
 
 #include <gtest/gtest.h>
 
-#include "bench/worlds/meeting.hpp"
+#include "bench/control/connectivity.hpp"
 
 namespace p5 {
 namespace {
@@ -80,9 +80,9 @@ TEST(Meeting, ranks_that_were_not_heard_of_are_named_by_their_hosts) {
 }
 
 TEST(Meeting, of_many_hosts_some_are_named) {
-  std::vector<Unheard> unheard;
-  for (int rank = 1; rank <= 20; ++rank) unheard.push_back({rank, "h" + std::to_string(rank)});
-  const std::string text = describe(unheard);
+  std::vector<UnreachableRank> unreachable;
+  for (int rank = 1; rank <= 20; ++rank) unreachable.push_back({rank, "h" + std::to_string(rank)});
+  const std::string text = describe(unreachable);
   EXPECT_NE(text.find("h16 (rank 16)"), std::string::npos) << text;
   EXPECT_EQ(text.find("h17"), std::string::npos) << text;
   EXPECT_TRUE(text.ends_with("and 4 more")) << text;

@@ -12,7 +12,7 @@
 #include "bench/app/run/parts.hpp"
 #include "bench/backends/backends.hpp"
 #include "bench/base/error.hpp"
-#include "bench/worlds/worlds.hpp"
+#include "bench/control/control_planes.hpp"
 #include "tests/fakes/thread_backend.hpp"
 
 namespace p5 {
@@ -182,8 +182,8 @@ TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
   EXPECT_EQ(directions(nics[0]),
             (std::map<Group, int>{{{0, 1}, 1}, {{1, 0}, 1}, {{0, 2}, 1}, {{2, 0}, 1}, {{1, 2}, 1}, {{2, 1}, 1}}));
   EXPECT_EQ(directions(nics[1]), (std::map<Group, int>{{{0, 1}, 1}, {{1, 0}, 1}}));
-  const auto world = make_solo_world(3);
-  const std::vector<Case> again = cases_again(*world, {{.like = nics[1], .pairs = {{0, 1}}}}, nics, job);
+  const auto control = make_solo_world(3);
+  const std::vector<Case> again = cases_again(*control, {{.like = nics[1], .pairs = {{0, 1}}}}, nics, job);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].nic, 1);
   EXPECT_EQ(directions(again[0]), (std::map<Group, int>{{{0, 1}, 2}, {{1, 0}, 2}}));

@@ -21,8 +21,8 @@
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/run/parts.hpp"
 #include "bench/backends/backends.hpp"
+#include "bench/control/control_planes.hpp"
 #include "bench/model/plan.hpp"
-#include "bench/worlds/worlds.hpp"
 #include "reports/suspects.hpp"
 #include "topo/platform.hpp"
 #include "topo/topology.hpp"
@@ -57,8 +57,8 @@ Outcome run(const Cluster& cluster, const std::vector<std::string>& faults, std:
   options.collectives = {"p2p"};
   options.sizes = {MiB(256)};
   const auto job_world = make_solo_world(topo::find_platform(cluster.platform).gpus * cluster.nodes);
-  World& world = *job_world;
-  Machine machine = find_machine(world, options, seed);
+  ControlPlane& control = *job_world;
+  Machine machine = find_machine(control, options, seed);
   const JobFacts job = job_facts(machine, seed);
   const Plan plan = make_plan(options, job, *machine.backend, machine.backend_name);
   RunnerOptions runner;
@@ -70,10 +70,11 @@ Outcome run(const Cluster& cluster, const std::vector<std::string>& faults, std:
   known.insert(known.end(), nics.begin(), nics.end());
   const std::vector<Case> groups = group_cases(machine.backend_name, job, MiB(256));
   known.insert(known.end(), groups.begin(), groups.end());
-  for (const Measurement& m : measure_beside(world, *machine.backend, known, runner)) report.results.push_back({m, {}});
-  const std::vector<Case> again = cases_again(world, reports::in_doubt(report), known, job);
+  for (const Measurement& m : measure_beside(control, *machine.backend, known, runner))
+    report.results.push_back({m, {}});
+  const std::vector<Case> again = cases_again(control, reports::to_retest(report), known, job);
   std::vector<Measurement> measured_again;
-  if (!again.empty()) measured_again = measure_beside(world, *machine.backend, again, runner);
+  if (!again.empty()) measured_again = measure_beside(control, *machine.backend, again, runner);
   Outcome outcome;
   const reports::Diagnosis found = diagnose(report, measured_again);
   for (const reports::Suspect& suspect : found.suspects)

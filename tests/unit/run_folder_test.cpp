@@ -46,7 +46,7 @@ TEST_F(RunFolders, latest_of_all_clusters_is_the_one_that_began_last) {
 
 TEST_F(RunFolders, notes_are_read_from_files_alone) {
   const RunFolder run(folder, "c");
-  leave_note(run.path(), 3, "rank 3: lost");
+  write_note_for_leader(run.path(), 3, "rank 3: lost");
   ASSERT_EQ(::mkfifo((run.path() / "lost-rank-4").c_str(), 0600), 0);
   fs::create_symlink("/dev/zero", run.path() / "lost-rank-5");
   EXPECT_EQ(run.take_notes(), "rank 3: lost");

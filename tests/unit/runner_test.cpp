@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
+#include "bench/control/control_planes.hpp"
 #include "bench/model/plan.hpp"
-#include "bench/worlds/worlds.hpp"
 #include "tests/fakes/thread_backend.hpp"
 
 namespace p5 {
@@ -18,8 +18,8 @@ using Kind = Trouble::Kind;
 
 class Recording final : public Observer {
  public:
-  void visit_started(const Case& c, const RunProgress&) override { started.push_back(describe(c)); }
-  void visit_finished(const Measurement& so_far, bool) override { unfinished.push_back(so_far); }
+  void repetition_started(const Case& c, const RunProgress&) override { started.push_back(describe(c)); }
+  void repetition_finished(const Measurement& so_far, bool) override { unfinished.push_back(so_far); }
   void case_finished(const Measurement& m, bool) override { finished.push_back(m); }
   std::vector<std::string> started;
   std::vector<Measurement> finished, unfinished;
@@ -54,10 +54,10 @@ struct RunnerJob {
     const Plan plan = make_plan(options, facts, fakes::ThreadBackend(threads, 0), "mpi");
     Recording observer;
     outcomes_of_rank.assign(static_cast<std::size_t>(ranks), {});
-    run_threads(ranks, [&](World& world) {
-      fakes::ThreadBackend backend(threads, world.participant());
-      for (const Measurement& m : run_cases(world, backend, plan.cases, runner, observer))
-        outcomes_of_rank[static_cast<std::size_t>(world.participant())].push_back(m.outcome);
+    run_threads(ranks, [&](ControlPlane& control) {
+      fakes::ThreadBackend backend(threads, control.participant());
+      for (const Measurement& m : run_cases(control, backend, plan.cases, runner, observer))
+        outcomes_of_rank[static_cast<std::size_t>(control.participant())].push_back(m.outcome);
     });
     most_operations = threads.most_operations;
     opened = threads.opened;
@@ -172,7 +172,7 @@ TEST(Runner, visits_small_collectives_of_a_single_launch_again_and_takes_the_int
     const bool again = !m.measured_case.collective->pairwise && m.measured_case.bytes <= MiB(1);
     const std::string what = describe(m.measured_case);
     EXPECT_EQ(m.outcome, Outcome::measured) << what;
-    EXPECT_EQ(m.throughput->stopped_because == "6 visits", again) << what;
+    EXPECT_EQ(m.throughput->stopped_because == "6 repetitions", again) << what;
     if (!again) continue;
     EXPECT_EQ(m.throughput->samples.size(), 6 * 7u) << what;
     EXPECT_EQ(m.latency->samples.size(), 6 * 6u) << what;
@@ -192,8 +192,8 @@ TEST(Runner, tries_no_more_visits_of_a_collective_that_failed_in_one) {
   const std::vector<Measurement> measurements = job.run();
   ASSERT_EQ(measurements.size(), 1u);
   EXPECT_EQ(measurements[0].outcome, Outcome::failed);
-  EXPECT_NE(measurements[0].because.find("(in 1 of 6 visits)"), std::string::npos) << measurements[0].because;
-  EXPECT_TRUE(measurements[0].throughput);  // of the visit before
+  EXPECT_NE(measurements[0].because.find("(in 1 of 6 repetitions)"), std::string::npos) << measurements[0].because;
+  EXPECT_TRUE(measurements[0].throughput);  // of the repetition before
   EXPECT_EQ(job.opened, 2);
 }
 
@@ -245,7 +245,7 @@ TEST(Runner, gives_a_pairs_case_the_time_of_its_slowest_pair) {
   }
 }
 
-// One visit fails, the eighth that is opened: its round's pairs are lost, those of the others stand.
+// One repetition fails, the eighth that is opened: its round's pairs are lost, those of the others stand.
 TEST(Runner, a_round_that_fails_costs_that_round) {
   RunnerJob job;
   job.ranks = 4;

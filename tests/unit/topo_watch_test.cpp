@@ -87,7 +87,8 @@ TEST(TopoWatch, healthy_gpus_at_their_power_cap_are_no_news) {
 TEST(TopoWatch, a_window_has_what_was_seen_within_it) {
   std::vector<Tick> seen = ticks(6);
   seen[3].gpus[2].state = {.sm_clock_mhz = 600, .temperature_c = 91, .power_w = 300, .throttle_mask = 0x44};
-  const std::vector<During> during = summarize(seen, {{{{0}, {2.5}}}, {{{2.5}, {4.5}}}, {{{4.2}, {4.9}}}}, host());
+  const std::vector<HostActivity> during =
+      summarize(seen, {{{{0}, {2.5}}}, {{{2.5}, {4.5}}}, {{{4.2}, {4.9}}}}, host());
   ASSERT_THAT(during, SizeIs(4));
   EXPECT_EQ(during[0].seconds, 6);
   EXPECT_EQ(during[1].seconds, 3);
@@ -109,7 +110,7 @@ TEST(TopoWatch, launches_of_one_case_count_together) {
   std::vector<Tick> seen = ticks(8);
   for (std::size_t i = 0; i < seen.size(); ++i) seen[i].nics["r0"] = {{"tx_bytes", i * 10}};
   const Windows launches{{{1}, {2.5}}, {{5}, {6.5}}};  // looks at 1.1, 2.1; 5.1, 6.1
-  const During during = summarize(seen, {launches}, host()).at(1);
+  const HostActivity during = summarize(seen, {launches}, host()).at(1);
   EXPECT_EQ(during.seconds, 4);
   ASSERT_THAT(during.nics, SizeIs(1));
   EXPECT_EQ(during.nics[0].counted.at("tx_bytes"), 60u) << "from the look before each launch to the look after it";
@@ -206,7 +207,7 @@ TEST(TopoWatch, dropped_packets_are_told_by_nic) {
 TEST(TopoWatch, travels_between_ranks) {
   std::vector<Tick> seen = traffic({gigabyte, 5, 0});
   seen[1].gpus[0].state.throttle_mask = 0x40;
-  const std::vector<During> during = summarize(seen, {{{{0}, {9}}}}, host());
+  const std::vector<HostActivity> during = summarize(seen, {{{{0}, {9}}}}, host());
   EXPECT_EQ(to_json(during_from_json(nlohmann::json::parse(to_json(during).dump()))), to_json(during));
 }
 
@@ -220,7 +221,7 @@ TEST(TopoWatch, an_xid_says_what_its_text_says) {
   const auto of = [](int code, const std::string& text) {
     std::vector<Tick> seen = ticks(4);
     seen[2].xids = {{"GPU-1", code, text}};
-    const std::vector<During> during = during_from_json(to_json(summarize(seen, {}, host())));
+    const std::vector<HostActivity> during = during_from_json(to_json(summarize(seen, {}, host())));
     const std::vector<Finding> found = watch_findings(one(host()), {during.front()}, 0);
     EXPECT_THAT(found, SizeIs(1));
     return found.at(0);
@@ -246,7 +247,7 @@ TEST(TopoWatch, lost_packets_have_the_remedy_of_their_network) {
   Topology topology;
   topology.hosts = {two};
   const auto of = [&](const std::string& nic, const std::map<std::string, std::uint64_t>& counted) {
-    During during{.host = two.name};
+    HostActivity during{.host = two.name};
     during.nics = {{nic, true, counted}};
     return watch_findings(topology, {during}, 0);
   };

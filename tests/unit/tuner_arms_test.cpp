@@ -126,17 +126,17 @@ TEST(Weights, are_refused_by_line) {
 }
 
 TEST(Weights, go_to_the_nearest_measured_size) {
-  const std::vector<Cell> cells{{"all_reduce", 1024}, {"all_reduce", 4096}, {"all_gather", 64}};
+  const std::vector<SizePoint> size_points{{"all_reduce", 1024}, {"all_reduce", 4096}, {"all_gather", 64}};
   const std::vector<Weight> weights{
       {"all_reduce", 1, 1}, {"all_reduce", 3000, 2}, {"all_reduce", 1 << 30, 4}, {"reduce", 8, 9}};
   std::vector<Weight> unused;
-  EXPECT_THAT(weights_for(cells, weights, &unused), ElementsAre(1, 6, 0));
+  EXPECT_THAT(weights_for(size_points, weights, &unused), ElementsAre(1, 6, 0));
   ASSERT_EQ(unused.size(), 1u);
   EXPECT_EQ(unused[0].collective, "reduce");
-  EXPECT_THAT(weights_for(cells, {}), ElementsAre(1, 1, 1));
+  EXPECT_THAT(weights_for(size_points, {}), ElementsAre(1, 1, 1));
 }
 
-ArmCell arm_cell(const char* collective, std::uint64_t bytes, double factor) {
+ArmSizePoint arm_point(const char* collective, std::uint64_t bytes, double factor) {
   const auto launches = [](double seconds) {
     Launch launch{.number = 0, .median_s = seconds, .samples_s = {}, .interval = {}};
     for (int i = 0; i < 8; ++i) launch.samples_s.push_back(seconds * wobble(i));
@@ -146,14 +146,14 @@ ArmCell arm_cell(const char* collective, std::uint64_t bytes, double factor) {
 }
 
 TEST(Objective, is_the_weighted_geometric_mean_of_speed_ups) {
-  const std::vector<ArmCell> cells{arm_cell("all_reduce", 8, 0.5), arm_cell("all_reduce", 8, 2),
-                                   arm_cell("all_reduce", 8, 0.25)};
-  EXPECT_NEAR(objective_of(cells, std::vector<double>{1, 1, 0})->speedup, 1, 1e-9);
-  EXPECT_NEAR(objective_of(cells, std::vector<double>{3, 1, 0})->speedup, std::sqrt(2), 1e-9);
-  const Objective objective = *objective_of(cells, std::vector<double>{1, 1, 1});
+  const std::vector<ArmSizePoint> size_points{arm_point("all_reduce", 8, 0.5), arm_point("all_reduce", 8, 2),
+                                              arm_point("all_reduce", 8, 0.25)};
+  EXPECT_NEAR(objective_of(size_points, std::vector<double>{1, 1, 0})->speedup, 1, 1e-9);
+  EXPECT_NEAR(objective_of(size_points, std::vector<double>{3, 1, 0})->speedup, std::sqrt(2), 1e-9);
+  const Objective objective = *objective_of(size_points, std::vector<double>{1, 1, 1});
   EXPECT_LT(objective.interval.low, objective.speedup * 0.99) << "one process each: they may differ";
   EXPECT_GT(objective.interval.low, objective.speedup * 0.95);
-  EXPECT_FALSE(objective_of(cells, std::vector<double>{0, 0, 0}));
+  EXPECT_FALSE(objective_of(size_points, std::vector<double>{0, 0, 0}));
 }
 
 // Runs the descent against a machine on which each assignment speeds things up by a factor.
@@ -241,12 +241,12 @@ TEST(Arms, leave_the_deepest_knobs_unless_asked) {
 }
 
 TEST(Arms, name_the_band_that_they_make_slower) {
-  const std::vector<ArmCell> gains{arm_cell("all_reduce", 8, 0.5), arm_cell("all_reduce", 1 << 20, 1.005)};
+  const std::vector<ArmSizePoint> gains{arm_point("all_reduce", 8, 0.5), arm_point("all_reduce", 1 << 20, 1.005)};
   EXPECT_EQ(band_that_loses(gains), "");
-  std::vector<ArmCell> loses = gains;
-  loses.push_back(arm_cell("send_recv", 256 << 20, 1.03));
+  std::vector<ArmSizePoint> loses = gains;
+  loses.push_back(arm_point("send_recv", 256 << 20, 1.03));
   EXPECT_EQ(band_that_loses(loses), "makes send_recv from 64 MiB on 3.0 % slower");
-  loses.push_back(arm_cell("send_recv", 128 << 20, 0.9));
+  loses.push_back(arm_point("send_recv", 128 << 20, 0.9));
   EXPECT_EQ(band_that_loses(loses), "") << "the band as a whole gains";
 }
 

@@ -61,12 +61,12 @@ TEST(Confirmation, keeps_what_is_faster_again) {
   EXPECT_FALSE(confirmed.undecided);
   EXPECT_EQ(confirmed.table.nccl_version, 22803);
   EXPECT_NEAR(confirmed.table.rows[0].microseconds, 90, 1);
-  const std::vector<ConfirmedCell> cells = cells_of(table(8, 32), confirmed.table, all);
-  ASSERT_EQ(cells.size(), 3u);
-  EXPECT_EQ(cells[0].verdict, "faster");
-  EXPECT_NEAR(cells[0].gain->share, 0.1, 0.01);
-  EXPECT_LT(cells[0].gain->interval.low, 0.1);
-  EXPECT_GT(cells[0].gain->interval.high, 0.1);
+  const std::vector<ConfirmedSizePoint> size_points = points_of(table(8, 32), confirmed.table, all);
+  ASSERT_EQ(size_points.size(), 3u);
+  EXPECT_EQ(size_points[0].verdict, "faster");
+  EXPECT_NEAR(size_points[0].gain->share, 0.1, 0.01);
+  EXPECT_LT(size_points[0].gain->interval.low, 0.1);
+  EXPECT_GT(size_points[0].gain->interval.high, 0.1);
 }
 
 TEST(Confirmation, splits_a_row_where_it_loses) {
@@ -76,7 +76,7 @@ TEST(Confirmation, splits_a_row_where_it_loses) {
   EXPECT_THAT(ranges(confirmed), ElementsAre("8-16", "32-64"));
   ASSERT_EQ(confirmed.dropped.size(), 1u);
   EXPECT_THAT(confirmed.dropped[0], HasSubstr("lost 2.0 % at 24 B"));
-  EXPECT_EQ(cells_of(table(8, 64), confirmed.table, all)[2].verdict, "the default: ring/ll did not hold up");
+  EXPECT_EQ(points_of(table(8, 64), confirmed.table, all)[2].verdict, "the default: ring/ll did not hold up");
 }
 
 TEST(Confirmation, tolerates_a_fifth_of_a_microsecond) {

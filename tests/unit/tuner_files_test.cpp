@@ -41,7 +41,7 @@ TuningResult tuned() {
   gain.share = 0.2;
   gain.interval = Interval{0.19, 0.21};
   result.gains = {{"all_gather", 1 << 23, "ring/ll128/32", gain}};
-  result.cells = 60;
+  result.size_points = 60;
   result.candidates_tried = 400;
   result.folder = "/shared/out";
   result.plugin = "/opt/lib/libnccl-tuner-p5bench.so";

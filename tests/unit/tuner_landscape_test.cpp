@@ -26,8 +26,8 @@ std::vector<Task> tasks_on(const Landscape& land) {
   for (const char* collective : {"all_reduce", "all_gather"})
     for (int power = 3; power <= 32; ++power) {
       const std::uint64_t bytes = std::uint64_t{1} << power;
-      const Cell cell{collective, bytes};
-      tasks.push_back({cell, land.offers(cell)});
+      const SizePoint point{collective, bytes};
+      tasks.push_back({point, land.offers(point)});
     }
   return tasks;
 }
@@ -49,18 +49,18 @@ Launch launch_of(const std::vector<double>& samples) {
 // would tell more.
 std::vector<Confirmation> alternate(Landscape& land, const Table& table, const std::vector<Task>& tasks) {
   std::vector<Confirmation> sizes;
-  for (const Task& task : tasks) sizes.push_back({*parse_function(task.cell.collective), task.cell.bytes, {}});
+  for (const Task& task : tasks) sizes.push_back({*parse_function(task.point.collective), task.point.bytes, {}});
   for (const HeldOut& size : held_out(table.rows, 4, 32)) sizes.push_back({size.function, size.bytes, {}});
   const auto measure = [&](bool with_files) {
     land.launch();
     for (Confirmation& size : sizes) {
       const Row* row = with_files ? find_row(table, size.function, size.bytes) : nullptr;
-      const Cell cell{std::string(name_of(size.function)), size.bytes};
+      const SizePoint point{std::string(name_of(size.function)), size.bytes};
       const Candidate candidate = row ? Candidate{row->setting} : Candidate{};
       std::vector<double> samples, launched;
       for (int i = 0; i < confirming_samples; ++i) {
-        samples.push_back(land.sample(cell, candidate));
-        launched.push_back(land.throughput_sample(cell, candidate));
+        samples.push_back(land.sample(point, candidate));
+        launched.push_back(land.throughput_sample(point, candidate));
       }
       const auto side = with_files ? &BothSides::tuned : &BothSides::standard;
       (size.device.*side).push_back(launch_of(samples));
@@ -75,34 +75,34 @@ std::vector<Confirmation> alternate(Landscape& land, const Table& table, const s
 }
 
 // The setting of a call with the table, or the default.
-Candidate of_table(const Table& table, const Cell& cell) {
-  const Row* row = find_row(table, *parse_function(cell.collective), cell.bytes);
+Candidate of_table(const Table& table, const SizePoint& point) {
+  const Row* row = find_row(table, *parse_function(point.collective), point.bytes);
   return row ? Candidate{row->setting} : Candidate{};
 }
 
 // Time lost against the noise-free best of everything that an exhaustive search could have measured.
-double regret_of(const Landscape& land, const Cell& cell, const Candidate& candidate) {
-  double best = land.time(cell, {});
-  for (const Setting& setting : full_grid(cell, land.offers(cell), CandidateRules{}, {}))
-    best = std::min(best, land.time(cell, {setting}));
-  return land.time(cell, candidate) / best - 1;
+double regret_of(const Landscape& land, const SizePoint& point, const Candidate& candidate) {
+  double best = land.time(point, {});
+  for (const Setting& setting : full_grid(point, land.offers(point), CandidateRules{}, {}))
+    best = std::min(best, land.time(point, {setting}));
+  return land.time(point, candidate) / best - 1;
 }
 
 void compare_with_everything(const Landscape& land, const std::vector<Task>& tasks, Outcome& outcome) {
-  const double cells = static_cast<double>(tasks.size());
+  const double size_points = static_cast<double>(tasks.size());
   for (const Task& task : tasks) {
     outcome.exhaustive +=
-        exhaustive_samples * (1 + static_cast<int>(full_grid(task.cell, task.offered, CandidateRules{}, {}).size()));
-    const Candidate left = of_table(outcome.table, task.cell);
-    outcome.regret_of_default += regret_of(land, task.cell, {}) / cells;
-    outcome.regret += regret_of(land, task.cell, left) / cells;
-    const Cell between{task.cell.collective, task.cell.bytes / 2 * 3};
-    outcome.regret_between += regret_of(land, between, of_table(outcome.table, between)) / cells;
-    const double launched = land.throughput_time(task.cell, {});
+        exhaustive_samples * (1 + static_cast<int>(full_grid(task.point, task.offered, CandidateRules{}, {}).size()));
+    const Candidate left = of_table(outcome.table, task.point);
+    outcome.regret_of_default += regret_of(land, task.point, {}) / size_points;
+    outcome.regret += regret_of(land, task.point, left) / size_points;
+    const SizePoint between{task.point.collective, task.point.bytes / 2 * 3};
+    outcome.regret_between += regret_of(land, between, of_table(outcome.table, between)) / size_points;
+    const double launched = land.throughput_time(task.point, {});
     outcome.worst_in_throughput =
-        std::max(outcome.worst_in_throughput, land.throughput_time(task.cell, left) / launched - 1);
+        std::max(outcome.worst_in_throughput, land.throughput_time(task.point, left) / launched - 1);
     outcome.slower_in_throughput +=
-        land.throughput_time(task.cell, left) > launched * (1 + tolerated(launched)) ? 1 : 0;
+        land.throughput_time(task.point, left) > launched * (1 + tolerated(launched)) ? 1 : 0;
   }
 }
 
@@ -111,10 +111,10 @@ Outcome tune(Terrain terrain, std::uint64_t seed, fakes::Processes processes) {
   const std::vector<Task> tasks = tasks_on(land);
   SearchRules rules;
   rules.seed = seed;
-  const MeasureBlock measure = [&](const Cell& cell, const std::vector<Candidate>& candidates, Stage stage) {
+  const MeasureBlock measure = [&](const SizePoint& point, const std::vector<Candidate>& candidates, Stage stage) {
     std::vector<Trial> trials;
     for (const Candidate& each : candidates) {
-      const double time = stage == Stage::throughput ? land.throughput_sample(cell, each) : land.sample(cell, each);
+      const double time = stage == Stage::throughput ? land.throughput_sample(point, each) : land.sample(point, each);
       trials.push_back({.time = {time}});
     }
     return trials;

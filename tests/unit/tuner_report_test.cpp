@@ -31,18 +31,18 @@ reports::Tuning everything() {
   tuning.ranks = 8;
   tuning.nodes = 2;
   tuning.drift = 0.001;
-  tuning.cells = {{"all_gather",
-                   8388608,
-                   8388608,
-                   7,
-                   150,
-                   "ring/ll128/32",
-                   true,
-                   0.004,
-                   gain,
-                   "saves 20 %",
-                   {{"default", 45.3, 45.9, 30, {}, false}, {"ring/simple", {}, {}, 0, 40.1, true}}},
-                  {"p2p", 8, 8, 0, 6, {}, false, {}, {}, "nothing to choose", {}}};
+  tuning.size_points = {{"all_gather",
+                         8388608,
+                         8388608,
+                         7,
+                         150,
+                         "ring/ll128/32",
+                         true,
+                         0.004,
+                         gain,
+                         "saves 20 %",
+                         {{"default", 45.3, 45.9, 30, {}, false}, {"ring/simple", {}, {}, 0, 40.1, true}}},
+                        {"p2p", 8, 8, 0, 6, {}, false, {}, {}, "nothing to choose", {}}};
   tuning.failures = {{"all_reduce", 64, "tree/ll128", true, "3 wrong elements"},
                      {"all_reduce", 64, "default", false, "hung"}};
   tuning.arms = {{"NCCL_BUFFSIZE=8388608", {{"NCCL_BUFFSIZE", "8388608"}}, 1.05, Interval{1.04, 1.06}, true},
@@ -149,12 +149,12 @@ TuningCourse course() {
 
 TEST(TuningReport, tells_what_was_tried) {
   const reports::Tuning tuning = tuning_report(course(), {}, {{"nccl.env", ""}});
-  ASSERT_EQ(tuning.cells.size(), 1u);
-  EXPECT_EQ(tuning.cells[0].candidates, 1) << "what was skipped was not tried";
-  EXPECT_EQ(tuning.cells[0].samples, 2);
-  EXPECT_EQ(tuning.cells[0].because, "ring/ll saves 10.0 % in the search; it is not set");
-  EXPECT_FALSE(tuning.cells[0].believed);
-  const auto& settings = tuning.cells[0].settings;
+  ASSERT_EQ(tuning.size_points.size(), 1u);
+  EXPECT_EQ(tuning.size_points[0].candidates, 1) << "what was skipped was not tried";
+  EXPECT_EQ(tuning.size_points[0].samples, 2);
+  EXPECT_EQ(tuning.size_points[0].because, "ring/ll saves 10.0 % in the search; it is not set");
+  EXPECT_FALSE(tuning.size_points[0].believed);
+  const auto& settings = tuning.size_points[0].settings;
   ASSERT_EQ(settings.size(), 4u) << "the default, two offers, and one that was skipped";
   EXPECT_EQ(settings[0].setting, "default");
   EXPECT_DOUBLE_EQ(settings[0].median_us.value(), 10);
@@ -173,8 +173,8 @@ TEST(TuningReport, believes_a_winner_that_is_in_the_table) {
   tuner::TuningResult result;
   result.table.rows = {{tuner::Function::all_reduce, 8, 8, *tuner::parse_setting("ring/ll"), 9}};
   const reports::Tuning tuning = tuning_report(course(), result, {});
-  EXPECT_TRUE(tuning.cells[0].believed);
-  EXPECT_EQ(tuning.cells[0].because, "ring/ll saves 10.0 % in the search and was confirmed");
+  EXPECT_TRUE(tuning.size_points[0].believed);
+  EXPECT_EQ(tuning.size_points[0].because, "ring/ll saves 10.0 % in the search and was confirmed");
 }
 
 TEST(TuningReport, tells_apart_settings_nothing_and_refusal) {

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Cell cell(std::uint64_t bytes, std::string collective = "all_reduce") { return {std::move(collective), bytes}; }
+SizePoint point(std::uint64_t bytes, std::string collective = "all_reduce") { return {std::move(collective), bytes}; }
 
 std::vector<std::string> texts(const std::vector<CostEntry>& offers) {
   std::vector<std::string> result;
@@ -33,27 +33,28 @@ const std::vector<CostEntry> three{{setting("ring/simple"), 30}, {setting("ring/
 
 TEST(Candidates, are_those_that_nccl_predicts_within_eight_times_the_fastest) {
   const std::vector<CostEntry> offers{{setting("ring/simple"), 80}, {setting("ring/ll"), 10}, {setting("tree/ll"), 81}};
-  EXPECT_THAT(texts(worthwhile(cell(8), offers, {}, {})), ElementsAre("ring/ll", "ring/simple"));
+  EXPECT_THAT(texts(worthwhile(point(8), offers, {}, {})), ElementsAre("ring/ll", "ring/simple"));
 }
 
 TEST(Candidates, never_are_what_nccl_marks_impossible) {
   const std::vector<CostEntry> offers{{setting("ring/ll128"), -1}, {setting("ring/ll"), 10}};
-  EXPECT_THAT(texts(worthwhile(cell(8), offers, {}, {})), ElementsAre("ring/ll"));
+  EXPECT_THAT(texts(worthwhile(point(8), offers, {}, {})), ElementsAre("ring/ll"));
 }
 
 TEST(Candidates, have_channels_where_each_has_8_KiB) {
-  EXPECT_THAT(channel_ladder(cell((32 << 10) - 1), {}, {}), IsEmpty());
-  EXPECT_THAT(channel_ladder(cell(32 << 10), {}, {}), ElementsAre(4));
-  EXPECT_THAT(channel_ladder(cell(256 << 10), {}, {}), ElementsAre(4, 8, 16, 24, 32));
+  EXPECT_THAT(channel_ladder(point((32 << 10) - 1), {}, {}), IsEmpty());
+  EXPECT_THAT(channel_ladder(point(32 << 10), {}, {}), ElementsAre(4));
+  EXPECT_THAT(channel_ladder(point(256 << 10), {}, {}), ElementsAre(4, 8, 16, 24, 32));
 }
 
 TEST(Candidates, are_bound_by_the_operators_variables) {
-  EXPECT_THAT(texts(worthwhile(cell(8), three, {}, constraints_of({{"NCCL_ALGO", "^tree"}}))),
+  EXPECT_THAT(texts(worthwhile(point(8), three, {}, constraints_of({{"NCCL_ALGO", "^tree"}}))),
               ElementsAre("ring/ll", "ring/simple"));
-  EXPECT_THAT(texts(worthwhile(cell(8), three, {}, constraints_of({{"NCCL_PROTO", "LL128,Simple"}}))),
+  EXPECT_THAT(texts(worthwhile(point(8), three, {}, constraints_of({{"NCCL_PROTO", "LL128,Simple"}}))),
               ElementsAre("tree/ll128", "ring/simple"));
-  EXPECT_THAT(channel_ladder(cell(1 << 20), {}, constraints_of({{"NCCL_MAX_NCHANNELS", "16"}, {"NCCL_MIN_CTAS", "8"}})),
-              ElementsAre(8, 16));
+  EXPECT_THAT(
+      channel_ladder(point(1 << 20), {}, constraints_of({{"NCCL_MAX_NCHANNELS", "16"}, {"NCCL_MIN_CTAS", "8"}})),
+      ElementsAre(8, 16));
 }
 
 TEST(Constraints, read_masks_of_single_functions) {
@@ -79,7 +80,7 @@ TEST(Constraints, forbid_everything_where_the_mask_is_not_understood) {
 
 TEST(Constraints, leave_channels_to_nccl_where_the_limit_is_not_understood) {
   const Constraints c = constraints_of({{"NCCL_MAX_CTAS", "many"}, {"NCCL_MAX_NCHANNELS", "16"}});
-  EXPECT_THAT(channel_ladder(cell(1 << 20), {}, c), IsEmpty());
+  EXPECT_THAT(channel_ladder(point(1 << 20), {}, c), IsEmpty());
   EXPECT_TRUE(c.allows(Function::all_reduce, setting("ring/ll")));
   EXPECT_FALSE(c.allows(Function::all_reduce, setting("ring/ll/4")));
 }
@@ -109,7 +110,7 @@ struct Machine {
   double seconds = 1e-5, spent = 0, budget = 1e9;
   std::map<std::uint64_t, double> times_as_long{};  // by bytes; 1 where absent
   std::vector<std::vector<Candidate>> blocks{};
-  std::vector<Cell> cells{};
+  std::vector<SizePoint> size_points{};
   std::mt19937_64 random{7};
 
   double noise() { return 1 + 0.004 * (static_cast<double>(random() >> 11) * 0x1p-53 - 0.5); }
@@ -124,9 +125,9 @@ struct Machine {
   }
 
   MeasureBlock measure() {
-    return [this, first = seconds](const Cell& where, const std::vector<Candidate>& candidates, Stage stage) {
+    return [this, first = seconds](const SizePoint& where, const std::vector<Candidate>& candidates, Stage stage) {
       blocks.push_back(candidates);
-      cells.push_back(where);
+      size_points.push_back(where);
       std::vector<Trial> trials;
       seconds = first * (times_as_long.contains(where.bytes) ? times_as_long.at(where.bytes) : 1);
       for (const Candidate& each : candidates) trials.push_back(trial(each, stage));
@@ -150,7 +151,7 @@ SearchResult run(Machine& machine, const std::vector<Task>& tasks, const SearchR
 
 TEST(Search, measures_the_default_in_every_block_and_each_candidate_once) {
   Machine machine{.factor = {{"tree/ll128", 0.8}}};
-  run(machine, {{cell(1 << 20), three}});
+  run(machine, {{point(1 << 20), three}});
   ASSERT_GT(machine.blocks.size(), 10u);
   for (const auto& block : machine.blocks) {
     EXPECT_EQ(std::ranges::count(block, Candidate{}), 1);
@@ -160,11 +161,11 @@ TEST(Search, measures_the_default_in_every_block_and_each_candidate_once) {
 
 TEST(Search, orders_blocks_at_random_and_alike_for_one_seed) {
   Machine first, second, third;
-  run(first, {{cell(8), three}});
-  run(second, {{cell(8), three}});
+  run(first, {{point(8), three}});
+  run(second, {{point(8), three}});
   SearchRules other;
   other.seed = 2;
-  run(third, {{cell(8), three}}, other);
+  run(third, {{point(8), three}}, other);
   EXPECT_EQ(first.blocks, second.blocks);
   EXPECT_NE(first.blocks, third.blocks);
   std::vector<std::size_t> places;  // of the default
@@ -177,7 +178,7 @@ TEST(Search, orders_blocks_at_random_and_alike_for_one_seed) {
 
 TEST(Search, finds_the_fastest) {
   Machine machine{.factor = {{"tree/ll128", 0.8}, {"ring/simple", 0.9}}};
-  const SearchResult result = run(machine, {{cell(8), three}, {cell(16), three}});
+  const SearchResult result = run(machine, {{point(8), three}, {point(16), three}});
   for (const Record& record : result.records) {
     ASSERT_TRUE(record.winner);
     EXPECT_EQ(to_text(*record.winner), "tree/ll128");
@@ -197,7 +198,7 @@ TEST(Race, goes_on_only_where_more_blocks_could_change_something) {
 
 TEST(Search, takes_nothing_that_is_slower_with_its_launch) {
   Machine machine{.factor = {{"tree/ll128", 0.8}}, .throughput_factor = {{"tree/ll128", 1.1}}};
-  const Record record = run(machine, {{cell(8), three}}).records[0];
+  const Record record = run(machine, {{point(8), three}}).records[0];
   EXPECT_FALSE(record.winner);
   EXPECT_EQ(record.because, "tree/ll128 takes 10.0 % (give or take 0.1) longer with the time to launch it");
   // Those samples tell nothing of the device.
@@ -208,17 +209,17 @@ TEST(Search, takes_nothing_that_is_slower_with_its_launch) {
 
 TEST(Search, does_not_ask_for_the_launch_of_what_takes_long) {
   Machine machine{.factor = {{"tree/ll128", 0.8}}, .throughput_factor = {{"tree/ll128", 1.5}}, .seconds = 2e-3};
-  const Record record = run(machine, {{cell(8), three}}).records[0];
+  const Record record = run(machine, {{point(8), three}}).records[0];
   ASSERT_TRUE(record.winner);
   EXPECT_TRUE(samples_of(record, {}, true).empty());
   // Of 1 us a fifth may be lost: that is the host's noise.
   machine = {.factor = {{"tree/ll128", 0.8}}, .throughput_factor = {{"tree/ll128", 1.15}}, .seconds = 1e-6};
-  EXPECT_TRUE(run(machine, {{cell(8), three}}).records[0].winner);
+  EXPECT_TRUE(run(machine, {{point(8), three}}).records[0].winner);
 }
 
 TEST(Search, moves_along_the_channels_to_their_minimum) {
   Machine machine{.factor = {{"ring/ll/32", 0.9}, {"ring/ll/24", 0.7}, {"ring/ll/16", 0.8}}};
-  const SearchResult result = run(machine, {{cell(1 << 20), {{setting("ring/ll"), 10}}}});
+  const SearchResult result = run(machine, {{point(1 << 20), {{setting("ring/ll"), 10}}}});
   ASSERT_TRUE(result.records[0].winner);
   EXPECT_EQ(to_text(*result.records[0].winner), "ring/ll/24");
   EXPECT_EQ(machine.times_measured("ring/ll/4"), 0) << "the minimum lies elsewhere";
@@ -226,11 +227,11 @@ TEST(Search, moves_along_the_channels_to_their_minimum) {
 
 TEST(Search, starts_with_the_winner_of_the_smaller_size) {
   Machine machine{.factor = {{"ring/ll/16", 0.7}, {"ring/ll/24", 0.8}}};
-  run(machine, {{cell(1 << 20), {{setting("ring/ll"), 10}}}, {cell(2 << 20), {{setting("ring/ll"), 10}}}});
+  run(machine, {{point(1 << 20), {{setting("ring/ll"), 10}}}, {point(2 << 20), {{setting("ring/ll"), 10}}}});
   const auto race = std::ranges::find_if(machine.blocks, [](const auto& block) { return block.size() > 1; });
   EXPECT_EQ(std::ranges::count(*race, Candidate{setting("ring/ll/16")}), 0);
   for (std::size_t i = 0; i < machine.blocks.size(); ++i)
-    if (machine.cells[i].bytes == 2 << 20 && machine.blocks[i].size() > 1) {
+    if (machine.size_points[i].bytes == 2 << 20 && machine.blocks[i].size() > 1) {
       EXPECT_EQ(std::ranges::count(machine.blocks[i], Candidate{setting("ring/ll/16")}), 1);
       break;
     }
@@ -239,7 +240,7 @@ TEST(Search, starts_with_the_winner_of_the_smaller_size) {
 TEST(Search, never_tries_again_what_failed_or_gave_wrong_data) {
   for (const auto outcome : {Trial::Outcome::failed, Trial::Outcome::wrong_data}) {
     Machine machine{.factor = {{"tree/ll128", 0.5}}, .bad = {{"ring/ll", {outcome, {}, "so"}}}};
-    const SearchResult result = run(machine, {{cell(8), three}, {cell(16), three}, {cell(8, "all_gather"), three}});
+    const SearchResult result = run(machine, {{point(8), three}, {point(16), three}, {point(8, "all_gather"), three}});
     EXPECT_EQ(machine.times_measured("ring/ll"), 1);
     ASSERT_EQ(result.failures.size(), 1u);
     EXPECT_EQ(result.failures[0].because, "so");
@@ -250,7 +251,7 @@ TEST(Search, never_tries_again_what_failed_or_gave_wrong_data) {
 
 TEST(Search, leaves_a_cell_whose_default_fails) {
   Machine machine{.bad = {{"default", {Trial::Outcome::failed, {}, "broken"}}}};
-  const SearchResult result = run(machine, {{cell(8), three}});
+  const SearchResult result = run(machine, {{point(8), three}});
   EXPECT_EQ(machine.blocks.size(), 1u);
   EXPECT_THAT(result.records[0].because, HasSubstr("broken"));
 }
@@ -258,18 +259,18 @@ TEST(Search, leaves_a_cell_whose_default_fails) {
 TEST(Search, takes_no_time_that_is_not_positive) {
   Machine machine{.bad = {{"ring/ll", {Trial::Outcome::measured, {0}, ""}},
                           {"tree/ll128", {Trial::Outcome::measured, {std::nan("")}, ""}}}};
-  EXPECT_EQ(run(machine, {{cell(8), three}}).failures.size(), 2u);
+  EXPECT_EQ(run(machine, {{point(8), three}}).failures.size(), 2u);
 }
 
 TEST(Search, survives_blocks_that_end_early) {
   int calls = 0;
-  const MeasureBlock cut = [&](const Cell&, const std::vector<Candidate>& candidates, Stage) {
+  const MeasureBlock cut = [&](const SizePoint&, const std::vector<Candidate>& candidates, Stage) {
     ++calls;
     std::vector<Trial> trials;
     if (candidates.size() == 1) trials.push_back({.time = {1e-5}});
     return trials;
   };
-  const SearchResult result = search({{cell(8), three}}, {}, {}, cut, [] { return 1e9; });
+  const SearchResult result = search({{point(8), three}}, {}, {}, cut, [] { return 1e9; });
   EXPECT_FALSE(result.records[0].winner);
   EXPECT_LT(calls, 100);
 }
@@ -277,7 +278,7 @@ TEST(Search, survives_blocks_that_end_early) {
 TEST(Search, divides_the_time_and_says_what_did_not_fit) {
   Machine machine{.factor = {{"tree/ll128", 0.5}}, .budget = 300 * 1e-5};
   std::vector<Task> tasks;
-  for (int power = 3; power < 23; ++power) tasks.push_back({cell(std::uint64_t{1} << power), three});
+  for (int power = 3; power < 23; ++power) tasks.push_back({point(std::uint64_t{1} << power), three});
   const SearchResult result = run(machine, tasks);
   EXPECT_LT(machine.spent, 1.1 * machine.budget);
   const auto said = std::ranges::count_if(result.records, [](const Record& record) { return !record.because.empty(); });
@@ -291,9 +292,9 @@ TEST(Search, divides_the_time_and_says_what_did_not_fit) {
 TEST(Search, leaves_out_what_takes_longest) {
   Machine machine{.factor = {{"tree/ll128", 0.5}}, .budget = 1000 * 1e-5, .times_as_long = {{128, 200}}};
   std::vector<Task> tasks;
-  for (const std::uint64_t bytes : {8, 16, 32, 64, 128}) tasks.push_back({cell(bytes), three});
+  for (const std::uint64_t bytes : {8, 16, 32, 64, 128}) tasks.push_back({point(bytes), three});
   for (const Record& record : run(machine, tasks).records) {
-    if (record.cell.bytes == 128) {
+    if (record.point.bytes == 128) {
       EXPECT_THAT(record.because, HasSubstr("no time left to search"));
       EXPECT_EQ(record.blocks.size(), 2u) << "its default alone";
     } else {
@@ -304,14 +305,14 @@ TEST(Search, leaves_out_what_takes_longest) {
 
 TEST(Search, measures_nothing_without_time) {
   Machine machine{.budget = 0};
-  const SearchResult result = run(machine, {{cell(8), three}});
+  const SearchResult result = run(machine, {{point(8), three}});
   EXPECT_THAT(machine.blocks, IsEmpty());
   EXPECT_THAT(result.records[0].because, HasSubstr("no time left"));
 }
 
 TEST(Search, leaves_what_is_hopeless_the_earlier_the_worse_it_is) {
   Machine machine{.factor = {{"ring/simple", 2}, {"tree/ll128", 1.2}, {"ring/ll", 1.02}}};
-  run(machine, {{cell(8), three}});
+  run(machine, {{point(8), three}});
   EXPECT_EQ(machine.times_measured("ring/simple"), 1);
   EXPECT_EQ(machine.times_measured("tree/ll128"), 2);
   EXPECT_EQ(machine.times_measured("ring/ll"), 3);
@@ -321,7 +322,7 @@ TEST(Search, measures_no_longer_than_until_the_choice_is_clear) {
   Machine machine{.factor = {{"tree/ll128", 0.5}, {"ring/ll", 0.955}, {"ring/simple", 2}}};
   SearchRules rules;
   rules.least_gain = 0.04;  // 0.955 gains enough, 0.965 might until the noise is known
-  const SearchResult result = run(machine, {{cell(8), three}}, rules);
+  const SearchResult result = run(machine, {{point(8), three}}, rules);
   EXPECT_EQ(to_text(result.records[0].winner.value()), "tree/ll128");
   EXPECT_LE(samples_of(result.records[0], {setting("tree/ll128")}).size(), 6u);
 }
@@ -329,19 +330,19 @@ TEST(Search, measures_no_longer_than_until_the_choice_is_clear) {
 TEST(Search, does_not_measure_what_the_default_does_anyway) {
   const std::vector<CostEntry> offers{{setting("ring/ll"), 10, true}, {setting("ring/simple"), 12}};
   Machine machine{.factor = {{"ring/simple", 2}}};
-  run(machine, {{cell(8), offers}});
+  run(machine, {{point(8), offers}});
   EXPECT_EQ(machine.times_measured("ring/ll"), 0);
   Machine channels{.factor = {{"ring/simple", 2}, {"ring/ll/32", 0.9}, {"ring/ll/24", 0.7}, {"ring/ll/16", 0.8}}};
-  const SearchResult result = run(channels, {{cell(1 << 20), offers}});
+  const SearchResult result = run(channels, {{point(1 << 20), offers}});
   EXPECT_EQ(channels.times_measured("ring/ll"), 0);
   EXPECT_EQ(to_text(result.records[0].winner.value()), "ring/ll/24") << "its neighbours are";
   Machine alone{.factor = {{"ring/ll/16", 0.8}}};
-  EXPECT_TRUE(run(alone, {{cell(1 << 20), {{setting("ring/ll"), 10, true}}}}).records[0].winner);
+  EXPECT_TRUE(run(alone, {{point(1 << 20), {{setting("ring/ll"), 10, true}}}}).records[0].winner);
 }
 
 TEST(Search, measures_the_defaults_kind_where_another_tuner_sets_its_channels) {
   Machine machine{.factor = {{"ring/ll", 0.7}}};
-  const SearchResult result = run(machine, {{cell(8), {{setting("ring/ll/2"), 10, true}}}});
+  const SearchResult result = run(machine, {{point(8), {{setting("ring/ll/2"), 10, true}}}});
   EXPECT_EQ(to_text(result.records[0].winner.value()), "ring/ll");
 }
 
@@ -349,7 +350,7 @@ TEST(Search, can_measure_everything_alike) {
   Machine machine{.factor = {{"ring/ll/16", 0.9}, {"ring/simple", 2}}};
   SearchRules rules;
   rules.exhaustive = true;
-  const SearchResult result = run(machine, {{cell(1 << 20), three}}, rules);
+  const SearchResult result = run(machine, {{point(1 << 20), three}}, rules);
   EXPECT_EQ(to_text(result.records[0].winner.value()), "ring/ll/16");
   for (const char* text : {"ring/simple", "ring/ll", "ring/ll/4", "tree/ll128/32"})
     EXPECT_EQ(machine.times_measured(text), 20) << text;
@@ -357,7 +358,7 @@ TEST(Search, can_measure_everything_alike) {
 
 TEST(Search, leaves_collectives_alone_that_have_no_tuner) {
   Machine machine;
-  EXPECT_FALSE(run(machine, {{cell(8, "p2p"), three}}).records[0].winner);
+  EXPECT_FALSE(run(machine, {{point(8, "p2p"), three}}).records[0].winner);
   for (const auto& block : machine.blocks) EXPECT_EQ(block.size(), 1u);
 }
 

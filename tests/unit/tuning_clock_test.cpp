@@ -48,7 +48,7 @@ TEST(TuningClock, ends_with_the_budget_less_what_is_kept) {
   hand.join(15);
   EXPECT_DOUBLE_EQ(hand.clock.until({100})(), 15);
   EXPECT_DOUBLE_EQ(hand.clock.until({100}, {10})(), 5);
-  const Extent quick = extent_of("quick");
+  const TuningLimits quick = limits_of_mode("quick");
   EXPECT_DOUBLE_EQ(hand.clock.confirmation(quick).count, quick.end.count - quick.ways_end.count + 4 * 13);
 }
 
@@ -68,7 +68,7 @@ TEST(TuningClock, objects_to_what_does_not_fit_the_budget) {
 }
 
 TEST(TuningClock, a_budget_that_is_shorter_shortens_everything) {
-  const Extent full = extent_of("full"), half = fitted(full, {full.end.count / 2});
+  const TuningLimits full = limits_of_mode("full"), half = fitted(full, {full.end.count / 2});
   EXPECT_DOUBLE_EQ(half.end.count, full.end.count / 2);
   EXPECT_DOUBLE_EQ(half.search_end.count, full.search_end.count / 2);
   EXPECT_DOUBLE_EQ(half.burst.count, full.burst.count);
@@ -76,7 +76,7 @@ TEST(TuningClock, a_budget_that_is_shorter_shortens_everything) {
 }
 
 TEST(SetAside, is_what_a_tuning_can_use_and_a_quarter_at_most) {
-  const double quick = extent_of("quick").end.count, full = extent_of("full").end.count;
+  const double quick = limits_of_mode("quick").end.count, full = limits_of_mode("full").end.count;
   EXPECT_DOUBLE_EQ(set_aside("quick", {600}).count, quick);
   EXPECT_DOUBLE_EQ(set_aside("full", {600}).count, std::min(full, 150.0));
   EXPECT_DOUBLE_EQ(set_aside("quick", {4 * quick}).count, quick);

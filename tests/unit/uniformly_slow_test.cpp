@@ -10,8 +10,8 @@
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/run/parts.hpp"
 #include "bench/backends/backends.hpp"
+#include "bench/control/control_planes.hpp"
 #include "bench/model/plan.hpp"
-#include "bench/worlds/worlds.hpp"
 #include "reports/decision.hpp"
 #include "reports/judge.hpp"
 #include "reports/published.hpp"
@@ -34,8 +34,8 @@ Report run(const Cluster& cluster, const std::vector<std::string>& faults) {
   options.backend = "sim";
   options.faults = faults;
   options.sizes = {GiB(4)};
-  const auto world = make_solo_world(cluster.platform.gpus * cluster.nodes);
-  const Machine machine = find_machine(*world, options, seed);
+  const auto control = make_solo_world(cluster.platform.gpus * cluster.nodes);
+  const Machine machine = find_machine(*control, options, seed);
   const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
   Report report;
   report.status = "complete";
@@ -44,7 +44,7 @@ Report run(const Cluster& cluster, const std::vector<std::string>& faults) {
   report.limits = topo::limits_of(cluster.platform);
   report.run.backend = machine.backend_name;
   report.run.nodes = cluster.nodes;
-  for (const Measurement& m : measure_beside(*world, *machine.backend, plan.cases, RunnerOptions{}))
+  for (const Measurement& m : measure_beside(*control, *machine.backend, plan.cases, RunnerOptions{}))
     report.results.push_back({m, judge(m, report.limits, report.topology, {})});
   Diagnosis found = diagnose(report, {});
   report.suspects = std::move(found.suspects);

@@ -13,10 +13,10 @@
 
 #include "bench/backends/worker.hpp"
 #include "bench/base/error.hpp"
+#include "bench/control/control_planes.hpp"
 #include "bench/measure/agreement.hpp"
-#include "bench/measure/joining.hpp"
+#include "bench/measure/rendezvous.hpp"
 #include "bench/model/collective.hpp"
-#include "bench/worlds/worlds.hpp"
 #include "tests/unit/in_folder.hpp"
 
 namespace p5 {
@@ -64,11 +64,11 @@ class Replies : public InFolder {
     const fs::path file = folder / "worker";
     std::ofstream(file) << script(bad, reply);
     fs::permissions(file, fs::perms::owner_all);
-    const std::unique_ptr<World> world = make_solo_world(1);
+    const std::unique_ptr<ControlPlane> control = make_solo_world(1);
     WorkerOptions options;
     options.program = file.string();
-    WorkerBackend backend(*world, options);
-    bring_together(*world, backend);
+    WorkerBackend backend(*control, options);
+    join_ranks(*control, backend);
     Case c;
     c.collective = &find_collective("all_reduce");
     c.op = ReduceOp::sum;

@@ -10,7 +10,7 @@ import unittest
 from workers import BUILD, FAKES, Workers, case, skip_unless_built
 
 LIBRARY = BUILD / "libnccl-tuner-p5bench.so"
-DISPLACED = BUILD / "tests" / "tuner" / "libdisplaced_tuner.so"
+CHAINED = BUILD / "tests" / "tuner" / "libchained_tuner.so"
 INSIDE = {"NCCL_TUNER_PLUGIN": "STATIC_PLUGIN"}
 COLUMNS = "function,from,to,algorithm,protocol,channels,chunk,microseconds"
 ALL_REDUCE = ["tree/ll", "tree/ll128", "tree/simple", "ring/ll", "ring/ll128", "ring/simple"]
@@ -103,8 +103,8 @@ class Offers(unittest.TestCase):
             for reply in workers.ask("warm_up", operations=1, setting="ring/ll"):
                 self.assertIn("NCCL asks no tuner about this case", reply["error"])
 
-    def test_with_a_chain_what_is_chosen_is_the_displaced_tuners_choice(self):
-        with Workers(2, environment={**INSIDE, "P5BENCH_TUNER_CHAIN": str(DISPLACED)}) as workers:
+    def test_with_a_chain_what_is_chosen_is_the_chained_tuners_choice(self):
+        with Workers(2, environment={**INSIDE, "P5BENCH_TUNER_CHAIN": str(CHAINED)}) as workers:
             workers.open(case("all_reduce", 10, 2))
             offers = workers.good("cost_table")[0]["cost_table"]
             self.assertEqual(chosen(offers), ["tree/simple/3"])  # with its channels

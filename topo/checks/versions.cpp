@@ -41,25 +41,25 @@ struct Software {
   std::vector<Installer> installers;  // oldest first
 };
 
-void fields(auto& visit, Is<Requirement> auto& requirement) {
-  visit.must("part", requirement.part);
-  visit.must("least", requirement.least);
-  visit.must("given", requirement.given);
-  visit.must("platforms", requirement.platforms);
-  visit.must("severity", json_fields::named(requirement.severity, severity_from));
-  visit.must("why", requirement.why);
-  visit.must("source", requirement.source);
+void fields(auto& archive, Is<Requirement> auto& requirement) {
+  archive.must("part", requirement.part);
+  archive.must("least", requirement.least);
+  archive.must("given", requirement.given);
+  archive.must("platforms", requirement.platforms);
+  archive.must("severity", json_fields::named(requirement.severity, severity_from));
+  archive.must("why", requirement.why);
+  archive.must("source", requirement.source);
 }
 
-void fields(auto& visit, Is<Installer> auto& installer) {
-  visit.must("version", installer.version);
-  visit.must("has", installer.has);
-  visit.must("source", installer.source);
+void fields(auto& archive, Is<Installer> auto& installer) {
+  archive.must("version", installer.version);
+  archive.must("has", installer.has);
+  archive.must("source", installer.source);
 }
 
-void fields(auto& visit, Is<Software> auto& software) {
-  visit.must("requirements", software.requirements);
-  visit.must("installers", software.installers);
+void fields(auto& archive, Is<Software> auto& software) {
+  archive.must("requirements", software.requirements);
+  archive.must("installers", software.installers);
 }
 
 const Software& software() {

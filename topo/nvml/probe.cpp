@@ -37,7 +37,7 @@ struct OneGpu {
 };
 
 // What has been told so far. Everything here outlives threads that never come back.
-struct Told {
+struct DriverAnswers {
   std::mutex mutex;
   std::condition_variable changed;
   std::string driver, cuda, problem;
@@ -46,30 +46,30 @@ struct Told {
   bool counted = false;
 };
 
-std::string system_text(const nvml::Library& library, Told& told, const char* function) {
+std::string system_text(const nvml::Library& library, DriverAnswers& answers, const char* function) {
   std::array<char, 96> text{};
-  return library.call(told.asking, function, text.data(), unsigned{text.size()}) == nvml::success ? text.data() : "";
+  return library.call(answers.asking, function, text.data(), unsigned{text.size()}) == nvml::success ? text.data() : "";
 }
 
-void ask_gpu(const nvml::Library& library, Told& told, unsigned index) {
-  OneGpu& mine = told.gpus[index];
+void ask_gpu(const nvml::Library& library, DriverAnswers& answers, unsigned index) {
+  OneGpu& mine = answers.gpus[index];
   {
-    const std::lock_guard lock(told.mutex);
+    const std::lock_guard lock(answers.mutex);
     mine.begun = true;
   }
   nvml::Device device = nullptr;
   const nvml::Result result = library.call(mine.asking, "nvmlDeviceGetHandleByIndex_v2", index, &device);
   if (result == nvml::success) {
     nvml::describe({library, device, mine.asking}, [&](const topo::Gpu& gpu) {
-      const std::lock_guard lock(told.mutex);
+      const std::lock_guard lock(answers.mutex);
       mine.gpu = gpu;
     });
   }
-  const std::lock_guard lock(told.mutex);
+  const std::lock_guard lock(answers.mutex);
   if (result != nvml::success)
     mine.gpu.problem = fmt::format("nvmlDeviceGetHandleByIndex_v2: {}", library.words(result));
   mine.done = true;
-  told.changed.notify_all();
+  answers.changed.notify_all();
 }
 
 // False where limits allow no more threads.
@@ -82,67 +82,67 @@ bool start(std::function<void()> body) try {
 
 // One thread a GPU: one that does not answer keeps the others' facts from nobody. Where there are too few threads, the
 // rest one after another.
-void ask(Told& told) try {
-  static const nvml::Library library(told.asking);
-  const std::string driver = system_text(library, told, "nvmlSystemGetDriverVersion");
+void ask(DriverAnswers& answers) try {
+  static const nvml::Library library(answers.asking);
+  const std::string driver = system_text(library, answers, "nvmlSystemGetDriverVersion");
   int cuda = 0;
-  const bool knows_cuda = library.call(told.asking, "nvmlSystemGetCudaDriverVersion_v2", &cuda) == nvml::success;
+  const bool knows_cuda = library.call(answers.asking, "nvmlSystemGetCudaDriverVersion_v2", &cuda) == nvml::success;
   unsigned count = 0;
-  const nvml::Result result = library.call(told.asking, "nvmlDeviceGetCount_v2", &count);
+  const nvml::Result result = library.call(answers.asking, "nvmlDeviceGetCount_v2", &count);
   if (result != nvml::success)
     throw std::runtime_error(fmt::format("nvmlDeviceGetCount_v2: {}", library.words(result)));
   std::vector<unsigned> left;
   {
-    const std::lock_guard lock(told.mutex);
-    told.driver = driver;
-    if (knows_cuda) told.cuda = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
-    for (unsigned i = 0; i < count; ++i) told.gpus.emplace_back();
+    const std::lock_guard lock(answers.mutex);
+    answers.driver = driver;
+    if (knows_cuda) answers.cuda = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
+    for (unsigned i = 0; i < count; ++i) answers.gpus.emplace_back();
     for (unsigned i = 0; i < count; ++i)
-      if (!start([&told, i] { ask_gpu(library, told, i); })) left.push_back(i);
-    told.counted = true;
-    told.changed.notify_all();
+      if (!start([&answers, i] { ask_gpu(library, answers, i); })) left.push_back(i);
+    answers.counted = true;
+    answers.changed.notify_all();
   }
-  for (const unsigned each : left) ask_gpu(library, told, each);
+  for (const unsigned each : left) ask_gpu(library, answers, each);
 } catch (const std::exception& problem) {
-  const std::lock_guard lock(told.mutex);
-  told.problem = problem.what();
-  told.counted = true;
-  told.changed.notify_all();
+  const std::lock_guard lock(answers.mutex);
+  answers.problem = problem.what();
+  answers.counted = true;
+  answers.changed.notify_all();
 }
 
-bool complete(const Told& told) {
-  return told.counted && std::ranges::all_of(told.gpus, [](const OneGpu& one) { return one.done; });
+bool complete(const DriverAnswers& answers) {
+  return answers.counted && std::ranges::all_of(answers.gpus, [](const OneGpu& one) { return one.done; });
 }
 
-json in_words(Told& told, double limit_s) {
+json in_words(DriverAnswers& answers, double limit_s) {
   const auto silent = [&](const nvml::Asking& asking) {
     const char* const function = asking.load();
     return fmt::format("{} did not answer within {:.3g} s", function ? function : "NVML", limit_s);
   };
-  if (!told.counted) told.problem = silent(told.asking);
+  if (!answers.counted) answers.problem = silent(answers.asking);
   json gpus = json::array();
   // Whose turn did not come is no GPU that does not answer.
-  const bool asked = std::ranges::all_of(told.gpus, &OneGpu::begun);
-  if (!asked) told.problem = "too few threads to ask all GPUs; raise the limit of processes (ulimit -u, pids.max)";
-  for (OneGpu& one : told.gpus) {
+  const bool asked = std::ranges::all_of(answers.gpus, &OneGpu::begun);
+  if (!asked) answers.problem = "too few threads to ask all GPUs; raise the limit of processes (ulimit -u, pids.max)";
+  for (OneGpu& one : answers.gpus) {
     if (!asked) break;
     if (!one.done) one.gpu.problem = silent(one.asking);
     gpus.push_back(to_json(one.gpu));
   }
-  return {{"driver", told.driver},
-          {"cuda", told.cuda},
+  return {{"driver", answers.driver},
+          {"cuda", answers.cuda},
           {"gpus", gpus},
           {"asked", asked},
-          {"answered", told.counted && asked},
-          {"problem", told.problem}};
+          {"answered", answers.counted && asked},
+          {"problem", answers.problem}};
 }
 
 void describe_host(double limit_s) {
-  static Told told;
-  if (!start([] { ask(told); })) ask(told);  // who started this program keeps the deadline too
-  std::unique_lock lock(told.mutex);
-  told.changed.wait_for(lock, std::chrono::duration<double>(limit_s), [] { return complete(told); });
-  std::printf("%s\n", in_words(told, limit_s).dump(-1, ' ', true, json::error_handler_t::replace).c_str());
+  static DriverAnswers answers;
+  if (!start([] { ask(answers); })) ask(answers);  // who started this program keeps the deadline too
+  std::unique_lock lock(answers.mutex);
+  answers.changed.wait_for(lock, std::chrono::duration<double>(limit_s), [] { return complete(answers); });
+  std::printf("%s\n", in_words(answers, limit_s).dump(-1, ' ', true, json::error_handler_t::replace).c_str());
   std::fflush(stdout);
   _exit(0);  // a thread may be held by the driver
 }

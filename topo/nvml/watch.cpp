@@ -113,12 +113,12 @@ bool closed_within(std::chrono::milliseconds time) {
 // The driver is asked by a thread of its own: where it does not answer in time, the NICs are told of without the GPUs.
 class Driver {
  public:
-  struct Told {
+  struct WatchAnswers {
     json gpus = json::array(), xids = json::array();
   };
 
   // Within `patience`, or what little there is.
-  Told look(std::chrono::milliseconds patience) {
+  WatchAnswers look(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     ++wanted_;
     changed_.notify_all();
@@ -145,7 +145,7 @@ class Driver {
       changed_.wait(lock, [&] { return done_ < wanted_; });
       const int wanted = wanted_;
       lock.unlock();
-      Told told;
+      WatchAnswers told;
       for (const Watched& gpu : gpus) told.gpus.push_back(look_at(*library, gpu));
       told.xids = xids_since(*library, gpus, events, asking);
       lock.lock();
@@ -159,7 +159,7 @@ class Driver {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  Told told_;
+  WatchAnswers told_;
   int wanted_ = 0, done_ = 0;
   bool absent_ = false;
 };
@@ -176,7 +176,7 @@ int watch() {
   constexpr std::chrono::milliseconds patience(800);
   auto next = Clock::now();
   for (bool last = false;;) {
-    Driver::Told told = driver.look(patience);
+    Driver::WatchAnswers told = driver.look(patience);
     const json line{{"gpus", std::move(told.gpus)}, {"nics", look_at_nics()}, {"xids", std::move(told.xids)}};
     std::printf("%s\n", line.dump(-1, ' ', true, json::error_handler_t::replace).c_str());
     if (std::fflush(stdout) != 0 || last) _exit(0);

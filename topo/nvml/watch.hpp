@@ -1,4 +1,5 @@
-// Watching GPUs and NICs while others measure: a line of JSON a second on standard output, until standard input closes.
+// CaseMonitor GPUs and NICs while others measure: a line of JSON a second on standard output, until standard input
+// closes.
 //   {"gpus": [{"uuid", "state": GpuState, "uncorrected", "replays"}], "nics": {NAME: {COUNTER: value}},
 //    "xids": [{"uuid", "code"}]}, the last line may be shorter.
 #pragma once

@@ -44,23 +44,23 @@ CommunicatorTuner::CommunicatorTuner(const Start& start, abi::Logger logger)
       log_(logger),
       constrained_(std::getenv("NCCL_ALGO") || std::getenv("NCCL_PROTO")),
       policy_(make_policy({start.ranks, start.nodes}, log_)),
-      displaced_(start_displaced(start, log_)) {}
+      chained_tuner_(start_chained_tuner(start, log_)) {}
 
-std::optional<Wish> CommunicatorTuner::wish_for(int function, std::size_t bytes) const {
+std::optional<Override> CommunicatorTuner::override_for(int function, std::size_t bytes) const {
   if (!policy_ || function < 0 || function >= abi::functions) return std::nullopt;
-  return policy_->wish(static_cast<Function>(function), bytes);
+  return policy_->override_of(static_cast<Function>(function), bytes);
 }
 
 void CommunicatorTuner::choose(const Call& call) {
   const CostTable table(call.costs, call.algorithms, call.protocols);
-  const std::optional<Wish> wish = wish_for(call.function, call.bytes);
-  Seen seen{.costs = copy_of(table), .cheapest = {}, .granted = wish && table.available(wish->setting)};
+  const std::optional<Override> override_of = override_for(call.function, call.bytes);
+  Seen seen{.costs = copy_of(table), .cheapest = {}, .granted = override_of && table.available(override_of->setting)};
   if (seen.granted) {
-    table.prefer(wish->setting, wish->microseconds);
-    if (wish->setting.channels > 0) *call.channels = wish->setting.channels;
-    remember_chunk(call.function, wish->setting);
-  } else if (displaced_) {
-    displaced_->choose(call);
+    table.prefer(override_of->setting, override_of->microseconds);
+    if (override_of->setting.channels > 0) *call.channels = override_of->setting.channels;
+    remember_chunk(call.function, override_of->setting);
+  } else if (chained_tuner_) {
+    chained_tuner_->choose(call);
   }
   seen.cheapest = table.cheapest();
   if (seen.cheapest) seen.cheapest->channels = *call.channels;
@@ -69,20 +69,20 @@ void CommunicatorTuner::choose(const Call& call) {
 }
 
 void CommunicatorTuner::choose_unseen(const UnseenCall& call) {
-  const std::optional<Wish> wish = wish_for(call.function, call.bytes);
+  const std::optional<Override> override_of = override_for(call.function, call.bytes);
   Seen seen;
-  if (wish && !constrained_) {  // NCCL 2.21 would not look at the operator's constraints any more
+  if (override_of && !constrained_) {  // NCCL 2.21 would not look at the operator's constraints any more
     Costs costs = certain_costs(static_cast<Function>(call.function), call.collnet_support > 0, call.nvls_support > 0,
                                 start_.nodes);
-    seen.granted = CostTable(costs.data(), abi::algorithms_without_pat, abi::protocols).available(wish->setting);
+    seen.granted = CostTable(costs.data(), abi::algorithms_without_pat, abi::protocols).available(override_of->setting);
   }
   if (seen.granted) {
-    *call.algorithm = static_cast<int>(wish->setting.algorithm);
-    *call.protocol = static_cast<int>(wish->setting.protocol);
-    if (wish->setting.channels > 0) *call.channels = wish->setting.channels;
-    seen.cheapest = wish->setting;
-  } else if (displaced_) {
-    displaced_->choose_unseen(call);
+    *call.algorithm = static_cast<int>(override_of->setting.algorithm);
+    *call.protocol = static_cast<int>(override_of->setting.protocol);
+    if (override_of->setting.channels > 0) *call.channels = override_of->setting.channels;
+    seen.cheapest = override_of->setting;
+  } else if (chained_tuner_) {
+    chained_tuner_->choose_unseen(call);
   }
   if (policy_) policy_->note(seen);
 }
@@ -92,8 +92,8 @@ void CommunicatorTuner::chunk(int function, std::size_t bytes, int algorithm, in
   const std::atomic<std::uint64_t>* const decided = chunk_of(function, algorithm, protocol);
   if (const std::uint64_t ours = decided ? decided->load() : 0)
     *chunk = ours;
-  else if (displaced_)
-    displaced_->chunk(function, bytes, algorithm, protocol, channels, chunk);
+  else if (chained_tuner_)
+    chained_tuner_->chunk(function, bytes, algorithm, protocol, channels, chunk);
 }
 
 void CommunicatorTuner::remember_chunk(int function, const Setting& chosen) {

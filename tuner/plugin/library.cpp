@@ -173,10 +173,10 @@ class TablePolicy final : public Policy {
  public:
   explicit TablePolicy(const Table& table) : table_(table) {}
 
-  std::optional<Wish> wish(Function function, std::uint64_t bytes) override {
+  std::optional<Override> override_of(Function function, std::uint64_t bytes) override {
     const Row* const row = find_row(table_, function, bytes);
     if (!row) return std::nullopt;
-    return Wish{row->setting, row->microseconds};
+    return Override{row->setting, row->microseconds};
   }
 
  private:

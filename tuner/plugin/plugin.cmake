@@ -2,7 +2,7 @@
 # one, shows nothing but NCCL's symbols, and needs neither NCCL nor CUDA.
 include(CheckCXXSourceCompiles)
 set(tuner_plugin_sources ${CMAKE_CURRENT_LIST_DIR}/../table.cpp)
-foreach(name communicator_tuner displaced exports)
+foreach(name communicator_tuner chained_tuner exports)
   list(APPEND tuner_plugin_sources ${CMAKE_CURRENT_LIST_DIR}/${name}.cpp)
 endforeach()
 

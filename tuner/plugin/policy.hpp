@@ -17,7 +17,7 @@ struct Job {
   std::uint64_t ranks = 0, nodes = 0;
 };
 
-struct Wish {
+struct Override {
   Setting setting;
   double microseconds = 0;  // measured; 0: not known
 };
@@ -32,8 +32,8 @@ struct Seen {
 class Policy {
  public:
   virtual ~Policy() = default;
-  // Nothing: NCCL, or the tuner that was displaced, decides. Called from several threads.
-  virtual std::optional<Wish> wish(Function function, std::uint64_t bytes) = 0;
+  // Nothing: NCCL, or the chained tuner decides. Called from several threads.
+  virtual std::optional<Override> override_of(Function function, std::uint64_t bytes) = 0;
   virtual void note(const Seen& /*seen*/) {}
 };
 

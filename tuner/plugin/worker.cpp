@@ -41,10 +41,10 @@ class Control final : public nccl::TunerControl {
 
   void load() { loaded_ = true; }
 
-  std::optional<Wish> wish() const {
+  std::optional<Override> override_of() const {
     const std::scoped_lock lock(mutex_);
     if (!forced_) return std::nullopt;
-    return Wish{*forced_, 0};
+    return Override{*forced_, 0};
   }
 
   void note(const Seen& seen) {
@@ -69,7 +69,7 @@ Control& control() {
 
 class ControlledPolicy final : public Policy {
  public:
-  std::optional<Wish> wish(Function, std::uint64_t) override { return control().wish(); }
+  std::optional<Override> override_of(Function, std::uint64_t) override { return control().override_of(); }
   void note(const Seen& seen) override { control().note(seen); }
 };
 

@@ -43,7 +43,7 @@ fs::path folder_of_baseline(const Options& options, const std::string& name) {
 }  // namespace
 
 ExitCode baseline_command(const Request& request) {
-  if (!request.world.leads()) return ExitCode::ok;
+  if (!request.control.is_leader()) return ExitCode::ok;
   const reports::Baseline baseline =
       reports::make_baseline(read_runs(request.options.baseline_files, reports::Reading::whole), utc_now());
   const fs::path folder = folder_of_baseline(request.options, name_of_baseline(request.options, baseline));

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "bench/app/machine/backends.hpp"
+#include "bench/control/control_planes.hpp"
 #include "bench/measure/agreement.hpp"
-#include "bench/worlds/worlds.hpp"
 
 namespace p5 {
 
@@ -67,8 +67,8 @@ bool needs_mpi(const std::vector<std::string>& arguments) {
   return !simulates(*options) || (options->command != "plan" && one_of_several());
 }
 
-std::vector<std::string> share_arguments(World& world, const std::vector<std::string>& arguments) {
-  return shared_by_leader(world, arguments);  // of any bytes
+std::vector<std::string> share_arguments(ControlPlane& control, const std::vector<std::string>& arguments) {
+  return shared_by_leader(control, arguments);  // of any bytes
 }
 
 }  // namespace p5

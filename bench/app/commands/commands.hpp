@@ -7,22 +7,22 @@
 #include <vector>
 
 #include "bench/app/machine/own_gpus.hpp"
-#include "bench/app/run/intrusion.hpp"
+#include "bench/app/run/fault_hooks.hpp"
 #include "bench/app/run/signals.hpp"
 #include "bench/app/run/wall_limit.hpp"
 #include "bench/base/error.hpp"
 #include "bench/model/backend.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
-#include "bench/model/world.hpp"
 
 namespace p5 {
 
 struct Request {
-  World& world;
+  ControlPlane& control;
   const Options& options;
   const std::vector<std::string>& arguments;  // as given, for the report
-  EndingSignals& signals;
-  const Intrusion& intrusion;  // nothing but in tests
+  TerminationSignals& signals;
+  const FaultHooks& fault_hooks;  // nothing but in tests
   // Of a check: the time for the whole of it; and its GPUs where it has found them by itself, else null.
   WallLimit* wall_limit = nullptr;
   const OwnGpus* own_gpus = nullptr;
@@ -53,6 +53,6 @@ std::optional<Options> check_in(const std::vector<std::string>& arguments);
 bool needs_mpi(const std::vector<std::string>& arguments);
 // Whether the data under test travels over MPI; if not, MPI is kept off the fabric.
 bool measures_over_mpi(const std::vector<std::string>& arguments);
-std::vector<std::string> share_arguments(World& world, const std::vector<std::string>& arguments);
+std::vector<std::string> share_arguments(ControlPlane& control, const std::vector<std::string>& arguments);
 
 }  // namespace p5

@@ -89,7 +89,7 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
 }  // namespace
 
 ExitCode compare_command(const Request& request) {
-  if (!request.world.leads()) return ExitCode::ok;
+  if (!request.control.is_leader()) return ExitCode::ok;
   const Options& options = request.options;
   const std::vector<std::string> formats =
       options.given.contains("--format") ? options.formats : std::vector<std::string>{"console"};

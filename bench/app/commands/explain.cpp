@@ -104,7 +104,7 @@ json json_of(const topo::Explanation& all, const std::vector<std::string>& files
 }  // namespace
 
 ExitCode explain_command(const Request& request) {
-  if (!request.world.leads()) return ExitCode::ok;
+  if (!request.control.is_leader()) return ExitCode::ok;
   const Options& options = request.options;
   const std::vector<std::string> texts = texts_of(options.explain_files);
   std::vector<topo::LogText> logs;

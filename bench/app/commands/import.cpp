@@ -48,7 +48,7 @@ fs::path new_folder_of_import(const Options& options, const std::string& cluster
 }  // namespace
 
 ExitCode import_command(const Request& request) {
-  if (!request.world.leads()) return ExitCode::ok;
+  if (!request.control.is_leader()) return ExitCode::ok;
   const Options& options = request.options;
   const std::string cluster = options.cluster.empty() ? "imported" : options.cluster;
   const reports::nccl_tests::Imported imported = read(options, cluster);

@@ -8,10 +8,10 @@
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
-#include "reports/joining.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/published.hpp"
-#include "reports/reaching.hpp"
+#include "reports/reachability.hpp"
+#include "reports/rendezvous.hpp"
 #include "reports/slow_launches.hpp"
 #include "reports/writer.hpp"
 #include "topo/finding.hpp"
@@ -64,7 +64,7 @@ std::string list_of(const std::string& what) {
 }  // namespace
 
 ExitCode list_command(const Request& request) {
-  if (!request.world.leads()) return ExitCode::ok;
+  if (!request.control.is_leader()) return ExitCode::ok;
   return said(ExitCode::ok, list_of(request.options.list_what));
 }
 

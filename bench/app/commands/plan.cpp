@@ -8,9 +8,9 @@
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/machine.hpp"
 #include "bench/base/console.hpp"
+#include "bench/control/control_planes.hpp"
 #include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
-#include "bench/worlds/worlds.hpp"
 
 namespace p5 {
 
@@ -40,9 +40,10 @@ struct Communicators {
 
 Communicators communicators_of_plan(const Machine& machine, const topo::Limits& parts, const Plan& plan) {
   Communicators all;
-  for (const Sitting& sitting : sittings_of(plan.cases, static_cast<int>(machine.topology.host_of_rank.size()), 0, 0)) {
-    const double each = cost_of(machine, parts, plan.cases[sitting.visits.front().at]).communicator.count;
-    if (sitting.communicators.empty() || each <= 0) continue;
+  for (const CommunicatorBatch& batch :
+       batches_of(plan.cases, static_cast<int>(machine.topology.host_of_rank.size()), 0, 0)) {
+    const double each = cost_of(machine, parts, plan.cases[batch.repetitions.front().at]).communicator.count;
+    if (batch.communicators.empty() || each <= 0) continue;
     ++all.count;
     all.seconds += each;
   }
@@ -57,16 +58,16 @@ std::string text_of(const Machine& machine, const Plan& plan, const Options& opt
   const std::size_t nodes = machine.topology.hosts.size(), ranks = machine.topology.host_of_rank.size();
   add("{} ranks on {} {}, backend {}{}\n", ranks, nodes, nodes == 1 ? "node" : "nodes", machine.backend_name,
       machine.platform ? ", platform " + machine.platform->name : "");
-  struct Row {
+  struct PlanRow {
     int cases = 0;
     Bytes smallest{~std::uint64_t{0}}, largest;
     double seconds = 0;
   };
-  std::map<std::string, Row> rows;
+  std::map<std::string, PlanRow> rows;
   const topo::Limits parts = gpu_limits(machine);
   double all = 0;
   for (const Case& c : plan.cases) {
-    Row& row = rows[label_of(c)];
+    PlanRow& row = rows[label_of(c)];
     const double seconds = predict_round(c, cost_of(machine, parts, c)).count * static_cast<double>(c.rounds->size());
     ++row.cases;
     row.smallest = std::min(row.smallest, c.bytes);
@@ -102,18 +103,18 @@ std::string text_of(const Machine& machine, const Plan& plan, const Options& opt
   return text;
 }
 
-ExitCode plan_in(World& world, const Options& options) {
+ExitCode plan_in(ControlPlane& control, const Options& options) {
   const std::uint64_t seed = options.seed.value_or(1);
-  const Machine machine = find_machine(world, options, seed);
+  const Machine machine = find_machine(control, options, seed);
   const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
-  return world.leads() ? said(ExitCode::ok, text_of(machine, plan, options)) : ExitCode::ok;
+  return control.is_leader() ? said(ExitCode::ok, text_of(machine, plan, options)) : ExitCode::ok;
 }
 
 }  // namespace
 
 ExitCode plan_command(const Request& request) {
-  if (!simulates(request.options)) return plan_in(request.world, request.options);
-  if (!request.world.leads()) return ExitCode::ok;
+  if (!simulates(request.options)) return plan_in(request.control, request.options);
+  if (!request.control.is_leader()) return ExitCode::ok;
   return plan_in(*make_solo_world(topo::find_platform(request.options.platform).gpus * request.options.nodes),
                  request.options);
 }

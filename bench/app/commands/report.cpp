@@ -45,7 +45,7 @@ void add_samples_beside(const fs::path& file, reports::Report& report) {
 }  // namespace
 
 ExitCode report_command(const Request& request) {
-  if (!request.world.leads()) return ExitCode::ok;
+  if (!request.control.is_leader()) return ExitCode::ok;
   const Options& options = request.options;
   const std::string file = report_in(options.report_file);
   const bool page =

@@ -71,17 +71,17 @@ topo::Topology load_topology(const std::string& path) {
 }
 
 // hwloc's XML of each host, from its first rank, at the leader.
-json hwloc_of_hosts(World& world, const topo::Topology& topology) {
+json hwloc_of_hosts(ControlPlane& control, const topo::Topology& topology) {
   const auto& host_of_rank = topology.host_of_rank;
-  const auto me = static_cast<std::size_t>(world.participant());
-  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
+  const auto me = static_cast<std::size_t>(control.participant());
+  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == control.participant();
   std::string xml;
   try {
     if (first) xml = topo::hwloc_xml();
   } catch (const EnvironmentError&) {  // the rest is worth keeping
   }
   json all = json::object();
-  const std::vector<std::string> texts = world.gather(xml);
+  const std::vector<std::string> texts = control.gather(xml);
   for (std::size_t rank = 0; rank < texts.size(); ++rank)
     if (!texts[rank].empty()) all[topology.hosts[static_cast<std::size_t>(host_of_rank[rank])].name] = texts[rank];
   return all;
@@ -96,14 +96,14 @@ topo::Topology find_topology(const Request& request) {
   if (simulates(options))
     topology = topo::synthetic(topo::find_platform(options.platform), options.nodes);
   else if (!options.load_file.empty())
-    from_leader(request.world, [&]() -> std::string {
+    from_leader(request.control, [&]() -> std::string {
       // A folder of copies may hold names in any letters.
       topology = topo::topology_from_json(
           json::parse(to_json(load_topology(options.load_file)).dump(-1, ' ', false, json::error_handler_t::replace)));
       return "";
     });
   else
-    topology = discover_cluster(request.world, probes_for(options));
+    topology = discover_cluster(request.control, probes_for(options));
   if (topology.platform.empty() || !options.platform.empty()) {
     const topo::Platform* const platform = !options.platform.empty() ? &topo::find_platform(options.platform)
                                            : topology.hosts.empty()
@@ -155,17 +155,17 @@ std::string shown(const Options& options, const topo::Topology& topology, const 
 }  // namespace
 
 ExitCode topo_command(const Request& request) {
-  World& world = request.world;
+  ControlPlane& control = request.control;
   const Options& options = request.options;
-  from_leader(world, [&]() -> std::string {
+  from_leader(control, [&]() -> std::string {
     check_targets(options);
     return "";
   });
   const topo::Topology topology = find_topology(request);
   const bool live = looks_around(options);
   std::string text;  // the leader's
-  const json hwloc = live && !options.record_file.empty() ? hwloc_of_hosts(world, topology) : json::object();
-  from_leader(world, [&]() -> std::string {
+  const json hwloc = live && !options.record_file.empty() ? hwloc_of_hosts(control, topology) : json::object();
+  from_leader(control, [&]() -> std::string {
     const char* const visible = live ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;
     const std::vector<topo::Finding> findings = look(topology);
     const std::vector<topo::Binding> bindings = topo::bindings(with_job_ranks(topology), visible);

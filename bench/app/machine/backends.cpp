@@ -14,8 +14,8 @@ namespace p5 {
 
 namespace {
 
-void make_nccl(World& world, const Options& options, std::uint64_t, Machine& machine) {
-  GpuBackend made = make_gpu_backend(world, options, machine.topology);
+void make_nccl(ControlPlane& control, const Options& options, std::uint64_t, Machine& machine) {
+  GpuBackend made = make_gpu_backend(control, options, machine.topology);
   machine.backend = std::move(made.backend);
   machine.memory_of_rank = made.memory_of_rank;
   machine.why_not_judged = std::move(made.why_not_judged);
@@ -26,10 +26,10 @@ void make_nccl(World& world, const Options& options, std::uint64_t, Machine& mac
   machine.topology.gpus_seen_of_rank = std::move(made.gpus_seen_of_rank);
 }
 
-void make_mpi(World&, const Options&, std::uint64_t, Machine& machine) { machine.backend = make_mpi_backend(); }
+void make_mpi(ControlPlane&, const Options&, std::uint64_t, Machine& machine) { machine.backend = make_mpi_backend(); }
 
-void make_ofi(World& world, const Options& options, std::uint64_t, Machine& machine) {
-  FabricBackend made = make_fabric_backend(world, options, machine.topology);
+void make_ofi(ControlPlane& control, const Options& options, std::uint64_t, Machine& machine) {
+  FabricBackend made = make_fabric_backend(control, options, machine.topology);
   machine.backend = std::move(made.backend);
   machine.software = std::move(made.software);
   machine.topology.nics_of_rank = std::move(made.nics_of_rank);
@@ -53,7 +53,7 @@ SimMachine sim_machine(const Options& options, const topo::Platform& platform, s
   return machine;
 }
 
-void make_sim(World&, const Options& options, std::uint64_t seed, Machine& machine) {
+void make_sim(ControlPlane&, const Options& options, std::uint64_t seed, Machine& machine) {
   machine.backend = make_sim_backend(sim_machine(options, *machine.platform, seed));
   if (machine.platform->nics == 0) return;
   std::map<int, std::size_t> seen;
@@ -63,22 +63,22 @@ void make_sim(World&, const Options& options, std::uint64_t seed, Machine& machi
 }
 
 // In the order in which they are tried where nobody asks for one.
-struct Maker {
+struct BackendFactory {
   std::string name;
-  void (*make)(World& world, const Options& options, std::uint64_t seed, Machine& machine);
+  void (*make)(ControlPlane& control, const Options& options, std::uint64_t seed, Machine& machine);
   // Whether this host has what it takes; null: only who asks for the backend gets it.
   bool (*here)() = nullptr;
 };
 
-const std::vector<Maker> makers{
+const std::vector<BackendFactory> makers{
     {"nccl", make_nccl, may_use_gpus},
     {"mpi", make_mpi, [] { return true; }},
     {"ofi", make_ofi},
     {"sim", make_sim},
 };
 
-const Maker& maker_of(const std::string& backend) {
-  const auto found = std::ranges::find(makers, backend, &Maker::name);
+const BackendFactory& maker_of(const std::string& backend) {
+  const auto found = std::ranges::find(makers, backend, &BackendFactory::name);
   if (found == makers.end()) throw std::logic_error("nothing here makes the backend " + backend);
   return *found;
 }
@@ -86,7 +86,7 @@ const Maker& maker_of(const std::string& backend) {
 // Of each maker: y where this host has what it takes.
 std::string found_here() {
   std::string found;
-  for (const Maker& each : makers) found += each.here && each.here() ? 'y' : 'n';
+  for (const BackendFactory& each : makers) found += each.here && each.here() ? 'y' : 'n';
   return found;
 }
 
@@ -108,14 +108,14 @@ const BackendInfo& likely_backend(const Options& options) {
   return asked ? *asked : first_found({found_here()});
 }
 
-const BackendInfo& choose_backend(World& world, const Options& options) {
+const BackendInfo& choose_backend(ControlPlane& control, const Options& options) {
   if (const BackendInfo* const asked = asked_backend(options.backend)) return *asked;
-  const std::vector<std::string> on_hosts = world.gather(found_here());
-  return find_backend(world.broadcast(world.leads() ? first_found(on_hosts).name : ""));
+  const std::vector<std::string> on_hosts = control.gather(found_here());
+  return find_backend(control.broadcast(control.is_leader() ? first_found(on_hosts).name : ""));
 }
 
-void make_backend(World& world, const Options& options, std::uint64_t seed, Machine& machine) {
-  maker_of(machine.backend_name).make(world, options, seed, machine);
+void make_backend(ControlPlane& control, const Options& options, std::uint64_t seed, Machine& machine) {
+  maker_of(machine.backend_name).make(control, options, seed, machine);
 }
 
 }  // namespace p5

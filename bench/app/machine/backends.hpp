@@ -5,8 +5,8 @@
 
 #include "bench/app/machine/machine.hpp"
 #include "bench/model/backends.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
-#include "bench/model/world.hpp"
 
 namespace p5 {
 
@@ -16,9 +16,9 @@ bool simulates(const Options& options);
 const BackendInfo& likely_backend(const Options& options);
 
 // On all ranks together: as likely_backend(), where all hosts have what it takes.
-const BackendInfo& choose_backend(World& world, const Options& options);
+const BackendInfo& choose_backend(ControlPlane& control, const Options& options);
 
 // That of machine.backend_name, with what it tells of the machine. Topology and platform are known.
-void make_backend(World& world, const Options& options, std::uint64_t seed, Machine& machine);
+void make_backend(ControlPlane& control, const Options& options, std::uint64_t seed, Machine& machine);
 
 }  // namespace p5

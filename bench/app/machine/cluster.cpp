@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/base/clock.hpp"
+#include "bench/control/host_tree.hpp"
 #include "bench/measure/agreement.hpp"
-#include "bench/worlds/by_host.hpp"
 
 namespace p5 {
 
@@ -74,26 +74,26 @@ std::vector<topo::Host> hosts_from(const ClusterSketch& sketch) {
   return hosts;
 }
 
-topo::Topology discover_cluster(World& world, const topo::Probes& probes) {
+topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probes) {
   const std::string name = topo::host_name().name;
-  const std::vector<int> numbers = number_hosts(world.gather(name));
-  const auto host_of_rank = shared_by_leader(world, std::vector<std::uint16_t>(numbers.begin(), numbers.end()));
-  const std::uint16_t mine = host_of_rank[static_cast<std::size_t>(world.participant())];
-  const bool first = std::ranges::find(host_of_rank, mine) - host_of_rank.begin() == world.participant();
+  const std::vector<int> numbers = number_hosts(control.gather(name));
+  const auto host_of_rank = shared_by_leader(control, std::vector<std::uint16_t>(numbers.begin(), numbers.end()));
+  const std::uint16_t mine = host_of_rank[static_cast<std::size_t>(control.participant())];
+  const bool first = std::ranges::find(host_of_rank, mine) - host_of_rank.begin() == control.participant();
   topo::Host host;
   if (first) host = topo::discover_host(probes);
   const std::vector<std::string> described =
-      world.gather(first ? to_json(host).dump(-1, ' ', true, json::error_handler_t::replace) : "");
+      control.gather(first ? to_json(host).dump(-1, ' ', true, json::error_handler_t::replace) : "");
   topo::Topology topology;
   topology.host_of_rank.assign(host_of_rank.begin(), host_of_rank.end());
   topology.taken = utc_now();
-  if (world.leads()) {
+  if (control.is_leader()) {
     topology.settings = topo::job_settings();
     for (const std::string& text : described)
       if (!text.empty()) topology.hosts.push_back(topo::host_from_json(json::parse(text)));
   }
-  const ClusterSketch sketch = shared_by_leader(world, sketch_of(topology.hosts));
-  if (world.leads()) return topology;
+  const ClusterSketch sketch = shared_by_leader(control, sketch_of(topology.hosts));
+  if (control.is_leader()) return topology;
   topology.hosts = hosts_from(sketch);
   topo::Host& own = topology.hosts.at(mine);
   own.name = name;

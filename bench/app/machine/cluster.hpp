@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/base/json_fields.hpp"
-#include "bench/model/world.hpp"
+#include "bench/model/control_plane.hpp"
 #include "topo/topology.hpp"
 
 namespace p5 {
@@ -19,11 +19,11 @@ struct ClusterSketch {
   std::vector<std::uint64_t> memory_of_host;  // available, in bytes
 };
 
-void fields(auto& visit, Is<ClusterSketch> auto& sketch) {
-  visit.must("name_of_host", sketch.name_of_host);
-  visit.must("boot_of_host", sketch.boot_of_host);
-  visit.must("traits_of_host", sketch.traits_of_host);
-  visit.must("memory_of_host", sketch.memory_of_host);
+void fields(auto& archive, Is<ClusterSketch> auto& sketch) {
+  archive.must("name_of_host", sketch.name_of_host);
+  archive.must("boot_of_host", sketch.boot_of_host);
+  archive.must("traits_of_host", sketch.traits_of_host);
+  archive.must("memory_of_host", sketch.memory_of_host);
 }
 
 ClusterSketch sketch_of(const std::vector<topo::Host>& hosts);
@@ -34,6 +34,6 @@ std::vector<topo::Host> hosts_from(const ClusterSketch& sketch);
 
 // The first rank of each host describes it. At the leader all of it; elsewhere what hosts_from() gives, with the own
 // host's name, and at the first rank of a host all of that one. Without a platform's name.
-topo::Topology discover_cluster(World& world, const topo::Probes& probes);
+topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probes);
 
 }  // namespace p5

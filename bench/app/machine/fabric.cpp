@@ -34,15 +34,15 @@ struct SharedFabric {
   NicsOfRanks nics;
 };
 
-void fields(auto& visit, Is<NicsOfRanks> auto& nics) {
-  visit.must("lists", nics.lists);
-  visit.must("list_of_rank", nics.list_of_rank);
+void fields(auto& archive, Is<NicsOfRanks> auto& nics) {
+  archive.must("lists", nics.lists);
+  archive.must("list_of_rank", nics.list_of_rank);
 }
 
-void fields(auto& visit, Is<SharedFabric> auto& shared) {
-  visit.must("library", shared.library);
-  visit.must("library_path", shared.library_path);
-  visit.must("nics", shared.nics);
+void fields(auto& archive, Is<SharedFabric> auto& shared) {
+  archive.must("library", shared.library);
+  archive.must("library_path", shared.library_path);
+  archive.must("nics", shared.nics);
 }
 
 bool shows_efa(const topo::Host& host) {
@@ -51,31 +51,31 @@ bool shows_efa(const topo::Host& host) {
 
 }  // namespace
 
-WorkerOptions fabric_worker(World& world, const Options& options, const topo::Topology& topology) {
-  WorkerOptions worker = worker_options(world, options, topology, fabric_worker_program,
+WorkerOptions fabric_worker(ControlPlane& control, const Options& options, const topo::Topology& topology) {
+  WorkerOptions worker = worker_options(control, options, topology, fabric_worker_program,
                                         "this build found no libfabric (libfabric-dev); install it and build again");
   worker.library = "libfabric";
   worker.device = "nic";
   worker.each_has_id = true;
   worker.messages_only = true;
-  worker.cost = {.latency = {20e-6}, .bandwidth = {5}, .burst = {5e-3}, .visit = {5e-3}, .communicator = {0}};
+  worker.cost = {.latency = {20e-6}, .bandwidth = {5}, .burst = {5e-3}, .repetition = {5e-3}, .communicator = {0}};
   // Where the operator says nothing: messages within a host would go through its memory and say nothing of its NICs;
   // the EFA provider would start CUDA in each process, on the first GPU, for memory that is not used here; and PSM,
   // which libfabric loads, would leave a file in the working folder where a provider aborts.
   for (const auto& [name, value] : {std::pair("FI_EFA_ENABLE_SHM_TRANSFER", "0"), std::pair("FI_HMEM", "system"),
                                     std::pair("IPATH_NO_BACKTRACE", "1")})
     if (!own_environment().contains(name)) worker.environment.try_emplace(name, value);
-  if (shows_efa(host_of_rank(topology, static_cast<std::size_t>(world.participant())))) worker.seat.provider = "efa";
+  if (shows_efa(host_of_rank(topology, static_cast<std::size_t>(control.participant())))) worker.local.provider = "efa";
   return worker;
 }
 
-FabricBackend make_fabric_backend(World& world, const Options& options, const topo::Topology& topology) {
-  WorkerOptions worker = fabric_worker(world, options, topology);
-  worker.seat.interfaces = interfaces_for_libfabric(topology, worker.environment);
-  auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
-  const std::vector<std::string> texts = identify_workers(world, *backend);
+FabricBackend make_fabric_backend(ControlPlane& control, const Options& options, const topo::Topology& topology) {
+  WorkerOptions worker = fabric_worker(control, options, topology);
+  worker.local.interfaces = interfaces_for_libfabric(topology, worker.environment);
+  auto backend = std::make_unique<WorkerBackend>(control, std::move(worker));
+  const std::vector<std::string> texts = identify_workers(control, *backend);
   FabricBackend made;
-  const std::string agreed = from_leader(world, [&] {
+  const std::string agreed = from_leader(control, [&] {
     const std::vector<protocol::Identity> identities = parse_identities(texts);
     refuse_mixed_libraries(identities, topology);
     NicsOfRanks nics;

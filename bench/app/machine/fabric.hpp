@@ -8,8 +8,8 @@
 
 #include "bench/backends/worker.hpp"
 #include "bench/model/backend.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
-#include "bench/model/world.hpp"
 #include "topo/topology.hpp"
 
 namespace p5 {
@@ -18,7 +18,7 @@ inline constexpr const char* fabric_worker_program = "p5bench-worker-ofi";
 
 // Of a worker for libfabric, whose data goes through NICs also within a host. Throws EnvironmentError as
 // worker_options().
-WorkerOptions fabric_worker(World& world, const Options& options, const topo::Topology& topology);
+WorkerOptions fabric_worker(ControlPlane& control, const Options& options, const topo::Topology& topology);
 
 struct FabricBackend {
   std::unique_ptr<Backend> backend;
@@ -28,6 +28,6 @@ struct FabricBackend {
 };
 
 // Throws EnvironmentError naming the rank and host whose worker finds no NIC, or another library than rank 0's.
-FabricBackend make_fabric_backend(World& world, const Options& options, const topo::Topology& topology);
+FabricBackend make_fabric_backend(ControlPlane& control, const Options& options, const topo::Topology& topology);
 
 }  // namespace p5

@@ -16,8 +16,8 @@
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/variables.hpp"
 #include "bench/backends/worker.hpp"
-#include "bench/measure/reaching.hpp"
-#include "reports/reaching.hpp"
+#include "bench/measure/reachability.hpp"
+#include "reports/reachability.hpp"
 
 namespace p5 {
 
@@ -26,11 +26,11 @@ namespace {
 using nlohmann::json;
 
 // Beyond those of the workers under test.
-constexpr std::uint32_t own_alarms = 1u << 31;
+constexpr std::uint32_t own_abort_epochs = 1u << 31;
 
 // The leader's; 0: nothing is to be tried.
-Seconds agree_on_limit(World& world) {
-  return {std::stod(from_leader(world, [] {
+Seconds agree_on_limit(ControlPlane& control) {
+  return {std::stod(from_leader(control, [] {
     std::error_code problem;
     if (!std::filesystem::exists(file_of_ours(fabric_worker_program), problem)) return std::string("0");
     return std::to_string(duration_variable("P5BENCH_REACH_LIMIT").value_or(message_limit).count);
@@ -38,29 +38,29 @@ Seconds agree_on_limit(World& world) {
 }
 
 // nullopt: some rank cannot tell which way data will go.
-std::optional<WorkerOptions> agree_on_way(World& world, const Options& options, const Machine& machine) {
-  WorkerOptions worker = fabric_worker(world, options, machine.topology);
+std::optional<WorkerOptions> agree_on_way(ControlPlane& control, const Options& options, const Machine& machine) {
+  WorkerOptions worker = fabric_worker(control, options, machine.topology);
   bool clear = true;
   if (machine.backend_info().parts == BackendInfo::Parts::gpus) {
-    name_interfaces_for_nccl(world, machine.topology, worker.environment);
+    name_interfaces_for_nccl(control, machine.topology, worker.environment);
     const auto way =
         way_of_nccl(all_have_efa(machine.topology), with_changes(worker.environment), read_file, own_interfaces());
     clear = way.has_value();
     for (const auto& [name, value] : way.value_or(Environment())) worker.environment[name] = value;
   }
   name_interface_for_libfabric(machine.topology, worker.environment);
-  const std::vector<std::string> all = world.gather(clear ? "y" : "n");
+  const std::vector<std::string> all = control.gather(clear ? "y" : "n");
   const bool agreed = std::ranges::find(all, "n") == all.end();
-  return world.broadcast(agreed ? "y" : "n") == "y" ? std::optional(std::move(worker)) : std::nullopt;
+  return control.broadcast(agreed ? "y" : "n") == "y" ? std::optional(std::move(worker)) : std::nullopt;
 }
 
 // What the last worker of each of these ranks said that it ran on; at the leader.
-std::vector<reports::ReachedHost> describe(World& world, const Machine& machine, const std::vector<int>& ranks,
-                                           const protocol::Identity& mine) {
+std::vector<reports::ReachabilityHost> describe(ControlPlane& control, const Machine& machine,
+                                                const std::vector<int>& ranks, const protocol::Identity& mine) {
   const std::vector<std::string> all =
-      world.gather(protocol::to_json(mine).dump(-1, ' ', true, json::error_handler_t::replace));
-  std::vector<reports::ReachedHost> hosts;
-  if (!world.leads()) return hosts;
+      control.gather(protocol::to_json(mine).dump(-1, ' ', true, json::error_handler_t::replace));
+  std::vector<reports::ReachabilityHost> hosts;
+  if (!control.is_leader()) return hosts;
   for (const int each : ranks) {
     const auto rank = static_cast<std::size_t>(each);
     const topo::Host& host = host_of_rank(machine.topology, rank);
@@ -92,21 +92,21 @@ std::vector<int> first_ranks(const topo::Topology& topology) {
   return ranks;
 }
 
-FabricCheck check_fabric(World& world, const Options& options, const Machine& machine) {
+FabricCheck check_fabric(ControlPlane& control, const Options& options, const Machine& machine) {
   const std::vector<int> ranks = first_ranks(machine.topology);
   if (ranks.size() < 2) return {};
-  const Seconds limit = agree_on_limit(world);
+  const Seconds limit = agree_on_limit(control);
   if (limit.count <= 0) return {};
-  std::optional<WorkerOptions> worker = agree_on_way(world, options, machine);
+  std::optional<WorkerOptions> worker = agree_on_way(control, options, machine);
   if (!worker) return {};
   worker->timeout = limit;
-  worker->alarms_from = own_alarms;
-  WorkerBackend backend(world, *std::move(worker));
-  const Reached reached = reach_hosts(world, backend, ranks);
-  const std::vector<reports::ReachedHost> hosts = describe(world, machine, ranks, backend.identity());
+  worker->abort_epochs_from = own_abort_epochs;
+  WorkerBackend backend(control, *std::move(worker));
+  const Reachability reached = check_reachability(control, backend, ranks);
+  const std::vector<reports::ReachabilityHost> hosts = describe(control, machine, ranks, backend.identity());
   FabricCheck check;
-  if (world.leads()) check.findings = reports::reach_findings(reached, hosts, limit);
-  check.cut = world.broadcast(std::ranges::any_of(check.findings, topo::condemns) ? "y" : "n") == "y";
+  if (control.is_leader()) check.findings = reports::reach_findings(reached, hosts, limit);
+  check.cut = control.broadcast(std::ranges::any_of(check.findings, topo::condemns) ? "y" : "n") == "y";
   return check;
 }
 

@@ -23,7 +23,7 @@ constexpr Bytes largest_file = GiB(4);
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-fs::path at(const HostPlace& place, const fs::path& path) { return place.root / path.relative_path(); }
+fs::path at(const HostRole& place, const fs::path& path) { return place.root / path.relative_path(); }
 
 // "" or why the file is not there after all.
 std::string write_where_needed(const fs::path& path, const std::string& text) try {
@@ -36,22 +36,22 @@ std::string write_where_needed(const fs::path& path, const std::string& text) tr
 }
 
 // The first rank of each host says "" or what is wrong there; nobody else says anything.
-std::vector<HostProblem> gather_problems(World& world, const HostPlace& place, const std::string& mine) {
+std::vector<HostProblem> gather_problems(ControlPlane& control, const HostRole& place, const std::string& mine) {
   const json said = place.first && !mine.empty() ? json{{"host", place.host}, {"why", mine}} : json();
   std::vector<HostProblem> problems;
-  for (const std::string& text : world.gather(said.dump(-1, ' ', true, json::error_handler_t::replace)))
+  for (const std::string& text : control.gather(said.dump(-1, ' ', true, json::error_handler_t::replace)))
     if (const json each = json::parse(text); !each.is_null()) problems.push_back({each.at("host"), each.at("why")});
   return problems;
 }
 
 // Bytes of any kind, which JSON could not hold.
-std::vector<tuner::NamedFile> files_of_leader(World& world, const std::vector<tuner::NamedFile>& files) {
+std::vector<tuner::NamedFile> files_of_leader(ControlPlane& control, const std::vector<tuner::NamedFile>& files) {
   json names = json::array();
   for (const tuner::NamedFile& file : files) names.push_back(file.name);
   std::vector<tuner::NamedFile> all;
-  names = json::parse(world.broadcast(names.dump()));
+  names = json::parse(control.broadcast(names.dump()));
   for (std::size_t i = 0; i < names.size(); ++i)
-    all.push_back({names[i], world.broadcast(world.leads() ? files[i].text : "")});
+    all.push_back({names[i], control.broadcast(control.is_leader() ? files[i].text : "")});
   return all;
 }
 
@@ -63,48 +63,48 @@ std::optional<std::string> bytes_of(const fs::path& path) try {
   return std::nullopt;
 }
 
-HostPlace place_on_host(const World& world, const topo::Topology& topology) {
+HostRole role_on_host(const ControlPlane& control, const topo::Topology& topology) {
   const std::vector<int>& host_of_rank = topology.host_of_rank;
-  const int mine = host_of_rank.at(static_cast<std::size_t>(world.participant()));
+  const int mine = host_of_rank.at(static_cast<std::size_t>(control.participant()));
   return {.host = topology.hosts.at(static_cast<std::size_t>(mine)).name,
-          .first = std::ranges::find(host_of_rank, mine) - host_of_rank.begin() == world.participant()};
+          .first = std::ranges::find(host_of_rank, mine) - host_of_rank.begin() == control.participant()};
 }
 
-std::vector<HostProblem> hosts_without(World& world, const HostPlace& place, const std::string& path) {
-  const std::string leaders_path = world.broadcast(path);
+std::vector<HostProblem> hosts_without(ControlPlane& control, const HostRole& place, const std::string& path) {
+  const std::string leaders_path = control.broadcast(path);
   std::optional<std::string> content;
   if (place.first) content = bytes_of(at(place, leaders_path));
   const std::string hash = content ? tuner::fingerprint(*content) : "";
-  const std::string leaders = world.broadcast(hash);
+  const std::string leaders = control.broadcast(hash);
   std::string why;
   if (!leaders.empty() && hash != leaders)
     why = content ? fmt::format("'{}' is another file there", leaders_path)
                   : fmt::format("'{}' cannot be read there", leaders_path);
-  return gather_problems(world, place, why);
+  return gather_problems(control, place, why);
 }
 
-std::vector<HostProblem> put_on_hosts(World& world, const HostPlace& place, const std::string& folder,
+std::vector<HostProblem> put_on_hosts(ControlPlane& control, const HostRole& place, const std::string& folder,
                                       const std::vector<tuner::NamedFile>& files) {
-  const std::string leaders_folder = world.broadcast(folder);
-  const std::vector<tuner::NamedFile> all = files_of_leader(world, files);
+  const std::string leaders_folder = control.broadcast(folder);
+  const std::vector<tuner::NamedFile> all = files_of_leader(control, files);
   std::string why;
   const auto write_all = [&] {
     for (const tuner::NamedFile& file : all)
       if (why.empty()) why = write_where_needed(at(place, leaders_folder) / file.name, file.text);
   };
-  if (world.leads()) write_all();
-  world.barrier();
-  if (place.first && !world.leads()) write_all();
-  std::vector<HostProblem> problems = gather_problems(world, place, why);
-  world.broadcast("");  // nobody looks for them before they are there
+  if (control.is_leader()) write_all();
+  control.barrier();
+  if (place.first && !control.is_leader()) write_all();
+  std::vector<HostProblem> problems = gather_problems(control, place, why);
+  control.broadcast("");  // nobody looks for them before they are there
   return problems;
 }
 
-TemporaryOnHosts::TemporaryOnHosts(World& world, const HostPlace& place) : world_(world), place_(place) {
+TemporaryOnHosts::TemporaryOnHosts(ControlPlane& control, const HostRole& place) : control_(control), place_(place) {
   std::error_code error;
   const fs::path parent = fs::temp_directory_path(error);
   const std::string name = "p5bench-tuner-" + reports::unpredictable_word();
-  folder_ = world.broadcast(((error ? fs::path("/tmp") : parent) / name).string());
+  folder_ = control.broadcast(((error ? fs::path("/tmp") : parent) / name).string());
   if (!place.first) return;
   const fs::path mine = at(place, folder_);
   fs::create_directories(mine.parent_path(), error);
@@ -117,7 +117,7 @@ TemporaryOnHosts::~TemporaryOnHosts() {
 }
 
 std::vector<HostProblem> TemporaryOnHosts::put(const std::vector<tuner::NamedFile>& files) {
-  return put_on_hosts(world_, place_, folder_, files);
+  return put_on_hosts(control_, place_, folder_, files);
 }
 
 std::string to_text(const std::vector<HostProblem>& problems) {

@@ -55,32 +55,33 @@ bool may_use_gpus() {
   return fs::exists("/dev/nvidiactl", problem) && fs::exists(file_of_ours(program), problem);
 }
 
-GpuBackend make_gpu_backend(World& world, const Options& options, const topo::Topology& topology) {
-  WorkerOptions worker = worker_options(world, options, topology, program,
+GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology) {
+  WorkerOptions worker = worker_options(control, options, topology, program,
                                         "this build found no CUDA toolkit or no NCCL; install them and build again");
   GpuBackend made;
-  made.findings = name_interfaces_for_nccl(world, topology, worker.environment);
+  made.findings = name_interfaces_for_nccl(control, topology, worker.environment);
   const auto named = worker.environment.find("NCCL_SOCKET_IFNAME");
   const std::string interfaces = named == worker.environment.end() ? "" : named->second;
   worker.ras = listen_for_status(worker.environment);
-  auto backend = std::make_unique<WorkerBackend>(world, std::move(worker));
-  const std::vector<std::string> texts = identify_workers(world, *backend);
-  const json agreed = json::parse(from_leader(world, [&] {
+  auto backend = std::make_unique<WorkerBackend>(control, std::move(worker));
+  const std::vector<std::string> texts = identify_workers(control, *backend);
+  const json agreed = json::parse(from_leader(control, [&] {
     const std::vector<protocol::Identity> identities = parse_identities(texts);
     refuse_mixed_libraries(identities, topology);
-    const int crowd = most_ranks_on_a_gpu(identities, topology, options.allow_shared_gpu);
+    const int most_ranks = most_ranks_on_a_gpu(identities, topology, options.allow_shared_gpu);
     std::uint64_t least = identities.front().free_memory;
     for (const protocol::Identity& each : identities) {
       least = std::min(least, each.free_memory);
       made.gpu_of_rank.push_back(each.device_uuid);
       made.gpus_seen_of_rank.push_back(each.visible_devices);
     }
-    return json{{"crowd", crowd}, {"memory", least}, {"first", protocol::to_json(identities.front())}}.dump();
+    return json{{"most_ranks", most_ranks}, {"memory", least}, {"first", protocol::to_json(identities.front())}}.dump();
   }));
-  const int crowd = agreed.at("crowd");
-  backend->share_device(crowd);
-  made.memory_of_rank = Bytes{WorkerBackend::usable({agreed.at("memory")}).count / static_cast<std::uint64_t>(crowd)};
-  if (crowd > 1) made.why_not_judged = fmt::format("up to {} ranks share a GPU", crowd);
+  const int most_ranks = agreed.at("most_ranks");
+  backend->share_device(most_ranks);
+  made.memory_of_rank =
+      Bytes{WorkerBackend::usable({agreed.at("memory")}).count / static_cast<std::uint64_t>(most_ranks)};
+  if (most_ranks > 1) made.why_not_judged = fmt::format("up to {} ranks share a GPU", most_ranks);
   const protocol::Identity first = protocol::identity_from_json(agreed.at("first"));
   made.software = {{"gpu", first.device_name},
                    {"nccl", first.library},

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bench/model/backend.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
-#include "bench/model/world.hpp"
 #include "topo/finding.hpp"
 #include "topo/topology.hpp"
 
@@ -30,6 +30,6 @@ struct GpuBackend {
 
 // Starts a worker for each rank. Throws EnvironmentError naming the rank and host whose worker has no GPU, whose GPU
 // another rank has too (unless that is allowed), or whose library is another version than rank 0's.
-GpuBackend make_gpu_backend(World& world, const Options& options, const topo::Topology& topology);
+GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology);
 
 }  // namespace p5

@@ -4,9 +4,9 @@
 
 namespace p5 {
 
-std::string from_leader(World& world, const std::function<std::string()>& action) {
+std::string from_leader(ControlPlane& control, const std::function<std::string()>& action) {
   std::string answer;
-  if (world.leads()) {
+  if (control.is_leader()) {
     try {
       answer = "+" + action();
     } catch (const UsageError& problem) {
@@ -15,7 +15,7 @@ std::string from_leader(World& world, const std::function<std::string()>& action
       answer = std::string("e") + problem.what();
     }
   }
-  answer = world.broadcast(answer);
+  answer = control.broadcast(answer);
   const std::string text = answer.substr(1);
   if (answer.front() == 'u') throw UsageError(text);
   if (answer.front() == 'e') throw EnvironmentError(text);

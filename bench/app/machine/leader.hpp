@@ -4,11 +4,11 @@
 #include <functional>
 #include <string>
 
-#include "bench/model/world.hpp"
+#include "bench/model/control_plane.hpp"
 
 namespace p5 {
 
 // Runs `action` at the leader; its text goes to all. When it throws UsageError or EnvironmentError, all throw the same.
-std::string from_leader(World& world, const std::function<std::string()>& action);
+std::string from_leader(ControlPlane& control, const std::function<std::string()>& action);
 
 }  // namespace p5

@@ -25,11 +25,11 @@ namespace p5 {
 namespace {
 
 // Of the first host, which the leader knows.
-const topo::Platform* agree_on_platform(World& world, const Options& options, const topo::Topology& topology) {
+const topo::Platform* agree_on_platform(ControlPlane& control, const Options& options, const topo::Topology& topology) {
   if (!options.platform.empty()) return &topo::find_platform(options.platform);
   const topo::Platform* const found =
-      world.leads() && !topology.hosts.empty() ? topo::platform_of(topology.hosts.front()) : nullptr;
-  return topo::platform_of_instance_type(world.broadcast(found ? found->name : ""));
+      control.is_leader() && !topology.hosts.empty() ? topo::platform_of(topology.hosts.front()) : nullptr;
+  return topo::platform_of_instance_type(control.broadcast(found ? found->name : ""));
 }
 
 void refuse_unknown_nics(const Options& options, const topo::Platform& platform) {
@@ -65,17 +65,17 @@ topo::Probes probes_for(const Options& options) {
           .limit = duration_variable("P5BENCH_PROBE_LIMIT").value_or(longest)};
 }
 
-Machine find_machine(World& world, const Options& options, std::uint64_t seed, const OwnGpus* own) {
+Machine find_machine(ControlPlane& control, const Options& options, std::uint64_t seed, const OwnGpus* own) {
   Machine machine;
-  const BackendInfo& backend = choose_backend(world, options);
+  const BackendInfo& backend = choose_backend(control, options);
   machine.backend_name = backend.name;
   if (backend.simulated()) {
     machine.platform = &topo::find_platform(options.platform);
     refuse_unknown_nics(options, *machine.platform);
     machine.topology = topo::synthetic(*machine.platform, options.nodes);
   } else {
-    machine.topology = discover_cluster(world, probes_for(options));
-    machine.platform = agree_on_platform(world, options, machine.topology);
+    machine.topology = discover_cluster(control, probes_for(options));
+    machine.platform = agree_on_platform(control, options, machine.topology);
     machine.topology.platform = machine.platform ? machine.platform->name : "";
     if (!backend.tunable) machine.topology.settings.reset();  // they concern NCCL
   }
@@ -84,7 +84,7 @@ Machine find_machine(World& world, const Options& options, std::uint64_t seed, c
     return machine;
   }
   try {
-    make_backend(world, options, seed, machine);
+    make_backend(control, options, seed, machine);
   } catch (const EnvironmentError& problem) {  // the same on all ranks
     if (!options.checks()) throw;
     go_idle(machine, problem.what(), ExitCode::environment);
@@ -117,11 +117,11 @@ topo::Limits gpu_limits(const Machine& machine) {
   return limits;
 }
 
-topo::Limits find_limits(World& world, const Machine& machine) {
+topo::Limits find_limits(ControlPlane& control, const Machine& machine) {
   const BackendInfo::Parts parts = machine.backend_info().parts;
-  if (parts == BackendInfo::Parts::nics) return world.leads() ? nic_limits(machine.topology) : topo::Limits{};
+  if (parts == BackendInfo::Parts::nics) return control.is_leader() ? nic_limits(machine.topology) : topo::Limits{};
   if (parts == BackendInfo::Parts::gpus) {
-    if (!world.leads()) return {};
+    if (!control.is_leader()) return {};
     topo::Limits limits = gpu_limits(machine);
     if (machine.platform)
       std::ranges::move(published_limits(*machine.platform, static_cast<int>(machine.topology.hosts.size())),
@@ -131,15 +131,15 @@ topo::Limits find_limits(World& world, const Machine& machine) {
   constexpr Bytes size = MiB(64);
   constexpr Seconds duration{0.15};
   const std::vector<int>& host_of_rank = machine.topology.host_of_rank;
-  const auto me = static_cast<std::size_t>(world.participant());
-  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == world.participant();
-  world.barrier();
-  const std::vector<std::string> together = world.gather(wire::blob_of(topo::measure_copy(size, duration).count));
-  world.barrier();
+  const auto me = static_cast<std::size_t>(control.participant());
+  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == control.participant();
+  control.barrier();
+  const std::vector<std::string> together = control.gather(wire::blob_of(topo::measure_copy(size, duration).count));
+  control.barrier();
   const std::vector<std::string> alone =
-      world.gather(wire::blob_of(first ? topo::measure_copy(size, duration).count : 0.0));
+      control.gather(wire::blob_of(first ? topo::measure_copy(size, duration).count : 0.0));
   topo::Limits limits;
-  if (world.leads()) {
+  if (control.is_leader()) {
     std::vector<topo::HostCopy> hosts(machine.topology.hosts.size(), {.one = {}, .all = {}, .ranks = 0});
     for (std::size_t rank = 0; rank < together.size(); ++rank) {
       topo::HostCopy& host = hosts[static_cast<std::size_t>(host_of_rank[rank])];

@@ -10,9 +10,9 @@
 #include "bench/base/error.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/backends.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
 #include "bench/model/plan.hpp"
-#include "bench/model/world.hpp"
 #include "topo/finding.hpp"
 #include "topo/limits.hpp"
 #include "topo/platform.hpp"
@@ -45,7 +45,7 @@ topo::Probes probes_for(const Options& options);
 // Discovers, or makes up for sim. `world` has one rank per GPU or process; sim brings its own. `own`: of a check
 // without a launcher. A check goes on where the backend does not: what was discovered tells why, or that all GPUs are
 // in use.
-Machine find_machine(World& world, const Options& options, std::uint64_t seed, const OwnGpus* own = nullptr);
+Machine find_machine(ControlPlane& control, const Options& options, std::uint64_t seed, const OwnGpus* own = nullptr);
 
 JobFacts job_facts(const Machine& machine, std::uint64_t seed);
 
@@ -53,7 +53,7 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed);
 topo::Limits gpu_limits(const Machine& machine);
 
 // At the leader. Measures what cannot be looked up (host memory), so it takes a moment and all ranks.
-topo::Limits find_limits(World& world, const Machine& machine);
+topo::Limits find_limits(ControlPlane& control, const Machine& machine);
 
 // Software and environment, from an allow-list: nothing secret.
 std::map<std::string, std::string> find_context();

@@ -8,8 +8,8 @@
 
 #include "bench/app/machine/machine.hpp"
 #include "bench/base/names.hpp"
+#include "bench/control/control_planes.hpp"
 #include "bench/model/backends.hpp"
-#include "bench/worlds/worlds.hpp"
 
 namespace p5 {
 

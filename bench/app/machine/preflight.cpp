@@ -10,7 +10,7 @@
 #include "bench/app/machine/own_gpus.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/base/environment.hpp"
-#include "bench/worlds/worlds.hpp"
+#include "bench/control/control_planes.hpp"
 #include "topo/nccl_log.hpp"
 #include "topo/settings.hpp"
 
@@ -30,19 +30,20 @@ Environment shared_settings() {
   return all;
 }
 
-std::vector<topo::Finding> differing_settings(World& world, const Options& options, const Machine& machine) {
+std::vector<topo::Finding> differing_settings(ControlPlane& control, const Options& options, const Machine& machine) {
   const std::vector<std::string> all =
-      world.gather(json(shared_settings()).dump(-1, ' ', true, json::error_handler_t::replace));
-  if (!world.leads()) return {};
+      control.gather(json(shared_settings()).dump(-1, ' ', true, json::error_handler_t::replace));
+  if (!control.is_leader()) return {};
   std::vector<topo::RankEnvironment> of_rank;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     of_rank.push_back({host_of_rank(machine.topology, rank).name, json::parse(all[rank]).get<Environment>()});
   return differing_settings(of_rank, options.environment_of_rank0);
 }
 
-std::vector<topo::Finding> started_without_launcher(const World& world, const Options& options,
+std::vector<topo::Finding> started_without_launcher(const ControlPlane& control, const Options& options,
                                                     const Machine& machine) {
-  if (world.ranks() != 1 || options.checks() || machine.backend_info().simulated() || started_by_launcher()) return {};
+  if (control.ranks() != 1 || options.checks() || machine.backend_info().simulated() || started_by_launcher())
+    return {};
   const topo::Host& host = host_of_rank(machine.topology, 0);
   const int gpus = visible_gpus(host.gpu_devices, std::getenv("CUDA_VISIBLE_DEVICES"));
   if (gpus < 2) return {};
@@ -61,12 +62,12 @@ void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
 
 }  // namespace
 
-std::vector<topo::Finding> look_before(World& world, const Options& options, const Machine& machine) {
+std::vector<topo::Finding> preflight_findings(ControlPlane& control, const Options& options, const Machine& machine) {
   const BackendInfo& backend = machine.backend_info();
   std::vector<topo::Finding> findings;
-  if (backend.ranks == BackendInfo::Ranks::workers) findings = differing_settings(world, options, machine);
-  if (!world.leads()) return {};
-  append(findings, started_without_launcher(world, options, machine));
+  if (backend.ranks == BackendInfo::Ranks::workers) findings = differing_settings(control, options, machine);
+  if (!control.is_leader()) return {};
+  append(findings, started_without_launcher(control, options, machine));
   append(findings, topo::look(machine.topology));
   append(findings, machine.findings);
   std::ranges::stable_sort(findings, {}, &topo::Finding::severity);
@@ -78,23 +79,24 @@ std::vector<topo::FindingKind> start_finding_kinds() {
       {std::string(without_launcher), topo::About::settings, "one rank without mpirun where there are several GPUs"}};
 }
 
-std::vector<topo::Finding> look_at_library(World& world, const Machine& machine, const std::vector<Arm>& arms) {
+std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Machine& machine,
+                                                const std::vector<Arm>& arms) {
   if (!machine.backend_info().tunable) return {};
-  const topo::Host& host = host_of_rank(machine.topology, static_cast<std::size_t>(world.participant()));
+  const topo::Host& host = host_of_rank(machine.topology, static_cast<std::size_t>(control.participant()));
   std::vector<topo::Finding> mine;
   for (const Arm& arm : arms) {
     const Backend::LibraryStart start = arm.backend->library_start();
-    std::vector<topo::Finding> told = findings_in_log(start.log, host, machine.platform, world.participant());
+    std::vector<topo::Finding> told = findings_in_log(start.log, host, machine.platform, control.participant());
     // The leader's worker alone has the environment of its supervisor, and what the arm adds.
     Environment before = own_environment();
     before.insert(arm.settings.begin(), arm.settings.end());
-    if (world.leads()) append(told, topo::injected_settings(before, start.environment, host.name));
+    if (control.is_leader()) append(told, topo::injected_settings(before, start.environment, host.name));
     for (topo::Finding& each : told)
       if (std::ranges::find(mine, each.id, &topo::Finding::id) == mine.end()) mine.push_back(std::move(each));
   }
   const std::vector<std::string> all =
-      world.gather(topo::to_json(mine).dump(-1, ' ', true, json::error_handler_t::replace));
-  if (!world.leads()) return {};
+      control.gather(topo::to_json(mine).dump(-1, ' ', true, json::error_handler_t::replace));
+  if (!control.is_leader()) return {};
   std::vector<std::vector<topo::Finding>> of_rank;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     of_rank.push_back(topo::findings_from_json(json::parse(all[rank])));

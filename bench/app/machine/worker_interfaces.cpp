@@ -78,7 +78,7 @@ Environment with_changes(const Environment& changes) {
   return environment;
 }
 
-std::vector<topo::Finding> name_interfaces_for_nccl(World& world, const topo::Topology& topology,
+std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const topo::Topology& topology,
                                                     Environment& changes) {
   if (!several_hosts(topology)) return {};
   const Environment environment = with_changes(changes);
@@ -87,7 +87,7 @@ std::vector<topo::Finding> name_interfaces_for_nccl(World& world, const topo::To
     mine = nccl_interfaces(own_interfaces(), launcher_addresses(environment));
   if (!mine.setting.empty()) changes[nccl_setting] = mine.setting;
   const std::vector<std::string> all =
-      world.gather(json{mine.setting, mine.wrong}.dump(-1, ' ', true, json::error_handler_t::replace));
+      control.gather(json{mine.setting, mine.wrong}.dump(-1, ' ', true, json::error_handler_t::replace));
   std::vector<NcclInterfaces> of_rank;
   for (const std::string& text : all) {
     const json told = json::parse(text);

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "bench/base/environment.hpp"
-#include "bench/model/world.hpp"
-#include "bench/worlds/interfaces.hpp"
-#include "bench/worlds/mca_settings.hpp"
+#include "bench/control/interfaces.hpp"
+#include "bench/control/mca_settings.hpp"
+#include "bench/model/control_plane.hpp"
 #include "topo/finding.hpp"
 
 namespace p5 {
@@ -26,7 +26,8 @@ std::optional<Environment> way_of_nccl(bool efa, const Environment& environment,
 
 // `changes`: a worker's variables over its supervisor's, which may get NCCL_SOCKET_IFNAME. On all ranks together; the
 // leader gets the findings.
-std::vector<topo::Finding> name_interfaces_for_nccl(World& world, const topo::Topology& topology, Environment& changes);
+std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const topo::Topology& topology,
+                                                    Environment& changes);
 // The same for libfabric's TCP (FI_TCP_IFACE), which takes the first.
 void name_interface_for_libfabric(const topo::Topology& topology, Environment& changes);
 // All that lead to other hosts, for a worker that takes each of them: on several hosts, where the operator named none.

@@ -34,9 +34,9 @@ Environment library_environment() {
 }
 
 // Rank 0's variables; what only this rank has is removed.
-Environment worker_environment(World& world, const Options& options) {
+Environment worker_environment(ControlPlane& control, const Options& options) {
   const Environment mine = library_environment();
-  const Environment leaders = shared_by_leader(world, mine);  // of any bytes
+  const Environment leaders = shared_by_leader(control, mine);  // of any bytes
   if (!options.environment_of_rank0) return {};
   Environment changes = leaders;
   for (const auto& [name, value] : mine) changes.try_emplace(name, "");
@@ -44,15 +44,15 @@ Environment worker_environment(World& world, const Options& options) {
 }
 
 // Among the ranks on the same kernel: pretended nodes share its devices.
-protocol::Seat seat_of(const topo::Topology& topology, std::size_t me) {
-  protocol::Seat seat{.local_rank = 0, .local_ranks = 0};
+protocol::LocalRank local_rank_of(const topo::Topology& topology, std::size_t me) {
+  protocol::LocalRank local{.local_rank = 0, .local_ranks = 0};
   for (std::size_t rank = 0; rank < topology.host_of_rank.size(); ++rank) {
     const topo::Host &a = host_of_rank(topology, rank), &b = host_of_rank(topology, me);
     if (a.host_name != b.host_name || a.boot_id != b.boot_id) continue;
-    ++seat.local_ranks;
-    if (rank < me) ++seat.local_rank;
+    ++local.local_ranks;
+    if (rank < me) ++local.local_rank;
   }
-  return seat;
+  return local;
 }
 
 // The identity of a rank's device, or why there is none: a failure of its own, or that it was given up.
@@ -80,28 +80,28 @@ const topo::Host& host_of_rank(const topo::Topology& topology, std::size_t rank)
   return topology.hosts[static_cast<std::size_t>(topology.host_of_rank[rank])];
 }
 
-WorkerOptions worker_options(World& world, const Options& options, const topo::Topology& topology,
+WorkerOptions worker_options(ControlPlane& control, const Options& options, const topo::Topology& topology,
                              const std::string& program, const std::string& why_missing) {
-  const auto me = static_cast<std::size_t>(world.participant());
+  const auto me = static_cast<std::size_t>(control.participant());
   WorkerOptions worker;
   worker.program = file_of_ours(program);
-  worker.environment = worker_environment(world, options);
+  worker.environment = worker_environment(control, options);
   worker.host = host_of_rank(topology, me).name;
-  worker.seat = seat_of(topology, me);
+  worker.local = local_rank_of(topology, me);
   worker.timeout = options.timeout;
   worker.deadline = options.deadline;
   constexpr double join_share_of_check = 0.25;  // so that there is time to find out who it is
   if (options.checks()) worker.join_limit = {options.limit.count * join_share_of_check};
   worker.join_limit = duration_variable("P5BENCH_JOIN_LIMIT").value_or(worker.join_limit);
-  from_leader(world, [&]() -> std::string {
+  from_leader(control, [&]() -> std::string {
     if (fs::exists(worker.program)) return "";
     throw EnvironmentError(fmt::format("there is no '{}': {}", worker.program, why_missing));
   });
   return worker;
 }
 
-std::vector<std::string> identify_workers(World& world, WorkerBackend& backend) {
-  return world.gather(identify(backend));
+std::vector<std::string> identify_workers(ControlPlane& control, WorkerBackend& backend) {
+  return control.gather(identify(backend));
 }
 
 std::vector<protocol::Identity> parse_identities(const std::vector<std::string>& texts) {

@@ -7,8 +7,8 @@
 
 #include "bench/backends/protocol.hpp"
 #include "bench/backends/worker.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
-#include "bench/model/world.hpp"
 #include "topo/topology.hpp"
 
 namespace p5 {
@@ -21,12 +21,12 @@ const topo::Host& host_of_rank(const topo::Topology& topology, std::size_t rank)
 
 // Fills in program, environment, host, local rank and timeout. Throws EnvironmentError where there is no such program:
 // `why_missing` says what the build lacked.
-WorkerOptions worker_options(World& world, const Options& options, const topo::Topology& topology,
+WorkerOptions worker_options(ControlPlane& control, const Options& options, const topo::Topology& topology,
                              const std::string& program, const std::string& why_missing);
 
 // What each rank's worker runs on, or why it does not, as text; starts the workers. On all ranks together: all of them
 // at the leader.
-std::vector<std::string> identify_workers(World& world, WorkerBackend& backend);
+std::vector<std::string> identify_workers(ControlPlane& control, WorkerBackend& backend);
 // At the leader. Throws EnvironmentError naming the rank whose worker runs on nothing, or whose library is another than
 // rank 0's.
 std::vector<protocol::Identity> parse_identities(const std::vector<std::string>& texts);

@@ -1,4 +1,4 @@
-// The acceptance run in a given World.
+// The acceptance run in a given ControlPlane.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace p5 {
 
-ExitCode run_acceptance(World& world, const Request& request);
+ExitCode run_acceptance(ControlPlane& control, const Request& request);
 
 // The names of a run's phases, in their order.
 std::vector<std::string> phases_of_run();

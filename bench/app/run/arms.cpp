@@ -45,9 +45,9 @@ std::string missing_folder(const Settings& settings) {
   return "";
 }
 
-void refuse_missing_folders(World& world, const std::string& name, const Settings& settings) {
-  const std::vector<std::string> all = world.gather(missing_folder(settings));
-  from_leader(world, [&]() -> std::string {
+void refuse_missing_folders(ControlPlane& control, const std::string& name, const Settings& settings) {
+  const std::vector<std::string> all = control.gather(missing_folder(settings));
+  from_leader(control, [&]() -> std::string {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       if (all[rank].empty()) continue;
       const std::string what = fmt::format("--{}: {}: {}", name, library_path, all[rank]);
@@ -60,10 +60,10 @@ void refuse_missing_folders(World& world, const std::string& name, const Setting
 }
 
 // With the arm's folders before those that are searched without it.
-Environment variables_of(World& world, const Options& options, Settings settings) {
+Environment variables_of(ControlPlane& control, const Options& options, Settings settings) {
   const char* const own = std::getenv(library_path);
   std::string before = own ? own : "";
-  if (options.environment_of_rank0) before = world.broadcast(before);
+  if (options.environment_of_rank0) before = control.broadcast(before);
   const auto found = settings.find(library_path);
   if (found != settings.end() && !found->second.empty() && !before.empty()) found->second += ":" + before;
   return settings;
@@ -71,7 +71,7 @@ Environment variables_of(World& world, const Options& options, Settings settings
 
 }  // namespace
 
-Arms make_arms(World& world, const Options& options, const Machine& machine) {
+Arms make_arms(ControlPlane& control, const Options& options, const Machine& machine) {
   refuse_what_cannot_be(options, machine);
   Arms arms;
   if (options.command != "ab") {
@@ -79,12 +79,12 @@ Arms make_arms(World& world, const Options& options, const Machine& machine) {
     return arms;
   }
   for (const auto& [name, settings] : {std::pair{"a", options.a}, std::pair{"b", options.b}}) {
-    if (!machine.backend_info().simulated()) refuse_missing_folders(world, name, settings);
-    arms.owned.push_back(machine.backend->arm(variables_of(world, options, settings)));
+    if (!machine.backend_info().simulated()) refuse_missing_folders(control, name, settings);
+    arms.owned.push_back(machine.backend->arm(variables_of(control, options, settings)));
     arms.all.push_back({.name = name, .backend = arms.owned.back().get(), .settings = recorded(settings)});
   }
   machine.backend->abandon();
-  world.barrier();
+  control.barrier();
   return arms;
 }
 

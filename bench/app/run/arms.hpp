@@ -7,8 +7,8 @@
 
 #include "bench/app/machine/machine.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
-#include "bench/model/world.hpp"
 #include "reports/report.hpp"
 
 namespace p5 {
@@ -20,7 +20,7 @@ struct Arms {
 
 // On all ranks together. For `ab` the machine's own backend has no workers afterwards. Throws UsageError or
 // EnvironmentError on all ranks where the options ask for launches or arms that there cannot be here.
-Arms make_arms(World& world, const Options& options, const Machine& machine);
+Arms make_arms(ControlPlane& control, const Options& options, const Machine& machine);
 
 // Why the ranks of a launch cannot be measured: they loaded different libraries, or have other GPUs than the job's; ""
 // when they can.

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "bench/app/run/phases.hpp"
-#include "reports/joining.hpp"
 #include "reports/nodes.hpp"
+#include "reports/rendezvous.hpp"
 
 namespace p5 {
 
@@ -63,7 +63,7 @@ RanksOnHosts gpus_as_hosts(const Run& run) {
   const topo::Topology& topology = run.machine.topology;
   const topo::Host& host = topology.hosts.front();
   RanksOnHosts gpus{.host_of_rank = {}, .names = {}, .one_host = host.name};
-  for (int rank = 0; rank < run.world.ranks(); ++rank) {
+  for (int rank = 0; rank < run.control.ranks(); ++rank) {
     gpus.host_of_rank.push_back(rank);
     const auto at = static_cast<std::size_t>(rank);
     const auto gpu = at < topology.gpu_of_rank.size()
@@ -75,7 +75,7 @@ RanksOnHosts gpus_as_hosts(const Run& run) {
   return gpus;
 }
 
-bool all_have_time(Run& run) { return run.world.broadcast(has_time(run) ? "y" : "n") == "y"; }
+bool all_have_time(Run& run) { return run.control.broadcast(has_time(run) ? "y" : "n") == "y"; }
 
 bool has_time(const Run& run) { return !run.options.deadline || Clock::now() < *run.options.deadline; }
 

@@ -73,7 +73,8 @@ void write_beside(reports::Comparison& comparison, const reports::Report& report
 }
 
 // Adds why not where it cannot be done.
-void attempt(Compared& compared, const std::string& failure, ExitCode code, const std::function<void()>& compare) try {
+void attempt(ComparisonOutput& compared, const std::string& failure, ExitCode code,
+             const std::function<void()>& compare) try {
   compare();
 } catch (const std::exception& problem) {
   compared.code = worse(compared.code, code);
@@ -96,9 +97,9 @@ std::optional<reports::Comparison> compare_arms(const reports::Report& report,
   }
 }
 
-Compared compare_own_arms(const reports::Report& report, const std::vector<reports::Result>& journal,
-                          const Options& options, const std::filesystem::path& folder) {
-  Compared compared;
+ComparisonOutput compare_own_arms(const reports::Report& report, const std::vector<reports::Result>& journal,
+                                  const Options& options, const std::filesystem::path& folder) {
+  ComparisonOutput compared;
   attempt(compared, "The arms cannot be compared", ExitCode::unfinished, [&] {
     std::string why_not;
     std::optional<reports::Comparison> comparison = compare_arms(report, journal, why_not);
@@ -110,9 +111,9 @@ Compared compare_own_arms(const reports::Report& report, const std::vector<repor
   return compared;
 }
 
-Compared compare_with_baseline(const reports::Side& baseline, const reports::Report& report, const Options& options,
-                               const std::filesystem::path& folder) {
-  Compared compared;
+ComparisonOutput compare_with_baseline(const reports::Side& baseline, const reports::Report& report,
+                                       const Options& options, const std::filesystem::path& folder) {
+  ComparisonOutput compared;
   attempt(compared, "This run cannot be compared with the baseline", ExitCode::inconclusive, [&] {
     const std::vector<reports::Run> runs{
         reports::read_run(folder.string(), reports::Reading::to_compare)};  // like any other

@@ -18,18 +18,18 @@ std::optional<reports::Comparison> compare_arms(const reports::Report& report,
                                                 const std::vector<reports::Result>& journal, std::string& why_not);
 
 // What a comparison says; one that cannot be made says why, and does not cost the run its report.
-struct Compared {
+struct ComparisonOutput {
   ExitCode code = ExitCode::ok;
   std::string text;  // for the console
 };
 
 // The answer of an `ab`, in all wanted formats beside the report.
-Compared compare_own_arms(const reports::Report& report, const std::vector<reports::Result>& journal,
-                          const Options& options, const std::filesystem::path& folder);
+ComparisonOutput compare_own_arms(const reports::Report& report, const std::vector<reports::Result>& journal,
+                                  const Options& options, const std::filesystem::path& folder);
 
 // The same of a run whose report lies in the folder, against --baseline.
-Compared compare_with_baseline(const reports::Side& baseline, const reports::Report& report, const Options& options,
-                               const std::filesystem::path& folder);
+ComparisonOutput compare_with_baseline(const reports::Side& baseline, const reports::Report& report,
+                                       const Options& options, const std::filesystem::path& folder);
 
 // The whole on a console, or one line; of a check a line for each node. `comparison`: of the arms.
 std::string closing_text(const reports::Report& report, const Options& options, const std::string& comparison);

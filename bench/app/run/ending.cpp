@@ -45,8 +45,8 @@ std::string who_is(const Run& run, int rank) {
   return fmt::format("rank {} on {}", rank, topology.hosts.at(static_cast<std::size_t>(host)).name);
 }
 
-void leave_word(const Run& run, const std::string& why) {
-  if (!run.folder.empty()) leave_note(run.folder, run.world.participant(), why);
+void write_abort_note(const Run& run, const std::string& why) {
+  if (!run.folder.empty()) write_note_for_leader(run.folder, run.control.participant(), why);
 }
 
 // Others are left to the launcher, or end with this process; but for their shared memory.
@@ -59,7 +59,7 @@ void leave_word(const Run& run, const std::string& why) {
 std::string who_is_awaited(const Run& run) {
   constexpr std::size_t most = 4;
   std::vector<std::string> names;
-  const std::vector<int> awaited = run.world.awaited();
+  const std::vector<int> awaited = run.control.missing_participants();
   for (const int rank : awaited)
     if (names.size() < most) names.push_back(who_is(run, rank));
   if (names.empty()) return "";
@@ -70,8 +70,8 @@ std::string who_is_awaited(const Run& run) {
 }  // namespace
 
 Seconds longest_wait(const Run& run) {
-  if (const auto& wanted = run.request.intrusion.longest_wait) return *wanted;
-  double longest = std::max(longest_of_all.count * std::max(1.0, run.world.ranks() / ranks_of_longest),
+  if (const auto& wanted = run.request.fault_hooks.longest_wait) return *wanted;
+  double longest = std::max(longest_of_all.count * std::max(1.0, run.control.ranks() / ranks_of_longest),
                             timeouts_in_a_wait * run.options.timeout.count);
   if (const auto joining = duration_variable("P5BENCH_JOIN_LIMIT")) longest = std::max(longest, 2 * joining->count);
   if (!run.opened) return {longest};
@@ -80,23 +80,23 @@ Seconds longest_wait(const Run& run) {
   return {longest};
 }
 
-void end_hanging(Run& run, const Watchdog::Hang& hang) {
+void handle_hang(Run& run, const Watchdog::Hang& hang) {
   std::string why = fmt::format("no progress in {} within {}{}", hang.step, to_text(hang.limit), who_is_awaited(run));
-  if (!run.world.leads()) {
+  if (!run.control.is_leader()) {
     wait_while(hang.lasts, grace_after_hang);
     if (!hang.lasts()) return;
     // The leader itself got on, or it would have ended the job by now.
-    why = fmt::format("rank {}: {}", run.world.participant(), why);
-    leave_word(run, why);
+    why = fmt::format("rank {}: {}", run.control.participant(), why);
+    write_abort_note(run, why);
   }
-  if (!run.world.leads() || !run.opened) complain(why);
+  if (!run.control.is_leader() || !run.opened) complain(why);
   leave(run, run.recorder.end_early(why));
 }
 
-void leave_job(Run& run, const JobLost& lost) {
-  if (!run.world.leads()) {
+void abort_job(Run& run, const JobLost& lost) {
+  if (!run.control.is_leader()) {
     complain(lost.what());
-    leave_word(run, lost.what());
+    write_abort_note(run, lost.what());
   }
   leave(run, run.recorder.end_early(lost.what(), lost.code));
 }
@@ -104,20 +104,20 @@ void leave_job(Run& run, const JobLost& lost) {
 // What the leader itself waits for is known to its workers' limits, which are shorter.
 void watch_wall_limit(Run& run) {
   run.request.wall_limit->on_end([&run] {
-    if (!run.world.leads()) return;
+    if (!run.control.is_leader()) return;
     const std::string awaited = who_is_awaited(run);
     const std::string why = fmt::format("no answer within {} while {}{}", to_text(run.options.limit), run.phase.load(),
-                                        awaited.empty() ? ": " + who_is(run, run.world.participant()) : awaited);
+                                        awaited.empty() ? ": " + who_is(run, run.control.participant()) : awaited);
     if (!run.opened) say(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
     run.recorder.end_early(why);
   });
 }
 
 void prepare_for_signals(Run& run) {
-  run.when_ended.emplace(run.request.signals, [&run](const std::string& signal) -> std::optional<ExitCode> {
+  run.termination_handler.emplace(run.request.signals, [&run](const std::string& signal) -> std::optional<ExitCode> {
     const ExitCode code = run.recorder.end_early(fmt::format("ended by {} while {}", signal, run.phase.load()));
     // A rank that is at its end may come through all the same.
-    if (!run.world.leads())
+    if (!run.control.is_leader())
       wait_while([&] { return !run.recorder.came_to_its_end(); }, run.finishing ? grace_after_hang : grace);
     if (run.recorder.came_to_its_end()) return std::nullopt;
     if (run.request.wall_limit) end_descendants();

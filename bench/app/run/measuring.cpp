@@ -8,19 +8,19 @@
 #include "bench/app/machine/preflight.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/measure/agreement.hpp"
-#include "bench/measure/joining.hpp"
 #include "bench/measure/local_checks.hpp"
+#include "bench/measure/rendezvous.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/local_checks.hpp"
 
 namespace p5 {
 
-void start_watching(Run& run) { run.watching.emplace(run.world, run.machine); }
+void start_watching(Run& run) { run.case_monitor.emplace(run.control, run.machine); }
 
 void measure(Run& run) {
-  Observer& observer = run.watching ? run.watching->around(run.recorder) : run.recorder;
+  Observer& observer = run.case_monitor ? run.case_monitor->around(run.recorder) : run.recorder;
   try {
-    run_launches(run.world, run.arms.all, run.plan.cases, run.runner, observer);
+    run_launches(run.control, run.arms.all, run.plan.cases, run.runner, observer);
   } catch (const JobLost&) {
     throw;
   } catch (const std::exception& problem) {
@@ -31,7 +31,7 @@ void measure(Run& run) {
   }
 }
 
-void tell_what_was_watched(Run& run) { run.watching->finish(run.world, run.machine, run.recorder); }
+void report_watch_findings(Run& run) { run.case_monitor->finish(run.control, run.machine, run.recorder); }
 
 // In the workers that measured the last case; where that failed they are gone, and a GPU that hangs would hang again.
 bool gpus_can_be_checked(const Run& run) {
@@ -42,13 +42,13 @@ bool gpus_can_be_checked(const Run& run) {
 // Nothing where all went well.
 static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
   try {
-    if (!backend.joined()) bring_together(run.world, backend);
-    std::vector<LocalFigures> of_ranks = check_locally(run.world, backend);
+    if (!backend.joined()) join_ranks(run.control, backend);
+    std::vector<LocalFigures> of_ranks = check_locally(run.control, backend);
     run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(of_ranks)); });
     return std::nullopt;
   } catch (const PhaseFailed& failed) {
     backend.abandon();
-    run.world.barrier();  // the processes of all ranks are gone before a new one starts
+    run.control.barrier();  // the processes of all ranks are gone before a new one starts
     return failed;
   }
 }
@@ -83,8 +83,8 @@ void check_gpus_alone(Run& run) {
   }
 }
 
-void tell_what_library_said(Run& run) {
-  std::vector<topo::Finding> told = look_at_library(run.world, run.machine, run.arms.all);
+void report_library_log(Run& run) {
+  std::vector<topo::Finding> told = library_log_findings(run.control, run.machine, run.arms.all);
   run.recorder.add([&](ReportBuilder& report) { report.add_findings(std::move(told)); });
 }
 

@@ -24,9 +24,9 @@ namespace {
 constexpr Bytes size_of_nic_messages = MiB(1);
 constexpr Bytes largest_of_groups = MiB(256);
 
-class Silent final : public Observer {
-  void visit_started(const Case&, const RunProgress&) override {}
-  void visit_finished(const Measurement&, bool) override {}
+class NullObserver final : public Observer {
+  void repetition_started(const Case&, const RunProgress&) override {}
+  void repetition_finished(const Measurement&, bool) override {}
   void case_finished(const Measurement&, bool) override {}
 };
 
@@ -53,10 +53,10 @@ bool is_same(const Case& a, const Case& b) {
 }
 
 // Rounds in which what is in doubt meets again, or meets others.
-std::vector<Round> rounds_again(const reports::InDoubt& doubt, const JobFacts& job) {
+std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts& job) {
   if (doubt.pairs.empty()) return *doubt.like.rounds;
   constexpr int most_rounds = 12, most_drawn = 48;
-  Doubts doubts;
+  RetestPairs doubts;
   for (const Group& pair : doubt.pairs) doubts.pairs.insert(pair);
   if (doubt.like.pair == "same_node")
     return rounds_for(doubts, all_pairs(job.node_of_rank, 1, job.seed).same_node, most_rounds);
@@ -98,10 +98,10 @@ std::vector<Measurement> measure_nics(Run& run) {
   if (besides) {
     std::error_code problem;
     const bool there = std::filesystem::exists(file_of_ours(fabric_worker_program), problem);
-    if (from_leader(run.world, [&] { return std::string(there ? "y" : "n"); }) == "n") return {};
+    if (from_leader(run.control, [&] { return std::string(there ? "y" : "n"); }) == "n") return {};
     FabricBackend made;
     try {
-      made = make_fabric_backend(run.world, run.options, machine.topology);
+      made = make_fabric_backend(run.control, run.options, machine.topology);
     } catch (const EnvironmentError& refused) {  // alike on all ranks
       run.recorder.add([&](ReportBuilder& report) {
         report.remark(fmt::format("single NICs were not measured: {}", refused.what()));
@@ -120,7 +120,7 @@ std::vector<Measurement> measure_nics(Run& run) {
       name, job_facts(machine, run.seed), machine.topology.nics_of_rank, std::min(size_of_nic_messages, run.plan.max),
       besides, machine.platform ? topo::nics_fed_by_host_memory(*machine.platform) : std::nullopt);
   run.beside.insert(run.beside.end(), cases.begin(), cases.end());
-  std::vector<Measurement> measured = measure_beside(run.world, *backend, cases, options_beside(run));
+  std::vector<Measurement> measured = measure_beside(run.control, *backend, cases, options_beside(run));
   // What is no part of the test does not fail it.
   for (Measurement& m : measured)
     if (besides && m.outcome == Outcome::failed) m.outcome = Outcome::skipped, m.because = "failed: " + m.because;
@@ -131,22 +131,22 @@ std::vector<Measurement> measure_groups(Run& run) {
   const std::vector<Case> cases = group_cases(run.machine.backend_name, job_facts(run.machine, run.seed),
                                               std::min(largest_of_groups, run.plan.max));
   run.beside.insert(run.beside.end(), cases.begin(), cases.end());
-  return measure_beside(run.world, *run.arms.all.front().backend, cases, options_beside(run));
+  return measure_beside(run.control, *run.arms.all.front().backend, cases, options_beside(run));
 }
 
 }  // namespace
 
-std::vector<Measurement> measure_beside(World& world, Backend& backend, const std::vector<Case>& cases,
+std::vector<Measurement> measure_beside(ControlPlane& control, Backend& backend, const std::vector<Case>& cases,
                                         const RunnerOptions& options) {
-  Silent nobody;
-  return run_cases(world, backend, cases, options, nobody);
+  NullObserver nobody;
+  return run_cases(control, backend, cases, options, nobody);
 }
 
-std::vector<Case> cases_again(World& world, const std::vector<reports::InDoubt>& in_doubt,
+std::vector<Case> cases_again(ControlPlane& control, const std::vector<reports::RetestCase>& to_retest,
                               const std::vector<Case>& known, const JobFacts& job) {
   std::vector<std::vector<int>> places;
   std::vector<std::vector<Round>> rounds;
-  for (const reports::InDoubt& doubt : in_doubt) {
+  for (const reports::RetestCase& doubt : to_retest) {
     const auto found = std::ranges::find_if(known, [&](const Case& each) { return is_same(each, doubt.like); });
     if (found == known.end()) continue;
     std::vector<Round> again = rounds_again({*found, doubt.pairs}, job);
@@ -154,8 +154,8 @@ std::vector<Case> cases_again(World& world, const std::vector<reports::InDoubt>&
     places.push_back({static_cast<int>(found - known.begin())});
     rounds.push_back(std::move(again));
   }
-  places = shared_by_leader(world, places);
-  rounds = shared_by_leader(world, rounds);
+  places = shared_by_leader(control, places);
+  rounds = shared_by_leader(control, rounds);
   std::vector<Case> cases;
   for (std::size_t i = 0; i < places.size(); ++i) {
     cases.push_back(of_rounds(known[static_cast<std::size_t>(places[i].front())], std::move(rounds[i])));
@@ -170,18 +170,18 @@ void measure_parts(Run& run) {
   std::vector<Measurement> measured;
   if (nics_can_be_measured(run)) measured = measure_nics(run);
   if (groups_can_be_measured(run)) std::ranges::move(measure_groups(run), std::back_inserter(measured));
-  if (run.world.leads()) run.recorder.add_beside(run.machine.topology.nics_of_rank, measured);
+  if (run.control.is_leader()) run.recorder.add_beside(run.machine.topology.nics_of_rank, measured);
 }
 
-bool may_be_in_doubt(const Run& run) { return names_parts(run); }
+bool may_need_retest(const Run& run) { return names_parts(run); }
 
 void measure_again(Run& run) {
-  std::vector<reports::InDoubt> in_doubt;
-  if (run.world.leads()) run.recorder.add([&](ReportBuilder& report) { in_doubt = report.in_doubt(); });
+  std::vector<reports::RetestCase> to_retest;
+  if (run.control.is_leader()) run.recorder.add([&](ReportBuilder& report) { to_retest = report.to_retest(); });
   std::vector<Case> known = run.plan.cases;
   known.insert(known.end(), run.beside.begin(), run.beside.end());
   const JobFacts job = job_facts(run.machine, run.seed);
-  const std::vector<Case> cases = cases_again(run.world, in_doubt, known, job);
+  const std::vector<Case> cases = cases_again(run.control, to_retest, known, job);
   if (cases.empty()) return;
   std::vector<Measurement> measured;
   for (const bool of_fabric : {false, true}) {
@@ -190,12 +190,12 @@ void measure_again(Run& run) {
     for (const Case& c : cases)
       if ((run.fabric && c.backend == "ofi") == of_fabric) its.push_back(c);
     if (its.empty()) continue;
-    std::ranges::move(measure_beside(run.world, *backend, its, options_beside(run)), std::back_inserter(measured));
+    std::ranges::move(measure_beside(run.control, *backend, its, options_beside(run)), std::back_inserter(measured));
   }
   std::size_t rounds = 0, pairs = 0;
   std::vector<std::string> what;
   for (const Case& c : cases) rounds += c.rounds->size();
-  for (const reports::InDoubt& doubt : in_doubt) {
+  for (const reports::RetestCase& doubt : to_retest) {
     pairs += doubt.pairs.size();
     if (doubt.pairs.empty()) what.push_back(fmt::format("groups ({})", doubt.like.group));
   }

@@ -14,12 +14,12 @@ namespace p5 {
 inline constexpr double share_of_parts = 0.1;
 
 // Cases of one backend, of which nobody is told; complete at the leader only.
-std::vector<Measurement> measure_beside(World& world, Backend& backend, const std::vector<Case>& cases,
+std::vector<Measurement> measure_beside(ControlPlane& control, Backend& backend, const std::vector<Case>& cases,
                                         const RunnerOptions& options);
 
 // What is in doubt (at the leader) once more: the slow pairs themselves, and each of their ranks with others that are
 // not in doubt. `known`: all cases that may be in doubt, alike on all ranks. Empty where nothing is.
-std::vector<Case> cases_again(World& world, const std::vector<reports::InDoubt>& in_doubt,
+std::vector<Case> cases_again(ControlPlane& control, const std::vector<reports::RetestCase>& to_retest,
                               const std::vector<Case>& known, const JobFacts& job);
 
 }  // namespace p5

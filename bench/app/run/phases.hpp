@@ -13,14 +13,14 @@
 #include "bench/app/machine/machine.hpp"
 #include "bench/app/run/acceptance.hpp"
 #include "bench/app/run/arms.hpp"
+#include "bench/app/run/case_monitor.hpp"
 #include "bench/app/run/recorder.hpp"
 #include "bench/app/run/resuming.hpp"
 #include "bench/app/run/signals.hpp"
-#include "bench/app/run/watching.hpp"
 #include "bench/base/clock.hpp"
 #include "bench/base/watchdog.hpp"
+#include "bench/control/collective_errors.hpp"
 #include "bench/measure/runner.hpp"
-#include "bench/worlds/fate_sharing.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/table.hpp"
 
@@ -30,16 +30,16 @@ namespace p5 {
 inline constexpr double finishing_share = 0.1;
 
 struct Run;
-void end_hanging(Run& run, const Watchdog::Hang& hang);
+void handle_hang(Run& run, const Watchdog::Hang& hang);
 
 struct Run {
-  Run(World& job, const Request& asked)
-      : world(job, &watchdog),
+  Run(ControlPlane& job, const Request& asked)
+      : control(job, &watchdog),
         request(asked),
         options(asked.options),
-        watchdog([this](const Watchdog::Hang& hang) { end_hanging(*this, hang); }) {}
+        watchdog([this](const Watchdog::Hang& hang) { handle_hang(*this, hang); }) {}
 
-  FateSharing world;
+  CollectiveErrors control;
   const Request& request;
   const Options& options;
   const Clock::time_point start = Clock::now();
@@ -55,9 +55,9 @@ struct Run {
   std::string cluster;           // at the leader
   std::filesystem::path folder;  // the leader's
   Recorder recorder;
-  std::optional<EndingAction> when_ended;  // refers to the recorder
+  std::optional<TerminationHandler> termination_handler;  // refers to the recorder
   RunnerOptions runner;
-  std::optional<Watching> watching;
+  std::optional<CaseMonitor> case_monitor;
   std::unique_ptr<Backend> fabric;  // for NICs one by one, where the backend under test is not it
   std::vector<Case> beside;         // of parts, beside the plan; alike on all ranks
   ExitCode code = ExitCode::ok;     // what counts beside the report; in the end the run's
@@ -74,9 +74,9 @@ struct Run {
 // How long ranks may wait for each other outside of cases before one of them counts as hung.
 Seconds longest_wait(const Run& run);
 // On the watchdog's thread: leaves the job, unless what hung goes on.
-void end_hanging(Run& run, const Watchdog::Hang& hang);
+void handle_hang(Run& run, const Watchdog::Hang& hang);
 // Leaves word and goes: others wait for this rank in calls that nothing ends.
-[[noreturn]] void leave_job(Run& run, const JobLost& lost);
+[[noreturn]] void abort_job(Run& run, const JobLost& lost);
 // When the time of a check is over, what has not answered is named.
 void watch_wall_limit(Run& run);
 // From here on a signal ends the run with a report.
@@ -105,25 +105,25 @@ void find_machine_and_plan(Run& run);
 // The folder, with what is known so far; and a baseline, or an earlier run, that has to fit it.
 void open_report(Run& run);
 // Whether hosts reach each other where data will go; if not, no case is tried.
-void reach_all_hosts(Run& run);
+void check_reachability_of_hosts(Run& run);
 // Limits and findings of the machine; then the time that there is for cases is known.
-void look_around(Run& run);
+void evaluate_machine(Run& run);
 
 // ---- measuring.cpp
 
 void start_watching(Run& run);
 void measure(Run& run);
-void tell_what_was_watched(Run& run);
+void report_watch_findings(Run& run);
 bool gpus_can_be_checked(const Run& run);
 void check_gpus_alone(Run& run);
-void tell_what_library_said(Run& run);
+void report_library_log(Run& run);
 
 // ---- parts.cpp
 
 // NICs one by one, rails and halves of the nodes.
 bool parts_can_be_measured(const Run& run);
 void measure_parts(Run& run);
-bool may_be_in_doubt(const Run& run);
+bool may_need_retest(const Run& run);
 // What seemed slow, before anybody is named.
 void measure_again(Run& run);
 

@@ -34,7 +34,7 @@ constexpr double longest_finishing_s = 60;
 // The leader's; that of the run that this one goes on with, if any.
 std::uint64_t agree_on_seed(Run& run) {
   const Options& options = run.options;
-  return std::stoull(from_leader(run.world, [&] {
+  return std::stoull(from_leader(run.control, [&] {
     if (options.resume) run.earlier = find_earlier_run(options);
     if (run.earlier) return std::to_string(run.earlier->report.run.seed);
     return std::to_string(options.seed ? *options.seed : std::random_device{}() % 1'000'000);
@@ -51,11 +51,11 @@ void refuse_tuning_without_nccl(const Options& options, const Machine& machine) 
 }
 
 // The same on all ranks: what the leader keeps of an earlier run.
-std::set<CaseInLaunch> agree_on_done(World& world, const std::vector<KeptLine>& kept) {
+std::set<CaseInLaunch> agree_on_done(ControlPlane& control, const std::vector<KeptLine>& kept) {
   nlohmann::json places = nlohmann::json::array();
   for (const KeptLine& line : kept) places.push_back({line.place.arm, line.place.launch, line.place.at});
   std::set<CaseInLaunch> done;
-  for (const nlohmann::json& place : nlohmann::json::parse(world.broadcast(places.dump())))
+  for (const nlohmann::json& place : nlohmann::json::parse(control.broadcast(places.dump())))
     done.insert({place.at(0), place.at(1), place.at(2)});
   return done;
 }
@@ -112,8 +112,8 @@ bool is_of_a_rank(const topo::Subject& subject, const Machine& machine) {
 }
 
 // What makes figures unfit for judging.
-reports::Fitness fitness_of(const Options& options, const Machine& machine,
-                            const std::vector<topo::Finding>& findings) {
+reports::Comparability fitness_of(const Options& options, const Machine& machine,
+                                  const std::vector<topo::Finding>& findings) {
   if (options.command == "ab") return {false, "arms are compared with each other, not with what the hardware can do"};
   if (!machine.why_not_judged.empty()) return {false, machine.why_not_judged};
   for (const topo::Finding& finding : findings) {
@@ -140,7 +140,7 @@ RunnerOptions runner_options(Run& run) {
   };
   runner.hosts = {.host_of_rank = run.machine.topology.host_of_rank, .names = {}};
   for (const topo::Host& host : run.machine.topology.hosts) runner.hosts.names.push_back(host.name);
-  if (run.options.checks() && run.machine.topology.hosts.size() == 1 && run.world.ranks() > 1)
+  if (run.options.checks() && run.machine.topology.hosts.size() == 1 && run.control.ranks() > 1)
     runner.hosts = gpus_as_hosts(run);
   return runner;
 }
@@ -155,7 +155,7 @@ void divide_time(Run& run) {
   run.runner.budget = {options.budget.count * (1 - finishing_share) - spent};
   if (may_tune(run) && run.machine.why_not_judged.empty() && options.soak.count == 0)
     run.runner.budget.count -= set_aside(tuning_mode(options), options.budget).count;
-  if (may_be_in_doubt(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
+  if (may_need_retest(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
   if (parts_can_be_measured(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
   if (options.soak.count > 0)
     run.runner.soak = {std::max(
@@ -166,23 +166,23 @@ void divide_time(Run& run) {
 
 void find_machine_and_plan(Run& run) {
   run.seed = agree_on_seed(run);
-  Machine& machine = run.machine = find_machine(run.world, run.options, run.seed, run.request.own_gpus);
+  Machine& machine = run.machine = find_machine(run.control, run.options, run.seed, run.request.own_gpus);
   refuse_tuning_without_nccl(run.options, machine);
-  if (const auto& wrap = run.request.intrusion.wrap_backend)
-    machine.backend = wrap(std::move(machine.backend), run.world.participant());
+  if (const auto& wrap = run.request.fault_hooks.wrap_backend)
+    machine.backend = wrap(std::move(machine.backend), run.control.participant());
   run.plan = run.options.checks()
                  ? plan_check(run)
                  : make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
-  refuse_differing_tuning_files(run.world);
-  run.weights = read_weights(run.world, run.options);
-  run.kept_tables = read_kept_tables(run.world, run.options);
-  run.arms = make_arms(run.world, run.options, machine);
+  refuse_differing_tuning_files(run.control);
+  run.weights = read_weights(run.control, run.options);
+  run.kept_tables = read_kept_tables(run.control, run.options);
+  run.arms = make_arms(run.control, run.options, machine);
 }
 
 void open_report(Run& run) {
   const Options& options = run.options;
   std::vector<KeptLine> kept;
-  run.folder = from_leader(run.world, [&] {
+  run.folder = from_leader(run.control, [&] {
     reports::Report report = new_report(run);
     run.cluster = report.run.cluster;
     std::optional<reports::Side> baseline;
@@ -199,29 +199,29 @@ void open_report(Run& run) {
     return folder.string();
   });
   run.runner = runner_options(run);
-  if (options.resume) run.runner.done = agree_on_done(run.world, kept);
+  if (options.resume) run.runner.done = agree_on_done(run.control, kept);
   prepare_for_signals(run);
   run.opened = true;
 }
 
-void reach_all_hosts(Run& run) {
-  FabricCheck check = check_fabric(run.world, run.options, run.machine);
+void check_reachability_of_hosts(Run& run) {
+  FabricCheck check = check_fabric(run.control, run.options, run.machine);
   if (check.cut) run.runner.hopeless = "hosts do not reach each other: see the findings";
   for (const topo::Finding& each : check.findings)
     if (topo::condemns(each)) complain(fmt::format("{}; {}", each.evidence, each.action));
   std::ranges::move(check.findings, std::back_inserter(run.machine.findings));
 }
 
-void look_around(Run& run) {
-  topo::Limits limits = find_limits(run.world, run.machine);
-  std::vector<topo::Finding> findings = look_before(run.world, run.options, run.machine);
+void evaluate_machine(Run& run) {
+  topo::Limits limits = find_limits(run.control, run.machine);
+  std::vector<topo::Finding> findings = preflight_findings(run.control, run.options, run.machine);
   for (const topo::Finding& each : findings)
     if (each.id == without_launcher) complain(fmt::format("{}; {}", each.evidence, each.action));
-  reports::Fitness fitness = fitness_of(run.options, run.machine, findings);
+  reports::Comparability fitness = fitness_of(run.options, run.machine, findings);
   run.recorder.add(
       [&](ReportBuilder& report) { report.begin(std::move(limits), std::move(findings), std::move(fitness)); });
   run.recorder.write_report();
-  if (run.world.leads() && !run.options.out.empty()) {
+  if (run.control.is_leader() && !run.options.out.empty()) {
     run.recorder.add_file(
         "topology.json",
         to_json(run.machine.topology).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

@@ -14,7 +14,7 @@ class ProgressLine {
   // Only where it is wanted and stderr is a terminal.
   explicit ProgressLine(bool wanted);
 
-  // The visit that starts; not more often than one can read.
+  // The repetition that starts; not more often than one can read.
   void show(const Case& c, const RunProgress& standing);
   // The line has the worst of all that were judged.
   void finished(const reports::Result& result);

@@ -11,8 +11,8 @@
 #include "bench/base/console.hpp"
 #include "bench/base/text.hpp"
 #include "reports/colours.hpp"
-#include "reports/joining.hpp"
 #include "reports/journal.hpp"
+#include "reports/rendezvous.hpp"
 #include "reports/suspects.hpp"
 #include "reports/writer.hpp"
 
@@ -21,7 +21,7 @@ namespace p5 {
 namespace {
 
 // The first problem of several attempts, of which none keeps the next from being made; "": there was none.
-class Attempts {
+class FirstProblem {
  public:
   void operator()(const std::function<void()>& action) try { action(); } catch (const std::exception& problem) {
     if (first_.empty()) first_ = problem.what();
@@ -96,9 +96,9 @@ void Recorder::on_disk(const std::function<void(Parts&)>& action) {
 
 // ---- to the report
 
-void Recorder::visit_started(const Case& c, const RunProgress& standing) {
+void Recorder::repetition_started(const Case& c, const RunProgress& standing) {
   on_disk([&](Parts& parts) {
-    parts.builder.visit_started(c, standing);
+    parts.builder.repetition_started(c, standing);
     parts.progress.show(c, standing);
   });
 }
@@ -181,7 +181,7 @@ ExitCode Recorder::finish(ExitCode code) {
     const Options& options = parts.options;
     const std::filesystem::path& folder = parts.folder.path();
     ReportBuilder& builder = parts.builder;
-    Attempts attempt;
+    FirstProblem attempt;
     std::string lost;  // what ranks left word of that gave up, as while this one stood still
     attempt([&] { lost = parts.folder.take_notes(); });
     builder.close(lost);
@@ -189,7 +189,7 @@ ExitCode Recorder::finish(ExitCode code) {
     if (options.checks()) builder.count_as_check();
     attempt([&] { parts.write_for_others(); });
     parts.progress.clear();
-    Compared arms, with_baseline;
+    ComparisonOutput arms, with_baseline;
     if (!builder.report().arms.empty()) arms = compare_own_arms(builder.report(), builder.launches(), options, folder);
     builder.count(arms.code);
     if (parts.baseline) {
@@ -205,7 +205,7 @@ ExitCode Recorder::finish(ExitCode code) {
     if (!attempt.problem().empty()) {
       builder.remark(with_remedy(attempt.problem(), options));
       builder.count(ExitCode::unfinished);
-      Attempts once_more;
+      FirstProblem once_more;
       once_more([&] { parts.write(); });
       once_more([&] { parts.folder.flush(); });
       complain(with_remedy(attempt.problem(), options) + ". The result is printed all the same");
@@ -224,7 +224,7 @@ bool Recorder::came_to_its_end() const { return came_to_its_end_; }
 
 ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
   with_parts([&](Parts& parts) {
-    Attempts attempt;
+    FirstProblem attempt;
     std::string reason = why;
     attempt([&] {
       const std::string notes = parts.folder.take_notes();

@@ -36,9 +36,9 @@ class Recorder final : public Observer {
 
   // ---- to the report, which is written now and then
 
-  void visit_started(const Case& c, const RunProgress& standing) override;
-  void visit_finished(const Measurement& so_far, bool /*failed*/) override {
-    add([&](ReportBuilder& report) { report.visit_finished(so_far); });
+  void repetition_started(const Case& c, const RunProgress& standing) override;
+  void repetition_finished(const Measurement& so_far, bool /*failed*/) override {
+    add([&](ReportBuilder& report) { report.repetition_finished(so_far); });
   }
   void case_finished(const Measurement& m, bool failed) override;
   void launch_started(const Arm& arm, const std::vector<Environment>& of_ranks) override {

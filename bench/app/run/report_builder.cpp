@@ -51,20 +51,20 @@ void ReportBuilder::go_on(const EarlierRun& earlier, const std::vector<KeptLine>
     if (reports::ArmInfo* const info = find_arm(arm.name)) info->context = arm.context, info->problem = arm.problem;
 }
 
-void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness) {
+void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Comparability fitness) {
   report_.limits = std::move(limits);
   report_.findings = std::move(findings);
   fitness_ = std::move(fitness);
   for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
 }
 
-void ReportBuilder::visit_started(const Case& c, const RunProgress& standing) {
+void ReportBuilder::repetition_started(const Case& c, const RunProgress& standing) {
   running_ = c;
   standing_ = standing;
   if (standing.several) launch_started_.try_emplace({c.arm, standing.launch}, utc_now());
 }
 
-void ReportBuilder::visit_finished(const Measurement& so_far) {
+void ReportBuilder::repetition_finished(const Measurement& so_far) {
   running_.reset();
   begun_.insert_or_assign(standing_.number, so_far);
 }
@@ -111,12 +111,12 @@ std::vector<reports::Result> ReportBuilder::add_beside(std::vector<std::vector<s
   return lines;
 }
 
-std::vector<reports::InDoubt> ReportBuilder::in_doubt() {
+std::vector<reports::RetestCase> ReportBuilder::to_retest() {
   combine_launches();
-  return fitness_.comparable ? reports::in_doubt(report_) : std::vector<reports::InDoubt>{};
+  return fitness_.comparable ? reports::to_retest(report_) : std::vector<reports::RetestCase>{};
 }
 
-void ReportBuilder::add_watch(const std::vector<std::vector<topo::During>>& by_case,
+void ReportBuilder::add_watch(const std::vector<std::vector<topo::HostActivity>>& by_case,
                               const std::vector<std::size_t>& numbers, std::uint64_t least_sent) {
   if (by_case.empty()) return;
   for (std::size_t i = 0; i < numbers.size(); ++i)
@@ -142,8 +142,8 @@ std::vector<reports::Result> ReportBuilder::fail_unfinished(const std::string& w
   std::vector<reports::Result> lines;
   if (running_) begun_.try_emplace(standing_.number).first->second.measured_case = *running_;
   for (auto& [number, m] : begun_) {
-    // What fewer visits have shown than planned holds all the same.
-    const bool stands = m.throughput && revisited(m.measured_case) && !(running_ && number == standing_.number);
+    // What fewer repetitions have shown than planned holds all the same.
+    const bool stands = m.throughput && is_repeated(m.measured_case) && !(running_ && number == standing_.number);
     if (!stands && m.outcome != Outcome::failed) {
       m.because = why;
       m.outcome = Outcome::failed;

@@ -30,12 +30,12 @@ class ReportBuilder {
   // First of all: this run goes on with an earlier one, whose results stand.
   void go_on(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases);
   // What the machine is, before the first case: limits, findings and whether figures can be judged.
-  void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Fitness fitness);
+  void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Comparability fitness);
 
   // ---- as an Observer is told
 
-  void visit_started(const Case& c, const RunProgress& standing);
-  void visit_finished(const Measurement& so_far);
+  void repetition_started(const Case& c, const RunProgress& standing);
+  void repetition_finished(const Measurement& so_far);
   // Returns the journal's line.
   reports::Result case_finished(const Measurement& m);
   void launch_started(const Arm& arm, const std::vector<Environment>& of_ranks);
@@ -51,11 +51,11 @@ class ReportBuilder {
   std::vector<reports::Result> add_beside(std::vector<std::vector<std::string>> nics_of_rank,
                                           const std::vector<Measurement>& measured);
   // What should be measured again before anybody is named; and what it came to then.
-  std::vector<reports::InDoubt> in_doubt();
+  std::vector<reports::RetestCase> to_retest();
   void add_again(std::vector<Measurement> again) { again_ = std::move(again); }
   // What was seen while cases ran, by case and host: the whole first, then the cases of these numbers. `least_sent` as
   // in topo::watch_findings.
-  void add_watch(const std::vector<std::vector<topo::During>>& by_case, const std::vector<std::size_t>& numbers,
+  void add_watch(const std::vector<std::vector<topo::HostActivity>>& by_case, const std::vector<std::size_t>& numbers,
                  std::uint64_t least_sent);
   void add_tuning(reports::Tuning tuning) { report_.tuning = std::move(tuning); }
   // Why nothing should be tuned after what was measured: "" when all is well.
@@ -104,9 +104,9 @@ class ReportBuilder {
   reports::Report report_;
   std::vector<Measurement> again_;  // only for the suspects
   bool has_results_ = false;
-  reports::Fitness fitness_;
+  reports::Comparability fitness_;
   std::optional<Case> running_;
-  RunProgress standing_;                      // of the visit that runs or ran last
+  RunProgress standing_;                      // of the repetition that runs or ran last
   std::map<std::size_t, Measurement> begun_;  // by number: cases of which not all rounds are done
   std::map<std::size_t, Launches> launches_;
   std::map<std::pair<std::string, int>, std::string> launch_started_;  // by arm and launch: when, in UTC

@@ -131,7 +131,7 @@ std::string RunFolder::take_notes() const {
   return words;
 }
 
-void leave_note(const fs::path& folder, int rank, const std::string& why) try {
+void write_note_for_leader(const fs::path& folder, int rank, const std::string& why) try {
   reports::write_atomically(folder / fmt::format("{}{}", note_prefix, rank), why);
 } catch (const std::exception&) {
   // The job ends all the same, with less said.

@@ -46,6 +46,6 @@ class RunFolder {
 };
 
 // Where a rank that cannot go on leaves word for the leader, on a shared file system.
-void leave_note(const std::filesystem::path& folder, int rank, const std::string& why);
+void write_note_for_leader(const std::filesystem::path& folder, int rank, const std::string& why);
 
 }  // namespace p5

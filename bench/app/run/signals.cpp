@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bench/base/clock.hpp"
-#include "bench/base/ending_signals.hpp"
+#include "bench/base/termination_signals.hpp"
 #include "bench/base/thread.hpp"
 
 namespace p5 {
@@ -33,13 +33,13 @@ constexpr Seconds longest_end{2};
 
 }  // namespace
 
-EndingSignals::EndingSignals() {
+TerminationSignals::TerminationSignals() {
   const sigset_t set = ending();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   thread_ = start_thread([this] { wait(); });
 }
 
-EndingSignals::~EndingSignals() {
+TerminationSignals::~TerminationSignals() {
   {
     const std::lock_guard lock(mutex_);
     done_ = true;
@@ -47,17 +47,17 @@ EndingSignals::~EndingSignals() {
   thread_.join();
 }
 
-void EndingSignals::on_end(Action action) {
+void TerminationSignals::on_end(Action action) {
   const std::lock_guard lock(mutex_);
   action_ = std::move(action);
 }
 
-void EndingSignals::ends_with(ExitCode code) {
+void TerminationSignals::ends_with(ExitCode code) {
   const std::lock_guard lock(mutex_);
   code_ = code;
 }
 
-void EndingSignals::wait() {
+void TerminationSignals::wait() {
   const sigset_t set = ending();
   std::optional<Clock::time_point> told;  // when the process was at its end
   for (;;) {

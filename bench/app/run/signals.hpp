@@ -13,13 +13,13 @@
 
 namespace p5 {
 
-class EndingSignals {
+class TerminationSignals {
  public:
   // Make it first in main: threads made later inherit the blocked signals.
-  EndingSignals();
-  ~EndingSignals();
-  EndingSignals(const EndingSignals&) = delete;  // the thread refers to this object
-  EndingSignals& operator=(const EndingSignals&) = delete;
+  TerminationSignals();
+  ~TerminationSignals();
+  TerminationSignals(const TerminationSignals&) = delete;  // the thread refers to this object
+  TerminationSignals& operator=(const TerminationSignals&) = delete;
 
   // Gets the signal's name. The process then ends with what it returns; nullopt: it is at its end anyway.
   using Action = std::function<std::optional<ExitCode>(const std::string& signal)>;
@@ -40,17 +40,17 @@ class EndingSignals {
 
 // What is to be done when a signal ends the process, as long as this lives: what the action refers to has to live
 // longer.
-class EndingAction {
+class TerminationHandler {
  public:
-  EndingAction(EndingSignals& signals, EndingSignals::Action action) : signals_(signals) {
+  TerminationHandler(TerminationSignals& signals, TerminationSignals::Action action) : signals_(signals) {
     signals_.on_end(std::move(action));
   }
-  ~EndingAction() { signals_.on_end({}); }
-  EndingAction(const EndingAction&) = delete;
-  EndingAction& operator=(const EndingAction&) = delete;
+  ~TerminationHandler() { signals_.on_end({}); }
+  TerminationHandler(const TerminationHandler&) = delete;
+  TerminationHandler& operator=(const TerminationHandler&) = delete;
 
  private:
-  EndingSignals& signals_;
+  TerminationSignals& signals_;
 };
 
 }  // namespace p5

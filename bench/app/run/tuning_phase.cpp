@@ -9,7 +9,7 @@ namespace p5 {
 namespace {
 
 std::string reason_not_to_tune(Run& run) {
-  return from_leader(run.world, [&] {
+  return from_leader(run.control, [&] {
     const std::string& shared = run.machine.why_not_judged;
     if (!run.runner.hopeless.empty()) return run.runner.hopeless;
     if (!shared.empty()) return shared + ": their times say nothing about settings";
@@ -43,8 +43,8 @@ void tune_settings(Run& run) {
                 .time_left = time_left,
                 .cluster = run.cluster,
                 .folder = {}};
-  if (run.world.leads()) job.folder = std::filesystem::absolute(run.folder).string();
-  reports::Tuning tuned = tune(run.world, run.options, run.machine, job);
+  if (run.control.is_leader()) job.folder = std::filesystem::absolute(run.folder).string();
+  reports::Tuning tuned = tune(run.control, run.options, run.machine, job);
   run.recorder.add([&](ReportBuilder& report) { report.add_tuning(std::move(tuned)); });
 }
 

@@ -19,11 +19,11 @@ constexpr int launches_to_believe = 2;
 
 class ArmSearch {
  public:
-  ArmSearch(World& world, const Machine& machine, const ArmTrial& trial, const tuner::TimeLeft& time_left)
-      : world_(world), machine_(machine), trial_(trial), time_left_(time_left) {
-    for (const Case& c : trial.cases) cells_.push_back(cell_of(c));
+  ArmSearch(ControlPlane& control, const Machine& machine, const ArmTrial& trial, const tuner::TimeLeft& time_left)
+      : control_(control), machine_(machine), trial_(trial), time_left_(time_left) {
+    for (const Case& c : trial.cases) size_points_.push_back(point_of(c));
     std::vector<tuner::Weight> unused;
-    weights_ = tuner::weights_for(cells_, trial.weights, &unused);
+    weights_ = tuner::weights_for(size_points_, trial.weights, &unused);
     for (const tuner::Weight& weight : unused)
       result_.remarks.push_back(
           fmt::format("the weight of {} counts nowhere: it is not among what is measured", weight.collective));
@@ -34,7 +34,7 @@ class ArmSearch {
       const double before = time_left_();
       const tuner::JudgedArm judged = judge(*next, 1, nullptr);
       longest_s_ = std::max(longest_s_, before - time_left_());
-      if (world_.leads()) result_.judged.push_back(judged);
+      if (control_.is_leader()) result_.judged.push_back(judged);
     }
     const std::optional<Environment> best = agree_on(best_arm());
     if (best) believe(*best);
@@ -44,13 +44,13 @@ class ArmSearch {
  private:
   // The leader's choice, known to all.
   std::optional<Environment> agree_on(const std::optional<Environment>& mine) {
-    const json said = json::parse(world_.broadcast(mine ? json(*mine).dump() : "null"));
+    const json said = json::parse(control_.broadcast(mine ? json(*mine).dump() : "null"));
     if (said.is_null()) return std::nullopt;
     return said.get<Environment>();
   }
 
   std::optional<Environment> next_arm() {
-    if (!world_.leads()) return std::nullopt;
+    if (!control_.is_leader()) return std::nullopt;
     const std::optional<tuner::Arm> next =
         tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {});
     if (!next) return std::nullopt;
@@ -61,7 +61,7 @@ class ArmSearch {
   }
 
   std::optional<Environment> best_arm() const {
-    if (!world_.leads()) return std::nullopt;
+    if (!control_.is_leader()) return std::nullopt;
     const Environment best =
         tuner::best_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {}).environment;
     return best.empty() ? std::nullopt : std::optional(best);
@@ -71,7 +71,7 @@ class ArmSearch {
   void believe(const Environment& best) {
     std::string loses;
     const tuner::JudgedArm again = judge(best, launches_to_believe, &loses);
-    if (!world_.leads()) return;
+    if (!control_.is_leader()) return;
     const bool gains = again.objective && again.objective->interval.low > 1 &&
                        again.objective->speedup >= 1 + tuner::ArmRules{}.least_gain;
     if (gains && loses.empty())
@@ -83,25 +83,25 @@ class ArmSearch {
 
   tuner::JudgedArm judge(const Environment& environment, int launches, std::string* loses) {
     const std::unique_ptr<Backend> arm = machine_.backend->arm(environment);
-    Trials trials(world_, {machine_.backend.get(), arm.get()}, trial_.cases, trial_.runner);
+    Trials trials(control_, {machine_.backend.get(), arm.get()}, trial_.cases, trial_.runner);
     tuner::JudgedArm judged{tuner::arm_of(environment), std::nullopt};
-    lead_together(world_, trials, [&] {
-      const std::vector<tuner::ArmCell> cells = alternate(trials, launches);
-      if (cells.empty()) return;
-      judged.objective = tuner::objective_of(cells, weights_);
-      if (loses) *loses = tuner::band_that_loses(cells);
+    run_on_leader(control_, trials, [&] {
+      const std::vector<tuner::ArmSizePoint> size_points = alternate(trials, launches);
+      if (size_points.empty()) return;
+      judged.objective = tuner::objective_of(size_points, weights_);
+      if (loses) *loses = tuner::band_that_loses(size_points);
     });
     arm->abandon();
     return judged;
   }
 
   // Empty where the arm failed, or gave wrong data.
-  std::vector<tuner::ArmCell> alternate(Trials& trials, int launches) const {
+  std::vector<tuner::ArmSizePoint> alternate(Trials& trials, int launches) const {
     constexpr std::size_t default_arm = 0, trial_arm = 1;
     // What is to be believed has to win as an application sees it, launches included.
     const Quantity quantity = launches > 1 ? Quantity::throughput : Quantity::device;
     std::vector<AlternatedSize> sizes;
-    for (std::size_t at = 0; at < cells_.size(); ++at)
+    for (std::size_t at = 0; at < size_points_.size(); ++at)
       sizes.push_back(
           {.sides = {{default_arm, at}, {trial_arm, at}}, .samples = samples_in_a_turn, .quantities = {quantity}});
     bool failed = false;
@@ -110,18 +110,19 @@ class ArmSearch {
                                                        }});
     for (int launch = 0; launch < launches && !failed; ++launch) alternation.launch();
     if (alternation.failed(trial_arm)) return {};
-    std::vector<tuner::ArmCell> cells;
-    for (std::size_t at = 0; at < cells_.size(); ++at)
-      cells.push_back(
-          {cells_[at], {alternation.at(at, default_arm).of(quantity), alternation.at(at, trial_arm).of(quantity)}});
-    return cells;
+    std::vector<tuner::ArmSizePoint> size_points;
+    for (std::size_t at = 0; at < size_points_.size(); ++at)
+      size_points.push_back(
+          {size_points_[at],
+           {alternation.at(at, default_arm).of(quantity), alternation.at(at, trial_arm).of(quantity)}});
+    return size_points;
   }
 
-  World& world_;
+  ControlPlane& control_;
   const Machine& machine_;
   const ArmTrial& trial_;
   const tuner::TimeLeft& time_left_;
-  std::vector<tuner::Cell> cells_;
+  std::vector<tuner::SizePoint> size_points_;
   std::vector<double> weights_;
   double longest_s_ = 0;  // that an arm has taken
   ArmsTried result_;
@@ -129,8 +130,9 @@ class ArmSearch {
 
 }  // namespace
 
-ArmsTried try_arms(World& world, const Machine& machine, const ArmTrial& trial, const tuner::TimeLeft& time_left) {
-  return ArmSearch(world, machine, trial, time_left).run();
+ArmsTried try_arms(ControlPlane& control, const Machine& machine, const ArmTrial& trial,
+                   const tuner::TimeLeft& time_left) {
+  return ArmSearch(control, machine, trial, time_left).run();
 }
 
 }  // namespace p5

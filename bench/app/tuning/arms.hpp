@@ -6,7 +6,7 @@
 
 #include "bench/app/machine/machine.hpp"
 #include "bench/measure/runner.hpp"
-#include "bench/model/world.hpp"
+#include "bench/model/control_plane.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/search.hpp"
 
@@ -30,6 +30,7 @@ struct ArmsTried {
 
 // On all ranks together. The default is the machine's backend, whose workers are left as they are. Tries arms until
 // `time_left` (of the leader) is spent or none is left to try.
-ArmsTried try_arms(World& world, const Machine& machine, const ArmTrial& trial, const tuner::TimeLeft& time_left);
+ArmsTried try_arms(ControlPlane& control, const Machine& machine, const ArmTrial& trial,
+                   const tuner::TimeLeft& time_left);
 
 }  // namespace p5

@@ -30,12 +30,12 @@ tuner::TimeLeft TuningClock::until(Seconds end, Seconds reserve) const {
   return [this, end, reserve] { return std::min(end.count - worked(), budget_left() - reserve.count); };
 }
 
-Seconds TuningClock::confirmation(const Extent& extent) const {
-  return {extent.end.count - extent.ways_end.count + joins_to_confirm * beyond_usual(longest_join_)};
+Seconds TuningClock::confirmation(const TuningLimits& tuning_limits) const {
+  return {tuning_limits.end.count - tuning_limits.ways_end.count + joins_to_confirm * beyond_usual(longest_join_)};
 }
 
 std::string TuningClock::objection() const {
-  const double needed = extent_of("quick").end.count - worked() + joins_to_confirm * beyond_usual(longest_join_);
+  const double needed = limits_of_mode("quick").end.count - worked() + joins_to_confirm * beyond_usual(longest_join_);
   if (budget_left() >= needed) return "";
   const std::string slow = beyond_usual(longest_join_) > 0
                                ? fmt::format("its workers take {} to come together here, so it would take some {} more",
@@ -47,15 +47,16 @@ std::string TuningClock::objection() const {
 
 Seconds set_aside(const std::string& mode, Seconds budget) {
   const double most = budget.count / 4;
-  if (extent_of("quick").end.count > most) return {0};
-  return {std::min(extent_of(mode).end.count, most)};
+  if (limits_of_mode("quick").end.count > most) return {0};
+  return {std::min(limits_of_mode(mode).end.count, most)};
 }
 
-Extent fitted(Extent extent, Seconds budget) {
-  const double share = std::min(1.0, budget.count / extent.end.count);
-  for (Seconds Extent::*end : {&Extent::search_end, &Extent::arms_end, &Extent::ways_end, &Extent::end})
-    (extent.*end).count *= share;
-  return extent;
+TuningLimits fitted(TuningLimits tuning_limits, Seconds budget) {
+  const double share = std::min(1.0, budget.count / tuning_limits.end.count);
+  for (Seconds TuningLimits::*end :
+       {&TuningLimits::search_end, &TuningLimits::arms_end, &TuningLimits::ways_end, &TuningLimits::end})
+    (tuning_limits.*end).count *= share;
+  return tuning_limits;
 }
 
 }  // namespace p5

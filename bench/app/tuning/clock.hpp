@@ -27,7 +27,7 @@ class TuningClock {
   tuner::TimeLeft until(Seconds end, Seconds reserve = {0}) const;
 
   // What launches of both sides in the confirmation take at least, with the joins that they need.
-  Seconds confirmation(const Extent& extent) const;
+  Seconds confirmation(const TuningLimits& tuning_limits) const;
 
   // Why the least tuning that can find anything does not fit what is left; "" where it does. At first nothing is known
   // of joins, so it is worth asking again after the first.
@@ -45,6 +45,6 @@ class TuningClock {
 Seconds set_aside(const std::string& mode, Seconds budget);
 
 // The extent, with less time for everything where the budget is shorter.
-Extent fitted(Extent extent, Seconds budget);
+TuningLimits fitted(TuningLimits tuning_limits, Seconds budget);
 
 }  // namespace p5

@@ -30,7 +30,7 @@ std::string content_of(const char* path) try { return read_input(path, largest_f
 
 }  // namespace
 
-void refuse_differing_tuning_files(World& world) {
+void refuse_differing_tuning_files(ControlPlane& control) {
   // Each rank's view: the names and the contents of the files that decide how it runs a call.
   std::string mine;
   for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"}) {
@@ -38,8 +38,8 @@ void refuse_differing_tuning_files(World& world) {
     if (!path || !*path) continue;
     mine += fmt::format("{}={}: {}\n", name, path, content_of(path));
   }
-  const std::vector<std::string> all = world.gather(mine);
-  from_leader(world, [&]() -> std::string {
+  const std::vector<std::string> all = control.gather(mine);
+  from_leader(control, [&]() -> std::string {
     for (std::size_t rank = 1; rank < all.size(); ++rank)
       if (all[rank] != all[0])
         throw EnvironmentError(
@@ -51,10 +51,10 @@ void refuse_differing_tuning_files(World& world) {
   });
 }
 
-std::vector<tuner::Table> read_kept_tables(World& world, const Options& options) {
+std::vector<tuner::Table> read_kept_tables(ControlPlane& control, const Options& options) {
   std::vector<tuner::Table> tables;
   if (options.keep_table.empty()) return tables;
-  from_leader(world, [&]() -> std::string {
+  from_leader(control, [&]() -> std::string {
     auto parsed = tuner::parse_csv(read_input(options.keep_table, largest_file, "name an nccl-tuner.csv"));
     if (const auto* const problem = std::get_if<std::string>(&parsed))
       throw UsageError(fmt::format("--keep-table {}: {}", printable(options.keep_table), *problem));
@@ -64,9 +64,9 @@ std::vector<tuner::Table> read_kept_tables(World& world, const Options& options)
   return tables;
 }
 
-std::vector<tuner::Weight> read_weights(World& world, const Options& options) {
+std::vector<tuner::Weight> read_weights(ControlPlane& control, const Options& options) {
   if (options.weights.empty()) return {};
-  const std::string text = from_leader(world, [&] {
+  const std::string text = from_leader(control, [&] {
     std::string all = read_input(options.weights, largest_file, "name a file of weights with --weights");
     if (all.empty()) throw UsageError(fmt::format("--weights {}: it is empty", printable(options.weights)));
     tuner::parse_weights(options.weights, all);

@@ -18,11 +18,11 @@ std::optional<std::string> text_of(const std::optional<tuner::Setting>& setting)
   return setting ? std::optional(to_text(*setting)) : std::nullopt;
 }
 
-reports::TuningWay way_of(const WayTried& each) {
-  reports::TuningWay way{.name = std::string(each.way.name), .how = std::string(each.way.how), .sizes = {}};
-  for (const WaySize& size : each.sizes)
-    way.sizes.push_back({.collective = size.cell.collective,
-                         .bytes = size.cell.bytes,
+reports::TuningCallMode way_of(const CallModeResult& each) {
+  reports::TuningCallMode way{.name = std::string(each.way.name), .how = std::string(each.way.how), .sizes = {}};
+  for (const CallModeSize& size : each.sizes)
+    way.sizes.push_back({.collective = size.point.collective,
+                         .bytes = size.point.bytes,
                          .gain = gain_of(size.gain),
                          .because = size.because});
   return way;
@@ -54,28 +54,28 @@ std::vector<reports::TuningSetting> settings_of(const tuner::Record& record) {
   return settings;
 }
 
-reports::TuningCell cell_of(const tuner::Record& record, const tuner::Table& table) {
-  reports::TuningCell cell;
-  cell.collective = record.cell.collective;
-  cell.bytes = cell.tuner_bytes = record.cell.bytes;
-  cell.settings = settings_of(record);
-  for (const reports::TuningSetting& setting : cell.settings)
-    cell.candidates += setting.samples > 0 && setting.setting != "default" ? 1 : 0;
+reports::TuningSizePoint point_of(const tuner::Record& record, const tuner::Table& table) {
+  reports::TuningSizePoint point;
+  point.collective = record.point.collective;
+  point.bytes = point.tuner_bytes = record.point.bytes;
+  point.settings = settings_of(record);
+  for (const reports::TuningSetting& setting : point.settings)
+    point.candidates += setting.samples > 0 && setting.setting != "default" ? 1 : 0;
   for (const tuner::Block& block : record.blocks)
-    cell.samples += static_cast<int>(std::ranges::count(block.trials, Trial::Outcome::measured, &Trial::outcome));
+    point.samples += static_cast<int>(std::ranges::count(block.trials, Trial::Outcome::measured, &Trial::outcome));
   const std::vector<double> standard = tuner::samples_of(record, {});
-  if (!standard.empty()) cell.noise = robust_deviation(standard) / median(standard);
-  cell.winner = text_of(record.winner);
-  cell.because = record.because;
-  if (!record.winner) return cell;
-  const std::optional<tuner::Function> function = tuner::parse_function(record.cell.collective);
-  const tuner::Row* const row = function ? tuner::find_row(table, *function, record.cell.bytes) : nullptr;
-  cell.believed = row && row->setting == *record.winner;
+  if (!standard.empty()) point.noise = robust_deviation(standard) / median(standard);
+  point.winner = text_of(record.winner);
+  point.because = record.because;
+  if (!record.winner) return point;
+  const std::optional<tuner::Function> function = tuner::parse_function(record.point.collective);
+  const tuner::Row* const row = function ? tuner::find_row(table, *function, record.point.bytes) : nullptr;
+  point.believed = row && row->setting == *record.winner;
   const double share = tuner::gain_in(record, *record.winner).value_or(0);
-  cell.gain = reports::TuningGain{median(standard), median(tuner::samples_of(record, {record.winner})), share, {}};
-  cell.because = fmt::format("{} saves {:.1f} % in the search{}", *cell.winner, 100 * share,
-                             cell.believed ? " and was confirmed" : "; it is not set");
-  return cell;
+  point.gain = reports::TuningGain{median(standard), median(tuner::samples_of(record, {record.winner})), share, {}};
+  point.because = fmt::format("{} saves {:.1f} % in the search{}", *point.winner, 100 * share,
+                              point.believed ? " and was confirmed" : "; it is not set");
+  return point;
 }
 
 void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
@@ -91,7 +91,7 @@ void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tune
 }
 
 void add_arms(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
-  for (const WayTried& each : course.ways) tuning.ways.push_back(way_of(each));
+  for (const CallModeResult& each : course.call_modes) tuning.call_modes.push_back(way_of(each));
   for (const tuner::JudgedArm& judged : course.arms) {
     reports::TuningArm arm;
     arm.name = judged.arm.name;
@@ -118,18 +118,19 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
   tuning.ranks = result.table.ranks;
   tuning.nodes = result.table.nodes;
   add_outcome(tuning, course, result);
-  for (const tuner::Record& record : course.search.records) tuning.cells.push_back(cell_of(record, result.table));
+  for (const tuner::Record& record : course.search.records)
+    tuning.size_points.push_back(point_of(record, result.table));
   for (const tuner::Failure& failure : course.search.failures)
-    tuning.failures.push_back({failure.cell.collective, failure.cell.bytes, to_text(failure.candidate),
+    tuning.failures.push_back({failure.point.collective, failure.point.bytes, to_text(failure.candidate),
                                failure.outcome == Trial::Outcome::wrong_data, failure.because});
   add_arms(tuning, course, result);
   tuning.environment = result.environment;
   for (const tuner::Row& row : result.table.rows)
     tuning.rows.push_back(
         {std::string(name_of(row.function)), row.from, row.to, to_text(row.setting), row.microseconds});
-  for (const tuner::ConfirmedCell& cell : course.confirmations)
-    tuning.confirmations.push_back({std::string(name_of(cell.function)), cell.bytes, text_of(cell.setting),
-                                    gain_of(cell.gain), gain_of(cell.throughput), cell.verdict});
+  for (const tuner::ConfirmedSizePoint& point : course.confirmations)
+    tuning.confirmations.push_back({std::string(name_of(point.function)), point.bytes, text_of(point.setting),
+                                    gain_of(point.gain), gain_of(point.throughput), point.verdict});
   tuning.processes = course.processes;
   tuning.refusals = course.dropped;
   tuning.refusals.insert(tuning.refusals.end(), course.remarks.begin(), course.remarks.end());
@@ -137,11 +138,11 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
   return tuning;
 }
 
-std::vector<tuner::GainLine> gain_lines(const std::vector<tuner::ConfirmedCell>& confirmed) {
+std::vector<tuner::GainLine> gain_lines(const std::vector<tuner::ConfirmedSizePoint>& confirmed) {
   std::vector<tuner::GainLine> lines;
-  for (const tuner::ConfirmedCell& cell : confirmed)
-    if (cell.setting && cell.gain && cell.gain->interval.low > 0)
-      lines.push_back({std::string(name_of(cell.function)), cell.bytes, to_text(*cell.setting), *cell.gain});
+  for (const tuner::ConfirmedSizePoint& point : confirmed)
+    if (point.setting && point.gain && point.gain->interval.low > 0)
+      lines.push_back({std::string(name_of(point.function)), point.bytes, to_text(*point.setting), *point.gain});
   std::ranges::stable_sort(lines, {},
                            [](const tuner::GainLine& line) { return std::tie(line.collective, line.bytes); });
   return lines;

@@ -1,7 +1,7 @@
 // What the tuner found, as the report's value: the tuner knows nothing of reports, and reports nothing of the tuner.
 #pragma once
 
-#include "bench/app/tuning/ways.hpp"
+#include "bench/app/tuning/call_modes.hpp"
 #include "reports/tuning.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/confirm.hpp"
@@ -18,8 +18,8 @@ struct TuningCourse {
   tuner::SearchResult search;
   bool left_out = false;  // for want of time, or of a way to confirm anything
   std::vector<tuner::JudgedArm> arms;
-  std::vector<WayTried> ways;
-  std::vector<tuner::ConfirmedCell> confirmations;
+  std::vector<CallModeResult> call_modes;
+  std::vector<tuner::ConfirmedSizePoint> confirmations;
   std::vector<std::string> dropped;  // rows and parts of rows that did not hold up
   int processes = 0;                 // that confirmed each side
   std::vector<std::string> remarks;  // of constraints, and whatever else was not done
@@ -29,6 +29,6 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
                               const std::vector<tuner::NamedFile>& files);
 
 // The gain table of the files: the cells of the final table that were faster.
-std::vector<tuner::GainLine> gain_lines(const std::vector<tuner::ConfirmedCell>& confirmed);
+std::vector<tuner::GainLine> gain_lines(const std::vector<tuner::ConfirmedSizePoint>& confirmed);
 
 }  // namespace p5

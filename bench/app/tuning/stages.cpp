@@ -19,9 +19,9 @@ double expected_s(const tuner::SearchResult& search, const Case& c) {
   double seconds = 0, nearest = 0;
   for (const tuner::Record& record : search.records) {
     const std::vector<double> samples = tuner::samples_of(record, {});
-    if (record.cell.collective != c.collective->name || samples.empty()) continue;
+    if (record.point.collective != c.collective->name || samples.empty()) continue;
     const double ratio =
-        static_cast<double>(c.bytes.count) / static_cast<double>(std::max<std::uint64_t>(record.cell.bytes, 1));
+        static_cast<double>(c.bytes.count) / static_cast<double>(std::max<std::uint64_t>(record.point.bytes, 1));
     const double distance = std::abs(std::log(std::max(ratio, 1e-9)));
     if (seconds > 0 && distance >= nearest) continue;
     nearest = distance;
@@ -30,15 +30,17 @@ double expected_s(const tuner::SearchResult& search, const Case& c) {
   return seconds;
 }
 
-// What the ranks need to agree on a sample, and its share of what a visit takes beforehand.
+// What the ranks need to agree on a sample, and its share of what a repetition takes beforehand.
 constexpr double agreeing_s = 1e-3;
 
 }  // namespace
 
-tuner::Cell cell_of(const Case& c) { return {.collective = std::string(c.collective->name), .bytes = c.bytes.count}; }
+tuner::SizePoint point_of(const Case& c) {
+  return {.collective = std::string(c.collective->name), .bytes = c.bytes.count};
+}
 
-void lead_together(World& world, Trials& trials, const std::function<void()>& lead) {
-  if (!world.leads()) return trials.follow();
+void run_on_leader(ControlPlane& control, Trials& trials, const std::function<void()>& lead) {
+  if (!control.is_leader()) return trials.follow();
   try {
     lead();
   } catch (...) {
@@ -48,7 +50,7 @@ void lead_together(World& world, Trials& trials, const std::function<void()>& le
   trials.finish();
 }
 
-Extent extent_of(const std::string& mode) {
+TuningLimits limits_of_mode(const std::string& mode) {
   if (mode == "quick")
     return {.small = {Bytes{8}, Bytes{128}, KiB(1)},
             .min = KiB(4),
@@ -105,7 +107,7 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& re
   std::vector<tuner::Task> tasks;
   for (std::size_t at = 0; at < trials.cases().size(); ++at) {
     std::string problem;
-    tuner::Task task{cell_of(trials.cases()[at]), {}};
+    tuner::Task task{point_of(trials.cases()[at]), {}};
     for (const Offer& offer : trials.cost_table({0, at}, problem))
       if (const auto setting = tuner::parse_setting(offer.setting))
         task.offered.push_back({*setting, offer.microseconds, offer.chosen});
@@ -117,32 +119,32 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& re
   return tasks;
 }
 
-void burn_in(Trials& trials, const Extent& extent) {
+void burn_in(Trials& trials, const TuningLimits& tuning_limits) {
   const auto start = Clock::now();
   do {
     for (std::size_t at = 0; at < trials.cases().size(); ++at)
-      trials.block({0, at}, {"", ""}, {extent.burst, Quantity::device});
-  } while (since(start).count < extent.burn_in.count);
+      trials.block({0, at}, {"", ""}, {tuning_limits.burst, Quantity::device});
+  } while (since(start).count < tuning_limits.burn_in.count);
 }
 
-tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks, const Extent& extent,
-                                const tuner::Constraints& constraints, std::uint64_t seed,
-                                const tuner::TimeLeft& time_left) {
-  const auto at_of = [&](const tuner::Cell& cell) {
-    const auto found = std::ranges::find_if(trials.cases(), [&](const Case& c) { return cell_of(c) == cell; });
+tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks,
+                                const TuningLimits& tuning_limits, const tuner::Constraints& constraints,
+                                std::uint64_t seed, const tuner::TimeLeft& time_left) {
+  const auto at_of = [&](const tuner::SizePoint& point) {
+    const auto found = std::ranges::find_if(trials.cases(), [&](const Case& c) { return point_of(c) == point; });
     return static_cast<std::size_t>(found - trials.cases().begin());
   };
-  const tuner::MeasureBlock measure = [&](const tuner::Cell& cell, const std::vector<tuner::Candidate>& candidates,
-                                          tuner::Stage stage) {
+  const tuner::MeasureBlock measure = [&](const tuner::SizePoint& point,
+                                          const std::vector<tuner::Candidate>& candidates, tuner::Stage stage) {
     const Quantity quantity = stage == tuner::Stage::throughput ? Quantity::throughput : Quantity::device;
     std::vector<std::string> settings;
     for (const tuner::Candidate& candidate : candidates)
       settings.push_back(candidate.is_default() ? "" : tuner::to_text(*candidate.setting));
-    return trials.block({0, at_of(cell)}, settings, {extent.burst, quantity});
+    return trials.block({0, at_of(point)}, settings, {tuning_limits.burst, quantity});
   };
   tuner::SearchRules rules;
   rules.seed = seed;
-  rules.exhaustive = extent.exhaustive;
+  rules.exhaustive = tuning_limits.exhaustive;
   // Inside a node more channels pay off with less: 4 x H200 (18 NVLinks, NVLS off, NCCL 2.28.3) gathered 32 KiB 8 %
   // faster with 8 channels.
   if (std::ranges::all_of(trials.cases(), [](const Case& c) { return c.nodes == 1; }))
@@ -150,9 +152,9 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
   return tuner::search(tasks, rules, constraints, measure, time_left);
 }
 
-std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent, const tuner::Table& table,
-                                              const tuner::SearchResult& search, const tuner::TimeLeft& time_left,
-                                              const tuner::TimeLeft& budget_left) {
+std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits& tuning_limits,
+                                              const tuner::Table& table, const tuner::SearchResult& search,
+                                              const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left) {
   constexpr std::size_t standard = 0, files = 1;
   constexpr int least_launches = 2;  // a single one tells nothing about others
   constexpr double spare = 1.1;      // of what a launch has taken
@@ -164,9 +166,9 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
     const tuner::Function function = *tuner::parse_function(c.collective->name);
     const double operation_s = expected_s(search, c);
     const bool host_counts = operation_s < tuner::host_counts_below_s;
-    const double sample_s = std::max(operation_s, extent.burst.count) * (host_counts ? 2 : 1) + agreeing_s;
+    const double sample_s = std::max(operation_s, tuning_limits.burst.count) * (host_counts ? 2 : 1) + agreeing_s;
     // As Trials::prepare() does it.
-    const double preparation_s = 3 * operation_s + std::max(operation_s, extent.burst.count) + 5 * agreeing_s;
+    const double preparation_s = 3 * operation_s + std::max(operation_s, tuning_limits.burst.count) + 5 * agreeing_s;
     sizes.push_back({function, c.bytes.count, tuner::find_row(table, function, c.bytes.count) != nullptr, sample_s, 0,
                      preparation_s});
     measured.push_back({.function = function, .bytes = c.bytes.count, .device = {}});
@@ -175,11 +177,11 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
   }
   const double before = time_left();
   trials.prepare({standard, files});
-  for (const std::size_t arm : {standard, files}) trials.block({arm, 0}, {""}, {extent.burst});
-  const double joining_s = (before - time_left()) / 2, processes = 2.0 * extent.planned_launches;
-  tuner::share_time(sizes, (time_left() - (processes - 2) * joining_s) / processes, extent.samples);
+  for (const std::size_t arm : {standard, files}) trials.block({arm, 0}, {""}, {tuning_limits.burst});
+  const double joining_s = (before - time_left()) / 2, processes = 2.0 * tuning_limits.planned_launches;
+  tuner::share_time(sizes, (time_left() - (processes - 2) * joining_s) / processes, tuning_limits.samples);
   for (std::size_t at = 0; at < sizes.size(); ++at) alternated[at].samples = sizes[at].samples;
-  Alternation alternation(trials, std::move(alternated), {.burst = extent.burst});
+  Alternation alternation(trials, std::move(alternated), {.burst = tuning_limits.burst});
   const auto taken = [&](std::size_t at, Quantity quantity) {
     return tuner::BothSides{alternation.at(at, standard).of(quantity), alternation.at(at, files).of(quantity)};
   };
@@ -192,10 +194,10 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& exte
       measured[at].failure = alternation.at(at, files).failure;
     }
     const int launches = alternation.launches();
-    const bool settled = launches >= extent.planned_launches && !tuner::confirm(table, measured).undecided;
+    const bool settled = launches >= tuning_limits.planned_launches && !tuner::confirm(table, measured).undecided;
     const bool spent =
         time_left() < spare * (began - time_left()) || budget_left() < spare * (budget_began - budget_left());
-    more = launches < least_launches || (launches < extent.most_launches && !settled && !spent);
+    more = launches < least_launches || (launches < tuning_limits.most_launches && !settled && !spent);
   }
   std::erase_if(measured, [](const tuner::Confirmation& size) { return size.device.standard.empty(); });
   return measured;

@@ -14,7 +14,7 @@
 namespace p5 {
 
 // What the two ways of tuning differ in.
-struct Extent {
+struct TuningLimits {
   std::vector<Bytes> small;  // sizes below `min`, where one behaves like the next
   Bytes min, max;
   Seconds burn_in;
@@ -29,13 +29,13 @@ struct Extent {
 };
 
 // mode: quick, full, exhaustive.
-Extent extent_of(const std::string& mode);
+TuningLimits limits_of_mode(const std::string& mode);
 
 // NCCL counts for its tuners the whole message of the collectives that are measured here.
-tuner::Cell cell_of(const Case& c);
+tuner::SizePoint point_of(const Case& c);
 
 // Runs `lead` at the leader while all others take part in the trials; they are let go whatever happens.
-void lead_together(World& world, Trials& trials, const std::function<void()>& lead);
+void run_on_leader(ControlPlane& control, Trials& trials, const std::function<void()>& lead);
 
 bool on_efa(const topo::Topology& topology);
 
@@ -47,19 +47,19 @@ std::string tuner_to_keep(const topo::Topology& topology);
 // What NCCL offers in each case; what failed or offered nothing is remarked.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks);
 
-// Clocks rise and connections warm up under load: the first visits of a fresh worker would look like drift.
-void burn_in(Trials& trials, const Extent& extent);
+// Clocks rise and connections warm up under load: the first repetitions of a fresh worker would look like drift.
+void burn_in(Trials& trials, const TuningLimits& tuning_limits);
 
-tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks, const Extent& extent,
-                                const tuner::Constraints& constraints, std::uint64_t seed,
-                                const tuner::TimeLeft& time_left);
+tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks,
+                                const TuningLimits& tuning_limits, const tuner::Constraints& constraints,
+                                std::uint64_t seed, const tuner::TimeLeft& time_left);
 
 // The default in arm 0 and the files in arm 1, in turns, each in processes of its own. Those of the first launch are
 // fresh, but for the default's where it has been measured before.
 // Sizes for which there is no time are left out, but those in rows. Joins count less for the time that is left than for
 // the budget's, which is wall time.
-std::vector<tuner::Confirmation> confirm_with(Trials& trials, const Extent& extent, const tuner::Table& table,
-                                              const tuner::SearchResult& search, const tuner::TimeLeft& time_left,
-                                              const tuner::TimeLeft& budget_left);
+std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits& tuning_limits,
+                                              const tuner::Table& table, const tuner::SearchResult& search,
+                                              const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left);
 
 }  // namespace p5

@@ -15,11 +15,11 @@
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/tuning/arms.hpp"
-#include "bench/app/tuning/cells.hpp"
+#include "bench/app/tuning/call_modes.hpp"
 #include "bench/app/tuning/clock.hpp"
 #include "bench/app/tuning/report.hpp"
+#include "bench/app/tuning/size_points.hpp"
 #include "bench/app/tuning/stages.hpp"
-#include "bench/app/tuning/ways.hpp"
 #include "bench/base/clock.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
@@ -53,13 +53,13 @@ int candidates_in(const tuner::SearchResult& found) {
 
 class Tuning {
  public:
-  Tuning(World& world, const Options& options, const Machine& machine, const TuningJob& job)
-      : world_(world),
+  Tuning(ControlPlane& control, const Options& options, const Machine& machine, const TuningJob& job)
+      : control_(control),
         options_(options),
         machine_(machine),
-        place_(place_on_host(world, machine.topology)),
+        place_(role_on_host(control, machine.topology)),
         clock_(job.time_left, [this] { return since(start_).count; }),
-        extent_(fitted(extent_of(job.mode), job.time_left)),
+        tuning_limits_(fitted(limits_of_mode(job.mode), job.time_left)),
         seed_(job.seed),
         runner_(job.runner),
         constraints_(tuner::constraints_of(own_environment())),
@@ -67,10 +67,10 @@ class Tuning {
     course_.mode = job.mode;
     course_.seed = job.seed;
     runner_.on_join = [this](Seconds took) { clock_.joined(took); };
-    if (extent_.end < extent_of(job.mode).end && clock_.objection().empty())
+    if (tuning_limits_.end < limits_of_mode(job.mode).end && clock_.objection().empty())
       course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
-                                            to_text(extent_.end), to_text(extent_of(job.mode).end)));
-    chain_ = from_leader(world, [&] {
+                                            to_text(tuning_limits_.end), to_text(limits_of_mode(job.mode).end)));
+    chain_ = from_leader(control, [&] {
       const char* const chain = std::getenv(chain_variable);
       if (chain) return std::string(chain);
       return std::getenv("NCCL_NET_PLUGIN") ? std::string() : tuner_to_keep(machine.topology);
@@ -99,11 +99,11 @@ class Tuning {
 
  private:
   // The leader's answer, for all.
-  bool agreed(bool leaders) { return world_.broadcast(leaders ? "y" : "n") == "y"; }
+  bool agreed(bool leaders) { return control_.broadcast(leaders ? "y" : "n") == "y"; }
 
   // At the leader.
   bool fits() {
-    if (!world_.leads()) return false;
+    if (!control_.is_leader()) return false;
     const std::string objection =
         alike_ ? clock_.objection()
                : fmt::format("The groups of --group {} are not all of as many ranks and nodes: no table fits them all.",
@@ -121,7 +121,7 @@ class Tuning {
   }
 
   void go_through_stages() {
-    const std::string taken = from_leader(world_, [&] { return tuner_taken(); });
+    const std::string taken = from_leader(control_, [&] { return tuner_taken(); });
     if (options_.delivery != "env") search(taken);
     if (agreed(course_.left_out)) return;
     if (course_.mode != "quick" || options_.delivery == "env") {
@@ -129,7 +129,7 @@ class Tuning {
       end_stage("variables");
     }
     if (course_.mode == "full") {
-      measure_ways();
+      measure_call_modes();
       end_stage("ways of calling");
     }
     if (agreed(!result_.table.rows.empty())) {
@@ -143,14 +143,14 @@ class Tuning {
   reports::Tuning deliver() {
     const bool sets = agreed(!result_.table.rows.empty() || !result_.environment.empty());
     std::vector<tuner::NamedFile> files;
-    if (world_.leads()) files = make_files(sets);
+    if (control_.is_leader()) files = make_files(sets);
     std::vector<HostProblem> problems;
     if (sets)
-      problems = put_on_hosts(world_, place_, result_.folder, files);
+      problems = put_on_hosts(control_, place_, result_.folder, files);
     else
       for (const tuner::NamedFile& file : files)
         reports::write_atomically(std::filesystem::path(result_.folder) / file.name, file.text);
-    if (!world_.leads()) return {};
+    if (!control_.is_leader()) return {};
     if (!problems.empty())
       course_.remarks.push_back(fmt::format(
           "the files could not be put on every host ({}); copy them there before any job loads them (nccl.env.sh says "
@@ -195,7 +195,7 @@ class Tuning {
   }
 
   // With time left for a confirmation.
-  tuner::TimeLeft until(Seconds end) const { return clock_.until(end, clock_.confirmation(extent_)); }
+  tuner::TimeLeft until(Seconds end) const { return clock_.until(end, clock_.confirmation(tuning_limits_)); }
 
   static std::string plugin() { return file_of_ours(tuner::plugin_file_name); }
   int nccl_version() const {
@@ -217,7 +217,7 @@ class Tuning {
 
   void search(const std::string& taken) {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
-    const std::vector<Bytes> sizes = sizes_of(options_, machine_, extent_);
+    const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
     if (!taken.empty()) {
       result_.nothing_because = taken;
       return;
@@ -228,8 +228,8 @@ class Tuning {
     }
     const std::unique_ptr<Backend> workers =
         machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {chain_variable, chain_}});
-    Trials trials(world_, {workers.get()}, make_cases(options_, machine_, seed_, collectives, sizes), runner_);
-    lead_together(world_, trials, [&] {
+    Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, collectives, sizes), runner_);
+    run_on_leader(control_, trials, [&] {
       course_.remarks = constraints_.remarks;
       if (!chain_.empty())
         course_.remarks.push_back(
@@ -238,11 +238,12 @@ class Tuning {
                         chain_));
       const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
       if (!fits()) return;  // now that it is known how long workers take to come together
-      if (!tasks.empty()) burn_in(trials, extent_);
+      if (!tasks.empty()) burn_in(trials, tuning_limits_);
       end_stage("preparation");
-      course_.search = search_with(trials, tasks, extent_, constraints_, seed_, until(extent_.search_end));
+      course_.search =
+          search_with(trials, tasks, tuning_limits_, constraints_, seed_, until(tuning_limits_.search_end));
       end_stage("search");
-      result_.cells = static_cast<int>(course_.search.records.size());
+      result_.size_points = static_cast<int>(course_.search.records.size());
       result_.candidates_tried = candidates_in(course_.search);
       result_.table.rows = tuner::rows_of(course_.search);
       if (tasks.empty()) result_.nothing_because = "The library offers nothing to a tuner.";
@@ -254,8 +255,8 @@ class Tuning {
   // What the table for the example plugin needs besides.
   void see_channels(Trials& trials) {
     for (std::size_t at = 0; at < trials.cases().size(); ++at) {
-      const tuner::Cell cell = cell_of(trials.cases()[at]);
-      const std::optional<tuner::Function> function = tuner::parse_function(cell.collective);
+      const tuner::SizePoint point = point_of(trials.cases()[at]);
+      const std::optional<tuner::Function> function = tuner::parse_function(point.collective);
       const auto see = [&](const std::string& setting, std::vector<tuner::Row>& rows) {
         std::string problem;
         const std::optional<Selection> seen = trials.selection({0, at}, setting, problem);
@@ -263,12 +264,12 @@ class Tuning {
         if (!seen) return;
         const auto whole =
             tuner::parse_setting(fmt::format("{}/{}/{}", seen->algorithm, seen->protocol, seen->channels));
-        if (whole) rows.push_back({*function, cell.bytes, cell.bytes, *whole, 0});
+        if (whole) rows.push_back({*function, point.bytes, point.bytes, *whole, 0});
       };
       if (!function) continue;
       see("", standard_);
       for (const tuner::Row& row : result_.table.rows)
-        if (row.function == *function && row.from <= cell.bytes && cell.bytes <= row.to && row.setting.channels == 0)
+        if (row.function == *function && row.from <= point.bytes && point.bytes <= row.to && row.setting.channels == 0)
           see(to_text(row.setting), taken_);
     }
   }
@@ -277,7 +278,7 @@ class Tuning {
   std::vector<Bytes> sizes_among(std::vector<Bytes> sizes) const {
     if (!options_.sizes.empty()) return options_.sizes;
     std::erase_if(sizes, [&](Bytes size) {
-      return size > extent_.max || (machine_.memory_of_rank && size.count > machine_.memory_of_rank->count / 4);
+      return size > tuning_limits_.max || (machine_.memory_of_rank && size.count > machine_.memory_of_rank->count / 4);
     });
     return sizes;
   }
@@ -295,9 +296,9 @@ class Tuning {
                          .place = place(collectives),
                          .constraints = constraints_,
                          .weights = weights_,
-                         .burst = extent_.burst};
-    ArmsTried tried = try_arms(world_, machine_, trial, until(extent_.arms_end));
-    if (!world_.leads()) return;
+                         .burst = tuning_limits_.burst};
+    ArmsTried tried = try_arms(control_, machine_, trial, until(tuning_limits_.arms_end));
+    if (!control_.is_leader()) return;
     course_.arms = std::move(tried.judged);
     std::ranges::move(tried.remarks, std::back_inserter(course_.remarks));
     // The rows were found without the variables, and the two together are nothing that anybody has seen win.
@@ -314,15 +315,16 @@ class Tuning {
   }
 
   // Where calls differ most: small ones by their launch, large ones by what is copied.
-  void measure_ways() {
+  void measure_call_modes() {
     std::vector<std::string> collectives = options_.collectives;
     if (options_.collectives == Options{}.collectives)
       collectives = {"all_reduce", "all_gather", "all_to_all", "send_recv"};
     std::erase(collectives, "p2p");
     if (collectives.empty()) return;
     const std::vector<Bytes> sizes = sizes_among({KiB(1), KiB(64), MiB(8), MiB(128)});
-    course_.ways = try_ways(world_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes),
-                            runner_, result_.table.nccl_version, extent_.burst, until(extent_.ways_end));
+    course_.call_modes =
+        try_call_modes(control_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes), runner_,
+                       result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.ways_end));
   }
 
   tuner::KnobScope place(const std::vector<std::string>& collectives) const {
@@ -342,8 +344,8 @@ class Tuning {
     std::set<std::pair<std::string, std::uint64_t>> sizes;
     for (const tuner::Row& row : result_.table.rows)
       for (const tuner::Record& record : course_.search.records)
-        if (record.cell.collective == tuner::name_of(row.function))
-          sizes.emplace(record.cell.collective, record.cell.bytes);
+        if (record.point.collective == tuner::name_of(row.function))
+          sizes.emplace(record.point.collective, record.point.bytes);
     const auto element = static_cast<std::uint64_t>(size_of(DataType::float32));
     for (const tuner::HeldOut& held :
          tuner::held_out(result_.table.rows, element, element * static_cast<std::uint64_t>(result_.table.ranks)))
@@ -355,9 +357,9 @@ class Tuning {
 
   std::vector<Case> cases_to_confirm() {
     nlohmann::json said = nlohmann::json::object();
-    if (world_.leads())
+    if (control_.is_leader())
       for (const auto& [collective, bytes] : sizes_to_confirm()) said[collective].push_back(bytes.count);
-    said = nlohmann::json::parse(world_.broadcast(said.dump()));
+    said = nlohmann::json::parse(control_.broadcast(said.dump()));
     std::vector<Case> cases;
     for (const auto& [collective, counts] : said.items()) {
       std::vector<Bytes> sizes;
@@ -370,7 +372,7 @@ class Tuning {
   // The plugin goes along with the table where it is not the same on all hosts where it lies here: NCCL goes on without
   // one that it does not find.
   void find_plugin() {
-    const std::vector<HostProblem> without = hosts_without(world_, place_, result_.plugin);
+    const std::vector<HostProblem> without = hosts_without(control_, place_, result_.plugin);
     if (without.empty()) return;
     if (const auto content = bytes_of(result_.plugin))
       carried_plugin_ = tuner::NamedFile{tuner::plugin_file_name, *content};
@@ -378,35 +380,35 @@ class Tuning {
 
   // Fresh workers that load nothing but the files, against the default in fresh workers too.
   void confirm() {
-    TemporaryOnHosts there(world_, place_);
+    TemporaryOnHosts there(control_, place_);
     find_plugin();
     tuner::TuningResult trial = result_;
     trial.folder = there.folder();
     if (!chain_.empty()) trial.environment[chain_variable] = chain_;
     std::vector<tuner::NamedFile> needed;
-    if (world_.leads()) needed = {tuner::table_file(trial)};
+    if (control_.is_leader()) needed = {tuner::table_file(trial)};
     if (carried_plugin_) {
       trial.plugin = (std::filesystem::path(trial.folder) / carried_plugin_->name).string();
       needed.push_back(*carried_plugin_);
     }
     const std::vector<HostProblem> problems = there.put(needed);
     if (agreed(!problems.empty())) {
-      if (world_.leads())
+      if (control_.is_leader())
         leave_out(fmt::format(
             "What was found could not be confirmed ({}): set TMPDIR to a folder that can be written on every host.",
             to_text(problems)));
       return;
     }
     const Environment loading = nlohmann::json::parse(
-        world_.broadcast(world_.leads() ? nlohmann::json(tuner::variables_of(trial)).dump() : "{}"));
+        control_.broadcast(control_.is_leader() ? nlohmann::json(tuner::variables_of(trial)).dump() : "{}"));
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
-    Trials trials(world_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);
-    lead_together(world_, trials, [&] {
+    Trials trials(control_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);
+    run_on_leader(control_, trials, [&] {
       const std::vector<tuner::Confirmation> measured =
-          confirm_with(trials, extent_, result_.table, course_.search, clock_.until(extent_.end),
+          confirm_with(trials, tuning_limits_, result_.table, course_.search, clock_.until(tuning_limits_.end),
                        [this] { return clock_.budget_left(); });
       tuner::Confirmed confirmed = tuner::confirm(result_.table, measured);
-      course_.confirmations = tuner::cells_of(result_.table, confirmed.table, measured);
+      course_.confirmations = tuner::points_of(result_.table, confirmed.table, measured);
       course_.dropped = std::move(confirmed.dropped);
       for (const tuner::Confirmation& size : measured)
         course_.processes = std::max(course_.processes, static_cast<int>(size.device.tuned.size()));
@@ -419,14 +421,14 @@ class Tuning {
     for (Backend* const each : {machine_.backend.get(), files.get()}) each->abandon();
   }
 
-  World& world_;
+  ControlPlane& control_;
   const Options& options_;
   const Machine& machine_;
   const Clock::time_point start_ = Clock::now();
   double stage_began_ = 0;
-  HostPlace place_;
+  HostRole place_;
   TuningClock clock_;
-  Extent extent_;
+  TuningLimits tuning_limits_;
   std::uint64_t seed_;
   RunnerOptions runner_;
   tuner::Constraints constraints_;
@@ -441,8 +443,8 @@ class Tuning {
 
 }  // namespace
 
-reports::Tuning tune(World& world, const Options& options, const Machine& machine, const TuningJob& job) {
-  return Tuning(world, options, machine, job).run();
+reports::Tuning tune(ControlPlane& control, const Options& options, const Machine& machine, const TuningJob& job) {
+  return Tuning(control, options, machine, job).run();
 }
 
 }  // namespace p5

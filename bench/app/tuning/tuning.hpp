@@ -6,8 +6,8 @@
 
 #include "bench/app/machine/machine.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
-#include "bench/model/world.hpp"
 #include "reports/tuning.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/table.hpp"
@@ -26,6 +26,6 @@ struct TuningJob {
 
 // On all ranks together. Leaves the files in the folder, on all hosts where they set anything. The result is complete
 // at the leader only. The machine's backend has no workers afterwards.
-reports::Tuning tune(World& world, const Options& options, const Machine& machine, const TuningJob& job);
+reports::Tuning tune(ControlPlane& control, const Options& options, const Machine& machine, const TuningJob& job);
 
 }  // namespace p5

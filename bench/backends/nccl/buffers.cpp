@@ -56,18 +56,18 @@ std::byte* Buffers::output_memory(int slot) const {
   return outputs().memory + static_cast<std::uint64_t>(slot) * layout_.output_stride + guard;
 }
 
-std::byte* Buffers::input(int slot, const Place& place) const {
+std::byte* Buffers::input(int slot, const RankInGroup& place) const {
   if (!case_.in_place) return memory_ + static_cast<std::uint64_t>(slot) * layout_.input_stride + guard;
   return output_memory(slot) + case_.collective->in_place_offset(case_.shape, place.member).input * size_of(case_.type);
 }
 
-std::byte* Buffers::output(int slot, const Place& place) const {
+std::byte* Buffers::output(int slot, const RankInGroup& place) const {
   if (!case_.in_place) return output_memory(slot);
   return output_memory(slot) +
          case_.collective->in_place_offset(case_.shape, place.member).output * size_of(case_.type);
 }
 
-void Buffers::fill(const Place& place, int round, std::uint64_t fill, int count) {
+void Buffers::fill(const RankInGroup& place, int round, std::uint64_t fill, int count) {
   fill_guards(queue_.stream(), inputs());
   fill_guards(queue_.stream(), outputs());
   poison(0, count);
@@ -83,12 +83,12 @@ void Buffers::poison(int first, int count) {
         "cudaMemsetAsync");
 }
 
-Verification Buffers::check(const Place& place, int round, std::uint64_t fill, int first, int count) {
-  std::ranges::fill(staging().found, Found{});
+Verification Buffers::check(const RankInGroup& place, int round, std::uint64_t fill, int first, int count) {
+  std::ranges::fill(staging().found, Mismatches{});
   nccl::check(
       cudaMemcpyAsync(found_.get(), staging().found, sizeof staging().found, cudaMemcpyHostToDevice, queue_.stream()),
       "cudaMemcpyAsync");
-  auto* const found = static_cast<Found*>(found_.get());
+  auto* const found = static_cast<Mismatches*>(found_.get());
   check_guards(queue_.stream(), inputs(), found);
   check_guards(queue_.stream(), outputs(), found + 1);
   const auto pattern = [&](int i) { return pattern_for(case_, place, round, (first + i) % slots(), fill); };
@@ -132,7 +132,8 @@ const std::byte* Buffers::fetch(const std::byte* at, std::size_t bytes) {
   return staging().element;
 }
 
-void Buffers::add_elements(Verification& v, const Place& place, const Pattern& pattern, int slot, const Found& found) {
+void Buffers::add_elements(Verification& v, const RankInGroup& place, const Pattern& pattern, int slot,
+                           const Mismatches& found) {
   v.wrong_elements += found.wrong;
   if (found.wrong == 0 || v.first) return;
   const std::size_t size = size_of(case_.type);
@@ -147,7 +148,8 @@ void Buffers::add_elements(Verification& v, const Place& place, const Pattern& p
   v.first = one.first;
 }
 
-void Buffers::add_guards(Verification& v, const Place& place, const GuardedBuffers& buffers, const Found& found) {
+void Buffers::add_guards(Verification& v, const RankInGroup& place, const GuardedBuffers& buffers,
+                         const Mismatches& found) {
   v.wrong_elements += found.wrong;
   if (found.wrong == 0 || v.first) return;
   const std::uint64_t position = buffers.position(found.lowest);

@@ -34,23 +34,23 @@ class Buffers {
   // All of them, for NCCL to know.
   std::byte* memory() const { return memory_; }
   std::uint64_t bytes() const { return layout_.bytes(); }
-  std::byte* input(int slot, const Place& place) const;
-  std::byte* output(int slot, const Place& place) const;
+  std::byte* input(int slot, const RankInGroup& place) const;
+  std::byte* output(int slot, const RankInGroup& place) const;
 
   // New inputs in slots [0, count), different for each number of the fill, outputs poisoned out of place, all guards
   // renewed.
-  void fill(const Place& place, int round, std::uint64_t fill, int count);
+  void fill(const RankInGroup& place, int round, std::uint64_t fill, int count);
   // The outputs of `count` slots from `first` on, wrapping round.
   void poison(int first, int count);
   // The same outputs, filled by fill number `fill`, and all guards.
-  Verification check(const Place& place, int round, std::uint64_t fill, int first, int count);
+  Verification check(const RankInGroup& place, int round, std::uint64_t fill, int first, int count);
 
  private:
   std::byte* output_memory(int slot) const;
   // What the last check of one slot, or of all guards, found; where its first wrong byte or element can be read.
   struct Staging {
     static constexpr std::size_t most_slots = 64;
-    Found found[most_slots];
+    Mismatches found[most_slots];
     std::byte element[16];
   };
   GuardedBuffers inputs() const;
@@ -58,8 +58,9 @@ class Buffers {
   Staging& staging() const { return *static_cast<Staging*>(staging_.get()); }
   const NumberedSegment* on_device(const std::vector<NumberedSegment>& segments);
   const std::byte* fetch(const std::byte* at, std::size_t bytes);
-  void add_elements(Verification& v, const Place& place, const Pattern& pattern, int slot, const Found& found);
-  void add_guards(Verification& v, const Place& place, const GuardedBuffers& buffers, const Found& found);
+  void add_elements(Verification& v, const RankInGroup& place, const Pattern& pattern, int slot,
+                    const Mismatches& found);
+  void add_guards(Verification& v, const RankInGroup& place, const GuardedBuffers& buffers, const Mismatches& found);
 
   const Case& case_;
   Layout layout_;

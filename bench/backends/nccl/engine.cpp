@@ -22,10 +22,10 @@ Engine::Engine(int device, protocol::SharedPage& page, TuningLog& log, const ncc
   check(cudaHostGetDevicePointer(&on_device, gate_memory_.get(), 0), "cudaHostGetDevicePointer");
   gate_on_device_ = static_cast<Gate*>(on_device);
   check(cudaMemsetAsync(one_element_.get(), 0, sizeof(float), stream()), "cudaMemsetAsync");
-  ncclComm_t world = nullptr;
-  check(ncclCommInitRank(&world, ranks, id, rank), "ncclCommInitRank");
-  world_.reset(world);
-  queue_.watch({world});
+  ncclComm_t control = nullptr;
+  check(ncclCommInitRank(&control, ranks, id, rank), "ncclCommInitRank");
+  control_.reset(control);
+  queue_.watch({control});
   align();  // connects what is connected at first use
   queue_.finish();
 }
@@ -35,13 +35,13 @@ void Engine::form(const std::optional<Group>& group, Aligned aligned) {
   leave_groups();
   const auto split = [&](int color) {
     ncclComm_t made = nullptr;
-    check(ncclCommSplit(world(), color, rank_, &made, nullptr), "ncclCommSplit");
+    check(ncclCommSplit(control(), color, rank_, &made, nullptr), "ncclCommSplit");
     return made;
   };
   group_.reset(split(group ? *std::ranges::min_element(*group) : NCCL_SPLIT_NOCOLOR));
   if (aligned == Aligned::members) members_.reset(split(group ? 0 : NCCL_SPLIT_NOCOLOR));
   aligned_ = aligned;
-  std::vector<ncclComm_t> watched{world()};
+  std::vector<ncclComm_t> watched{control()};
   for (const Communicator* each : {&group_, &members_})
     if (*each) watched.push_back(each->get());
   queue_.watch(std::move(watched));
@@ -49,7 +49,7 @@ void Engine::form(const std::optional<Group>& group, Aligned aligned) {
 
 void Engine::leave_groups() {
   constexpr int most_rounds = 4;  // each may hold hundreds of MiB of the device
-  queue_.watch({world()});
+  queue_.watch({control()});
   aligned_ = Aligned::job;
   for (Communicator* each : {&group_, &members_})
     if (*each) left_behind_.push_back(std::move(*each));
@@ -68,7 +68,7 @@ ncclComm_t Engine::aligning() const {
     case Aligned::job:
       break;
   }
-  return world();
+  return control();
 }
 
 void Engine::align() {

@@ -20,9 +20,9 @@ class Engine {
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
-  ncclComm_t world() const { return world_.get(); }
+  ncclComm_t control() const { return control_.get(); }
   // The one that this rank's group has, else the job's.
-  ncclComm_t communicator() const { return group_ ? group_.get() : world(); }
+  ncclComm_t communicator() const { return group_ ? group_.get() : control(); }
   Queue& queue() { return queue_; }
   cudaStream_t stream() const { return queue_.stream(); }
   Arena& arena() { return arena_; }
@@ -41,7 +41,7 @@ class Engine {
     left_behind_.clear();
     members_.reset();
     group_.reset();
-    world_.reset();
+    control_.reset();
   }
 
   // Queues an all-reduce of one element over the ranks that are aligned: when it ends, all are there. Nothing on a rank
@@ -64,7 +64,7 @@ class Engine {
   DeviceMemory one_element_;
   PinnedMemory gate_memory_;
   Gate* gate_on_device_ = nullptr;
-  Communicator world_, group_, members_;  // members_: the ranks of all groups, where some pause
+  Communicator control_, group_, members_;  // members_: the ranks of all groups, where some pause
   Aligned aligned_ = Aligned::job;
   std::vector<Communicator> left_behind_;  // of earlier rounds, of which there were so many since the last were left
   int rounds_behind_ = 0;

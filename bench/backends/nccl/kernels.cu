@@ -29,7 +29,7 @@ void for_each_on_host(void** arguments, unsigned, unsigned) {
   for (std::uint64_t i = 0; i < count; ++i) body(i);
 }
 
-__host__ __device__ void note_wrong(Found* found, std::uint64_t index) {
+__host__ __device__ void note_wrong(Mismatches* found, std::uint64_t index) {
   cuda::atomic_ref<unsigned long long, cuda::thread_scope_device>(found->wrong)
       .fetch_add(1, cuda::memory_order_relaxed);
   cuda::atomic_ref<unsigned long long, cuda::thread_scope_device>(found->lowest)
@@ -47,7 +47,7 @@ struct Fill {
 template <class T>
 struct Compare {
   Outputs outputs;
-  Found* found;
+  Mismatches* found;
 
   // The one that has element `number`.
   __host__ __device__ const NumberedSegment& segment_of(std::uint64_t number) const {
@@ -81,7 +81,7 @@ struct FillGuards {
 
 struct CheckGuards {
   GuardedBuffers buffers;
-  Found* found;
+  Mismatches* found;
   __host__ __device__ void operator()(std::uint64_t i) const {
     if (buffers.memory[buffers.position(i)] != std::byte{guard_value}) note_wrong(found, i);
   }
@@ -158,7 +158,7 @@ std::vector<NumberedSegment> number_elements(const std::vector<Segment>& segment
   return numbered;
 }
 
-void compare(cudaStream_t stream, DataType type, const Outputs& outputs, Found* found) {
+void compare(cudaStream_t stream, DataType type, const Outputs& outputs, Mismatches* found) {
   with_type(type, [&]<class T>() {
     run(stream, Compare<T>{outputs, found}, static_cast<std::uint64_t>(outputs.count) * outputs.elements);
   });
@@ -168,7 +168,7 @@ void fill_guards(cudaStream_t stream, const GuardedBuffers& buffers) {
   run(stream, FillGuards{buffers}, buffers.buffers * buffers.guard_bytes());
 }
 
-void check_guards(cudaStream_t stream, const GuardedBuffers& buffers, Found* found) {
+void check_guards(cudaStream_t stream, const GuardedBuffers& buffers, Mismatches* found) {
   run(stream, CheckGuards{buffers, found}, buffers.buffers * buffers.guard_bytes());
 }
 

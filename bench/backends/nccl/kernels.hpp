@@ -16,7 +16,7 @@
 namespace p5::nccl {
 
 // What a comparison found, in device memory. `lowest` is the smallest index that was wrong.
-struct Found {
+struct Mismatches {
   unsigned long long wrong = 0;
   unsigned long long lowest = ~0ull;
 };
@@ -70,11 +70,11 @@ inline constexpr std::uint64_t gate_patience_ns = 5'000'000'000;
 void fill(cudaStream_t stream, DataType type, std::byte* input, std::uint64_t elements, const Pattern& pattern,
           int rank);
 // Compares outputs by one kernel, however many segments they have: a gathered one has as many as there are ranks.
-// `found`: one for each output; Found::lowest is an element of the output.
-void compare(cudaStream_t stream, DataType type, const Outputs& outputs, Found* found);
+// `found`: one for each output; Mismatches::lowest is an element of the output.
+void compare(cudaStream_t stream, DataType type, const Outputs& outputs, Mismatches* found);
 void fill_guards(cudaStream_t stream, const GuardedBuffers& buffers);
-// Found::lowest counts the bytes of all guards together.
-void check_guards(cudaStream_t stream, const GuardedBuffers& buffers, Found* found);
+// Mismatches::lowest counts the bytes of all guards together.
+void check_guards(cudaStream_t stream, const GuardedBuffers& buffers, Mismatches* found);
 // Work queued behind it waits until gate->open is set. Gives up by itself, so that nothing hangs for ever.
 void hold_at(cudaStream_t stream, Gate* gate);
 

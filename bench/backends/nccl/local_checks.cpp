@@ -57,7 +57,7 @@ class Bench {
                                  [this, burst = std::move(seconds_of_burst)](benchmark::State& state) {
                                    for (auto _ : state) {
                                      try {
-                                       if (problem_) throw GivenUp{};
+                                       if (problem_) throw AbortRequested{};
                                        state.SetIterationTime(burst());
                                      } catch (...) {
                                        if (!problem_) problem_ = std::current_exception();

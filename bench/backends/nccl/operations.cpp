@@ -122,26 +122,26 @@ void pass_along_ring(const Operation& o) {
   check(ncclGroupEnd(), "ncclGroupEnd");
 }
 
-struct Row {
+struct OperationEntry {
   const Collective* collective;
   std::string_view pattern;
   Enqueue enqueue;
 };
 constexpr std::array table{
-    Row{&p2p, "one_way", one_way},
-    Row{&p2p, "both_ways", both_ways},
-    Row{&p2p, "ping_pong", ping_pong},
-    Row{&all_reduce, "", reduce_to_all},
-    Row{&all_gather, "", gather_to_all},
-    Row{&reduce_scatter, "", reduce_to_shares},
-    Row{&broadcast, "", broadcast_from_root},
-    Row{&reduce, "", reduce_to_root},
-    Row{&all_to_all, "", exchange_blocks},
-    Row{&all_to_allv, "", exchange_blocks},
-    Row{&gather, "", exchange_blocks},
-    Row{&scatter, "", exchange_blocks},
-    Row{&send_recv, "", pass_along_ring},
-    Row{&hypercube, "", double_in_steps},
+    OperationEntry{&p2p, "one_way", one_way},
+    OperationEntry{&p2p, "both_ways", both_ways},
+    OperationEntry{&p2p, "ping_pong", ping_pong},
+    OperationEntry{&all_reduce, "", reduce_to_all},
+    OperationEntry{&all_gather, "", gather_to_all},
+    OperationEntry{&reduce_scatter, "", reduce_to_shares},
+    OperationEntry{&broadcast, "", broadcast_from_root},
+    OperationEntry{&reduce, "", reduce_to_root},
+    OperationEntry{&all_to_all, "", exchange_blocks},
+    OperationEntry{&all_to_allv, "", exchange_blocks},
+    OperationEntry{&gather, "", exchange_blocks},
+    OperationEntry{&scatter, "", exchange_blocks},
+    OperationEntry{&send_recv, "", pass_along_ring},
+    OperationEntry{&hypercube, "", double_in_steps},
 };
 
 }  // namespace
@@ -190,7 +190,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 
 Enqueue enqueue_for(const Case& c) {
   const auto* const row = std::ranges::find_if(
-      table, [&](const Row& each) { return each.collective == c.collective && each.pattern == c.pattern; });
+      table, [&](const OperationEntry& each) { return each.collective == c.collective && each.pattern == c.pattern; });
   if (row == table.end())
     throw CaseError("the nccl backend has no " + std::string(c.collective->name) +
                     (c.pattern.empty() ? "" : " " + c.pattern));

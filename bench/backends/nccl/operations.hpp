@@ -12,7 +12,7 @@ namespace p5::nccl {
 
 struct Operation {
   const Case& of;
-  const Place& place;
+  const RankInGroup& place;
   const void* input = nullptr;
   void* output = nullptr;
   ncclComm_t communicator = nullptr;  // of the group, whose ranks ascend in it

@@ -21,7 +21,7 @@ class Progress {
   // `operations` more are finished when all that is queued on the stream by now is.
   void mark(cudaStream_t stream, int operations);
   // Notes what has finished since the last look.
-  void look();
+  void poll();
 
  private:
   struct Mark {
@@ -30,8 +30,8 @@ class Progress {
   };
   static constexpr std::size_t most_marks = 256;
 
-  void look_now_and_then(const std::stop_token& stop, int device);
-  void look_locked();
+  void poll_periodically(const std::stop_token& stop, int device);
+  void poll_locked();
 
   protocol::SharedPage& page_;
   std::mutex mutex_;

@@ -25,7 +25,7 @@ void Queue::finish(Waiting waiting) {
     if (state != cudaErrorNotReady) check(state, "cudaStreamQuery");
     const auto now = Clock::now();
     if (now - checked > between_checks) {
-      if (page_.give_up.load()) throw GivenUp{};
+      if (page_.give_up.load()) throw AbortRequested{};
       check_communicators();
       checked = now;
     }
@@ -34,7 +34,7 @@ void Queue::finish(Waiting waiting) {
     else
       sched_yield();
   }
-  progress_.look();
+  progress_.poll();
 }
 
 bool Queue::rests_within(Seconds limit) const {

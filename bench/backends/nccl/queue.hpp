@@ -21,8 +21,8 @@ class Queue {
   // Communicators whose errors end a wait.
   void watch(std::vector<ncclComm_t> communicators) { watched_ = std::move(communicators); }
   void mark(int operations) { progress_.mark(stream(), operations); }
-  // Returns when all that is queued is done. Throws CaseError on an error of the device or of NCCL, GivenUp when told
-  // so.
+  // Returns when all that is queued is done. Throws CaseError on an error of the device or of NCCL, AbortRequested when
+  // told so.
   void finish(Waiting waiting = Waiting::relaxed);
   // Whether all that is queued is done within that time, whatever NCCL says.
   bool rests_within(Seconds limit) const;

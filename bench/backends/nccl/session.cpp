@@ -30,9 +30,9 @@ int operations_of(const SampleRequest& request) {
 
 // Lets the tuner plugin force a setting on what is queued meanwhile. Not on anything else: what aligns the ranks is the
 // same for all settings.
-class Forcing {
+class ForcedSetting {
  public:
-  explicit Forcing(const std::string& setting) : forces_(!setting.empty()) {
+  explicit ForcedSetting(const std::string& setting) : forces_(!setting.empty()) {
     if (!forces_) return;
     if (!tuner_control().loaded())
       throw CaseError(fmt::format(
@@ -40,11 +40,11 @@ class Forcing {
           setting));
     tuner_control().force(setting);
   }
-  ~Forcing() {
+  ~ForcedSetting() {
     if (forces_) tuner_control().release();
   }
-  Forcing(const Forcing&) = delete;
-  Forcing& operator=(const Forcing&) = delete;
+  ForcedSetting(const ForcedSetting&) = delete;
+  ForcedSetting& operator=(const ForcedSetting&) = delete;
 
  private:
   bool forces_;
@@ -52,7 +52,8 @@ class Forcing {
 
 }  // namespace
 
-NcclSession::NcclSession(Case c, int round, std::optional<Place> place, Engine& engine, std::uint64_t usable_memory)
+NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, Engine& engine,
+                         std::uint64_t usable_memory)
     : case_(std::move(c)),
       round_(round),
       place_(std::move(place)),
@@ -93,7 +94,7 @@ void NcclSession::operate(int slot) {
 }
 
 void NcclSession::operate_as_set(int slot) {
-  const Forcing forcing(setting_);
+  const ForcedSetting forcing(setting_);
   operate(slot);
 }
 
@@ -114,7 +115,7 @@ void NcclSession::get_ready(int first, int count) {
   if (!case_.cuda_graph || !place_) return;
   GraphLaunch& graph = graphs_[{first, count, setting_}];
   if (graph) return;
-  const Forcing forcing(setting_);
+  const ForcedSetting forcing(setting_);
   graph = capture(stream(), [&] { operate_on(first, count); });
   launch(first, count);
   engine_.queue().mark(count);
@@ -180,7 +181,7 @@ double NcclSession::elapsed_s() const {
 double NcclSession::burst(int operations) {
   engine_.align();
   engine_.queue().finish(Waiting::alert);
-  const Forcing forcing(setting_);
+  const ForcedSetting forcing(setting_);
   const auto start = Clock::now();
   launch(cursor_, operations);
   engine_.queue().finish(Waiting::alert);
@@ -196,7 +197,7 @@ double NcclSession::queued_ahead(int operations) {
     engine_.align();
     start_clock();
     {
-      const Forcing forcing(setting_);
+      const ForcedSetting forcing(setting_);
       launch(cursor_, operations);
     }
     stop_clock();
@@ -256,7 +257,7 @@ Verification NcclSession::verify() {
   if (again) {
     get_ready(0, 1);
     buffers_.fill(*place_, round_, fills_, 1);
-    const Forcing forcing(setting_);
+    const ForcedSetting forcing(setting_);
     launch(0, 1);
     engine_.queue().mark(1);
     last_slot_ = 0;

@@ -20,7 +20,7 @@ namespace p5::nccl {
 class NcclSession final : public Session {
  public:
   // On the communicators that the engine has. `usable_memory` is the same on all ranks.
-  NcclSession(Case c, int round, std::optional<Place> place, Engine& engine, std::uint64_t usable_memory);
+  NcclSession(Case c, int round, std::optional<RankInGroup> place, Engine& engine, std::uint64_t usable_memory);
 
   int slots() const override { return buffers_.slots(); }
   void warm_up(int operations, const std::string& setting) override;
@@ -55,7 +55,7 @@ class NcclSession final : public Session {
 
   Case case_;
   int round_ = 0;
-  std::optional<Place> place_;
+  std::optional<RankInGroup> place_;
   Engine& engine_;
   Enqueue enqueue_;
   Buffers buffers_;

@@ -148,12 +148,12 @@ void TuningLog::start() {
   switch_to(loud_);
 }
 
-void TuningLog::hush() { switch_to(quiet); }
+void TuningLog::log_warnings_only() { switch_to(quiet); }
 
 std::optional<Selection> TuningLog::stop() {
   if (!on_ || !reset_) return std::nullopt;
   const std::string log = written_since(begin_);
-  hush();
+  log_warnings_only();
   return parse_tuning_log(log);
 }
 

@@ -33,7 +33,7 @@ class TuningLog {
   // Without effect where this NCCL cannot switch its log.
   void start();
   // From now on only warnings.
-  void hush();
+  void log_warnings_only();
   // The same; what was chosen since start().
   std::optional<Selection> stop();
   // Puts the variables of the log as the operator has them in place of ours.

@@ -31,8 +31,8 @@ ncclUniqueId id_from_hex(const std::string& text) {
 
 }  // namespace
 
-protocol::Identity Worker::identify(const protocol::Seat& seat) {
-  if (!device_) device_ = choose_device(seat.local_rank);
+protocol::Identity Worker::identify(const protocol::LocalRank& local) {
+  if (!device_) device_ = choose_device(local.local_rank);
   return identify_device(*device_);
 }
 
@@ -45,7 +45,7 @@ std::string Worker::id() {
 Environment Worker::join(const std::vector<std::string>& ids, int rank, int ranks) {
   const ncclUniqueId first = id_from_hex(ids.at(0));
   engine_.emplace(*device_, page_, log_, first, rank, ranks);
-  log_.hush();
+  log_.log_warnings_only();
   Environment environment = library_variables();
   log_.restore(environment);
   return environment;
@@ -58,7 +58,7 @@ void Worker::form(const Formation& formation) {
   engine_->form(formation.group, beginners);
 }
 
-std::unique_ptr<Session> Worker::open(Case c, int round, std::optional<Place> place, std::uint64_t memory) {
+std::unique_ptr<Session> Worker::open(Case c, int round, std::optional<RankInGroup> place, std::uint64_t memory) {
   auto session = std::make_unique<NcclSession>(std::move(c), round, std::move(place), *engine_, memory);
   session_ = session.get();
   return session;
@@ -69,7 +69,7 @@ void Worker::close() { std::exchange(session_, nullptr)->close(); }
 LocalFigures Worker::check_locally() { return nccl::check_locally(engine_->queue()); }
 
 // NCCL's own kernels end once it is aborted; one that does not end is not NCCL's, and what its peers wait for.
-bool Worker::comes_to_rest() noexcept {
+bool Worker::is_idle_after_abort() noexcept {
   constexpr Seconds patience{1};
   // Given up while it joined: on the way here NCCL was aborted and memory freed, for which the device had to come to
   // rest.

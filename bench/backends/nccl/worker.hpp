@@ -20,15 +20,15 @@ class Worker final : public WorkerProgram {
   void abort() override;
 
  private:
-  protocol::Identity identify(const protocol::Seat& seat) override;
+  protocol::Identity identify(const protocol::LocalRank& local) override;
   std::string id() override;
   Environment join(const std::vector<std::string>& ids, int rank, int ranks) override;
   void form(const Formation& formation) override;
   void leave_groups() override { engine_->leave_groups(); }
-  std::unique_ptr<Session> open(Case c, int round, std::optional<Place> place, std::uint64_t memory) override;
+  std::unique_ptr<Session> open(Case c, int round, std::optional<RankInGroup> place, std::uint64_t memory) override;
   void close() override;
   LocalFigures check_locally() override;
-  bool comes_to_rest() noexcept override;
+  bool is_idle_after_abort() noexcept override;
 
   protocol::SharedPage& page_;
   TuningLog log_;

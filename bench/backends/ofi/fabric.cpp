@@ -111,21 +111,21 @@ void check(std::int64_t result, std::string_view call) {
   throw CaseError(fmt::format("{}: {} (libfabric error {})", call, fi_strerror(static_cast<int>(-result)), -result));
 }
 
-std::vector<Info> choose_nics(const protocol::Seat& seat) {
+std::vector<Info> choose_nics(const protocol::LocalRank& local) {
   const char* const wanted = std::getenv("FI_PROVIDER");
-  const Info offers = all_offers(wanted && *wanted ? "" : seat.provider);
+  const Info offers = all_offers(wanted && *wanted ? "" : local.provider);
   std::vector<const fi_info*> domains = domains_of(offers.get());
   const auto is_nic = [](const fi_info* info) { return pci_of(*info) != std::tuple(0, 0, 0, 0); };
   std::vector<const fi_info*> mine;
   if (std::ranges::any_of(domains, is_nic)) {
     std::erase_if(domains, [&](const fi_info* info) { return !is_nic(info); });
     std::ranges::stable_sort(domains, {}, [](const fi_info* info) { return pci_of(*info); });
-    const auto at = static_cast<std::size_t>(seat.local_rank), ranks = static_cast<std::size_t>(seat.local_ranks);
+    const auto at = static_cast<std::size_t>(local.local_rank), ranks = static_cast<std::size_t>(local.local_ranks);
     const std::size_t first = at * domains.size() / ranks;
     const std::size_t last = std::max(first + 1, (at + 1) * domains.size() / ranks);
     for (std::size_t i = first; i < last; ++i) mine.push_back(domains[i % domains.size()]);
   } else {
-    for (const std::string& name : seat.interfaces)
+    for (const std::string& name : local.interfaces)
       if (const auto found = std::ranges::find(domains, name, [](const fi_info* info) { return domain_of(*info); });
           found != domains.end())
         mine.push_back(*found);
@@ -273,7 +273,7 @@ void Endpoint::progress() {
 }
 
 void look_up(const protocol::SharedPage& page) {
-  if (page.give_up.load()) throw GivenUp{};
+  if (page.give_up.load()) throw AbortRequested{};
 }
 
 Nics::Nics(std::vector<Info> infos, protocol::SharedPage& page) : page_(page) {

@@ -42,7 +42,7 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 // addresses; where ranks are more, some share one. Where a provider shows interfaces instead, each rank takes all those
 // that the seat names, and where it names none the first that is not the loopback's. Throws CaseError where there is
 // none.
-std::vector<Info> choose_nics(const protocol::Seat& seat);
+std::vector<Info> choose_nics(const protocol::LocalRank& local);
 std::string name_of_library(const fi_info& info);  // "libfabric 2.3, asked for API 1.18, efa"
 
 // Memory that a NIC may read and write. Nothing where the provider does not ask for that.
@@ -109,7 +109,7 @@ class Endpoint {
   std::uint64_t registrations_ = 0;
 };
 
-// Throws GivenUp when the supervisor says so.
+// Throws AbortRequested when the supervisor says so.
 void look_up(const protocol::SharedPage& page);
 
 // Bytes by the way that they took, both directions, as devices count them.
@@ -140,7 +140,7 @@ class Nics {
             std::optional<int> nic, int& under_way);
   void receive(std::byte* memory, std::size_t bytes, const Registrations& registrations, std::uint64_t tag,
                std::optional<int> nic, int& under_way);
-  // Throws CaseError on an error of the library, GivenUp when told so.
+  // Throws CaseError on an error of the library, AbortRequested when told so.
   void progress();
   // Until all of them are done; throws as progress().
   void finish();

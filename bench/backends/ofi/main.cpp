@@ -27,8 +27,8 @@ class Worker final : public WorkerProgram {
   explicit Worker(protocol::SharedPage& page) : page_(page) {}
 
  private:
-  protocol::Identity identify(const protocol::Seat& seat) override {
-    if (!nics_) nics_.emplace(choose_nics(seat), page_);
+  protocol::Identity identify(const protocol::LocalRank& local) override {
+    if (!nics_) nics_.emplace(choose_nics(local), page_);
     protocol::Identity identity;
     identity.devices = nics_->names();
     identity.device_uuid = identity.device_name = p5::join(identity.devices);
@@ -50,7 +50,7 @@ class Worker final : public WorkerProgram {
     return library_variables();
   }
 
-  std::unique_ptr<Session> open(Case c, int round, std::optional<Place> place, std::uint64_t) override {
+  std::unique_ptr<Session> open(Case c, int round, std::optional<RankInGroup> place, std::uint64_t) override {
     return std::make_unique<OfiSession>(std::move(c), round, std::move(place), *nics_, rank_, ranks_);
   }
 

@@ -24,7 +24,7 @@ constexpr int most_operations = 128;
 
 }  // namespace
 
-OfiSession::OfiSession(Case c, int round, std::optional<Place> place, Nics& nics, int rank, int ranks)
+OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics& nics, int rank, int ranks)
     : case_(std::move(c)),
       place_(std::move(place)),
       nics_(nics),

@@ -15,7 +15,7 @@ namespace p5::ofi {
 class OfiSession final : public Session {
  public:
   // Throws CaseError on anything but p2p and send_recv.
-  OfiSession(Case c, int round, std::optional<Place> place, Nics& nics, int rank, int ranks);
+  OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics& nics, int rank, int ranks);
 
   int slots() const override { return operations_; }
   void warm_up(int operations, const std::string& setting) override;
@@ -38,7 +38,7 @@ class OfiSession final : public Session {
   void receive(int slot, int number, int from, int& under_way);
 
   Case case_;
-  std::optional<Place> place_;
+  std::optional<RankInGroup> place_;
   Nics& nics_;
   int rank_ = 0, ranks_ = 1;
   HostBuffers buffers_;

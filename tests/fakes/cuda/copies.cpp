@@ -11,20 +11,20 @@ namespace {
 
 using namespace p5::fake_cuda;
 
-enum class Place { pageable, pinned, device };
+enum class RankInGroup { pageable, pinned, device };
 
-Place place_of(const void* address) {
+RankInGroup place_of(const void* address) {
   const auto allocation = runtime().memory().find(address);
-  if (!allocation) return Place::pageable;
-  return allocation->kind == Allocation::Kind::device ? Place::device : Place::pinned;
+  if (!allocation) return RankInGroup::pageable;
+  return allocation->kind == Allocation::Kind::device ? RankInGroup::device : RankInGroup::pinned;
 }
 
 bool fits(const void* address, std::size_t bytes) {
-  return place_of(address) == Place::pageable || runtime().memory().holds(address, bytes);
+  return place_of(address) == RankInGroup::pageable || runtime().memory().holds(address, bytes);
 }
 
-bool direction_holds(Place target, Place source, cudaMemcpyKind kind) {
-  const bool to_device = target == Place::device, from_device = source == Place::device;
+bool direction_holds(RankInGroup target, RankInGroup source, cudaMemcpyKind kind) {
+  const bool to_device = target == RankInGroup::device, from_device = source == RankInGroup::device;
   switch (kind) {
     case cudaMemcpyHostToHost:
       return !to_device && !from_device;
@@ -74,7 +74,8 @@ struct Copy {
 
 // A task that copies; what it reads from pageable memory it has read already.
 Task copy_task(const Copy& copy) {
-  if (place_of(copy.source) != Place::pageable) return [copy] { std::memmove(copy.target, copy.source, copy.bytes); };
+  if (place_of(copy.source) != RankInGroup::pageable)
+    return [copy] { std::memmove(copy.target, copy.source, copy.bytes); };
   const auto* bytes = static_cast<const unsigned char*>(copy.source);
   return [copy, staged = std::make_shared<std::vector<unsigned char>>(bytes, bytes + copy.bytes)] {
     std::memcpy(copy.target, staged->data(), copy.bytes);
@@ -112,7 +113,7 @@ cudaError_t cudaFreeHost(void* address) { return release(address, Allocation::Ki
 
 cudaError_t cudaHostGetDevicePointer(void** device_address, void* host_address, unsigned flags) {
   if (const cudaError_t error = enter()) return finish(error);
-  if (device_address == nullptr || flags != 0 || place_of(host_address) != Place::pinned)
+  if (device_address == nullptr || flags != 0 || place_of(host_address) != RankInGroup::pinned)
     return finish(cudaErrorInvalidValue);
   *device_address = host_address;
   return cudaSuccess;
@@ -124,15 +125,15 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   *attributes = {};
   attributes->device = -1;
   attributes->type = cudaMemoryTypeUnregistered;
-  const Place place = place_of(address);
-  if (place == Place::pageable) {
+  const RankInGroup place = place_of(address);
+  if (place == RankInGroup::pageable) {
     attributes->hostPointer = const_cast<void*>(address);
     return cudaSuccess;
   }
   attributes->device = runtime().memory().find(address)->device;
-  attributes->type = place == Place::device ? cudaMemoryTypeDevice : cudaMemoryTypeHost;
+  attributes->type = place == RankInGroup::device ? cudaMemoryTypeDevice : cudaMemoryTypeHost;
   attributes->devicePointer = const_cast<void*>(address);
-  if (place == Place::pinned) attributes->hostPointer = const_cast<void*>(address);
+  if (place == RankInGroup::pinned) attributes->hostPointer = const_cast<void*>(address);
   return cudaSuccess;
 }
 
@@ -149,7 +150,7 @@ cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cuda
   const Copy copy{target, source, bytes, kind};
   if (!copy.valid()) return finish(cudaErrorInvalidValue);
   if (bytes == 0) return cudaSuccess;
-  const bool within_device = place_of(target) == Place::device && place_of(source) == Place::device;
+  const bool within_device = place_of(target) == RankInGroup::device && place_of(source) == RankInGroup::device;
   const auto done = runtime().submit(runtime().find_stream(nullptr), copy_task(copy));
   if (!within_device) done->wait();
   return finish(runtime().sticky());
@@ -164,12 +165,12 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
   if (!copy.valid()) return finish(cudaErrorInvalidValue);
   if (bytes == 0) return cudaSuccess;
   const auto done = runtime().submit(stream, copy_task(copy));
-  if (place_of(target) == Place::pageable) done->wait();
+  if (place_of(target) == RankInGroup::pageable) done->wait();
   return finish(runtime().sticky());
 }
 
 cudaError_t cudaMemset(void* address, int value, std::size_t bytes) {
-  return fill(address, value, bytes, nullptr, place_of(address) != Place::device);
+  return fill(address, value, bytes, nullptr, place_of(address) != RankInGroup::device);
 }
 
 cudaError_t cudaMemsetAsync(void* address, int value, std::size_t bytes, cudaStream_t stream) {

@@ -98,7 +98,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
 
 const char* ncclGetLastError(ncclComm_t handle) {
   const auto communicator = find_handle(handle);
-  return communicator && *communicator->words() != 0 ? communicator->words() : last_words().c_str();
+  return communicator && *communicator->words() != 0 ? communicator->words() : failure_context().c_str();
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {

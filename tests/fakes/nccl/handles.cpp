@@ -44,13 +44,13 @@ std::shared_ptr<Communicator> remove_handle(ncclComm_t handle) {
   return communicator;
 }
 
-std::string& last_words() {
+std::string& failure_context() {
   thread_local std::string words;
   return words;
 }
 
 ncclResult_t refuse(ncclResult_t result, const std::string& words) {
-  last_words() = words;
+  failure_context() = words;
   std::fprintf(stderr, "fake libnccl: %s\n", words.c_str());
   return result;
 }

@@ -16,7 +16,7 @@ std::shared_ptr<Communicator> find_handle(ncclComm_t handle);
 std::shared_ptr<Communicator> remove_handle(ncclComm_t handle);
 
 // What the calling thread was refused last.
-std::string& last_words();
+std::string& failure_context();
 
 // Whether the calling thread is between ncclGroupStart and ncclGroupEnd.
 bool in_group();

@@ -1,0 +1,145 @@
+#include "bench/app/run/case_monitor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/app/machine/workers.hpp"
+
+namespace p5 {
+
+using nlohmann::json;
+
+namespace {
+
+bool first_of_its_host(ControlPlane& control, const Machine& machine) {
+  const std::vector<int>& hosts = machine.topology.host_of_rank;
+  const auto me = static_cast<std::size_t>(control.participant());
+  return std::ranges::find(hosts, hosts[me]) - hosts.begin() == control.participant();
+}
+
+// Bytes that every node must have sent to others, whatever the algorithm: what the busbw of one rank a node would
+// count.
+std::uint64_t least_sent(const Measurement& m) {
+  const Case& c = m.measured_case;
+  constexpr std::array known{"all_reduce", "all_gather", "reduce_scatter"};
+  if (m.outcome != Outcome::measured || c.nodes < 2 || c.group != "world" ||
+      std::ranges::find(known, c.collective->name) == known.end())
+    return 0;
+  double operations = 0;
+  for (const std::optional<Series>* series : {&m.latency, &m.throughput})
+    if (*series) operations += static_cast<double>((*series)->summary.samples) * (*series)->operations_per_sample;
+  return static_cast<std::uint64_t>(operations * static_cast<double>(c.bytes.count) *
+                                    c.collective->bus_factor(c.nodes));
+}
+
+json to_json(const std::vector<topo::Windows>& cases) {
+  json list = json::array();
+  for (const topo::Windows& windows : cases) {
+    json& one = list.emplace_back(json::array());
+    for (const topo::Window& window : windows) one.push_back({window.from.count, window.to.count, window.failed});
+  }
+  return list;
+}
+
+std::vector<topo::Windows> windows_from(const json& list, Seconds begin) {
+  std::vector<topo::Windows> cases;
+  for (const json& windows : list) {
+    topo::Windows& one = cases.emplace_back();
+    for (const json& w : windows)
+      one.push_back({{w.at(0).get<double>() + begin.count}, {w.at(1).get<double>() + begin.count}, w.at(2)});
+  }
+  return cases;
+}
+
+}  // namespace
+
+class CaseMonitor::Cases final : public Observer {
+ public:
+  Cases(const CaseMonitor& case_monitor, Observer& inner) : watching_(case_monitor), inner_(inner) {}
+
+  void repetition_started(const Case& c, const RunProgress& standing) override {
+    number_ = standing.number;
+    started_ = watching_.now();
+    inner_.repetition_started(c, standing);
+  }
+  void repetition_finished(const Measurement& so_far, bool failed) override {
+    begun_[number_].push_back({started_, watching_.now(), failed});
+    inner_.repetition_finished(so_far, failed);
+  }
+  void case_finished(const Measurement& m, bool failed) override {
+    const auto [place, first] = place_of_.try_emplace(number_, windows.size());
+    if (first) {
+      windows.emplace_back();
+      numbers.push_back(number_);
+    }
+    topo::Windows repetitions = std::move(begun_[number_]);
+    begun_.erase(number_);
+    repetitions.push_back({started_, watching_.now(), failed});
+    std::ranges::move(repetitions, std::back_inserter(windows[place->second]));
+    bytes += least_sent(m);
+    inner_.case_finished(m, failed);
+  }
+  void launch_started(const Arm& arm, const std::vector<Environment>& of_ranks) override {
+    inner_.launch_started(arm, of_ranks);
+  }
+  void launch_failed(const Arm& arm, const std::string& why) override { inner_.launch_failed(arm, why); }
+  void joining_failed(const JoinFailure& failure) override { inner_.joining_failed(failure); }
+  void remark(const std::string& text) override { inner_.remark(text); }
+
+  std::vector<std::size_t> numbers;    // of cases, in the order in which they were first finished
+  std::vector<topo::Windows> windows;  // of these
+  std::uint64_t bytes = 0;
+
+ private:
+  const CaseMonitor& watching_;
+  Observer& inner_;
+  Seconds started_{};
+  std::size_t number_ = 0;
+  std::map<std::size_t, std::size_t> place_of_;
+  std::map<std::size_t, topo::Windows> begun_;  // of cases with rounds to come
+};
+
+CaseMonitor::CaseMonitor(ControlPlane& control, const Machine& machine) : wanted_(machine.backend_info().on_gpus()) {
+  if (!wanted_) return;
+  if (first_of_its_host(control, machine)) watch_ = std::make_unique<topo::Watch>(file_of_ours("p5bench-probe-nvml"));
+  control.barrier();  // from here on all hosts count alike
+  if (watch_) begin_ = watch_->now();
+}
+
+Seconds CaseMonitor::now() const { return {watch_ ? watch_->now().count - begin_.count : 0}; }
+
+Observer& CaseMonitor::around(Observer& inner) {
+  if (!wanted_ || !watch_) return inner;
+  cases_ = std::make_shared<Cases>(*this, inner);
+  return *cases_;
+}
+
+void CaseMonitor::finish(ControlPlane& control, const Machine& machine, Recorder& recorder) {
+  if (!wanted_) return;
+  const json agreed = json::parse(control.broadcast(cases_ ? to_json(cases_->windows).dump() : ""));
+  std::string mine;
+  if (watch_) {
+    const auto me = static_cast<std::size_t>(control.participant());
+    const topo::Host& host = machine.topology.hosts[static_cast<std::size_t>(machine.topology.host_of_rank[me])];
+    const std::vector<topo::Tick> ticks = watch_->finish();
+    mine = to_json(summarize(ticks, windows_from(agreed, begin_), host))
+               .dump(-1, ' ', true, json::error_handler_t::replace);
+  }
+  const std::vector<std::string> told = control.gather(mine);
+  if (!cases_) return;
+  // By case, then by host; the first is the whole watch.
+  std::vector<std::vector<topo::HostActivity>> by_case(cases_->windows.size() + 1);
+  for (const std::string& text : told) {
+    if (text.empty()) continue;
+    std::vector<topo::HostActivity> host = topo::during_from_json(json::parse(text));
+    for (std::size_t i = 0; i < by_case.size() && i < host.size(); ++i) by_case[i].push_back(std::move(host[i]));
+  }
+  recorder.add([&](ReportBuilder& report) { report.add_watch(by_case, cases_->numbers, cases_->bytes); });
+}
+
+}  // namespace p5

@@ -1,0 +1,225 @@
+#include "bench/measure/reachability.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "bench/base/error.hpp"
+#include "bench/measure/agreement.hpp"
+#include "bench/model/expected.hpp"
+#include "bench/model/groups.hpp"
+
+namespace p5 {
+
+namespace {
+
+constexpr int most_rounds = 4;
+constexpr int enough_partners = 2;
+constexpr std::size_t enough_silent_rounds = 3;
+// For starting a worker and opening its NIC: no deadline of the fabric's.
+constexpr Seconds to_start{15};
+
+constexpr Bytes small{8};
+
+// What the trials so far say of each host and pair.
+class ProbeResults {
+ public:
+  explicit ProbeResults(const std::vector<JoinAttempt>& trials) {
+    for (const JoinAttempt& trial : trials) {
+      const int a = trial.hosts.at(0), b = trial.hosts.at(1);
+      met_[a].insert(b), met_[b].insert(a);
+      ++meetings_by_pair_[{a, b}];
+      if (trial.failure.empty()) heard_.insert({a, b}), silent_.erase({a, b});
+      if (!trial.failure.empty()) silent_.insert({a, b});
+    }
+  }
+
+  bool heard(int host) const { return heard_.contains(host); }
+  bool met(int a, int b) const { return met_.contains(a) && met_.at(a).contains(b); }
+  std::size_t partners(int host) const { return met_.contains(host) ? met_.at(host).size() : 0; }
+  // Nobody has heard it, and more partners would not tell more.
+  bool settled(int host) const {
+    if (heard_.empty())
+      return std::ranges::any_of(met_, [](const auto& each) { return each.second.size() >= enough_silent_rounds; });
+    return partners(host) > 0 &&
+           std::ranges::count_if(met_.at(host), [&](int each) { return heard(each); }) >= enough_partners;
+  }
+  // Silent, and tried once only.
+  std::vector<std::pair<int, int>> silent_once() const {
+    std::vector<std::pair<int, int>> pairs;
+    std::ranges::copy_if(silent_, std::back_inserter(pairs),
+                         [&](const auto& pair) { return meetings_by_pair_.at(pair) == 1; });
+    return pairs;
+  }
+
+ private:
+  std::set<int> heard_;
+  std::set<std::pair<int, int>> silent_;
+  std::map<int, std::set<int>> met_;
+  std::map<std::pair<int, int>, int> meetings_by_pair_;
+};
+
+Case message_between(const Group& pair) {
+  Case c;
+  c.collective = &find_collective("send_recv");
+  c.ranks = c.nodes = static_cast<int>(pair.size());
+  c.shape = c.collective->shape(small, false, size_of(c.type), c.ranks);
+  c.bytes = c.shape.bytes;
+  c.bytes_per_rank = c.shape.bytes_per_rank;
+  c.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{pair}});
+  return c;
+}
+
+// This rank's side of a meeting: what it heard, "" where the message came. Throws what is no word on the other side.
+std::string exchange(Session& session) {
+  try {
+    session.warm_up(1, "");
+    return "";
+  } catch (const LostError&) {
+    throw;
+  } catch (const StalledError&) {
+    return std::string(nothing_heard);
+  } catch (const CaseError& problem) {
+    return problem.what();
+  }
+}
+
+// Of a pair's two sides the one that heard more than nothing.
+std::string told_by(const std::string& a, const std::string& b) { return a.empty() || a == nothing_heard ? b : a; }
+
+class ReachabilityProbe {
+ public:
+  ReachabilityProbe(ControlPlane& control, Backend& backend, const std::vector<int>& rank_of_host)
+      : control_(control), backend_(backend), rank_of_host_(rank_of_host) {}
+
+  // Of disjoint pairs of hosts; known at the leader.
+  void run(const std::vector<std::pair<int, int>>& pairs, Reachability& found) {
+    RendezvousGroups rendezvous_groups{.groups = ranks_of(pairs), .limit = to_start};
+    const auto unready = join_groups(control_, backend_, rendezvous_groups);
+    RendezvousGroups ready{.groups = {}};
+    std::vector<std::pair<int, int>> met;
+    for (std::size_t i = 0; i < rendezvous_groups.groups.size(); ++i) {
+      if (!unready[i]) ready.groups.push_back(rendezvous_groups.groups[i]);
+      if (!control_.is_leader()) continue;
+      if (unready[i])
+        keep_out(pairs[i], *unready[i], found);
+      else
+        met.push_back(pairs[i]);
+    }
+    const GroupParts told = exchange_in(ready.groups);
+    for (std::size_t i = 0; i < met.size(); ++i) {
+      const auto& [a, b] = met[i];
+      if (told.failures[i])
+        keep_out(met[i], *told.failures[i], found);
+      else
+        found.trials.push_back({{a, b}, told_by(part_of(a, told), part_of(b, told))});
+    }
+  }
+
+ private:
+  int rank_of(int host) const { return rank_of_host_.at(static_cast<std::size_t>(host)); }
+  const std::string& part_of(int host, const GroupParts& told) const {
+    return told.parts.at(static_cast<std::size_t>(rank_of(host)));
+  }
+
+  // The leader's word on who meets whom.
+  Round ranks_of(const std::vector<std::pair<int, int>>& pairs) const {
+    Round groups;
+    for (const auto& [a, b] : pairs) groups.push_back({rank_of(a), rank_of(b)});
+    return shared_by_leader(control_, groups);
+  }
+
+  GroupParts exchange_in(const Round& groups) {
+    std::unique_ptr<Session> session;
+    bool silent = false;
+    GroupParts told = gather_by_group(control_, Phase::warm_up, groups, [&]() -> std::string {
+      const std::optional<RankInGroup> place = rank_in_group(groups, control_.hosted().front(), 0);
+      if (!place) return "";
+      session = backend_.open(message_between(place->group), 0);
+      const std::string heard = exchange(*session);
+      silent = !heard.empty();
+      return heard;
+    });
+    // Its worker may not answer any more; nobody closes a session in one that is gone.
+    if (silent) backend_.abandon();
+    return told;
+  }
+
+  // The host whose side failed; both where that cannot be told.
+  void keep_out(const std::pair<int, int>& pair, const PhaseFailed& failed, Reachability& found) const {
+    for (const int host : {pair.first, pair.second})
+      if (!failed.rank || rank_of(host) == *failed.rank) found.not_tried[host] = failed.what;
+  }
+
+  ControlPlane& control_;
+  Backend& backend_;
+  const std::vector<int>& rank_of_host_;
+};
+
+}  // namespace
+
+std::vector<std::pair<int, int>> next_probe_pairs(const std::vector<int>& hosts,
+                                                  const std::vector<JoinAttempt>& so_far) {
+  std::vector<std::pair<int, int>> round;
+  if (so_far.empty()) {
+    if (hosts.size() < 2) return {};
+    const auto rounds = circle(static_cast<int>(hosts.size()));
+    for (const auto& [a, b] : rounds.front())
+      round.emplace_back(hosts[static_cast<std::size_t>(a)], hosts[static_cast<std::size_t>(b)]);
+    return round;
+  }
+  const ProbeResults standing(so_far);
+  std::set<int> busy;
+  const auto meet = [&](int a, int b) {
+    busy.insert({a, b});
+    round.emplace_back(std::min(a, b), std::max(a, b));
+  };
+  std::vector<int> unreachable, heard;
+  for (const int host : hosts)
+    if (standing.heard(host))
+      heard.push_back(host);
+    else if (!standing.settled(host))
+      unreachable.push_back(host);
+  std::ranges::stable_sort(unreachable, std::greater(), [&](int host) { return standing.partners(host); });
+  for (const std::vector<int>* const partners : {&std::as_const(heard), &std::as_const(unreachable)})
+    for (const int host : unreachable) {
+      if (busy.contains(host)) continue;
+      const auto fits = [&](int partner) {
+        return partner != host && !busy.contains(partner) && !standing.met(host, partner);
+      };
+      if (const auto partner = std::ranges::find_if(*partners, fits); partner != partners->end()) meet(host, *partner);
+    }
+  for (const auto& [a, b] : standing.silent_once()) {
+    const bool ones_fault = hosts.size() > 2 && !(standing.heard(a) && standing.heard(b));
+    const bool here = std::ranges::find(hosts, a) != hosts.end() && std::ranges::find(hosts, b) != hosts.end();
+    if (here && !ones_fault && !busy.contains(a) && !busy.contains(b)) meet(a, b);
+  }
+  return round;
+}
+
+Reachability check_reachability(ControlPlane& control, Backend& backend, const std::vector<int>& rank_of_host) {
+  Reachability found;
+  ReachabilityProbe meetings(control, backend, rank_of_host);
+  std::vector<int> hosts(rank_of_host.size());
+  std::iota(hosts.begin(), hosts.end(), 0);
+  for (int round = 0; round < most_rounds; ++round) {
+    std::erase_if(hosts, [&](int host) { return found.not_tried.contains(host); });
+    std::vector<std::pair<int, int>> pairs;
+    if (control.is_leader()) pairs = next_probe_pairs(hosts, found.trials);
+    if (shared_by_leader(control, pairs.empty())) break;
+    if (round > 0) {
+      backend.abandon();
+      control.barrier();  // the processes of all ranks are gone before the first new one starts
+    }
+    meetings.run(pairs, found);
+  }
+  return found;
+}
+
+}  // namespace p5

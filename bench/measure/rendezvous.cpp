@@ -1,0 +1,251 @@
+#include "bench/measure/rendezvous.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <span>
+#include <string_view>
+
+#include "bench/base/names.hpp"
+#include "bench/measure/agreement.hpp"
+#include "bench/measure/runner.hpp"
+
+namespace p5 {
+
+namespace {
+
+// From the failure on: a host is to be named within a minute, and workers take a while to end and to start.
+constexpr Seconds to_look_for{45};
+constexpr Seconds least_limit{5};
+
+std::string name_rank(const PhaseFailed& failed) {
+  return failed.rank ? fmt::format("rank {}: {}", *failed.rank, failed.what) : failed.what;
+}
+
+std::vector<std::string> names_of(const std::vector<int>& hosts, const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  for (const int host : hosts) found.push_back(names.at(static_cast<std::size_t>(host)));
+  return found;
+}
+
+std::string describe(const JoinFault& culprit, const RanksOnHosts& hosts) {
+  using Kind = JoinFault::Kind;
+  const std::vector<std::string>& names = hosts.names;
+  const std::string_view host = hosts.one_host.empty() ? "host" : "GPU";
+  const std::string& why = culprit.because;
+  switch (culprit.kind) {
+    case Kind::nowhere:
+      return names.size() == 1 ? fmt::format("the ranks of {} do not join: {}", names.front(), why)
+                               : fmt::format("the ranks of no {} join, not even by themselves: {}", host, why);
+    case Kind::hosts:
+      return fmt::format("the ranks of {} do not join, {}, while other {}s' do: {}",
+                         join(names_of(culprit.hosts, names)),
+                         culprit.alone ? "not even by themselves" : "though they do by themselves", host, why);
+    case Kind::between:
+      return fmt::format("no two {}s join, though the ranks of each do by themselves: {}", host, why);
+    case Kind::pairs: {
+      std::vector<std::string> pairs;
+      for (const auto& [a, b] : culprit.pairs) pairs.push_back(join(names_of({a, b}, names), " with "));
+      return fmt::format("{}: these do not join, though the ranks of each {} do by themselves: {}", join(pairs), host,
+                         why);
+    }
+    case Kind::together:
+      break;
+  }
+  return fmt::format("all ranks together do not join, though those of each {} do, alone and with other {}s': {}", host,
+                     host, why);
+}
+
+RendezvousGroups whole_job(const ControlPlane& control) {
+  Group everybody(static_cast<std::size_t>(control.ranks()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  return {.groups = {everybody}};
+}
+
+}  // namespace
+
+void join_ranks(ControlPlane& control, Backend& backend) {
+  if (backend.joined()) return;
+  const RendezvousGroups rendezvous_groups = whole_job(control);
+  const std::string terms = agree(
+      control, Phase::open, backend.recovers(), [&] { return backend.advertise(rendezvous_groups); },
+      [&](const std::vector<std::string>& offers) { return backend.negotiate(rendezvous_groups, offers); });
+  agree(control, Phase::open, backend.recovers(), [&] { backend.join(rendezvous_groups, terms); });
+}
+
+std::vector<std::optional<PhaseFailed>> join_groups(ControlPlane& control, Backend& backend,
+                                                    const RendezvousGroups& rendezvous_groups) {
+  GroupParts offers = gather_by_group(control, Phase::open, rendezvous_groups.groups,
+                                      [&] { return backend.advertise(rendezvous_groups); });
+  RendezvousGroups willing{.groups = {}, .limit = rendezvous_groups.limit};
+  for (std::size_t i = 0; i < rendezvous_groups.groups.size(); ++i)
+    if (!offers.failures[i]) willing.groups.push_back(rendezvous_groups.groups[i]);
+  const std::string terms = control.broadcast(control.is_leader() ? backend.negotiate(willing, offers.parts) : "");
+  const GroupParts joined = gather_by_group(control, Phase::open, willing.groups, [&] {
+    backend.join(willing, terms);
+    return std::string();
+  });
+  auto next = joined.failures.begin();
+  for (std::optional<PhaseFailed>& failure : offers.failures)
+    if (!failure) failure = *next++;
+  return std::move(offers.failures);
+}
+
+// ---- what a failure comes from
+
+JoinFault locate_fault(int hosts, const std::vector<JoinAttempt>& trials) {
+  using Kind = JoinFault::Kind;
+  JoinFault culprit;
+  std::map<std::vector<int>, const JoinAttempt*> last;
+  for (const JoinAttempt& trial : trials) last[trial.hosts] = &trial;
+  std::vector<const JoinAttempt*> failed_alone, failed_pairs;
+  std::vector<bool> joins(static_cast<std::size_t>(hosts));  // with some other
+  std::size_t pairs = 0;
+  for (const JoinAttempt& trial : trials) {
+    if (last.at(trial.hosts) != &trial) continue;
+    const bool alone = trial.hosts.size() == 1;
+    if (!alone) ++pairs;
+    if (!trial.failure.empty()) (alone ? failed_alone : failed_pairs).push_back(&trial);
+    if (alone || !trial.failure.empty()) continue;
+    for (const int host : trial.hosts) joins[static_cast<std::size_t>(host)] = true;
+  }
+  if (!failed_alone.empty()) {
+    culprit.alone = true;
+    culprit.because = failed_alone.front()->failure;
+    culprit.kind = failed_alone.size() == static_cast<std::size_t>(hosts) ? Kind::nowhere : Kind::hosts;
+    for (const JoinAttempt* each : failed_alone) culprit.hosts.push_back(each->hosts.front());
+    return culprit;
+  }
+  if (failed_pairs.empty()) return culprit;
+  culprit.because = failed_pairs.front()->failure;
+  if (failed_pairs.size() == pairs && pairs > 1) {
+    culprit.kind = Kind::between;
+    return culprit;
+  }
+  for (int host = 0; host < hosts; ++host) {
+    if (joins[static_cast<std::size_t>(host)]) continue;
+    int partners = 0, blameless = 0;
+    for (const JoinAttempt* each : failed_pairs) {
+      if (std::ranges::find(each->hosts, host) == each->hosts.end()) continue;
+      const int partner = each->hosts.at(0) == host ? each->hosts.at(1) : each->hosts.at(0);
+      ++partners;
+      if (joins[static_cast<std::size_t>(partner)]) ++blameless;
+    }
+    if (partners > 1 && blameless > 0) culprit.hosts.push_back(host);
+  }
+  culprit.kind = culprit.hosts.empty() ? Kind::pairs : Kind::hosts;
+  if (culprit.kind == Kind::pairs)
+    for (const JoinAttempt* each : failed_pairs) culprit.pairs.emplace_back(each->hosts.at(0), each->hosts.at(1));
+  return culprit;
+}
+
+// Along a ring of all hosts: every second step of it, then the others.
+std::vector<std::vector<std::pair<int, int>>> pairs_to_try(int hosts) {
+  if (hosts < 2) return {};
+  std::vector<std::vector<std::pair<int, int>>> rounds(1);
+  for (int host = 0; host + 1 < hosts; host += 2) rounds[0].emplace_back(host, host + 1);
+  if (hosts == 2) return rounds;
+  rounds.emplace_back();
+  for (int host = 1; host + 1 < hosts; host += 2) rounds[1].emplace_back(host, host + 1);
+  if (hosts % 2 != 0) rounds.emplace_back();
+  rounds.back().emplace_back(0, hosts - 1);
+  return rounds;
+}
+
+// ---- looking for it
+
+Rendezvous::Rendezvous(ControlPlane& control, RanksOnHosts hosts, Observer& observer)
+    : control_(control), hosts_(std::move(hosts)), observer_(observer) {}
+
+void Rendezvous::join_ranks(Backend& backend) {
+  if (!given_up_.empty()) throw PhaseFailed{Phase::open, std::nullopt, given_up_};
+  try {
+    p5::join_ranks(control_, backend);
+  } catch (const PhaseFailed& failed) {
+    if (hosts_.names.empty()) throw;
+    search_for_fault(backend, failed);
+  }
+}
+
+void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
+  began_ = Clock::now();
+  std::vector<JoinAttempt> trials;
+  // Once a run: what came together then is no better known by trying it again.
+  const bool together = !std::exchange(looked_, true) && try_rounds(backend, trials);
+  if (together) return tell(first, std::nullopt);
+  const int hosts = static_cast<int>(hosts_.names.size());
+  JoinFault culprit = locate_fault(hosts, trials);
+  if (culprit.kind == JoinFault::Kind::together) {
+    const std::optional<PhaseFailed> again = trials.empty() ? std::optional(first) : join_again(backend);
+    if (!again) return tell(first, std::nullopt);
+    culprit.because = name_rank(*again);
+  }
+  given_up_ = "the ranks do not join: see the findings";
+  tell(first, culprit);
+  throw PhaseFailed{Phase::open, first.rank, describe(culprit, hosts_)};
+}
+
+// The whole job; what fails.
+std::optional<PhaseFailed> Rendezvous::join_again(Backend& backend) {
+  start_anew(backend);
+  try {
+    p5::join_ranks(control_, backend);
+    return std::nullopt;
+  } catch (const PhaseFailed& failed) {
+    return failed;
+  }
+}
+
+// Whether the last of them was the whole job, which is together now.
+bool Rendezvous::try_rounds(Backend& backend, std::vector<JoinAttempt>& trials) {
+  const auto rounds = pairs_to_try(static_cast<int>(hosts_.names.size()));
+  std::vector<std::vector<int>> each;
+  for (std::size_t host = 0; host < hosts_.names.size(); ++host) each.push_back({static_cast<int>(host)});
+  bool good = try_round(backend, each, static_cast<int>(rounds.size()) + 1, trials);
+  if (!good || rounds.empty()) return good;
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    std::vector<std::vector<int>> pairs;
+    for (const auto& [a, b] : rounds[i]) pairs.push_back({a, b});
+    good = try_round(backend, pairs, static_cast<int>(rounds.size() - i), trials);
+  }
+  return good && hosts_.names.size() == 2;
+}
+
+// Whether all of the round's groups of hosts joined.
+bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>& hosts, int rounds_left,
+                           std::vector<JoinAttempt>& trials) {
+  start_anew(backend);
+  const double left = to_look_for.count - since(began_).count;
+  const double limit = shared_by_leader(control_, std::max(least_limit.count, left / rounds_left));
+  RendezvousGroups rendezvous_groups{.groups = {}, .limit = Seconds{limit}};
+  for (const std::vector<int>& group : hosts) {
+    rendezvous_groups.groups.emplace_back();
+    for (std::size_t rank = 0; rank < hosts_.host_of_rank.size(); ++rank)
+      if (std::ranges::find(group, hosts_.host_of_rank[rank]) != group.end())
+        rendezvous_groups.groups.back().push_back(static_cast<int>(rank));
+  }
+  const auto failures = join_groups(control_, backend, rendezvous_groups);
+  bool all = true;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    trials.push_back({hosts[i], failures[i] ? name_rank(*failures[i]) : ""});
+    all = all && !failures[i];
+  }
+  return all;
+}
+
+// The processes of all ranks are gone before the first new one starts.
+void Rendezvous::start_anew(Backend& backend) {
+  backend.abandon();
+  control_.barrier();
+}
+
+void Rendezvous::tell(const PhaseFailed& first, const std::optional<JoinFault>& culprit) {
+  if (!control_.is_leader()) return;
+  JoinFailure failure{.culprit = culprit, .hosts = hosts_.names, .one_host = hosts_.one_host, .said = name_rank(first)};
+  if (culprit) failure.said = describe(*culprit, hosts_);
+  observer_.joining_failed(failure);
+}
+
+}  // namespace p5

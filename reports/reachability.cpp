@@ -1,0 +1,193 @@
+#include "reports/reachability.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "bench/base/names.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+using Kind = JoinFault::Kind;
+using topo::Severity;
+
+struct ReachRow {
+  std::string_view id;
+  topo::About about;
+  std::string_view summary, action;
+};
+constexpr std::string_view measure_anyway = "; P5BENCH_REACH_LIMIT=off measures all the same";
+constexpr ReachRow unreachable{
+    "fabric.unreachable", topo::About::fabric, "a host that exchanges messages with none of several others",
+    "look whether its interfaces are in the security group of the others, and whether that has a rule for all traffic "
+    "from itself and one for all traffic to itself (EFA takes both); then at its subnet's network ACL; without a cause "
+    "there replace the instance"};
+constexpr ReachRow silent{
+    "fabric.silent", topo::About::fabric, "no two hosts exchange messages over the network that data will take",
+    "most likely the security group has no rule for all traffic from itself and one for all traffic to itself (EFA "
+    "takes both); then look at the network ACL, the firewalls, and whether this is the network that data should take"};
+constexpr ReachRow pair{
+    "fabric.pair", topo::About::fabric, "two hosts that exchange no messages with each other, or only the second time",
+    "look whether both are in one security group, which has a rule for all traffic from itself and one for all traffic "
+    "to itself, and at the network ACLs of their subnets"};
+constexpr ReachRow same_address{"fabric.address", topo::About::settings, "hosts with one address, which leads to none",
+                                "name the interface that leads to other hosts (NCCL_SOCKET_IFNAME)"};
+constexpr ReachRow untried{"fabric.untried", topo::About::software, "hosts that could not try to reach others",
+                           "see what fi_info has there; without it a network that is cut shows only when ranks join"};
+constexpr std::array rows{unreachable, silent, pair, same_address, untried};
+
+class ReachabilityFindings {
+ public:
+  ReachabilityFindings(const Reachability& reached, const std::vector<ReachabilityHost>& hosts, Seconds limit)
+      : reached_(reached), hosts_(hosts), limit_(limit) {}
+
+  std::vector<topo::Finding> tell() const {
+    std::vector<topo::Finding> findings;
+    if (!reached_.not_tried.empty()) findings.push_back(about_untried());
+    if (const auto same = hosts_alike()) {
+      findings.push_back(about_same_address(*same));
+      return findings;
+    }
+    const JoinFault culprit = locate_fault(static_cast<int>(hosts_.size()), reached_.trials);
+    if (culprit.kind == Kind::between) findings.push_back(about_all(culprit));
+    for (const int host : culprit.hosts) findings.push_back(about_host(host));
+    for (const auto& [a, b] : culprit.pairs) findings.push_back(about_pair(a, b, true));
+    for (const JoinAttempt& trial : reached_.trials)
+      if (!trial.failure.empty() && heard_later(trial))
+        findings.push_back(about_pair(trial.hosts.at(0), trial.hosts.at(1), false));
+    return findings;
+  }
+
+ private:
+  const ReachabilityHost& at(int host) const { return hosts_.at(static_cast<std::size_t>(host)); }
+
+  // "h3 (net1, 10.0.0.3)"
+  std::string name(int host) const {
+    const ReachabilityHost& each = at(host);
+    return each.address.empty() ? each.name : fmt::format("{} ({}, {})", each.name, each.nic, each.address);
+  }
+  std::string names(const std::vector<int>& hosts) const {
+    constexpr std::size_t most = 8;
+    std::vector<std::string> named;
+    for (const int host : hosts)
+      if (named.size() < most) named.push_back(name(host));
+    return join(named) + (hosts.size() > most ? fmt::format(" and {} more", hosts.size() - most) : "");
+  }
+
+  topo::Finding finding(const ReachRow& row, Severity severity, std::optional<int> host, std::string evidence) const {
+    const bool condemns = severity == Severity::error;
+    topo::Finding told{.id = std::string(row.id),
+                       .severity = severity,
+                       .subject = {},
+                       .evidence = std::move(evidence),
+                       .action = std::string(row.action) + std::string(condemns ? measure_anyway : ""),
+                       .about = row.about};
+    if (host) told.subject = {.host = at(*host).name, .instance = at(*host).instance, .gpu = {}, .nic = {}};
+    return told;
+  }
+
+  // What it went over, and what the library said beside nothing.
+  std::string over(const std::vector<int>& hosts, const std::string& because) const {
+    std::string text;
+    for (const int host : hosts)
+      if (text.empty() && !at(host).library.empty()) text = "; over " + at(host).library;
+    return text + (because == nothing_heard ? "" : fmt::format(" ({})", because));
+  }
+
+  topo::Finding about_host(int host) const {
+    std::vector<int> partners;
+    std::string because;
+    for (const JoinAttempt& trial : reached_.trials) {
+      if (std::ranges::find(trial.hosts, host) == trial.hosts.end()) continue;
+      partners.push_back(trial.hosts.at(0) == host ? trial.hosts.at(1) : trial.hosts.at(0));
+      if (because.empty() || because == nothing_heard) because = trial.failure;
+    }
+    return finding(unreachable, Severity::error, host,
+                   fmt::format("{} exchanged no message with {}, tried one after the other for {} each; other hosts "
+                               "reach each other{}",
+                               name(host), names(partners), to_text(limit_), over({host}, because)));
+  }
+
+  topo::Finding about_all(const JoinFault& culprit) const {
+    std::vector<int> hosts;
+    for (const JoinAttempt& trial : reached_.trials)
+      for (const int host : trial.hosts)
+        if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+    std::ranges::sort(hosts);
+    return finding(
+        silent, Severity::error, {},
+        fmt::format("none of {} hosts exchanged a message with another, in {} pairs for {} each: {}{}", hosts.size(),
+                    reached_.trials.size(), to_text(limit_), names(hosts), over(hosts, culprit.because)));
+  }
+
+  topo::Finding about_pair(int a, int b, bool for_good) const {
+    std::string because;
+    for (const JoinAttempt& trial : reached_.trials)
+      if (trial.hosts == std::vector{a, b} && !trial.failure.empty()) because = trial.failure;
+    const std::string how = !for_good                    ? " at first, and did the second time"
+                            : is_heard(a) && is_heard(b) ? ", though each reaches other hosts"
+                                                         : "; without others to try nobody can tell which it is";
+    return finding(pair, for_good ? Severity::error : Severity::warning, a,
+                   fmt::format("{} and {} exchanged no message in {}{}{}", name(a), name(b), to_text(limit_), how,
+                               over({a, b}, because)));
+  }
+
+  bool is_heard(int host) const {
+    return std::ranges::any_of(reached_.trials, [&](const JoinAttempt& each) {
+      return each.failure.empty() && std::ranges::find(each.hosts, host) != each.hosts.end();
+    });
+  }
+
+  bool heard_later(const JoinAttempt& silent_one) const {
+    return std::ranges::any_of(reached_.trials, [&](const JoinAttempt& each) {
+      return each.hosts == silent_one.hosts && each.failure.empty();
+    });
+  }
+
+  // Of those that heard nothing of each other.
+  std::optional<std::pair<int, int>> hosts_alike() const {
+    for (const JoinAttempt& trial : reached_.trials) {
+      const int a = trial.hosts.at(0), b = trial.hosts.at(1);
+      if (!trial.failure.empty() && !at(a).address.empty() && at(a).address == at(b).address) return std::pair(a, b);
+    }
+    return std::nullopt;
+  }
+
+  topo::Finding about_same_address(const std::pair<int, int>& alike) const {
+    const auto& [a, b] = alike;
+    return finding(same_address, Severity::warning, a,
+                   fmt::format("{} and {} have the same address, so neither reaches the other", name(a), name(b)));
+  }
+
+  topo::Finding about_untried() const {
+    std::vector<int> hosts;
+    for (const auto& [host, why] : reached_.not_tried) hosts.push_back(host);
+    return finding(untried, Severity::warning, hosts.front(),
+                   fmt::format("{} could not try whether other hosts are reached: {}", names(hosts),
+                               reached_.not_tried.begin()->second));
+  }
+
+  const Reachability& reached_;
+  const std::vector<ReachabilityHost>& hosts_;
+  Seconds limit_;
+};
+
+}  // namespace
+
+std::vector<topo::Finding> reach_findings(const Reachability& reached, const std::vector<ReachabilityHost>& hosts,
+                                          Seconds limit) {
+  return ReachabilityFindings(reached, hosts, limit).tell();
+}
+
+std::vector<topo::FindingKind> reach_finding_kinds() {
+  std::vector<topo::FindingKind> kinds;
+  for (const ReachRow& row : rows) kinds.push_back({std::string(row.id), row.about, std::string(row.summary)});
+  return kinds;
+}
+
+}  // namespace p5::reports
