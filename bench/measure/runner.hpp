@@ -138,8 +138,8 @@ class CaseRun {
   Measurement result_;
   int rounds_done_ = 0, rounds_failed_ = 0, rounds_left_out_ = 0;
   std::string why_left_out_;
-  std::vector<double> latency_repetitions_,
-      throughput_repetitions_;  // of a case that is revisited: their medians, at the leader
+  // Medians of the repetitions of a repeated case, at the leader.
+  std::vector<double> latency_repetitions_, throughput_repetitions_;
   std::vector<int> slowest_ranks_;
 };
 

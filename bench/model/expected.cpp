@@ -24,8 +24,8 @@ T expected_element(const Segment& segment, const Pattern& pattern, std::uint64_t
 }
 
 // Calls visit(segment, i, position in data) for the elements of a window that the collective writes.
-template <class Visit>
-void each_expected(const Case& c, const RankInGroup& place, std::uint64_t first, std::uint64_t count, Visit&& visit) {
+template <class Visitor>
+void each_expected(const Case& c, const RankInGroup& place, std::uint64_t first, std::uint64_t count, Visitor&& visit) {
   for (const Segment& segment : c.collective->result(c.shape, place.member, c.pattern)) {
     const std::uint64_t from = std::max(first, segment.output_offset);
     const std::uint64_t to = std::min(first + count, segment.output_offset + segment.elements);

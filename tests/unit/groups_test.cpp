@@ -124,7 +124,7 @@ TEST(MakeGroups, refuses_an_unknown_name_and_offers_the_nearest) {
     EXPECT_THAT(error.what(), HasSubstr("did you mean 'rail'"));
   }
   EXPECT_THROW(make_groups("", in_blocks({4})), UsageError);
-  EXPECT_THROW(make_groups("World", in_blocks({4})), UsageError);
+  EXPECT_THROW(make_groups("WORLD", in_blocks({4})), UsageError);
 }
 
 TEST(Circle, lets_everyone_meet_everyone_once_in_the_fewest_rounds) {
