@@ -47,6 +47,7 @@ add_executable(p5bench-worker-nccl ${worker_sources} $<TARGET_OBJECTS:p5bench_ke
 foreach(version RANGE 2 7)
   target_link_options(p5bench-worker-nccl PRIVATE LINKER:--export-dynamic-symbol=ncclTunerPlugin_v${version})
 endforeach()
+add_dependencies(p5bench p5bench-worker-nccl nccl-tuner-p5bench)
 set_target_properties(p5bench-worker-nccl PROPERTIES
   CUDA_RUNTIME_LIBRARY Shared CUDA_RESOLVE_DEVICE_SYMBOLS OFF
   LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
