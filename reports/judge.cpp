@@ -302,8 +302,11 @@ ExitCode exit_code(const Report& report, bool wants_verdict) {
     for (const TuningFailure& failure : report.tuning->failures)
       if (failure.setting == "default")
         code = worse(code, failure.wrong_data ? ExitCode::wrong_data : ExitCode::unfinished);
-  if (std::ranges::find(report.findings, check_failed, &topo::Finding::id) != report.findings.end())
-    code = worse(code, ExitCode::unfinished);
+  const auto has_finding = [&](std::string_view id) {
+    return std::ranges::find(report.findings, id, &topo::Finding::id) != report.findings.end();
+  };
+  if (has_finding(check_failed)) code = worse(code, ExitCode::unfinished);
+  if (has_finding(corrupt)) code = worse(code, ExitCode::wrong_data);
   if (wants_verdict && !report.run.backend.empty() &&
       find_backend(report.run.backend).parts == BackendInfo::Parts::gpus && !was_judged(report))
     code = worse(code, ExitCode::inconclusive);

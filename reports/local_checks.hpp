@@ -23,11 +23,21 @@ struct LocalCheck {
 std::span<const LocalCheck> local_checks();
 
 // gpu.slow_alone, a warning: a GPU that is worse than the median of all others of its model in the job by more than is
-// tolerated. Of fewer than three nothing is said: of two nobody can tell which is at fault.
+// tolerated.
 std::vector<topo::Finding> slow_alone(const Report& report);
+
+// The id of findings of GPUs whose results or memory were wrong, errors; the run then ends with ExitCode::wrong_data.
+inline constexpr std::string_view corrupt = "gpu.corrupt";
+// A GPU that saw its own results differ or its memory change; else those whose result of the same matrix product differs
+// from what most GPUs of their model have.
+std::vector<topo::Finding> corruptions(const Report& report);
 
 // "device copy 3905 to 3921 GB/s", for each figure that there is: of all GPUs the lowest and the highest.
 std::vector<std::string> local_ranges(const Report& report);
+
+// What --burn found, a row for each GPU of a host: TFLOP/s of the first and the last minute and of the slowest second;
+// "" where nothing was burnt in.
+std::string burn_table(const Report& report, std::size_t host);
 
 // The id of a finding, an error: what a GPU does alone could not be measured, so the run is not finished.
 inline constexpr std::string_view check_failed = "gpu.check_failed";

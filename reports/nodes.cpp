@@ -14,6 +14,7 @@
 #include "bench/base/text.hpp"
 #include "reports/decision.hpp"
 #include "reports/judge.hpp"
+#include "reports/local_checks.hpp"
 #include "reports/suspects.hpp"
 
 namespace p5::reports {
@@ -278,7 +279,7 @@ std::string render_nodes(const Report& report, bool brief) {
   std::string text;
   for (std::size_t host = 0; host < verdicts.size(); ++host) {
     text += headline(report, verdicts[host], host);
-    if (!brief) text += details(report, report.topology.hosts[host].name);
+    if (!brief) text += details(report, report.topology.hosts[host].name) + burn_table(report, host);
   }
   return brief ? text : text + details_of_all(report);
 }

@@ -112,7 +112,8 @@ struct Report {
   topo::Topology topology;
   topo::Limits limits;
   std::vector<Result> results;             // "measurements" in JSON
-  std::vector<LocalFigures> local_checks;  // of each rank's GPU alone; empty: not checked
+  std::vector<LocalFigures> local_checks;    // of each rank's GPU alone; empty: not checked
+  std::vector<ComputeCheck> compute_checks;  // the same
   std::vector<topo::Finding> findings;
   std::vector<Suspect> suspects;
   std::vector<OpenQuestion> open_questions;

@@ -361,6 +361,7 @@ void fields(auto& archive, Is<Report> auto& report) {
   archive.must("suspects", report.suspects);
   archive.may("open_questions", report.open_questions);  // reports before 2026-11-25 have none
   archive.some("local_checks", report.local_checks);
+  archive.some("compute_checks", report.compute_checks);
   archive.some("arms", report.arms);
   archive.must("tuning", elsewhere(report.tuning, tuning_from_json));
 }

@@ -134,6 +134,7 @@ void divide_limit(Options& o) {
   if (o.backend == "auto") o.backend = defaults_of("check").backend;
   o.budget = o.limit;
   if (!o.given.contains("--timeout")) o.timeout = {o.limit.count / 4};
+  o.limit = {o.limit.count + o.burn.count};
 }
 
 void add_check(CLI::App& app, Declarations& all, Options& o) {
@@ -153,6 +154,12 @@ void add_check(CLI::App& app, Declarations& all, Options& o) {
                                        "{} or more",
                                        t, to_text(least)));
                    }});
+  all.add(*check,
+          {.name = "--burn",
+           .shown = "TIME",
+           .help = "besides, matrix products on all GPUs for so long, such as 10min, each result compared; ends "
+                   "with a table of TFLOP/s",
+           .take = [&](const std::string& t) { o.burn = parse_duration(t); }});
   all.add_check([](const Options& options) {
     if (options.checks() && options.formats.size() != 1)
       throw UsageError("check prints one format: --format console or --format json");

@@ -18,6 +18,7 @@
 #include "bench/base/names.hpp"
 #include "bench/model/expected.hpp"
 #include "bench/model/groups.hpp"
+#include "bench/model/result_fields.hpp"
 
 namespace p5 {
 
@@ -321,8 +322,11 @@ Backend::LibraryStart WorkerBackend::library_start() const {
   return {.log = log_of_failures_ + library_start_.log, .environment = library_start_.environment};
 }
 
-LocalFigures WorkerBackend::check_locally() {
-  return told<LocalFigures>(ask({{"order", "check_locally"}}, options_.timeout), "figures");
+std::vector<LocalChecks> WorkerBackend::check_locally(Seconds burn) {
+  constexpr Seconds least{30};  // loading cuBLASLt from a cold disk takes seconds
+  const Seconds limit{std::max(options_.timeout.count, least.count) + burn.count};
+  const json reply = ask({{"order", "check_locally"}, {"burn_s", burn.count}}, limit);
+  return {{.figures = told<LocalFigures>(reply, "figures"), .compute = told<ComputeCheck>(reply, "compute")}};
 }
 
 FailureContext WorkerBackend::failure_context() const {

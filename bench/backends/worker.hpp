@@ -45,7 +45,7 @@ class WorkerBackend final : public Backend {
   // What its last worker said; empty where none did.
   const protocol::Identity& identity() const { return identity_; }
   LibraryStart library_start() const override;
-  LocalFigures check_locally() override;
+  std::vector<LocalChecks> check_locally(Seconds burn) override;
   FailureContext failure_context() const override;
 
   // How many ranks have the fullest device: each then takes its part of the memory only.

@@ -19,6 +19,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/termination_signals.hpp"
 #include "bench/base/thread.hpp"
+#include "bench/model/result_fields.hpp"
 
 namespace p5 {
 
@@ -195,8 +196,10 @@ json WorkerProgram::close_order(const json&) {
   return json::object();
 }
 
-json WorkerProgram::check_locally_order(const json&) {
-  return {{"figures", risk([&] { return check_locally(); })}};
+json WorkerProgram::check_locally_order(const json& order) {
+  const Seconds burn{order.value("burn_s", 0.0)};
+  const LocalChecks checks = risk([&] { return check_locally(burn); });
+  return {{"figures", checks.figures}, {"compute", json_fields::written(checks.compute)}};
 }
 
 Session& WorkerProgram::session() {

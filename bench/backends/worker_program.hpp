@@ -52,7 +52,7 @@ class WorkerProgram {
   virtual std::unique_ptr<Session> open(Case c, int round, std::optional<RankInGroup> place, std::uint64_t memory) = 0;
   // Leaves the case in order, together with the other ranks.
   virtual void close() {}
-  virtual LocalFigures check_locally() { return {}; }
+  virtual LocalChecks check_locally(Seconds /*burn*/) { return {}; }
   // Told to give up: what is not finished yet, in words, or "".
   virtual std::string waits_for() const { return ""; }
   // Then whether nothing is left to do once the library was aborted.

@@ -4,11 +4,13 @@
 
 namespace p5 {
 
-std::vector<LocalFigures> check_locally(ControlPlane& control, Backend& backend) {
-  std::vector<LocalFigures> all;
+std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, Seconds burn) {
+  std::vector<LocalChecks> all;
   agree(
-      control, Phase::sample, backend.recovers(), [&] { return backend.check_locally(); },
-      [&](const std::vector<LocalFigures>& parts) { all = parts; });
+      control, Phase::sample, backend.recovers(), [&] { return backend.check_locally(burn); },
+      [&](const std::vector<std::vector<LocalChecks>>& parts) {
+        for (const std::vector<LocalChecks>& part : parts) all.insert(all.end(), part.begin(), part.end());
+      });
   return all;
 }
 

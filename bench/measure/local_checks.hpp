@@ -9,8 +9,8 @@
 
 namespace p5 {
 
-// On all participants at the same time, whose ranks are together. The figures of each rank at the leader, empty
-// elsewhere. Throws PhaseFailed.
-std::vector<LocalFigures> check_locally(ControlPlane& control, Backend& backend);
+// Backend::check_locally() on all participants at the same time, whose ranks have joined. The checks of each rank at the
+// leader, empty elsewhere. Throws PhaseFailed.
+std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, Seconds burn);
 
 }  // namespace p5

@@ -89,8 +89,26 @@ class Session {
   virtual std::vector<Offer> cost_table() { return {}; }
 };
 
-// What a rank's device does by itself, by name with the unit: "launch_us".
+// Figures of one rank's device alone, by name with the unit: "launch_us".
 using LocalFigures = std::map<std::string, double>;
+
+// Whether a device computes and stores right.
+struct ComputeCheck {
+  // Hashes of the result of one seeded matrix product, by type of its operands ("bf16"): alike on all devices of a model
+  // with the same version of the library.
+  std::map<std::string, std::string> digests = {};
+  std::string library = {};  // "cuBLASLt 13.1.0"; "" where there were no products
+  // The first wrong result or wrong memory, in a sentence with place and bits; "" if all was right.
+  std::string corruption = {};
+  // Why there were no matrix products; "" if there were.
+  std::string not_measured = {};
+  friend bool operator==(const ComputeCheck&, const ComputeCheck&) = default;
+};
+
+struct LocalChecks {
+  LocalFigures figures = {};  // empty where there is no device
+  ComputeCheck compute = {};
+};
 
 // Ranks that come together, each group by itself, in the time that they have for it; nullopt: what the backend gives
 // a whole job. Ranks in no group stay alone.
@@ -152,8 +170,9 @@ class Backend {
   virtual LibraryStart library_start() const { return {}; }
   // After a phase failed and before abandon(): what there is to tell of it on this rank.
   virtual FailureContext failure_context() const { return {}; }
-  // Copies and launches of this rank's device alone; empty where there is no device. Ranks are together.
-  virtual LocalFigures check_locally() { return {}; }
+  // Copies, launches, memory and matrix products of the devices of the hosted ranks, each alone; none where there is no
+  // device. Matrix products go on for `burn`, if it is above 0. Ranks have joined.
+  virtual std::vector<LocalChecks> check_locally(Seconds /*burn*/) { return {}; }
   // The same thing under test in processes of their own, with variables over those of this backend (an empty value
   // removes one). Null where there are no such processes.
   virtual std::unique_ptr<Backend> arm(const Environment& /*changes*/) const { return nullptr; }

@@ -65,6 +65,7 @@ struct Options {
   // check: the whole of it, from the start of the process to its end; and, filled in by the program, when whoever still
   // waits gives up, so that there is time to tell of it
   Seconds limit{20};
+  Seconds burn{0};  // of a check: how long each GPU multiplies matrices besides; `limit` includes it
   std::optional<Clock::time_point> deadline;
 
   std::string list_what;               // list

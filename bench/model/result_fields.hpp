@@ -32,6 +32,19 @@ void fields(auto& archive, Is<Selection> auto& selection) {
   archive.must("source", selection.source);
 }
 
+void fields(auto& archive, Is<ComputeCheck> auto& check) {
+  archive.must("digests", check.digests);
+  archive.must("library", check.library);
+  archive.must("corruption", check.corruption);
+  archive.must("not_measured", check.not_measured);
+}
+
+// Between ranks.
+void fields(auto& archive, Is<LocalChecks> auto& checks) {
+  archive.must("figures", checks.figures);
+  archive.must("compute", checks.compute);
+}
+
 void fields(auto& archive, Is<Offer> auto& offer) {
   archive.must("setting", offer.setting);
   archive.must("microseconds", json_fields::any(offer.microseconds));

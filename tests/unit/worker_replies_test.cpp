@@ -36,7 +36,8 @@ replies = dict(identify=identity, unique_id=dict(id="x"), join=dict(environment=
                warm_up=dict(), close=dict(), verify=dict(wrong_elements=0, first=None, wrong_ranks=[]),
                selection=dict(selection=None),
                cost_table=dict(cost_table=[dict(setting="a", microseconds=-1.5, chosen=True)]),
-               check_locally=dict(figures=dict(launch_us=2.5)))
+               check_locally=dict(figures=dict(launch_us=2.5), compute=dict(digests=dict(bf16="0a"), library="",
+                                                                            corruption="", not_measured="")))
 while True:
     head = ours.recv(16, socket.MSG_WAITALL)
     if len(head) < 16:
@@ -82,7 +83,10 @@ class Replies : public InFolder {
     EXPECT_EQ(session->verify().wrong_elements, 0u);
     EXPECT_FALSE(session->selection().has_value());
     EXPECT_EQ(session->cost_table().at(0).microseconds, -1.5);
-    EXPECT_EQ(backend.check_locally().at("launch_us"), 2.5);
+    const std::vector<LocalChecks> checks = backend.check_locally({});
+    ASSERT_EQ(checks.size(), 1u);
+    EXPECT_EQ(checks[0].figures.at("launch_us"), 2.5);
+    EXPECT_EQ(checks[0].compute.digests.at("bf16"), "0a");
   }
 
   std::string refusal(const std::string& bad, const std::string& reply) {
@@ -136,6 +140,8 @@ TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {
       {"cost_table", "{\"cost_table\": [1]}"},
       {"check_locally", "{}"},
       {"check_locally", "{\"figures\": {\"launch_us\": -1}}"},
+      {"check_locally", "{\"figures\": {\"launch_us\": 1}}"},
+      {"check_locally", "{\"figures\": {\"launch_us\": 1}, \"compute\": {\"digests\": 7}}"},
       {"warm_up", "[]"},
       {"warm_up", "7"}};
   for (const auto& [order, reply] : bad) EXPECT_NE(refusal(order, reply), "") << order << " " << reply;

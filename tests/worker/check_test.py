@@ -4,6 +4,7 @@ GPU. What it says, what it ends with, and that nothing is left of it whatever ha
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -175,6 +176,40 @@ class Unfit(Checks):
                 self.assertEqual(got, code, output)
                 self.assertIn("GPUs alone were measured " + ("twice" if code else "again, because it failed once") + ": rank 1: ", output)
                 self.assertEqual("gpu.check_failed" in output, code != 0, output)
+
+    def products(self, *arguments, faults="", **variables):
+        """A check with matrix products, of which the fake cuBLASLt makes some wrong."""
+        return self.check(*arguments, P5BENCH_FAKE_CUBLASLT=str(FAKES / "cublaslt" / "libcublasLt.so.13"),
+                          P5BENCH_FAKE_MEMORY=str(64 << 20), P5BENCH_FAKE_PRODUCTS=faults, **variables)
+
+    def test_matrix_products_are_measured_on_each_gpu(self):
+        code, output = self.products("--format", "json")
+        self.assertEqual(code, 0, output)
+        report = json.loads(output[output.index("{"):])
+        for figures, compute in zip(report["local_checks"], report["compute_checks"], strict=True):
+            self.assertGreater(figures["bf16_tflop_per_s"], 0)
+            self.assertGreater(figures["memory_read_gb_per_s"], 0)
+            self.assertEqual((compute["library"], compute["corruption"], compute["not_measured"]), ("cuBLASLt 13.0.0", "", ""))
+        self.assertEqual(len({str(compute["digests"]) for compute in report["compute_checks"]}), 1)
+
+    def test_a_gpu_that_computes_wrong_is_named_with_product_byte_and_bit(self):
+        code, output = self.products(faults="wrong:gpu=1:product=7")
+        self.assertEqual(code, 11, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.corrupt GPU 1$")
+        self.assertRegex(output, r"gpu.corrupt: rank 1, alone: bf16 matrix product \d+: bit 5 of the 8 bytes at byte \d+ of the result is [01] ")
+
+    def test_a_gpu_whose_products_differ_from_the_others_is_named(self):
+        code, output = self.products(faults="other:gpu=2")
+        self.assertEqual(code, 11, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.corrupt GPU 2$")
+        self.assertIn("rank 2: the bf16 matrix product gives other bits than on 2 other GPUs of its model", output)
+
+    def test_a_burn_ends_with_a_table(self):
+        code, output = self.products("--burn", "3s", faults="slow:gpu=0:percent=60")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"(?m)^ *GPU +first +last +slowest second +TFLOP/s")
+        self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){3}$", output)), 3, output)
+        self.assertRegex(output, r"gpu.slow_alone: rank 0, alone, bf16 matrix products")
 
     def test_wrong_data_name_the_gpu_that_falsifies_them(self):
         code, output = self.check(P5BENCH_FAKE="wrong:rank=2:operation=2+:what=element")

@@ -15,8 +15,8 @@ namespace {
 
 // Without NVLinks a large message takes long, and shows no more.
 constexpr Bytes largest_without_links = MiB(64);
-// Each GPU alone, after the cases.
-constexpr Seconds alone{2};
+// Each GPU alone, after the cases, without --burn.
+constexpr Seconds alone{5};
 
 bool has_links(const topo::Topology& topology) {
   return std::ranges::any_of(topology.hosts, [](const topo::Host& host) {
@@ -56,7 +56,7 @@ Plan plan_check(const Run& run) {
 
 Seconds time_for_cases(const Run& run) {
   const Seconds all = run.options.deadline ? Seconds{-since(*run.options.deadline).count} : run.options.limit;
-  return {all.count - alone.count};
+  return {all.count - alone.count - run.options.burn.count};
 }
 
 RanksOnHosts gpus_as_hosts(const Run& run) {

@@ -43,7 +43,7 @@ bool gpus_can_be_checked(const Run& run) {
 static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
   try {
     if (!backend.joined()) join_ranks(run.control, backend);
-    std::vector<LocalFigures> of_ranks = check_locally(run.control, backend);
+    std::vector<LocalChecks> of_ranks = check_locally(run.control, backend, run.options.burn);
     run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(of_ranks)); });
     return std::nullopt;
   } catch (const PhaseFailed& failed) {

@@ -93,10 +93,14 @@ void ReportBuilder::add_findings(std::vector<topo::Finding> findings) {
   std::ranges::stable_sort(report_.findings, {}, &topo::Finding::severity);
 }
 
-void ReportBuilder::add_local_checks(std::vector<LocalFigures> of_ranks) {
-  if (of_ranks.empty() || of_ranks.front().empty()) return;
-  report_.local_checks = std::move(of_ranks);
+void ReportBuilder::add_local_checks(std::vector<LocalChecks> of_ranks) {
+  if (of_ranks.empty() || of_ranks.front().figures.empty()) return;
+  for (LocalChecks& each : of_ranks) {
+    report_.local_checks.push_back(std::move(each.figures));
+    report_.compute_checks.push_back(std::move(each.compute));
+  }
   add_findings(reports::slow_alone(report_));
+  add_findings(reports::corruptions(report_));
 }
 
 std::vector<reports::Result> ReportBuilder::add_beside(std::vector<std::vector<std::string>> nics_of_rank,

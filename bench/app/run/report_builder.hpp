@@ -46,7 +46,7 @@ class ReportBuilder {
   void remark(const std::string& text) { report_.run.remarks.push_back(text); }
   void add_findings(std::vector<topo::Finding> findings);
   // What the GPU of each rank did alone.
-  void add_local_checks(std::vector<LocalFigures> of_ranks);
+  void add_local_checks(std::vector<LocalChecks> of_ranks);
   // What was measured beside the plan, and the names of NICs as Case::nic counts them. Returns the journal's lines.
   std::vector<reports::Result> add_beside(std::vector<std::vector<std::string>> nics_of_rank,
                                           const std::vector<Measurement>& measured);

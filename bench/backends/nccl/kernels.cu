@@ -87,6 +87,51 @@ struct CheckGuards {
   }
 };
 
+struct FillWords {
+  std::uint64_t* words;
+  std::uint64_t seed, random_bits, fixed_bits;
+  __host__ __device__ void operator()(std::uint64_t i) const {
+    words[i] = (pattern::hash(seed, 0, i) & random_bits) | fixed_bits;
+  }
+};
+
+// Odd factors make it a permutation of all words, so that no two addresses have the same.
+__host__ __device__ constexpr std::uint64_t pattern_at(std::uint64_t seed, std::uint64_t i) {
+  return (i ^ seed) * 0x9e3779b97f4a7c15u;
+}
+
+struct FillMemoryPattern {
+  std::uint64_t* words;
+  std::uint64_t seed;
+  __host__ __device__ void operator()(std::uint64_t i) const { words[i] = pattern_at(seed, i); }
+};
+
+struct CheckMemoryPattern {
+  const std::uint64_t* words;
+  std::uint64_t seed;
+  Mismatches* found;
+  __host__ __device__ void operator()(std::uint64_t i) const {
+    if (words[i] != pattern_at(seed, i)) note_wrong(found, i);
+  }
+};
+
+struct CompareWords {
+  const std::uint64_t *words, *wanted;
+  Mismatches* found;
+  __host__ __device__ void operator()(std::uint64_t i) const {
+    if (words[i] != wanted[i]) note_wrong(found, i);
+  }
+};
+
+struct HashWords {
+  const std::uint64_t* words;
+  unsigned long long* sum;
+  __host__ __device__ void operator()(std::uint64_t i) const {
+    cuda::atomic_ref<unsigned long long, cuda::thread_scope_device>(*sum).fetch_add(pattern::hash(words[i], 0, i),
+                                                                                    cuda::memory_order_relaxed);
+  }
+};
+
 using GateWord = cuda::atomic_ref<unsigned, cuda::thread_scope_system>;
 
 __device__ std::uint64_t device_time_ns() {
@@ -172,6 +217,32 @@ void check_guards(cudaStream_t stream, const GuardedBuffers& buffers, Mismatches
   run(stream, CheckGuards{buffers, found}, buffers.buffers * buffers.guard_bytes());
 }
 
+void fill_words(cudaStream_t stream, void* memory, std::uint64_t words, std::uint64_t seed, std::uint64_t random_bits,
+                std::uint64_t fixed_bits) {
+  run(stream, FillWords{static_cast<std::uint64_t*>(memory), seed, random_bits, fixed_bits}, words);
+}
+
+void fill_memory_pattern(cudaStream_t stream, void* memory, std::uint64_t words, std::uint64_t seed) {
+  run(stream, FillMemoryPattern{static_cast<std::uint64_t*>(memory), seed}, words);
+}
+
+void check_memory_pattern(cudaStream_t stream, const void* memory, std::uint64_t words, std::uint64_t seed,
+                          Mismatches* found) {
+  run(stream, CheckMemoryPattern{static_cast<const std::uint64_t*>(memory), seed, found}, words);
+}
+
+std::uint64_t memory_pattern(std::uint64_t seed, std::uint64_t word) { return pattern_at(seed, word); }
+
+void compare_words(cudaStream_t stream, const void* memory, const void* wanted, std::uint64_t words,
+                   Mismatches* found) {
+  run(stream, CompareWords{static_cast<const std::uint64_t*>(memory), static_cast<const std::uint64_t*>(wanted), found},
+      words);
+}
+
+void hash_words(cudaStream_t stream, const void* memory, std::uint64_t words, unsigned long long* sum) {
+  run(stream, HashWords{static_cast<const std::uint64_t*>(memory), sum}, words);
+}
+
 void hold_at(cudaStream_t stream, Gate* gate) {
   std::uint64_t patience_ns = gate_patience_ns;
   void* arguments[] = {&gate, &patience_ns};
@@ -190,6 +261,11 @@ void register_twins() {
     });
   register_body<FillGuards>(with);
   register_body<CheckGuards>(with);
+  register_body<FillWords>(with);
+  register_body<FillMemoryPattern>(with);
+  register_body<CheckMemoryPattern>(with);
+  register_body<CompareWords>(with);
+  register_body<HashWords>(with);
   const std::array<unsigned, 2> sizes{sizeof(Gate*), sizeof(std::uint64_t)};
   with(reinterpret_cast<const void*>(&gate_kernel), &gate_on_host, sizes.data(), 2);
   with(reinterpret_cast<const void*>(&empty_kernel), &empty_on_host, nullptr, 0);

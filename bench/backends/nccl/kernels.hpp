@@ -78,6 +78,23 @@ void check_guards(cudaStream_t stream, const GuardedBuffers& buffers, Mismatches
 // Work queued behind it waits until gate->open is set. Gives up by itself, so that nothing hangs for ever.
 void hold_at(cudaStream_t stream, Gate* gate);
 
+// The functions below work on 64-bit words at `memory`, whose number is `words`.
+
+// Pseudo-random words by `seed` and position; only the bits of `random_bits` vary, the others are those of
+// `fixed_bits`. So operands get random mantissas and signs at a bounded exponent: a device's power depends on its
+// operands' bits.
+void fill_words(cudaStream_t stream, void* memory, std::uint64_t words, std::uint64_t seed, std::uint64_t random_bits,
+                std::uint64_t fixed_bits);
+// A pattern that differs at each address and for each `seed`, as cheap as the memory is fast; and its check.
+void fill_memory_pattern(cudaStream_t stream, void* memory, std::uint64_t words, std::uint64_t seed);
+void check_memory_pattern(cudaStream_t stream, const void* memory, std::uint64_t words, std::uint64_t seed,
+                          Mismatches* found);
+std::uint64_t memory_pattern(std::uint64_t seed, std::uint64_t word);
+// Bit by bit.
+void compare_words(cudaStream_t stream, const void* memory, const void* wanted, std::uint64_t words, Mismatches* found);
+// Adds a hash of the words and their positions to *sum, in device memory.
+void hash_words(cudaStream_t stream, const void* memory, std::uint64_t words, unsigned long long* sum);
+
 // A kernel that does nothing.
 void do_nothing(cudaStream_t stream);
 

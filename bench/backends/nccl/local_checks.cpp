@@ -1,21 +1,30 @@
 #include "bench/backends/nccl/local_checks.hpp"
 
-#ifdef P5BENCH_GOOGLE_BENCHMARK
-
-#include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <exception>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/backends/nccl/kernels.hpp"
+#include "bench/backends/nccl/matrix_products.hpp"
+#include "bench/backends/nccl/memory_check.hpp"
 #include "bench/base/clock.hpp"
+#include "bench/base/statistics.hpp"
+
+#ifdef P5BENCH_GOOGLE_BENCHMARK
+#include <benchmark/benchmark.h>
+#endif
 
 namespace p5::nccl {
+
+#ifdef P5BENCH_GOOGLE_BENCHMARK
 
 namespace {
 
@@ -89,6 +98,23 @@ class Bench {
     return elapsed_ms / 1e3;
   }
 
+  // Of both directions at once, the second one on a stream of its own.
+  double copy_both_ways(void* to_device, void* from_device, void* host_in, void* host_out, std::size_t bytes) {
+    check(cudaEventRecord(start_.get(), queue_.stream()), "cudaEventRecord");
+    check(cudaStreamWaitEvent(second_.get(), start_.get(), 0), "cudaStreamWaitEvent");
+    for (int i = 0; i < copies; ++i) {
+      check(cudaMemcpyAsync(to_device, host_in, bytes, cudaMemcpyHostToDevice, queue_.stream()), "cudaMemcpyAsync");
+      check(cudaMemcpyAsync(host_out, from_device, bytes, cudaMemcpyDeviceToHost, second_.get()), "cudaMemcpyAsync");
+    }
+    check(cudaEventRecord(second_done_.get(), second_.get()), "cudaEventRecord");
+    check(cudaStreamWaitEvent(queue_.stream(), second_done_.get(), 0), "cudaStreamWaitEvent");
+    check(cudaEventRecord(stop_.get(), queue_.stream()), "cudaEventRecord");
+    queue_.finish();
+    float elapsed_ms = 0;
+    check(cudaEventElapsedTime(&elapsed_ms, start_.get(), stop_.get()), "cudaEventElapsedTime");
+    return elapsed_ms / 1e3;
+  }
+
   double launch() {
     const auto start = Clock::now();
     for (int i = 0; i < launches; ++i) do_nothing(queue_.stream());
@@ -98,7 +124,8 @@ class Bench {
 
  private:
   Queue& queue_;
-  Event start_ = make_timing_event(), stop_ = make_timing_event();
+  Stream second_ = make_stream();
+  Event start_ = make_timing_event(), stop_ = make_timing_event(), second_done_ = make_marker_event();
   std::exception_ptr problem_;
 };
 
@@ -109,18 +136,18 @@ std::size_t bytes_on_device() {
   return std::min(most_on_device, free / 64);
 }
 
-}  // namespace
-
-LocalFigures check_locally(Queue& queue) {
+LocalFigures copies_and_launches(Queue& queue) {
   const std::size_t bytes = bytes_on_device(), through_link = std::min(bytes, on_host);
   const DeviceMemory first = make_device_memory(bytes), second = make_device_memory(bytes);
-  const PinnedMemory host = make_pinned_memory(through_link);
+  const PinnedMemory host = make_pinned_memory(through_link), other = make_pinned_memory(through_link);
   Bench bench(queue);
   bench.add("device_copy", [&] { return bench.copy(second.get(), first.get(), bytes, cudaMemcpyDeviceToDevice); });
   bench.add("host_to_device",
             [&] { return bench.copy(first.get(), host.get(), through_link, cudaMemcpyHostToDevice); });
   bench.add("device_to_host",
             [&] { return bench.copy(host.get(), first.get(), through_link, cudaMemcpyDeviceToHost); });
+  bench.add("host_both_ways",
+            [&] { return bench.copy_both_ways(first.get(), second.get(), host.get(), other.get(), through_link); });
   bench.add("launch", [&] { return bench.launch(); });
   const Collector found = bench.run();
   const auto rate = [&](const char* name, std::size_t moved) {
@@ -129,13 +156,136 @@ LocalFigures check_locally(Queue& queue) {
   return {{"device_copy_gb_per_s", rate("device_copy", 2 * bytes)},
           {"host_to_device_gb_per_s", rate("host_to_device", through_link)},
           {"device_to_host_gb_per_s", rate("device_to_host", through_link)},
+          {"host_both_ways_gb_per_s", rate("host_both_ways", 2 * through_link)},
           {"launch_us", 1e6 * found.median_of("launch") / launches}};
 }
 
-}  // namespace p5::nccl
+}  // namespace
 
 #else
 
-p5::LocalFigures p5::nccl::check_locally(Queue&) { return {}; }
+static LocalFigures copies_and_launches(Queue&) { return {}; }
 
 #endif
+
+namespace {
+
+constexpr Seconds warming_up{0.3}, measured{0.5};
+constexpr double burst_s = 0.03;
+constexpr Seconds least_burn_window{1};
+constexpr std::size_t share_of_products = 16;  // of the free memory: the rest stays free for others
+
+std::string describe(ProductType type, const WrongResult& wrong) {
+  const std::uint64_t differing = wrong.wanted ^ wrong.got;
+  return fmt::format(
+      "{} matrix product {}: bit {} of the 8 bytes at byte {} of the result is {} instead of {} ({:#018x} for "
+      "{:#018x}), "
+      "{} of the words differ",
+      name_of(type), wrong.product, std::countr_zero(differing), wrong.byte,
+      wrong.got >> std::countr_zero(differing) & 1, wrong.wanted >> std::countr_zero(differing) & 1, wrong.got,
+      wrong.wanted, wrong.words);
+}
+
+// Rates of bursts of products in TFLOP/s by the device's clock, each with the time at its end since the first; each
+// burst's last result is compared with the first one of all.
+class ProductRun {
+ public:
+  ProductRun(Queue& queue, ProductType type, std::uint64_t memory)
+      : queue_(queue), type_(type), products_(queue, type, MatrixProducts::size_that_fits(type, memory)) {
+    burst();  // the number of products in a burst follows from the time of one
+    const double one = last_s_;
+    count_ = std::clamp(static_cast<int>(burst_s / std::max(one, 1e-6)), 1, 1000);
+  }
+
+  // Ends early at a wrong result.
+  void run_for(Seconds time) {
+    for (const auto start = Clock::now(); corruption_.empty() && since(start).count < time.count;) burst();
+  }
+  void forget_rates() { rates_.clear(), began_ = Clock::now(); }
+
+  // Medians of the rates between two times; of all.
+  double rate(double from_s, double to_s) const {
+    std::vector<double> some;
+    for (const auto& [at, rate] : rates_)
+      if (at >= from_s && at <= to_s) some.push_back(rate);
+    return some.empty() ? 0 : median(some);
+  }
+  double rate() const { return rate(0, rates_.empty() ? 0 : rates_.back().first); }
+  double last_s() const { return rates_.empty() ? 0 : rates_.back().first; }
+  const std::string& corruption() const { return corruption_; }
+  std::string digest() { return products_.digest(); }
+
+ private:
+  void burst() {
+    check(cudaEventRecord(start_.get(), queue_.stream()), "cudaEventRecord");
+    products_.multiply(count_);
+    check(cudaEventRecord(stop_.get(), queue_.stream()), "cudaEventRecord");
+    queue_.finish();
+    float elapsed_ms = 0;
+    check(cudaEventElapsedTime(&elapsed_ms, start_.get(), stop_.get()), "cudaEventElapsedTime");
+    last_s_ = elapsed_ms / 1e3 / count_;
+    if (last_s_ > 0) rates_.emplace_back(since(began_).count, products_.operations() / last_s_ / 1e12);
+    if (const auto wrong = products_.compare()) corruption_ = describe(type_, *wrong);
+  }
+
+  Queue& queue_;
+  ProductType type_;
+  MatrixProducts products_;
+  Event start_ = make_timing_event(), stop_ = make_timing_event();
+  Clock::time_point began_ = Clock::now();
+  int count_ = 1;
+  double last_s_ = 0;
+  std::vector<std::pair<double, double>> rates_;
+  std::string corruption_;
+};
+
+void add_burn(ProductRun& run, Seconds burn, LocalFigures& figures) {
+  run.forget_rates();
+  run.run_for(burn);
+  const double window = std::min(60.0, run.last_s() / 2);
+  figures["burn_first_tflop_per_s"] = run.rate(0, window);
+  figures["burn_last_tflop_per_s"] = run.rate(run.last_s() - window, run.last_s());
+  double least = run.rate();
+  for (double from = 0; from + least_burn_window.count <= run.last_s(); from += least_burn_window.count)
+    if (const double second = run.rate(from, from + least_burn_window.count); second > 0)
+      least = std::min(least, second);
+  figures["burn_least_tflop_per_s"] = least;
+}
+
+void add_products(Queue& queue, Seconds burn, LocalChecks& checks) {
+  ComputeCheck& compute = checks.compute;
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  for (const ProductType type : {ProductType::bf16, ProductType::fp8}) {
+    const std::string why_not = MatrixProducts::unavailable(type);
+    const bool fits = MatrixProducts::size_that_fits(type, free / share_of_products) > 0;
+    if (!why_not.empty() || !fits) {
+      if (type == ProductType::bf16) compute.not_measured = why_not.empty() ? "too little memory is free" : why_not;
+      continue;
+    }
+    compute.library = MatrixProducts::library();
+    ProductRun run(queue, type, free / share_of_products);
+    compute.digests[name_of(type)] = run.digest();
+    run.run_for(warming_up);
+    run.forget_rates();
+    run.run_for(measured);
+    checks.figures[fmt::format("{}_tflop_per_s", name_of(type))] = run.rate();
+    if (type == ProductType::bf16 && burn.count > 0) add_burn(run, burn, checks.figures);
+    if (compute.corruption.empty()) compute.corruption = run.corruption();
+  }
+}
+
+}  // namespace
+
+LocalChecks check_locally(Queue& queue, Seconds burn) {
+  LocalChecks checks{.figures = copies_and_launches(queue)};
+  const MemoryCheck memory = check_memory(queue);
+  checks.figures["memory_read_gb_per_s"] = memory.read_gb_per_s;
+  checks.figures["slowest_slice_share"] = memory.slowest_slice_share;
+  checks.compute.corruption = memory.corruption;
+  add_products(queue, burn, checks);
+  std::erase_if(checks.figures, [](const auto& figure) { return !(figure.second > 0); });
+  return checks;
+}
+
+}  // namespace p5::nccl

@@ -66,7 +66,7 @@ std::unique_ptr<Session> Worker::open(Case c, int round, std::optional<RankInGro
 
 void Worker::close() { std::exchange(session_, nullptr)->close(); }
 
-LocalFigures Worker::check_locally() { return nccl::check_locally(engine_->queue()); }
+LocalChecks Worker::check_locally(Seconds burn) { return nccl::check_locally(engine_->queue(), burn); }
 
 // NCCL's own kernels end once it is aborted; one that does not end is not NCCL's, and what its peers wait for.
 bool Worker::is_idle_after_abort() noexcept {

@@ -27,7 +27,7 @@ class Worker final : public WorkerProgram {
   void leave_groups() override { engine_->leave_groups(); }
   std::unique_ptr<Session> open(Case c, int round, std::optional<RankInGroup> place, std::uint64_t memory) override;
   void close() override;
-  LocalFigures check_locally() override;
+  LocalChecks check_locally(Seconds burn) override;
   bool is_idle_after_abort() noexcept override;
 
   protocol::SharedPage& page_;

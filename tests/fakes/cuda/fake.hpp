@@ -11,6 +11,9 @@ void p5bench_fake_register_twin(const void* kernel,
                                 void (*twin)(void** arguments, unsigned grid_blocks, unsigned block_threads),
                                 const unsigned* argument_sizes, unsigned arguments_count);
 
+// The path of the fake cuBLASLt: P5BENCH_FAKE_CUBLASLT, "" if that is not set, as if the machine had none.
+const char* p5bench_fake_cublaslt();
+
 // Whether a device may touch these bytes: they lie within one allocation of device or pinned memory.
 bool p5bench_fake_accessible(const void* address, std::size_t bytes);
 

@@ -1,6 +1,7 @@
 // Launches of the fake CUDA runtime: kernels run as their host twins, and host functions as they are. Here are also the
 // functions that code built by nvcc calls to register its kernels; variables, textures and surfaces are not modelled.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -70,6 +71,11 @@ cudaError_t launch(const void* address, void** arguments, const Configuration& c
 }
 
 }  // namespace
+
+const char* p5bench_fake_cublaslt() {
+  const char* const path = std::getenv("P5BENCH_FAKE_CUBLASLT");
+  return path ? path : "";
+}
 
 void p5bench_fake_register_twin(const void* kernel, void (*twin)(void**, unsigned, unsigned),
                                 const unsigned* argument_sizes, unsigned arguments_count) {

@@ -1,0 +1,57 @@
+// Matrix products by cuBLASLt: how fast a device's tensor cores are, and whether the same product gives the same bits.
+// cuBLASLt is part of CUDA's toolkit and is loaded at run time; without its header the worker is built without
+// products.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bench/backends/nccl/kernels.hpp"
+#include "bench/backends/nccl/queue.hpp"
+
+namespace p5::nccl {
+
+// Operands of the tensor cores; sums are float32, results bfloat16.
+enum class ProductType { bf16, fp8 };  // fp8: e4m3, from compute capability 8.9 on
+const char* name_of(ProductType type);
+
+// A result that differs from the first one of the same operands.
+struct WrongResult {
+  std::uint64_t product = 0;          // counted from 1
+  std::uint64_t byte = 0;             // of the result, of the lowest word that differs
+  std::uint64_t wanted = 0, got = 0;  // that word
+  std::uint64_t words = 0;            // that differ
+};
+
+class MatrixProducts {
+ public:
+  // D = A^T B of size x size, with seeded operands that are the same on every device. Throws CaseError.
+  MatrixProducts(Queue& queue, ProductType type, int size);
+  ~MatrixProducts();
+  MatrixProducts(const MatrixProducts&) = delete;
+  MatrixProducts& operator=(const MatrixProducts&) = delete;
+
+  // Why there are none: no library, no header when this was built, or a device that lacks the type; "" if there are.
+  static std::string unavailable(ProductType type);
+  static std::string library();  // "cuBLASLt 13.1.0.3", of the one that was loaded
+
+  // The largest size, a multiple of 256 and at most 8192, that fits so many bytes with its workspace; 0 if none does.
+  static int size_that_fits(ProductType type, std::uint64_t bytes);
+
+  // Queues that many products.
+  void multiply(int products);
+  // Waits, and compares the newest result with the first; on a difference the first stays what is compared with.
+  std::optional<WrongResult> compare();
+  // A hash of the first result, 16 hexadecimal digits: the same on all devices of a model with one version of cuBLASLt.
+  std::string digest();
+  // Floating-point operations of one product.
+  double operations() const;
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace p5::nccl

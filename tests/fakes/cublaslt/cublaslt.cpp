@@ -1,0 +1,153 @@
+// libcublasLt.so for tests, over the fake CUDA runtime: the part that the worker uses. The "product" is a hash of the
+// operands, so it is the same wherever the operands are, and takes P5BENCH_FAKE_PRODUCT_US microseconds on the stream.
+// P5BENCH_FAKE_PRODUCTS holds faults, separated by commas, of the device of that number:
+//   wrong:gpu=G:product=N   the Nth product and all after it have one bit flipped
+//   other:gpu=G             each product has other bits than on the other devices, always the same ones
+//   slow:gpu=G:percent=P    products take P percent longer
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace {
+
+struct Layout {
+  cudaDataType_t type;
+  std::uint64_t rows, columns;
+  std::size_t bytes() const { return rows * columns * (type == CUDA_R_8F_E4M3 ? 1 : 2); }
+};
+
+// The number behind `name=` in the first fault of this kind for the device; -1 if there is no such fault, 0 without the
+// name.
+int fault(std::string_view kind, int device, std::string_view name) {
+  const char* const variable = std::getenv("P5BENCH_FAKE_PRODUCTS");
+  std::string_view rest = variable ? variable : "";
+  while (!rest.empty()) {
+    const std::string one(rest.substr(0, rest.find(',')));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    if (one != kind && !one.starts_with(std::string(kind) + ":")) continue;
+    if ((one + ":").find(":gpu=" + std::to_string(device) + ":") == std::string::npos) continue;
+    const std::size_t at = one.find(":" + std::string(name) + "=");
+    return at == std::string::npos ? 0 : std::atoi(one.c_str() + at + name.size() + 2);
+  }
+  return -1;
+}
+
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+struct Product {
+  const std::uint64_t *a, *b;
+  std::uint64_t* d;
+  std::uint64_t operand_words, words;
+  std::uint64_t salt;
+  bool wrong;
+  std::chrono::microseconds time;
+};
+
+void multiply(void* data) {
+  const std::unique_ptr<Product> product(static_cast<Product*>(data));
+  const auto end = std::chrono::steady_clock::now() + product->time;
+  for (std::uint64_t i = 0; i < product->words; ++i)
+    product->d[i] = mix(product->a[i % product->operand_words] ^ mix(product->b[(i / 3) % product->operand_words]) ^ i ^
+                        product->salt);
+  if (product->wrong) product->d[product->words / 2] ^= 1u << 5;
+  std::this_thread::sleep_until(end);
+}
+
+std::atomic<int> products{0};
+
+}  // namespace
+
+extern "C" {
+
+std::size_t cublasLtGetVersion() { return 130000; }
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = reinterpret_cast<cublasLtHandle_t>(new int);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete reinterpret_cast<int*>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t, cudaDataType_t) {
+  *made = reinterpret_cast<cublasLtMatmulDesc_t>(new int);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t made) {
+  delete reinterpret_cast<int*>(made);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, const void*,
+                                              std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type, std::uint64_t rows,
+                                          std::uint64_t columns, std::int64_t) {
+  *made = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, columns});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t made) {
+  delete reinterpret_cast<Layout*>(made);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) {
+  *made = reinterpret_cast<cublasLtMatmulPreference_t>(new int);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t made) {
+  delete reinterpret_cast<int*>(made);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
+                                                    const void*, std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t results[], int* count) {
+  results[0] = {};
+  *count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void* a,
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t, const void*,
+                              const void*, cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t*, void*, std::size_t, cudaStream_t stream) {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;
+  const int number = ++products, wrong_from = fault("wrong", device, "product");
+  const char* const time = std::getenv("P5BENCH_FAKE_PRODUCT_US");
+  const int slower = std::max(0, fault("slow", device, "percent"));
+  auto* const product =
+      new Product{.a = static_cast<const std::uint64_t*>(a),
+                  .b = static_cast<const std::uint64_t*>(b),
+                  .d = static_cast<std::uint64_t*>(d),
+                  .operand_words = reinterpret_cast<Layout*>(a_layout)->bytes() / 8,
+                  .words = reinterpret_cast<Layout*>(d_layout)->bytes() / 8,
+                  .salt = fault("other", device, "") >= 0 ? 1u : 0u,
+                  .wrong = wrong_from > 0 && number >= wrong_from,
+                  .time = std::chrono::microseconds((time ? std::atoi(time) : 20'000) * (100 + slower) / 100)};
+  return cudaLaunchHostFunc(stream, &multiply, product) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
+                                                                       : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+}  // extern "C"
