@@ -231,10 +231,14 @@ std::string healthy(const Report& report) {
   if (words.size() > 2) words.resize(2);
   const auto nodes = static_cast<std::size_t>(std::max(report.run.nodes, 1));
   if (words.empty()) words.emplace_back("no slower than the baseline");
-  const bool below =
-      std::ranges::find(report.findings, below_published_id, &topo::Finding::id) != report.findings.end();
-  words.push_back(counted(nodes, "node") + (below ? "" : ", nothing slow"));
-  return (below ? "but below published figures: " : "") + join(words);
+  const auto has_finding = [&](std::string_view id) {
+    return std::ranges::find(report.findings, id, &topo::Finding::id) != report.findings.end();
+  };
+  std::vector<std::string> but;
+  if (has_finding(below_published_id)) but.emplace_back("below published figures");
+  if (has_finding(slow_alone_id)) but.emplace_back("a GPU is slow alone");
+  words.push_back(counted(nodes, "node") + (but.empty() ? ", nothing slow" : ""));
+  return (but.empty() ? "" : "but " + join(but, " and ") + ": ") + join(words);
 }
 
 std::string why_not_judged(const Report& report) {

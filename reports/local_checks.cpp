@@ -16,8 +16,8 @@ namespace {
 // Nothing makes a GPU faster than a healthy one, so that of two the slower is at fault.
 constexpr std::size_t least_gpus = 2;
 
-// Healthy GPUs of one model differ by what their chips need in power; Azure warns at 3.5 % below the median and repairs at
-// 7 % (Azure/ai-infrastructure-on-azure, skills/slurm, 2026).
+// Healthy GPUs of one model differ by what their chips need in power; Azure warns at 3.5 % below the median and repairs
+// at 7 % (Azure/ai-infrastructure-on-azure, skills/slurm, 2026).
 constexpr double tolerated_compute = 0.035;
 constexpr const char* about_clocks =
     "compare its clocks, power and temperature under load with the others': nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,"
@@ -50,31 +50,37 @@ constexpr std::array checks{
                .label = "reading memory",
                .unit = "GB/s",
                .tolerated = 0.05,
+               .condemned = 0.1,
                .action = "look at its memory and clocks: nvidia-smi -q -d ECC,ROW_REMAPPER,CLOCK,PERFORMANCE"},
     LocalCheck{.name = "slowest_slice_share",
                .label = "slowest 64th of its memory, over the median",
                .unit = "",
                .tolerated = 0.1,
+               .condemned = 0.2,
                .action = "a part of its memory is slow: replace the instance, and open a case with support.txt"},
     LocalCheck{.name = "bf16_tflop_per_s",
                .label = "bf16 matrix products",
                .unit = "TFLOP/s",
                .tolerated = tolerated_compute,
+               .condemned = 2 * tolerated_compute,
                .action = about_clocks},
     LocalCheck{.name = "fp8_tflop_per_s",
                .label = "fp8 matrix products",
                .unit = "TFLOP/s",
                .tolerated = tolerated_compute,
+               .condemned = 2 * tolerated_compute,
                .action = about_clocks},
     LocalCheck{.name = "burn_first_tflop_per_s",
                .label = "bf16 matrix products at the burn's begin",
                .unit = "TFLOP/s",
                .tolerated = tolerated_compute,
+               .condemned = 2 * tolerated_compute,
                .action = about_clocks},
     LocalCheck{.name = "burn_last_tflop_per_s",
                .label = "bf16 matrix products at the burn's end",
                .unit = "TFLOP/s",
                .tolerated = tolerated_compute,
+               .condemned = 2 * tolerated_compute,
                .action = about_clocks},
     LocalCheck{.name = "burn_least_tflop_per_s",
                .label = "the slowest second of the burn",
@@ -119,14 +125,15 @@ std::optional<double> figure(const Report& report, std::size_t rank, const Local
 topo::Finding finding_of(const Device& device, const LocalCheck& check, double here, double others, double worse,
                          std::size_t count) {
   topo::Finding finding;
-  finding.id = "gpu.slow_alone";
-  finding.severity = topo::Severity::warning;
+  finding.id = std::string(slow_alone_id);
+  finding.severity = check.condemned > 0 && worse > check.condemned ? topo::Severity::error : topo::Severity::warning;
   finding.about = topo::About::hardware;
   if (device.host) finding.subject = {device.host->name, device.host->instance, device.gpu, {}};
   finding.evidence = fmt::format(
-      "rank {}, alone, {}: {:.4g} {}, the median of the {} others of its model {:.4g} "
+      "rank {}, alone, {}: {:.4g}{}, the median of the {} others of its model {:.4g} "
       "({:.0f} % {})",
-      device.rank, check.label, here, check.unit, count, others, 100 * worse, check.more_is_better ? "less" : "more");
+      device.rank, check.label, here, check.unit.empty() ? "" : fmt::format(" {}", check.unit), count, others,
+      100 * worse, check.more_is_better ? "less" : "more");
   finding.action = check.action;
   return finding;
 }
@@ -171,16 +178,16 @@ void find_other_digests(const Report& report, const std::vector<Device>& alike, 
   for (const auto& [product, by_digest] : by_product) {
     if (by_digest.size() < 2) continue;
     const auto most = std::ranges::max_element(by_digest, {}, [](const auto& each) { return each.second.size(); });
-    const bool tied = std::ranges::count_if(by_digest, [&](const auto& each) {
-                        return each.second.size() == most->second.size();
-                      }) > 1;
+    const bool tied = std::ranges::count_if(
+                          by_digest, [&](const auto& each) { return each.second.size() == most->second.size(); }) > 1;
     for (const auto& [digest, devices] : by_digest)
       if (tied || digest != most->first)
         for (const Device& device : devices)
           findings.push_back(corruption_of(
-              {device}, fmt::format("rank {}: the {} matrix product gives other bits than on {} other GPUs of its model{}",
-                                    device.rank, product.second, alike.size() - devices.size(),
-                                    tied ? "; which of them are wrong cannot be told" : "")));
+              {device},
+              fmt::format("rank {}: the {} matrix product gives other bits than on {} other GPUs of its model{}",
+                          device.rank, product.second, alike.size() - devices.size(),
+                          tied ? "; which of them are wrong cannot be told" : "")));
   }
 }
 
@@ -222,7 +229,8 @@ std::vector<std::string> local_ranges(const Report& report) {
       if (const auto value = figure(report, rank, check)) values.push_back(*value);
     if (values.empty()) continue;
     const auto [low, high] = std::ranges::minmax(values);
-    ranges.push_back(fmt::format("{} {:.4g} to {:.4g} {}", check.label, low, high, check.unit));
+    ranges.push_back(fmt::format("{} {:.4g} to {:.4g}{}", check.label, low, high,
+                                 check.unit.empty() ? "" : fmt::format(" {}", check.unit)));
   }
   return ranges;
 }
@@ -245,7 +253,8 @@ std::string burn_table(const Report& report, std::size_t host) {
 
 std::vector<topo::FindingKind> local_finding_kinds() {
   using enum topo::About;
-  return {{"gpu.slow_alone", hardware, "a GPU that copies, computes or launches more slowly than the others, each alone"},
+  return {{std::string(slow_alone_id), hardware,
+           "a GPU that copies, computes or launches more slowly than the others, each alone"},
           {std::string(corrupt), hardware, "a GPU that computes or stores wrong data; ends with 11"},
           {std::string(check_failed), hardware, "copies and launches of each GPU alone could not be measured"}};
 }

@@ -293,7 +293,8 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
        .shown = "KIND:WHERE:FACTOR[:MODE]",
        .help =
            "a fault to simulate (sim only), repeatable: gpu|nic|node|link : n3g2|n3r5|n3|n3-n5 : share of speed left, "
-           "0 is silent [ : always | P% of samples | all-rails | at-scale | lies ]",
+           "0 is silent [ : always | P% of samples | all-rails | at-scale | lies; of a GPU alone: compute | memory | "
+           "miscompute ]",
        .take = [&](const std::string& t) { o.faults.push_back(t); },
        .check = check_fault,
        .commands = {"check"}});

@@ -19,7 +19,9 @@ std::unique_ptr<Backend> make_idle_backend();
 // A fault to simulate, as in --fault KIND:WHERE:FACTOR[:MODE].
 struct Fault {
   enum class Kind { gpu, nic, node, link };
-  enum class Mode { always, sometimes, all_rails, at_scale, lies };  // at_scale: where more than two take part
+  // at_scale: where more than two take part. The last three are of a GPU alone and leave transfers as they are: matrix
+  // products, reading one slice of its memory, and wrong products whatever the factor.
+  enum class Mode { always, sometimes, all_rails, at_scale, lies, compute, memory, miscompute };
   Kind kind = Kind::node;
   int node = 0;
   int part = 0;       // GPU or NIC on the node; link: the other node

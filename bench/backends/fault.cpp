@@ -51,13 +51,19 @@ void read_mode(const Reader& reader, const std::string& mode, Fault& fault) {
     fault.mode = Fault::Mode::at_scale;
   } else if (mode == "lies") {
     fault.mode = Fault::Mode::lies;
+  } else if (mode == "compute" || mode == "memory" || mode == "miscompute") {
+    if (fault.kind != Fault::Kind::gpu) throw reader.refuse(fmt::format("'{}' is a fault of a GPU alone", mode));
+    fault.mode = mode == "compute"  ? Fault::Mode::compute
+                 : mode == "memory" ? Fault::Mode::memory
+                                    : Fault::Mode::miscompute;
   } else if (mode.ends_with("%")) {
     fault.mode = Fault::Mode::sometimes;
     fault.share = reader.real(mode.substr(0, mode.size() - 1), "share of samples in percent") / 100;
     if (fault.share > 1) throw reader.refuse(fmt::format("'{}' is more than all samples", mode));
   } else {
-    throw reader.refuse(
-        unknown_name("mode", mode, std::vector<std::string>{"always", "P%", "all-rails", "at-scale", "lies"}));
+    throw reader.refuse(unknown_name(
+        "mode", mode,
+        std::vector<std::string>{"always", "P%", "all-rails", "at-scale", "lies", "compute", "memory", "miscompute"}));
   }
 }
 

@@ -47,7 +47,10 @@ class SampleState {
   SampleState(const SimMachine& machine, bool full_load, bool at_scale, Noise& noise)
       : machine_(machine), own_(machine.seed) {
     for (const Fault& fault : machine.faults) {
-      const bool acts = fault.mode == Fault::Mode::sometimes   ? noise.uniform() < fault.share
+      const bool alone = fault.mode == Fault::Mode::compute || fault.mode == Fault::Mode::memory ||
+                         fault.mode == Fault::Mode::miscompute;
+      const bool acts = alone                                  ? false
+                        : fault.mode == Fault::Mode::sometimes ? noise.uniform() < fault.share
                         : fault.mode == Fault::Mode::all_rails ? full_load
                         : fault.mode == Fault::Mode::at_scale  ? at_scale
                                                                : true;
@@ -429,6 +432,14 @@ class SimBackend final : public Backend {
   bool relaunches() const override { return true; }
   void abandon() override { launch_ = ++*launches_; }
 
+  // Figures of no model in particular.
+  std::vector<LocalChecks> check_locally(Seconds burn) override {
+    std::vector<LocalChecks> all;
+    for (int node = 0; node < machine_.nodes; ++node)
+      for (int gpu = 0; gpu < machine_.gpus; ++gpu) all.push_back(check_of(node, gpu, burn));
+    return all;
+  }
+
   std::unique_ptr<Backend> arm(const Environment& changes) const override {
     auto other = std::make_unique<SimBackend>(machine_);
     for (const auto& [name, value] : changes) {
@@ -453,6 +464,41 @@ class SimBackend final : public Backend {
   }
 
  private:
+  double left_alone(Fault::Mode mode, int node, int gpu) const {
+    double left = 1;
+    for (const Fault& fault : machine_.faults)
+      if (fault.mode == mode && fault.node == node && fault.part == gpu) left *= fault.factor;
+    return left;
+  }
+
+  LocalChecks check_of(int node, int gpu, Seconds burn) const {
+    const auto rank = static_cast<std::uint64_t>(node * machine_.gpus + gpu);
+    Noise own(pattern::hash(machine_.seed, 11, rank)), noise(pattern::hash(machine_.seed ^ launch_, 12, rank));
+    const double part = 1 - machine_.part_spread * own.uniform();
+    const auto figure = [&](double of_model) { return of_model * part * (1 + machine_.noise * noise.normal()); };
+    const double compute = left_alone(Fault::Mode::compute, node, gpu);
+    LocalChecks checks;
+    checks.figures = {{"device_copy_gb_per_s", figure(2700)},
+                      {"host_to_device_gb_per_s", figure(55)},
+                      {"device_to_host_gb_per_s", figure(55)},
+                      {"host_both_ways_gb_per_s", figure(100)},
+                      {"launch_us", figure(3.5)},
+                      {"memory_read_gb_per_s", figure(3000)},
+                      {"slowest_slice_share", figure(0.99) * left_alone(Fault::Mode::memory, node, gpu)},
+                      {"bf16_tflop_per_s", figure(700) * compute},
+                      {"fp8_tflop_per_s", figure(1300) * compute}};
+    if (burn.count > 0)
+      for (const char* name : {"burn_first_tflop_per_s", "burn_last_tflop_per_s", "burn_least_tflop_per_s"})
+        checks.figures[name] = figure(680) * compute;
+    std::erase_if(checks.figures, [](const auto& each) { return !(each.second > 0); });
+    checks.compute = {.digests = {{"bf16", "5"}, {"fp8", "6"}}, .library = "simulated"};
+    const bool wrong = std::ranges::any_of(machine_.faults, [&](const Fault& fault) {
+      return fault.mode == Fault::Mode::miscompute && fault.node == node && fault.part == gpu;
+    });
+    if (wrong) checks.compute.corruption = "a simulated bf16 matrix product is wrong";
+    return checks;
+  }
+
   void add_fault(const std::string& text) {
     try {
       machine_.faults.push_back(parse_fault(text, machine_.nodes, machine_.gpus, machine_.nics));

@@ -257,6 +257,8 @@ class Formats(Folder):
                     series = [line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")]
                     self.assertEqual(len(series), len(set(series)))
                 if name == "markdown":
+                    text = re.sub(r"(?ms)^```$.*?^```$", "", text)  # where all of it is text
+                    self.assertNotIn("```", text)
                     self.assertNotRegex(text, r"(?<!\\)(\[|<img|<b>|&lt;)|[a-z]://|www\.", "a link, an image or an entity")
 
     def test_junit_fails_for_what_is_slow_and_skips_what_was_not_judged(self):

@@ -1,9 +1,13 @@
 // Which GPU is called slower than the others, each alone.
 #include "reports/local_checks.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "bench/backends/backends.hpp"
 #include "reports/judge.hpp"
 
 namespace p5::reports {
@@ -59,11 +63,93 @@ TEST(LocalChecks, tolerate_what_healthy_gpus_differ_by) {
   EXPECT_THAT(slow_alone(report_of({figures(1, 1, 3), figures(1, 1, 3), figures(1, 1, 9)})), SizeIs(1));
 }
 
-TEST(LocalChecks, say_nothing_of_two_or_of_other_models) {
-  EXPECT_THAT(slow_alone(report_of({figures(4000, 55, 3.5), figures(2000, 20, 9)})), IsEmpty());
+TEST(LocalChecks, name_the_slower_of_two_and_compare_no_models) {
+  const std::vector<topo::Finding> found = slow_alone(report_of({figures(4000, 55, 3.5), figures(4000, 55, 123)}));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].subject.gpu, 0);
+  EXPECT_THAT(found[0].evidence, HasSubstr("rank 1, alone, launch of an empty kernel: 123 us"));
   Report mixed = report_of({figures(4000, 55, 3.5), figures(4000, 55, 3.5), figures(2000, 20, 3.5)});
   mixed.topology.hosts[0].gpu_devices[0].name = "NVIDIA A100";
   EXPECT_THAT(slow_alone(mixed), IsEmpty());
+}
+
+TEST(LocalChecks, reject_a_gpu_that_computes_much_more_slowly_and_warn_of_less) {
+  const auto severity_at = [](double share) {
+    const auto found = slow_alone(report_of({{{"bf16_tflop_per_s", 700}},
+                                             {{"bf16_tflop_per_s", 700 * share}},
+                                             {{"bf16_tflop_per_s", 690}},
+                                             {{"bf16_tflop_per_s", 705}}}));
+    return found.empty() ? std::string("none") : std::string(topo::name_of(found[0].severity));
+  };
+  EXPECT_EQ(severity_at(0.98), "none");
+  EXPECT_EQ(severity_at(0.95), "warning");
+  EXPECT_EQ(severity_at(0.9), "error");
+}
+
+TEST(LocalChecks, that_find_wrong_bits_end_with_wrong_data) {
+  Report report = report_of({{}, {}, {}});
+  report.compute_checks.resize(3);
+  EXPECT_THAT(corruptions(report), IsEmpty());
+  report.compute_checks[1].corruption = "bf16 matrix product 7: bit 5";
+  report.findings = corruptions(report);
+  ASSERT_THAT(report.findings, SizeIs(1));
+  EXPECT_EQ(report.findings[0].id, corrupt);
+  EXPECT_EQ(report.findings[0].subject.gpu, 1);
+  EXPECT_THAT(report.findings[0].evidence, HasSubstr("rank 1, alone: bf16 matrix product 7: bit 5"));
+  EXPECT_EQ(exit_code(report), ExitCode::wrong_data);
+}
+
+TEST(LocalChecks, name_gpus_whose_product_has_other_bits_than_most_and_all_where_none_are_most) {
+  Report report = report_of({{}, {}, {}, {}});
+  report.compute_checks.resize(4);
+  for (std::size_t rank = 0; rank < 4; ++rank)
+    report.compute_checks[rank] = {.digests = {{"bf16", rank == 3 ? "b" : "a"}}, .library = "cuBLASLt 13.1.0"};
+  ASSERT_THAT(corruptions(report), SizeIs(1));
+  EXPECT_THAT(corruptions(report)[0].evidence,
+              HasSubstr("rank 3: the bf16 matrix product gives other bits than on 3 "));
+  report.compute_checks[2].digests["bf16"] = "b";
+  EXPECT_THAT(corruptions(report), SizeIs(4));
+  EXPECT_THAT(corruptions(report)[0].evidence, HasSubstr("which of them are wrong cannot be told"));
+  for (ComputeCheck& check : report.compute_checks) check.library += check.digests.at("bf16");
+  EXPECT_THAT(corruptions(report), IsEmpty()) << "other versions of the library may take other sums";
+}
+
+// Simulated machines of three nodes: what the checks of each GPU alone name there.
+std::vector<std::string> named_in_simulation(std::uint64_t seed, const std::string& fault) {
+  SimMachine machine;
+  machine.nodes = 3;
+  machine.seed = seed;
+  if (!fault.empty()) machine.faults.push_back(parse_fault(fault, 3, 8, 8));
+  Report report;
+  std::vector<LocalFigures> figures;
+  for (const LocalChecks& each : make_sim_backend(machine)->check_locally({})) {
+    figures.push_back(each.figures);
+    report.compute_checks.push_back(each.compute);
+  }
+  const std::vector<ComputeCheck> computes = report.compute_checks;
+  report = report_of(figures);
+  report.compute_checks = computes;
+  std::vector<topo::Finding> found = slow_alone(report);
+  for (topo::Finding& each : corruptions(report)) found.push_back(std::move(each));
+  std::set<std::string> names;
+  for (const topo::Finding& each : found) names.insert(each.evidence.substr(0, each.evidence.find(',')));
+  return {names.begin(), names.end()};
+}
+
+TEST(LocalChecks, accuse_nobody_in_1000_healthy_simulations) {
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) EXPECT_THAT(named_in_simulation(seed, ""), IsEmpty()) << seed;
+}
+
+TEST(LocalChecks, name_what_is_planted_in_99_of_100_simulations) {
+  for (const std::string kind : {"0.95:compute", "0.5:memory", "0:miscompute"}) {
+    int right = 0;
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+      const std::uint64_t node = seed % 3, gpu = seed / 3 % 8;
+      right += named_in_simulation(seed, fmt::format("gpu:n{}g{}:{}", node, gpu, kind)) ==
+               std::vector{fmt::format("rank {}", 8 * node + gpu)};
+    }
+    EXPECT_GE(right, 99) << kind;
+  }
 }
 
 TEST(LocalChecks, compare_ranks_of_all_hosts_and_those_whose_gpu_is_not_known) {

@@ -120,8 +120,9 @@ class Protocol(unittest.TestCase):
         with Workers(2) as workers:
             for reply in workers.good("check_locally"):
                 figures = reply["figures"]
-                self.assertEqual(sorted(figures), ["device_copy_gb_per_s", "device_to_host_gb_per_s",
-                                                   "host_to_device_gb_per_s", "launch_us"])
+                self.assertEqual(sorted(figures), ["device_copy_gb_per_s", "device_to_host_gb_per_s", "host_both_ways_gb_per_s",
+                                                   "host_to_device_gb_per_s", "launch_us", "memory_read_gb_per_s",
+                                                   "slowest_slice_share"])
                 self.assertTrue(all(value > 0 for value in figures.values()), figures)
             self.assertTrue(all(reply["figures"] for reply in workers.good("check_locally")), "a second time")
         with Workers(2, join=False) as workers:

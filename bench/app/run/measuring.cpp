@@ -35,8 +35,9 @@ void report_watch_findings(Run& run) { run.case_monitor->finish(run.control, run
 
 // In the workers that measured the last case; where that failed they are gone, and a GPU that hangs would hang again.
 bool gpus_can_be_checked(const Run& run) {
-  return (run.options.command == "run" || run.options.checks()) && run.machine.backend_info().on_gpus() &&
-         run.machine.why_not_judged.empty() && run.arms.all.front().backend->joined();
+  return (run.options.command == "run" || run.options.checks()) &&
+         run.machine.backend_info().parts == BackendInfo::Parts::gpus && run.machine.why_not_judged.empty() &&
+         run.arms.all.front().backend->joined();
 }
 
 // Nothing where all went well.
