@@ -14,6 +14,16 @@ endforeach()
 target_link_libraries(kernels_check PRIVATE NCCL::NCCL)
 target_include_directories(misbehave SYSTEM PRIVATE $<TARGET_PROPERTY:NCCL::NCCL,INTERFACE_INCLUDE_DIRECTORIES>)
 
+# A cuBLASLt that makes products wrong, in a folder of its own.
+find_path(P5BENCH_CUBLASLT_INCLUDE cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+if(P5BENCH_CUBLASLT_INCLUDE)
+  add_library(flip_products SHARED ${CMAKE_CURRENT_LIST_DIR}/flip_products.cpp)
+  set_target_properties(flip_products PROPERTIES OUTPUT_NAME cublasLt SOVERSION ${CUDAToolkit_VERSION_MAJOR}
+    VERSION ${CUDAToolkit_VERSION_MAJOR} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu/flip)
+  target_include_directories(flip_products SYSTEM PRIVATE ${P5BENCH_CUBLASLT_INCLUDE})
+  target_link_libraries(flip_products PRIVATE p5bench_settings CUDA::cudart ${CMAKE_DL_LIBS})
+endif()
+
 # Where NCCL has settings for single calls.
 if(NCCL_VERSION VERSION_GREATER_EQUAL 2.31)
   add_executable(time_calls ${CMAKE_CURRENT_LIST_DIR}/time_calls.cpp ${CMAKE_SOURCE_DIR}/tuner/table.cpp
