@@ -1,6 +1,7 @@
 #include "bench/measure/local_checks.hpp"
 
 #include "bench/measure/agreement.hpp"
+#include "bench/model/result_fields.hpp"
 
 namespace p5 {
 
