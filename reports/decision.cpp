@@ -12,6 +12,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
+#include "reports/local_checks.hpp"
 #include "reports/published.hpp"
 #include "reports/rendezvous.hpp"
 #include "reports/suspects.hpp"

@@ -1,6 +1,7 @@
 // From a measurement and limits to a grade, and from grades to an exit code.
 #include "reports/judge.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
