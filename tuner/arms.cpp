@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
 
+#include "bench/base/embedded.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
@@ -17,7 +20,167 @@
 
 namespace p5::tuner {
 
-Arm arm_of(const Environment& environment) {
+// ---- knobs
+
+using nlohmann::json;
+
+namespace {
+
+// One entry of a knob file, read as strictly as the platform files.
+class KnobEntry {
+ public:
+  KnobEntry(std::string_view file, const json& object) : file_(file), object_(object) {
+    static const std::vector<std::string> fields{"name",      "since",       "step",      "values",
+                                                 "default",   "summary",     "platforms", "least_nodes",
+                                                 "transport", "collectives", "risk",      "source"};
+    if (!object_.is_object()) throw error("an entry", "has to be an object");
+    if (object_.contains("name") && object_["name"].is_string()) name_ = object_["name"].get<std::string>();
+    for (const auto& [field, value] : object_.items())
+      if (std::ranges::find(fields, field) == fields.end())
+        throw error(field, "is an " + unknown_name("field", field, fields));
+  }
+
+  UsageError error(const std::string& field, const std::string& why) const {
+    return UsageError(fmt::format("knob file {}: {}'{}' {}", file_, name_.empty() ? "" : name_ + ": ", field, why));
+  }
+
+  const json& at(const std::string& field) const {
+    if (!object_.contains(field)) throw error(field, "is missing");
+    return object_[field];
+  }
+
+  std::string text(const std::string& field, bool may_be_empty = false) const {
+    const json& value = at(field);
+    if (!value.is_string() || (!may_be_empty && value.get_ref<const std::string&>().empty()))
+      throw error(field,
+                  fmt::format("has to be a text{}, not {}", may_be_empty ? "" : " that is not empty", value.dump()));
+    return value.get<std::string>();
+  }
+
+  int whole(const std::string& field, int least, int most) const {
+    const json& value = at(field);
+    if (!value.is_number_integer() || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
+      throw error(field, fmt::format("has to be a whole number from {} to {}, not {}", least, most, value.dump()));
+    return value.get<int>();
+  }
+
+  std::vector<std::string> list(const std::string& field) const {
+    const json& value = at(field);
+    const auto is_text = [](const json& each) {
+      return each.is_string() && !each.get_ref<const std::string&>().empty();
+    };
+    if (!value.is_array() || !std::ranges::all_of(value, is_text))
+      throw error(field, fmt::format("has to be a list of texts, not {}", value.dump()));
+    return value.get<std::vector<std::string>>();
+  }
+
+ private:
+  std::string_view file_;
+  const json& object_;
+  std::string name_;
+};
+
+Knob read_knob(const KnobEntry& entry) {
+  Knob knob;
+  knob.name = entry.text("name");
+  if (!is_variable_name(knob.name)) throw entry.error("name", "has to be the name of a variable");
+  knob.summary = entry.text("summary");
+  knob.since = entry.text("since", true);
+  if (!knob.since.empty() && parse_nccl_version(knob.since) == 0)
+    throw entry.error("since", "has to be a version of NCCL or empty");
+  knob.step = entry.whole("step", 2, 4);
+  knob.values = entry.list("values");
+  knob.standard = entry.text("default", true);
+  if (std::ranges::all_of(knob.values, [&](const std::string& value) { return value == knob.standard; }))
+    throw entry.error("values", "has to hold something besides the default");
+  knob.platforms = entry.list("platforms");
+  knob.least_nodes = entry.whole("least_nodes", 1, 1 << 20);
+  static const std::vector<std::string> transports{"any", "net", "efa", "nvls"};  // in the order of Transport
+  const std::string transport = entry.text("transport");
+  const auto found = std::ranges::find(transports, transport);
+  if (found == transports.end())
+    throw entry.error("transport", "is an " + unknown_name("transport", transport, transports));
+  knob.transport = static_cast<Transport>(found - transports.begin());
+  knob.collectives = entry.list("collectives");
+  knob.risk = entry.text("risk");
+  knob.source = entry.text("source");
+  return knob;
+}
+
+std::vector<Knob> load_all() {
+  std::vector<Knob> all;
+  for (const embedded::File& file : embedded::knob_files()) {
+    const std::vector<Knob> some = parse_knobs(file.name, file.text);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Knob> parse_knobs(std::string_view file, std::string_view text) {
+  json list;
+  try {
+    list = json::parse(text);
+  } catch (const json::exception& problem) {
+    throw UsageError(fmt::format("knob file {}: not JSON: {}", file, problem.what()));
+  }
+  if (!list.is_array()) throw UsageError(fmt::format("knob file {}: it has to be a list", file));
+  std::vector<Knob> all;
+  for (const json& object : list) {
+    const KnobEntry entry(file, object);
+    all.push_back(read_knob(entry));
+    if (std::ranges::count(all, all.back().name, &Knob::name) > 1) throw entry.error("name", "is there twice");
+  }
+  return all;
+}
+
+const std::vector<Knob>& knobs() {
+  static const std::vector<Knob> all = load_all();
+  return all;
+}
+
+bool applies(const Knob& knob, const KnobScope& scope) {
+  if (scope.nodes < knob.least_nodes) return false;
+  if (!knob.since.empty() && scope.nccl_version < parse_nccl_version(knob.since)) return false;
+  if (knob.transport == Transport::efa && !scope.efa) return false;
+  if (knob.transport == Transport::nvls && !scope.nvls) return false;
+  if (knob.transport == Transport::net && scope.nodes < 2) return false;
+  const auto measured = [&](const std::string& each) {
+    return std::ranges::find(scope.collectives, each) != scope.collectives.end();
+  };
+  if (!knob.collectives.empty() && !scope.collectives.empty() && std::ranges::none_of(knob.collectives, measured))
+    return false;
+  return knob.platforms.empty() || std::ranges::any_of(knob.platforms, [&](const std::string& prefix) {
+           return scope.platform.starts_with(prefix);
+         });
+}
+
+std::vector<std::string> values_to_try(const Knob& knob) {
+  // NCCL and its plugins ignore the case of values.
+  const std::string standard = lower(knob.standard);
+  std::vector<std::string> values;
+  for (const std::string& value : knob.values)
+    if (lower(value) != standard) values.push_back(value);
+  return values;
+}
+
+int parse_nccl_version(std::string_view text) {
+  std::array<int, 3> parts{};
+  std::size_t count = 0;
+  for (const std::string& part : split(text, '.')) {
+    if (count == parts.size()) return 0;
+    const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), parts[count++]);
+    if (problem != std::errc() || end != part.data() + part.size()) return 0;
+  }
+  const auto [major, minor, patch] = parts;
+  if (count < 2 || major < 1 || minor < 0 || minor > 99 || patch < 0 || patch > 99) return 0;
+  return major == 2 && minor <= 8 ? major * 1000 + minor * 100 + patch : major * 10000 + minor * 100 + patch;
+}
+
+// ---- arms and weights
+
+Arm make_arm(const Environment& environment) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : environment) parts.push_back(name + "=" + value);
   return {parts.empty() ? "default" : join(parts, ","), environment};
@@ -31,7 +194,7 @@ const JudgedArm* find(std::span<const JudgedArm> judged, const Environment& envi
   return found == judged.end() ? nullptr : &*found;
 }
 
-// Where the descent stands: the next arm that it wants judged, or the end.
+// The state of the descent; a null `next` is its end.
 struct CoordinateDescent {
   Environment best;
   std::optional<Arm> next;
@@ -42,25 +205,25 @@ struct Best {
   double speedup = 1;
 };
 
-bool better(const Objective& objective, const Best& best, const ArmRules& rules) {
-  // Intervals are against the default, so one that reaches below the best arm's figure may be no gain over it.
+bool is_better(const Objective& objective, const Best& best, const ArmRules& rules) {
+  // Intervals are relative to the default, so the lower end has to exceed the best arm's speedup.
   return objective.speedup >= best.speedup * (1 + rules.least_gain) && objective.interval.low > best.speedup;
 }
 
-CoordinateDescent descend(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
+CoordinateDescent descend(std::span<const Knob> knobs, const KnobScope& scope, const Constraints& constraints,
                           std::span<const JudgedArm> judged, const ArmRules& rules) {
   Best best;
   int arms = 0;
   for (const Knob& knob : knobs) {
-    if (knob.step > rules.deepest_step || !applies(knob, place) || !constraints.allows_variable(knob.name)) continue;
+    if (knob.step > rules.deepest_step || !applies(knob, scope) || !constraints.allows_variable(knob.name)) continue;
     Best improved = best;
     for (const std::string& value : values_to_try(knob)) {
       if (++arms > rules.most) return {improved.environment, std::nullopt};
       Environment environment = best.environment;
       environment[knob.name] = value;
       const JudgedArm* known = find(judged, environment);
-      if (!known) return {improved.environment, arm_of(environment)};
-      if (known->objective && better(*known->objective, best, rules) && known->objective->speedup > improved.speedup)
+      if (!known) return {improved.environment, make_arm(environment)};
+      if (known->objective && is_better(*known->objective, best, rules) && known->objective->speedup > improved.speedup)
         improved = {environment, known->objective->speedup};
     }
     best = improved;
@@ -82,8 +245,7 @@ Weight parse_weight(const std::string& line, const std::string& where) {
   if (!(words >> collective >> bytes >> share) || words >> more)
     throw UsageError(fmt::format("{}: {} is not 'collective bytes share'", where, in_quotes(line)));
   std::vector<std::string> names;
-  for (int i = 0; i <= static_cast<int>(Function::all_reduce); ++i)
-    names.emplace_back(name_of(static_cast<Function>(i)));
+  for (const Function function : all_functions) names.emplace_back(name_of(function));
   for (const std::string& name : collective_names())
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   if (std::ranges::find(names, collective) == names.end())
@@ -96,7 +258,7 @@ Weight parse_weight(const std::string& line, const std::string& where) {
   }
 }
 
-double distance(std::uint64_t a, std::uint64_t b) {
+double log_distance(std::uint64_t a, std::uint64_t b) {
   return std::abs(std::log(static_cast<double>(std::max<std::uint64_t>(a, 1))) -
                   std::log(static_cast<double>(std::max<std::uint64_t>(b, 1))));
 }
@@ -125,7 +287,7 @@ std::vector<double> weights_for(std::span<const SizePoint> size_points, std::spa
     for (std::size_t i = 0; i < size_points.size(); ++i) {
       if (size_points[i].collective != weight.collective) continue;
       if (!nearest ||
-          distance(size_points[i].bytes, weight.bytes) < distance(size_points[*nearest].bytes, weight.bytes))
+          log_distance(size_points[i].bytes, weight.bytes) < log_distance(size_points[*nearest].bytes, weight.bytes))
         nearest = i;
     }
     if (nearest)
@@ -150,7 +312,7 @@ std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points,
   return Objective{std::exp(mean), {std::exp(mean - error), std::exp(mean + error)}};
 }
 
-std::string band_that_loses(std::span<const ArmSizePoint> size_points) {
+std::string describe_slower_band(std::span<const ArmSizePoint> size_points) {
   std::map<std::pair<std::string, std::string>, std::vector<double>> logs;
   for (const ArmSizePoint& point : size_points)
     if (point.times.measured())
@@ -163,14 +325,14 @@ std::string band_that_loses(std::span<const ArmSizePoint> size_points) {
   return "";
 }
 
-Arm best_arm(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
+Arm best_arm(std::span<const Knob> knobs, const KnobScope& scope, const Constraints& constraints,
              std::span<const JudgedArm> judged, const ArmRules& rules) {
-  return arm_of(descend(knobs, place, constraints, judged, rules).best);
+  return make_arm(descend(knobs, scope, constraints, judged, rules).best);
 }
 
-std::optional<Arm> next_arm(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
+std::optional<Arm> next_arm(std::span<const Knob> knobs, const KnobScope& scope, const Constraints& constraints,
                             std::span<const JudgedArm> judged, const ArmRules& rules) {
-  return descend(knobs, place, constraints, judged, rules).next;
+  return descend(knobs, scope, constraints, judged, rules).next;
 }
 
 }  // namespace p5::tuner

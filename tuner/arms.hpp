@@ -1,5 +1,6 @@
-// The search over processes: an arm is an environment for fresh workers, compared with the untouched default in the
-// same launch pair. Coordinate descent, one variable at a time, as pure functions over what was judged so far.
+// Knobs (variables that are read once per process, from knobs/*.json, which are compiled in) and the search over arms.
+// An arm is an environment for fresh workers, compared with the untouched default in the same launch pair. The search
+// is coordinate descent, one variable at a time, as pure functions of the arms judged so far.
 #pragma once
 
 #include <optional>
@@ -10,14 +11,53 @@
 
 #include "bench/base/statistics.hpp"
 #include "tuner/candidates.hpp"
-#include "tuner/constraints.hpp"
 #include "tuner/gain.hpp"
-#include "tuner/knobs.hpp"
 
 namespace p5::tuner {
 
-// How much of a workload's time each collective and size takes. From a file: lines "collective bytes share", # for
-// comments.
+// ---- knobs
+
+enum class Transport { any, net, efa, nvls };  // net: any network between nodes
+
+struct Knob {
+  std::string name;     // of the variable
+  std::string summary;  // one line
+  std::string since;    // first NCCL version, "2.28.3"; "" for a variable of another library
+  int step = 3;  // order of trying: 2 what a communicator may also be given, 3 NCCL's own, 4 the network plugin's
+  std::vector<std::string> values;
+  std::string standard;                // "default" in the file; "" where it depends
+  std::vector<std::string> platforms;  // prefixes of instance types; empty: all
+  int least_nodes = 1;
+  Transport transport = Transport::any;
+  std::vector<std::string> collectives;  // that it can change; empty: all
+  std::string risk, source;
+};
+
+// Parses one file. Throws UsageError naming the file, the knob and the field that is missing, unknown or out of bounds.
+std::vector<Knob> parse_knobs(std::string_view file, std::string_view text);
+
+// All knobs in the order of the files, the most promising first, because a search may end before the last.
+const std::vector<Knob>& knobs();
+
+// Facts that decide which knobs apply.
+struct KnobScope {
+  std::string platform;  // "": unknown, which excludes knobs for certain platforms
+  int nodes = 1;
+  int nccl_version = 0;  // as ncclGetVersion counts; 0: unknown, which excludes knobs with a `since`
+  bool efa = false, nvls = false;
+  std::vector<std::string> collectives;  // that are measured; empty: all
+};
+bool applies(const Knob& knob, const KnobScope& scope);
+// The knob's values without the default.
+std::vector<std::string> values_to_try(const Knob& knob);
+
+// "2.28.3" as ncclGetVersion counts: 22803 (since 2.9; 2.8.4 was 2804). 0: not a version.
+int parse_nccl_version(std::string_view text);
+
+// ---- weights
+
+// Share of a workload's time that a collective and size takes. A file has lines "collective bytes share" and comments
+// (#).
 struct Weight {
   std::string collective;
   std::uint64_t bytes = 0;
@@ -26,35 +66,37 @@ struct Weight {
 // Throws UsageError naming the file and the line.
 std::vector<Weight> parse_weights(std::string_view file, std::string_view text);
 
-// One weight for each cell: each share goes to the measured size nearest to it by ratio; all 1 without weights. A share
-// of a collective that is not measured is in `unused`.
+// One weight for each size point: each share goes to the measured size nearest to it by ratio. All are 1 without
+// weights. Shares of collectives that are not measured are added to `unused`.
 std::vector<double> weights_for(std::span<const SizePoint> size_points, std::span<const Weight> weights,
                                 std::vector<Weight>* unused = nullptr);
+
+// ---- arms
 
 struct ArmSizePoint {
   SizePoint point;
   BothSides times;  // the default's and the arm's
 };
-// The geometric mean of default / arm over the cells, weighted.
+// Weighted geometric mean of default / arm over the size points.
 struct Objective {
   double speedup = 1;
-  Interval interval;  // the cells' intervals together, as independent errors
+  Interval interval;  // combined from the size points' intervals, as independent errors
 };
-// `weights`: one for each cell; cells that weigh nothing or were not measured on both sides do not count. Null when
+// `weights`: one for each size point. Size points of weight 0, or not measured on both sides, do not count. Null when
 // none counts.
 std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points, std::span<const double> weights);
 
-// A sentence on the first collective and band of sizes in which the arm takes more than 1 % longer (geometric mean over
-// its cells); "" where none does.
-std::string band_that_loses(std::span<const ArmSizePoint> size_points);
+// One sentence on the first collective and band of sizes in which the arm takes more than 1 % longer (geometric mean
+// over its size points); "" where there is none.
+std::string describe_slower_band(std::span<const ArmSizePoint> size_points);
 
 struct Arm {
   std::string name;         // "NCCL_BUFFSIZE=8388608", several joined by a comma; "default"
-  Environment environment;  // what it sets
+  Environment environment;  // variables that it sets
 };
 
-// Named by its variables.
-Arm arm_of(const Environment& environment);
+// Makes an arm that is named by its variables.
+Arm make_arm(const Environment& environment);
 
 struct JudgedArm {
   Arm arm;
@@ -63,18 +105,18 @@ struct JudgedArm {
 
 struct ArmRules {
   int most = 12;             // arms, without the default
-  int deepest_step = 3;      // knobs of step 4 are tried only when asked for
+  int deepest_step = 3;      // step 4 needs a request of the user
   double least_gain = 0.02;  // over the best so far, for a variable to be adopted
 };
 
-// The best of the arms so far: variables adopted one after the other, each because the best of its values gained enough
-// over what was best before, with an interval that leaves out "no gain". The default when nothing did.
-Arm best_arm(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
+// The best arm so far. Variables are adopted one after the other, each because the best of its values gained enough
+// over the best arm before, with an interval that excludes "no gain". The default when no variable was adopted.
+Arm best_arm(std::span<const Knob> knobs, const KnobScope& scope, const Constraints& constraints,
              std::span<const JudgedArm> judged, const ArmRules& rules);
 
-// The next arm to try, null at the end. Variables that the operator set are never touched. Called again with the answer
-// judged, it goes on from there; the same arms judged alike give the same next arm.
-std::optional<Arm> next_arm(std::span<const Knob> knobs, const KnobScope& place, const Constraints& constraints,
+// The next arm to try, null at the end. Variables that the operator set are excluded. The caller judges the arm and
+// calls again; the same judged arms give the same next arm.
+std::optional<Arm> next_arm(std::span<const Knob> knobs, const KnobScope& scope, const Constraints& constraints,
                             std::span<const JudgedArm> judged, const ArmRules& rules);
 
 }  // namespace p5::tuner

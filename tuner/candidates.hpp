@@ -1,65 +1,92 @@
-// What can be tried for a call: the settings that NCCL itself offers, thinned out by its own predictions.
+// Settings that may be tried for a call: those that NCCL offers, less those that it predicts to be slow and those that
+// the operator's variables forbid.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "tuner/constraints.hpp"
+#include "bench/base/environment.hpp"
 #include "tuner/table.hpp"
 
 namespace p5::tuner {
 
+// ---- the operator's constraints
+
+// The tuner never overrides a variable that the operator set, and tries no setting that contradicts one.
+struct Constraints {
+  std::set<std::pair<Function, Algorithm>> forbidden_algorithms;
+  std::set<std::pair<Function, Protocol>> forbidden_protocols;
+  int least_channels = 0, most_channels = 0;  // 0: not limited
+  std::set<std::string> operator_variables;   // tuning variables that are set
+  // One sentence for each malformed value, with the name of the variable. All settings that the variable could concern
+  // are then forbidden, because NCCL may refuse the value or interpret it in a way unknown here.
+  std::vector<std::string> remarks;
+
+  bool allows(Function function, const Setting& setting) const;
+  bool allows_variable(const std::string& name) const { return !operator_variables.contains(name); }
+};
+
+// `environment`: the operator's, before NCCL and its plugins add variables to it.
+Constraints constraints_of(const Environment& environment);
+
+// NCCL_*, FI_* and OFI_NCCL_*, except NCCL_DEBUG*.
+bool is_tuning_variable(std::string_view name);
+// Letters, digits, '_', no digit first.
+bool is_variable_name(std::string_view name);
+
+// ---- candidates
+
 // The unit of decision: one size of one collective on one communicator.
 struct SizePoint {
-  std::string collective;   // as p5bench names it; those that NCCL asks a tuner about have a Function of that name
-  std::uint64_t bytes = 0;  // the message size of its case, which is what NCCL's tuner interface counts (table.hpp)
+  std::string collective;   // p5bench's name; the collectives that NCCL queries a tuner about are Functions
+  std::uint64_t bytes = 0;  // message size of the case, which is the size in NCCL's tuner interface (table.hpp)
   auto operator<=>(const SizePoint&) const = default;
 };
 
-// An entry of NCCL's cost table that it does not mark impossible. Channels are 0, but for the chosen one where another
-// tuner sets them.
+// An available entry of NCCL's cost table. Channels are 0, except for the chosen entry where another tuner sets them.
 struct CostEntry {
   Setting setting;
-  double microseconds = 0;  // predicted by NCCL: good for ranking only
-  bool chosen = false;      // what NCCL takes by itself, so the default under another name
+  double microseconds = 0;  // NCCL's prediction, which is good for ranking only
+  bool chosen = false;      // NCCL's own choice, so the default under another name
 };
 
-// Null: what NCCL does by itself, with no tuner of ours.
+// A null setting is the default: NCCL's behaviour without our tuner.
 struct Candidate {
   std::optional<Setting> setting;
   bool is_default() const { return !setting; }
   bool operator==(const Candidate&) const = default;
 };
-// "default", or the setting as table.hpp writes it.
+// "default", or the text form of the setting.
 std::string to_text(const Candidate& candidate);
 
 struct CandidateRules {
-  double prune = 8;                             // what is predicted slower than this times the fastest is not tried
+  double prune = 8;                             // skip entries predicted slower than this times the fastest
   std::vector<int> channels{4, 8, 16, 24, 32};  // ascending; NCCL's own choice is always among the candidates
-  // With less, more channels are not tried: NCCL's scheduler itself aims at 32 KiB.
+  // Least bytes for each channel; NCCL's scheduler itself aims at 32 KiB.
   std::uint64_t bytes_per_channel = 8 << 10;
 };
 
-// The entries that are worth a measurement: allowed by the operator, not hopeless by NCCL's own prediction; fastest
-// first.
-std::vector<CostEntry> worthwhile(const SizePoint& point, std::span<const CostEntry> offered,
-                                  const CandidateRules& rules, const Constraints& constraints);
+// The entries that are worth a measurement: allowed by the operator, not pruned by NCCL's prediction; fastest first.
+std::vector<CostEntry> prune_cost_entries(const SizePoint& point, std::span<const CostEntry> offered,
+                                          const CandidateRules& rules, const Constraints& constraints);
 
-// The channel counts that make sense for the cell besides NCCL's own choice, ascending.
-std::vector<int> channel_ladder(const SizePoint& point, const CandidateRules& rules, const Constraints& constraints);
+// The channel counts to try for a size besides NCCL's own choice, ascending.
+std::vector<int> channel_counts(const SizePoint& point, const CandidateRules& rules, const Constraints& constraints);
 
-// All of them: each worthwhile entry with each channel count. What an exhaustive search would measure.
+// Each remaining entry with each channel count: the candidates of an exhaustive search.
 std::vector<Setting> full_grid(const SizePoint& point, std::span<const CostEntry> offered, const CandidateRules& rules,
                                const Constraints& constraints);
 
-// The same algorithm and protocol with the channel counts next to the setting's that are not in `tried` yet. Beside
-// NCCL's own choice, whose count is not known, those are the most and the middle one: time over channels has one
-// minimum.
-std::vector<Setting> channel_neighbours(const Setting& setting, std::span<const int> ladder,
+// Settings of the same kind with the next lower and next higher channel count, less those in `tried`. NCCL's own count
+// is not known; its neighbours are the highest and the middle count. Time over channels has one minimum.
+std::vector<Setting> channel_neighbours(const Setting& setting, std::span<const int> counts,
                                         std::span<const Setting> tried);
 
 }  // namespace p5::tuner

@@ -4,18 +4,85 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "bench/base/statistics.hpp"
 #include "bench/base/units.hpp"
 
 namespace p5::tuner {
 
 namespace {
 
-constexpr double least_saving = 0.02;  // of a row in fresh processes: a gain of 3 % found among many shrinks a little
-constexpr double chance_of_setting = 0.01;  // anything, where there is nothing
-constexpr double chance_of_harm = 0.002;    // all that was found, for processes that launch slowly
+// ---- rows
+
+bool failed(const SearchResult& result, const Setting& setting) {
+  return std::ranges::any_of(result.failures,
+                             [&](const Failure& failure) { return failure.candidate.setting == setting; });
+}
+
+std::uint64_t power_of_two_below(std::uint64_t bytes) {
+  std::uint64_t power = 1;
+  while (power <= bytes / 2) power *= 2;
+  return power;
+}
+
+}  // namespace
+
+std::vector<Row> make_rows(const SearchResult& result) {
+  std::map<Function, std::vector<const Record*>> collectives;
+  for (const Record& record : result.records)
+    if (const std::optional<Function> function = parse_function(record.point.collective))
+      collectives[*function].push_back(&record);
+  std::vector<Row> rows;
+  for (auto& [function, records] : collectives) {
+    std::ranges::sort(records, {}, [](const Record* record) { return record->point.bytes; });
+    for (std::size_t from = 0, to = 0; from < records.size(); from = to) {
+      const std::optional<Setting>& winner = records[from]->winner;
+      while (to < records.size() && records[to]->winner == winner) ++to;
+      if (!winner || failed(result, *winner)) continue;
+      rows.push_back({.function = function,
+                      .from = records[from]->point.bytes,
+                      .to = records[to - 1]->point.bytes,
+                      .setting = *winner,
+                      .microseconds = 1e6 * median(samples_of(*records[(from + to - 1) / 2], {winner}))});
+    }
+  }
+  return rows;
+}
+
+std::vector<HeldOutSize> held_out_sizes(const std::vector<Row>& rows, std::uint64_t element, std::uint64_t step,
+                                        int most) {
+  std::vector<HeldOutSize> sizes;
+  const auto add = [&](const Row& row, std::uint64_t bytes) {
+    bytes = (bytes + step - 1) / step * step;
+    const HeldOutSize size{row.function, bytes};
+    const bool inside = row.from < bytes && bytes < row.to;
+    if (inside && std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
+  };
+  for (const Row& row : rows) {
+    std::vector<std::uint64_t> between;
+    for (std::uint64_t power = power_of_two_below(row.from); power < row.to && power > 0; power *= 2)
+      if (const std::uint64_t bytes = power + power / 2; row.from < bytes && bytes < row.to) between.push_back(bytes);
+    // Evenly spaced sizes, with the first and the last.
+    const std::size_t wanted = std::min(between.size(), static_cast<std::size_t>(std::max(most - 1, 1)));
+    for (std::size_t i = 0; i < wanted; ++i)
+      add(row, between[wanted == 1 ? between.size() / 2 : i * (between.size() - 1) / (wanted - 1)]);
+    const auto middle =
+        static_cast<std::uint64_t>(std::sqrt(static_cast<double>(row.from) * static_cast<double>(row.to)));
+    add(row, (middle / step | 1) * std::max(step, element));
+  }
+  return sizes;
+}
+
+// ---- confirmation
+
+namespace {
+
+constexpr double least_saving = 0.02;        // lower than least_gain, because the gain of the best of many shrinks
+constexpr double false_setting_rate = 0.01;  // probability of any row where no setting is faster
+constexpr double false_harm_rate = 0.002;    // probability that slow launches of processes drop all rows
 constexpr std::size_t most_controls = 4, most_neighbours = 10;
-constexpr std::uint64_t seed = 1;  // of the bootstrap
+constexpr std::uint64_t bootstrap_seed = 1;
 
 using Sizes = std::vector<const Confirmation*>;
 
@@ -36,8 +103,8 @@ std::string name_of_row(const Row& row) {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-// The times of launches over what the same processes took for the controls: of processes that launch slowly nothing is
-// left. As they are where there are no controls.
+// Launches divided by the geometric mean of the controls in the same process, so that slow launches of a process cancel
+// out. Unchanged where there are no controls.
 std::vector<Launch> relative_to(const Sizes& controls, std::vector<Launch> launches,
                                 std::vector<Launch> BothSides::*side) {
   for (std::size_t i = 0; i < launches.size(); ++i) {
@@ -55,7 +122,7 @@ std::vector<Sides> sides_of(const std::vector<BothSides>& sizes) {
   return sides;
 }
 
-// What launches of a size differ by for no reason, as a standard deviation: from one to the next, over all sizes.
+// Spread between launches of one size as a standard deviation, from the differences of consecutive launches.
 double spread_of(const std::vector<BothSides>& sizes) {
   std::vector<double> differences;
   for (const BothSides& size : sizes)
@@ -65,8 +132,8 @@ double spread_of(const std::vector<BothSides>& sizes) {
   return differences.empty() ? 0 : deviation_of_median_distance * median(differences) / std::sqrt(2);
 }
 
-// What launches differ by near there: over the sizes of the function that are the nearest, inside of rows or not.
-// `times` gives those of a size, nothing where it was not measured so.
+// The spread of launches over the nearest sizes of the function, inside and outside of rows. `times` returns the times
+// of a size, empty where it was not measured.
 template <class Times>
 double spread_near(const std::vector<Confirmation>& all, Function function, double log_bytes, const Times& times) {
   Sizes sizes;
@@ -79,26 +146,26 @@ double spread_near(const std::vector<Confirmation>& all, Function function, doub
   return spread_of(found);
 }
 
-class Confirming {
+class Confirmer {
  public:
-  Confirming(const Table& table, const std::vector<Confirmation>& all)
+  Confirmer(const Table& table, const std::vector<Confirmation>& all)
       : table_(table),
         all_(all),
         rows_(std::max(1.0, static_cast<double>(table.rows.size()))),
-        judge_(table.rows.size(), seed, chance_of_setting) {
+        judge_(table.rows.size(), bootstrap_seed, false_setting_rate) {
     for (const Confirmation& size : all) launches_ = std::max(launches_, launches_of(size.device));
   }
 
   Confirmed run() {
     result_.table = table_;
     result_.table.rows.clear();
-    if (const std::string why = harm_elsewhere(); !why.empty() && !table_.rows.empty()) {
+    if (const std::string why = harm_outside_rows(); !why.empty() && !table_.rows.empty()) {
       result_.dropped.push_back("all rows: " + why);
       return std::move(result_);
     }
     for (const Row& row : table_.rows)
-      for (Row& part : good_parts(row)) {
-        if (const std::string why = objection(part); !why.empty())
+      for (Row& part : split_at_losses(row)) {
+        if (const std::string why = reason_to_drop(part); !why.empty())
           result_.dropped.push_back(name_of_row(part) + " " + why);
         else
           result_.table.rows.push_back(part);
@@ -107,7 +174,7 @@ class Confirming {
   }
 
  private:
-  bool named(const Confirmation& size) const { return find_row(table_, size.function, size.bytes) != nullptr; }
+  bool in_a_row(const Confirmation& size) const { return find_row(table_, size.function, size.bytes) != nullptr; }
 
   bool complete(const Confirmation& size) const {
     return size.failure.empty() && launches_ > 0 && launches_of(size.device) == launches_;
@@ -124,8 +191,7 @@ class Confirming {
     return found;
   }
 
-  // Of the sizes of a row together; `times` gives those of a size, nothing where it was not measured so. Null where
-  // none was.
+  // The effect over all sizes of a row, with `times` as in spread_near; null where none was measured.
   template <class Times>
   std::optional<Effect> effect(const Row& row, const Times& times) {
     std::vector<BothSides> measured;
@@ -137,11 +203,11 @@ class Confirming {
     return judge_.judge(sides_of(measured), spread).together;
   }
 
-  // What the files do to sizes that no row names; "" where it is nothing certain.
-  std::string harm_elsewhere() {
+  // Describes certain harm to the sizes that no row covers; "" where there is none.
+  std::string harm_outside_rows() {
     std::vector<BothSides> device, throughput;
     for (const Confirmation& size : all_) {
-      if (named(size)) continue;
+      if (in_a_row(size)) continue;
       if (!size.failure.empty())
         return fmt::format("{} of {}, which no row names, failed with the files: {}", name_of(size.function),
                            to_text(Bytes{size.bytes}), size.failure);
@@ -150,13 +216,13 @@ class Confirming {
     }
     for (const std::vector<BothSides>* sizes : {&device, &throughput}) {
       if (sizes->empty()) continue;
-      // What a process has of its own it has at all sizes.
+      // A slow process is slow at all sizes, so the spread between processes does not shrink with their number.
       const double spread = std::max(spread_of(*sizes), thresholds().bands.front().launch_spread);
       const std::vector<Sides> sides = sides_of(*sizes);
       const Effect found = judge_.judge(sides, spread).together;
-      if (found.ratio <= 1 + 2 * tolerated_loss || found.p > chance_of_harm) continue;
-      // Some processes launch a third faster than others, so of launches only their order is trusted.
-      if (sizes == &throughput && judge_.slower(sides) > chance_of_harm) {
+      if (found.ratio <= 1 + 2 * tolerated_loss || found.p > false_harm_rate) continue;
+      // Some processes launch a third faster than others, so only the order of launches is tested.
+      if (sizes == &throughput && judge_.slower(sides) > false_harm_rate) {
         result_.undecided = true;
         continue;
       }
@@ -166,7 +232,7 @@ class Confirming {
     return "";
   }
 
-  // Why the size breaks its row, "" if it does not.
+  // The reason for which the row is split at this size; "": none.
   std::string loss_at(const Confirmation& size) const {
     const std::string at = to_text(Bytes{size.bytes});
     if (!size.failure.empty()) return fmt::format("failed at {}: {}", at, size.failure);
@@ -176,8 +242,8 @@ class Confirming {
     return fmt::format("lost {} at {}", percent(longer), at);
   }
 
-  // What is left of a row: runs of sizes at which it did not lose, each from its first to its last size.
-  std::vector<Row> good_parts(const Row& row) {
+  // Splits a row into runs of sizes at which it did not lose, each from its first to its last size.
+  std::vector<Row> split_at_losses(const Row& row) {
     std::vector<Row> parts;
     bool open = false;
     const Sizes sizes = within(row);
@@ -195,15 +261,15 @@ class Confirming {
     return parts;
   }
 
-  // Why the row is not kept, "" if it is; then it has the time of the size nearest to its middle.
-  std::string objection(Row& row) {
+  // The reason for which the row is dropped. "": it is kept, and gets the time of the size nearest to its middle.
+  std::string reason_to_drop(Row& row) {
     const Sizes sizes = within(row);
-    // Of the default over the files: that it is slower.
+    // The ratio is default / files: above 1 the files are faster.
     const Effect found = *effect(row, [&](const Confirmation& size) {
       return complete(size) ? BothSides{size.device.tuned, size.device.standard} : BothSides{};
     });
     const auto saved = [](double ratio) { return 1 - 1 / ratio; };
-    if (saved(found.ratio) < least_saving || found.p > chance_of_setting / rows_) {
+    if (saved(found.ratio) < least_saving || found.p > false_setting_rate / rows_) {
       if (saved(found.interval.high) >= least_saving) result_.undecided = true;
       return fmt::format("saved {} in fresh processes ({:.1f} to {:.1f} %): too little, or chance",
                          percent(saved(found.ratio)), 100 * saved(found.interval.low),
@@ -228,11 +294,11 @@ class Confirming {
     return fmt::format("takes {} longer with the time to launch it", percent(found->ratio - 1));
   }
 
-  // The sizes nearest to a row that none names.
+  // The nearest sizes that no row covers.
   Sizes controls_of(const Row& row) const {
     Sizes controls;
     for (const Confirmation& size : all_)
-      if (size.function == row.function && !named(size) && complete_in_throughput(size)) controls.push_back(&size);
+      if (size.function == row.function && !in_a_row(size) && complete_in_throughput(size)) controls.push_back(&size);
     std::ranges::stable_sort(controls, {}, [&](const Confirmation* size) { return distance(*size, log_middle(row)); });
     controls.resize(std::min(controls.size(), most_controls));
     return controls;
@@ -255,39 +321,39 @@ std::optional<Gain> gain_at(const std::vector<Confirmation>& all, const Confirma
 
 }  // namespace
 
-void share_time(std::vector<Measuring>& sizes, double seconds, int most) {
+void allocate_samples(std::vector<SamplePlan>& sizes, double seconds, int most) {
   constexpr int least = 4;
   constexpr double for_rows = 3;
   const auto total = [&] {
     double sum = 0;
-    for (const Measuring& size : sizes)
+    for (const SamplePlan& size : sizes)
       if (size.samples > 0) sum += size.preparation + size.samples * size.seconds;
     return sum;
   };
-  std::vector<Measuring*> longest_first;
-  for (Measuring& size : sizes) {
+  std::vector<SamplePlan*> longest_first;
+  for (SamplePlan& size : sizes) {
     size.samples = most;
     longest_first.push_back(&size);
   }
-  std::ranges::stable_sort(longest_first, std::greater<>(), [](const Measuring* size) { return size->seconds; });
-  for (Measuring* size : longest_first) {
+  std::ranges::stable_sort(longest_first, std::greater<>(), [](const SamplePlan* size) { return size->seconds; });
+  for (SamplePlan* size : longest_first) {
     const double over = total() - seconds;
     if (over <= 0) return;
     const double fewer = std::ceil(over / std::max(size->seconds, 1e-9));
     size->samples = fewer >= most - least ? std::min(least, most) : most - static_cast<int>(fewer);
   }
-  for (Measuring* size : longest_first)
+  for (SamplePlan* size : longest_first)
     if (total() > seconds && !size->in_row) size->samples = 0;
-  for (Measuring* size : longest_first)
+  for (SamplePlan* size : longest_first)
     if (total() > std::max(seconds, for_rows)) size->samples = 0;
 }
 
 Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured) {
-  return Confirming(table, measured).run();
+  return Confirmer(table, measured).run();
 }
 
-std::vector<ConfirmedSizePoint> points_of(const Table& tried, const Table& confirmed,
-                                          const std::vector<Confirmation>& measured) {
+std::vector<ConfirmedSizePoint> confirmed_size_points(const Table& tried, const Table& confirmed,
+                                                      const std::vector<Confirmation>& measured) {
   std::vector<ConfirmedSizePoint> size_points;
   for (const Confirmation& size : measured) {
     ConfirmedSizePoint& point = size_points.emplace_back(size.function, size.bytes, std::nullopt,

@@ -1,64 +1,84 @@
-// The last word on a table: the files that would be handed over, alone in fresh processes, against the untouched
-// default.
+// Rows of a table from the winners of a search, and their confirmation: the files that jobs will load, alone in fresh
+// processes, against the untouched default.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tuner/gain.hpp"
-#include "tuner/rows.hpp"
+#include "tuner/search.hpp"
+#include "tuner/table.hpp"
 
 namespace p5::tuner {
 
-// Default against files at one size.
+// Rows for the winners that failed nowhere. A row begins and ends at measured sizes; sizes between two measured ones
+// belong to it only where both have its setting.
+std::vector<Row> make_rows(const SearchResult& result);
+
+// A size that the search did not measure, within a row.
+struct HeldOutSize {
+  Function function = Function::all_reduce;
+  std::uint64_t bytes = 0;
+  bool operator==(const HeldOutSize&) const = default;
+};
+// For each row 3 * 2^k bytes and an odd number of elements near its middle, at most `most` sizes. `element`: bytes.
+// `step`: bytes are multiples of it, e.g. ranks * element where a collective divides its message.
+std::vector<HeldOutSize> held_out_sizes(const std::vector<Row>& rows, std::uint64_t element, std::uint64_t step,
+                                        int most = 3);
+
+// Measurements of one size with the default and with the files.
 struct Confirmation {
   Function function = Function::all_reduce;
   std::uint64_t bytes = 0;
-  BothSides device;        // operations queued beforehand
-  BothSides throughput{};  // the same with the time to launch them, as an application has it; empty where not measured
-  std::string failure = {};  // with the files it failed or gave wrong data: why. "" if not
+  BothSides device;          // operations queued beforehand
+  BothSides throughput{};    // with the time to launch them, as in an application; empty: not measured
+  std::string failure = {};  // reason where it failed or gave wrong data with the files
 };
 
-// A size to be measured, and what it costs.
-struct Measuring {
+// A size to be confirmed, with the cost of its samples.
+struct SamplePlan {
   Function function = Function::all_reduce;
   std::uint64_t bytes = 0;
   bool in_row = false;
-  double seconds = 0;      // of one sample
-  int samples = 0;         // in each process; 0: left out
+  double seconds = 0;      // for one sample
+  int samples = 0;         // in each process; 0: skipped
   double preparation = 0;  // seconds beforehand in each process
 };
-// How often each size is measured in a process so that all together take `seconds`: `most` times, or less often where
-// that is too long, 4 times at least. If that is still too long, sizes outside of rows are left out, the longest first;
-// then those in rows, but for these there are 3 seconds in any case.
-void share_time(std::vector<Measuring>& sizes, double seconds, int most);
+// Sets the samples so that all sizes together take `seconds`: `most` for each size, fewer where that is too long, but
+// at least 4. Where that is still too long, sizes outside of rows are skipped, the longest first; then sizes in rows,
+// which get 3 seconds in any case.
+void allocate_samples(std::vector<SamplePlan>& sizes, double seconds, int most);
 
 struct ConfirmedSizePoint {
   Function function = Function::all_reduce;
   std::uint64_t bytes = 0;
-  std::optional<Setting> setting;  // of the final table; null: the default
-  std::optional<Gain> gain;        // null when nothing was measured
-  std::optional<Gain> throughput;  // the same with the time to launch; null where that was not measured
+  std::optional<Setting> setting;  // in the confirmed table; null: the default
+  std::optional<Gain> gain;        // null: not measured
+  std::optional<Gain> throughput;  // with the time to launch; null: not measured
   std::string verdict;             // one sentence
 };
 
 struct Confirmed {
-  Table table;                       // what is left of it
-  std::vector<std::string> dropped;  // one sentence for each row or part of one
-  bool undecided = false;            // more processes could keep some of that
+  Table table;                       // the rows that are kept
+  std::vector<std::string> dropped;  // one sentence for each dropped row or part of one
+  bool undecided = false;            // more processes could keep some of them
 };
 
-// Drops what did not hold up with the files alone in fresh processes, as EffectJudge sees it
-// (bench/measure/effect.hpp), which also answers `compare`. A row is split around sizes at which the files take longer
-// than tolerated; sizes between there and the next good one go too. What is left of a row must save 2 % of the device's
-// time, and something with 97.5 % certainty. What it costs at a launch is judged apart: how fast a host launches is the
-// same for all sizes of a process and differs by several per cent from one process to the next, so a row is held
-// against the sizes of the same processes that no row names. What takes longer so than tolerated is dropped, and so are
-// all rows when the files certainly harm the sizes that they leave alone.
+// Drops the rows that do not hold up in fresh processes, by the same EffectJudge as `compare`
+// (bench/measure/effect.hpp).
+//
+// - A row is split around sizes at which the files take longer than tolerated; the sizes from there to the next good
+// one
+//   are dropped too.
+// - The rest of a row must save 2 % of the device's time, and something with 97.5 % certainty.
+// - The time to launch is judged separately, because processes differ in it by several per cent at all their sizes: a
+//   row is compared with sizes of the same processes that no row covers, and dropped if it loses more than tolerated.
+// - All rows are dropped when the files certainly harm the sizes that no row covers.
 Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured);
 
-// What each size gained, and what became of the setting that it had in the table `tried`.
-std::vector<ConfirmedSizePoint> points_of(const Table& tried, const Table& confirmed,
-                                          const std::vector<Confirmation>& measured);
+// The gain of each size, and the outcome for the setting that it had in the table `tried`.
+std::vector<ConfirmedSizePoint> confirmed_size_points(const Table& tried, const Table& confirmed,
+                                                      const std::vector<Confirmation>& measured);
 
 }  // namespace p5::tuner

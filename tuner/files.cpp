@@ -4,25 +4,73 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <stdexcept>
+#include <string_view>
 
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
-#include "tuner/quoting.hpp"
 
 namespace p5::tuner {
 
 namespace {
 
+// ---- quoting
+
+bool printable(char c) { return c >= ' ' && c <= '~'; }
+bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool digit(char c) { return c >= '0' && c <= '9'; }
+
+// Removes one UTF-8 character from the beginning of the text; null where it begins with none.
+std::optional<std::uint32_t> take_code_point(std::string_view& text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  const std::size_t length = byte(0) < 0x80 ? 1 : byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (length > text.size() || (byte(0) >= 0x80 && byte(0) < 0xc2) || byte(0) > 0xf4) return std::nullopt;
+  std::uint32_t point = length == 1 ? byte(0) : byte(0) & (0xff >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return std::nullopt;
+    point = point << 6 | (byte(i) & 0x3f);
+  }
+  const bool too_long = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
+  if (too_long || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return std::nullopt;
+  text.remove_prefix(length);
+  return point;
+}
+
+// One line of printable ASCII. Other characters become '?', because a reader could take one for the end of the line,
+// and the rest for content.
+std::string comment_text(std::string_view text) {
+  std::string result(text);
+  std::ranges::replace_if(
+      result, [](char c) { return !printable(c); }, '?');
+  return result;
+}
+
+// True where the value needs no quotes in a KEY=VALUE line, neither for readers that know no quotes (docker --env-file)
+// nor for a shell.
+bool is_plain(std::string_view value) {
+  return !value.empty() && std::ranges::all_of(value, [](char c) {
+    return letter(c) || digit(c) || std::string_view("_./:,+@%=-").find(c) != std::string_view::npos;
+  });
+}
+
+// True where NCCL's configuration file can hold the value: printable, shorter than 1024, without a space at the end,
+// which is easily lost.
+bool fits_nccl_conf(std::string_view value) {
+  return value.size() < 1024 && std::ranges::all_of(value, printable) && !value.ends_with(' ');
+}
+
+// ---- the files
+
 constexpr const char* table_name = "nccl-tuner.csv";
 constexpr const char* sets_nothing = "Nothing here beats the default: this file sets nothing.";
 
-bool with_plugin(const TuningResult& result) {
+bool uses_plugin(const TuningResult& result) {
   return !result.table.rows.empty() && !result.folder.empty() && !result.plugin.empty();
 }
 
-bool sets_anything(const TuningResult& result) { return !result.environment.empty() || with_plugin(result); }
+bool sets_anything(const TuningResult& result) { return !result.environment.empty() || uses_plugin(result); }
 
 std::string path_in(const std::string& folder, const std::string& name) {
   return folder.empty() || folder.ends_with('/') ? folder + name : folder + "/" + name;
@@ -51,29 +99,57 @@ bool replaced(const Table& kept, const TuningResult& result) {
                     static_cast<std::uint64_t>(result.table.nodes)) != nullptr;
 }
 
+// Tables of earlier tunings for other communicators. A result that sets nothing keeps none, because it does not replace
+// the earlier file.
+std::vector<Table> kept_tables(const TuningResult& result) {
+  std::vector<Table> kept = uses_plugin(result) ? result.kept : std::vector<Table>();
+  std::erase_if(kept, [&](const Table& each) { return replaced(each, result); });
+  return kept;
+}
+
+// The first lines of every file, without comment marks, in printable ASCII.
+std::vector<std::string> header_lines(const TuningResult& result, const std::string& name) {
+  std::vector<std::string> lines{
+      fmt::format("{} by p5bench {}, {}, cluster {}", name, result.version, result.date, result.cluster)};
+  if (!sets_anything(result)) {
+    lines.push_back(sets_nothing);
+    if (!result.no_settings_reason.empty()) lines.push_back(result.no_settings_reason);
+  }
+  lines.push_back("");
+  lines.push_back("Valid for:");
+  if (result.table.ranks > 0)
+    lines.push_back(fmt::format("  communicators of {} ranks on {} nodes", result.table.ranks, result.table.nodes));
+  for (const auto& [what, value] : result.valid_for) lines.push_back(fmt::format("  {} {}", what, value));
+  for (const Table& each : kept_tables(result))
+    lines.push_back(fmt::format("and for communicators of {} ranks on {} nodes, NCCL {}, tuned before", each.ranks,
+                                each.nodes, version_text(each.nccl_version)));
+  lines.push_back("Measure again (p5bench tune) when any of these changes.");
+  if (sets_anything(result)) add_gains(lines, result);
+  for (std::string& line : lines) line = comment_text(line);
+  return lines;
+}
+
 std::string commented(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line.empty() ? "#\n" : "# " + line + "\n";
   return text + "\n";
 }
 
-// Of the plugin: its path, its table's, and the hash without which it would take any table. One without the others ends
-// every job that loads it.
-constexpr std::array plugin_variables{"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE", "P5BENCH_TUNER_HASH"};
-
-bool is_of_plugin(const std::string& name) {
-  return std::ranges::find(plugin_variables, name) != plugin_variables.end();
+// The plugin's path, its table's path, and the hash without which it accepts any table. A job that has some of them
+// without the others does not start.
+bool is_plugin_variable(const std::string& name) {
+  return name == "NCCL_TUNER_PLUGIN" || name == "NCCL_TUNER_CONFIG_FILE" || name == "P5BENCH_TUNER_HASH";
 }
 
-// KEY=VALUE lines of those values that the format can hold; what goes together stands there together or not at all.
+// KEY=VALUE lines of the values that the format can hold; the plugin's variables are written together or not at all.
 template <class Fits>
 std::string plain_lines(const TuningResult& result, Fits fits) {
   const Environment variables = variables_of(result);
-  const bool plugin_fits =
-      std::ranges::all_of(variables, [&](const auto& each) { return !is_of_plugin(each.first) || fits(each.second); });
+  const bool plugin_fits = std::ranges::all_of(
+      variables, [&](const auto& each) { return !is_plugin_variable(each.first) || fits(each.second); });
   std::string text;
   for (const auto& [name, value] : variables)
-    if (is_of_plugin(name) && !plugin_fits)
+    if (is_plugin_variable(name) && !plugin_fits)
       text += fmt::format("# {} is in nccl.env.sh only: a path of the plugin or its table needs quotes\n", name);
     else
       text += fits(value) ? fmt::format("{}={}\n", name, value)
@@ -85,12 +161,12 @@ std::string shell_file(const TuningResult& result) {
   std::vector<std::string> lines = header_lines(result, "nccl.env.sh");
   if (sets_anything(result)) {
     lines.push_back("");
-    if (with_plugin(result))
+    if (uses_plugin(result))
       lines.push_back(comment_text(fmt::format(
           "All hosts need {} and {}: a rank without the plugin decides otherwise than the others, and hangs them.",
           path_in(result.folder, table_name), result.plugin)));
     lines.push_back("To load it:");
-    for (const LoadingLine& loading : loading_lines(result))
+    for (const LoadCommand& loading : load_commands(result))
       lines.push_back(fmt::format("  {:<10} {}", loading.launcher, comment_text(loading.line)));
   }
   std::string text = commented(lines);
@@ -98,7 +174,7 @@ std::string shell_file(const TuningResult& result) {
   return text;
 }
 
-// ---- the example plugin's table
+// ---- the table of NCCL's example plugin
 
 std::string example_name(Function function) {
   std::string name(name_of(function));
@@ -112,8 +188,8 @@ std::string example_line(const Row& row, const Table& table) {
                      table.ranks);
 }
 
-// The rows of one function within a range, stretched until they touch each other and both ends; equals are one.
-std::vector<Row> covering(Function function, const std::vector<Row>& known, std::uint64_t from, std::uint64_t to) {
+// The rows of one function within a range, extended until they cover it; neighbours of equal settings are merged.
+std::vector<Row> cover_range(Function function, const std::vector<Row>& known, std::uint64_t from, std::uint64_t to) {
   std::vector<Row> rows;
   for (const Row& row : known)
     if (row.function == function && row.from >= from && row.to <= to) rows.push_back(row);
@@ -132,13 +208,14 @@ std::vector<Row> covering(Function function, const std::vector<Row>& known, std:
   return merged;
 }
 
-std::vector<Row> with_channels(const std::vector<Row>& rows, const std::vector<Row>& taken) {
+// The rows, split where `taken` has the channel counts that they leave open.
+std::vector<Row> add_channels(const std::vector<Row>& rows, const std::vector<Row>& taken) {
   std::vector<Row> all;
   for (const Row& row : rows) {
     std::vector<Row> pieces;
     for (const Row& piece : taken)
       if (same_kind(piece.setting, row.setting)) pieces.push_back(piece);
-    if (row.setting.channels == 0) pieces = covering(row.function, pieces, row.from, row.to);
+    if (row.setting.channels == 0) pieces = cover_range(row.function, pieces, row.from, row.to);
     if (row.setting.channels > 0 || pieces.empty()) pieces = {row};
     std::ranges::move(pieces, std::back_inserter(all));
   }
@@ -147,37 +224,9 @@ std::vector<Row> with_channels(const std::vector<Row>& rows, const std::vector<R
 
 }  // namespace
 
-// Nothing goes along with a result that sets nothing: the earlier file stands.
-std::vector<Table> kept_tables(const TuningResult& result) {
-  std::vector<Table> kept = with_plugin(result) ? result.kept : std::vector<Table>();
-  std::erase_if(kept, [&](const Table& each) { return replaced(each, result); });
-  return kept;
-}
-
-std::vector<std::string> header_lines(const TuningResult& result, const std::string& name) {
-  std::vector<std::string> lines{
-      fmt::format("{} by p5bench {}, {}, cluster {}", name, result.version, result.date, result.cluster)};
-  if (!sets_anything(result)) {
-    lines.push_back(sets_nothing);
-    if (!result.nothing_because.empty()) lines.push_back(result.nothing_because);
-  }
-  lines.push_back("");
-  lines.push_back("Valid for:");
-  if (result.table.ranks > 0)
-    lines.push_back(fmt::format("  communicators of {} ranks on {} nodes", result.table.ranks, result.table.nodes));
-  for (const auto& [what, value] : result.valid_for) lines.push_back(fmt::format("  {} {}", what, value));
-  for (const Table& each : kept_tables(result))
-    lines.push_back(fmt::format("and for communicators of {} ranks on {} nodes, NCCL {}, tuned before", each.ranks,
-                                each.nodes, version_text(each.nccl_version)));
-  lines.push_back("Measure again (p5bench tune) when any of these changes.");
-  if (sets_anything(result)) add_gains(lines, result);
-  for (std::string& line : lines) line = comment_text(line);
-  return lines;
-}
-
 NamedFile table_file(const TuningResult& result) {
   Table table = result.table;
-  // Without ranks nothing was tuned; the format wants a communicator all the same.
+  // The format requires a communicator, even where nothing was tuned.
   if (table.rows.empty())
     table = {std::max(1, table.nccl_version), std::max(1, table.ranks), std::max(1, table.nodes), {}};
   std::string text = to_csv(table, join(header_lines(result, table_name), "\n"));
@@ -187,7 +236,7 @@ NamedFile table_file(const TuningResult& result) {
 
 Environment variables_of(const TuningResult& result) {
   Environment variables = result.environment;
-  if (with_plugin(result)) {
+  if (uses_plugin(result)) {
     variables["NCCL_TUNER_PLUGIN"] = result.plugin;
     variables["NCCL_TUNER_CONFIG_FILE"] = path_in(result.folder, table_name);
     variables["P5BENCH_TUNER_HASH"] = fingerprint(table_file(result).text);
@@ -200,22 +249,22 @@ Environment variables_of(const TuningResult& result) {
 }
 
 std::vector<NamedFile> tuning_files(const TuningResult& result) {
-  return {{"nccl.env", commented(header_lines(result, "nccl.env")) + plain_lines(result, plain)},
+  return {{"nccl.env", commented(header_lines(result, "nccl.env")) + plain_lines(result, is_plain)},
           {"nccl.env.sh", shell_file(result)},
           {"nccl.conf", commented(header_lines(result, "nccl.conf")) + plain_lines(result, fits_nccl_conf)},
           table_file(result)};
 }
 
-std::vector<LoadingLine> loading_lines(const TuningResult& result) {
-  // What nccl.env leaves out, nobody can load from it.
+std::vector<LoadCommand> load_commands(const TuningResult& result) {
+  // docker can use nccl.env only if it has all variables.
   const Environment variables = variables_of(result);
-  const bool all_in_env = std::ranges::all_of(variables, [](const auto& each) { return plain(each.second); });
+  const bool all_in_env = std::ranges::all_of(variables, [](const auto& each) { return is_plain(each.second); });
   const std::string source = ". " + shell_word(path_in(result.folder, "nccl.env.sh"));
   std::string names;
   for (const auto& [name, value] : variables) names += " -x " + name;
-  std::vector<LoadingLine> lines{
+  std::vector<LoadCommand> lines{
       {"mpirun", source + " && mpirun" + names + " ..."},
-      // Not --export=NAME=VALUE: srun would end a value at its first comma.
+      // srun's --export=NAME=VALUE would end a value at its first comma.
       {"srun", source + " && srun --export=ALL ..."},
       {"torchrun", source + " && torchrun ...   (on every node)"},
       {"docker", "docker run --env-file " + shell_word(path_in(result.folder, "nccl.env")) + " ..."}};
@@ -227,13 +276,29 @@ std::vector<LoadingLine> loading_lines(const TuningResult& result) {
   return lines;
 }
 
-LoadingLine copying_line(const TuningResult& result, const std::vector<NamedFile>& files,
+LoadCommand copy_command(const TuningResult& result, const std::vector<NamedFile>& files,
                          const std::vector<std::string>& hosts) {
   std::string line = "for host in";
-  for (const std::string& host : hosts) line += " " + (plain(host) ? host : shell_word(host));
-  line += "; do tar -cPf -";  // with absolute names, so that no path goes through the other host's shell
+  for (const std::string& host : hosts) line += " " + (is_plain(host) ? host : shell_word(host));
+  line += "; do tar -cPf -";  // absolute names in the archive, so that the other host's shell parses no path
   for (const NamedFile& file : files) line += " " + shell_word(path_in(result.folder, file.name));
   return {"ssh", line + " | ssh \"$host\" tar -xPf -; done"};
+}
+
+std::optional<std::string> yaml_text(std::string_view text) {
+  std::string result = "\"";
+  while (!text.empty()) {
+    const std::optional<std::uint32_t> point = take_code_point(text);
+    if (!point) return std::nullopt;
+    const char c = *point < 0x80 ? static_cast<char>(*point) : '\0';
+    if (c == '"' || c == '\\')
+      result += std::string("\\") + c;
+    else if (printable(c))
+      result += c;
+    else
+      result += fmt::format("\\U{:08x}", *point);
+  }
+  return result + "\"";
 }
 
 std::string config_map(const TuningResult& result) {
@@ -251,10 +316,10 @@ std::string config_map(const TuningResult& result) {
 
 std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& result, const std::vector<Row>& standard,
                                                         const std::vector<Row>& taken) {
-  const auto same_channels = [](const Row& row) { return row.setting.channels > 0; };
+  const auto has_channels = [](const Row& row) { return row.setting.channels > 0; };
   if (result.table.rows.empty()) return "There is nothing to hand to NCCL's example plugin: nothing beats the default.";
-  const std::vector<Row> tuned = with_channels(result.table.rows, taken);
-  if (!std::ranges::all_of(tuned, same_channels) || !std::ranges::all_of(standard, same_channels))
+  const std::vector<Row> tuned = add_channels(result.table.rows, taken);
+  if (!std::ranges::all_of(tuned, has_channels) || !std::ranges::all_of(standard, has_channels))
     return "NCCL's example plugin takes one channel where a row leaves the number open, and for some rows it is not "
            "known.";
   std::vector<std::string> lines = header_lines(result, "nccl-tuner-example.conf");
@@ -266,19 +331,136 @@ std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& resu
   lines.push_back(
       "Prefer libnccl-tuner-p5bench.so with nccl-tuner.csv, which leaves such calls alone. The gains above");
   lines.push_back("were confirmed with that one, not with the example plugin.");
-  // The plugin reads lines of 256 bytes and takes the rest of a longer one for a line of its own.
+  // The plugin reads lines of 256 bytes, and the rest of a longer line as a line of its own.
   for (std::string& line : lines) line.resize(std::min<std::size_t>(line.size(), 200));
   std::string text = commented(lines);
   for (const Row& row : tuned) text += example_line(row, result.table);  // the first that matches wins
-  for (int i = 0; i <= static_cast<int>(Function::all_reduce); ++i) {
-    const std::vector<Row> rows = covering(static_cast<Function>(i), standard, 0, ~std::uint64_t{0});
+  for (const Function function : all_functions) {
+    const std::vector<Row> rows = cover_range(function, standard, 0, ~std::uint64_t{0});
     if (rows.empty())
       return fmt::format(
           "NCCL's example plugin would run every {} with one channel: what NCCL chooses for it was not measured.",
-          name_of(static_cast<Function>(i)));
+          name_of(function));
     for (const Row& row : rows) text += example_line(row, result.table);
   }
   return NamedFile{"nccl-tuner-example.conf", text};
+}
+
+// ---- settings for single calls
+
+namespace {
+
+constexpr const char* calls_name = "nccl-tuned-calls.h";
+// The first release in which ncclCollConfig_t has algSelection; 2.31.0a16 lacks it.
+constexpr int first_with_selections = 23102;
+
+// The enumerators of p5bench_function below, in the order of Function.
+constexpr std::array names_in_header{"P5BENCH_BROADCAST", "P5BENCH_REDUCE", "P5BENCH_ALL_GATHER",
+                                     "P5BENCH_REDUCE_SCATTER", "P5BENCH_ALL_REDUCE"};
+
+// C99 and C++11; @SINCE@ and @ROWS@ are replaced. The function returns 0 with another NCCL than the tuned one; with
+// headers before @SINCE@ it does not exist.
+constexpr std::string_view calls_text = R"(#ifndef P5BENCH_NCCL_TUNED_CALLS_H
+#define P5BENCH_NCCL_TUNED_CALLS_H
+
+#include <nccl.h>
+#include <stddef.h>
+
+#if NCCL_VERSION_CODE >= @SINCE@
+/* 1: p5bench_tuned_call() is there; 0: this NCCL has no settings for single calls. */
+#define P5BENCH_NCCL_TUNED_CALLS 1
+
+typedef enum {
+  P5BENCH_BROADCAST,
+  P5BENCH_REDUCE,
+  P5BENCH_ALL_GATHER,
+  P5BENCH_REDUCE_SCATTER,
+  P5BENCH_ALL_REDUCE
+} p5bench_function;
+
+typedef struct {
+  int nccl, ranks, nodes;
+  p5bench_function function;
+  unsigned long long from, to; /* bytes, both included */
+  const char* algorithms;
+  int channels; /* 0: NCCL's own number */
+} p5bench_tuned_row;
+
+/* Fills `config` for one call and returns 1, or leaves it alone and returns 0: then call as before.
+ * nccl: of ncclGetVersion(); ranks: of ncclCommCount(); nodes: on how many hosts they are.
+ * bytes: of all_gather the whole output, of reduce_scatter the whole input, else one rank's buffer.
+ * All ranks of a communicator have to ask alike. `config` has to be NCCL_COLLCONFIG_INITIALIZER before. */
+static inline int p5bench_tuned_call(int nccl, int ranks, int nodes, p5bench_function function, size_t bytes,
+                                     ncclCollConfig_t* config) {
+  static const p5bench_tuned_row rows[] = {
+@ROWS@  };
+  size_t i;
+  for (i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+    const p5bench_tuned_row* const row = &rows[i];
+    if (row->nccl != nccl || row->ranks != ranks || row->nodes != nodes || row->function != function ||
+        bytes < row->from || bytes > row->to)
+      continue;
+    config->algSelection = row->algorithms;
+    config->forceAlgSelection = 0; /* where NCCL cannot run it so, it takes its own choice */
+    if (row->channels > 0) config->minCTAs = config->maxCTAs = row->channels;
+    return 1;
+  }
+  return 0;
+}
+
+#else
+#define P5BENCH_NCCL_TUNED_CALLS 0
+#endif
+
+#endif
+)";
+
+std::string substituted(std::string text, std::string_view place, std::string_view value) {
+  for (std::size_t at = text.find(place); at != std::string::npos; at = text.find(place, at + value.size()))
+    text.replace(at, place.size(), value);
+  return text;
+}
+
+// The rows that ncclCollConfig_t can express: without a chunk size, with a kernel that NCCL has.
+std::string row_lines(const Table& table) {
+  std::string lines;
+  if (table.nccl_version < first_with_selections) return lines;
+  for (const Row& row : table.rows)
+    if (const std::string selection = alg_selection(row.setting); !selection.empty() && row.setting.chunk == 0)
+      lines += fmt::format("      {{{}, {}, {}, {}, {}ull, {}ull, \"{}\", {}}},\n", table.nccl_version, table.ranks,
+                           table.nodes, names_in_header.at(static_cast<std::size_t>(row.function)), row.from, row.to,
+                           selection, row.setting.channels);
+  return lines;
+}
+
+}  // namespace
+
+std::variant<NamedFile, std::string> calls_header(const TuningResult& result) {
+  if (result.table.rows.empty()) return "There is nothing to set for single calls: nothing beats the default.";
+  if (result.table.nccl_version < first_with_selections)
+    return fmt::format("Settings for single calls need NCCL {}; this is {}.", version_text(first_with_selections),
+                       version_text(result.table.nccl_version));
+  std::string rows = row_lines(result.table);
+  if (rows.empty()) return "None of the settings is one that NCCL takes for single calls.";
+  for (const Table& each : kept_tables(result)) rows += row_lines(each);
+  std::vector<std::string> lines = header_lines(result, calls_name);
+  lines.push_back("");
+  lines.push_back("For programs that call NCCL themselves and do not load the tuner plugin; not for both at once.");
+  lines.push_back("The gains above were confirmed with the plugin, not with these calls. Such a call goes out alone:");
+  lines.push_back("NCCL does not join it with others of its group.");
+  lines.push_back("");
+  for (const char* const line :
+       {"    ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;",
+        "    p5bench_tuned_call(version, ranks, nodes, P5BENCH_ALL_REDUCE, bytes, &config);",
+        "    ncclAllReduceConfig(send, receive, count, type, op, communicator, stream, &config);"})
+    lines.emplace_back(line);
+  std::string text = "/*\n";
+  for (const std::string& line : lines)
+    text += line.empty() ? " *\n" : " * " + substituted(substituted(line, "*/", "* /"), "/*", "/ *") + "\n";
+  return NamedFile{calls_name, text + " */\n" +
+                                   substituted(substituted(std::string(calls_text), "@SINCE@",
+                                                           std::to_string(first_with_selections)),
+                                               "@ROWS@", rows)};
 }
 
 }  // namespace p5::tuner

@@ -1,14 +1,16 @@
-// The files that carry a tuning result to jobs: nccl.env, nccl.env.sh, nccl.conf, nccl-tuner.csv, and what loads them.
-// One value in, texts out; nothing here touches a disk.
+// The files that carry a tuning result to jobs, as texts: nccl.env, nccl.env.sh, nccl.conf, nccl-tuner.csv and others.
+// Nothing here writes to a disk.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "tuner/constraints.hpp"
+#include "tuner/candidates.hpp"
 #include "tuner/gain.hpp"
 #include "tuner/table.hpp"
 
@@ -23,18 +25,19 @@ struct GainLine {
 };
 
 struct TuningResult {
-  std::string cluster, date, version;  // of p5bench
-  // What it is valid for, in the order in which it is to be shown: {"NCCL", "2.28.3"}, {"driver", "580.95"}, ...
+  std::string cluster, date, version;  // `version`: p5bench's
+  // Conditions of validity in the order of printing: {"NCCL", "2.28.3"}, {"driver", "580.95"}, ...
   std::vector<std::pair<std::string, std::string>> valid_for;
-  Environment environment;  // of the arm that won
+  Environment environment;  // of the best arm
   Table table;              // confirmed
-  std::vector<Table> kept;  // of earlier tunings, that stand in the same file where they are for other communicators
+  std::vector<Table> kept;  // of earlier tunings; those for other communicators are kept in the same file
   std::vector<GainLine> gains;
-  int size_points = 0;  // judged, and what was tried in them: for the warning about chance
-  int candidates_tried = 0;
-  std::string nothing_because;  // why nothing is set; "" where something is, or where nothing beat the default
-  // Where the files will lie for the jobs, absolute. The plugin is used only where the table has rows and both are
-  // given.
+  int size_points = 0;       // judged
+  int candidates_tried = 0;  // at all of them, for the note on multiple comparisons
+  std::string
+      no_settings_reason;  // reason why nothing is set; "" where something is, or where nothing beat the default
+  // Absolute paths as jobs see them: the files' folder, and the plugin's library. The plugin is used only where the
+  // table has rows and both are given.
   std::string folder, plugin;
 };
 
@@ -44,40 +47,42 @@ struct NamedFile {
 
 inline constexpr const char* plugin_file_name = "libnccl-tuner-p5bench.so";
 
-// The variables of nccl.env: of the environment, and those that load the plugin with its table, of which they tell the
-// hash, so that no rank starts with another.
+// The variables of nccl.env: the environment's, and those that load the plugin with its table and the table's hash,
+// with which no rank starts with another table.
 Environment variables_of(const TuningResult& result);
 
-// nccl.env, nccl.env.sh, nccl.conf, nccl-tuner.csv. If nothing beats the default they set nothing and say so. What a
-// format cannot hold safely is left out there, and the file says where it is. Throws std::invalid_argument when a
-// variable's name is none or the table is wrong.
+// nccl.env, nccl.env.sh, nccl.conf, nccl-tuner.csv. If nothing beats the default they set nothing and say so. A value
+// that a format cannot hold safely is replaced by a comment that names the file with the value. Throws
+// std::invalid_argument when the name of a variable or the table is invalid.
 std::vector<NamedFile> tuning_files(const TuningResult& result);
-// The last of them.
+// nccl-tuner.csv alone.
 NamedFile table_file(const TuningResult& result);
 
-// What every file says first, without marks of a comment, in printable ASCII.
-std::vector<std::string> header_lines(const TuningResult& result, const std::string& name);
-// The tables of earlier tunings that stand in the file too.
-std::vector<Table> kept_tables(const TuningResult& result);
-
-// Lines to copy, for jobs that are to run with the settings. No value stands in any of them but the quoted folder.
-struct LoadingLine {
+// Commands that start jobs with the settings, for the user to copy. Their only value is the folder, quoted.
+struct LoadCommand {
   std::string launcher, line;
 };
-std::vector<LoadingLine> loading_lines(const TuningResult& result);
+std::vector<LoadCommand> load_commands(const TuningResult& result);
 
-// For hosts that do not have the files: the line that copies them there, from the host where they are.
-LoadingLine copying_line(const TuningResult& result, const std::vector<NamedFile>& files,
+// The command that copies the files from this host to the hosts that do not have them.
+LoadCommand copy_command(const TuningResult& result, const std::vector<NamedFile>& files,
                          const std::vector<std::string>& hosts);
 
-// A Kubernetes ConfigMap with the variables, for envFrom. YAML.
+// A Kubernetes ConfigMap (YAML) with the variables, for envFrom.
 std::string config_map(const TuningResult& result);
 
-// The table for the example plugin of NCCL's sources (plugins/tuner/example), which runs every call that it finds no
-// row for with one channel. So all calls need a row with a channel count: `standard` says what NCCL chooses by itself
-// at the sizes measured, of all five functions; `taken` what it takes with the settings that leave the count open, at
-// sizes within their rows. A sentence where that is not known.
+// nccl-tuner-example.conf for the example plugin of NCCL's sources (plugins/tuner/example), which runs each call
+// without a row with one channel. All calls therefore need a row with a channel count. `standard`: NCCL's own choices
+// for all five functions at the measured sizes. `taken`: NCCL's choices with settings that leave the count open, at
+// sizes within their rows. Returns a sentence where a count is not known.
 std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& result, const std::vector<Row>& standard,
                                                         const std::vector<Row>& taken);
+
+// nccl-tuned-calls.h: a C header with the settings for programs that give them to each call (ncclAllReduceConfig() and
+// others, NCCL 2.31.2 on), which need no plugin. Returns a sentence where NCCL is too old or there is nothing to set.
+std::variant<NamedFile, std::string> calls_header(const TuningResult& result);
+
+// A double-quoted YAML scalar in ASCII, on one line. Null where the text is not UTF-8, which YAML requires.
+std::optional<std::string> yaml_text(std::string_view text);
 
 }  // namespace p5::tuner

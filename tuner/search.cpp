@@ -5,21 +5,119 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <utility>
 
 #include "bench/base/statistics.hpp"
 #include "tuner/gain.hpp"
-#include "tuner/race.hpp"
 
 namespace p5::tuner {
 
 namespace {
 
+// ---- figures of a record
+
+constexpr double median_error = 1.2533;  // ratio of the standard errors of median and mean, for normal noise
+constexpr double least_spread = 1e-3;    // the relative precision of any clock and machine
+
+double error_of_median(double spread, std::size_t samples) {
+  return median_error * std::max(least_spread, spread) / std::sqrt(static_cast<double>(samples));
+}
+
+double gain_of(const std::vector<double>& ratios) { return 1 - std::exp(median(ratios)); }
+
+// Seconds of the candidate in a block; null where it was not measured.
+std::optional<double> seconds_in(const Block& block, const Candidate& candidate) {
+  for (std::size_t i = 0; i < block.trials.size(); ++i)
+    if (block.candidates[i] == candidate && block.trials[i].outcome == Trial::Outcome::measured)
+      return block.trials[i].time.count;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<double> samples_of(const Record& record, const Candidate& candidate, bool throughput) {
+  std::vector<double> samples;
+  for (const Block& block : record.blocks)
+    if (const auto seconds = seconds_in(block, candidate); seconds && (block.stage == Stage::throughput) == throughput)
+      samples.push_back(*seconds);
+  return samples;
+}
+
+std::vector<double> log_ratios(const Record& record, const Setting& setting, bool throughput) {
+  std::vector<double> ratios;
+  for (const Block& block : record.blocks) {
+    const std::optional<double> mine = seconds_in(block, {setting}), standard = seconds_in(block, {});
+    if (mine && standard && (block.stage == Stage::throughput) == throughput)
+      ratios.push_back(std::log(*mine / *standard));
+  }
+  return ratios;
+}
+
+std::optional<double> median_gain(const Record& record, const Setting& setting) {
+  const std::vector<double> ratios = log_ratios(record, setting);
+  return ratios.empty() ? std::nullopt : std::optional(gain_of(ratios));
+}
+
+std::vector<Estimate> estimate_gains(const Record& record, const std::vector<Setting>& settings) {
+  constexpr std::size_t enough = 3;  // blocks; the spread of two is chance
+  std::vector<Estimate> result;
+  std::vector<double> distances, few;
+  std::vector<std::size_t> blocks;
+  for (const Setting& setting : settings) {
+    const std::vector<double> ratios = log_ratios(record, setting);
+    if (ratios.empty()) continue;
+    const double middle = median(ratios);
+    for (const double ratio : ratios) (ratios.size() < enough ? few : distances).push_back(std::abs(ratio - middle));
+    result.push_back({.setting = setting, .gain = gain_of(ratios)});
+    blocks.push_back(ratios.size());
+  }
+  if (result.empty()) return result;
+  const double spread = deviation_of_median_distance * median(distances.empty() ? few : distances);
+  for (std::size_t i = 0; i < result.size(); ++i) result[i].error = error_of_median(spread, blocks[i]);
+  std::ranges::stable_sort(result, std::greater<>(), &Estimate::gain);
+  return result;
+}
+
+std::optional<Estimate> estimate_throughput_gain(const Record& record, const Setting& setting) {
+  const std::vector<double> ratios = log_ratios(record, setting, true);
+  if (ratios.empty()) return std::nullopt;
+  return Estimate{setting, gain_of(ratios), error_of_median(robust_deviation(ratios), ratios.size())};
+}
+
+bool is_decided(const std::vector<Estimate>& best_first, const SearchRules& rules) {
+  if (best_first.empty()) return false;
+  const Estimate& first = best_first.front();
+  const bool hardly_worth_it = first.most() < rules.least_gain + rules.indifference_zone;
+  if (first.least() < rules.least_gain && !hardly_worth_it) return false;
+  return std::ranges::all_of(best_first.begin() + 1, best_first.end(), [&](const Estimate& other) {
+    return other.gain + other.error - (first.gain - first.error) < rules.indifference_zone || other.most() < first.gain;
+  });
+}
+
+Setting choose_winner(const std::vector<Estimate>& best_first, const std::optional<Setting>& preferred,
+                      double indifference_zone) {
+  const Estimate& first = best_first.front();
+  Setting best = first.setting;
+  for (const Estimate& each : best_first) {
+    if (first.gain - each.gain > std::max(indifference_zone, std::min(first.error, each.error))) continue;
+    if (each.setting == preferred) return each.setting;
+    // NCCL's own count (0) is not known here, so it is never compared with a number.
+    if (same_kind(each.setting, best) && each.setting.channels > 0 && best.channels > each.setting.channels)
+      best = each.setting;
+  }
+  return best;
+}
+
+// ---- the search
+
+namespace {
+
 constexpr int most_channel_steps = 3;
-// So much slower than the default in each of one, two, three blocks: no further block will make a winner of it.
+// A candidate that is slower than the default by this share in each of its one, two, three blocks is dropped.
 constexpr double hopeless_after[] = {0.5, 0.1, 0.05};
-constexpr int blocks_to_judge = 3;  // before that the noise is not known
+constexpr int blocks_to_judge = 3;  // fewer do not show the noise
 constexpr int baseline_samples = 2;
 constexpr const char* no_time_to_search = "no time left to search it: the default stays";
 
@@ -38,31 +136,31 @@ class Searcher {
   }
 
   SearchResult run() {
-    const std::vector<std::size_t> order = by_size();
-    for (const std::size_t i : order) baseline(i);
-    if (!rules_.exhaustive) leave_out_the_longest(order);
+    const std::vector<std::size_t> order = order_by_size();
+    for (const std::size_t i : order) measure_baseline(i);
+    if (!rules_.exhaustive) skip_longest(order);
     for (std::size_t at = 0; at < order.size(); ++at) race_within_share(order, at);
     return std::move(result_);
   }
 
  private:
-  // Seconds of the default in a cell: what a repetition takes beforehand, and each sample.
+  // Seconds of the default at a size point: preparation of a repetition, and each sample.
   struct Cost {
-    double visit = 0, sample = 0;
+    double preparation = 0, sample = 0;
   };
 
-  // Each collective's sizes ascending, so that a size finds its neighbour's winner.
-  std::vector<std::size_t> by_size() const {
+  // Sizes ascending within each collective, so that the neighbour's winner is known.
+  std::vector<std::size_t> order_by_size() const {
     std::vector<std::size_t> order(tasks_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::sort(order, {}, [&](std::size_t i) { return tasks_[i].point; });
     return order;
   }
 
-  // Nothing more is to be measured there: no time, or the default has gone wrong, so nothing can be compared with it.
+  // True where no more is measured: no time, or the default failed, so that there is no comparison.
   static bool closed(const Record& record) { return !record.because.empty(); }
 
-  void baseline(std::size_t i) {
+  void measure_baseline(std::size_t i) {
     Record& record = result_.records[i];
     if (time_left_() <= 0) {
       record.because = "no time left to measure it";
@@ -78,23 +176,24 @@ class Searcher {
     cost_[i] = {std::max(0.0, first - last), last};
   }
 
-  // Each setting is prepared once a repetition.
-  double seconds_of(std::size_t i, std::size_t settings, int visits, int blocks) const {
-    return static_cast<double>(settings) * (visits * cost_[i].visit + blocks * cost_[i].sample);
+  // Each setting is prepared once for each repetition.
+  double estimate_seconds(std::size_t i, std::size_t settings, int repetitions, int blocks) const {
+    return static_cast<double>(settings) * (repetitions * cost_[i].preparation + blocks * cost_[i].sample);
   }
 
-  // The least with which a cell can come to a verdict.
+  // The least time in which the race of a size point can be decided.
   double least_seconds(std::size_t i) const {
-    return seconds_of(i, 1 + tasks_[i].offered.size(), 1, blocks_to_judge) +
-           seconds_of(i, 2, 0, host_counts(result_.records[i]) ? rules_.least_throughput_blocks : 0);
+    return estimate_seconds(i, 1 + tasks_[i].offered.size(), 1, blocks_to_judge) +
+           estimate_seconds(i, 2, 0, launch_counts(result_.records[i]) ? rules_.least_throughput_blocks : 0);
   }
 
-  static bool host_counts(const Record& record) {
+  static bool launch_counts(const Record& record) {
     const std::vector<double> standard = samples_of(record, {});
-    return !standard.empty() && median(standard) < host_counts_below_s;
+    return !standard.empty() && median(standard) < launch_counts_below_s;
   }
 
-  void leave_out_the_longest(std::vector<std::size_t> order) {
+  // Closes the longest size points until the rest fits the time left.
+  void skip_longest(std::vector<std::size_t> order) {
     std::erase_if(order, [&](std::size_t i) { return closed(result_.records[i]); });
     std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return least_seconds(i); });
     double all = 0;
@@ -106,8 +205,8 @@ class Searcher {
     }
   }
 
-  // The time that is left divides over the cells by what a block of each costs, so small messages do not wait for large
-  // ones and no cell takes what the others need.
+  // Divides the time left among the remaining size points in proportion to the cost of a block, so that none uses the
+  // time of the others.
   void race_within_share(const std::vector<std::size_t>& order, std::size_t at) {
     const std::size_t i = order[at];
     Record& record = result_.records[i];
@@ -126,18 +225,20 @@ class Searcher {
   }
 
   double weight(std::size_t i) const {
-    return seconds_of(i, 1 + tasks_[i].offered.size() + rules_.candidates.channels.size() / 2, 1, rules_.first_blocks);
+    return estimate_seconds(i, 1 + tasks_[i].offered.size() + rules_.candidates.channels.size() / 2, 1,
+                            rules_.first_blocks);
   }
 
-  bool in_time() const { return time_left_() > stop_at_; }
+  bool has_time() const { return time_left_() > stop_at_; }
 
   void race(std::size_t i, const Record* neighbour) {
     Record& record = result_.records[i];
-    const std::vector<CostEntry> offered = worthwhile(record.point, tasks_[i].offered, rules_.candidates, constraints_);
-    const std::vector<int> ladder = channel_ladder(record.point, rules_.candidates, constraints_);
+    const std::vector<CostEntry> offered =
+        prune_cost_entries(record.point, tasks_[i].offered, rules_.candidates, constraints_);
+    const std::vector<int> counts = channel_counts(record.point, rules_.candidates, constraints_);
     std::optional<Setting> preferred;
     if (neighbour && neighbour->point.collective == record.point.collective && neighbour->winner &&
-        possible(offered, ladder, *neighbour->winner))
+        is_candidate(offered, counts, *neighbour->winner))
       preferred = neighbour->winner;
     std::vector<Setting> contenders;
     if (preferred) contenders.push_back(*preferred);
@@ -147,67 +248,68 @@ class Searcher {
       const Setting setting{entry.setting.algorithm, entry.setting.protocol};
       if (std::ranges::find(contenders, setting) == contenders.end()) contenders.push_back(setting);
     }
-    remove_ruled_out(contenders);
+    remove_failed(contenders);
     if (contenders.empty()) {
       record.because = "NCCL and the operator leave nothing to choose";
       return;
     }
     if (rules_.exhaustive) {
-      measure_everything(record, tasks_[i].offered);
+      measure_full_grid(record, tasks_[i].offered);
       return;
     }
     std::erase(contenders, standard_);
     measure_rung(record, 0, contenders);
-    probe_channels(record, ladder, contenders);
+    probe_channels(record, counts, contenders);
     decide(record, contenders, preferred);
   }
 
-  void measure_everything(Record& record, const std::vector<CostEntry>& offered) {
+  void measure_full_grid(Record& record, const std::vector<CostEntry>& offered) {
     std::vector<Setting> all = full_grid(record.point, offered, rules_.candidates, constraints_);
-    remove_ruled_out(all);
+    remove_failed(all);
     measure_rung(record, 0, all);
-    remove_ruled_out(all);
-    const std::vector<Estimate> now = estimates(record, all);
+    remove_failed(all);
+    const std::vector<Estimate> now = estimate_gains(record, all);
     if (!closed(record) && !now.empty() && now.front().gain >= rules_.least_gain)
-      record.winner = choose(now, {}, rules_.indifferent);
+      record.winner = choose_winner(now, {}, rules_.indifference_zone);
   }
 
-  static bool possible(const std::vector<CostEntry>& offered, const std::vector<int>& ladder, const Setting& setting) {
-    if (setting.channels != 0 && std::ranges::find(ladder, setting.channels) == ladder.end()) return false;
+  static bool is_candidate(const std::vector<CostEntry>& offered, const std::vector<int>& counts,
+                           const Setting& setting) {
+    if (setting.channels != 0 && std::ranges::find(counts, setting.channels) == counts.end()) return false;
     return std::ranges::any_of(offered, [&](const CostEntry& entry) { return same_kind(entry.setting, setting); });
   }
 
-  // The neighbours of the best setting so far, until none is better.
-  void probe_channels(Record& record, const std::vector<int>& ladder, std::vector<Setting>& contenders) {
+  // Measures the channel counts next to the best setting's until none of them is better.
+  void probe_channels(Record& record, const std::vector<int>& counts, std::vector<Setting>& contenders) {
     for (int step = 0; step < most_channel_steps; ++step) {
-      const std::optional<Setting> best = leader(record, contenders);
-      if (!best || closed(record) || !in_time()) return;
-      std::vector<Setting> probes = channel_neighbours(*best, ladder, contenders);
-      remove_ruled_out(probes);
+      const std::optional<Setting> best = best_setting(record, contenders);
+      if (!best || closed(record) || !has_time()) return;
+      std::vector<Setting> probes = channel_neighbours(*best, counts, contenders);
+      remove_failed(probes);
       if (probes.empty()) return;
       contenders.insert(contenders.end(), probes.begin(), probes.end());
       if (best != standard_) probes.push_back(*best);
       measure_rung(record, 0, probes);
-      remove_ruled_out(contenders);
-      if (leader(record, probes) == best) return;
+      remove_failed(contenders);
+      if (best_setting(record, probes) == best) return;
     }
   }
 
-  // The best so far. What the default does is known without measuring it: it gains nothing.
-  std::optional<Setting> leader(const Record& record, const std::vector<Setting>& contenders) const {
-    const std::vector<Estimate> now = estimates(record, contenders);
+  // The best setting so far. The default's own setting is known to gain 0 without a measurement.
+  std::optional<Setting> best_setting(const Record& record, const std::vector<Setting>& contenders) const {
+    const std::vector<Estimate> now = estimate_gains(record, contenders);
     if (now.empty() || (standard_ && now.front().gain < 0)) return standard_;
     return now.front().setting;
   }
 
-  // Rungs until the race is decided.
+  // Measures rungs until the race is decided.
   void decide(Record& record, std::vector<Setting> contenders, const std::optional<Setting>& preferred) {
     for (int rung = 1; !closed(record); ++rung) {
-      std::vector<Estimate> now = estimates(record, contenders);
-      if (decided(now, rules_) || rung >= rules_.rungs || !in_time()) {
+      std::vector<Estimate> now = estimate_gains(record, contenders);
+      if (is_decided(now, rules_) || rung >= rules_.rungs || !has_time()) {
         std::erase_if(now, [&](const Estimate& each) { return each.gain + each.error < rules_.least_gain; });
         if (now.empty()) return;  // the default stays
-        const Setting best = choose(now, preferred, rules_.indifferent);
+        const Setting best = choose_winner(now, preferred, rules_.indifference_zone);
         if (!loses_throughput(record, best)) record.winner = best;
         return;
       }
@@ -216,18 +318,18 @@ class Searcher {
         if (each.most() >= rules_.least_gain) contenders.push_back(each.setting);
       if (contenders.empty()) return;
       measure_rung(record, rung, contenders);
-      remove_ruled_out(contenders);
+      remove_failed(contenders);
     }
   }
 
   bool loses_throughput(Record& record, const Setting& setting) {
-    if (!host_counts(record)) return false;
+    if (!launch_counts(record)) return false;
     std::optional<Estimate> found;
     double limit = 0;
     for (int block = 0; block < rules_.most_throughput_blocks && time_left_() > 0; ++block) {
       measure_block(record, Stage::throughput, {setting});
-      if (ruled_out(setting) || closed(record)) return true;
-      found = estimate_of_throughput(record, setting);
+      if (has_failed(setting) || closed(record)) return true;
+      found = estimate_throughput_gain(record, setting);
       if (!found) return false;
       limit = -tolerated(median(samples_of(record, {}, true)));
       if (block + 1 >= rules_.least_throughput_blocks && (found->least() > limit || found->most() < limit)) break;
@@ -242,20 +344,20 @@ class Searcher {
     std::vector<Setting> alive = settings;
     const int blocks = rules_.exhaustive ? rules_.exhaustive_blocks : rules_.first_blocks << rung;
     for (int block = 0; block < blocks && !closed(record) && !alive.empty(); ++block) {
-      if (block > 0 && !in_time()) return;
+      if (block > 0 && !has_time()) return;
       measure_block(record, Stage::race, alive);
-      remove_ruled_out(alive);
+      remove_failed(alive);
       if (rules_.exhaustive) continue;
-      std::erase_if(alive, [&](const Setting& setting) { return hopeless(record, setting); });
+      std::erase_if(alive, [&](const Setting& setting) { return is_hopeless(record, setting); });
       if (rung == 0 && block + 1 < blocks_to_judge) continue;
-      const std::vector<Estimate> now = estimates(record, alive);
-      if (rung > 0 && decided(now, rules_)) return;
+      const std::vector<Estimate> now = estimate_gains(record, alive);
+      if (rung > 0 && is_decided(now, rules_)) return;
       for (const Estimate& each : now)
         if (each.most() < rules_.least_gain) std::erase(alive, each.setting);
     }
   }
 
-  static bool hopeless(const Record& record, const Setting& setting) {
+  static bool is_hopeless(const Record& record, const Setting& setting) {
     const std::vector<double> ratios = log_ratios(record, setting);
     if (ratios.empty() || ratios.size() > std::size(hopeless_after)) return false;
     const double limit = std::log(1 + hopeless_after[ratios.size() - 1]);
@@ -269,11 +371,11 @@ class Searcher {
       std::swap(block.candidates[i - 1], block.candidates[random_() % i]);
     block.trials = measure_(record.point, block.candidates, stage);
     block.trials.resize(block.candidates.size(), Trial{.outcome = Trial::Outcome::skipped});
-    for (std::size_t i = 0; i < block.trials.size(); ++i) note(record, block.candidates[i], block.trials[i]);
+    for (std::size_t i = 0; i < block.trials.size(); ++i) count_trial(record, block.candidates[i], block.trials[i]);
     record.blocks.push_back(std::move(block));
   }
 
-  void note(Record& record, const Candidate& candidate, Trial& trial) {
+  void count_trial(Record& record, const Candidate& candidate, Trial& trial) {
     if (trial.outcome == Trial::Outcome::skipped) return;
     if (trial.outcome == Trial::Outcome::measured && !(std::isfinite(trial.time.count) && trial.time.count > 0)) {
       trial.outcome = Trial::Outcome::failed;
@@ -285,11 +387,11 @@ class Searcher {
     if (candidate.is_default()) record.because = fmt::format("the default failed: {}", trial.because);
   }
 
-  void remove_ruled_out(std::vector<Setting>& settings) const {
-    std::erase_if(settings, [&](const Setting& setting) { return ruled_out(setting); });
+  void remove_failed(std::vector<Setting>& settings) const {
+    std::erase_if(settings, [&](const Setting& setting) { return has_failed(setting); });
   }
 
-  bool ruled_out(const Setting& setting) const {
+  bool has_failed(const Setting& setting) const {
     return std::ranges::any_of(result_.failures,
                                [&](const Failure& failure) { return failure.candidate.setting == setting; });
   }
@@ -301,8 +403,8 @@ class Searcher {
   const TimeLeft& time_left_;
   std::mt19937_64 random_;
   std::vector<Cost> cost_;           // by task
-  double stop_at_ = 0;               // the time left at which the present race ends
-  std::optional<Setting> standard_;  // what the default does in the cell of the present race, where NCCL says so
+  double stop_at_ = 0;               // the time left at which the current race ends
+  std::optional<Setting> standard_;  // the default's setting in the current race, where NCCL's table marks it
   SearchResult result_;
 };
 

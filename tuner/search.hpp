@@ -1,23 +1,22 @@
-// The search per call: which settings to measure next, from what was measured so far. It has no clock, no ranks and no
-// GPU: the caller measures blocks and says how much time is left, and since all decisions follow from that and a seed,
-// a leader can take them for everybody.
+// The search for settings of single calls: from the samples so far it decides what to measure next. It has no clock,
+// no ranks and no GPU. The caller measures blocks and reports the time left; all decisions follow from that and a seed,
+// so a leader can take them for all ranks.
 //
-// First the default alone, everywhere: what a cell costs. Then each cell's race: the default against candidates, in
-// blocks. A block is one sample of each in random order, so what drifts or disturbs hits all alike; candidates are
-// compared by the median over blocks of the ratio to the default of the same block. What the default does anyway is no
-// candidate. A rung of blocks for all, then the neighbouring channel counts of the leader, then rungs of twice as many
-// blocks until the race is decided. What can gain nothing any more is dropped. Neighbouring sizes start with each
-// other's winners. Last the winner and the default with the time to launch them, as an application has it that is not
-// ahead of the device: more channels take the host longer, and what takes longer so is no winner.
+// 1. Baseline: two samples of the default at each size point, from which the time is divided.
+// 2. Race: the default against candidates, in blocks of one sample each in random order, so that drift and disturbances
+//    affect all alike. Candidates are compared by the median over blocks of their ratio to the default of the same
+//    block. The setting that the default uses is no candidate. A first rung of blocks measures all candidates, then the
+//    channel counts next to the best one's; each further rung has twice as many blocks, until the race is decided.
+//    Candidates that can gain nothing are dropped. A size starts with the winner of its neighbour.
+// 3. Throughput: the winner and the default with the time to launch them, as in an application whose host is not ahead
+//    of the device. More channels take longer to launch, and a setting that is slower so does not win.
 //
-// A winner is still to be believed: it was chosen for how it looked, in one process. That is left to the comparison in
-// fresh processes (confirm.hpp).
-//
-// Where the time is short, fewer cells are searched rather than all of them by halves: half a race decides nothing.
-// What takes longest is left out first.
+// A winner is biased upwards, as the best of many in one process, so confirm.hpp compares again in fresh processes.
+// Where time is short, fewer size points are searched, the longest skipped first: half a race decides nothing.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,31 +27,30 @@ namespace p5::tuner {
 
 enum class Stage { baseline, race, throughput };
 
-// Measures the candidates once each in the given order, and returns as many trials in the same order: on the device
-// alone, with the time to launch them where the stage is launch. The first block of a cell has to warm up whatever
-// connects lazily.
+// Measures each candidate once, in this order, and returns as many trials in the same order: device time alone, or with
+// the time to launch in the throughput stage. The first block of a size point has to warm up lazy connections.
 using MeasureBlock =
     std::function<std::vector<Trial>(const SizePoint& point, const std::vector<Candidate>& in_this_order, Stage stage)>;
 
-// Where an operation takes longer, its launch is no part of its time.
-inline constexpr double host_counts_below_s = 1e-3;
+// Operations longer than this hide their launch, so the throughput stage is skipped.
+inline constexpr double launch_counts_below_s = 1e-3;
 // Seconds of measuring that are left for the search.
 using TimeLeft = std::function<double()>;
 
-// What NCCL offers for a cell.
+// A size point and NCCL's cost table for it.
 struct Task {
   SizePoint point;
   std::vector<CostEntry> offered;
 };
 
-// What came of one block, in the order in which it was measured.
+// One block, in the order of measurement.
 struct Block {
   Stage stage = Stage::race;
   std::vector<Candidate> candidates;
   std::vector<Trial> trials;
 };
 
-// A candidate that failed or gave wrong data, and where. It is not tried again.
+// A candidate that failed or gave wrong data, which is not tried again at any size.
 struct Failure {
   SizePoint point;
   Candidate candidate;
@@ -60,12 +58,12 @@ struct Failure {
   std::string because;
 };
 
-// Everything measured in a cell.
+// All measurements of a size point.
 struct Record {
   SizePoint point;
   std::vector<Block> blocks;
   std::optional<Setting> winner;
-  std::string because;  // why there is none: one sentence
+  std::string because;  // one sentence, where there is no winner
   std::vector<CostEntry> offered = {};
 };
 
@@ -73,16 +71,16 @@ struct SearchRules {
   CandidateRules candidates;
   std::uint64_t seed = 1;
   double least_gain = 0.03;                                      // a smaller one is not worth a setting
-  double indifferent = 0.01;                                     // settings closer than this are as good as each other
-  int least_throughput_blocks = 6, most_throughput_blocks = 12;  // the fewer the clearer it is
-  int first_blocks = 4;                                          // of the first rung, doubled on each further one
+  double indifference_zone = 0.01;                               // settings closer than this count as equally good
+  int least_throughput_blocks = 6, most_throughput_blocks = 12;  // fewer where the difference is clear
+  int first_blocks = 4;                                          // blocks of the first rung
   int rungs = 3;
   int exhaustive_blocks = 20;
-  bool exhaustive = false;  // no race: everything that NCCL offers, in exhaustive_blocks. The search's own oracle
+  bool exhaustive = false;  // measures the full grid instead of a race; tests judge the search by it
 };
 
 struct SearchResult {
-  std::vector<Record> records;  // as the tasks
+  std::vector<Record> records;  // in the order of the tasks
   std::vector<Failure> failures;
   int samples = 0;  // of all candidates together
 };
@@ -90,15 +88,42 @@ struct SearchResult {
 SearchResult search(const std::vector<Task>& tasks, const SearchRules& rules, const Constraints& constraints,
                     const MeasureBlock& measure, const TimeLeft& time_left);
 
-// ---- reading records
+// ---- figures of a record: of device time, or with the time to launch where `throughput`
 
-// The samples of a candidate in the order of their blocks: on the device alone, or with the time to launch.
+// The samples of a candidate in seconds, in the order of their blocks.
 std::vector<double> samples_of(const Record& record, const Candidate& candidate, bool throughput = false);
 
-// log(setting / default) of each block that measured both; the same.
+// log(setting / default) of each block that measured both.
 std::vector<double> log_ratios(const Record& record, const Setting& setting, bool throughput = false);
 
-// 1 - time / default's time, the median over blocks; null where the setting was not measured.
-std::optional<double> gain_in(const Record& record, const Setting& setting);
+// 1 - setting / default, the median over blocks; null where the setting was not measured.
+std::optional<double> median_gain(const Record& record, const Setting& setting);
+
+// ---- decisions within a race
+
+// The gain of a setting over the default, with an interval of two standard errors.
+struct Estimate {
+  Setting setting;
+  double gain = 0;   // 1 - setting / default, the median over blocks
+  double error = 0;  // standard error of the gain
+  double least() const { return gain - 2 * error; }
+  double most() const { return gain + 2 * error; }
+};
+
+// Estimates of the settings that were measured, best first. The error comes from the spread of all settings together,
+// because the spread of one setting in five blocks is mostly chance.
+std::vector<Estimate> estimate_gains(const Record& record, const std::vector<Setting>& settings);
+
+// The estimate with the time to launch; null where that was not measured.
+std::optional<Estimate> estimate_throughput_gain(const Record& record, const Setting& setting);
+
+// True where more blocks would not change the choice: the first certainly gains enough, or at most the indifference
+// zone more than that, so that little is lost either way; and no other can be better by more than that zone.
+bool is_decided(const std::vector<Estimate>& best_first, const SearchRules& rules);
+
+// Chooses among the settings that are as good as the first within the indifference zone and within an error: the
+// preferred one, else the one with the fewest channels (they leave more of the GPU to others), else the first.
+Setting choose_winner(const std::vector<Estimate>& best_first, const std::optional<Setting>& preferred,
+                      double indifference_zone);
 
 }  // namespace p5::tuner

@@ -1,11 +1,12 @@
-// Names of settings, and nccl-tuner.csv: written, and read with all that could be wrong with it.
+// Text forms of settings; writing and strict reading of nccl-tuner.csv.
 #include "tuner/table.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <locale>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -14,11 +15,11 @@ namespace p5::tuner {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> function_names{"broadcast", "reduce", "all_gather", "reduce_scatter",
-                                                         "all_reduce"};
-constexpr std::array<std::string_view, 7> algorithm_names{
+constexpr std::array<std::string_view, all_functions.size()> function_names{"broadcast", "reduce", "all_gather",
+                                                                            "reduce_scatter", "all_reduce"};
+constexpr std::array<std::string_view, all_algorithms.size()> algorithm_names{
     "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
-constexpr std::array<std::string_view, 3> protocol_names{"ll", "ll128", "simple"};
+constexpr std::array<std::string_view, all_protocols.size()> protocol_names{"ll", "ll128", "simple"};
 
 constexpr int format = 1;
 constexpr std::size_t most_rows = 10000, most_tables = 100;
@@ -32,7 +33,7 @@ std::optional<Name> parse_name(const std::array<std::string_view, count>& names,
   return static_cast<Name>(found - names.begin());
 }
 
-// All of the text, decimal, nothing before or behind it.
+// Parses the whole text as a decimal number.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number number{};
@@ -51,14 +52,14 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-std::string shortest(double number) {
+std::string shortest_text(double number) {
   std::array<char, 32> text{};
   const auto written = std::to_chars(text.data(), text.data() + text.size(), number);
   return {text.data(), written.ptr};
 }
 
 std::string quoted(std::string_view text) {
-  constexpr std::size_t longest = 40;  // the file may be anything
+  constexpr std::size_t longest = 40;  // a line of a wrong file may have any length
   std::string shown = "'";
   for (const char c : text.substr(0, longest)) shown += c >= ' ' && c <= '~' ? c : '?';
   return shown + (text.size() > longest ? "...'" : "'");
@@ -97,8 +98,8 @@ Row parse_row(std::string_view line) {
   return row;
 }
 
-// What is wrong with the row itself, or with it beside those before it.
-void check_row(const Row& row, const std::vector<Row>& before) {
+// Throws Malformed where the row is invalid or overlaps an earlier one.
+void check_row(const Row& row, std::span<const Row> before) {
   if (row.from > row.to)
     throw Malformed("from " + std::to_string(row.from) + " is beyond to " + std::to_string(row.to));
   if (row.setting.channels < 0 || row.setting.channels > most_channels)
@@ -107,9 +108,9 @@ void check_row(const Row& row, const std::vector<Row>& before) {
   if (row.setting.chunk > 0 && row.setting.chunk < least_chunk)
     throw Malformed("chunk is " + std::to_string(row.setting.chunk) + ", not 0 or at least " +
                     std::to_string(least_chunk));
-  // NCCL would take a time of 0 for better than anything that it knows.
+  // NCCL would prefer a time of 0 to any of its own estimates.
   if (!std::isfinite(row.microseconds) || row.microseconds <= 0)
-    throw Malformed("microseconds is " + shortest(row.microseconds) + ", not a positive finite number");
+    throw Malformed("microseconds is " + shortest_text(row.microseconds) + ", not a positive finite number");
   for (const Row& other : before)
     if (other.function == row.function && row.from <= other.to && other.from <= row.to)
       throw Malformed("overlaps " + std::string(name_of(other.function)) + " from " + std::to_string(other.from) +
@@ -122,12 +123,12 @@ void check_validity(const Table& table) {
   if (table.nodes < 1 || table.nodes > table.ranks) throw Malformed("nodes is not a number of nodes for these ranks");
 }
 
-// The lines of the file that say something, one after the other.
+// Iterates over the lines that are neither empty nor comments.
 class Lines {
  public:
   explicit Lines(std::string_view text) : rest_(text) {}
 
-  // False at the end.
+  // Returns false at the end.
   bool next() {
     while (!rest_.empty()) {
       const std::size_t end = rest_.find('\n');
@@ -147,26 +148,26 @@ class Lines {
   std::string_view rest_;
 };
 
-int value_in_head(const Lines& lines, std::string_view name) {
+int parse_head_value(const Lines& lines, std::string_view name) {
   const std::string start = std::string(name) + ",";
   if (!lines.line.starts_with(start)) throw Malformed(quoted(lines.line) + ", not '" + start + "NUMBER'");
   const std::string_view value = lines.line.substr(start.size());
   return required(parse_number<int>(value), name, value, "a number");
 }
 
-int parse_head(Lines& lines, std::string_view name) {
+int parse_head_line(Lines& lines, std::string_view name) {
   if (!lines.next()) throw Malformed("the file ends where '" + std::string(name) + ",NUMBER' has to be");
-  return value_in_head(lines, name);
+  return parse_head_value(lines, name);
 }
 
-// What stands between its first line and its rows.
-Table parse_start(Lines& lines, const std::vector<Table>& before) {
-  if (const int found = value_in_head(lines, first_of_head); found != format)
+// Parses a table's head, from its "format" line, which is the current one, to the names of the columns.
+Table parse_head(Lines& lines, const std::vector<Table>& before) {
+  if (const int found = parse_head_value(lines, first_of_head); found != format)
     throw Malformed("format " + std::to_string(found) + " is not known here, only " + std::to_string(format));
   Table table;
-  table.nccl_version = parse_head(lines, "nccl");
-  table.ranks = parse_head(lines, "ranks");
-  table.nodes = parse_head(lines, "nodes");
+  table.nccl_version = parse_head_line(lines, "nccl");
+  table.ranks = parse_head_line(lines, "ranks");
+  table.nodes = parse_head_line(lines, "nodes");
   check_validity(table);
   if (find_table(before, table.nccl_version, static_cast<std::uint64_t>(table.ranks),
                  static_cast<std::uint64_t>(table.nodes)))
@@ -182,12 +183,9 @@ std::vector<Table> parse_lines(Lines& lines) {
   if (!lines.next()) throw Malformed("the file ends where '" + std::string(first_of_head) + ",NUMBER' has to be");
   for (bool more = true; more;) {
     if (tables.size() == most_tables) throw Malformed("more than " + std::to_string(most_tables) + " tables");
-    tables.push_back(parse_start(lines, tables));
-    more = false;
-    while (!more && lines.next()) {
-      more = lines.line.starts_with(std::string(first_of_head) + ",");
-      if (more) break;
-      // Each is held against all before it.
+    tables.push_back(parse_head(lines, tables));
+    while ((more = lines.next()) && !lines.line.starts_with(std::string(first_of_head) + ",")) {
+      // Checking a row takes time proportional to the rows before it.
       if (++rows > most_rows) throw Malformed("more than " + std::to_string(most_rows) + " rows");
       const Row row = parse_row(lines.line);
       check_row(row, tables.back().rows);
@@ -199,11 +197,13 @@ std::vector<Table> parse_lines(Lines& lines) {
 
 void check_table(const Table& table) {
   check_validity(table);
-  std::vector<Row> before;
-  for (const Row& row : table.rows) {
-    check_row(row, before);
-    before.push_back(row);
-  }
+  for (std::size_t i = 0; i < table.rows.size(); ++i) check_row(table.rows[i], std::span(table.rows).first(i));
+}
+
+std::string capitals(std::string_view name) {
+  std::string text;
+  for (const char c : name) text += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
 }
 
 }  // namespace
@@ -234,8 +234,18 @@ std::optional<Setting> parse_setting(std::string_view text) {
   return Setting{*algorithm, *protocol, *channels, *chunk};
 }
 
+std::string alg_selection(const Setting& setting) {
+  const bool has_all_protocols = setting.algorithm == Algorithm::tree || setting.algorithm == Algorithm::ring;
+  if (!has_all_protocols && setting.protocol != Protocol::simple) return "";
+  const std::string algorithm =
+      setting.algorithm == Algorithm::nvls_tree ? "NVLSTREE" : capitals(name_of(setting.algorithm));
+  const std::string name = algorithm + "_" + capitals(name_of(setting.protocol));
+  // NCCL matches names by prefix, so LL would include LL128.
+  return setting.protocol == Protocol::ll ? name + "+^" + name + "128" : name;
+}
+
 std::string version_text(int nccl_version) {
-  // Since 2.9; before, 2.8.4 was 2804.
+  // NCCL has counted so since 2.9; 2.8.4 was 2804.
   const int step = nccl_version < 10000 ? 1000 : 10000;
   return std::to_string(nccl_version / step) + "." + std::to_string(nccl_version % step / 100) + "." +
          std::to_string(nccl_version % 100);
@@ -262,7 +272,7 @@ std::string to_csv(const Table& table, std::string_view comment) {
     throw std::invalid_argument(problem.what());
   }
   std::ostringstream text;
-  text.imbue(std::locale::classic());  // no separators within numbers, whatever the program's locale is
+  text.imbue(std::locale::classic());  // numbers without separators, whatever the program's locale is
   if (!comment.empty())
     for (const std::string_view line : split(comment, '\n')) text << "#" << (line.empty() ? "" : " ") << line << "\n";
   text << "format," << format << "\nnccl," << table.nccl_version << "\nranks," << table.ranks << "\nnodes,"
@@ -271,7 +281,7 @@ std::string to_csv(const Table& table, std::string_view comment) {
   for (const Row& row : table.rows)
     text << name_of(row.function) << "," << row.from << "," << row.to << "," << name_of(row.setting.algorithm) << ","
          << name_of(row.setting.protocol) << "," << row.setting.channels << "," << row.setting.chunk << ","
-         << shortest(row.microseconds) << "\n";
+         << shortest_text(row.microseconds) << "\n";
   return text.str();
 }
 

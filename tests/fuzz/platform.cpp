@@ -2,7 +2,6 @@
 #include "topo/platform.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tuner/arms.hpp"
-#include "tuner/knobs.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return p5::fuzz::on(data, size, [](std::string_view text) {

@@ -26,8 +26,7 @@ endif()
 
 # Where NCCL has settings for single calls.
 if(NCCL_VERSION VERSION_GREATER_EQUAL 2.31)
-  add_executable(time_calls ${CMAKE_CURRENT_LIST_DIR}/time_calls.cpp ${CMAKE_SOURCE_DIR}/tuner/table.cpp
-                 ${CMAKE_SOURCE_DIR}/tuner/alg_selection.cpp)
+  add_executable(time_calls ${CMAKE_CURRENT_LIST_DIR}/time_calls.cpp ${CMAKE_SOURCE_DIR}/tuner/table.cpp)
   set_target_properties(time_calls PROPERTIES BUILD_WITH_INSTALL_RPATH ON
     INSTALL_RPATH "${CMAKE_BINARY_DIR}/lib;${nccl_folder}" RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu)
   target_link_options(time_calls PRIVATE LINKER:--enable-new-dtags)

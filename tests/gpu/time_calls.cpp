@@ -7,8 +7,7 @@
 // By hand, with the headers and the library of one NCCL:
 //
 //     g++ -std=c++20 -O2 -I. -I$NCCL/include -I$CUDA/include tests/gpu/time_calls.cpp tuner/table.cpp
-//         tuner/alg_selection.cpp -o time_calls -L$NCCL/lib -lnccl -L$CUDA/lib64 -lcudart
-//         -Wl,-rpath,$NCCL/lib:$CUDA/lib64
+//         -o time_calls -L$NCCL/lib -lnccl -L$CUDA/lib64 -lcudart -Wl,-rpath,$NCCL/lib:$CUDA/lib64
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -25,7 +24,6 @@
 #include <variant>
 #include <vector>
 
-#include "tuner/alg_selection.hpp"
 #include "tuner/table.hpp"
 
 namespace {

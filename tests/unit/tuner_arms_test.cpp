@@ -42,7 +42,7 @@ TEST(Knobs, of_the_program_are_readable) {
   std::set<std::string> names;
   for (const Knob& knob : knobs()) {
     EXPECT_TRUE(names.insert(knob.name).second) << knob.name << " is there twice";
-    EXPECT_TRUE(concerns_tuning(knob.name)) << knob.name;
+    EXPECT_TRUE(is_tuning_variable(knob.name)) << knob.name;
   }
 }
 
@@ -96,11 +96,11 @@ TEST(Knobs, are_not_tried_at_the_value_that_they_have) {
 }
 
 TEST(Knobs, know_versions_as_nccl_counts_them) {
-  EXPECT_EQ(nccl_version_of("2.28.3"), 22803);
-  EXPECT_EQ(nccl_version_of("2.17"), 21700);
-  EXPECT_EQ(nccl_version_of("2.8.4"), 2804);
+  EXPECT_EQ(parse_nccl_version("2.28.3"), 22803);
+  EXPECT_EQ(parse_nccl_version("2.17"), 21700);
+  EXPECT_EQ(parse_nccl_version("2.8.4"), 2804);
   for (const char* text : {"", "2", "2.x", "2.28.3.1", "2.100", "-2.1", "2.28 "})
-    EXPECT_EQ(nccl_version_of(text), 0) << text;
+    EXPECT_EQ(parse_nccl_version(text), 0) << text;
 }
 
 TEST(Weights, are_read_line_by_line) {
@@ -242,12 +242,12 @@ TEST(Arms, leave_the_deepest_knobs_unless_asked) {
 
 TEST(Arms, name_the_band_that_they_make_slower) {
   const std::vector<ArmSizePoint> gains{arm_point("all_reduce", 8, 0.5), arm_point("all_reduce", 1 << 20, 1.005)};
-  EXPECT_EQ(band_that_loses(gains), "");
+  EXPECT_EQ(describe_slower_band(gains), "");
   std::vector<ArmSizePoint> loses = gains;
   loses.push_back(arm_point("send_recv", 256 << 20, 1.03));
-  EXPECT_EQ(band_that_loses(loses), "makes send_recv from 64 MiB on 3.0 % slower");
+  EXPECT_EQ(describe_slower_band(loses), "makes send_recv from 64 MiB on 3.0 % slower");
   loses.push_back(arm_point("send_recv", 128 << 20, 0.9));
-  EXPECT_EQ(band_that_loses(loses), "") << "the band as a whole gains";
+  EXPECT_EQ(describe_slower_band(loses), "") << "the band as a whole gains";
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // nccl-tuned-calls.h: what it says, and that compilers of C and C++ take it, with an NCCL that has settings for single
 // calls and with one that has none.
-#include "tuner/calls.hpp"
+#include "tuner/files.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "bench/base/text.hpp"
 #include "tests/unit/in_folder.hpp"
 #include "tests/unit/tuner_setting.hpp"
-#include "tuner/alg_selection.hpp"
+#include "tuner/table.hpp"
 
 namespace p5::tuner {
 namespace {

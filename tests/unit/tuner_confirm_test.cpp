@@ -61,7 +61,7 @@ TEST(Confirmation, keeps_what_is_faster_again) {
   EXPECT_FALSE(confirmed.undecided);
   EXPECT_EQ(confirmed.table.nccl_version, 22803);
   EXPECT_NEAR(confirmed.table.rows[0].microseconds, 90, 1);
-  const std::vector<ConfirmedSizePoint> size_points = points_of(table(8, 32), confirmed.table, all);
+  const std::vector<ConfirmedSizePoint> size_points = confirmed_size_points(table(8, 32), confirmed.table, all);
   ASSERT_EQ(size_points.size(), 3u);
   EXPECT_EQ(size_points[0].verdict, "faster");
   EXPECT_NEAR(size_points[0].gain->share, 0.1, 0.01);
@@ -76,7 +76,8 @@ TEST(Confirmation, splits_a_row_where_it_loses) {
   EXPECT_THAT(ranges(confirmed), ElementsAre("8-16", "32-64"));
   ASSERT_EQ(confirmed.dropped.size(), 1u);
   EXPECT_THAT(confirmed.dropped[0], HasSubstr("lost 2.0 % at 24 B"));
-  EXPECT_EQ(points_of(table(8, 64), confirmed.table, all)[2].verdict, "the default: ring/ll did not hold up");
+  EXPECT_EQ(confirmed_size_points(table(8, 64), confirmed.table, all)[2].verdict,
+            "the default: ring/ll did not hold up");
 }
 
 TEST(Confirmation, tolerates_a_fifth_of_a_microsecond) {
@@ -177,13 +178,13 @@ TEST(Confirmation, does_not_take_unlucky_processes_for_a_cost_of_the_files) {
 
 TEST(Confirmation, shares_its_time) {
   const auto shared = [](double seconds) {
-    std::vector<Measuring> sizes{{Function::all_reduce, 8, true, 0.001, 0},
-                                 {Function::all_reduce, 16, false, 0.01, 0},
-                                 {Function::all_reduce, 32, false, 1, 0},
-                                 {Function::all_reduce, 64, true, 0.5, 0}};
-    share_time(sizes, seconds, 12);
+    std::vector<SamplePlan> sizes{{Function::all_reduce, 8, true, 0.001, 0},
+                                  {Function::all_reduce, 16, false, 0.01, 0},
+                                  {Function::all_reduce, 32, false, 1, 0},
+                                  {Function::all_reduce, 64, true, 0.5, 0}};
+    allocate_samples(sizes, seconds, 12);
     std::vector<int> samples;
-    for (const Measuring& size : sizes) samples.push_back(size.samples);
+    for (const SamplePlan& size : sizes) samples.push_back(size.samples);
     return samples;
   };
   EXPECT_THAT(shared(100), ElementsAre(12, 12, 12, 12));
@@ -195,16 +196,16 @@ TEST(Confirmation, shares_its_time) {
 }
 
 TEST(Confirmation, leaves_out_of_rows_what_takes_longer_than_there_is_time) {
-  std::vector<Measuring> sizes{{Function::all_reduce, 8, true, 0.001, 0, 0.004},
-                               {Function::all_reduce, 16, true, 0.5, 0, 0.9},
-                               {Function::all_reduce, 32, false, 0.1, 0, 0.2}};
-  share_time(sizes, 3.2, 12);
+  std::vector<SamplePlan> sizes{{Function::all_reduce, 8, true, 0.001, 0, 0.004},
+                                {Function::all_reduce, 16, true, 0.5, 0, 0.9},
+                                {Function::all_reduce, 32, false, 0.1, 0, 0.2}};
+  allocate_samples(sizes, 3.2, 12);
   EXPECT_EQ(sizes[1].samples, 4) << "with its preparation it fits";
   EXPECT_EQ(sizes[2].samples, 0);
-  share_time(sizes, 1, 12);
+  allocate_samples(sizes, 1, 12);
   EXPECT_EQ(sizes[1].samples, 4) << "there are 3 seconds in any case";
   sizes[1].preparation = 1.9;
-  share_time(sizes, 1, 12);
+  allocate_samples(sizes, 1, 12);
   EXPECT_EQ(sizes[1].samples, 0);
   EXPECT_EQ(sizes[0].samples, 4);
 }

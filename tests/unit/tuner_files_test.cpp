@@ -16,7 +16,6 @@
 
 #include "bench/base/text.hpp"
 #include "tests/unit/in_folder.hpp"
-#include "tuner/quoting.hpp"
 
 namespace p5::tuner {
 namespace {
@@ -164,7 +163,7 @@ TEST_F(TuningFiles, set_nothing_where_nothing_beats_the_default) {
   TuningResult result = tuned();
   result.environment.clear();
   result.table.rows.clear();
-  result.nothing_because = "The default changed by 7 %.";
+  result.no_settings_reason = "The default changed by 7 %.";
   for (const NamedFile& each : tuning_files(result)) {
     EXPECT_THAT(each.text, HasSubstr("sets nothing")) << each.name;
     EXPECT_THAT(each.text, HasSubstr("changed by 7 %")) << each.name;
@@ -237,7 +236,7 @@ TEST_F(TuningFiles, hold_all_that_the_plugin_needs_or_nothing_of_it) {
         EXPECT_EQ(text.find("# NCCL_TUNER_CONFIG_FILE is in nccl.env.sh only") != std::string::npos, there == 0);
       }
       const bool whole = content(file(result, "nccl.env")).find(needed[0]) != std::string::npos;
-      EXPECT_EQ(loading_lines(result).back().line.find("--env-file") != std::string::npos, whole) << place;
+      EXPECT_EQ(load_commands(result).back().line.find("--env-file") != std::string::npos, whole) << place;
     }
 }
 
@@ -275,7 +274,7 @@ TEST_F(TuningFiles, have_loading_lines_that_a_shell_takes) {
     result.environment = {{"X", value}};
     result.folder = folder.string() + "/" + value.substr(0, value.find('/'));
     std::string lines;
-    for (const LoadingLine& loading : loading_lines(result))
+    for (const LoadCommand& loading : load_commands(result))
       lines += loading.line.substr(0, loading.line.find("   (")) + " || true\n";
     write("lines", lines);
     // The launchers do nothing here.
@@ -287,9 +286,9 @@ TEST_F(TuningFiles, have_loading_lines_that_a_shell_takes) {
     EXPECT_FALSE(touched()) << lines;
   }
   EXPECT_THAT(
-      loading_lines(tuned())[0].line,
+      load_commands(tuned())[0].line,
       HasSubstr("mpirun -x NCCL_BUFFSIZE -x NCCL_TUNER_CONFIG_FILE -x NCCL_TUNER_PLUGIN -x P5BENCH_TUNER_HASH"));
-  EXPECT_THAT(loading_lines(tuned())[1].line, HasSubstr("srun --export=ALL"));
+  EXPECT_THAT(load_commands(tuned())[1].line, HasSubstr("srun --export=ALL"));
 }
 
 TEST_F(TuningFiles, are_copied_by_a_line_that_a_shell_reads) {
@@ -298,7 +297,7 @@ TEST_F(TuningFiles, are_copied_by_a_line_that_a_shell_reads) {
   fs::create_directory(result.folder);
   std::vector<NamedFile> files = tuning_files(result);
   for (const NamedFile& each : files) write("it's here/" + each.name, each.text);
-  const LoadingLine line = copying_line(result, files, {"alpha", "be$ta"});
+  const LoadCommand line = copy_command(result, files, {"alpha", "be$ta"});
   EXPECT_EQ(line.launcher, "ssh");
   // ssh HOST tar -xPf -: here it only keeps what it was to unpack.
   const Ran ran = bash("ssh() { cat > \"$1.tar\"; shift; echo \"$@\"; }\n" + line.line +

@@ -50,7 +50,7 @@ Launch launch_of(const std::vector<double>& samples) {
 std::vector<Confirmation> alternate(Landscape& land, const Table& table, const std::vector<Task>& tasks) {
   std::vector<Confirmation> sizes;
   for (const Task& task : tasks) sizes.push_back({*parse_function(task.point.collective), task.point.bytes, {}});
-  for (const HeldOut& size : held_out(table.rows, 4, 32)) sizes.push_back({size.function, size.bytes, {}});
+  for (const HeldOutSize& size : held_out_sizes(table.rows, 4, 32)) sizes.push_back({size.function, size.bytes, {}});
   const auto measure = [&](bool with_files) {
     land.launch();
     for (Confirmation& size : sizes) {
@@ -122,7 +122,7 @@ Outcome tune(Terrain terrain, std::uint64_t seed, fakes::Processes processes) {
   const SearchResult found = search(tasks, rules, {}, measure, [] { return 1e9; });
   Outcome outcome;
   outcome.samples = found.samples;
-  const Table table{22803, 8, 1, rows_of(found)};
+  const Table table{22803, 8, 1, make_rows(found)};
   outcome.table = confirm(table, alternate(land, table, tasks)).table;
   compare_with_everything(land, tasks, outcome);
   return outcome;

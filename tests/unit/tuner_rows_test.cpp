@@ -1,6 +1,6 @@
 // How the winners of cells become rows, and which sizes are measured beside them.
 #include "tests/unit/tuner_setting.hpp"
-#include "tuner/rows.hpp"
+#include "tuner/confirm.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct Rows : testing::Test {
   }
   std::vector<std::string> rows() const {
     std::vector<std::string> texts;
-    for (const Row& row : rows_of(result))
+    for (const Row& row : make_rows(result))
       texts.push_back(std::to_string(row.from) + "-" + std::to_string(row.to) + " " + to_text(row.setting));
     return texts;
   }
@@ -59,19 +59,19 @@ TEST_F(Rows, are_for_nothing_that_failed_anywhere) {
 
 TEST_F(Rows, know_the_time_in_their_middle) {
   add(8, "ring/ll");
-  EXPECT_NEAR(rows_of(result)[0].microseconds, 8, 0.1);
+  EXPECT_NEAR(make_rows(result)[0].microseconds, 8, 0.1);
 }
 
 TEST(HeldOutSizes, lie_inside_the_row_and_were_not_searched) {
   const Row row{Function::all_reduce, 1 << 10, 1 << 20, setting("ring/ll"), 1};
-  const std::vector<HeldOut> sizes = held_out({row}, 4, 4);
+  const std::vector<HeldOutSize> sizes = held_out_sizes({row}, 4, 4);
   ASSERT_EQ(sizes.size(), 3u);
   EXPECT_EQ(sizes[0].bytes, 3u << 9);
   EXPECT_EQ(sizes[1].bytes, 3u << 18);
   EXPECT_EQ(sizes[2].bytes / 4 % 2, 1u) << "an odd count";
-  for (const HeldOut& size : held_out({row}, 4, 4 * 7)) EXPECT_EQ(size.bytes % 28, 0u);
+  for (const HeldOutSize& size : held_out_sizes({row}, 4, 4 * 7)) EXPECT_EQ(size.bytes % 28, 0u);
   const Row point{Function::all_reduce, 1 << 10, 1 << 10, setting("ring/ll"), 1};
-  EXPECT_THAT(held_out({point}, 4, 4), IsEmpty());
+  EXPECT_THAT(held_out_sizes({point}, 4, 4), IsEmpty());
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include <random>
 
 #include "bench/base/statistics.hpp"
-#include "tuner/race.hpp"
 
 namespace p5::tuner {
 namespace {
@@ -33,27 +32,27 @@ const std::vector<CostEntry> three{{setting("ring/simple"), 30}, {setting("ring/
 
 TEST(Candidates, are_those_that_nccl_predicts_within_eight_times_the_fastest) {
   const std::vector<CostEntry> offers{{setting("ring/simple"), 80}, {setting("ring/ll"), 10}, {setting("tree/ll"), 81}};
-  EXPECT_THAT(texts(worthwhile(point(8), offers, {}, {})), ElementsAre("ring/ll", "ring/simple"));
+  EXPECT_THAT(texts(prune_cost_entries(point(8), offers, {}, {})), ElementsAre("ring/ll", "ring/simple"));
 }
 
 TEST(Candidates, never_are_what_nccl_marks_impossible) {
   const std::vector<CostEntry> offers{{setting("ring/ll128"), -1}, {setting("ring/ll"), 10}};
-  EXPECT_THAT(texts(worthwhile(point(8), offers, {}, {})), ElementsAre("ring/ll"));
+  EXPECT_THAT(texts(prune_cost_entries(point(8), offers, {}, {})), ElementsAre("ring/ll"));
 }
 
 TEST(Candidates, have_channels_where_each_has_8_KiB) {
-  EXPECT_THAT(channel_ladder(point((32 << 10) - 1), {}, {}), IsEmpty());
-  EXPECT_THAT(channel_ladder(point(32 << 10), {}, {}), ElementsAre(4));
-  EXPECT_THAT(channel_ladder(point(256 << 10), {}, {}), ElementsAre(4, 8, 16, 24, 32));
+  EXPECT_THAT(channel_counts(point((32 << 10) - 1), {}, {}), IsEmpty());
+  EXPECT_THAT(channel_counts(point(32 << 10), {}, {}), ElementsAre(4));
+  EXPECT_THAT(channel_counts(point(256 << 10), {}, {}), ElementsAre(4, 8, 16, 24, 32));
 }
 
 TEST(Candidates, are_bound_by_the_operators_variables) {
-  EXPECT_THAT(texts(worthwhile(point(8), three, {}, constraints_of({{"NCCL_ALGO", "^tree"}}))),
+  EXPECT_THAT(texts(prune_cost_entries(point(8), three, {}, constraints_of({{"NCCL_ALGO", "^tree"}}))),
               ElementsAre("ring/ll", "ring/simple"));
-  EXPECT_THAT(texts(worthwhile(point(8), three, {}, constraints_of({{"NCCL_PROTO", "LL128,Simple"}}))),
+  EXPECT_THAT(texts(prune_cost_entries(point(8), three, {}, constraints_of({{"NCCL_PROTO", "LL128,Simple"}}))),
               ElementsAre("tree/ll128", "ring/simple"));
   EXPECT_THAT(
-      channel_ladder(point(1 << 20), {}, constraints_of({{"NCCL_MAX_NCHANNELS", "16"}, {"NCCL_MIN_CTAS", "8"}})),
+      channel_counts(point(1 << 20), {}, constraints_of({{"NCCL_MAX_NCHANNELS", "16"}, {"NCCL_MIN_CTAS", "8"}})),
       ElementsAre(8, 16));
 }
 
@@ -80,7 +79,7 @@ TEST(Constraints, forbid_everything_where_the_mask_is_not_understood) {
 
 TEST(Constraints, leave_channels_to_nccl_where_the_limit_is_not_understood) {
   const Constraints c = constraints_of({{"NCCL_MAX_CTAS", "many"}, {"NCCL_MAX_NCHANNELS", "16"}});
-  EXPECT_THAT(channel_ladder(point(1 << 20), {}, c), IsEmpty());
+  EXPECT_THAT(channel_counts(point(1 << 20), {}, c), IsEmpty());
   EXPECT_TRUE(c.allows(Function::all_reduce, setting("ring/ll")));
   EXPECT_FALSE(c.allows(Function::all_reduce, setting("ring/ll/4")));
 }
@@ -99,7 +98,7 @@ TEST(Constraints, are_the_variables_that_change_figures) {
                                         {"NCCL_DEBUG", "INFO"},
                                         {"NCCL_DEBUG_FILE", "/x"},
                                         {"PATH", "/bin"}});
-  EXPECT_THAT(c.taken, ElementsAre("FI_PROVIDER", "NCCL_BUFFSIZE", "OFI_NCCL_PROTOCOL"));
+  EXPECT_THAT(c.operator_variables, ElementsAre("FI_PROVIDER", "NCCL_BUFFSIZE", "OFI_NCCL_PROTOCOL"));
 }
 
 // A machine on which a setting takes a fixed multiple of the default, with a little noise, and that can fail.
@@ -182,18 +181,18 @@ TEST(Search, finds_the_fastest) {
   for (const Record& record : result.records) {
     ASSERT_TRUE(record.winner);
     EXPECT_EQ(to_text(*record.winner), "tree/ll128");
-    EXPECT_NEAR(gain_in(record, *record.winner).value(), 0.2, 0.01);
+    EXPECT_NEAR(median_gain(record, *record.winner).value(), 0.2, 0.01);
     EXPECT_EQ(record.because, "");
   }
 }
 
 TEST(Race, goes_on_only_where_more_blocks_could_change_something) {
   const auto found = [](double gain, double error) { return Estimate{setting("tree/ll128"), gain, error}; };
-  EXPECT_TRUE(decided({found(0.05, 0.005)}, {}));
-  EXPECT_FALSE(decided({found(0.05, 0.015)}, {})) << "it may gain too little";
-  EXPECT_TRUE(decided({found(0.03, 0.003)}, {})) << "so little hangs on it";
-  EXPECT_FALSE(decided({found(0.08, 0.01), found(0.07, 0.02)}, {})) << "which one is not known";
-  EXPECT_TRUE(decided({found(0.08, 0.001), found(0.075, 0.001)}, {})) << "one is as good as the other";
+  EXPECT_TRUE(is_decided({found(0.05, 0.005)}, {}));
+  EXPECT_FALSE(is_decided({found(0.05, 0.015)}, {})) << "it may gain too little";
+  EXPECT_TRUE(is_decided({found(0.03, 0.003)}, {})) << "so little hangs on it";
+  EXPECT_FALSE(is_decided({found(0.08, 0.01), found(0.07, 0.02)}, {})) << "which one is not known";
+  EXPECT_TRUE(is_decided({found(0.08, 0.001), found(0.075, 0.001)}, {})) << "one is as good as the other";
 }
 
 TEST(Search, takes_nothing_that_is_slower_with_its_launch) {
@@ -367,9 +366,9 @@ TEST(Race, prefers_a_neighbours_winner_and_fewer_channels_among_equals) {
                                     {setting("ring/ll/16"), 0.195, 0.001},
                                     {setting("ring/ll/4"), 0.15, 0.001},
                                     {setting("tree/ll"), 0.194, 0.001}};
-  EXPECT_EQ(to_text(choose(equal, {}, 0.01)), "ring/ll/16");
-  EXPECT_EQ(to_text(choose(equal, setting("tree/ll"), 0.01)), "tree/ll");
-  EXPECT_EQ(to_text(choose(equal, setting("ring/ll/4"), 0.01)), "ring/ll/16") << "that one is slower";
+  EXPECT_EQ(to_text(choose_winner(equal, {}, 0.01)), "ring/ll/16");
+  EXPECT_EQ(to_text(choose_winner(equal, setting("tree/ll"), 0.01)), "tree/ll");
+  EXPECT_EQ(to_text(choose_winner(equal, setting("ring/ll/4"), 0.01)), "ring/ll/16") << "that one is slower";
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-#include "tuner/plugin/chained_tuner.hpp"
-
+// The chained tuner: loads the library that P5BENCH_TUNER_CHAIN names and adapts its version of the interface.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include <vector>
 
 #include "tuner/plugin/communicator_tuner.hpp"
-#include "tuner/plugin/cost_table.hpp"
 
 namespace p5::tuner {
 
@@ -22,8 +20,8 @@ struct CloseLibrary {
 };
 using Library = std::unique_ptr<void, CloseLibrary>;
 
-// An error of the chained tuner would have failed the user's call; here it counts as no answer.
-void ask(const Call& call, const auto& choose) {
+// Restores the call where the tuner returns an error.
+void choose_or_restore(const Call& call, const auto& choose) {
   const std::vector<float> before(call.costs,
                                   call.costs + static_cast<std::ptrdiff_t>(call.algorithms) * call.protocols);
   const int channels = *call.channels;
@@ -32,25 +30,25 @@ void ask(const Call& call, const auto& choose) {
   *call.channels = channels;
 }
 
-abi::Result name_choice(const abi::TunerV2& tuner, void* context, const UnseenCall& call) {
+abi::Result choose_in_v2(const abi::TunerV2& tuner, void* context, const CallV2& call) {
   return tuner.choose(context, call.function, call.bytes, call.collnet_support, call.nvls_support, call.pipelined,
                       call.algorithm, call.protocol, call.channels);
 }
 
-// NCCL asks tuners of this version in the same way where it knows later ones.
+// Translates a cost table for version 2, as NCCL versions with later interfaces do.
 abi::Result choose_with(const abi::TunerV2& tuner, void* context, const Call& call) {
   const CostTable costs(call.costs, call.algorithms, call.protocols);
   const auto offered = [&](Algorithm algorithm) { return costs.available({algorithm, Protocol::simple}); };
   int algorithm = abi::undefined, protocol = abi::undefined;
-  const abi::Result result = name_choice(tuner, context,
-                                         {.function = call.function,
-                                          .bytes = call.bytes,
-                                          .collnet_support = offered(Algorithm::collnet_chain),
-                                          .nvls_support = offered(Algorithm::nvls) || offered(Algorithm::nvls_tree),
-                                          .pipelined = call.pipelined,
-                                          .algorithm = &algorithm,
-                                          .protocol = &protocol,
-                                          .channels = call.channels});
+  const abi::Result result = choose_in_v2(tuner, context,
+                                          {.function = call.function,
+                                           .bytes = call.bytes,
+                                           .collnet_support = offered(Algorithm::collnet_chain),
+                                           .nvls_support = offered(Algorithm::nvls) || offered(Algorithm::nvls_tree),
+                                           .pipelined = call.pipelined,
+                                           .algorithm = &algorithm,
+                                           .protocol = &protocol,
+                                           .channels = call.channels});
   if (algorithm < 0 || protocol < 0) return result;
   float* cost = costs.at(static_cast<Algorithm>(algorithm), static_cast<Protocol>(protocol));
   if (cost && *cost >= 0) *cost = 0;
@@ -67,7 +65,7 @@ abi::Result choose_with(const auto& tuner, void* context, const Call& call) {
                       call.algorithms, call.protocols, call.registered, call.channels);
 }
 
-// Every constant that both have, from the one to the other.
+// Copies the constants that both versions have.
 void copy_constants(const auto& from, auto& to) {
   std::ranges::copy(as_bytes(std::span(from.base_latencies)), as_writable_bytes(std::span(to.base_latencies)).begin());
   std::ranges::copy(as_bytes(std::span(from.link_latencies)), as_writable_bytes(std::span(to.link_latencies)).begin());
@@ -77,8 +75,8 @@ void copy_constants(const auto& from, auto& to) {
       std::ranges::copy(from.bandwidths[kind][capability], to.bandwidths[kind][capability]);
 }
 
-// For a tuner that does not know the newest compute capability; what it corrects reaches NCCL.
-abi::Result start_narrow(const auto& tuner, void** context, const Start& s, abi::Logger logger) {
+// Starts a tuner without the newest compute capability. Its corrections of constants still reach NCCL.
+abi::Result start_v5_or_v6(const auto& tuner, void** context, const Start& s, abi::Logger logger) {
   if (!s.constants_v7) return tuner.init(context, s.communicator, s.ranks, s.nodes, logger, s.domains, s.constants);
   abi::Constants constants{};
   copy_constants(*s.constants_v7, constants);
@@ -101,7 +99,7 @@ class LoadedTuner final : public ChainedTuner {
     if constexpr (version < 5)
       started_ = tuner_.init(s.ranks, s.nodes, logger, &context_) == abi::success;
     else if constexpr (version < 7)
-      started_ = start_narrow(tuner_, &context_, s, logger) == abi::success;
+      started_ = start_v5_or_v6(tuner_, &context_, s, logger) == abi::success;
     else
       started_ =
           tuner_.init(&context_, s.communicator, s.ranks, s.nodes, logger, s.domains, s.constants_v7) == abi::success;
@@ -109,13 +107,13 @@ class LoadedTuner final : public ChainedTuner {
   }
 
   void choose(const Call& call) override {
-    ask(call, [&](const Call& c) { return choose_with(tuner_, context_, c); });
+    choose_or_restore(call, [&](const Call& c) { return choose_with(tuner_, context_, c); });
   }
 
-  void choose_unseen(const UnseenCall& call) override {
+  void choose_v2(const CallV2& call) override {
     if constexpr (version == 2) {
       const int channels = *call.channels;
-      if (name_choice(tuner_, context_, call) == abi::success) return;
+      if (choose_in_v2(tuner_, context_, call) == abi::success) return;
       *call.algorithm = *call.protocol = abi::undefined;
       *call.channels = channels;
     }
@@ -130,18 +128,20 @@ class LoadedTuner final : public ChainedTuner {
   }
 
  private:
-  Library library_;  // holds the code that the rest points into
+  Library library_;  // keeps the code loaded that the other members point to
   const Tuner& tuner_;
   void* context_ = nullptr;
   bool started_ = false;
 };
 
+// Starts the tuner of this version. `found` is set where the library has it and this NCCL knows it; then older versions
+// are not tried.
 template <class Tuner, int version>
 std::unique_ptr<ChainedTuner> start_as(Library& library, const Start& start, const Log& log, bool& found) {
   if (found || version > start.version) return nullptr;
   const std::string symbol = "ncclTunerPlugin_v" + std::to_string(version);
   const auto* tuner = static_cast<const Tuner*>(dlsym(library.get(), symbol.c_str()));
-  if (!tuner || is_ours(tuner)) return nullptr;
+  if (!tuner || is_own_tuner(tuner)) return nullptr;
   found = true;
   auto chained_tuner = std::make_unique<LoadedTuner<Tuner, version>>(std::move(library), *tuner);
   if (!chained_tuner->start(start, log.logger())) return nullptr;

@@ -1,8 +1,7 @@
-// libnccl-tuner-p5bench.so: what it wants is in the file that NCCL_TUNER_CONFIG_FILE names, read once; of its tables it
-// takes the one that is for a communicator. Where that file is not for this NCCL or for none of the job's communicators
-// it wants nothing, and says so once. Where it is missing, or not the one that
-// P5BENCH_TUNER_HASH tells of, no communicator starts: other ranks may have it, and a rank that decides otherwise than
-// they do hangs them all without a word.
+// The policy of libnccl-tuner-p5bench.so: the table for a communicator, from the file that NCCL_TUNER_CONFIG_FILE
+// names, which is read once. Where the file has no table for this NCCL or this communicator, NCCL decides, and one
+// warning says so. Where the file is missing, or has another hash than P5BENCH_TUNER_HASH, no communicator starts:
+// other ranks may have the right file, and ranks that decide differently hang without a message.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -33,8 +32,8 @@ constexpr const char* hash_variable = "P5BENCH_TUNER_HASH";
 struct File {
   std::vector<Table> tables;
   std::string name;
-  std::string problem;                 // why there are none
-  abi::Result refusal = abi::success;  // why no communicator may start with it
+  std::string problem;                 // reason why there are no tables
+  abi::Result refusal = abi::success;  // error with which no communicator starts
 };
 
 std::string host_name() {
@@ -43,7 +42,7 @@ std::string host_name() {
 }
 
 std::optional<std::string> content_of(const std::string& name) try {
-  // Neither waits for a pipe nor reads a device.
+  // Reading a pipe could block, and a device has no end.
   constexpr std::uintmax_t largest = 16 << 20;
   std::error_code problem;
   if (!std::filesystem::is_regular_file(name, problem) || std::filesystem::file_size(name, problem) > largest)
@@ -51,7 +50,7 @@ std::optional<std::string> content_of(const std::string& name) try {
   std::ifstream stream(name, std::ios::binary);
   if (!stream) return std::nullopt;
   return std::string{std::istreambuf_iterator<char>(stream), {}};
-} catch (const std::exception&) {  // of a folder, for one
+} catch (const std::exception&) {  // e.g. a folder
   return std::nullopt;
 }
 
@@ -91,11 +90,11 @@ File read_file() {
 using GetVersion = abi::Result (*)(int*);
 
 struct Nccl {
-  int version = 0;   // 0: it cannot be found
-  std::string path;  // of the file that it was loaded from, its own or that of a program with NCCL inside
+  int version = 0;   // 0: unknown
+  std::string path;  // the file that contains it: its library, or a program with NCCL linked in
 };
 
-// The library that calls us, which other libraries need not see.
+// Finds the NCCL that loaded this plugin by the address of its logger, since its symbols may not be global.
 Nccl nccl_of(abi::Logger logger) {
   GetVersion get = nullptr;
   void* library = nullptr;
@@ -121,8 +120,8 @@ std::string communicator_text(std::uint64_t ranks, std::uint64_t nodes) {
   return std::to_string(ranks) + " ranks on " + std::to_string(nodes) + " nodes";
 }
 
-// Why the file has nothing for this NCCL; empty when it has.
-std::string other_nccl(const File& file, const Nccl& nccl) {
+// The reason for which the file has no table for this NCCL version; empty when it has one.
+std::string describe_other_nccl(const File& file, const Nccl& nccl) {
   std::vector<std::string> versions;
   for (const Table& table : file.tables) {
     if (nccl.version == 0 || table.nccl_version == nccl.version) return "";
@@ -137,8 +136,8 @@ std::string other_nccl(const File& file, const Nccl& nccl) {
          "; NCCL's own choices stay. To tune for it: p5bench tune with LD_LIBRARY_PATH=" + folder;
 }
 
-// Why the file says nothing about this communicator.
-std::string objection(const File& file, const Job& job, int version) {
+// The reason for which the file has no table for this communicator.
+std::string describe_other_communicators(const File& file, const Job& job, int version) {
   if (!file.problem.empty()) return file.problem;
   std::vector<std::string> communicators;
   for (const Table& table : file.tables)
@@ -149,23 +148,23 @@ std::string objection(const File& file, const Job& job, int version) {
          communicator_text(job.ranks, job.nodes);
 }
 
-// Of a job whose launcher numbers its ranks, the first.
-bool speaks_for_the_job() {
+// True also where no launcher numbers the ranks.
+bool is_rank_0() {
   for (const char* const name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"})
     if (const char* const rank = std::getenv(name)) return std::string_view(rank) == "0";
   return true;
 }
 
-// On stderr too: few jobs let NCCL say its warnings.
+// Warns on stderr too, because few jobs enable NCCL's warnings, and refuses the communicator.
 [[noreturn]] void refuse(const File& file, const Log& log) {
-  static std::atomic_flag said;
+  static std::atomic_flag printed;
   const std::string text =
       "on " + host_name() + ": " + file.problem +
       ". Ranks with different tables would run different algorithms and hang, so this communicator does not start. Put "
       "the table that was tuned at the same path on all hosts, or unset NCCL_TUNER_PLUGIN, " +
       file_variable + " and " + hash_variable + " on all ranks";
   log.warn(text);
-  if (!said.test_and_set()) std::fprintf(stderr, "libnccl-tuner-p5bench.so: %s\n", text.c_str());
+  if (!printed.test_and_set()) std::fprintf(stderr, "libnccl-tuner-p5bench.so: %s\n", text.c_str());
   throw Refusal{file.refusal};
 }
 
@@ -183,8 +182,9 @@ class TablePolicy final : public Policy {
   const Table& table_;
 };
 
-// Either that a table is used or why none is: splits of a job that uses one are no surprise.
-std::atomic_flag& said() {
+// Set after the first communicator: a table is used, or one warning was printed. Later communicators may be splits, for
+// which no table is expected.
+std::atomic_flag& reported() {
   static std::atomic_flag the;
   return the;
 }
@@ -196,17 +196,17 @@ std::unique_ptr<Policy> make_policy(const Job& job, const Log& log) {
   if (file.refusal != abi::success) refuse(file, log);
   const Nccl nccl = nccl_of(log.logger());
   if (const Table* const table = find_table(file.tables, nccl.version, job.ranks, job.nodes)) {
-    said().test_and_set();
+    reported().test_and_set();
     log.inform(file.name + ": " + std::to_string(table->rows.size()) + " rows for this communicator");
     return std::make_unique<TablePolicy>(*table);
   }
-  const std::string other = file.problem.empty() ? other_nccl(file, nccl) : "";
+  const std::string other = file.problem.empty() ? describe_other_nccl(file, nccl) : "";
   if (other.empty()) {
-    log.warn_once(said(), objection(file, job, nccl.version) + "; NCCL's own choices stay");
-  } else if (!said().test_and_set()) {
+    log.warn_once(reported(), describe_other_communicators(file, job, nccl.version) + "; NCCL's own choices stay");
+  } else if (!reported().test_and_set()) {
     log.warn(other);
-    // Few jobs let NCCL say its warnings.
-    if (speaks_for_the_job()) std::fprintf(stderr, "libnccl-tuner-p5bench.so: %s\n", other.c_str());
+    // Few jobs enable NCCL's warnings.
+    if (is_rank_0()) std::fprintf(stderr, "libnccl-tuner-p5bench.so: %s\n", other.c_str());
   }
   return nullptr;
 }

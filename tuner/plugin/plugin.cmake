@@ -1,8 +1,8 @@
-# libnccl-tuner-p5bench.so: loaded into other people's programs, so it brings its own C++ library where there is a static
-# one, shows nothing but NCCL's symbols, and needs neither NCCL nor CUDA.
+# libnccl-tuner-p5bench.so is loaded into other people's programs, so it links the C++ library statically where there is
+# a static one, exports only the symbols of NCCL's interface, and needs neither NCCL nor CUDA.
 include(CheckCXXSourceCompiles)
 set(tuner_plugin_sources ${CMAKE_CURRENT_LIST_DIR}/../table.cpp)
-foreach(name communicator_tuner chained_tuner exports)
+foreach(name communicator_tuner chained_tuner)
   list(APPEND tuner_plugin_sources ${CMAKE_CURRENT_LIST_DIR}/${name}.cpp)
 endforeach()
 
@@ -14,7 +14,7 @@ unset(CMAKE_REQUIRED_LINK_OPTIONS)
 set(tuner_plugin_map ${CMAKE_CURRENT_LIST_DIR}/libnccl-tuner-p5bench.map)
 add_library(nccl-tuner-p5bench MODULE ${tuner_plugin_sources} ${CMAKE_CURRENT_LIST_DIR}/library.cpp)
 target_link_libraries(nccl-tuner-p5bench PRIVATE p5bench_settings ${CMAKE_DL_LIBS})
-# -Bsymbolic: where p5bench's worker loads it, the worker's symbols of the same names are not taken for its own.
+# -Bsymbolic: in p5bench's worker the library uses its own symbols, not the worker's of the same names.
 target_link_options(nccl-tuner-p5bench PRIVATE LINKER:--version-script=${tuner_plugin_map} LINKER:-Bsymbolic
   $<$<BOOL:${P5BENCH_STATIC_LIBSTDCXX}>:-static-libstdc++> $<$<AND:$<BOOL:${P5BENCH_STATIC_LIBSTDCXX}>,$<NOT:$<BOOL:${P5BENCH_PORTABLE}>>>:-static-libgcc>)
 set_target_properties(nccl-tuner-p5bench PROPERTIES

@@ -1,18 +1,106 @@
-// Who says how a call is to run. There are two: the table of a file (library.cpp), and the session of p5bench's own
-// worker (worker.cpp); a program is linked with one of them.
+// The parts that the tuner of a communicator is made of: NCCL's log, NCCL's cost table, and the policy that decides on
+// overrides. There are two policies, and a program is linked with one of them: the table of a file (library.cpp), and
+// the session of p5bench's own worker (worker.cpp).
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
-#include "tuner/plugin/cost_table.hpp"
-#include "tuner/plugin/log.hpp"
+#include "tuner/plugin/abi.hpp"
 #include "tuner/table.hpp"
 
 namespace p5::tuner {
 
-// What all ranks of a communicator share. Nothing else may decide, or ranks would run different algorithms and hang.
+// Writes to NCCL's log.
+class Log {
+ public:
+  explicit Log(abi::Logger nccl_logger) : logger_(nccl_logger) {}
+
+  void inform(const std::string& text) const { write(abi::info, text); }
+  void warn(const std::string& text) const { write(abi::warn, text); }
+  // Warns once for each flag, because splits would repeat the warning on each rank.
+  void warn_once(std::atomic_flag& warned, const std::string& text) const {
+    if (!warned.test_and_set()) warn(text);
+  }
+  abi::Logger logger() const { return logger_; }
+
+ private:
+  void write(int level, const std::string& text) const {
+    if (logger_) logger_(level, abi::init | abi::tuning, "p5bench", 0, "TUNER/p5bench: %s", text.c_str());
+  }
+
+  abi::Logger logger_;
+};
+
+// The entries of a whole cost table, row by row.
+using Costs = std::array<float, std::size_t{abi::algorithms} * abi::protocols>;
+inline Costs no_costs() {
+  Costs costs;
+  costs.fill(abi::unavailable);
+  return costs;
+}
+
+// A view of the cost table of one call.
+class CostTable {
+ public:
+  CostTable(float* costs, int algorithms, int protocols)
+      : costs_(costs), algorithms_(algorithms), protocols_(protocols) {}
+
+  // Null where the table of this NCCL version has no such entry.
+  float* at(Algorithm algorithm, Protocol protocol) const {
+    const int row = static_cast<int>(algorithm), column = static_cast<int>(protocol);
+    return row < algorithms_ && column < protocols_ ? costs_ + static_cast<std::ptrdiff_t>(row) * protocols_ + column
+                                                    : nullptr;
+  }
+  // An unavailable setting must never run: it may hang or corrupt data.
+  bool available(const Setting& setting) const {
+    const float* cost = at(setting.algorithm, setting.protocol);
+    return cost && *cost >= 0;
+  }
+  // NCCL's choice: the lowest cost, the first among equals.
+  std::optional<Setting> cheapest() const {
+    std::optional<Setting> found;
+    float lowest = 0;
+    for_each([&](const Setting& setting, float& cost) {
+      if (cost < 0 || (found && cost >= lowest)) return;
+      found = setting;
+      lowest = cost;
+    });
+    return found;
+  }
+  // Makes the setting NCCL's choice. Its cost stays realistic, because NCCL 2.31 compares it with kernels for symmetric
+  // memory that are not in the table. `microseconds` 0: NCCL's own estimate.
+  void prefer(const Setting& setting, double microseconds) const {
+    constexpr double most = 1e9;  // NCCL ignores costs from 3.6e9 on
+    float& preferred = *at(setting.algorithm, setting.protocol);
+    preferred = static_cast<float>(std::min(microseconds > 0 ? microseconds : preferred, most));
+    const float above = preferred * 1.01f + 0.01f;
+    for_each([&](const Setting&, float& cost) {
+      if (&cost != &preferred && cost >= 0) cost = std::max(cost, above);
+    });
+  }
+
+  template <class Action>
+  void for_each(const Action& action) const {
+    for (int a = 0; a < std::min(algorithms_, abi::algorithms); ++a)
+      for (int p = 0; p < std::min(protocols_, abi::protocols); ++p)
+        action(Setting{static_cast<Algorithm>(a), static_cast<Protocol>(p)}, costs_[a * protocols_ + p]);
+  }
+
+ private:
+  float* costs_;
+  int algorithms_, protocols_;
+};
+
+// Properties that all ranks of a communicator share. A decision that depended on anything else would make ranks run
+// different algorithms and hang.
 struct Job {
   std::uint64_t ranks = 0, nodes = 0;
 };
@@ -22,27 +110,27 @@ struct Override {
   double microseconds = 0;  // measured; 0: not known
 };
 
-// One call, for whoever watches.
-struct Seen {
+// A call and its outcome, for a policy that records calls.
+struct TunedCall {
   Costs costs = no_costs();         // as NCCL offered them
-  std::optional<Setting> cheapest;  // in the end, with the channels that a tuner set for it
-  bool granted = false;             // the wish was available
+  std::optional<Setting> cheapest;  // after tuning, with the channels that a tuner set for it
+  bool granted = false;             // there was an override, and NCCL offered its setting
 };
 
 class Policy {
  public:
   virtual ~Policy() = default;
-  // Nothing: NCCL, or the chained tuner decides. Called from several threads.
+  // Null: the chained tuner decides, or NCCL. Called from several threads.
   virtual std::optional<Override> override_of(Function function, std::uint64_t bytes) = 0;
-  virtual void note(const Seen& /*seen*/) {}
+  virtual void record_call(const TunedCall& /*call*/) {}
 };
 
-// The communicator must not come together: NCCL fails its start with this result.
+// The communicator must not start: NCCL fails its initialization with this result.
 struct Refusal {
   abi::Result result;
 };
 
-// For one communicator; null where no call of it is wanted otherwise. Throws Refusal, and for want of memory.
+// Makes the policy of one communicator; null where no call is overridden. Throws Refusal and std::bad_alloc.
 std::unique_ptr<Policy> make_policy(const Job& job, const Log& log);
 
 }  // namespace p5::tuner

@@ -1,4 +1,4 @@
-// The plugin within p5bench's own worker: it wants what the session at hand wants, and tells it what NCCL offered.
+// The policy within p5bench's own worker: it overrides calls as the session demands, and records NCCL's offers for it.
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -30,11 +30,11 @@ class Control final : public nccl::TunerControl {
 
   nccl::TunerCall last_call() const override {
     const std::scoped_lock lock(mutex_);
-    nccl::TunerCall call{.number = calls_, .granted = seen_.granted, .offers = {}};
-    Costs costs = seen_.costs;
+    nccl::TunerCall call{.number = calls_, .granted = last_.granted, .offers = {}};
+    Costs costs = last_.costs;
     CostTable(costs.data(), abi::algorithms, abi::protocols).for_each([&](const Setting& setting, float cost) {
-      const bool chosen = seen_.cheapest && same_kind(*seen_.cheapest, setting);
-      if (cost >= 0) call.offers.push_back({to_text(chosen ? *seen_.cheapest : setting), cost, chosen});
+      const bool chosen = last_.cheapest && same_kind(*last_.cheapest, setting);
+      if (cost >= 0) call.offers.push_back({to_text(chosen ? *last_.cheapest : setting), cost, chosen});
     });
     return call;
   }
@@ -47,21 +47,21 @@ class Control final : public nccl::TunerControl {
     return Override{*forced_, 0};
   }
 
-  void note(const Seen& seen) {
+  void record_call(const TunedCall& call) {
     const std::scoped_lock lock(mutex_);
-    seen_ = seen;
+    last_ = call;
     ++calls_;
   }
 
  private:
-  mutable std::mutex mutex_;  // NCCL may ask from threads of its own
+  mutable std::mutex mutex_;  // NCCL may query from threads of its own
   std::atomic<bool> loaded_ = false;
   std::optional<Setting> forced_;
-  Seen seen_;
+  TunedCall last_;
   std::uint64_t calls_ = 0;
 };
 
-// NCCL finds the plugin by its symbols and hands it nothing of ours: the state has to be where both sides find it.
+// NCCL finds the plugin by its symbols and passes no argument of ours, so plugin and session share a global.
 Control& control() {
   static Control the;
   return the;
@@ -70,7 +70,7 @@ Control& control() {
 class ControlledPolicy final : public Policy {
  public:
   std::optional<Override> override_of(Function, std::uint64_t) override { return control().override_of(); }
-  void note(const Seen& seen) override { control().note(seen); }
+  void record_call(const TunedCall& call) override { control().record_call(call); }
 };
 
 }  // namespace

@@ -19,7 +19,7 @@
 #include "topo/platform.hpp"
 #include "topo/settings.hpp"
 #include "topo/watch.hpp"
-#include "tuner/knobs.hpp"
+#include "tuner/arms.hpp"
 
 namespace p5 {
 

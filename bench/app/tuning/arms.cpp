@@ -6,7 +6,7 @@
 
 #include "bench/app/tuning/stages.hpp"
 #include "bench/measure/alternation.hpp"
-#include "tuner/knobs.hpp"
+#include "tuner/arms.hpp"
 
 namespace p5 {
 
@@ -84,12 +84,12 @@ class ArmSearch {
   tuner::JudgedArm judge(const Environment& environment, int launches, std::string* loses) {
     const std::unique_ptr<Backend> arm = machine_.backend->arm(environment);
     Trials trials(control_, {machine_.backend.get(), arm.get()}, trial_.cases, trial_.runner);
-    tuner::JudgedArm judged{tuner::arm_of(environment), std::nullopt};
+    tuner::JudgedArm judged{tuner::make_arm(environment), std::nullopt};
     run_on_leader(control_, trials, [&] {
       const std::vector<tuner::ArmSizePoint> size_points = alternate(trials, launches);
       if (size_points.empty()) return;
       judged.objective = tuner::objective_of(size_points, weights_);
-      if (loses) *loses = tuner::band_that_loses(size_points);
+      if (loses) *loses = tuner::describe_slower_band(size_points);
     });
     arm->abandon();
     return judged;

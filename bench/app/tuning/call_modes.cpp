@@ -34,7 +34,7 @@ std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& worke
                                            const RunnerOptions& runner, int nccl_version, Seconds burst,
                                            const tuner::TimeLeft& time_left) {
   std::vector<CallModeResult> tried;
-  for (const tuner::CallMode& way : tuner::call_modes())
+  for (const tuner::CallMode& way : tuner::call_modes)
     if (way.since <= nccl_version) tried.push_back({way, {}});
   const std::size_t stride = 1 + tried.size();
   std::vector<Case> all;

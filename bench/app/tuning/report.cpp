@@ -71,7 +71,7 @@ reports::TuningSizePoint point_of(const tuner::Record& record, const tuner::Tabl
   const std::optional<tuner::Function> function = tuner::parse_function(record.point.collective);
   const tuner::Row* const row = function ? tuner::find_row(table, *function, record.point.bytes) : nullptr;
   point.believed = row && row->setting == *record.winner;
-  const double share = tuner::gain_in(record, *record.winner).value_or(0);
+  const double share = tuner::median_gain(record, *record.winner).value_or(0);
   point.gain = reports::TuningGain{median(standard), median(tuner::samples_of(record, {record.winner})), share, {}};
   point.because = fmt::format("{} saves {:.1f} % in the search{}", *point.winner, 100 * share,
                               point.believed ? " and was confirmed" : "; it is not set");
@@ -87,7 +87,7 @@ void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tune
                     result.table.rows.size() == 1 ? "One range" : fmt::format("{} ranges", result.table.rows.size()));
   if (!sets)
     tuning.because =
-        result.nothing_because.empty() ? "Nothing that was tried beats the default." : result.nothing_because;
+        result.no_settings_reason.empty() ? "Nothing that was tried beats the default." : result.no_settings_reason;
 }
 
 void add_arms(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {

@@ -159,13 +159,13 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
   constexpr int least_launches = 2;  // a single one tells nothing about others
   constexpr double spare = 1.1;      // of what a launch has taken
   std::vector<tuner::Confirmation> measured;
-  std::vector<tuner::Measuring> sizes;
+  std::vector<tuner::SamplePlan> sizes;
   std::vector<AlternatedSize> alternated;
   for (std::size_t at = 0; at < trials.cases().size(); ++at) {
     const Case& c = trials.cases()[at];
     const tuner::Function function = *tuner::parse_function(c.collective->name);
     const double operation_s = expected_s(search, c);
-    const bool host_counts = operation_s < tuner::host_counts_below_s;
+    const bool host_counts = operation_s < tuner::launch_counts_below_s;
     const double sample_s = std::max(operation_s, tuning_limits.burst.count) * (host_counts ? 2 : 1) + agreeing_s;
     // As Trials::prepare() does it.
     const double preparation_s = 3 * operation_s + std::max(operation_s, tuning_limits.burst.count) + 5 * agreeing_s;
@@ -179,7 +179,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
   trials.prepare({standard, files});
   for (const std::size_t arm : {standard, files}) trials.block({arm, 0}, {""}, {tuning_limits.burst});
   const double joining_s = (before - time_left()) / 2, processes = 2.0 * tuning_limits.planned_launches;
-  tuner::share_time(sizes, (time_left() - (processes - 2) * joining_s) / processes, tuning_limits.samples);
+  tuner::allocate_samples(sizes, (time_left() - (processes - 2) * joining_s) / processes, tuning_limits.samples);
   for (std::size_t at = 0; at < sizes.size(); ++at) alternated[at].samples = sizes[at].samples;
   Alternation alternation(trials, std::move(alternated), {.burst = tuning_limits.burst});
   const auto taken = [&](std::size_t at, Quantity quantity) {

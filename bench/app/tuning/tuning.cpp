@@ -27,8 +27,8 @@
 #include "bench/base/version.hpp"
 #include "bench/measure/trials.hpp"
 #include "reports/atomic_file.hpp"
-#include "tuner/calls.hpp"
-#include "tuner/knobs.hpp"
+#include "tuner/arms.hpp"
+#include "tuner/files.hpp"
 
 namespace p5 {
 
@@ -115,7 +115,7 @@ class Tuning {
   // Nobody can tell whether anything is faster.
   void leave_out(const std::string& why) {
     course_.left_out = true;
-    result_.nothing_because = why;
+    result_.no_settings_reason = why;
     result_.table.rows.clear();
     if (!result_.environment.empty()) course_.remarks.push_back(why);
   }
@@ -158,13 +158,13 @@ class Tuning {
           to_text(problems)));
     reports::Tuning report = tuning_report(course_, result_, files);
     if (!sets) return report;
-    std::vector<tuner::LoadingLine> lines = tuner::loading_lines(result_);
+    std::vector<tuner::LoadCommand> lines = tuner::load_commands(result_);
     if (!problems.empty()) {
       std::vector<std::string> hosts;
       for (const HostProblem& each : problems) hosts.push_back(each.host);
-      lines = {tuner::copying_line(result_, files, hosts)};
+      lines = {tuner::copy_command(result_, files, hosts)};
     }
-    for (const tuner::LoadingLine& line : lines) report.loading.emplace_back(line.launcher, line.line);
+    for (const tuner::LoadCommand& line : lines) report.loading.emplace_back(line.launcher, line.line);
     return report;
   }
 
@@ -201,7 +201,7 @@ class Tuning {
   int nccl_version() const {
     const auto found = machine_.software.find("nccl");
     if (found == machine_.software.end()) return 0;
-    return tuner::nccl_version_of(found->second.substr(found->second.find(' ') + 1));
+    return tuner::parse_nccl_version(found->second.substr(found->second.find(' ') + 1));
   }
 
   // NCCL has room for one tuner, and the operator has chosen it.
@@ -219,11 +219,11 @@ class Tuning {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
     if (!taken.empty()) {
-      result_.nothing_because = taken;
+      result_.no_settings_reason = taken;
       return;
     }
     if (collectives.empty() || sizes.empty()) {
-      result_.nothing_because = "None of the measured collectives and sizes is one that a tuner is asked about.";
+      result_.no_settings_reason = "None of the measured collectives and sizes is one that a tuner is asked about.";
       return;
     }
     const std::unique_ptr<Backend> workers =
@@ -245,8 +245,8 @@ class Tuning {
       end_stage("search");
       result_.size_points = static_cast<int>(course_.search.records.size());
       result_.candidates_tried = candidates_in(course_.search);
-      result_.table.rows = tuner::rows_of(course_.search);
-      if (tasks.empty()) result_.nothing_because = "The library offers nothing to a tuner.";
+      result_.table.rows = tuner::make_rows(course_.search);
+      if (tasks.empty()) result_.no_settings_reason = "The library offers nothing to a tuner.";
       if (options_.delivery == "nvidia") see_channels(trials);
     });
     workers->abandon();
@@ -307,11 +307,12 @@ class Tuning {
     else if (!tried.best.empty())
       course_.remarks.push_back(fmt::format(
           "{} was faster too, alone: it is not set together with settings for sizes; --delivery=env would set it",
-          tuner::arm_of(tried.best).name));
+          tuner::make_arm(tried.best).name));
     if (!result_.environment.empty())
-      result_.nothing_because.clear();
+      result_.no_settings_reason.clear();
     else if (options_.delivery == "env")
-      result_.nothing_because = "No environment was faster in fresh processes without making a band of sizes slower.";
+      result_.no_settings_reason =
+          "No environment was faster in fresh processes without making a band of sizes slower.";
   }
 
   // Where calls differ most: small ones by their launch, large ones by what is copied.
@@ -347,8 +348,8 @@ class Tuning {
         if (record.point.collective == tuner::name_of(row.function))
           sizes.emplace(record.point.collective, record.point.bytes);
     const auto element = static_cast<std::uint64_t>(size_of(DataType::float32));
-    for (const tuner::HeldOut& held :
-         tuner::held_out(result_.table.rows, element, element * static_cast<std::uint64_t>(result_.table.ranks)))
+    for (const tuner::HeldOutSize& held :
+         tuner::held_out_sizes(result_.table.rows, element, element * static_cast<std::uint64_t>(result_.table.ranks)))
       sizes.emplace(tuner::name_of(held.function), held.bytes);
     std::vector<std::pair<std::string, Bytes>> all;
     for (const auto& [collective, bytes] : sizes) all.emplace_back(collective, Bytes{bytes});
@@ -408,14 +409,14 @@ class Tuning {
           confirm_with(trials, tuning_limits_, result_.table, course_.search, clock_.until(tuning_limits_.end),
                        [this] { return clock_.budget_left(); });
       tuner::Confirmed confirmed = tuner::confirm(result_.table, measured);
-      course_.confirmations = tuner::points_of(result_.table, confirmed.table, measured);
+      course_.confirmations = tuner::confirmed_size_points(result_.table, confirmed.table, measured);
       course_.dropped = std::move(confirmed.dropped);
       for (const tuner::Confirmation& size : measured)
         course_.processes = std::max(course_.processes, static_cast<int>(size.device.tuned.size()));
       result_.table = std::move(confirmed.table);
       result_.gains = gain_lines(course_.confirmations);
       if (result_.table.rows.empty())
-        result_.nothing_because = "No setting held up with the files alone in fresh processes.";
+        result_.no_settings_reason = "No setting held up with the files alone in fresh processes.";
     });
     for (Backend* const each : {machine_.backend.get(), files.get()}) each->stop();
     for (Backend* const each : {machine_.backend.get(), files.get()}) each->abandon();
