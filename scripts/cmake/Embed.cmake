@@ -1,5 +1,5 @@
-# p5bench_embed(TARGET SYMBOL FILE...): compiles files into TARGET as p5::embedded::SYMBOL (see bench/base/embedded.hpp), so that
-# the program finds its data wherever it lies.
+# p5bench_embed(TARGET SYMBOL FILE...): compiles files into TARGET as p5::embedded::SYMBOL (see
+# bench/base/embedded.hpp), so that the program finds its data wherever it is installed.
 function(p5bench_embed target symbol)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded_${symbol}.cpp)
   list(JOIN ARGN "|" files)

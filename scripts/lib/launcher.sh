@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# How to start ranks with the mpirun of this machine. Sourced by quickstart.
+# Starts ranks with the mpirun of this machine. Sourced by quickstart.
 
-# The cores that this process may use, as Open MPI counts its slots: without hyper-threads.
+# The cores that this process may use, in Open MPI's count of slots: without hyper-threads.
 usable_cores() {
   local allowed cores
   allowed=$(nproc)
@@ -10,8 +10,8 @@ usable_cores() {
   echo "$cores"
 }
 
-# Whether one process may read another's memory, as Open MPI does to pass large messages. A container's system call filter can
-# forbid it, and Open MPI 4 then complains about every message. Perl is part of every Debian; where nothing can be tried
+# True where one process may read another's memory, which Open MPI does to pass large messages. A container's system
+# call filter can forbid it, and Open MPI 4 then complains about every message. Perl is part of every Debian; without it
 # the answer is yes, Open MPI's own assumption.
 can_read_other_processes() {
   local call

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034  # the tables are read where this file is sourced
-# Says which of the packages that p5bench needs are missing, and installs them. Sourced by quickstart and test.
+# Lists the missing ones of the packages that p5bench needs, and installs them. Sourced by quickstart and test.
 
-# One line per package: its Debian name, and what shows that it is there. Probes rather than dpkg alone, so that a compiler
-# or an Open MPI that came another way is left in peace, and so that systems without apt can be checked too.
+# One line per package: its Debian name, and a probe that detects it. Probes rather than dpkg alone, so that a compiler
+# or an Open MPI from elsewhere is accepted, and so that systems without apt can be checked too.
 build_packages="
 g++                  command g++
 cmake                command cmake
@@ -38,8 +38,8 @@ slurmd               command slurmd
 slurm-client         command srun
 munge                command munged
 "
-# What a system may not offer (Ubuntu has Chromium as a snap only); the tests that need it then say so. Without Google
-# Benchmark the worker does not check GPUs by themselves, without libfabric there is no backend ofi.
+# Packages that a system may lack (Ubuntu has Chromium as a snap only); the tests that need them are skipped. Without
+# Google Benchmark the worker does not check single GPUs, without libfabric there is no backend ofi.
 optional_packages="chromium libbenchmark-dev libfabric-dev clang-19 clang-tidy-19 libclang-rt-19-dev valgrind slurmctld slurmd slurm-client munge"
 
 fail() {
@@ -51,7 +51,7 @@ has_header() {
   command -v g++ >/dev/null && printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | g++ -x c++ -E - >/dev/null 2>&1
 }
 
-# Where the EFA installer puts its own, too, as the build looks for it.
+# The EFA installer's folder is included, as in the build.
 has_pkgconfig() {
   command -v pkg-config >/dev/null &&
     PKG_CONFIG_PATH=/opt/amazon/efa/lib64/pkgconfig:/opt/amazon/efa/lib/pkgconfig:${PKG_CONFIG_PATH-} pkg-config --exists "$1"
@@ -74,7 +74,7 @@ missing_packages() {  # TABLE
   done <<<"$1"
 }
 
-# False too where there is no apt.
+# Returns false also where there is no apt.
 is_offered() {
   [[ "$(apt-cache policy "$1" 2>/dev/null)" =~ Candidate:\ [^\(] ]]
 }
@@ -83,7 +83,7 @@ can_become_root() {
   [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; }
 }
 
-# Prints what stands before apt-get to become root; fails where that cannot be.
+# Prints the prefix for apt-get that makes it run as root; fails where that is not possible.
 as_root() {
   if [ "$(id -u)" = 0 ]; then
     return
@@ -92,7 +92,7 @@ as_root() {
   elif [ -t 0 ]; then
     printf 'sudo '
   else
-    printf 'sudo -n '  # nobody is there to type a password
+    printf 'sudo -n '  # no terminal for a password
   fi
 }
 

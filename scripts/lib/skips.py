@@ -6,7 +6,7 @@ import pathlib
 import sys
 import xml.etree.ElementTree
 
-# Of a test file that ran, but not whole; see tests/support/suite.py.
+# The message of a test file that ran, but not completely; see tests/support/suite.py.
 PART = "skipped part: "
 
 
@@ -21,7 +21,7 @@ def read_list(path):
 
 
 def read_skips(path):
-    """[(name, what it said)] of tests that did not run, and of parts of those that did."""
+    """[(name, message)] of tests that did not run, and of parts of those that did."""
     skips = []
     for test in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
         name, output = test.get("name"), test.findtext("system-out") or ""

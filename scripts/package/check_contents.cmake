@@ -1,4 +1,4 @@
-# Called by CPack when all is in place and before it is packed: refuses packages that would be of no use.
+# CPack calls this after installation and before packing: it refuses incomplete packages.
 file(GLOB_RECURSE found LIST_DIRECTORIES false ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/*)
 if(NOT "${found}" MATCHES "/lib/p5bench/p5bench-worker-nccl(;|$)" AND NOT CPACK_P5BENCH_WITHOUT_NCCL)
   message(FATAL_ERROR "p5bench-worker-nccl is not there, and without it the package measures no GPUs: install CUDA and NCCL "
@@ -9,7 +9,7 @@ if(NOT CPACK_P5BENCH_PORTABLE)
     "--preset package` gives")
 endif()
 
-# Everything in bin and lib, by what the loader will ask for.
+# Everything in bin and lib, by the libraries that the loader needs.
 find_program(objdump objdump REQUIRED)
 foreach(file IN LISTS found)
   if(NOT file MATCHES "/(bin|lib)/")
@@ -24,7 +24,7 @@ foreach(file IN LISTS found)
   endif()
 endforeach()
 
-# For dpkg-shlibdeps: NCCL is the user's, wherever it comes from, also where here it comes from a package.
+# dpkg-shlibdeps must ignore NCCL, which is the user's, even where here it comes from a package.
 if(CPACK_GENERATOR STREQUAL "DEB")
   file(WRITE ${CPACK_TEMPORARY_DIRECTORY}/debian/shlibs.local "libnccl 2\n")
 endif()

@@ -1,5 +1,5 @@
-# Writes the manual page and the completion as PROGRAM prints them into FOLDER.
-# Also where the build itself runs in a job.
+# Writes the manual page and the completion, which PROGRAM prints, into FOLDER. This works also where the build itself
+# runs in a job.
 set(no_launcher "")
 foreach(name OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_RANK PMI_SIZE PMI_RANK PMI_FD PMIX_RANK PMIX_NAMESPACE
         SLURM_STEP_NUM_TASKS SLURM_PROCID SLURM_STEP_ID)

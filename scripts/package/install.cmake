@@ -1,5 +1,5 @@
-# What is installed besides programs and libraries. In PREFIX: bin/p5bench, lib/p5bench for what it starts and loads,
-# share/p5bench for data.
+# Installed files besides programs and libraries. In PREFIX: bin/p5bench, lib/p5bench for the programs and libraries
+# that it uses, share/p5bench for data.
 set(description_folder ${CMAKE_BINARY_DIR}/describe)
 add_custom_command(OUTPUT ${description_folder}/p5bench.1 ${description_folder}/p5bench.bash
   COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:p5bench> -D FOLDER=${description_folder}
@@ -39,6 +39,6 @@ checks every result, judges each figure against what the hardware can do, and
 names the part that is slow.")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS openmpi-bin)
-# To be found, not to be depended on; NCCL is the user's.
+# NCCL must be found but is no dependency: it is the user's.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR}/lib ${nccl_folder})
 include(CPack)

@@ -1,6 +1,7 @@
-# P5BENCH_PORTABLE: programs that run on other systems than the one that builds them, from glibc 2.34 on (Amazon Linux 2023,
-# Ubuntu 22.04). libstdc++, fmt, hwloc and Google Benchmark are inside; libgcc_s, Open MPI, libfabric and NCCL are the
-# user's, found by the loader. Else they are linked as they come, and found where the build found them.
+# P5BENCH_PORTABLE: programs that run on other systems than the one that builds them, from glibc 2.34 on (Amazon Linux
+# 2023, Ubuntu 22.04). libstdc++, fmt, hwloc and Google Benchmark are linked statically; libgcc_s, Open MPI, libfabric
+# and NCCL are the user's, found by the loader. Without it all libraries are linked as they are installed, with the
+# paths where the build found them.
 option(P5BENCH_PORTABLE "Build for packages" OFF)
 if(NOT P5BENCH_PORTABLE)
   set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
@@ -21,13 +22,13 @@ add_library(p5bench_hwloc INTERFACE)
 target_include_directories(p5bench_hwloc SYSTEM INTERFACE ${hwloc_INCLUDE_DIRS})
 target_link_libraries(p5bench_hwloc INTERFACE ${P5BENCH_HWLOC_STATIC} p5bench_portable ${CMAKE_DL_LIBS} m)
 
-# -u: into each program before libstdc++, which is last, asks for it. libgcc stays shared: the static one of newer compilers
-# asks glibc for more than 2.34 has, and each system has the shared one that goes with its glibc.
+# -u pulls the symbols into each program before libstdc++, which is last, needs them. libgcc stays shared: the static
+# one of newer compilers needs more of glibc than 2.34 has, and each system has the shared one for its glibc.
 target_link_options(p5bench_settings INTERFACE -static-libstdc++ LINKER:--exclude-libs,ALL LINKER:-u,arc4random)
 target_link_libraries(p5bench_settings INTERFACE p5bench_portable)
 
-# Google Benchmark, static: what CMAKE_PREFIX_PATH has, or built from its sources. Where there is neither, the worker does
-# without.
+# Google Benchmark, static: from CMAKE_PREFIX_PATH, or built from its sources. Without it the worker does not check
+# single GPUs.
 set(P5BENCH_BENCHMARK_SOURCE "" CACHE PATH "Folder with the sources of Google Benchmark, for P5BENCH_PORTABLE")
 if(P5BENCH_BENCHMARK_SOURCE)
   foreach(part TESTING WERROR INSTALL INSTALL_DOCS)

@@ -1,6 +1,6 @@
-// What packages bring along so that programs built on a newer Debian run where glibc is 2.34 and nobody has libudev:
-// their static libraries (libstdc++, hwloc) ask for these, and find them here. Compiled with hidden visibility, so that
-// libraries of others do not.
+// Functions for programs that are built on a newer Debian and run with glibc 2.34 and without libudev: the static
+// libraries (libstdc++, hwloc) need them and find them here. Compiled with hidden visibility, so that other libraries
+// do not.
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 extern "C" {
 
-// glibc 2.36; for std::random_device.
+// glibc 2.36; std::random_device calls it.
 std::uint32_t arc4random() noexcept {
   std::uint32_t number = 0;
   while (getrandom(&number, sizeof number, 0) != sizeof number)
@@ -18,13 +18,13 @@ std::uint32_t arc4random() noexcept {
 }
 
 #ifdef __x86_64__
-// glibc 2.35 has a new version of it, which differs in errno alone.
+// glibc 2.35 has a new version, which differs only in errno.
 double hypot_of_all(double x, double y) noexcept;
 __asm__(".symver hypot_of_all, hypot@GLIBC_2.2.5");
 double hypot(double x, double y) noexcept { return hypot_of_all(x, y); }
 #endif
 
-// hwloc does without where there is none.
+// hwloc works without libudev.
 void* udev_new() { return nullptr; }
 void* udev_unref(void*) { return nullptr; }
 void* udev_device_new_from_subsystem_sysname(void*, const char*, const char*) { return nullptr; }

@@ -1,18 +1,20 @@
-"""p5bench ab on the GPUs of this host: does it find what is slower, tell two libraries apart, and stay silent where nothing
-differs? python3 ab_gpu.py [--out DIR] [--libraries DIR DIR] [--launches N] [--independent N] [--only CHECK...]
+"""p5bench ab on the GPUs of this host: it has to find a slower arm, distinguish two libraries, and find no difference
+between equal arms.
+
+  python3 ab_gpu.py [--out DIR] [--libraries DIR DIR] [--launches N] [--independent N] [--only CHECK...]
 
   regression  the default against NCCL_MAX_CTAS=8, which has to cost bandwidth
   libraries   two NCCLs, each by the folder that holds its libnccl.so.2 (with --libraries)
-  false       the default against itself, 20 comparisons of 7 against 7 launches: how many call it a regression?
+  false       the default against itself, 20 comparisons of 7 against 7 launches; counts the regressions
 
-Prints a line for each check and writes DIR/CHECK.json; 0 when all are as expected. Only Python's standard library, because
-GPU hosts may have no other. NCCL_NVLS_ENABLE=0 is set in every child and looked for in every arm.
+Prints a line for each check and writes DIR/CHECK.json; exits with 0 when all are as expected. Only Python's standard
+library, because GPU hosts may have no other. NCCL_NVLS_ENABLE=0 is set in every child and checked in every arm.
 
-20 independent comparisons would need 280 launches of 2 to 3 s each, a quarter of an hour. By default `false` measures one
-pool of launches of two identical arms instead (--launches an arm) and draws 20 times 7 against 7 of them, whatever arm
-they were of. Each draw is a fair comparison of equals, so that the expected number of false alarms is the true one; but
-draws share launches, so that the number scatters more than that of 20 independent ones, and alarms come in company.
-Two alarms of the pool are therefore less than they seem: --independent 20 takes the time and settles it."""
+20 independent comparisons would need 280 launches of 2 to 3 s each, a quarter of an hour. By default `false` measures
+one pool of launches of two identical arms instead (--launches an arm) and draws 20 times 7 against 7 of them, from
+either arm. Each draw compares equals, so that the expected number of false alarms is right; but draws share launches,
+so that alarms are correlated and their number varies more than that of 20 independent comparisons. Two alarms of the
+pool are therefore weak evidence: --independent 20 takes the time for a certain answer."""
 
 import argparse
 import json
@@ -30,8 +32,8 @@ RANKS = os.environ.get("P5BENCH_RANKS", "4")
 MPIRUN = shlex.split(os.environ.get("P5BENCH_MPIRUN", f"mpirun --allow-run-as-root --bind-to none -np {RANKS}"))
 KEPT = "NCCL_NVLS_ENABLE"
 ANSWERS = {0: "no regression", 10: "regression", 14: "inconclusive"}
-# Two sizes of each band: what a comparison decides on are bands.
-# Further options for the first two checks, which otherwise run with ab's defaults.
+# Two sizes of each band, because a comparison decides on bands. Further options for the first two checks, which
+# otherwise run with ab's defaults.
 MORE = shlex.split(os.environ.get("P5BENCH_AB", ""))
 FEW_SIZES = os.environ.get("P5BENCH_SIZES", "64,4KiB,512KiB,8MiB,128MiB,512MiB")
 COMPARISONS, SIDE = 20, 7
@@ -109,7 +111,7 @@ def check_libraries(out, options):
 
 
 def drawn(folder, report, lines, chosen):
-    """A run of the chosen launches (arm, number), as if it had been one of its own."""
+    """A run of the chosen launches (arm, number), in the form of a separate one."""
     folder.mkdir(parents=True)
     number_of = {launch: number for number, launch in enumerate(chosen)}
     journal, medians = [], {}
@@ -178,7 +180,7 @@ def check_false(out, options):
     text = (f"default against itself, {how}: {counts['regression']} of {len(codes)} are false alarms"
             f"{' (' + '; '.join(map(row_text, alarms[:4])) + ')' if alarms else ''}, {counts['no regression']} no regression, "
             f"{counts['inconclusive']} inconclusive")
-    # At 5 % one in 20 is to be expected.
+    # At 5 % one in 20 is expected.
     return finish(out, "false", counts["regression"] <= max(1, len(codes) // 20), text, {"counts": counts, "codes": codes, "alarms": alarms, **result})
 
 

@@ -1,7 +1,7 @@
-"""What a tuning lost against measuring everything, on the same machine: python3 compare_exhaustive.py TUNED EXHAUSTIVE.
-Two report.json: of `p5bench tune`, and of `p5bench tune --tuning=exhaustive`, which measured each setting that NCCL
-offers in each size. Regret: the time of what the tuning left for a size over that of the fastest setting, both as the
-exhaustive search measured them, less one. Prints a table and the mean; judges nothing."""
+"""The loss of a tuning against an exhaustive search on the same machine: python3 compare_exhaustive.py TUNED
+EXHAUSTIVE. Two report.json: of `p5bench tune`, and of `p5bench tune --tuning=exhaustive`, which measured each setting
+that NCCL offers in each size. Regret: the time of the tuning's choice for a size over that of the fastest setting, both
+as the exhaustive search measured them, less one. Prints a table and the mean; judges nothing."""
 
 import json
 import statistics

@@ -25,14 +25,14 @@ def run(command):
 
 
 def nccl_tests(folder, collective, first, last, operations, cycles):
-    """Microseconds out of place by size, the slowest rank's (-a 3), so many operations a burst; the median of so many bursts.
-    One burst of an operation that takes as long as its launch may be off by a tenth."""
+    """Microseconds out of place by size, the slowest rank's (-a 3), with this many operations a burst; the median of
+    this many bursts. One burst of an operation that takes as long as its launch may be off by a tenth."""
     out = run(MPIRUN + [str(folder / f"{PROGRAMS.get(collective, collective)}_perf"), "-b", str(first), "-e", str(last), "-f", "2", "-g", "1", "-a", "3",
                         "-n", str(operations), "-N", str(cycles)])
     times = {}
     for row in (line.split() for line in out.splitlines()):
         if len(row) > 8 and row[0].isdigit() and int(row[0]) > 0:
-            wanted = 1 << (int(row[0]) - 1).bit_length()  # it cuts the parts of a message to 16 bytes
+            wanted = 1 << (int(row[0]) - 1).bit_length()  # nccl-tests rounds the parts of a message down to 16 bytes
             times.setdefault((collective, wanted), []).append(float(row[5]))
     return {key: statistics.median(each) for key, each in times.items()}
 

@@ -34,7 +34,7 @@ def run(folder, collective, variables, before, last):
     return {key: statistics.median(each) for key, each in times.items()}
 
 
-# Three arms, of which two are alike: what differs between those is what launches differ by anyway.
+# Three arms, of which two are alike: their difference is the normal one between launches.
 ARMS = {"default": False, "with files": True, "default again": False}
 
 

@@ -1,4 +1,5 @@
-# What the tests on GPUs, real or fake, need built besides p5bench itself. Without a test library: GPU hosts may have none.
+# Programs that the tests on GPUs, real or fake, need besides p5bench. They use no test library, because GPU hosts may
+# have none.
 set(worker_folder ${CMAKE_SOURCE_DIR}/bench/backends/nccl)
 add_executable(kernels_check ${CMAKE_CURRENT_LIST_DIR}/kernels_check.cu $<TARGET_OBJECTS:p5bench_kernels> ${worker_folder}/handles.cpp
                ${worker_folder}/library.cpp)
@@ -24,7 +25,7 @@ if(P5BENCH_CUBLASLT_INCLUDE)
   target_link_libraries(flip_products PRIVATE p5bench_settings CUDA::cudart ${CMAKE_DL_LIBS})
 endif()
 
-# Where NCCL has settings for single calls.
+# Settings for single calls exist from NCCL 2.31 on.
 if(NCCL_VERSION VERSION_GREATER_EQUAL 2.31)
   add_executable(time_calls ${CMAKE_CURRENT_LIST_DIR}/time_calls.cpp ${CMAKE_SOURCE_DIR}/tuner/table.cpp)
   set_target_properties(time_calls PROPERTIES BUILD_WITH_INSTALL_RPATH ON

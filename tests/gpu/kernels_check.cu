@@ -1,6 +1,6 @@
-// The worker's kernels on this device against their functors on the host, for all types: what tests on the fakes prove
-// holds for the device only as far as both agree. A program of its own without a test library, since GPU hosts may have
-// none. Prints what differs; exit status 1 then.
+// The worker's kernels on this device against their functors on the host, for all types: the tests on the fakes are
+// valid for the device as far as both agree. A separate program without a test library, since GPU hosts may have none.
+// Prints the differences; exit status 1 if there are any.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
@@ -32,7 +32,7 @@ void expect(bool holds, const std::string& what) {
   std::printf("differs: %s\n", what.c_str());
 }
 
-// In the stream's order, which the device's other copies do not keep to.
+// The copies follow the stream's order, unlike the device's other copies.
 void bring(cudaStream_t stream, void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
 }
@@ -43,7 +43,7 @@ std::vector<std::byte> fetched(const void* from, std::size_t bytes) {
   return here;
 }
 
-// What all that is compared has in common: some outputs of the same segments.
+// Common parts of all comparisons: some outputs of the same segments.
 struct Compared {
   std::vector<std::vector<std::byte>> outputs;
   std::vector<Segment> segments;
@@ -100,8 +100,8 @@ std::vector<Mismatches> compared_here(const Compared& what) {
   return found;
 }
 
-// As a gathered output has it, and as an exchange of unequal blocks may: pieces of several ranks, one of them empty,
-// one out of order, and elements that nobody writes.
+// A gathered output, or an exchange of unequal blocks: pieces of several ranks, one of them empty, one out of order,
+// and elements that no rank writes.
 std::vector<Segment> pieces_of_ranks() {
   constexpr std::uint64_t gap = 7;
   std::vector<Segment> pieces;
@@ -177,7 +177,7 @@ void check_guarded(cudaStream_t stream) {
 
 }  // namespace
 
-// Before that of the runtime.
+// This must precede the destruction of the runtime.
 extern "C" cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                                         cudaStream_t stream) {
   using Launch = cudaError_t (*)(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);

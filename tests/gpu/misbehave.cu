@@ -1,8 +1,8 @@
 // Preloaded into workers by tests: at a chosen order of a chosen rank the process is killed, stopped, or its device
-// gets a kernel that never ends. P5BENCH_MISBEHAVE: steps separated by commas, KIND@RANK:ORDER#N, KIND
-// kill|stop|endless, or note for nothing but its note; ORDER a name of bench/backends/shared_page.hpp, N counted from 1 over the
-// worker's life. Each costs all workers their lives; those that replace them take the next step:
-// P5BENCH_MISBEHAVE_NOTES is a folder with one file for each that has been taken.
+// gets a kernel that never ends. P5BENCH_MISBEHAVE: steps separated by commas, KIND@RANK:ORDER#N; KIND
+// kill|stop|endless, or note, which only writes its note; ORDER a name of bench/backends/shared_page.hpp, N counted
+// from 1 over the worker's life. Each step ends all workers; their replacements take the next step:
+// P5BENCH_MISBEHAVE_NOTES is a folder with one file for each step that has been taken.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -79,12 +79,12 @@ std::size_t steps_taken() {
   return taken;
 }
 
-// Of the time when the worker was started: one that begins late must not take the next step in the same case.
+// The step is chosen when the worker starts: a worker that begins late must not take the next step in the same case.
 const std::size_t mine = steps_taken();
 
 int my_rank = -1;
 
-// Which order this is, counted over all of its name; only the worker's one thread that obeys comes here.
+// The number of this order among all of its name; only the worker's one thread for orders comes here.
 int number_of_order(const SharedPage& page, std::uint32_t order) {
   static int numbers[order_names.size()] = {};
   static std::uint64_t last = 0;
@@ -143,14 +143,14 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   return next(kernel, grid, block, arguments, shared_bytes, stream);
 }
 
-// Of an order to close, with CUDA graphs.
+// An order to close, with CUDA graphs.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   static auto* const next = next_of<decltype(cudaGraphExecDestroy)>("cudaGraphExecDestroy");
   misbehave_when_due(nullptr);
   return next(graph);
 }
 
-// Of an order to quit.
+// An order to quit.
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
   static auto* const next = next_of<decltype(ncclCommAbort)>("ncclCommAbort");
   misbehave_when_due(nullptr);

@@ -1,8 +1,8 @@
-// What a table's settings are worth as settings of single calls (NCCL 2.31 on), beside plain calls: one process, a
-// thread for each GPU. Prints medians in microseconds of the device's time, of the slowest rank. Judges nothing.
+// The gain of a table's settings as settings of single calls (NCCL 2.31 on), against plain calls: one process, a thread
+// for each GPU. Prints medians of device time in microseconds, of the slowest rank. Judges nothing.
 //
 //     time_calls nccl-tuner.csv         # both ways, at both ends and the middle of each row of all_reduce, all_gather
-//     time_calls nccl-tuner.csv plain   # with nccl.env.sh loaded: what the plugin makes of plain calls
+//     time_calls nccl-tuner.csv plain   # with nccl.env.sh loaded: plain calls with the plugin
 //
 // By hand, with the headers and the library of one NCCL:
 //
@@ -60,7 +60,7 @@ std::vector<Point> points_of(const Table& table, std::uint64_t step) {
   return points;
 }
 
-// As far as this NCCL's structure can say it: 2.31.0 has bounds for channels, 2.31.2 algorithms too.
+// The setting as far as this NCCL's structure can express it: 2.31.0 has bounds for channels, 2.31.2 algorithms too.
 ncclCollConfig_t config_of(const Setting& setting) {
   ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
 #if NCCL_VERSION_CODE >= 23102
@@ -84,7 +84,7 @@ class Rank {
     check(cudaMemcpy(input_, ones.data(), most, cudaMemcpyHostToDevice), "cudaMemcpy");
   }
 
-  // So many operations in one graph: nothing of the host's is in their time.
+  // This many operations in one graph exclude the host's time.
   cudaGraphExec_t capture(const Point& point, bool with_config) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t launch = nullptr;

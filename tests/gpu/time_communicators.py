@@ -1,6 +1,6 @@
-"""What it takes to make the communicators of a round, to use them first and to leave them, on two GPUs of this host:
-P5BENCH_BUILD=build/release python3 time_communicators.py. Nodes are pretended (NCCL_HOSTID). NCCL's variables of this
-environment hold for the workers. Prints medians and ranges; judges nothing."""
+"""Time to make the communicators of a round, to use them first and to close them, on two GPUs of this host:
+P5BENCH_BUILD=build/release python3 time_communicators.py. Nodes are pretended (NCCL_HOSTID). The workers inherit NCCL's
+variables of this environment. Prints medians and ranges; judges nothing."""
 
 import os
 import pathlib

@@ -1,6 +1,6 @@
-"""How long each fault of workers_test costs when it comes alone, on the GPUs of this host: python3 time_faults.py [AT-ONCE].
-From the fault until mpirun has ended, the rest of a short plan included; jobs run AT-ONCE (1) beside each other.
-Prints a table; judges nothing."""
+"""Time that each fault of workers_test costs alone, on the GPUs of this host: python3 time_faults.py [AT-ONCE]. It is
+measured from the fault until mpirun has ended, including the rest of a short plan; AT-ONCE (1) jobs run at the same
+time. Prints a table; judges nothing."""
 
 import concurrent.futures
 import json
@@ -13,7 +13,8 @@ import workers_test as workers
 
 FAULTS = [(kind, order, number) for order, number in (("join", 1), ("warm_up", 2), ("sample", 2), ("verify", 1))
           for kind in ("kill", "stop", "endless")]
-FAULTS.sort(key=lambda fault: fault[:2] == ("endless", "join"))  # last, as joining has two minutes; once, it costs no case
+# last, because joining has two minutes; once, it affects no case
+FAULTS.sort(key=lambda fault: fault[:2] == ("endless", "join"))
 
 
 def measure(fault, rank):

@@ -1,6 +1,6 @@
-"""From mpirun to p5bench, to its workers, to the first sample and to the end, on the GPUs of this host:
-python3 time_start.py [REPETITIONS [ARGUMENTS-OF-P5BENCH...]]. Without arguments the default run without tuning.
-Seconds since mpirun was started; the first sample is when rank 0's worker begins with it. Prints a table; judges nothing."""
+"""Time from mpirun to p5bench, to its workers, to the first sample and to the end, on the GPUs of this host: python3
+time_start.py [REPETITIONS [ARGUMENTS-OF-P5BENCH...]]. Without arguments the default run without tuning. Seconds since
+mpirun was started; the first sample is when rank 0's worker begins with it. Prints a table; judges nothing."""
 
 import pathlib
 import sys
@@ -11,7 +11,7 @@ import time
 import workers_test as workers
 
 
-PROGRAMS = ["p5bench", "p5bench-worker-"]  # as far as the kernel keeps names
+PROGRAMS = ["p5bench", "p5bench-worker-"]  # the kernel's limit for names
 
 
 def running(marker):

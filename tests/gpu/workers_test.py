@@ -17,13 +17,13 @@ import unittest
 SOURCE = pathlib.Path(os.environ.get("P5BENCH_SOURCE") or pathlib.Path(__file__).resolve().parents[2])
 BUILD = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "release")
 FAKES = os.environ.get("P5BENCH_FAKES", "")
-# Whether to try all there is: always on GPUs, which are quick.
+# True to try all combinations: always on GPUs, which are quick.
 ALL = not FAKES or bool(os.environ.get("P5BENCH_NIGHTLY"))
 RANKS = int(os.environ.get("P5BENCH_RANKS", "2" if FAKES else "4"))
 WORKER = "p5bench-worker-"  # as far as /proc/PID/comm shows names
-# Beyond a deadline, for starting, replacing workers and ending.
+# Time beyond a deadline, for starting, replacing workers and ending.
 GRACE_S = 45
-SOUND = (0, 14)  # 14: of machines of which nobody has shown healthy figures, as the fakes are
+SOUND = (0, 14)  # 14: the exit code for machines without bars, as the fakes are
 TIMEOUT = "5s"
 # Data on the fakes are right or wrong whatever the times are.
 FEW_SAMPLES = {"P5BENCH_MOST_SAMPLES": "6"} if FAKES else {}
@@ -63,7 +63,7 @@ def supervisor_of(marker, rank):
 
 
 def used_gpu_memory():
-    """MiB, of all GPUs; 0 where nobody can say."""
+    """MiB, of all GPUs; 0 where it is not known."""
     try:
         out = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True,
                              text=True, timeout=60, check=True).stdout
@@ -73,12 +73,12 @@ def used_gpu_memory():
 
 
 class Job:
-    """One run of p5bench, to be ended whatever happens."""
+    """One run of p5bench, which is always ended."""
 
     def __init__(self, folder, *arguments, ranks=RANKS, preload=None, hosts=False, **variables):
-        """`hosts`: each rank is a host of its own, as NCCL sees it."""
+        """`hosts`: each rank is a host of its own for NCCL."""
         self.marker = f"P5BENCH_TEST={os.getpid()}-{time.monotonic_ns()}"
-        # Its own, so that another run's journal is never taken for this one's.
+        # A folder of its own, so that another run's journal is never read instead.
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
         name, _, value = self.marker.partition("=")
         self.process = subprocess.Popen(
@@ -175,7 +175,7 @@ class Workers(Runs):
         self.assertIn("GPU-", failed["because"])
 
     def misbehave(self, steps, patience, budget="60s" if FAKES else "400s"):
-        """One run in which one worker after the other misbehaves as tests/gpu/misbehave.cu says: each costs one case."""
+        """One run in which one worker after the other misbehaves (tests/gpu/misbehave.cu): each affects one case."""
         notes = tempfile.mkdtemp(dir=self.folder)
         text = ",".join(f"{kind}@{rank}:{order}#{number}" for kind, rank, order, number, _ in steps)
         memory = used_gpu_memory()
@@ -195,7 +195,7 @@ class Workers(Runs):
         self.assertGreater(len(measured), 2)
         self.assertEqual(sum(m["wrong_elements"] for m in measured), 0)
         says = {"kill": "ended by signal 9", "stop": "stopped by a signal", "endless": "did not come to rest"}
-        # A case ends with the last of its visits, so that lines are not in the order of the failures.
+        # A case ends with its last repetition, so lines are not in the order of the failures.
         seen = [(m["failed_rank"], m["failed_in"], next((word for word in says.values() if word in m["because"]), m["because"]))
                 for m in failed]
         self.assertEqual(sorted(seen), sorted((rank, phase, says[kind]) for kind, rank, _, _, phase in steps))
@@ -313,7 +313,7 @@ class Faults(Runs):
         self.assertTrue(all(m["outcome"] in ("failed", "measured") for m in job.report()["measurements"]))
 
     def test_a_hang_leaves_the_log_of_its_rank_and_what_the_library_knows_of_all(self):
-        """`serve` stands for NCCL's RAS service."""
+        """`serve` replaces NCCL's RAS service."""
         asked = []
 
         def serve(listener):
@@ -376,7 +376,7 @@ class Faults(Runs):
                 self.assertEqual(sum(m["outcome"] == "measured" for m in report["measurements"]), 3 - lost)
 
     def test_a_worker_that_does_not_end_when_killed_is_named_with_what_to_do(self):
-        # Each is visited once, so that the first is measured when the second fails.
+        # Each is measured once, so that the first is complete when the second fails.
         job = Job(self.folder, "--sizes", "1100KiB,1200KiB,1300KiB", "--collectives", "all_reduce", "--timeout", TIMEOUT, "--budget", "60s",
                   preload=f"{BUILD / 'tests' / 'unreapable.so'}:{BUILD / 'tests' / 'gpu' / 'misbehave.so'}", P5BENCH_UNREAPABLE_RANK="1",
                   P5BENCH_MISBEHAVE="stop@1:verify#2", P5BENCH_MISBEHAVE_NOTES=tempfile.mkdtemp(dir=self.folder))

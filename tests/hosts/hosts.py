@@ -1,6 +1,6 @@
-"""Hosts without hardware: namespaces with networks, names and files of their own, joined by a bridge. What runs on them is
-real: Open MPI's daemons, TCP between them, and processes that can be killed one host at a time. As on cloud images each
-has a bridge for containers, with the same address everywhere, and hosts share nothing but programs and sources."""
+"""Hosts without hardware: namespaces with networks, names and files of their own, joined by a bridge. Real programs run
+on them: Open MPI's daemons, TCP between them, and processes that can be killed one host at a time. As on cloud images
+each has a bridge for containers, with the same address everywhere, and hosts share nothing but programs and sources."""
 
 import os
 import pathlib
@@ -14,8 +14,8 @@ import time
 import uuid
 
 ENTER = pathlib.Path(__file__).resolve().parent / "enter_host"
-# What keeps a host there: the first process of its namespaces. Folders that are shared stay where they were also when
-# they are in /tmp, of which each host has its own.
+# The first process of a host's namespaces, which keeps the host alive. Shared folders keep their paths even in /tmp, of
+# which each host has its own.
 KEEP = """
 host=$1 files=$2 names=$3 fabric=$4
 shift 4
@@ -36,7 +36,7 @@ exec sleep infinity
 
 
 def what_is_missing():
-    """Why hosts cannot be made here whatever is installed, or None."""
+    """The reason for which hosts cannot be made here whatever is installed, or None."""
     if os.geteuid() != 0:
         return "root (network namespaces)"
     probe = subprocess.run(["unshare", "--net", "--uts", "--mount", "true"], capture_output=True, text=True)
@@ -52,7 +52,7 @@ def command_of(pid):
 
 
 def is_alive(pid):
-    """A process that still runs; one that waits to be reaped does not."""
+    """True for a process that still runs, and is no zombie."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except OSError:
@@ -60,7 +60,7 @@ def is_alive(pid):
 
 
 def wait_for(condition, seconds, step=0.05):
-    """What `condition` returned when it first was true, else what it returned last."""
+    """Waits until `condition` returns a true value, and returns its last value."""
     end = time.monotonic() + seconds
     while not (result := condition()) and time.monotonic() < end:
         time.sleep(step)
@@ -73,18 +73,18 @@ def processes_in(namespace):
 
 
 def remove(namespace):
-    """Takes a namespace away, with all that runs in it."""
+    """Removes a namespace with all that runs in it."""
     for pid in processes_in(namespace):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass  # gone by itself
+            pass  # has ended by itself
     wait_for(lambda: not processes_in(namespace), 10)
     subprocess.run(["ip", "netns", "delete", namespace], capture_output=True)
 
 
 def remove_left_over():
-    """A test that was killed could not clean up: namespaces whose maker is gone."""
+    """Removes namespaces whose maker has ended, because a killed test cannot clean up."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
     for line in listed.splitlines():
         made = re.match(r"(p5(\d+)(?:h\d+|b))\b", line)
@@ -93,16 +93,16 @@ def remove_left_over():
 
 
 class Hosts:
-    """Use with `with`: makes `count` hosts named h1, h2, ... and takes them away again with all that runs on them.
+    """Use with `with`: makes `count` hosts named h1, h2, ... and removes them with all that runs on them.
 
-    bridge: the bridge for containers that each host has, with the same address; "" for none.
-    networks: how many real ones join the hosts; net0, on which mpirun reaches them, is 10.55.0.0/24, net1 10.55.1.0/24.
-    default_route: whether there is one, over net0. own_kernels: whether each says that it was booted by itself. shared:
-    folders that all hosts see, besides the system's. Made-up GPUs need a network too: /tmp/fabric, memory that all hosts
-    share and nothing else may use."""
+    bridge: the bridge for containers that each host has, with the same address; "" for none. networks: how many real
+    ones join the hosts; net0, on which mpirun reaches them, is 10.55.0.0/24, net1 10.55.1.0/24. default_route: True for
+    one over net0. own_kernels: True for a boot id of its own on each. shared: folders that all hosts see, besides the
+    system's. Made-up GPUs need a network too: /tmp/fabric, memory that all hosts share and nothing else may use.
+    """
 
     def __init__(self, count, bridge="docker0", networks=1, default_route=True, own_kernels=False, shared=()):
-        # Names of interfaces have at most 15 characters. The process id tells apart what runs at the same time.
+        # Names of interfaces have at most 15 characters. The process id distinguishes concurrent tests.
         self.tag = f"p5{os.getpid()}"
         self.switch = f"{self.tag}b"
         self.names = [f"h{i}" for i in range(1, count + 1)]
@@ -139,7 +139,7 @@ class Hosts:
         return self.folder / name / "tmp"
 
     def _make(self):
-        # The switch has a namespace of its own, so that the machine's firewall and addresses have no say.
+        # The switch has a namespace of its own, so that the machine's firewall and addresses do not affect it.
         self._run("ip", "netns", "add", self.switch)
         for network in range(self.networks):
             self._run("ip", "-n", self.switch, "link", "add", f"bridge{network}", "type", "bridge")
@@ -156,7 +156,7 @@ class Hosts:
     def _connect(self, name, number):
         own = ["ip", "-n", self.namespace(name)]
         self._run(*own, "link", "set", "lo", "up")
-        # Before the real ones: what takes interfaces in their order takes this one.
+        # The bridge precedes the real networks: programs that take interfaces in order take this one.
         if self.bridge:
             self._run(*own, "link", "add", self.bridge, "type", "bridge")
             self._run(*own, "address", "add", "172.17.0.1/16", "dev", self.bridge)
@@ -167,7 +167,7 @@ class Hosts:
             self._run("ip", "-n", self.switch, "link", "set", outer, "master", f"bridge{network}", "up")
             self._run(*own, "address", "add", f"10.55.{network}.{number}/24", "dev", inner)
             self._run(*own, "link", "set", inner, "up")
-        if self.bridge:  # a container, which came later
+        if self.bridge:  # a container that started later
             self._run(*own, "link", "add", "veth1", "type", "veth", "peer", "name", f"container{number}", "netns", self.switch)
             self._run("ip", "-n", self.switch, "link", "set", f"container{number}", "up")
             self._run(*own, "link", "set", "veth1", "master", self.bridge, "up")
@@ -175,7 +175,7 @@ class Hosts:
             self._run(*own, "route", "add", "default", "via", "10.55.0.254")
 
     def _has_carriers(self, name):
-        """The kernel takes up to a second to notice; programs that look for interfaces do not."""
+        """The kernel takes up to a second to notice; programs that search interfaces do not wait for it."""
         shown = subprocess.run(["ip", "-n", self.namespace(name), "-oneline", "link", "show", "up"], capture_output=True, text=True).stdout
         return all(" state UP " in line for line in shown.splitlines() if "LOOPBACK" not in line)
 
@@ -201,15 +201,15 @@ class Hosts:
         return f"port{network}-{self.names.index(name) + 1}"
 
     def cut(self, name, network):
-        """Takes the cable out of one network: what is sent there is lost without an answer."""
+        """Disconnects one network: messages on it are lost without an answer."""
         self._run("ip", "-n", self.switch, "link", "set", self._port(name, network), "nomaster")
 
     def mend(self, name, network):
-        """Puts it in again."""
+        """Connects the network again."""
         self._run("ip", "-n", self.switch, "link", "set", self._port(name, network), "master", f"bridge{network}")
 
     def slow(self, name, network):
-        """What the host gets over this network comes late and trickles."""
+        """Data for the host over this network arrives late and slowly."""
         self._shape(self.switch, self._port(name, network), "20mbit", "200ms")
 
     def shape(self, name, network, rate):
@@ -229,8 +229,8 @@ class Hosts:
         return {pid: command_of(pid) for name in self.names for pid in self.processes(name)}
 
     def start_mpirun(self, ranks_per_host, program, output, options=(), **variables):
-        """Starts `program` (a list) with mpirun on the first host; what it prints goes to the file `output`. Nothing is said
-        of interfaces: mpirun tries one after the other, and what the program does is its own business."""
+        """Starts `program` (a list) with mpirun on the first host; its output goes to the file `output`. No option
+        names an interface: mpirun tries one after the other, and so may the program."""
         places = ",".join(f"{name}:{ranks_per_host}" for name in self.names)
         command = ["mpirun", "-np", str(ranks_per_host * len(self.names)), "--host", places, "--oversubscribe",
                    "--bind-to", "none", "--mca", "plm_rsh_agent", str(ENTER), *options]

@@ -1,5 +1,6 @@
-"""p5bench over several hosts as they really are: with bridges for containers, without a common file system, whole and with
-one of them dying. Nothing is said of interfaces, neither to mpirun nor to p5bench. See hosts.py for what the hosts are."""
+"""p5bench over several hosts like real ones: with bridges for containers, without a common file system, healthy and
+with one of them dying. No option names an interface, neither for mpirun nor for p5bench. hosts.py describes the
+hosts."""
 
 import json
 import os
@@ -21,7 +22,7 @@ PROGRAM = BUILD / "p5bench"
 FAKES = BUILD / "tests" / "fakes"
 OUT = "/tmp/out"  # each host has its own
 GPUS = {"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE_GPUS": "2", "P5BENCH_FAKE_FABRIC": "/tmp/fabric"}
-UNJUDGED = 14  # of a run on the fakes, whose figures nobody can judge
+UNJUDGED = 14  # the exit code of a run on the fakes, whose figures have no bars
 HAVE_GPUS = all(path.exists() for path in (BUILD / "p5bench-worker-nccl", FAKES / "libnccl.so.2"))
 HAVE_OFI = (BUILD / "p5bench-worker-ofi").exists()
 # Generous, for slow machines: nothing here judges time.
@@ -32,12 +33,12 @@ def run_of(seconds, sizes="8,64,1KiB,64KiB,1MiB"):
     return ["run", "--backend", "mpi", "--collectives", "all_reduce", "--sizes", sizes, "--budget", f"{seconds}s"]
 
 
-# Each is visited once, so that the first case is finished soon, and the last long afterwards.
+# Each is measured once, so that the first case is finished soon, and the last long afterwards.
 ONE_BY_ONE = ",".join(f"{1025 + i}KiB" for i in range(200))
 
 
 class OnHosts(unittest.TestCase):
-    """What tests on hosts have in common; the last hosts made are those that they speak of."""
+    """Common parts of tests on hosts; they use the hosts made last."""
 
     def enter(self, manager):
         entered = manager.__enter__()
@@ -89,7 +90,7 @@ class OnHosts(unittest.TestCase):
         report = self.report()
         self.assertEqual((report["status"], report["exit_code"]), ("complete", status))
         self.assertEqual(report["run"]["nodes"], len(self.hosts.names))
-        # What a slow machine's budget does not reach is skipped.
+        # Cases that a slow machine's budget does not reach are skipped.
         self.assertLessEqual({entry["outcome"] for entry in report["measurements"]}, {"measured", "skipped"})
         self.assertEqual([finding for finding in report["findings"] if finding["id"].startswith("fabric.")], [])
         return report
@@ -159,7 +160,7 @@ class ThreeHosts(OnHosts):
 
 
 class Links(OnHosts):
-    """What happens to one host's network in the middle of a run; MPI's data goes over net1, mpirun's own over net0."""
+    """A failure of one host's network in the middle of a run; MPI's data goes over net1, mpirun's own over net0."""
 
     OPTIONS = ("--mca", "btl_tcp_if_include", "net1", "--mca", "oob_tcp_if_include", "net0")
 
@@ -195,7 +196,7 @@ class Links(OnHosts):
 
 
 class Interfaces(OnHosts):
-    # Above what TCP sends at once, so that MPI uses all the connections that it made.
+    # Larger than TCP sends at once, so that MPI uses all the connections that it made.
     MPI = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "8,1MiB"]
 
     def test_a_bridge_of_a_name_that_nobody_knows_is_no_network(self):
@@ -211,7 +212,7 @@ class Interfaces(OnHosts):
     def test_what_the_operator_wrote_into_a_file_stands(self):
         self.make(2)
         for host in self.hosts.names:
-            folder = self.hosts.files(host) / ".openmpi"  # /tmp is their home
+            folder = self.hosts.files(host) / ".openmpi"  # /tmp is the hosts' home folder
             folder.mkdir()
             (folder / "mca-params.conf").write_text("btl_tcp_if_exclude = 127.0.0.0/8,docker0\n")
         self.assertNotIn("env.OMPI_MCA_btl_tcp_if_include", self.whole_run(1, self.MPI)["context"])
@@ -219,18 +220,18 @@ class Interfaces(OnHosts):
 
 @unittest.skipUnless(HAVE_GPUS, "needs CUDA's and NCCL's headers to be built")
 class Gpus(OnHosts):
-    """On made-up GPUs, whose NCCL takes interfaces as the real one does."""
+    """On made-up GPUs, whose NCCL chooses interfaces as the real one does."""
 
     NCCL = ["--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64KiB,1MiB", "--budget", "60s"]
 
     def test_a_run_with_tuning_needs_no_common_file_system(self):
         self.make(2)
         report = self.whole_run(2, self.NCCL, **GPUS)
-        # Whatever it finds on a busy machine, it searched everything.
+        # It searched all sizes, whatever it finds on a busy machine.
         tuning = report["tuning"]
         self.assertEqual([cell["bytes"] for cell in tuning["cells"]], [64 << 10, 1 << 20])
         self.assertTrue(all(cell["samples"] > 0 for cell in tuning["cells"]), tuning)
-        # Words between ranks take one interface.
+        # Control messages use one interface.
         self.assertEqual(report["context"]["env.OMPI_MCA_btl_tcp_if_include"], "net0")
 
     def test_nccl_is_kept_from_a_bridge_that_it_does_not_know(self):
@@ -274,7 +275,7 @@ class Checks(OnHosts):
 
 
 class OnTwoNetworks(OnHosts):
-    """Ranks speak with each other over net0, data goes over net1, where some hosts' cables are out."""
+    """Control messages use net0, data uses net1, which is disconnected on some hosts."""
 
     CONTROL = ("--mca", "btl_tcp_if_include", "net0", "--mca", "oob_tcp_if_include", "net0")
     NCCL = (*CONTROL, "-x", "NCCL_SOCKET_IFNAME=net1")
@@ -358,7 +359,7 @@ class FabricMore(OnTwoNetworks):
 
 
 class Unreachable(OnHosts):
-    """Takes as long as the first words between ranks may: a minute."""
+    """Takes as long as the first message between ranks may: a minute."""
 
     def test_hosts_that_are_not_heard_of_are_named_with_the_setting_to_give(self):
         self.make(3, networks=2)
@@ -378,6 +379,6 @@ if __name__ == "__main__":
     if missing:
         print(f"left out: needs {missing}")
         sys.exit(77)
-    # A test that is ended from outside takes its hosts away too.
+    # A test that is ended from outside removes its hosts too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     unittest.main()

@@ -1,5 +1,5 @@
-"""A slow part of a real network is named, and nobody else: hosts with four interfaces each, all of the same rate but for one
-or for those of one host. See hosts.py for what the hosts are."""
+"""A slow part of a real network is named, and no other: hosts with four interfaces each, all of the same rate but for
+one or for those of one host. hosts.py describes the hosts."""
 
 import os
 import signal
@@ -10,18 +10,18 @@ from hosts import what_is_missing
 from hosts_test import HAVE_OFI, OnHosts
 
 NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
-# Slow enough for what else goes on here to be nothing beside it.
+# Slow enough for other load of this machine to be negligible.
 RATE, HALF = "100mbit", "50mbit"
 NETWORKS = 4
 TIMES = 20 if NIGHTLY else 1
 OPTIONS = ["--collectives", "p2p", "--budget", "180s", "--timeout", "60s"]
-# MPI spreads a message over all interfaces, and what the hosts' processors do beside it shows in small ones.
+# MPI spreads a message over all interfaces, and other work of the hosts' processors shows in small ones.
 SIZE_AND_SAMPLES = {"ofi": ("512KiB", "9"), "mpi": ("1MiB", "9")}
 
 
 class SlowPartsOnHosts(OnHosts):
     def suspects(self, backend, slow):
-        """Of a run on four hosts of which these (host, network) have half the rate."""
+        """The report of a run on four hosts of which these (host, network) have half the rate."""
         self.make(4, networks=NETWORKS, own_kernels=True)
         for host in self.hosts.names:
             for network in range(NETWORKS):
@@ -72,6 +72,6 @@ if __name__ == "__main__":
     if missing:
         print(f"left out: needs {missing}")
         sys.exit(77)
-    # A test that is ended from outside takes its hosts away too.
+    # A test that is ended from outside removes its hosts too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     unittest.main()

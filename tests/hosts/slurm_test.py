@@ -1,5 +1,5 @@
-"""p5bench under a real Slurm: slurmctld and a slurmd on each of two hosts (hosts.py), munge between them, PMIx for MPI. The
-job script and the prolog are those of scripts/slurm; what the prolog calls is a stand-in, since no host here has a GPU."""
+"""p5bench under a real Slurm: slurmctld and a slurmd on each of two hosts (hosts.py), munge between them, PMIx for MPI.
+The job script and the prolog are those of scripts/slurm; the prolog calls a stand-in, since no host here has a GPU."""
 
 import json
 import os
@@ -17,12 +17,12 @@ from program import FEW_SAMPLES, PROGRAM, SOURCE, BUILD, environment, main, read
 
 SCRIPT = SOURCE / "scripts/slurm/p5bench.sbatch"
 SHORT = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "8,64KiB", "--budget", "20s", "--out", "/tmp/out"]
-# Longer than any test waits; each size is visited once, so that the first is finished soon.
+# Longer than any test waits; each size is measured once, so that the first is finished soon.
 LONG = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", ",".join(f"{1025 + i}KiB" for i in range(2000)),
         "--budget", "1h", "--out", "/tmp/out"]
 PATIENCE_S = 120
 
-# Each host has its own /tmp, which all that daemons write is in.
+# Each host has its own /tmp, which holds all files of the daemons.
 CONFIGURATION = """
 ClusterName=test
 SlurmctldHost=h1
@@ -71,7 +71,7 @@ class Slurm(unittest.TestCase):
         prolog.chmod(0o755)
         cls.configuration = cls.folder / "slurm.conf"
         cls.configuration.write_text(CONFIGURATION.format(prolog=prolog))
-        # Nothing here limits jobs; the other plugin looks for its file system at once, which these hosts do not have.
+        # Nothing here limits jobs; the other plugin needs a file system that these hosts do not have.
         (cls.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         cls.hosts = Hosts(2, shared=(SOURCE, BUILD, cls.folder))
         cls.hosts.__enter__()
@@ -130,7 +130,7 @@ class Slurm(unittest.TestCase):
             shutil.rmtree(self.hosts.files(name) / "out", ignore_errors=True)
 
     def submit(self, *arguments, options=(), **more):
-        """The job's number, once it was taken."""
+        """The job's number, once it was accepted."""
         done = self.on("h1", "sbatch", "--parsable", "--nodes=2", "--output=/tmp/job.log", *options, str(SCRIPT), *arguments, **more)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.strip()
@@ -183,7 +183,7 @@ class Slurm(unittest.TestCase):
     def test_a_job_that_is_told_to_end_leaves_what_it_has_and_goes_on_with_it(self):
         job = self.submit(*LONG)
         self.assertTrue(wait_for(self.is_measuring, PATIENCE_S), self.said())
-        # As Slurm does a minute before the end (--signal), and as a requeue begins.
+        # Slurm does this a minute before the end (--signal), and at the beginning of a requeue.
         self.assertEqual(self.on("h1", "scontrol", "requeue", job).returncode, 0)
         self.assertTrue(wait_for(lambda: self.state_of(job).get("JobState") == "PENDING", PATIENCE_S), self.said())
         report = self.report()

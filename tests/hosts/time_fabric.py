@@ -1,7 +1,8 @@
-"""What it takes to see whether hosts reach each other, and how soon one that they do not reach is named: four hosts,
-p5bench on made-up GPUs, seconds after mpirun. Measures and judges nothing. As root:
+"""Time of the check that hosts reach each other, and time until an unreachable one is named: four hosts, p5bench on
+made-up GPUs, seconds after mpirun. Measures and judges nothing. As root:
 
-    P5BENCH_BUILD=$PWD/build/test python3 tests/hosts/time_fabric.py"""
+    P5BENCH_BUILD=$PWD/build/test python3 tests/hosts/time_fabric.py
+"""
 
 import time
 
@@ -14,7 +15,7 @@ REPEATS = 3
 
 
 def seconds(cut, happened, **variables):
-    """Until `happened`, of these hosts and what was printed."""
+    """Seconds until `happened`, which gets these hosts and the output."""
     with Hosts(4, networks=2, shared=(on.SOURCE, on.BUILD)) as hosts:
         for host in cut:
             hosts.cut(host, 1)
@@ -39,7 +40,7 @@ def named(_, log):
 
 if __name__ == "__main__":
     tried, left_out = [], []
-    for _ in range(REPEATS):  # in turns, for whatever else the machine does
+    for _ in range(REPEATS):  # alternately, because of other load of the machine
         tried.append(seconds((), looked_around))
         left_out.append(seconds((), looked_around, P5BENCH_REACH_LIMIT="off"))
     print("all reach each other, looked around after:", ", ".join(tried))

@@ -1,5 +1,5 @@
-// What the control plane does, alone and as often as wanted, for tests that count: agreements COUNT BYTES agrees COUNT
-// times on parts of BYTES each; agreements abort notice has all ranks give up at once.
+// The control plane alone, for tests that count its messages: `agreements COUNT BYTES` agrees COUNT times on parts of
+// BYTES each; with one argument all ranks send an abort notice at once.
 #include <cstdlib>
 #include <string>
 

@@ -1,6 +1,6 @@
-// Preloaded into ranks by tests: counts what leaves and comes by MPI's point-to-point calls, below all of p5bench, and
-// leaves a line in the folder P5BENCH_COUNTS: messages and bytes sent, then received, then with how many others. Once
-// MPI has started, hosts are pretended: P5BENCH_RANKS_ON_A_HOST have the same name.
+// Preloaded into ranks by tests: counts the messages of MPI's point-to-point calls, and writes a line into the folder
+// P5BENCH_COUNTS: messages and bytes sent, then received, then the number of partners. Once MPI has started, hosts are
+// pretended: P5BENCH_RANKS_ON_A_HOST have the same name.
 #include <dlfcn.h>
 #include <mpi.h>
 

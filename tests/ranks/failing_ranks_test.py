@@ -1,5 +1,5 @@
-"""A rank that throws, dies, hangs or lies in one phase of one case of a real run: the outcome is one, it is clear, and it
-comes in bounded time."""
+"""A rank that throws, dies, hangs or gives wrong data in one phase of one case of a real run: all ranks agree on a
+clear outcome in bounded time."""
 
 import pathlib
 import sys
@@ -9,12 +9,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from program import BUILD, NIGHTLY, Folder, main  # noqa: E402
 
 FAILING = BUILD / "tests" / "failing_run"
-# Of sizes that are visited once, so that cases come one after the other.
+# Sizes that are measured once, so that cases run one after the other.
 OPTIONS = ["--collectives", "all_reduce", "--sizes", "1100KiB,1200KiB,1300KiB,1400KiB", "--seed", "1",
            "--budget", "20s", "--quiet", "--out", "out"]
 CASE = 1  # the second that runs
 LATER = ("warm_up", "sample", "verify")
-# The first and the last rank are treated differently in places; which of them meets which phase is all the same.
+# The first and the last rank are treated differently in places; either may have the fault in any phase.
 EACH_ONCE = ((0, "warm_up"), (2, "sample"), (0, "verify"))
 
 
@@ -22,7 +22,7 @@ class FailingRank(Folder):
     def misbehave(self, rank, phase, what):
         for path in self.files("report.json") + self.files("measurements.jsonl"):
             path.unlink()
-        # No shorter than a busy machine may stand still, and longer where nothing hangs.
+        # Longer than a busy machine may pause, and longer still where nothing hangs.
         timeout = "10s" if what in ("hang", "stop") else "60s"
         done = self.run_it(rank, phase, what, CASE, *OPTIONS, "--timeout", timeout, ranks=3, program=(FAILING,))
         self.assert_none_left()

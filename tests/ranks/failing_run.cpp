@@ -1,9 +1,10 @@
 // The acceptance run with one rank that misbehaves on purpose, for tests:
 // failing_run RANK open|warm_up|sample|verify|alone|PHASE throw|refuse|die|hang|stop|slow|mark|lie|SIGNAL CASE
-// [p5bench's arguments]. CASE counts from 0; alone: between the steps of a case. PHASE: of the run, with the case
-// meaningless; failing_run phases lists them. SIGNAL: one of those that end a job, as a launcher sends it: to itself.
-// slow: 20 s late. mark: makes the file P5BENCH_MARK, which somebody may look for. P5BENCH_LONGEST_WAIT: for other
-// ranks, in seconds. P5BENCH_PHASES: a file that gets a line for each phase that the leader begins.
+// [p5bench's arguments]. CASE counts from 0; alone: between the steps of a case. PHASE: a phase of the run, for which
+// CASE has no meaning; failing_run phases lists them. SIGNAL: one of those that end a job, sent to itself as by a
+// launcher. slow: 20 s late. mark: makes the file P5BENCH_MARK, for which other processes may wait.
+// P5BENCH_LONGEST_WAIT: for other ranks, in seconds. P5BENCH_PHASES: a file that gets a line for each phase that the
+// leader begins.
 #include <unistd.h>
 
 #include <csignal>
@@ -33,7 +34,7 @@ struct Plot {
   int case_number = 0;
 };
 
-// Misbehaves where `plot` says so; to lie is verify's own business.
+// Misbehaves as `plot` demands; wrong data is handled in verify.
 void act(const Plot& plot, bool here, const std::string& phase) {
   if (!here || phase != plot.phase) return;
   if (plot.what == "throw") throw std::runtime_error("thrown on purpose");
@@ -41,8 +42,8 @@ void act(const Plot& plot, bool here, const std::string& phase) {
   if (plot.what == "die") std::raise(SIGKILL);
   if (plot.what == "stop") std::raise(SIGSTOP);
   for (const auto& [signal, name] : ending_signals)
-    if (plot.what == name) ::kill(::getpid(), signal);  // to the process: its own thread takes it
-  if (plot.what == "mark") std::ofstream(std::getenv("P5BENCH_MARK")).flush();  // a file that others look for
+    if (plot.what == name) ::kill(::getpid(), signal);  // to the process: its own thread receives it
+  if (plot.what == "mark") std::ofstream(std::getenv("P5BENCH_MARK")).flush();  // a file for which others wait
   if (plot.what == "slow") std::this_thread::sleep_for(std::chrono::seconds(20));
   while (plot.what == "hang") std::this_thread::sleep_for(std::chrono::seconds(1));
 }
@@ -58,7 +59,7 @@ class FailingSession final : public Session {
     inner_->warm_up(operations, setting);
   }
   Times sample(const SampleRequest& request) override {
-    if (calls_++ > 0) act(plot_, here_, "sample");  // the first are a trial that belongs to the warm-up
+    if (calls_++ > 0) act(plot_, here_, "sample");  // the first ones are a trial during the warm-up
     return inner_->sample(request);
   }
   Verification verify() override {

@@ -1,9 +1,10 @@
-"""Each fault in each phase of a run over MPI: the run ends in time, with the code that its report has, a report that
-keeps to the schema and has all that was measured, and nothing left behind; what ended it goes on with --resume.
+"""Each fault in each phase of a run over MPI: the run ends in time, with the exit code of its report; the report is
+valid and has all measurements, and no process or file is left over; --resume continues the ended run.
 
-The phases are the program's own, of which some are only there for GPUs (gpu/workers_test.py). By day one fault of each
-kind meets one phase, at night each meets each; P5BENCH_UPDATE=1 then writes the table of FAULTS.md, which has to have
-these rows."""
+The phases are the program's own, of which some exist only for GPUs (gpu/workers_test.py). By day one fault of each kind
+meets one phase, at night each meets each; P5BENCH_UPDATE=1 then writes the table of FAULTS.md, which has to have these
+rows.
+"""
 
 import json
 import os
@@ -25,7 +26,7 @@ RANKS = 3
 
 
 def phases_of_run():
-    """Those that a run over MPI has, in their order."""
+    """The phases of a run over MPI, in their order."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([*mpirun(RANKS), FAILING, "0", "none", "none", "0", *OPTIONS, "--quiet"], cwd=folder, check=True,
                        env=environment(P5BENCH_PHASES=folder + "/phases"), stdin=subprocess.DEVNULL, timeout=120,
@@ -38,7 +39,7 @@ MEASURING = PHASES.index("measuring")
 TABLE = SOURCE / "tests" / "FAULTS.md"
 BEGIN, END = "<!-- matrix: P5BENCH_UPDATE=1 fault_matrix_test.py writes this table, at night -->", "<!-- end -->"
 
-# What happens as a phase begins: (name, rank, what it does, variables, which it needs).
+# Actions at the beginning of a phase: (name, rank, action, variables, requirement).
 THROWS = [("a rank throws", 2, "throw", {}), ("the leader throws", 0, "throw", {})]
 KILLED = [("a rank is killed", 2, "die", {}), ("the leader is killed", 0, "die", {})]
 SILENT = [("a rank hangs", 2, "hang", {}), ("the leader hangs", 0, "hang", {}),
@@ -54,7 +55,7 @@ FAULTS = THROWS + KILLED + SILENT + SIGNALS + DISK + SLOW
 
 
 def cells():
-    """(fault, phase); by day one of each kind of fault, by turns in the phases."""
+    """(fault, phase); by day one of each kind of fault, alternating between the phases."""
     if NIGHTLY:
         return [(fault, phase) for fault in FAULTS for phase in PHASES]
     some = [THROWS[0], KILLED[1], SILENT[0], SILENT[3], SIGNALS[1], DISK[0], SLOW[0], SILENT[1]]
@@ -79,18 +80,18 @@ class FaultMatrix(Folder):
         if disk:
             variables |= {"LD_PRELOAD": str(BUILD / "tests" / "failing_files.so"), "P5BENCH_FAIL_RANK": "0",
                           "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_FROM": str(mark), **disk}
-        # A hang is one after a moment; what is slow takes longer than --timeout, and yet is none.
+        # A hang is detected after a moment; a slow rank takes longer than --timeout without being a hang.
         timeout = "5s" if fault in SILENT or "delay" in str(disk) else "60s"
         budget = "90s" if fault in SLOW else "10s"
         return self.run_it(rank, phase, what, 99, *OPTIONS, "--budget", budget, "--timeout", timeout, ranks=RANKS,
                            program=(FAILING,), variables=variables)
 
     def check(self, fault, phase, done):
-        """What holds of every cell, and what of this fault; returns the cell's words for the table."""
+        """Checks every cell, and this fault; returns the cell's text for the table."""
         name, rank, what, disk = fault
         code = done.returncode
         self.assert_none_left()
-        if fault not in SILENT or rank != 0:  # a leader that gets on takes the others' notes into the report
+        if fault not in SILENT or rank != 0:  # a leader that continues takes the others' notes into the report
             self.assertEqual([path for path in self.listing() if "lost-rank" in path], [])
         found = self.files("report.json")
         report = read_report(found[0]) if found else None
@@ -99,7 +100,7 @@ class FaultMatrix(Folder):
         if fault != KILLED[1]:
             self.assertEqual([path for path in self.listing() if "/." in path], [], "half a file is left")
         if report and fault not in DISK and "leader is" not in name:
-            if fault not in KILLED:  # by a signal: that is what a launcher tells
+            if fault not in KILLED:  # by a signal, which launchers report
                 self.assertEqual(report["exit_code"], code, done.stderr)
             journal = self.files("measurements.jsonl")
             lines = [json.loads(line) for line in journal[0].read_text().splitlines()] if journal else []
@@ -120,12 +121,13 @@ class FaultMatrix(Folder):
             self.assertRegex(text, f"no progress in ({phase}|the start of .*B float32)")
             if rank:
                 self.assertIn(f"all others wait for rank {rank}", text)
-            if what == "hang" and opened:  # the launcher ends the leader with those that left word
+            if what == "hang" and opened:  # the launcher ends the leader together with those that left a message
                 self.assertIn("no progress", report["run"]["ended_by"])
             if report:
                 self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
         elif fault in SIGNALS:
-            if code == 0:  # a run may come through near its end, and where another rank is told, before word of it comes
+            # a run may succeed near its end, or another rank may get the signal before the news of it arrives
+            if code == 0:
                 self.assertTrue(rank != 0 or PHASES.index(phase) > MEASURING)
                 self.assertEqual(report["status"], "complete")
             elif report and rank == 0:
@@ -146,7 +148,7 @@ class FaultMatrix(Folder):
         return f"{code}, {report['status']}" if report else f"{code}, none"
 
     def check_resume(self, before):
-        """What was measured stands, and so does a fault; all others are measured now."""
+        """Measurements are kept, and so are faults; all other cases are measured now."""
         done = self.run_it(*OPTIONS, "--budget", "60s", "--resume", "--quiet", ranks=RANKS, program=(PROGRAM,))
         newest = read_report(self.folder / "out" / "latest" / "report.json")
         self.assertEqual(newest["status"], "complete", done.stderr)
@@ -174,7 +176,7 @@ class FaultMatrix(Folder):
             self.write_table(results)
 
     def test_a_leader_that_is_late_takes_the_alarm_back(self):
-        """It is 20 s late. The others notice after 16 s, and it has 10 s more to get on."""
+        """It is 20 s late. The others notice after 16 s, and it has 10 s more to continue."""
         done = self.run_it(0, "evaluating the machine", "slow", 99, *OPTIONS, "--budget", "60s", "--timeout", "60s", ranks=RANKS,
                            program=(FAILING,), variables={"P5BENCH_LONGEST_WAIT": "16"})
         self.assertEqual(done.returncode, 0, done.stderr)

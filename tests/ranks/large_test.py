@@ -9,7 +9,7 @@ from program import Folder, collectives, main  # noqa: E402
 
 class Large(Folder):
     def test_messages_of_4_gibibytes_are_verified(self):
-        # A report that is slow is no matter here.
+        # A report of slow parts does not matter here.
         done = self.run_it("--sizes", "4GiB", "--type", "int8", "--collectives", ",".join(collectives(2)), "--quiet",
                            "--budget", "60min", "--timeout", "10min", "--out", "out", ranks=2, patience=3600)
         self.assertIn(done.returncode, (0, 10), done.stderr)

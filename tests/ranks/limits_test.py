@@ -1,5 +1,5 @@
-"""p5bench where a scheduler, a container or a login gives it little of everything: it does its work, or ends with the code
-that says so and with words that name the limit and what to do about it."""
+"""p5bench under low limits of a scheduler, a container or a login: it completes its run, or ends with the right exit
+code and a message that names the limit and the remedy."""
 
 import os
 import pathlib
@@ -13,19 +13,19 @@ from program import Folder, NIGHTLY, PROGRAM, main, mpirun, read_report  # noqa:
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--sizes", "8,512MiB", "--quiet"]
 MPI = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "8,4KiB", "--quiet"]
 
-# What a shell does before it becomes the program.
+# Commands of a shell before it becomes the program.
 HARMLESS = [
     "ulimit -n 64", "ulimit -v 2097152", "ulimit -l 0", "ulimit -s 512", "ulimit -s 80", "unset HOME", "export HOME=/nowhere",
     "export LC_ALL=C", "export LC_ALL=xx_YY.nonsense LANG=zz", "export LC_ALL=de_DE.UTF-8", "export TZ=:/nowhere/odd+99",
     "umask 077", "umask 777", "export PATH=", "unset PATH", "export TMPDIR=/nowhere", "export TERM=nonsense COLUMNS=-1",
     "exec <&-", "unset $(env | sed -nE 's/^([A-Z_a-z]+)=.*/\\1/p' | grep -vE '^(OMPI_|PMIX_|P5BENCH_TEST_MARK)')",
 ]
-# And what is said of it, with the code.
+# The expected message, with the exit code.
 TOO_LITTLE = [
     ("ulimit -f 1", 13, ["report.json", "ulimit -f", "--out"]),
     ("mkdir gone && cd gone && rmdir ../gone", 2, ["--out"]),
 ]
-# For these mpirun itself needs what is missing, so only its ranks go without.
+# mpirun itself needs these, so they are limited for its ranks only.
 OF_RANKS_ALONE = ("PATH", "TMPDIR", "unset $(", "umask 777", "ulimit -s 80")
 BY_DAY = ("ulimit -n 64", "umask 777")
 
@@ -36,7 +36,7 @@ def tight(tightening):
 
 class Tight(Folder):
     def measure(self, tightening, ranks=None, prefix=(), **how):
-        """Runs in a folder that is empty again."""
+        """Runs in a folder that is emptied first."""
         for path in self.files("report.json"):
             path.unlink()
         out = ["--out", "out"]
@@ -103,7 +103,7 @@ class Ranks(Tight):
                 self.assert_complete(self.measure(tightening, ranks=2), 2)
 
     def test_memory_that_ends_somewhere_ends_the_job_in_good_order(self):
-        """From so little that no program starts to so much that all is well; MPI has words and codes of its own."""
+        """Limits from too low for any program to high enough; MPI has messages and codes of its own."""
         for kibibytes in range(50_000, 400_001, 25_000) if NIGHTLY else (150_000, 250_000):
             with self.subTest(kibibytes):
                 done = self.run_it(*MPI, "--out", "out", ranks=2, program=(*tight(f"ulimit -v {kibibytes}"), PROGRAM))

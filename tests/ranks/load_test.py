@@ -1,4 +1,4 @@
-"""More ranks than this machine has cores, by far: they are slow, and that is all."""
+"""Many more ranks than this machine has cores: they are slow, but right."""
 
 import pathlib
 import sys

@@ -1,5 +1,5 @@
-"""How many messages and bytes the control plane takes, counted in MPI: an agreement, an alarm of all ranks at once, and
-what comes before the first case. Hosts of eight ranks are pretended. At night with more ranks."""
+"""The messages and bytes of the control plane, counted in MPI: an agreement, an abort notice of all ranks at once, and
+the start up to the first case. Hosts of eight ranks are pretended. At night with more ranks."""
 
 import pathlib
 import sys
@@ -17,12 +17,12 @@ PATIENCE_S = 600
 
 class Messages(Folder):
     def count(self, *arguments, program=(AGREEMENTS,)):
-        """Of each rank: messages and bytes sent, received, and to how many others."""
+        """Counts of each rank: messages and bytes sent, received, and number of partners."""
         counts = self.folder / "counts"
         counts.mkdir(exist_ok=True)
         variables = {"LD_PRELOAD": COUNTER, "P5BENCH_COUNTS": counts, "P5BENCH_RANKS_ON_A_HOST": ON_A_HOST}
         forwarded = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
-        # Not for mpirun itself.
+        # The library is not preloaded into mpirun itself.
         done = self.run_it(*arguments, program=(*mpirun(RANKS), *forwarded, *program), patience=PATIENCE_S)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return [tuple(map(int, (counts / str(rank)).read_text().split())) for rank in range(RANKS)]
@@ -58,7 +58,7 @@ class Messages(Folder):
         counts = self.difference(self.count("topo", program=(PROGRAM,)), self.count(0, 0))
         others = [one[1] + one[3] for rank, one in enumerate(counts) if rank % ON_A_HOST != 0]
         first = [one[1] + one[3] for rank, one in enumerate(counts) if rank % ON_A_HOST == 0]
-        # Two bytes for each rank and thirteen for each host, and what does not depend on them.
+        # Two bytes for each rank and thirteen for each host, and a constant part.
         self.assertLessEqual(max(others), 2048 + 2 * RANKS + 13 * HOSTS)
         print(f"finding the machine with {RANKS} ranks on {HOSTS} hosts: a rank {max(others):.0f} bytes at most, "
               f"the first of a host {max(first[1:]):.0f}, the leader {first[0]:.0f}")

@@ -1,5 +1,5 @@
-"""p5bench under mpirun on this host: every collective, type and reduction verified for several numbers of ranks, what
-is recorded, and what is left when something ends the run."""
+"""p5bench under mpirun on this host: every collective, type and reduction verified for several numbers of ranks, the
+recorded values, and the state after something ends the run."""
 
 import json
 import os
@@ -38,7 +38,7 @@ class Verified(Folder):
         return report
 
     def assert_types_and_ops_are_right(self, ranks, *arguments, types="all", ops="all", sizes="1000", names=None):
-        """With the last rank as root."""
+        """The last rank is the root."""
         if NIGHTLY:
             types = ops = "all"
         names = names or collectives(ranks)
@@ -182,7 +182,7 @@ class Refused(Folder):
             alone, together = self.run_it(*arguments), self.run_it(*arguments, ranks=3)
             self.assertEqual((together.returncode, together.stdout), (0, alone.stdout))
 
-    # As srun leaves them for its tasks.
+    # The variables that srun sets for its tasks.
     STEP = {"SLURM_JOBID": "7", "SLURM_JOB_ID": "7", "SLURM_NODELIST": "n1", "SLURM_STEP_ID": "0", "SLURM_STEPID": "0"}
 
     def test_copies_of_a_job_of_one_rank_are_refused_by_each(self):
@@ -235,7 +235,7 @@ class Recorded(Folder):
 
 
 class Ended(Folder):
-    """Something ends a run: its report stays, valid and partial, and no process does."""
+    """Something ends a run: its report remains, valid and partial, and no process does."""
 
     def begin(self, program=(PROGRAM,), arguments=ENDLESS):
         run = self.start(*arguments, ranks=3, program=program)
@@ -283,7 +283,7 @@ class Ended(Folder):
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         report = read_report(self.folder / "out" / "latest" / "report.json")
         self.assertEqual(report["status"], "complete")
-        # But judged by what this run finds that the machine can do.
+        # The resumed run is judged by the limits that it finds itself.
         figures = [[m | {"verdict": None} for m in each["measurements"] if m["outcome"] == "measured"] for each in (earlier, report)]
         self.assertEqual(figures[1][:len(figures[0])], figures[0])
         self.assertGreater(len(report["measurements"]), len(earlier["measurements"]))
@@ -319,7 +319,7 @@ class Ended(Folder):
         os.kill(self.rank(0), signal.SIGKILL)
         run.wait(PATIENCE_S)
         self.assert_none_left()
-        report = self.report()  # the last that it wrote
+        report = self.report()  # the last one that it wrote
         self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
 
 
@@ -336,7 +336,7 @@ class Terminal(Folder):
                 try:
                     if select.select([ours], [], [], 0.2)[0]:
                         text += os.read(ours, 65536)
-                except OSError:  # the last that held the terminal is gone
+                except OSError:  # the last process that held the terminal is gone
                     break
             self.assertEqual(run.wait(PATIENCE_S), exits, text)
         finally:

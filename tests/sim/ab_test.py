@@ -1,5 +1,5 @@
-"""Launches and arms on the simulator, which knows how slow an arm is: what comes of N launches, what ab says of arms that
-are alike and of one that is slower, and what it leaves behind."""
+"""Launches and arms on the simulator, which defines the speed of an arm: results of N launches, the answers of ab about
+equal arms and a slower one, and its files."""
 
 import json
 import pathlib
@@ -45,13 +45,13 @@ class Arms(Folder):
         for collective in ("all_reduce", "all_gather"):
             row = rows[collective, "throughput", "bandwidth"]
             self.assertEqual(row["answer"], "regression")
-            # 1 GiB at nine tenths of the rate, and a latency that stays.
+            # 1 GiB at nine tenths of the rate, and an unchanged latency.
             self.assertAlmostEqual(row["time"]["ratio"], 1 / 0.9, delta=0.02)
             self.assertEqual(rows[collective, "latency", "latency"]["answer"], "no regression")
         self.assertIn("P5BENCH_SIM_FAULT", printed)
         settings = {m["case"]["arm"]: m["case"]["settings"] for m in report["measurements"]}
         self.assertEqual(settings, {"a": {}, "b": {"P5BENCH_SIM_FAULT": "gpu:n0g3:0.9"}})
-        # The other way round it is faster.
+        # In the opposite order it is faster.
         _, comparison, _ = self.ab("P5BENCH_SIM_FAULT=gpu:n0g3:0.9", "", "--seed", "1", *FEW, exits=0, name="faster")
         self.assertEqual(comparison["answer"], "no regression")
 
@@ -123,7 +123,7 @@ class Launches(Folder):
         report, _ = self.launches(200, "--collectives", "all_reduce")
         for m in report["measurements"]:
             times = m["launches_us"]
-            # 0.3 % of launches, and next to nothing of the medians of samples; 200 launches tell it to a tenth.
+            # 0.3 % between launches, and almost nothing between medians of samples; 200 launches show it to a tenth.
             self.assertAlmostEqual(statistics.stdev(times) / statistics.mean(times), 0.003, delta=0.0008)
 
     def test_the_order_of_cases_differs_from_launch_to_launch(self):

@@ -1,5 +1,5 @@
-"""What a user may get wrong: one message that names the culprit and, for names, the one that was meant; exit code 2;
-and no file made, however the program was started."""
+"""Mistakes of users: one message that names the culprit and, for names, the nearest valid one; exit code 2; and no file
+made, however the program was started."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ NOT_SIZES = ["8KBx", "-1", "nan", "1e30", "0", "", "9223372036854775808", "1.5",
 NOT_TIMES = ["-1", "nan", "inf", "1e30", "0", "", "10parsecs", "1..5s", "9999999999h"]
 NOT_COUNTS = ["-1", "nan", "1e30", "", "2.5", "9223372036854775808", "x"]
 
-# Arguments, and what the message has to hold.
+# Arguments, and a text that the message has to contain.
 UNKNOWN_NAMES = [
     (["--collectives", "allreduce"], ["'allreduce'", "'all_reduce'"]),
     (["--collectives", "p2p,,all_reduce"], ["'p2p,,all_reduce'", "empty"]),
@@ -54,7 +54,7 @@ UNKNOWN_NAMES = [
     ([*SIM, "--fault", "nic:n0r0:0.5:lie"], ["'lie'", "'lies'"]),
 ]
 
-# What an unset variable leaves of --out=$OUT; the word after it is another option.
+# An unset variable leaves this of --out=$OUT; the next word is another option.
 EMPTY = [(["--cluster=", "--collectives", "all_reduce"], ["--cluster"]), (["--out="], ["--out"]),
          (["--out=", "somewhere"], ["--out"]), (["--backend="], ["--backend"]), (["--fault="], ["--fault"]),
          (["--baseline="], ["--baseline"]), (["--platform=", "p5.48xlarge"], ["--platform"]), (["--weights="], ["--weights"]),
@@ -63,7 +63,7 @@ EMPTY = [(["--cluster=", "--collectives", "all_reduce"], ["--cluster"]), (["--ou
          (["baseline", ""], ["REPORTS"]), (["import", "nccl-tests", ""], ["LOG"]), (["topo", "--load="], ["--load"]),
          (["topo", "--record="], ["--record"]), (["topo", "--rankfile="], ["--rankfile"]), (["list", ""], ["WHAT"])]
 
-# Options, and a command to which they mean nothing.
+# Options, and a command that does not have them.
 IGNORED = [(["report", "x", "--fault", "nic:n0r0:0.5"], ["--fault", "report"]), (["compare", "a", "b", "--nodes", "2"], ["--nodes"]),
            (["baseline", "a", "--quiet"], ["--quiet", "baseline"]), (["--budget", "1s", "list", "backends"], ["--budget", "list"]),
            (["baseline", "a", "--format", "json"], ["--format", "baseline"]), (["topo", "--sizes", "8"], ["--sizes", "topo"]),
@@ -157,7 +157,7 @@ NONSENSE = [
 
 
 def given(option, text):
-    """Behind an equals sign where the text could pass for an option, and apart where it would be none at all."""
+    """A text that could be an option follows an equals sign; a text that could not is a separate word."""
     return [option, text] if text == "" else [f"{option}={text}"]
 
 
@@ -173,7 +173,7 @@ class BadInput(Folder):
                 self.assertEqual(done.stderr.splitlines(), ours)
             for word in words:
                 self.assertIn(word, ours[0])
-            if not ranks:  # mpirun has its own to say
+            if not ranks:  # mpirun prints its own message too
                 self.assertEqual(done.stdout, "")
             self.assertEqual(self.listing(), before, "something was made")
 
@@ -276,7 +276,8 @@ class BadInput(Folder):
         self.assertEqual(self.files("report.json"), [])
 
     def test_what_is_no_regular_file_is_not_replaced(self):
-        """By whatever command is to write it; /dev/null as a device of the test's own, where root may make one."""
+        """The unwritable file, with each command that writes one; /dev/null as a device of the test's own, where root
+        may make one."""
         null = self.folder / "null"
         try:
             os.mknod(null, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
@@ -317,7 +318,7 @@ class BadInput(Folder):
             self.assertEqual((out / name).read_text(), "old")
 
     def test_variables_of_ours_that_are_wrong_are_refused_before_anything_is_done(self):
-        """By all commands alike, however they are started; a variable of an earlier version is nobody's business."""
+        """All commands refuse it alike, however they are started; a variable of an earlier version is ignored."""
         for name, value in (("P5BENCH_PROBE_LIMIT", "abc"), ("P5BENCH_JOIN_LIMIT", "-1s"), ("P5BENCH_REACH_LIMIT", "0"),
                             ("P5BENCH_MOST_SAMPLES", "6x"), ("P5BENCH_MOST_SAMPLES", "0"), ("P5BENCH_PROBE_LIMIT", "\udce9")):
             for command in (["run", *SIM, "--out", "out"], ["check", "--backend", "nccl"], ["check"], ["topo"], ["--backend", "mpi"]):
@@ -375,7 +376,7 @@ NCCL_JSON = """{"args": ["all_reduce_perf"], "config": {"nthreads": 1, "ngpus": 
     [{"rank": 0, "group": 0, "hostname": "a", "device_info": "x"}, {"rank": 1, "group": 0, "hostname": "a",
     "device_info": "x"}]}, "results": [{"size": 8, "type": "float", "redop": "sum", "root": "-1", "out_of_place":
     {"time": 7.5, "nwrong": 0}, "in_place": null}], "out_of_bounds": {"okay": "true"}, "env": ["A=B"]}"""
-# hwloc 2.9 reads it and does not survive that.
+# hwloc 2.9 accepts it and crashes later.
 HALF_A_PROCESSOR = """<topology version="2.0">
   <object type="Machine" os_index="0" cpuset="0x1" allowed_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1"
           allowed_nodeset="0x1" gp_index="1">
@@ -389,7 +390,7 @@ ESCAPES = "n\x1b[2J\n\u009bX\u202e"
 
 
 def changed(value, path, new):
-    """The value with something else at a path."""
+    """The value with another one at a path."""
     value = copy.deepcopy(value)
     at = value
     for step in path[:-1]:
@@ -399,18 +400,18 @@ def changed(value, path, new):
 
 
 def without_overriding():
-    """A prefix for a command that root runs too, so that permissions hold for it."""
+    """A prefix for a command that root runs too, so that permissions apply to it."""
     if os.geteuid() != 0:
         return []
     return ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps", "-dac_override,-dac_read_search"]
 
 
 class BrokenFiles(Folder):
-    """What users hand over as files: refused in our words, naming the file, in little memory and time."""
+    """Files of users: refused with our own message that names the file, in little memory and time."""
 
     def assert_refused(self, arguments, words, program=()):
         with self.subTest(arguments=arguments):
-            # Less than what a careless reader takes, more than what the libraries reserve.
+            # Less than a careless reader takes, more than the libraries reserve.
             limit = ["prlimit", f"--as={4 << 30}"]
             done = self.run_it(*arguments, program=[*limit, *program, PROGRAM])
             self.assertEqual(done.returncode, 2, done.stderr[-2000:])
@@ -457,7 +458,7 @@ class BrokenFiles(Folder):
         for name, why in (("pipe", "is a pipe"), ("loop", "cannot be read"), ("large", "more than"),
                           ("/dev/zero", "is a device"), ("good", "is a folder")):
             self.assert_refused(["import", "nccl-tests", name], [f"'{name}'", why])
-            if name != "good":  # a run's folder stands for its report
+            if name != "good":  # a run's folder is accepted for its report
                 for command in (["report", name], ["compare", good, name], ["baseline", name], ["topo", "--load", name],
                                 ["report", good, "--baseline", name]):
                     self.assert_refused(command, [f"'{name}'", why])

@@ -1,4 +1,4 @@
-"""p5bench check on simulated nodes: a line for each, what is wrong with which, and what it ends with."""
+"""p5bench check on simulated nodes: a line for each, the fault and its node, and the exit code."""
 
 import json
 import pathlib

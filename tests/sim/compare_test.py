@@ -1,5 +1,5 @@
-"""`p5bench compare`, `baseline` and `import`: two runs, sets of them, and runs of several launches; what they say, and
-what they refuse.
+"""`p5bench compare`, `baseline` and `import`: two runs, sets of them, and runs of several launches; their answers and
+their refusals.
 
 Runs of several launches are made here from one simulated run: each launch is that run with times scaled by a seeded
 random factor.
@@ -38,7 +38,7 @@ class Compare(Folder):
         return self.folder / name / "latest"
 
     def compare(self, *arguments):
-        """The exit code and, where there is one, the comparison."""
+        """The exit code and, if it was written, the comparison."""
         done = self.run_it("compare", *arguments, "--format", "json", "--out", "compared")
         if done.returncode == USAGE:
             return USAGE, done.stderr
@@ -50,7 +50,7 @@ class Compare(Folder):
         return done.returncode, comparison
 
     def launch(self, run, name, count=7, slower=lambda case: 1.0, scatter=0.005, seed=1):
-        """A run of `count` launches, as `run --launches` leaves it."""
+        """A run of `count` launches, in the format of `run --launches`."""
         draw = random.Random(seed)
         report = json.loads((run / "report.json").read_text())
         lines = [json.loads(line) for line in (run / "measurements.jsonl").read_text().splitlines()]
@@ -75,7 +75,7 @@ class Compare(Folder):
         return folder
 
     def test_two_runs_of_the_same_are_no_regression(self):
-        # Single runs are launches that differ; in this order by little less than would leave it open.
+        # Single runs are launches that differ; in this order the difference is just large enough for an answer.
         a, b = self.simulate("a", seed=2), self.simulate("b")
         code, comparison = self.compare(a, b)
         self.assertEqual((code, comparison["answer"]), (GOOD, "no regression"))
@@ -90,7 +90,7 @@ class Compare(Folder):
         self.assertEqual(answers["all_reduce", "throughput", "bandwidth"], "regression")
         self.assertEqual(answers["all_reduce", "latency", "latency"], "no regression")
         code, comparison = self.compare(b, a)
-        self.assertEqual(code, GOOD)  # faster is fine
+        self.assertEqual(code, GOOD)  # a faster run is no regression
 
     def test_the_headline_names_what_only_the_new_run_accuses_and_is_the_same_everywhere(self):
         pairs = ("--collectives", "p2p,all_reduce", "--min", "512MiB", "--max", "512MiB")
@@ -109,7 +109,7 @@ class Compare(Folder):
         self.assertIn(headline, suite.findtext("system-out"))
         self.assertIn("NEW accuses NIC n1r5", (self.folder / "all/comparison.md").read_text().splitlines()[0])
         self.assertEqual(self.compare(b, b)[1]["new_suspects"], [])
-        # A part can be accused without a row that is slower.
+        # A part can be suspected although no row is slower.
         report = json.loads((a / "report.json").read_text())
         report["suspects"] = json.loads((b / "report.json").read_text())["suspects"]
         (self.folder / "accusing.json").write_text(json.dumps(report))
@@ -122,12 +122,12 @@ class Compare(Folder):
         code, comparison = self.compare(a, b)
         self.assertEqual(code, WRONG)
         self.assertTrue(all(trouble["wrong_data"] for trouble in comparison["troubles"]))
-        code, comparison = self.compare(b, b)  # wrong data is no baseline
+        code, comparison = self.compare(b, b)  # wrong data cannot be a baseline
         self.assertEqual(code, WRONG)
         self.assertTrue(all(trouble["in_base"] for trouble in comparison["troubles"]))
         self.assertTrue(comparison["headline"].startswith("WRONG DATA in "), comparison["headline"])
         self.assertEqual([end["exit_code"] for end in comparison["bad_ends"]], [WRONG])
-        code, comparison = self.compare(b, a)  # mended, but there is nothing to compare with
+        code, comparison = self.compare(b, a)  # a mended case that has no baseline
         self.assertEqual(code, WRONG)
         self.assertRegex(comparison["headline"], r"^WRONG DATA in \d+ cases? of BASE; ")
 
@@ -266,7 +266,8 @@ class Compare(Folder):
         for row in written["benchmarks"]:
             self.assertEqual(row["run_type"], "iteration")
             self.assertEqual(row["time_unit"], "us")
-            self.assertEqual(row["repetitions"], 1 if "/nic" in row["name"] else 3)  # NICs one by one: after the launches
+            # NICs are measured one by one after the launches
+            self.assertEqual(row["repetitions"], 1 if "/nic" in row["name"] else 3)
             self.assertGreater(row["real_time"], 0)
         largest = max(m["throughput"]["median_us"] for m in report["measurements"] if m["throughput"])
         self.assertGreater(max(row["real_time"] for row in written["benchmarks"]), 0.9 * largest)
@@ -352,7 +353,8 @@ class Compare(Folder):
         self.assertEqual(self.run_it("compare", "--history", run).returncode, USAGE)  # one run is no history
 
     def history(self, days, slower_from, factor=1.12, versions=("2.27.7", "2.28.3"), scatter=0.005):
-        """A run a day of all_reduce, slower from 64 MiB on and with another NCCL and driver from a day on."""
+        """One run each day of all_reduce, slower from 64 MiB on and with another NCCL and driver from a certain day
+        on."""
         run = self.simulate("run", "--collectives", "all_reduce", "--factor", "64")
         (self.folder / "history").mkdir()
         for i in range(days):
@@ -435,7 +437,7 @@ class Compare(Folder):
             day.mkdir(parents=True)
             for name in ("report.json", "measurements.jsonl"):
                 (day / name).hardlink_to((run / name).resolve())
-        # The oldest cannot even be read.
+        # The oldest report cannot even be parsed.
         (self.folder / "history/20260101T000000Z/report.json").unlink()
         (self.folder / "history/20260101T000000Z/report.json").write_text("no JSON")
         code, comparison = self.compare("--history", "history")

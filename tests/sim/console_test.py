@@ -1,5 +1,5 @@
-"""What the console does to a run: it goes away, it is full, it is closed, its terminal hangs up. The files of the run
-are there all the same, and the exit code is theirs."""
+"""Failures of a run's console: it disappears, it is full, it is closed, its terminal hangs up. The run's files are
+complete all the same, and the exit code agrees with them."""
 
 import fcntl
 import os
@@ -28,7 +28,7 @@ def ignore_hangup():
 
 class Console(Folder):
     def in_shell(self, words, *arguments):
-        """The program within a shell's words, where {} stands for it. Its exit code is printed last on stderr."""
+        """Runs a shell command in which {} is the program. Its exit code is printed last on stderr."""
         command = words.replace("{}", f'"{PROGRAM}" "$@"')
         return subprocess.run(["bash", "-c", command, "bash", *arguments], cwd=self.folder, env=self.environment(), text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, errors="replace")
@@ -131,7 +131,7 @@ class Console(Folder):
         self.assertEqual(run.wait(PATIENCE_S), 12)
 
     def test_a_console_that_does_not_wait_is_waited_for(self):
-        """As one is that another program of the terminal made non-blocking; here it takes a part of the text at once."""
+        """A terminal that another program made non-blocking; here it accepts a part of the text at a time."""
         wanted = self.run_it("run", "--help").stdout
         ours, theirs = os.pipe()
         fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
@@ -169,7 +169,7 @@ class Console(Folder):
 
 class LiveLine(Folder):
     def watch(self, *arguments, columns):
-        """What a terminal of so many columns gets on stderr."""
+        """The text on stderr of a terminal with so many columns."""
         ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         with subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL,
@@ -188,7 +188,7 @@ class LiveLine(Folder):
             process.wait(timeout=PATIENCE_S)
         return [line for line in said.decode().split("\r\033[K") if line.strip()]
 
-    # Enough nodes for a run that takes longer than the line waits between two.
+    # Enough nodes for a run that takes longer than the interval between two progress lines.
     LONG = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "64", "--fault", "node:n3:0.5", "--out", "out"]
 
     def test_says_the_case_the_time_left_and_the_worst_so_far(self):

@@ -1,4 +1,4 @@
-"""p5bench explain: logs as files and on stdin, for people and for programs."""
+"""p5bench explain: logs as files and on stdin, as text and as JSON."""
 
 import json
 import os

@@ -18,7 +18,7 @@ import make_examples  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--seed", "1", "--tuning=off", "--quiet"]
 HOSTILE = '=1+1,"<b>x</b>|`y`\\ & \N{RIGHT-TO-LEFT OVERRIDE}\x1b]0;owned\x07\x7f\x9b31m'
-# What each format takes for something else, or what a terminal obeys.
+# Texts that a format could interpret as markup, or a terminal as a command.
 ANYTHING = ["a\ufffeb\uffff\U0001fffe", "C1 \x9b31m DEL \x7f", "\x1b]0;owned\x07", "bidi \u202e\u2066x\u2069", " =1+1", "\t@SUM(1)",
             "\u3000+1", "<img src=x onerror=alert(1)>", "[x](https://evil.example) www.evil.example", "&lt;b&gt; &#x202e;",
             "a`b`|c\\", 'q"uote\'s', "line\nend\r\n", "{{7*7}} $x$ %s ${HOME}"]
@@ -26,7 +26,7 @@ ANYTHING = ["a\ufffeb\uffff\U0001fffe", "C1 \x9b31m DEL \x7f", "\x1b]0;owned\x07
 
 class Formats(Folder):
     def rendered(self, suffix, findings=(), **changes):
-        """The run's file, from the report with these members of `run`."""
+        """The run's file, written from the report with these members of `run`."""
         self.run_it(*SIM, "--sizes", "8,256MiB,4GiB", "--fault", "nic:n1r5:0.5", "--out", "out")
         path = self.folder / "out" / "latest" / "report.json"
         self.report = read_report(path)
@@ -83,7 +83,7 @@ class Formats(Folder):
         self.assertIn('cluster="=1+1,\\"<b>', text)
 
     def metrics(self):
-        """The labels of each metric that a run with everything in it leaves, with the values of each label."""
+        """The labels of each metric in the file of a run that has everything, with the values of each label."""
         found = {}
         for line in self.rendered(".prom", findings=make_examples.simulated()["findings"], cluster="lab").read_text().splitlines():
             if line.startswith("#"):
@@ -116,7 +116,7 @@ class Formats(Folder):
                 self.assertTrue(labels)
                 for label in labels:
                     self.assertIn(label, metrics[names[0]])
-                # A legend has the labels that are left after summing up.
+                # A legend has the labels that remain after summing up.
                 for inside in re.findall(r"\bby\s*\(([^()]*)\)", query):
                     left = {label.strip() for label in inside.split(",")}
                     self.assertLessEqual(set(re.findall(r"\{\{(\w+)\}\}", legend)), left)
@@ -155,7 +155,8 @@ class Formats(Folder):
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
     def test_others_who_read_nccl_tests_read_it_as_nccl_tests(self):
-        """As SuperBench does: below the line of 'out-of-place' a row for each size, whose values are counted from the end."""
+        """SuperBench's parser: after the line of 'out-of-place' a row for each size, whose values are counted from the
+        end."""
         self.run_it(*SIM, "--collectives", "all_reduce,all_gather,reduce_scatter", "--sizes", "8,1MiB,256MiB", "--group", "world",
                     "--out", "out")
         path = self.folder / "out" / "latest"
@@ -191,7 +192,7 @@ class Formats(Folder):
             self.assertIn("owned", text)
 
     def test_a_group_that_is_measured_beside_the_plan_too_is_another_series(self):
-        """The rails of a run that is asked for rails: its own, and those that tell which part is slow."""
+        """The rails of a run with --group rail: its own, and those from the search for the slow part."""
         self.run_it(*SIM, "--sizes", "256MiB", "--group", "rail", "--collectives", "p2p,all_reduce", "--out", "out")
         path = self.folder / "out/latest"
         cases = [m["case"] for m in read_report(path / "report.json")["measurements"] if m["case"]["collective"] == "all_reduce"]
@@ -206,7 +207,7 @@ class Formats(Folder):
         self.assertEqual(len(keys), len(set(keys)))
 
     def hostile_report(self):
-        """A report in which each text that may be any is a hostile one, and what they are."""
+        """A report in which each free text is hostile, and the list of these texts."""
         self.run_it(*SIM, "--sizes", "8,256MiB", "--fault", "nic:n1r5:0.5", "--out", "out")
         report = read_report(self.folder / "out/latest/report.json")
         report["findings"] += make_examples.simulated()["findings"]
@@ -218,13 +219,13 @@ class Formats(Folder):
             for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
                 if isinstance(each, str) and key != "schema":
                     yield value, (*way, key), each
-                elif way != ("topology", "hosts") or key == 1:  # one that is suspected
+                elif way != ("topology", "hosts") or key == 1:  # a suspected one
                     yield from leaves(each, (*way, key))
 
         all_of_it, words = list(leaves(report)), itertools.cycle(ANYTHING)
         for at, way, _ in all_of_it:
             at[way[-1]] = next(words)
-        # What has to be one of a few words is that again, wherever its name stands.
+        # Enumerated values are restored, wherever their name is.
         for _ in range(60):
             path.write_text(json.dumps(report))
             refused = re.search(r"report\.json': (/\S+)", self.run_it("report", path, "--as", "csv").stderr)

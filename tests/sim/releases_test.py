@@ -1,5 +1,5 @@
-"""What earlier releases left is read by this program, with the same verdicts and figures, and nothing that was in it has
-another name now. What this program writes as JSON has a schema, each kind of it."""
+"""This program reads the files of earlier releases with the same verdicts and figures, and none of their names has
+changed. Each kind of JSON that this program writes has a schema."""
 
 import json
 import pathlib
@@ -18,7 +18,7 @@ LARGEST_FIXTURE = 100_000
 
 
 def kinds(value, place=""):
-    """The places of a value and what stands there; items of a list share theirs. What is called by data is no place."""
+    """The places of a value and their contents; items of a list share one place. Keys that are data are no places."""
     if isinstance(value, dict):
         for name, member in value.items():
             yield f"{place}/{name}", type(member).__name__
@@ -30,7 +30,7 @@ def kinds(value, place=""):
 
 
 def loosely(found):
-    """Place to kinds; whole numbers are numbers."""
+    """Place to kinds; integers are numbers."""
     places = {}
     for place, kind in found:
         places.setdefault(place, set()).add("float" if kind == "int" else kind)
@@ -52,7 +52,7 @@ class Releases(Folder):
         return json.loads(self.good(*arguments), parse_constant=refuse_constant)
 
     def assert_nothing_lost(self, old, new):
-        """Every place of the old is in the new one, with something of the same kind; null stands for anything."""
+        """Every place of the old file is in the new one, with the same kind of value; null matches any kind."""
         was, now = loosely(kinds(old)), loosely(kinds(new))
         self.assertEqual(sorted(set(was) - set(now)), [])
         for place, what in was.items():
@@ -150,7 +150,7 @@ class Releases(Folder):
 
 
 class Schemas(Folder):
-    # By the file's name what it is; a file that is in no row is one that nobody thought of.
+    # The kind of a file by its name; a file without a row here is an unexpected one.
     KINDS = {"report.json": "report", "comparison.json": "comparison", "measurements.jsonl": "journal",
              "topology.json": "topology", "recording.json": "topology", "shown.json": "topology", "checked.json": "report",
              "report.gbench.json": "gbench", "explained.json": "explanation"}
@@ -190,7 +190,7 @@ class Schemas(Folder):
         self.assertEqual([len(found[name]) for name in ("report.json", "comparison.json")], [6, 3], found)
 
     def test_the_journals_fields_are_those_of_a_measurement(self):
-        # What it is compared with is known when the journal is written already.
+        # The baseline is known before the journal is written.
         of_a_report = set(read_schema("report")["$defs"]["measurement"]["properties"]) - {"baseline"}
         self.assertEqual(set(read_schema("journal")["properties"]), of_a_report)
 

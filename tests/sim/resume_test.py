@@ -1,4 +1,4 @@
-"""run --resume: what an ended run measured stands, the rest is measured, and runs that cannot be one are refused."""
+"""run --resume: the measurements of an ended run are kept, the others are made, and unsuitable runs are refused."""
 
 import json
 import os
@@ -23,8 +23,8 @@ class Resume(Folder):
         return (self.folder / "out" / "latest").resolve()
 
     def ended(self, kept, ended_by="ended by SIGTERM", how=(), **last):
-        """A run that was ended after so many lines of its journal; `last` is what became of the one that was running.
-        Its report was written a line before."""
+        """A run that ended after so many lines of its journal; `last` is the outcome of the case that was running. Its
+        report was written one line earlier."""
         done = self.run_it(*(how or PLAN), *SIM, "--seed", "7")
         self.assertIn(done.returncode, (0, 10), done.stderr)
         folder = self.folder_of_run()
@@ -94,7 +94,7 @@ class Resume(Folder):
         self.refuse(says=["nothing is left to measure"])
 
     def test_only_who_can_go_on_is_told_to(self):
-        """Where the disk is full: a run, but not a soak, which --resume refuses."""
+        """A full disk ends a run, which --resume continues, or a soak, which it refuses."""
         full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "ENOSPC",
                 "P5BENCH_FAIL_ON": "write", "P5BENCH_FAIL_FROM": "3"}
         for how, told in ((PLAN, True), ([*PLAN, "--soak", "2s"], False)):
@@ -104,7 +104,8 @@ class Resume(Folder):
             self.assertEqual("--resume" in done.stderr, told, done.stderr)
 
     def test_a_run_that_ended_after_its_parts_were_measured_goes_on(self):
-        """As in its tuning or its last write: NICs alone, rails and halves are beside the plan, and measured again."""
+        """The run ended in its tuning or its last write: NICs alone, rails and halves are not in the plan, and are
+        measured again."""
         how = ["--nodes", "4", "--collectives", "p2p,all_reduce", "--sizes", "4MiB"]
         self.assertEqual(self.run_it(*how, *SIM, "--seed", "7").returncode, 14)
         folder = self.folder_of_run()

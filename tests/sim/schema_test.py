@@ -1,4 +1,4 @@
-"""The schema of report.json: the example reports keep to it, and what a report must never hold breaks it."""
+"""The schema of report.json: the example reports are valid, and reports with forbidden content are not."""
 
 import copy
 import json
@@ -27,8 +27,8 @@ def refuse_constant(name):
 
 
 def with_memory(keyword):
-    """The keyword's check, which does not look again into a part that it found good: most of a changed report is the
-    very object that it was before."""
+    """The keyword's check, which skips a part that was found valid before: most parts of a changed report are the same
+    objects."""
     check = jsonschema.Draft202012Validator.VALIDATORS[keyword]
     good = {}
 
@@ -39,7 +39,7 @@ def with_memory(keyword):
         errors = list(check(validator, value, instance, schema))
         yield from errors
         if not errors and isinstance(instance, (dict, list)):
-            good[key] = instance  # which keeps its id
+            good[key] = instance  # which keeps its id alive
     return remembering
 
 
@@ -48,7 +48,7 @@ Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator,
 
 
 def first_of_each_list(value):
-    """So much of a part of a report that each kind of thing is in it once."""
+    """Reduces a part of a report so that each kind of item is in it once."""
     return {name: member[:1] if isinstance(member, list) else member for name, member in value.items()}
 
 
@@ -143,18 +143,18 @@ class Schema(unittest.TestCase):
             self.assert_refused(lambda report: report["measurements"][0]["pairs"].append(pair))
 
 
-# What a report could hold in place of what belongs there.
+# Values that a report could hold in place of the right one.
 HOSTILE = [-1, 0, 0.5, 1e308, "", "x", None, True, [], {}]
-# Computed anew, or told by `schema` itself.
+# Properties that are computed again, or determined by `schema` itself.
 NOT_READ = re.compile(r"/(algbw_gb_per_s|busbw_gb_per_s)$|^/schema$")
-# Texts that only their form tells from others: names of settings.
+# Strings with a format but no list of values: names of settings.
 FORMS = re.compile(r"/(setting|winner)$")
-# What holds between places is no matter of the schema.
+# Relations between places, which a schema does not express.
 TOGETHER = re.compile(r"/host_of_rank/|/hosts$")
 
 
 def places(value, at=""):
-    """Each kind of place once: of a list its first item."""
+    """Each kind of place once: the first item of a list."""
     yield at, value
     if isinstance(value, dict):
         for name, member in value.items():
@@ -173,7 +173,7 @@ def with_value(value, steps, new):
 
 
 class ReadingAndSchema(unittest.TestCase):
-    """The program reads what the schema allows, and refuses by its place what it forbids."""
+    """The program reads all that the schema allows, and refuses what it forbids, with the place."""
 
     def small(self):
         report = make_examples.simulated()
@@ -219,7 +219,7 @@ class ReadingAndSchema(unittest.TestCase):
             allowed = validator.is_valid(changed)
             if allowed and answer != "read" and new != 1e308 and not isinstance(new, str):
                 problems.append((place, new, "allowed", answer))
-            # Null and an empty object stand for what older reports lack.
+            # Older reports have null or an empty object for fields that they lack.
             lacking = new is None or new == {}
             if not allowed and answer == "read" and not lacking and not (FORMS.search(place) and isinstance(new, str)):
                 problems.append((place, new, "forbidden, and read"))

@@ -1,4 +1,4 @@
-"""What the program makes of a machine that it knows exactly: simulated, whole and with one fault of each kind."""
+"""Results of the program on a simulated machine with known properties: healthy, and with one fault of each kind."""
 
 import json
 import pathlib
@@ -12,13 +12,14 @@ from program import Folder, SANITIZED, main, read_report  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--seed", "1", "--quiet"]
 LARGE = ["--sizes", "8,4GiB"]
-# And hypercube, for powers of two.
+# Hypercube is added for powers of two.
 GROUPS = "all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,all_to_allv,gather,scatter,send_recv"
 
 
 class Simulation(Folder):
     def simulate(self, *arguments, exits=None, name="out"):
-        """The report of a run in its own folder. Without `exits` of a healthy machine, whether it could be judged or not."""
+        """The report of a run in a folder of its own. The default `exits` are those of a healthy machine, with or
+        without bars."""
         done = self.run_it(*SIM, *arguments, "--out", name)
         if exits is None:
             self.assertIn(done.returncode, (0, 14), done.stderr + done.stdout)
@@ -79,7 +80,7 @@ class Healthy(Simulation):
                 with self.subTest(nodes=nodes, collective=name):
                     self.assertAlmostEqual(verdict["fraction_of_limit"], 1, delta=0.02)
                     shown = {"1": {*GROUPS.split(",")} - {"reduce", "all_to_allv", "gather", "scatter"},
-                             "3": {"all_gather", "all_to_all"}}  # by somebody, of a healthy machine
+                             "3": {"all_gather", "all_to_all"}}  # published for a healthy machine
                     self.assertEqual(verdict["grade"], "ok" if name in shown[nodes] else "unknown", verdict)
                     if name in bound:
                         self.assertEqual(verdict["binding"], bound[name])
@@ -223,7 +224,7 @@ class Faulty(Simulation):
         self.assertIn("nic n1r9 (n1", (left / "support.txt").read_text())
         self.assertIn("REJECT n1: nic n1r9 is slow", self.run_it("report", str(left / "report.json")).stdout)
         self.assert_has(report, "all_gather", 0.5)
-        # Three nodes send only sums, 24 / 23 * 2 / 3 of what a ring does, and healthy NICs have room to spare.
+        # Three nodes send only sums, 24 / 23 * 2 / 3 of a ring's data, and healthy NICs have room to spare.
         self.assert_has(report, "all_reduce", 0.69)
 
     def test_a_slow_node_shows_in_all_its_pairs(self):
@@ -284,7 +285,7 @@ class Faulty(Simulation):
 
     def test_a_part_that_lies_is_caught_at_every_size_type_and_op(self):
         arguments = ("--nodes", "2", "--collectives", GROUPS + ",hypercube", "--type", "all", "--op", "all", "--factor", "64",
-                     "--root", "10")  # what lies, since a reduction comes to the root alone
+                     "--root", "10")  # the case that shows wrong data, because a reduction writes to the root alone
         report = self.fault("gpu:n1g2:1:lies", exits=11, arguments=arguments)
         self.assertEqual(report["grade"], "wrong")
         cases = {(m["case"]["collective"], m["case"]["type"], m["case"]["op"]) for m in report["measurements"]}
@@ -301,7 +302,8 @@ class Faulty(Simulation):
                     self.assertEqual(measurement["wrong_elements"], 0, "no NIC is between ranks of a node")
                 elif measurement["case"].get("nic", 1) != 1:  # of GPU 2 the second is NIC 9
                     self.assertEqual(measurement["wrong_elements"], 0, "another NIC")
-                elif measurement["case"]["pattern"] == "one_way":  # what the NIC's own rank sends shows at the other one
+                # data that the NIC's own rank sends is wrong at the receiver
+                elif measurement["case"]["pattern"] == "one_way":
                     self.assertGreater(measurement["wrong_elements"], 0, measurement["case"])
                 else:
                     self.assert_caught(measurement)
@@ -315,7 +317,8 @@ class Faulty(Simulation):
     def test_faults_slow_down_the_collectives_that_use_the_part(self):
         arguments = ("--nodes", "3", "--sizes", "4GiB", "--collectives", GROUPS, "--root", "10")
         healthy = self.simulate(*arguments, name="healthy-groups")
-        # Rank 10, the root, is GPU 2 of node 1. Only ranks 7, 15 and 23 of the ring send to another node: a NIC of GPU 2 is idle there.
+        # Rank 10, the root, is GPU 2 of node 1. Only ranks 7, 15 and 23 of the ring send to another node: a NIC of GPU
+        # 2 is idle there.
         for fault, untouched in (("gpu:n1g2:0.1", ()), ("node:n1:0.1", ()), ("nic:n1r9:0.1", ("send_recv",)),
                                  ("link:n0-n2:0.1", ("gather", "scatter"))):
             report = self.fault(fault, exits=10, arguments=arguments)
@@ -341,7 +344,7 @@ class Faulty(Simulation):
         slow, silent, lies = "gpu:n0g1:0.25", "nic:n1r9:0", "gpu:n0g3:1:lies"
         self.assertEqual(self.fault(slow, lies, exits=11)["grade"], "wrong")
         self.assertEqual(self.fault(slow, silent, exits=12)["grade"], "failed")
-        # What lies within a node is wrong before what is silent between nodes fails.
+        # Wrong data within a node is found before silence between nodes fails the run.
         arguments = ("--nodes", "2", *LARGE, "--group", "node")
         self.assertEqual(self.fault(silent, lies, exits=11, arguments=arguments)["grade"], "wrong")
         text = self.run_it("report", self.folder / f"{slow}-{lies}".replace(":", "_") / "latest" / "report.json").stdout
@@ -349,7 +352,7 @@ class Faulty(Simulation):
 
 
 class Floors(Simulation):
-    """What is slow everywhere alike, on machines of which nobody has shown what healthy ones reach."""
+    """Parts that are equally slow everywhere, on machines without published figures of healthy ones."""
 
     def decided(self, platform, nodes, *faults, exits):
         options = [word for fault in faults for word in ("--fault", fault)]
@@ -381,7 +384,7 @@ class Floors(Simulation):
                             "--sizes", "8,256MiB,4GiB", *options, "--out", platform)
                 report = read_report(self.folder / platform / "latest" / "report.json")
                 told = [finding for finding in report["findings"] if finding["id"] == "speed.below_published"]
-                # Unless it is said to be slow, which is more.
+                # A part that is found slow has the stronger finding.
                 self.assertEqual(len(told), 0 if report["grade"] == "slow" else 1, report["grade"])
                 for finding in told:
                     self.assertEqual(finding["severity"], "warning")

@@ -1,4 +1,4 @@
-"""The memory of a run that goes on for long: of each launch is kept what the report says of it, and no more."""
+"""The memory of a long run: each launch keeps only what the report has of it."""
 
 import json
 import os
@@ -9,17 +9,17 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from program import Folder, PROGRAM, main  # noqa: E402
 
-# Real ranks take 10 s and more for what is 241 cases here: an hour, and 24 minutes for each tenth of four.
+# Real ranks take at least 10 s for 241 cases here: an hour, and 24 minutes for each tenth of four.
 LAUNCHES = 400
-# Its median, several times, and what samples and groups of ranks still add before they are only counted.
+# The median memory, several times, and what samples and groups of ranks add before they are only counted.
 MOST_BYTES_A_RESULT = 200
 
 
 class SoakMemory(Folder):
     def peak_and_results(self, launches):
-        """The most memory that was in use, in bytes, and how many results there were, in all launches."""
+        """The peak memory in bytes and the number of results, over all launches."""
         out = self.folder / str(launches)
-        # In one core and with one heap: what the C library sets aside for other threads is no growth.
+        # One core and one heap: what the C library reserves for other threads is no growth.
         run = subprocess.Popen([PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--launches",
                                 str(launches), "--budget", "2h", "--seed", "1", "--quiet", "--out", out],
                                env=self.environment(MALLOC_ARENA_MAX="1"), stdout=subprocess.DEVNULL)
@@ -34,7 +34,7 @@ class SoakMemory(Folder):
     def test_it_grows_with_the_figures_alone(self):
         short, fewer = self.peak_and_results(LAUNCHES // 10)
         long, results = self.peak_and_results(LAUNCHES)
-        # What names slow parts is measured once, however many launches there are.
+        # The measurements that locate slow parts are made once, however many launches there are.
         self.assertEqual((results - fewer) % (LAUNCHES - LAUNCHES // 10), 0)
         growth = (long - short) / (results - fewer)
         print(f"{fewer} results: {short >> 20} MiB, {results} results: {long >> 20} MiB, {growth:.0f} bytes a result")

@@ -1,19 +1,19 @@
-// Preloaded into programs by tests: what they write to files goes wrong from some call on. Counted are calls of the
-// kinds in P5BENCH_FAIL_ON on files and folders below P5BENCH_FAIL_BELOW, in each process by itself.
+// Preloaded into programs by tests: file operations fail from a certain call on. Each process counts its own calls of
+// the kinds in P5BENCH_FAIL_ON on files and folders below P5BENCH_FAIL_BELOW.
 //
 //   P5BENCH_FAIL_BELOW  the folder; without it nothing is counted and nothing fails
-//   P5BENCH_FAIL_FROM   the number of the first call that fails, and all that follow fail too; else 1. Or a path with
-//                       its slash: calls fail while there is such a file
-//   P5BENCH_FAIL_WITH   ENOSPC, EROFS, EIO, ENOENT, EACCES or EDQUOT: calls do nothing and return that error; or
-//                       delay:SECONDS: they wait before they do what they should, so delay:0 changes nothing; else EIO
-//   P5BENCH_FAIL_ON     of open,write,rename,mkdir,fsync,symlink; else all. open is an open that may write; a
-//                       temporary file counts where it lies, and a rename where either of its names does
-//   P5BENCH_FAIL_RANK   fail only in the process whose OMPI_COMM_WORLD_RANK is that; else in all
+//   P5BENCH_FAIL_FROM   the number of the first call that fails, with all that follow (default 1). Or a path with its
+//                       slash: calls fail while there is such a file
+//   P5BENCH_FAIL_WITH   ENOSPC, EROFS, EIO (default), ENOENT, EACCES or EDQUOT: calls do nothing and return that error;
+//                       or delay:SECONDS: calls wait before they run, so delay:0 changes nothing
+//   P5BENCH_FAIL_ON     a subset of open,write,rename,mkdir,fsync,symlink (default all). open is an open for writing; a
+//                       temporary file counts by its folder, and a rename by either of its names
+//   P5BENCH_FAIL_RANK   the OMPI_COMM_WORLD_RANK of the only process in which calls fail; default all
 //   P5BENCH_FAIL_LOG    a file, not below the folder, that gets a line "KIND PATH" for each call that failed or waited:
-//                       by it a test knows that there was something to survive
+//                       it proves to a test that a call was affected
 //
-// A variable with another value ends the program at once, with a word about it: a test with a slip must not pass.
-// Writes through C's FILE are not seen, they do not leave the C library; those of std::ofstream are.
+// A variable with an invalid value ends the program at once with a message, because a mistyped test must not pass.
+// Writes through C's FILE stay within the C library and are not counted; those of std::ofstream are.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -64,7 +64,7 @@ struct Plan {
   std::string below = value_of("P5BENCH_FAIL_BELOW", "");
   std::string log = value_of("P5BENCH_FAIL_LOG", "");
   long from = 1;
-  std::string while_there;  // instead
+  std::string while_there;  // instead of the real call
   int error = 0;
   double delay_s = 0;
   std::string on;
@@ -110,7 +110,7 @@ const Plan& plan() {
   return made;
 }
 
-// Earlier calls are those with which other libraries start, as a sanitizer's; no memory can be asked for then.
+// Earlier calls are made by other libraries as they start, such as a sanitizer; no memory can be allocated then.
 bool started = false;
 [[gnu::constructor]] void start() { started = true; }
 
@@ -130,7 +130,7 @@ std::string path_of(int descriptor) {
   return {path.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
 }
 
-// By the kernel's own calls: ours would count it.
+// The kernel's calls are used directly, because ours would be counted.
 void tell(const char* kind, const std::string& path) {
   if (plan().log.empty()) return;
   const std::string line = std::string(kind) + " " + path + "\n";
@@ -165,7 +165,7 @@ bool fails(const char* kind, const Paths&... paths) {
   return error != 0;
 }
 
-// What the call by that name would have done.
+// The action of the call by that name.
 template <class Call>
 Call* truth(const char* name) {
   return reinterpret_cast<Call*>(dlsym(RTLD_NEXT, name));

@@ -1,4 +1,5 @@
-"""Runs p5bench as a user does, alone or under mpirun, and reads what it leaves. Nothing here waits without a bound."""
+"""Runs p5bench as a user does, alone or under mpirun, and reads its files and output. Nothing here waits without a
+bound."""
 
 import json
 import os
@@ -18,9 +19,9 @@ BUILD = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "dev"
 PROGRAM = BUILD / "p5bench"
 # Generous, for slow machines: nothing here judges time.
 PATIENCE_S = 120
-# Whether to try what else could be tried, besides what is most likely to break.
+# True to try further combinations, besides the most likely ones to fail.
 NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
-# Whether a sanitizer watches, as CMakePresets.json has it.
+# True where a sanitizer is active, as CMakePresets.json sets it.
 SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 
 def read_schema(name):
@@ -28,11 +29,11 @@ def read_schema(name):
 
 
 def validator(name):
-    """Of reports/schema/NAME.schema.json, with the definitions of the report's schema that it refers to."""
+    """The schema reports/schema/NAME.schema.json, with the definitions of the report's schema that it refers to."""
     schema, report = read_schema(name), read_schema("report")
     text = json.dumps(schema | {"$defs": report["$defs"] | schema.get("$defs", {})})
     schema = json.loads(text.replace('"report.schema.json#/', '"#/'))
-    # What has the name of a definition of the report is that definition.
+    # A definition with the name of one of the report's must be the same.
     schema["$defs"] |= {each: report["$defs"][each] for each, what in schema["$defs"].items()
                         if what == {"$ref": f"#/$defs/{each}"}}
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -41,12 +42,12 @@ def validator(name):
 
 SCHEMA = validator("report")
 
-# What a launcher sets: a test that is itself started by one must not look like a rank of it.
+# Variables that a launcher sets: a test that was itself started by one must not look like a rank of it.
 LAUNCHERS = ("OMPI_", "PMI_", "PMIX_", "SLURM_", "NCCL_")
 
 # Ranks that wait leave their core to other tests, also where there are enough cores for the job alone.
 COURTEOUS = {"OMPI_MCA_mpi_yield_when_idle": "1"}
-# For what does not depend on how many samples a figure stands on.
+# Options for tests that do not depend on the number of samples.
 FEW_SAMPLES = {"P5BENCH_MOST_SAMPLES": "6"}
 
 
@@ -83,7 +84,7 @@ def read_report(path):
 
 
 def wait_for(condition, patience=PATIENCE_S):
-    """Whether the condition came true in time."""
+    """True where the condition came true in time."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         if condition():
@@ -93,8 +94,8 @@ def wait_for(condition, patience=PATIENCE_S):
 
 
 class Folder(unittest.TestCase):
-    """A test in an empty folder of its own, from which the program is started. Its processes carry a mark, so that
-    none is left behind unnoticed and none of others is taken for one."""
+    """A test in an empty folder of its own, in which the program is started. Its processes carry a mark, by which
+    leftover ones are found and others are not counted."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="p5bench-test-", ignore_cleanup_errors=True)
@@ -132,7 +133,7 @@ class Folder(unittest.TestCase):
         return sorted(path for path in self.folder.rglob(name) if "latest" not in path.relative_to(self.folder).parts)
 
     def report(self):
-        """Of the only run in the folder."""
+        """Contents of the file in the only run of the folder."""
         found = self.files("report.json")
         self.assertEqual(len(found), 1, found)
         return read_report(found[0])

@@ -1,4 +1,4 @@
-// Reads a report a line from stdin, and says of each "read" or why it is refused.
+// Reads one report per line from stdin, and prints "read" or the reason for its refusal.
 #include <cstdio>
 #include <exception>
 #include <iostream>

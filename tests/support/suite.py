@@ -1,5 +1,5 @@
-"""Runs a unittest file as a program and says at its end which of its tests were skipped, and why. To ctest such a file has
-passed; scripts/lib/skips.py reads these lines. usage: suite.py FILE [CLASS...]"""
+"""Runs a unittest file as a program and prints at its end which of its tests were skipped, and why. To ctest such a
+file has passed; scripts/lib/skips.py reads these lines. usage: suite.py FILE [CLASS...]"""
 
 import pathlib
 import runpy

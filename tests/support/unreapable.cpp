@@ -1,5 +1,5 @@
-// Preloaded into supervisors by tests: in that of the rank P5BENCH_UNREAPABLE_RANK, workers that were killed do not
-// come to their end, as where a driver holds them: waitpid() never gets them.
+// Preloaded into supervisors by tests: for the rank P5BENCH_UNREAPABLE_RANK, killed workers never end, as when a driver
+// blocks them: waitpid() never returns them.
 #include <dlfcn.h>
 #include <sys/wait.h>
 

@@ -1,5 +1,5 @@
-// The layouts that NCCL gives its tuner plugins, by version, against what we have written down of them. The numbers
-// were printed by small programs compiled against the headers of each tag (src/include/plugin; up to 2.26 src/include).
+// The layouts of NCCL's tuner interface, by version, against tuner/plugin/abi.hpp. The numbers were printed by small
+// programs compiled against the headers of each tag (src/include/plugin; up to 2.26 src/include).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,9 +16,9 @@ namespace {
 
 struct Release {
   const char* tag;
-  int newest;             // version of the interface that it asks for first
+  int newest;             // the interface version that it tries first
   int algorithms;         // rows of the cost table
-  std::size_t constants;  // bytes; 0: tuners are not shown them
+  std::size_t constants;  // bytes; 0: the tuner interface of this version does not have them
 };
 constexpr std::array releases{
     Release{"v2.21.5-1", 2, 6, 0},    Release{"v2.22.3-1", 3, 6, 0},    Release{"v2.23.4-1", 3, 7, 0},
@@ -27,7 +27,7 @@ constexpr std::array releases{
     Release{"v2.29.2-1", 5, 7, 1152}, Release{"v2.29.7-1", 5, 7, 1152}, Release{"v2.30.3-1", 6, 7, 1152},
     Release{"v2.30.7-1", 6, 7, 1152}, Release{"2.31.0a16", 6, 7, 1152}, Release{"2.32, 2449986f", 7, 7, 1272}};
 
-// Name, start, choice, end, and from version 6 on the chunk size: pointers, one after the other.
+// Name, init, choose, finalize, and from version 6 on the chunk size: consecutive pointers.
 template <class Tuner>
 std::vector<std::size_t> layout() {
   std::vector<std::size_t> all{offsetof(Tuner, name), offsetof(Tuner, init), offsetof(Tuner, choose),
@@ -75,7 +75,7 @@ TEST(TunerAbi, constants_lie_where_nccl_reads_them) {
   EXPECT_EQ(sizeof(abi::NvlinkDomains), 12u);
 }
 
-// The same at all tags above.
+// The same values hold at all tags above.
 TEST(TunerAbi, names_have_nccls_numbers) {
   const auto number = [](auto name) { return static_cast<int>(name); };
   const std::array functions{Function::broadcast, Function::reduce, Function::all_gather, Function::reduce_scatter,

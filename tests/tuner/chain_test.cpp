@@ -1,4 +1,4 @@
-// How libnccl-tuner-p5bench.so calls the tuner that NCCL would have loaded.
+// Calls of libnccl-tuner-p5bench.so to the chained tuner.
 #include <atomic>
 
 #include "tests/tuner/plugin_test.hpp"
@@ -45,7 +45,7 @@ TEST(TunerChain, calls_in_no_row_go_on_in_the_highest_version_that_nccl_would_ha
 
 TEST(TunerChain, it_is_started_and_ended_with_each_communicator_and_may_correct_constants) {
   with_chained_tuner({}, [] {
-    void* const kept = dlopen(P5BENCH_CHAINED, RTLD_NOW);  // or the counts would go with the library
+    void* const kept = dlopen(P5BENCH_CHAINED, RTLD_NOW);  // otherwise the counts would be unloaded with the library
     EXPECT_NE(kept, nullptr);
     Tuner first(6), split(6, 2, 1);
     EXPECT_EQ(first.constants.narrow.base_latencies[0][0], 42);
@@ -70,7 +70,7 @@ TEST(TunerChain, it_is_asked_where_the_table_does_not_fit) {
   with_chained_tuner({}, [] {
     EXPECT_EQ(Tuner(6, 8, 1).choose(offered()).cheapest(), "tree/simple");
     EXPECT_EQ(Tuner(7, 8, 1).choose(offered()).cheapest(), "tree/simple");
-    EXPECT_EQ(Tuner(6, 4, 1).choose(offered(5500)).cheapest(), "tree/simple");  // a row for what is not available
+    EXPECT_EQ(Tuner(6, 4, 1).choose(offered(5500)).cheapest(), "tree/simple");  // a row for an unavailable setting
   });
 }
 

@@ -1,5 +1,5 @@
-// A tuner plugin for tests, with the versions that aws-ofi-nccl 1.20 has: it wants everything as tree/simple, and
-// leaves a trace of which version was asked. With P5BENCH_TEST_TUNER=fail its calls, with refuse its start fails.
+// A tuner plugin for tests, with the versions that aws-ofi-nccl 1.20 has: it chooses tree/simple for all calls, and
+// records the version of each call. With P5BENCH_TEST_TUNER=fail its calls fail, with refuse its start.
 #include <atomic>
 #include <cstdlib>
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace abi = p5::tuner::abi;
 
 extern "C" {
-// The test reads them: starts and ends.
+// Counts of starts and ends, which the test reads.
 std::atomic<int> chained_tuner_started, chained_tuner_finalized;
 }
 

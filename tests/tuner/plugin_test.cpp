@@ -1,4 +1,4 @@
-// What libnccl-tuner-p5bench.so makes of a table, and of a file that is none for this job.
+// The effects of a table on libnccl-tuner-p5bench.so, and of files that are invalid or for another job.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "tests/tuner/plugin_test.hpp"
 
 extern "C" int ncclGetVersion(int* version);
-// What the plugin finds as NCCL's version; NCCL itself is not here.
+// The version of NCCL that the plugin finds; NCCL itself is not loaded.
 int ncclGetVersion(int* version) {
   const char* text = std::getenv("TEST_NCCL_VERSION");
   *version = text ? std::atoi(text) : 22803;
@@ -31,7 +31,7 @@ TEST(TunerPlugin, a_row_makes_its_setting_the_cheapest_at_the_measured_time) {
       EXPECT_EQ(call.cheapest(), "ring/simple") << "version " << version;
       EXPECT_FLOAT_EQ(call.cost(Algorithm::ring, Protocol::simple), 12.5);
       EXPECT_GT(call.cost(Algorithm::tree, Protocol::ll), 12.5);
-      EXPECT_FLOAT_EQ(call.cost(Algorithm::ring, Protocol::ll128), 14);  // was above already
+      EXPECT_FLOAT_EQ(call.cost(Algorithm::ring, Protocol::ll128), 14);  // was already above the preferred cost
       EXPECT_EQ(call.cost(Algorithm::nvls, Protocol::simple), -1);
       EXPECT_EQ(call.channels, 0);
       call = tuner.choose(offered(3500));
@@ -67,7 +67,8 @@ TEST(TunerPlugin, version_2_names_its_choice_and_takes_only_what_is_certain) {
 TEST(TunerPlugin, version_2_leaves_calls_alone_that_the_operator_has_constrained) {
   with_file(to_csv(rows, ""), {{"NCCL_PROTO", "LL"}}, [] {
     EXPECT_EQ(Tuner(2).choose(offered()).algorithm, abi::undefined);
-    EXPECT_EQ(Tuner(5).choose(offered()).cheapest(), "ring/simple");  // here NCCL itself marks what is not allowed
+    // in these versions NCCL itself marks the forbidden entries
+    EXPECT_EQ(Tuner(5).choose(offered()).cheapest(), "ring/simple");
   });
 }
 
@@ -83,7 +84,7 @@ TEST(TunerPlugin, calls_in_no_row_stay_as_they_are) {
       Call other = offered();
       other.function = Function::all_gather;
       EXPECT_EQ(tuner.choose(other).costs, offered().costs);
-      other.function = static_cast<Function>(8);  // all-to-all, of which tables know nothing
+      other.function = static_cast<Function>(8);  // all-to-all, which tables do not have
       EXPECT_EQ(tuner.choose(other).costs, offered().costs);
     }
   });
@@ -120,7 +121,7 @@ TEST(TunerPlugin, chunks_are_those_of_the_last_decision_for_the_algorithm) {
       tuner.choose(offered(3500));
       EXPECT_EQ(tuner.chunk(Algorithm::ring, Protocol::ll), 262144u);
       EXPECT_EQ(tuner.chunk(Algorithm::tree, Protocol::ll), 131072u);
-      EXPECT_EQ(Tuner(version).chunk(Algorithm::ring, Protocol::ll), 131072u);  // of another communicator
+      EXPECT_EQ(Tuner(version).chunk(Algorithm::ring, Protocol::ll), 131072u);  // for another communicator
       Call cheap = offered(1);  // no row, and NCCL's own choice is the same algorithm
       cheap.cost(Algorithm::ring, Protocol::ll) = 1;
       tuner.choose(cheap);
@@ -129,7 +130,7 @@ TEST(TunerPlugin, chunks_are_those_of_the_last_decision_for_the_algorithm) {
   });
 }
 
-// NCCL 2.31 asks first with nothing but its kernels for symmetric memory in mind, then about the same call again.
+// NCCL 2.31 first queries with only its kernels for symmetric memory in mind, then for the same call again.
 TEST(TunerPlugin, a_table_in_which_nothing_is_available_stays_as_it_is) {
   with_rows([] {
     for (const int version : versions_with_costs) {
@@ -143,7 +144,7 @@ TEST(TunerPlugin, a_table_in_which_nothing_is_available_stays_as_it_is) {
   });
 }
 
-// All that can be wrong about a file: it changes nothing in any version, and one warning says what.
+// Invalid files: they change nothing in any version, and one warning names the error.
 void expect_disabled(const std::string& text, const std::map<std::string, std::string>& environment, std::size_t ranks,
                      std::size_t nodes, const std::string& why) {
   with_file(text, environment, [&] {
@@ -224,7 +225,7 @@ TEST(TunerPlugin, a_file_that_nobody_names_disables_it_with_one_warning) {
   });
 }
 
-// No communicator starts, whatever its size, each time with a warning; stderr says it once.
+// No communicator starts, whatever its size, each time with a warning; one line goes to stderr.
 void expect_refused(abi::Result with, const std::vector<std::string>& words) {
   testing::internal::CaptureStderr();
   for (const int version : versions)
@@ -278,7 +279,7 @@ TEST(TunerPlugin, a_file_of_the_right_hash_is_used) {
     for (const int version : versions_with_costs) EXPECT_EQ(Tuner(version).choose(offered()).cheapest(), "ring/simple");
     EXPECT_THAT(said().warnings, IsEmpty());
   });
-  // The same on all ranks, and none for this job: no reason to stop anybody.
+  // The file is the same on all ranks, and for another job, which is no reason to refuse communicators.
   with_file(text, {{"P5BENCH_TUNER_HASH", fingerprint(text)}, {"TEST_NCCL_VERSION", "22907"}}, [] {
     EXPECT_EQ(Tuner(5).choose(offered()).costs, offered().costs);
     EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("is for NCCL 2.28.3, this job runs NCCL 2.29.7")));

@@ -1,5 +1,5 @@
-// The plugin library as NCCL uses it: loaded, started for communicators and asked about calls, in each version of the
-// interface. Tests run in processes of their own, because of what the plugin reads and says once a process.
+// The plugin library as NCCL uses it: loaded, started for communicators and called, in each version of the interface.
+// Tests run in separate processes, because the plugin reads its file and prints its messages once per process.
 #pragma once
 
 #include <dlfcn.h>
@@ -80,14 +80,14 @@ struct Call {
   int algorithms = abi::algorithms;
   std::array<float, 21> costs{};
   int channels = 0;
-  // Version 2:
+  // The choice in version 2:
   bool collnet = false, nvls = false;
   int algorithm = abi::undefined, protocol = abi::undefined;
 
   float& cost(Algorithm a, Protocol p) {
     return costs.at(static_cast<std::size_t>(a) * 3 + static_cast<std::size_t>(p));
   }
-  // As NCCL takes it.
+  // The choice of NCCL with these costs.
   std::string cheapest() const {
     std::size_t best = costs.size();
     for (std::size_t i = 0; i < static_cast<std::size_t>(algorithms) * 3; ++i)
@@ -96,7 +96,7 @@ struct Call {
   }
 };
 
-// Tree and ring in all protocols, tree/ll cheapest; the rest unavailable.
+// Tree and ring in all protocols, tree/ll cheapest; the other algorithms unavailable.
 inline Call offered(std::uint64_t bytes = 1024) {
   Call call;
   call.bytes = bytes;
@@ -105,13 +105,13 @@ inline Call offered(std::uint64_t bytes = 1024) {
   return call;
 }
 
-// Of NCCL's model: which of them a start is handed depends on the version.
+// Constants of NCCL's model; the version determines the type that a start gets.
 struct Constants {
   abi::Constants narrow{};
   abi::ConstantsV7 v7{};
 };
 
-// Of a communicator in one version of the interface.
+// The tuner of a communicator in one version of the interface.
 inline abi::Result start(int version, std::size_t ranks, std::size_t nodes, Constants& constants, void*& context) {
   abi::NvlinkDomains domains{1, 4, 4};
   const auto plain = [&](const auto& tuner) { return tuner.init(ranks, nodes, listen, &context); };
@@ -151,7 +151,7 @@ class Tuner {
     return call;
   }
 
-  // Of one channel's part of an all-reduce, as NCCL asks.
+  // The chunk size for one channel's part of an all-reduce, with NCCL's arguments.
   std::size_t chunk(Algorithm algorithm, Protocol protocol, std::size_t size = 131072) {
     const auto ask = [&](const auto& tuner) {
       return tuner.chunk(context_, static_cast<int>(Function::all_reduce), 64, static_cast<int>(algorithm),
@@ -170,7 +170,7 @@ class Tuner {
   void* context_ = nullptr;
 };
 
-// The plugin with a file of this text, for NCCL 2.28.3, 4 ranks on 1 node where it is right.
+// Writes a file with this text for the plugin; a valid one is for NCCL 2.28.3, 4 ranks on 1 node.
 inline void with_file(const std::string& text, std::map<std::string, std::string> environment,
                       const std::function<void()>& body) {
   const std::string path =

@@ -1,4 +1,4 @@
-// What is left of a run that something unexpected ends.
+// The report and the exit code of a run that an unexpected error or signal ends.
 #include "bench/app/run/acceptance.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class Folder {
   fs::path path;
 };
 
-// Runs into something that is no fault of a case once the first one was opened.
+// Throws an error that is no failure of a case once the first session was opened.
 class Stumbling final : public Backend {
  public:
   explicit Stumbling(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
@@ -49,7 +49,7 @@ class Stumbling final : public Backend {
   bool opened_ = false;
 };
 
-// Ends the process. The signal goes to the process, as a launcher's does: this thread does not take it.
+// Ends the process. The signal goes to the process, as a launcher's does, so it is blocked in this thread.
 [[noreturn]] void run_stumble_and_be_ended(const fs::path& out) {
   TerminationSignals signals;
   const std::vector<std::string> arguments{"run",         "--backend",     "sim",        "--platform",
@@ -123,7 +123,7 @@ TEST(Recorder, does_nothing_until_it_is_opened) {
   EXPECT_EQ(recorder.finish(ExitCode::ok), ExitCode::ok);
 }
 
-// A signal may follow a hang, and the end of a run both.
+// A signal may follow a hang, and both may happen at the end of a run.
 TEST(Recorder, keeps_what_ended_a_run_first) {
   const Folder folder;
   Recorder recorder;
@@ -143,7 +143,7 @@ TEST(Recorder, keeps_what_ended_a_run_first) {
   EXPECT_EQ(left.exit_code, ExitCode::environment);
 }
 
-// On threads of their own, where an exception would be the process' end.
+// Separate threads, where an exception would end the process.
 TEST(Recorder, that_cannot_write_any_more_ends_early_all_the_same) {
   const Folder folder;
   Recorder recorder;

@@ -18,7 +18,7 @@ namespace {
 
 using LocalPart = std::function<std::string()>;
 
-// What all three ranks learn when each does its part.
+// The decision that all three ranks get when each does its part.
 std::vector<PhaseFailed> failures_of(const std::vector<LocalPart>& parts) {
   std::vector<PhaseFailed> learned;
   std::mutex mutex;

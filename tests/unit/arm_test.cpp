@@ -1,4 +1,4 @@
-// What an arm's text means, and what is refused.
+// Parsing of arms, and the errors for invalid ones.
 #include "bench/model/arm.hpp"
 
 #include <gtest/gtest.h>

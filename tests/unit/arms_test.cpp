@@ -1,4 +1,4 @@
-// What the ranks of an arm may not differ in, and what is said of arms that are doubtful.
+// Properties that all ranks of an arm must share, and the warnings about doubtful arms.
 #include "bench/app/run/arms.hpp"
 
 #include <gtest/gtest.h>

@@ -11,17 +11,17 @@ CODE = ("bench", "topo", "tuner", "reports")
 SUFFIXES = {".cpp", ".hpp", ".cc", ".h", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
-# What each room may use besides itself. A room is a folder with all below it that has no row of its own.
+# Rooms that each room may use besides itself. A room is a folder with all below it that has no row of its own.
 MAY_USE = {
     "bench/base": (),
     "bench/model": ("bench/base",),
     "bench/measure": ("bench/base", "bench/model"),
     "bench/control": ("bench/base", "bench/model"),
-    # The mpi backend measures the MPI that the world runs over, and reports its errors alike.
+    # The mpi backend measures the MPI that the control plane uses, and reports its errors in the same way.
     "bench/backends": ("bench/base", "bench/model", "bench/control"),
     "topo": ("bench/base",),
     "tuner": ("bench/base", "bench/model", "bench/measure", "topo"),
-    # The worker's own tuner takes its orders from the session.
+    # The worker's own tuner is controlled by the session.
     "tuner/plugin": ("bench/base", "bench/backends", "tuner"),
     "reports": ("bench/base", "bench/model", "bench/measure", "topo"),
     "bench/app": ("bench/base", "bench/model", "bench/measure", "bench/control", "bench/backends", "topo", "tuner",
@@ -60,7 +60,7 @@ def target_of(root, user, name):
         candidate = pathlib.Path(os.path.normpath(start / name))
         if candidate.is_file() and candidate.is_relative_to(root):
             return candidate.relative_to(root).as_posix()
-    # Not written yet, or generated: the name alone tells the room.
+    # A file that does not exist yet, or is generated: its name alone determines the room.
     name = os.path.normpath(name)
     return name if name.split("/")[0] in ROOMS and "/" in name else None
 
@@ -92,7 +92,7 @@ class Arrows(unittest.TestCase):
 
 
 class Check(unittest.TestCase):
-    """The check itself, on small trees made for it."""
+    """The check itself, on small trees made for this test."""
 
     def arrows_of(self, files):
         with tempfile.TemporaryDirectory() as root:

@@ -1,4 +1,4 @@
-// A baseline keeps what agrees, says what it left out and why, and refuses to guess.
+// A baseline keeps the measurements that agree, reports the others with a reason, and refuses ambiguous input.
 #include "reports/baseline.hpp"
 
 #include <gmock/gmock.h>

@@ -27,7 +27,8 @@ RunTimes with_step(RunTimes values, std::size_t first, double size) {
   return values;
 }
 
-// As of ten rows: a look at the sides of a step finds another by chance once in a hundred times.
+// The level of a history with ten rows. Looking at both sides of a step finds another by chance once in a hundred
+// times.
 constexpr ChangeRules strict{.chance = 0.005};
 
 TEST(ChangePoints, a_step_is_found_where_it_is_with_its_size) {
@@ -90,7 +91,7 @@ class ChangeRates : public testing::Test {
   static constexpr double scatter = 0.02;
   static int times(int all) { return std::getenv("P5BENCH_NIGHTLY") ? all : all / 20; }
 
-  // How many of so many histories have a change in any row.
+  // The number of histories, of so many, that have a change in any row.
   int alarms(int count, std::size_t runs, double outliers) {
     int found = 0;
     for (int i = 0; i < count; ++i) {
@@ -104,7 +105,8 @@ class ChangeRates : public testing::Test {
     RecordProperty("alarms_" + std::to_string(runs) + (outliers > 0 ? "_outliers" : ""), found);
     return found;
   }
-  // In how many of so many series a step after 20 runs is found, within one run of where it is, and nothing else.
+  // The number of series, of so many, in which a step after 20 runs is found, within one run of its place, and no
+  // other.
   int found(int count, std::size_t after, double size, double outliers) {
     int found = 0;
     for (int i = 0; i < count; ++i) {
@@ -119,7 +121,7 @@ class ChangeRates : public testing::Test {
   }
 };
 
-// Of 100 histories by day 5 are expected: more than 13 once in 2,000 times.
+// In 100 histories by day 5 false changes are expected; more than 13 occur once in 2,000 times.
 TEST_F(ChangeRates, of_false_alarms_at_most_13_in_100_or_140_in_2000) {
   for (const std::size_t runs : {25U, 60U, 200U})
     for (const double outliers : {0.0, 0.05}) {

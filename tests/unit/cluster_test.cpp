@@ -1,4 +1,4 @@
-// What ranks other than the leader know of the hosts, against what the leader knows of them.
+// Facts about hosts that ranks other than the leader have, compared with the leader's.
 #include "bench/app/machine/cluster.hpp"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@
 namespace p5 {
 namespace {
 
-// As each rank gets them.
+// The facts as each rank receives them.
 topo::Topology sketched(topo::Topology topology) {
   topology.hosts = hosts_from(wire::value_of<ClusterSketch>(wire::blob_of(sketch_of(topology.hosts))));
   return topology;
@@ -25,7 +25,7 @@ topo::Topology sketched(topo::Topology topology) {
 topo::Topology of_platform(const char* name, int nodes) {
   topo::Topology topology = topo::synthetic(topo::find_platform(name), nodes);
   for (std::size_t at = 0; at < topology.hosts.size(); ++at) {
-    topology.hosts[at].host_name = fmt::format("host{}", at / 2);  // each is two nodes, one of them pretended
+    topology.hosts[at].host_name = fmt::format("host{}", at / 2);  // each host is two nodes, one of them pretended
     topology.hosts[at].boot_id = fmt::format("boot{}", at / 2);
     topology.hosts[at].pretended = at % 2 == 1;
     topology.hosts[at].memory_available = GiB(100 + at);

@@ -1,5 +1,5 @@
-// The description of each collective against its definition, carried out element by element on labels that say where an
-// element comes from.
+// The description of each collective against its definition, carried out element by element on labels that name an
+// element's origin.
 #include "bench/model/collective.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ struct Label {
   std::uint64_t index = 0;
   bool operator==(const Label&) const = default;
 };
-using Elements = std::vector<std::optional<Label>>;  // none: nothing is written there
+using Elements = std::vector<std::optional<Label>>;  // no label: nothing is written there
 
 const std::vector<const Collective*> group_collectives = [] {
   std::vector<const Collective*> all(collectives().begin(), collectives().end());
@@ -29,7 +29,7 @@ const std::vector<const Collective*> group_collectives = [] {
   return all;
 }();
 
-// What all ranks bring, one after the other.
+// The inputs of all ranks, one after the other.
 std::vector<Elements> inputs_of(int ranks, std::uint64_t elements) {
   std::vector<Elements> inputs(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
@@ -43,7 +43,8 @@ Elements reduction_of(std::uint64_t elements) {
   return all;
 }
 
-// What `from` sends `to`, of blocks that lie in the order of the ranks and grow with the distance in the ring.
+// The elements that `from` sends `to`, where blocks lie in the order of the ranks and grow with the distance in the
+// ring.
 Elements uneven_part(const Elements& input, std::size_t from, std::size_t to, std::size_t ranks) {
   if (ranks == 1) return input;
   const auto length = [&](std::size_t other) {
@@ -57,7 +58,7 @@ Elements uneven_part(const Elements& input, std::size_t from, std::size_t to, st
           input.begin() + static_cast<std::ptrdiff_t>(begin + length(to))};
 }
 
-// The definitions: from all inputs to one rank's output. `share`: elements of one rank's part.
+// The definitions: one rank's output from all inputs. `share`: elements of one rank's part.
 Elements defined(const Collective& collective, const std::vector<Elements>& inputs, const Member& member,
                  std::uint64_t share) {
   const auto rank = static_cast<std::size_t>(member.rank), ranks = inputs.size();
@@ -85,7 +86,7 @@ Elements defined(const Collective& collective, const std::vector<Elements>& inpu
   return output;
 }
 
-// The output that the segments say; fails where two write the same element or one reads beyond the input.
+// The output that the segments describe; fails where two write the same element or one reads beyond the input.
 Elements described(const Collective& collective, const Shape& shape, const Member& member) {
   Elements output(shape.output_elements);
   for (const Segment& segment : collective.result(shape, member, "")) {
@@ -155,8 +156,8 @@ TEST(Collectives, round_a_message_up_to_the_same_number_of_elements_for_each_ran
   }
 }
 
-// NCCL: element size * max(what a rank sends, what it receives), of the calls that it asks tuners about.
-// nccl-tests' alltoallv by default: 1 part for the next rank, 2 for the one behind it, and so on.
+// The size in NCCL's tuner interface: element size * max(elements that a rank sends, that it receives). The default of
+// nccl-tests' alltoallv: 1 part for the next rank, 2 for the one after it, and so on.
 TEST(Collectives, send_uneven_blocks_in_proportion_to_the_distance) {
   const Shape shape = all_to_allv.shape({60}, false, 1, 4);
   std::vector<std::uint64_t> sent;
@@ -165,7 +166,7 @@ TEST(Collectives, send_uneven_blocks_in_proportion_to_the_distance) {
   EXPECT_EQ(sent, (std::vector<std::uint64_t>{30, 0, 10, 20}));
 }
 
-// To the last element, at sizes whose product with the square of the ranks is beyond 64 bits.
+// The last element counts too, at sizes whose product with the square of the ranks exceeds 64 bits.
 TEST(Collectives, send_the_whole_input_in_uneven_blocks_one_behind_the_other) {
   for (const auto& [ranks, size] : {std::pair{1, Bytes{7}},
                                     {2, Bytes{10}},
@@ -216,7 +217,7 @@ TEST(Collectives, have_the_bus_factors_of_nccl_tests) {
   }
 }
 
-// As NCCL's documentation of each call says when it is in place; nccl-tests has no valid form of the others.
+// In-place forms from NCCL's documentation of each call; nccl-tests has no valid form of the others.
 TEST(Collectives, lie_in_place_where_nccl_wants_them) {
   const std::map<const Collective*, std::pair<std::uint64_t, std::uint64_t>> wanted{
       {&all_reduce, {0, 0}}, {&all_gather, {3 * 5, 0}}, {&reduce_scatter, {0, 3 * 5}}, {&broadcast, {0, 0}},

@@ -1,4 +1,4 @@
-// What the command line takes from tables elsewhere.
+// Words of the command line that come from tables elsewhere.
 #include "bench/app/command_line.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::ThrowsMessage;
 
-// Lines "    NAME) echo 'WORD WORD' ;;" of what completes the command line: the options of each command, then values.
+// Parses lines "    NAME) echo 'WORD WORD' ;;" of the completion script: the options of each command, then values.
 std::map<std::string, std::vector<std::string>> cases_in(const std::string& completion) {
   std::map<std::string, std::vector<std::string>> cases;
   std::istringstream lines(completion);
@@ -47,7 +47,7 @@ std::string refusal_of(const std::vector<std::string>& arguments) {
   return "";
 }
 
-// With the words that it cannot do without.
+// The command with its required words.
 std::vector<std::string> start_of(const std::string& command) {
   if (command == "list") return {command, "knobs"};
   if (command == "report" || command == "baseline" || command == "explain") return {command, "file"};
@@ -129,7 +129,7 @@ std::vector<std::string> command_names() {
   return split(completion.substr(from, completion.find('\'', from) - from), ' ');
 }
 
-// As a shell splits it, behind mpirun and the like.
+// The words after a shell split them, behind mpirun and other launchers.
 std::vector<std::string> words_for_p5bench(std::string_view line) {
   std::vector<std::string> words = split(line.substr(0, line.find(" > ")), ' ');
   const auto program = std::ranges::find_if(words, [](const std::string& word) { return word.ends_with("p5bench"); });

@@ -1,4 +1,4 @@
-// Made-up sides of a comparison, for tests: times as clusters give them, with a fault planted where one is wanted.
+// Made-up sides of a comparison, with the spread of real clusters and optional faults.
 #pragma once
 
 #include <cmath>
@@ -12,13 +12,13 @@
 
 namespace p5::reports {
 
-// How launches and samples scatter. What clusters do, see bench/measure/thresholds.json for figures: launches of large
-// messages within 0.7 %, of the middle 1.2 %, of small ones 3 %, of which a third is each size's own; one launch in 33
-// is 5 % slower altogether; samples within a launch 2 %, neighbours alike (0.5), one in 33 half as long again.
+// The scatter of launches and samples. Figures of real clusters are in bench/measure/thresholds.json: launches of large
+// messages within 0.7 %, of medium ones 1.2 %, of small ones 3 %, of which a third is specific to a size; one launch in
+// 33 is 5 % slower altogether; samples within a launch 2 %, with autocorrelation 0.5, one in 33 half as long again.
 struct Noise {
   double small = 0.03, mid = 0.01, large = 0.005;
-  double gated = 0.01;  // of the latency of small messages, which ranks begin behind a gate on the device
-  double own = 0.5;     // of a size alone, in shares of what all sizes have
+  double gated = 0.01;  // the latency of small messages, which ranks begin behind a gate on the device
+  double own = 0.5;     // the part that is specific to a size, as a share of the common part
   double slow_launches = 0.01, slow_by = 0.05;
   double samples = 0.01, likeness = 0.3;
   double outliers = 0.03;
@@ -47,7 +47,7 @@ inline Case case_of(const Collective& collective, Bytes size) {
   return c;
 }
 
-// Eight microseconds and 200 GB/s.
+// 8 us and 200 GB/s.
 inline double ideal_time(Bytes size) { return 8e-6 + static_cast<double>(size.count) / 200e9; }
 
 inline Launch launch_of(int number, double time, const SideRecipe& recipe, std::mt19937_64& random) {

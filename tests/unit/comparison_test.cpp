@@ -1,4 +1,4 @@
-// What a comparison answers: slower, not slower, or that it takes more launches to tell; and what it refuses.
+// Answers of a comparison: slower, not slower, more launches needed; and its refusals.
 #include "reports/compare/comparison.hpp"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ SideRecipe slower_from(Bytes from, double factor) {
   return recipe;
 }
 
-// One size, for what does not depend on figures.
+// One size, for tests that do not depend on figures.
 SideRecipe small() {
   SideRecipe recipe;
   recipe.collectives = {&all_reduce};
@@ -135,7 +135,7 @@ TEST(Compare, does_not_mind_a_spread_that_nobody_notices) {
 
 TEST(Compare, decides_small_messages_by_latency_and_allows_them_half_a_microsecond) {
   const Comparison c = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", {}, 2));
-  // 12 us: 5 % are more. Of throughput there is no row.
+  // 12 us: the threshold is more than 5 %. Throughput has no row.
   const BandRow& row = row_of(c, "all_reduce", "latency", Quantity::latency);
   EXPECT_EQ(row.quantity, Quantity::latency);
   EXPECT_NEAR(row.threshold.matters, 0.05, 0.001);
@@ -312,7 +312,7 @@ TEST(Compare, refuses_sides_without_a_case_in_common) {
   EXPECT_THROW(compare(make_up_side("BASE", small(), 1), make_up_side("NEW", other, 2)), UsageError);
 }
 
-// How often it errs. The counts of the whole stand in reports/RESULTS.md; every day a part of them has to do.
+// Error rates. The counts of all cases are in reports/RESULTS.md; each day a part of them must suffice.
 class ComparisonRates : public testing::Test {
  protected:
   static int times(int all) { return std::getenv("P5BENCH_NIGHTLY") ? all : all / 20; }

@@ -25,7 +25,7 @@ struct Format<Bfloat16> {
   static constexpr int fraction_bits = 7, lowest_exponent = -126, highest_exponent = 127;
 };
 
-// Values of all bit patterns from zero up to the largest finite one, by the definition of the format.
+// All values from zero up to the largest finite one, by the definition of the format.
 template <class T>
 std::vector<double> finite_values() {
   std::vector<double> values;
@@ -43,7 +43,8 @@ std::uint16_t nearest_bits(const std::vector<double>& values, double magnitude) 
   const auto above = static_cast<std::size_t>(std::ranges::lower_bound(values, magnitude) - values.begin());
   if (above == 0) return 0;
   const double next = above < values.size() ? values[above] : 2 * values.back() - values[above - 2];
-  const double down = magnitude - values[above - 1], up = next - magnitude;  // exact: neighbours are close
+  // exact: neighbours are less than a factor of two apart
+  const double down = magnitude - values[above - 1], up = next - magnitude;
   const bool up_is_nearer = up < down || (up == down && above % 2 == 0);
   return static_cast<std::uint16_t>(std::min(up_is_nearer ? above : above - 1, values.size()));
 }

@@ -1,4 +1,4 @@
-// Order statistics of more values than are kept.
+// Order statistics of more values than are stored.
 #include "bench/base/distribution.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(Distribution, is_exact_up_to_its_limit) {
   Distribution all(500);
   for (std::size_t i = 0; i < values.size(); ++i) {
     all.add(values[i]);
-    if (i % 97 == 0) all.median();  // looked at on the way
+    if (i % 97 == 0) all.median();  // read while values are still added
   }
   const Summary wanted = summarize(values), found = all.extremes();
   EXPECT_EQ(all.median(), wanted.median);

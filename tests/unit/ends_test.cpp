@@ -1,5 +1,5 @@
-// How a run or a comparison ended is one answer: exit code, console, JSON, JUnit, Markdown and Prometheus agree for all
-// ends, alone and in pairs.
+// The end of a run or a comparison: exit code, console, JSON, JUnit, Markdown and Prometheus agree for all ends, alone
+// and in pairs.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -173,7 +173,7 @@ TEST(Ends, of_the_newest_run_of_a_history_are_said_alike_in_all_formats) {
   });
 }
 
-// Two arms of one run: what went wrong with both of them is wrong, too.
+// Two arms of one run: a problem that both have is reported, too.
 TEST(Ends, of_arms_are_those_of_the_run) {
   for (const char* const of_a : {"", "wrong", "failed"})
     for (const char* const of_b : {"", "wrong", "failed"}) {

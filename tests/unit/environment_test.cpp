@@ -1,4 +1,4 @@
-// What reports keep of variables.
+// Variables that reports record.
 #include "bench/base/environment.hpp"
 
 #include <gtest/gtest.h>

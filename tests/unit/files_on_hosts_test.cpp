@@ -32,7 +32,7 @@ class FilesOnHosts : public testing::Test {
  protected:
   using Body = std::function<std::vector<HostProblem>(ControlPlane&, const HostRole&)>;
 
-  // What the leader hears.
+  // The answers that the leader receives.
   std::vector<HostProblem> run(const Body& body, bool shared = false) {
     const topo::Topology topology = two_hosts();
     std::vector<HostProblem> heard;
@@ -48,7 +48,7 @@ class FilesOnHosts : public testing::Test {
     return heard;
   }
 
-  // Only the leader knows what is to be put where.
+  // Only the leader has the files and their places.
   static Body put(const std::string& folder, const std::vector<tuner::NamedFile>& files) {
     return [=](ControlPlane& control, const HostRole& place) {
       return control.is_leader() ? put_on_hosts(control, place, folder, files) : put_on_hosts(control, place, "", {});

@@ -26,7 +26,7 @@ std::string text_of_bars() {
   return text.str();
 }
 
-// What a floor stands on: of several healthy figures the lowest share of the limit.
+// The figure behind a floor: the lowest share of the limit among several healthy figures.
 struct Lowest {
   double share = 1e9;
   std::string of;
@@ -59,7 +59,7 @@ Lowest lowest_of(const Floor& floor) {
   return lowest;
 }
 
-// As bars.json has it, a line for each floor.
+// One line for each floor, as in bars.json.
 std::string derived_lines() {
   std::string text;
   const json file = json::parse(text_of_bars());
@@ -88,7 +88,7 @@ std::string derived_lines() {
   return text.substr(0, text.size() - 2) + "\n";
 }
 
-// P5BENCH_UPDATE=1 writes them anew.
+// P5BENCH_UPDATE=1 rewrites them.
 TEST(Floors, are_what_the_published_figures_say) {
   std::string file = text_of_bars();
   const std::string begin = "\"floors\": [\n", end = "  ],\n  \"bars\"";

@@ -23,10 +23,10 @@ using testing::ElementsAre;
 
 constexpr Seconds endless{3600}, soon{0.02};
 
-// What participants wrote to each other, in memory.
+// Messages between participants, in memory.
 class PostOffice {
  public:
-  // look_again: how long one sleeps who waits, unless a message comes.
+  // look_again: the longest sleep of a waiting participant, unless a message arrives.
   PostOffice(int participants, Seconds look_again)
       : boxes_(static_cast<std::size_t>(participants)), look_again_(look_again) {}
 
@@ -41,7 +41,7 @@ class PostOffice {
     for (int each = 0; each < participants(); ++each) all += sent_by(each).messages;
     return all;
   }
-  // Until so many messages have come there, whether or not they have been looked at.
+  // Waits until so many messages have arrived there, whether or not they have been read.
   void wait_for_messages(int participant, std::uint64_t messages) {
     Box& box = box_of(participant);
     std::unique_lock lock(box.mutex);
@@ -137,7 +137,7 @@ std::vector<std::string> parts_of_all(int ranks, int gather = 0) {
   return parts;
 }
 
-// Until the leader waits for exactly these, as another thread sees it: or the test never ends.
+// Waits until the leader waits for exactly these, as another thread sees it; otherwise the test never ends.
 void wait_until_awaited(const ControlPlane& leader, const std::vector<int>& ranks) {
   while (leader.missing_participants() != ranks) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
@@ -168,7 +168,7 @@ TEST(TreeOfHosts, takes_ranks_together_that_are_scattered_over_hosts) {
 }
 
 struct Size {
-  int ranks = 0, on_a_host = 0, depth = 0;  // of the tree of hosts
+  int ranks = 0, on_a_host = 0, depth = 0;  // participants of the tree of hosts
 };
 class ByHost : public testing::TestWithParam<Size> {};
 
@@ -214,7 +214,7 @@ TEST_P(ByHost, an_alarm_of_all_costs_two_letters_for_each_rank) {
   PostOffice office(ranks, {1});
   run_by_host(office, on_a_host, endless, [](ControlPlane& control) {
     control.notify_abort(7);
-    control.barrier();  // what was sent before it has come
+    control.barrier();  // the earlier messages have arrived
     EXPECT_TRUE(control.abort_notified(7));
     control.notify_abort(7);
   });
@@ -229,7 +229,8 @@ TEST_P(ByHost, an_alarm_of_one_is_heard_by_all_wherever_they_wait) {
   for (const int raiser : {0, on_a_host % ranks, ranks - 1}) {
     PostOffice office(ranks, {1});
     run_by_host(office, on_a_host, endless, [raiser](ControlPlane& control) {
-      // Most wait in the gather or the broadcast, and those that look for abort notices hear of it through them.
+      // Most participants wait in the gather or the broadcast; those that poll for abort notices learn of the
+      // collective there.
       if (control.participant() == raiser) control.notify_abort(3);
       while (control.participant() % 5 == 0 && !control.abort_notified(3)) std::this_thread::yield();
       control.barrier();
@@ -246,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ByHost,
                                   "_on_a_host";
                          });
 
-// Each host's first rank in turn, those of hosts with others below them too.
+// Each host's first rank in turn, including hosts with others below them.
 TEST(HostTree, an_alarm_gets_past_who_does_not_look) {
   constexpr int ranks = 16, on_a_host = 2;
   for (int silent = on_a_host; silent < ranks; silent += on_a_host) {
@@ -261,7 +262,7 @@ TEST(HostTree, an_alarm_gets_past_who_does_not_look) {
       if (control.participant() == ranks - 1) control.notify_abort(2);
       while (!control.abort_notified(2)) std::this_thread::yield();
       heard.count_down();
-      // The leader goes on looking for its messages, as in what it waits for next.
+      // The leader keeps polling for its messages, as in the next operation that it waits for.
       while (control.is_leader() && !heard.try_wait()) control.abort_notified(2);
     });
     EXPECT_LE(office.messages(), std::uint64_t{2 * (ranks - 1)});
@@ -286,7 +287,7 @@ TEST(HostTree, parts_may_be_gathers_ahead) {
   EXPECT_GE(office.sent_by(ahead).messages, static_cast<std::uint64_t>(gathers));
 }
 
-// Nobody else is late. It comes back, and all that was sent twice changes nothing.
+// No other rank is late. The rank returns, and duplicate messages change nothing.
 void expect_alone_awaited(int stopped,
                           const std::function<void(ControlPlane&, const std::function<void()>& stop)>& body) {
   constexpr int ranks = 64, on_a_host = 4;
@@ -357,7 +358,7 @@ TEST(HostTree, who_lacks_what_the_leader_says_before_it_waits_for_it_gets_it_too
     control.gather("");
     if (control.participant() == collector) named.wait();
     if (control.participant() == late) {
-      while (office.got_by(late).messages == 0) std::this_thread::yield();  // the leader asks
+      while (office.got_by(late).messages == 0) std::this_thread::yield();  // the leader polls
       control.abort_notified(0);
     }
     EXPECT_EQ(control.broadcast(control.is_leader() ? "word" : ""), "word");
@@ -373,7 +374,7 @@ TEST(HostTree, an_answer_that_comes_late_is_not_taken_for_the_next_part) {
   std::thread watcher;
   run_by_host(office, 4, soon, [&](ControlPlane& control) {
     const int me = control.participant();
-    // Asked for its first part, it does not look before its host's message has brought that.
+    // A participant that is polled for its first part does not poll itself before its host's message has arrived.
     if (me == collector) office.wait_for_messages(late, 1);
     control.gather(part_of(me, 0));
     if (control.is_leader()) first_done.count_down();
@@ -405,7 +406,7 @@ TEST(HostTree, who_is_asked_before_it_comes_answers_when_it_does) {
   std::latch named(1);
   run_by_host(office, 4, soon, [&](ControlPlane& control) {
     std::thread watcher;
-    // The others of the second host come only once the leader has asked for them; their collector never collects.
+    // The others of the second host answer only after the leader has polled them; their collector never collects.
     if (control.is_leader())
       watcher = std::thread([&] {
         wait_until_awaited(control, {collector});

@@ -1,4 +1,4 @@
-// A test with a folder of its own, which goes with it.
+// A test fixture with a temporary folder, which is removed afterwards.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-"""Each source has, itself or through what it includes, a header for each name that it uses. Where sources of a room are
-compiled together (scripts/test does that by day) the compiler does not notice that one is missing. What this knows are
-functions and types of our headers at the beginning of a line, and the names of the standard library below; at night
-every source is compiled alone."""
+"""Each source includes, directly or indirectly, a header for each name that it uses. Where sources of a room are
+compiled together (scripts/test does that by day) the compiler does not detect a missing one. This test covers functions
+and types of our headers at the beginning of a line, and the names of the standard library below; at night every source
+is compiled alone."""
 
 import functools
 import os
@@ -20,7 +20,7 @@ FUNCTION = re.compile(r"^(?:\[\[\w+\]\] )?(?:[\w:<>,&*]+ )+[&*]?(\w+)\(", re.M)
 TYPE = re.compile(r"^(?:struct|class|enum class|enum) (\w+)(?: final)?(?: :[^;{]*)? \{|^using (\w+) =", re.M)
 KEYWORDS = {"operator", "if", "while", "for", "switch", "return", "sizeof", "decltype", "requires", "catch"}
 
-# The header of some names of the standard library that no other header is bound to bring.
+# Headers of some names of the standard library that no other header is guaranteed to include.
 STANDARD = {
     "algorithm": "any_of all_of none_of clamp count_if find_if max_element min_element minmax_element sort stable_sort "
                  "transform upper_bound lower_bound nth_element inplace_merge adjacent_find is_sorted set_difference",
@@ -34,7 +34,7 @@ STANDARD = {
     "tuple": "tuple tie make_tuple", "unordered_map": "unordered_map", "unordered_set": "unordered_set", "variant": "variant visit",
 }
 POSIX = {"read", "write", "send", "close", "open"}  # as functions
-# Of std::ranges as of std. What other headers of the standard bring for certain.
+# Names of std::ranges count as names of std. These headers certainly include others of the standard library.
 BROUGHT = {"map": {"unordered_map"}, "array": {"span", "tuple", "functional", "ranges"}, "tuple": {"map", "functional", "memory"},
            "optional": set(), "atomic": {"thread"}, "mutex": {"condition_variable"}}
 
@@ -62,7 +62,7 @@ class Tree:
 
     @functools.cache
     def reach(self, path):
-        """What a file includes, at any depth: ours and others'."""
+        """All headers that a file includes, at any depth: ours and others'."""
         ours, others = {path}, set()
         for quote, name in INCLUDE.findall(path.read_text()):
             target = next((each for each in (self.root / name, path.parent / name) if each in self.code), None)
@@ -85,7 +85,7 @@ class Tree:
         return user.startswith("tests/") or not arrows.room_of(user) or arrows.broken_rule(user, used) is None
 
     def missing(self, path):
-        """[what is wrong], for a source."""
+        """A list of the errors in a source."""
         code, wrong = self.code[path], []
         ours, others = self.reach(path)
         plain = re.sub(r"(?:\.|->|(?:\b\w+)?::)\s*\w+", " ", re.sub(r"\w+::(?=\w+::)|\bp5::(?:\w+::)*", "", code))
@@ -96,11 +96,11 @@ class Tree:
             homes = {each for each in homes if self.may_use(path, each)}
             if not homes or name not in (called if function else used) or homes & ours or name in POSIX:
                 continue
-            # Declared here as something else: a function or variable of this file, a parameter, a member.
+            # Other declarations of the name in this file: a function or variable, a parameter, a member.
             own = rf"(?:[\w>\]&*]|\])\s+[&*]?{name}\s*[(;={{,):\[]|\b(?:struct|class|enum|using|enum class|typename)\s+{name}\b|\[{name}[,\]]|, {name}\]"
             if re.search(own, re.sub(r"\b(?:return|case|co_return|else|throw|new|delete)\s", " ; ", code)):
                 continue
-            # Declared in a way that is not known here; of a function: a member of what this source implements.
+            # Other forms of declaration; a function may be a member of a class that this source implements.
             if any(name in self.words(header) for header in ours - {path} if not function or header.stem == path.stem):
                 continue
             homes_named = ", ".join(sorted(str(each.relative_to(self.root)) for each in homes))

@@ -1,4 +1,4 @@
-// Tests and corrections against published values and against counting all ways one by one.
+// Tests and corrections against published values and against full enumeration.
 #include "bench/base/inference.hpp"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ struct Wanted {
   double above, apart;
 };
 
-// Wanted: tests/fixtures/rank_sums.py.
+// Expected values: tests/fixtures/rank_sums.py.
 TEST(RankTest, counts_all_ways_also_with_ties) {
   const std::vector<Wanted> all{{{1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14}, 1.0 / 3432, 1.0 / 1716},
                                 {{1.0, 3.5, 4.0, 9.0}, {2.0, 5.0, 6.0, 7.0, 8.0}, 5.0 / 18, 5.0 / 9},
@@ -65,7 +65,7 @@ TEST(LeastP, is_that_of_samples_that_do_not_overlap) {
   EXPECT_DOUBLE_EQ(least_p(1, 9), 0.1);
 }
 
-// By hand: 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 not below the one before.
+// Expected values by hand: 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 not below the one before.
 TEST(Holm, multiplies_by_what_is_left_and_never_falls) {
   EXPECT_THAT(holm_adjusted(std::vector{0.01, 0.04, 0.03, 0.005}),
               ElementsAre(DoubleEq(0.03), DoubleEq(0.06), DoubleEq(0.06), DoubleEq(0.02)));

@@ -1,4 +1,4 @@
-// Which interfaces lead to other hosts, on hosts as they are.
+// Interfaces that lead to other hosts, with the interfaces of real hosts.
 #include "bench/control/interfaces.hpp"
 
 #include <gmock/gmock.h>
@@ -119,7 +119,7 @@ TEST(Interfaces, an_address_that_the_launcher_has_elsewhere_is_the_same_on_every
   const Interface odd = with_address("svc0", "unheard-of", ip(192, 168, 0, 1));
   const std::vector<Ipv4> elsewhere{ip(192, 168, 0, 1), ip(10, 0, 0, 1)};
   EXPECT_THAT(out({odd, eth0}, elsewhere), ElementsAre("eth0"));
-  // On the launcher's own host all its addresses are here, and say nothing.
+  // Seen from the launcher's own host all its addresses are local, which shows nothing.
   const std::vector<Ipv4> here{ip(192, 168, 0, 1), ip(10, 0, 0, 7)};
   EXPECT_THAT(out({odd, eth0}, here), ElementsAre("svc0", "eth0"));
 }
@@ -147,7 +147,7 @@ TEST(Interfaces, mpi_is_told_nothing_where_it_would_do_the_same) {
   EXPECT_EQ(tcp_interfaces({loopback(), eth0, eth1}, launcher, Traffic::measured), "");
   EXPECT_EQ(tcp_interfaces({loopback(), bridge("docker0")}, launcher, Traffic::control), "");
   EXPECT_EQ(tcp_interfaces({loopback()}, launcher, Traffic::control), "");
-  // A port has no address that MPI would use.
+  // An InfiniBand port has no address that MPI would use.
   EXPECT_EQ(tcp_interfaces({loopback(), eth0, port("veth1")}, launcher, Traffic::control), "");
 }
 

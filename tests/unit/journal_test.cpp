@@ -1,4 +1,4 @@
-// Journals are read as far as a comparison needs them, and no further; what is not a journal is refused.
+// Journals are read as far as a comparison needs them; files that are no journal are refused.
 #include "reports/journal.hpp"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ Result line_of(int launch) {
   Result line;
   Measurement& m = line.measurement;
   m.measured_case = case_of(all_reduce, MiB(1));
-  // What a careless reader would stumble over.
+  // Lines that a careless parser would misread.
   m.measured_case.settings = {{"odd", "\"}],\\{ [\n"}};
   m.because = "a \"quoted\" } ] \\";
   m.launch = launch;

@@ -1,5 +1,5 @@
-// The bars in force against what others have published of healthy machines: a false alarm sends sound capacity back,
-// and a bar that lets three quarters of a figure pass finds nothing.
+// The bars in force against published figures of healthy machines: a false alarm returns sound capacity, and a bar that
+// accepts three quarters of a figure finds nothing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace p5::reports {
 namespace {
 
-// Healthy, of a collective in the way of NCCL, with its size.
+// Healthy figures of collectives that NCCL ran, with a size.
 std::vector<topo::Published> rows_of(const topo::Platform& platform) {
   std::vector<topo::Published> rows;
   for (const topo::Published& row : platform.published)
@@ -60,8 +60,8 @@ TEST(JudgePublished, judges_most_large_messages_and_calls_three_quarters_of_them
   EXPECT_GT(large, 40);
 }
 
-// The same share of the same limit on a machine that nobody has published figures of is no evidence, unless it is less
-// than any healthy machine has reached of its limit.
+// The same share of the same limit on a machine without published figures is no evidence, unless it is below the lowest
+// share that any healthy machine has reached.
 TEST(JudgePublished, judges_only_by_the_floor_where_nobody_has_shown_figures) {
   const auto grade = [](const std::string& name, const Collective& collective, int nodes, double share) {
     const topo::Platform& platform = topo::find_platform(name);
@@ -120,7 +120,7 @@ std::string table() {
   return text;
 }
 
-// P5BENCH_UPDATE=1 writes the table anew.
+// P5BENCH_UPDATE=1 rewrites the table.
 TEST(JudgePublished, the_table_of_the_results_is_what_the_bars_say) {
   const std::string path = std::string(P5BENCH_SOURCE_FOLDER) + "/reports/RESULTS.md";
   std::ostringstream read;

@@ -32,14 +32,14 @@ topo::Topology one_host(int ranks) {
   return topology;
 }
 
-// One that bars are for, by its number of nodes.
+// A case that has bars, by its number of nodes.
 topo::Topology machine(int nodes) {
   topo::Topology topology;
   topology.platform = nodes > 1 ? "p5.48xlarge" : "hgx-h200";
   return topology;
 }
 
-// With this bus bandwidth.
+// The measurement with this bus bandwidth.
 Measurement measured(const Collective& collective, Bytes bytes, double busbw, int ranks, int nodes,
                      const std::string& backend) {
   Measurement m;
@@ -83,8 +83,7 @@ TEST(Judge, has_a_bar_for_each_share_of_a_rank_against_nvlink) {
   EXPECT_EQ(grade_of(all_gather, MiB(8 * 256), 0.82 * link_rate), Grade::slow);
 }
 
-// 2 x H200 (18 NVLinks, NVLS off, NCCL 2.28.3) gather with 0.50 to 0.77 of what four reach 0.88 of, and nothing is
-// wrong.
+// 2 x H200 (18 NVLinks, NVLS off, NCCL 2.28.3) reach 0.50 to 0.77 in gather where four reach 0.88, and are healthy.
 TEST(Judge, does_not_hold_two_ranks_against_what_four_reach) {
   for (const Collective* each : {&all_reduce, &all_gather, &reduce_scatter, &all_to_all, &broadcast}) {
     EXPECT_EQ(grade_of(*each, GiB(4), 0.6 * link_rate, 2), Grade::unknown) << each->name;
@@ -112,7 +111,7 @@ TEST(Judge, judges_other_collectives_within_a_node_by_what_was_measured_of_them)
 
 TEST(Judge, is_unknown_and_never_ok_where_a_collective_has_no_bar) {
   topo::Limits limits = gpu_limits();
-  limits[2].rate = {200};  // of a node's NICs: less than a GPU's link
+  limits[2].rate = {200};  // the rate of a node's NICs is below a GPU's links
   const auto at_full_speed = [&](const Collective& each, int nodes) {
     return judge(measured(each, GiB(64), nodes > 1 ? 200 : link_rate, 8 * nodes, nodes, "sim"), limits, machine(nodes),
                  {});
@@ -154,7 +153,7 @@ TEST(Judge, binds_a_ring_of_messages_by_one_ranks_nics_and_other_rings_by_all_of
     EXPECT_DOUBLE_EQ(limit(*each, narrow), 200) << each->name;
 }
 
-// Of two nodes each sends only its sum, so that the GPUs' links bind before the NICs; of four, the NICs do.
+// Each of two nodes sends only its sum, so that the GPUs' links bind before the NICs; with four nodes the NICs bind.
 TEST(Judge, says_that_an_all_reduce_of_two_nodes_does_not_prove_the_nics) {
   const auto verdict = [](int nodes, double busbw) {
     Measurement m = measured(all_reduce, GiB(16), busbw, 8 * nodes, nodes, "nccl");
@@ -177,7 +176,7 @@ TEST(Judge, holds_what_ran_in_the_switch_against_the_switch) {
   const Verdict v = judge(m, limits, {}, {});
   EXPECT_EQ(v.binding, "nvls");
   EXPECT_NEAR(v.limit->count, 482, 0.5);
-  // A machine whose NVLS nobody has measured: it was chosen, so it should beat a ring.
+  // A machine without published NVLS figures: NCCL chose NVLS, so it should be faster than a ring.
   EXPECT_EQ(judge(m, gpu_limits(), {}, {}).binding, "nvlink");
 }
 
@@ -194,7 +193,7 @@ TEST(Judge, does_not_judge_what_sources_differ_about) {
   EXPECT_NE(none.because.find("28.8 Tb/s"), std::string::npos) << none.because;
 }
 
-// Far below all that the sources say.
+// Far below all published figures.
 TEST(Judge, calls_slow_what_is_below_the_floor_though_sources_differ) {
   const topo::Platform& platform = topo::find_platform("p6-b300.48xlarge");
   topo::Topology topology;
@@ -204,7 +203,7 @@ TEST(Judge, calls_slow_what_is_below_the_floor_though_sources_differ) {
   EXPECT_NE(v.because.find("on any machine"), std::string::npos) << v.because;
 }
 
-// A GPU's NICs have not been shown to be filled by a pair alone.
+// No measurement has shown that a pair alone can fill a GPU's NICs.
 TEST(Judge, holds_pairs_against_the_floor_only_where_all_go_at_once) {
   const topo::Limits limits = topo::limits_of(topo::find_platform("p5.48xlarge"));
   Measurement m = measured(p2p, GiB(1), 10, 2, 2, "nccl");

@@ -1,4 +1,4 @@
-// Who started this process: what is believed of a launcher's variables when MPI sees a job of its own.
+// The launcher of this process: which of a launcher's variables count when MPI has a job of its own.
 #include "bench/control/launcher.hpp"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ TEST(Launcher, of_one_process_or_nearer_than_another_is_fine) {
   EXPECT_EQ(objection({{"SLURM_PROCID", "0"}}, 1), "") << "a batch script";
   EXPECT_EQ(objection({{"PMIX_RANK", "0"}}, 1), "");
   EXPECT_EQ(objection({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}}, 1), "");
-  // mpirun's daemons are srun's tasks, one a host.
+  // mpirun's daemons are srun's tasks, one for each host.
   EXPECT_EQ(objection({{"OMPI_COMM_WORLD_SIZE", "8"},
                        {"OMPI_COMM_WORLD_RANK", "7"},
                        {"SLURM_STEP_NUM_TASKS", "2"},

@@ -1,4 +1,4 @@
-// Launches: whose turn it is, what each may take, what they are together, and that a bad one costs only itself.
+// Launches: their order, the time that each may take, their combination, and that a bad launch affects only itself.
 #include "bench/measure/launches.hpp"
 #include "bench/measure/combining.hpp"
 
@@ -19,14 +19,14 @@ namespace {
 TEST(Turns, alternate_so_that_drift_hits_both_arms) {
   EXPECT_EQ(turns_of(2, 3), (std::vector<Turn>{{0, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {1, 2}}));
   EXPECT_EQ(turns_of(1, 3), (std::vector<Turn>{{0, 0}, {0, 1}, {0, 2}}));
-  // Of a drift that grows by one from turn to turn, an even number of launches gives both arms the same.
+  // A drift that grows by one with each launch affects both arms equally when the number of launches is even.
   double drift[2] = {};
   const std::vector<Turn> turns = turns_of(2, 8);
   for (std::size_t i = 0; i < turns.size(); ++i) drift[turns[i].arm] += static_cast<double>(i);
   EXPECT_DOUBLE_EQ(drift[0], drift[1]);
 }
 
-// All-reduces of the whole job, and pairs in rounds that several cases have.
+// All-reduces of the whole job, and pairs in rounds that several cases share.
 std::vector<Case> cases_of_both_kinds() {
   std::vector<Case> cases(12);
   for (std::size_t at = 0; at < cases.size(); ++at)
@@ -74,7 +74,7 @@ TEST(Sittings, hold_together_what_needs_the_same_communicators_and_nothing_else)
 }
 
 TEST(GivesWay, a_further_round_when_what_is_left_is_only_enough_for_the_first_rounds_of_others) {
-  // Cases 0 and 1 were visited, for twice what was predicted; 2 and 3 are to come, 2 in two rounds.
+  // Cases 0 and 1 were measured and took twice the predicted time; 2 and 3 remain, 2 in two rounds.
   const std::vector<CostedRepetition> repetitions{{0, 1}, {1, 1}, {0, 1}, {2, 3}, {2, 3}, {3, 2}};
   const std::vector<bool> repeated{true, true, false, false};
   EXPECT_TRUE(is_deferred(repetitions, 2, repeated, {4}, {9.9})) << "(3 + 2) x 2 seconds are needed";
@@ -85,11 +85,11 @@ TEST(GivesWay, a_further_round_when_what_is_left_is_only_enough_for_the_first_ro
 
 TEST(ShareOfLaunch, leaves_the_others_their_start_and_their_part) {
   EXPECT_DOUBLE_EQ(share_of_launch({100}, {0}, {1}, 0).count, 100);
-  // 9 more launches of 2 s to start: 82 s for ten times cases.
+  // 9 more launches of 2 s to start, which leaves 82 s for ten times the cases.
   EXPECT_DOUBLE_EQ(share_of_launch({100}, {2}, {1}, 9).count, 8.2);
-  // Only 3 more fit beside this one's least: (10 - 1) / 3.
+  // Only 3 more fit beside the least time of this one: (10 - 1) / 3.
   EXPECT_DOUBLE_EQ(share_of_launch({10}, {2}, {1}, 9).count, (10 - 3 * 2.0) / 4);
-  // None does: all for this one.
+  // None does, so this launch gets all the time.
   EXPECT_DOUBLE_EQ(share_of_launch({2}, {2}, {1}, 9).count, 2);
   EXPECT_LE(share_of_launch({-1}, {2}, {1}, 9).count, 0);
 }
@@ -131,7 +131,7 @@ Measurement combine(const std::vector<Measurement>& launches, int planned) {
 }
 
 TEST(Combine, takes_the_median_of_the_launches_medians) {
-  // The samples of one launch are many and far off: they must not weigh more than those of any other.
+  // The samples of one launch are many and far off, but must not weigh more than those of any other.
   std::vector<Measurement> launches{launch_of(0, {1, 1, 1}), launch_of(1, {2, 2, 2}),
                                     launch_of(2, std::vector<double>(100, 9.0))};
   const Measurement whole = combine(launches, 3);
@@ -229,9 +229,9 @@ TEST(Combine, gives_pairs_their_median_over_launches) {
   EXPECT_EQ(whole.slowest_group, (Group{1, 0}));
 }
 
-// ---- run_launches, on a machine that does as it is told
+// ---- run_launches, on a fake machine
 
-// The simulator, with ranks that come together and may fail to, and cases that may fail.
+// The simulator, with ranks that may fail to join and cases that may fail.
 class Troubled final : public Backend {
  public:
   explicit Troubled(std::unique_ptr<Backend> model) : model_(std::move(model)) {}
@@ -292,7 +292,7 @@ struct Job {
     Options what;
     what.collectives = {"all_reduce"};
     what.sizes = {{8}, {64}, {1024}};
-    what.launches = 6;  // so that each is visited once a launch
+    what.launches = 6;  // so that each case is measured once in each launch
     cases = make_plan(what, {.node_of_rank = {0, 0}, .memory_of_node = {}}, *model, "sim").cases;
   }
   void run() {

@@ -1,4 +1,4 @@
-// Which GPU is called slower than the others, each alone.
+// The check that finds a GPU slower than the others, each measured alone.
 #include "reports/local_checks.hpp"
 
 #include <fmt/format.h>

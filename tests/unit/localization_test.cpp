@@ -1,4 +1,4 @@
-// The localization by itself: made-up counts of slow samples, and the parts that explain them.
+// The localization in isolation: made-up counts of slow samples, and the parts that explain them.
 #include "reports/localization.hpp"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ class FourHosts : public testing::Test {
     }
   }
 
-  // Of each pair of hosts: the split messages, and those over each NIC alone. The share of slow samples is that of the
+  // For each pair of hosts: the split messages, and those over each NIC alone. The share of slow samples is that of the
   // slower of the two.
   template <class Split, class Alone>
   std::vector<TransferRecord> records(const Split& split, const Alone& alone) const {

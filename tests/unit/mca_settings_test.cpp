@@ -1,4 +1,4 @@
-// Where Open MPI's parameters come from, and how ranks that were not heard of are named.
+// The sources of Open MPI's parameters, and the names of ranks that sent no message.
 #include "bench/control/mca_settings.hpp"
 
 #include <gtest/gtest.h>

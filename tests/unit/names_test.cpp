@@ -1,4 +1,4 @@
-// Suggestions for mistyped names, lists, and which exit code wins.
+// Suggestions for mistyped names, lists, and the precedence of exit codes.
 #include "bench/base/names.hpp"
 
 #include <gtest/gtest.h>

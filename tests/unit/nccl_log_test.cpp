@@ -70,7 +70,7 @@ TEST(NcclLog, of_a_healthy_machine_gives_no_finding) {
   EXPECT_THAT(in_log(""), IsEmpty());
 }
 
-// A plain host that has nothing but Ethernet uses sockets, and neither GPU Direct RDMA nor NVLS is to be had.
+// A host that has only Ethernet uses sockets, without GPU Direct RDMA and NVLS.
 TEST(NcclLog, of_a_host_without_a_fabric_gives_no_finding) {
   EXPECT_THAT(ids(in_log(info("NET/IB : No device found.") + info("Using network Socket") +
                              info("NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'") +
@@ -114,7 +114,7 @@ TEST(NcclLog, tells_when_gpu_direct_rdma_is_off) {
                                   info("Channel 00/0 : 9[1] -> 1[1] [send] via NET/Libfabric/0"),
                                   info("Channel 00/0 : 9[1] -> 1[1] [send] via NET/AWS Libfabric/3/Shared")}) {
     EXPECT_THAT(ids(in_log(line)), ElementsAre("nccl.gdr_off")) << line;
-    EXPECT_THAT(ids(in_log(line, "p5.4xlarge")), IsEmpty()) << line;  // which has none
+    EXPECT_THAT(ids(in_log(line, "p5.4xlarge")), IsEmpty()) << line;  // this instance type has no GPU Direct RDMA
   }
 }
 
@@ -124,7 +124,7 @@ TEST(NcclLog, tells_when_nvls_should_be_there) {
   EXPECT_THAT(ids(in_log(off, "p4d.24xlarge")), IsEmpty());
 }
 
-// SENDRECV on P4 keeps no order of 128 bytes: ordinary there.
+// SENDRECV on P4 does not keep the order of 128 bytes, which is normal there.
 TEST(NcclLog, knows_what_is_ordinary_on_p4) {
   const std::string simple = warn("NET/OFI Need to force simple protocol: byte delivery ordering not supported");
   EXPECT_THAT(ids(in_log(simple, "p4d.24xlarge")), IsEmpty());
@@ -201,7 +201,7 @@ TEST(NcclLog, of_healthy_machines_of_all_kinds_says_nothing) {
   EXPECT_GE(read, 8);
 }
 
-// The remedy is that of the network that the host has.
+// The remedy is the one for the host's network.
 TEST(NcclLog, tells_hosts_with_infiniband_of_verbs_and_those_with_efa_of_the_plugin) {
   for (const Recorded& each : recorded_lines()) {
     if (each.id != "nccl.sockets" && each.id != "nccl.gdr_off") continue;
@@ -259,7 +259,7 @@ TEST(ExplainedLog, says_where_how_often_and_of_which_hosts) {
   EXPECT_EQ(all.nccl_lines, 4U);
 }
 
-// Sockets are right on hosts that have nothing faster, and of no concern within one node.
+// Sockets are right on hosts without anything faster, and irrelevant within one node.
 TEST(ExplainedLog, takes_what_depends_on_the_host_for_a_warning_until_the_log_tells) {
   const std::string sockets = info("Using network Socket");
   const auto severity = [](const std::string& text) { return explained(text).findings.at(0).finding.severity; };
@@ -275,7 +275,7 @@ TEST(ExplainedLog, takes_what_depends_on_the_host_for_a_warning_until_the_log_te
   EXPECT_THAT(explained_ids(sockets + nodes(1) + nodes(2)), ElementsAre("nccl.sockets"));
 }
 
-// The type of the machine is not known, but one rank finds fewer than another.
+// The machine's type is unknown, but one rank finds fewer NICs than another.
 TEST(ExplainedLog, holds_numbers_of_nics_against_each_other) {
   const auto found = [](const char* host, int nics) {
     return std::string(host) + ":1:2 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found " +
@@ -296,7 +296,7 @@ TEST(ExplainedLog, names_the_peer_that_is_not_reached) {
   EXPECT_THAT(all.findings[0].finding.evidence, HasSubstr("10.1.0.7<41712>"));
 }
 
-// The peer is named as the log has it, even where that looks like what is to be filled in.
+// The peer is named as in the log, even where that looks like a placeholder.
 TEST(ExplainedLog, takes_names_out_of_the_log_as_they_are) {
   const Explanation all =
       explained(warn("NET/IB: Got completion from peer %1 with status=12 opcode=0 len=0 vendor err 129 (Send)") +
@@ -306,7 +306,7 @@ TEST(ExplainedLog, takes_names_out_of_the_log_as_they_are) {
   EXPECT_THAT(all.findings[1].finding.evidence, HasSubstr("docker%2 leads"));
 }
 
-// What follows when a queue is torn down is no fault of its own.
+// Errors that follow the teardown of a queue are no faults of their own.
 TEST(ExplainedLog, takes_a_flushed_request_for_a_consequence) {
   EXPECT_THAT(explained_ids(warn("NET/IB: Got completion from peer 10.1.0.7<41712> with status=5 opcode=0 len=0 "
                                  "vendor err 249 (Recv)")),

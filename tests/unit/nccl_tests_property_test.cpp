@@ -1,6 +1,6 @@
-// Tables of any shape behind any prefix, with text of others in them, cut anywhere: the rows that are whole are read
-// with their figures, and what is not whole is told of. The generator prints as nccl-tests does (src/common.cu,
-// src/util.cu) and knows nothing of how logs are read.
+// Tables of any shape behind any prefix, mixed with other text, cut anywhere: complete rows are read with their
+// figures, and incomplete ones are reported. The generator prints as nccl-tests does (src/common.cu, src/util.cu) and
+// is independent of the parser.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ struct Half {
 struct TrueRow {
   std::uint64_t size = 0;
   std::optional<Half> out_of_place = {}, in_place = {};
-  bool touched = false;     // other text stands in it, or it is cut off
+  bool touched = false;     // other text interrupts it, or it is cut off
   int first = 0, last = 0;  // its lines in the log
   bool is_there = true;     // all of it, before the log is cut off
 };
@@ -39,7 +39,7 @@ struct GeneratedLog {
   std::vector<TrueRow> rows;
   bool lists_are_touched = false;  // the head, the list of ranks or the program's name
   bool cut = false;
-  bool strict = false;  // only whole lines of NCCL were printed into it: all rows can be put together
+  bool strict = false;  // only whole lines of NCCL interrupt it, so that all rows can be recovered
   std::string recipe;
 };
 
@@ -72,7 +72,7 @@ class Generator {
     return buffer;
   }
 
-  // ---- what ran
+  // ---- the run
 
   void choose() {
     version_ = static_cast<Version>(below(7));
@@ -89,18 +89,18 @@ class Generator {
 
   std::string host_of(int rank) const { return hosts_[rank < ranks_ / 2 ? 0 : 1]; }
 
-  // ---- what it printed
+  // ---- its output
 
   struct Printed {
     std::string text;
     int row = -1;
-    bool matters = false;  // the head, a rank
+    bool matters = false;  // the header, a rank
   };
   std::vector<Printed> lines_;
 
   void line(const std::string& text, bool matters = false) { lines_.push_back({text, -1, matters}); }
 
-  // Since 2.17: as many decimals as fit.
+  // nccl-tests prints as many decimals as fit since 2.17.
   static std::string in_width(double value, int width) {
     for (const char* form : {"%*.2f", "%*.1f", "%*.0f"})
       if (std::string text = c_format(form, width, value); std::ssize(text) <= width) return text;
@@ -225,9 +225,9 @@ class Generator {
     line("#        (B)    (elements)            (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       ", true);
   }
 
-  // ---- what others printed into it
+  // ---- output of others in between
 
-  // A character of the log, and which line of the program it is of; -1: others'.
+  // A character of the log, and the program's line that it belongs to; -1: other text.
   struct Character {
     char c = 0;
     int line = -1;
@@ -270,7 +270,7 @@ class Generator {
   void insert(std::size_t at, const std::string& text) {
     std::vector<Character> others;
     for (const char c : text) others.push_back({c, -1});
-    // In the middle of a line of the program: that line is touched.
+    // An insertion in the middle of a line of the program damages that line.
     if (at > 0 && at < stream_.size() && stream_[at - 1].line >= 0 && stream_[at - 1].c != '\n')
       touch(stream_[at - 1].line);
     if (at < stream_.size() && at > 0 && stream_[at - 1].line < 0 && stream_[at - 1].c != '\n') touch(stream_[at].line);
@@ -284,13 +284,13 @@ class Generator {
     if (printed.matters) log_.lists_are_touched = true;
   }
 
-  // Whole lines at places where the program's text stands.
+  // Whole lines at places where the program's text is.
   void insert_lines(bool nccl) {
     const int times = below(6);
     for (int i = 0; i < times; ++i) {
       std::size_t at = 0;
       do at = static_cast<std::size_t>(below(static_cast<int>(stream_.size())));
-      while (at > 0 && stream_[at - 1].line < 0 && stream_[at - 1].c != '\n');  // never in others' lines
+      while (at > 0 && stream_[at - 1].line < 0 && stream_[at - 1].c != '\n');  // never in other text
       std::string text;
       const int lines = 1 + below(3);
       for (int j = 0; j < lines; ++j) text += (nccl ? nccl_line() : any_line()) + "\n";
@@ -298,7 +298,7 @@ class Generator {
     }
   }
 
-  // A row or a comment stands behind a piece of another's line, whose rest comes behind it.
+  // A row or a comment follows a piece of another line, whose rest comes after it.
   void put_in_others_lines() {
     const int times = below(3);
     for (int i = 0; i < times; ++i) {
@@ -335,7 +335,7 @@ class Generator {
     if (how == 5) put_in_others_lines();
   }
 
-  // ---- how it was collected
+  // ---- ways of collecting it
 
   std::string prefix(int form, int number) {
     const int second = number / 7 % 60;
@@ -411,7 +411,7 @@ class Generator {
         at_begin = true;
         continue;
       }
-      // Pieces as the program writes them: the columns, then each half.
+      // The pieces that the program writes: the columns, then each half.
       if (hydra && row >= 0 && c.c == ' ' && i > 0 && stream_[i - 1].c != ' ' && perhaps(0.1))
         out += prefix(form, number);
       out += c.c;
@@ -432,7 +432,7 @@ class Generator {
   GeneratedLog log_;
 };
 
-// Whether a remark names a line from `first` to `last`.
+// True where a remark names a line from `first` to `last`.
 bool names_line(const std::vector<std::string>& remarks, int first, int last) {
   for (const std::string& remark : remarks) {
     int from = 0;
@@ -456,7 +456,7 @@ bool names_line(const std::vector<std::string>& remarks, int first, int last) {
 TEST(NcclTestsLogs, of_any_shape_give_their_whole_rows_or_say_what_is_not_whole) {
   const int logs = std::getenv("P5BENCH_NIGHTLY") ? 10000 : 300;
   int refused = 0, read = 0, told = 0;
-  std::uint64_t first = 1;  // P5BENCH_SEED=17 prints the log of this seed and tries it alone
+  std::uint64_t first = 1;  // P5BENCH_SEED=17 prints the log of this seed and tests it alone
   const char* const only = std::getenv("P5BENCH_SEED");
   if (only) first = std::strtoull(only, nullptr, 10);
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(only ? 1 : logs); ++seed) {

@@ -1,4 +1,4 @@
-// What nccl-tests printed over the years becomes a report, and what is not whole or not its own is refused by line.
+// Output of nccl-tests of all versions becomes a report; incomplete or foreign output is refused by line.
 #include "reports/nccl_tests.hpp"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ std::string recorded(const std::string& name) {
   return text.str();
 }
 
-// Made by hand, in the columns of version 2.0: redop only where something is reduced, the largest deviation as error.
+// Made by hand, in the columns of version 2.0: redop only for reductions, the largest deviation as error.
 const std::string all_gather_2_0 = R"($ ./build/all_gather_perf -b 32M -e 64M -f 2 -g 2
 # nThread 1 nGpus 2 minBytes 33554432 maxBytes 67108864 step: 2(factor) warmup iters: 5 iters: 20 validation: 1 
 #
@@ -52,7 +52,7 @@ const std::string all_gather_2_0 = R"($ ./build/all_gather_perf -b 32M -e 64M -f
 #
 )";
 
-// 2.10: redop has a column, but alltoall leaves it empty.
+// 2.10: redop has a column, which alltoall leaves empty.
 const std::string alltoall_2_10 = R"(# alltoall_perf
 # nThread 1 nGpus 1 minBytes 1048576 maxBytes 1048576 step: 1048576(bytes) warmup iters: 5 iters: 20 validation: 1 
 #
@@ -180,7 +180,7 @@ TEST(NcclTests, recorded_on_four_gpus_are_read) {
   EXPECT_EQ(report.run.ranks, 4);
   EXPECT_EQ(report.context.at("nccl-tests"), "2.19.6");
   EXPECT_EQ(report.context.at("nccl"), "2.28.3");
-  // From 64 B on of the first two, in place of one; 8 B on of broadcast: 27 sizes of 4 bytes and more a rank.
+  // The first two start at 64 B instead of 1; broadcast starts at 8 B: 27 sizes of at least 4 bytes for each rank.
   int of_reduce_scatter = 0, of_all_to_all = 0, of_broadcast = 0;
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
@@ -252,8 +252,7 @@ TEST(NcclTests, can_be_compared_with_each_other) {
   EXPECT_TRUE(c.screening);
 }
 
-// As nccl-tests prints a figure since 2.17: fewer digits behind the point the larger it is, and two in all from 10 s
-// on.
+// The figure format of nccl-tests since 2.17: fewer decimals for larger figures, and two digits in all from 10 s on.
 std::string as_printed(double value) {
   constexpr int width = 7;
   int power = 0;
@@ -354,7 +353,7 @@ TEST(NcclTests, with_a_list_of_ranks_that_is_not_whole_are_refused_with_what_is_
   EXPECT_THAT(problem_of(without("1", "2")), HasSubstr("2 of 4 are missing (1, 2)"));
   EXPECT_THAT(problem_of(without("1", "2")), HasSubstr("--ranks 4 --hosts N"));
   EXPECT_THAT(problem_of(without("0", "0")), HasSubstr("1 of 4 is missing (0)"));
-  // The figures tell of ranks behind the last of the list.
+  // The figures have ranks beyond the last of the list.
   EXPECT_THAT(problem_of(without("2", "3")), HasSubstr("2 of 4 are missing (2, 3)"));
   std::string gather = all_gather_2_0;
   gather.erase(gather.find("#   Rank  1"), gather.find("\n#\n#  ") - gather.find("#   Rank  1"));
@@ -412,7 +411,7 @@ TEST(NcclTests, tables_of_a_report_are_read_like_nccl_tests_own) {
   const Report read = import(render_nccl_tests(ours), "", "lab").report;
   ASSERT_EQ(read.results.size(), 6u);
   for (std::size_t i = 0; i < read.results.size(); ++i) {
-    // In the order in which they are read, by collective.
+    // In reading order, by collective.
     const Measurement& m = read.results[i].measurement;
     const bool gather = m.measured_case.collective == &all_gather;
     EXPECT_EQ(m.measured_case.in_place, gather);
@@ -426,7 +425,7 @@ TEST(NcclTests, tables_of_a_report_are_read_like_nccl_tests_own) {
 TEST(NcclTests, that_do_not_say_what_they_are_need_to_be_told) {
   EXPECT_THAT(problem_of(all_reduce_2_13()), HasSubstr("--collective"));
   EXPECT_EQ(import(all_reduce_2_13(), "all_reduce", "lab").report.results.size(), 2u);
-  // The name of the program before holds for that one alone.
+  // The earlier name of the program applies to that program alone.
   EXPECT_THAT(problem_of(program + all_reduce_2_13() + all_reduce_2_13()), HasSubstr("--collective"));
 }
 
@@ -476,7 +475,7 @@ std::vector<double> times_of(const Report& report) {
   return times;
 }
 
-// Wherever whole lines of NCCL are printed into it, nothing is lost.
+// No row is lost wherever whole lines of NCCL interrupt the table.
 TEST(NcclTests, with_lines_of_nccl_in_them_are_read_as_without) {
   const std::vector<double> plain = times_of(import(three_sizes, "", "lab").report);
   ASSERT_EQ(plain.size(), 6u);
@@ -507,7 +506,7 @@ TEST(NcclTests, with_other_text_in_a_row_are_joined_or_told_of) {
     EXPECT_THAT(report.run.remarks, Contains(testing::ContainsRegex("^lines? 15.*no whole row"))) << at - begin;
   }
   std::string text = three_sizes;
-  text.replace(begin, end - begin, "something else\n");  // no trace but the sizes that the head tells of
+  text.replace(begin, end - begin, "something else\n");  // no trace but the sizes in the header
   EXPECT_THAT(import(text, "", "lab").report.run.remarks, Contains(HasSubstr("before line 16 rows are missing")));
 }
 
@@ -616,7 +615,7 @@ TEST(NcclTests, with_wrong_data_say_where_and_how_much) {
   EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
 }
 
-// Eight programs of one rank each write what one of eight ranks would not.
+// Eight programs of one rank each write output that one program of eight ranks would not write.
 TEST(NcclTests, of_programs_that_know_nothing_of_each_other_are_refused) {
   std::string twice = program + all_reduce_2_13();
   const std::size_t at = twice.find("#  Rank  1");
@@ -666,7 +665,7 @@ nlohmann::json json_3() {
 TEST(NcclTestsJson, is_read_with_its_iterations) {
   const Imported imported = import(json_3().dump(2), "", "lab");
   const Report& report = imported.report;
-  ASSERT_EQ(report.results.size(), 1u);  // in place was not checked: there is no such figure to trust
+  ASSERT_EQ(report.results.size(), 1u);  // in place was not checked: no such figure is reliable
   const Measurement& m = report.results[0].measurement;
   EXPECT_EQ(m.measured_case.ranks, 4);
   EXPECT_EQ(m.measured_case.nodes, 2);

@@ -1,4 +1,4 @@
-// Which node something speaks against.
+// The nodes that findings and suspects speak against.
 #include "reports/nodes.hpp"
 
 #include <gmock/gmock.h>
@@ -85,7 +85,7 @@ TEST(Nodes, where_nothing_could_be_measured_none_is_called_fit) {
   EXPECT_EQ(render_nodes(report, true), "n0: NOT CHECKED\nn1 (i-0abc): NOT CHECKED\n");
 }
 
-// What a prolog does by the code has to be what a person reads in the line.
+// A prolog's action by the exit code has to agree with the line for the user.
 TEST(Nodes, the_code_says_what_the_lines_say_for_all_ends_and_all_pairs_of_them) {
   for (const End& a : all_ends)
     for (const End& b : all_ends) {

@@ -1,4 +1,4 @@
-// Which of a host's GPUs a check takes, and what is said of the others.
+// The GPUs of a host that a check takes, and the messages about the others.
 #include "bench/app/machine/own_gpus.hpp"
 
 #include <gmock/gmock.h>

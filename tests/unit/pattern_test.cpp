@@ -1,5 +1,5 @@
-// The closed form of what comes out of a collective against reductions that are really carried out, in the very type
-// and in many orders.
+// The closed form of a collective's result against reductions that are carried out, in the same type and in many
+// orders.
 #include "bench/model/pattern.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ Pattern reducing(ReduceOp op, int ranks, std::uint64_t seed = 42) {
   return {.seed = seed, .ranks = ranks, .reduces = true, .op = op};
 }
 
-// Small, large, and beyond 2^32; fewer for larger groups.
+// Small, large, and beyond 2^32; fewer elements for larger groups.
 std::vector<std::uint64_t> some_indices(int ranks) {
   std::vector<std::uint64_t> indices{(std::uint64_t{1} << 33) + 5, (std::uint64_t{1} << 40) - 1};
   const std::uint64_t count = ranks <= 8 ? 500 : ranks <= 300 ? 60 : 6;
@@ -102,7 +102,7 @@ T fold_as_tree(ReduceOp op, std::vector<T> inputs) {
   return op == ReduceOp::avg ? divided(inputs.front(), ranks) : inputs.front();
 }
 
-// As an implementation does that scales each input by a rounded 1/ranks before it adds.
+// The result of an implementation that scales each input by a rounded 1/ranks before it adds.
 template <class T>
 T scale_then_add(std::vector<T> inputs) {
   const T factor = from_double<T>(1.0 / static_cast<double>(inputs.size()));
@@ -176,7 +176,7 @@ TYPED_TEST(PatternTest, is_exact_in_any_order_for_every_group_size_up_to_70) {
   }
 }
 
-// Random draws seldom come near the worst case, so the bound itself is checked: magnitudes of an element's inputs.
+// Random draws seldom approach the worst case, so the bound itself is checked: magnitudes of an element's inputs.
 TYPED_TEST(PatternTest, never_sums_beyond_what_the_type_holds_exactly) {
   using T = TypeParam;
   if constexpr (is_floating<T>) {
@@ -187,7 +187,7 @@ TYPED_TEST(PatternTest, never_sums_beyond_what_the_type_holds_exactly) {
       ASSERT_LE(2 * non_zero * bounds.step + bounds.total, std::int64_t{1} << pattern::precision<T>) << ranks;
     }
   } else {
-    EXPECT_EQ(tolerance<T>(reducing(ReduceOp::sum, 5000)), 0u);  // integers wrap alike in any order
+    EXPECT_EQ(tolerance<T>(reducing(ReduceOp::sum, 5000)), 0u);  // integers wrap in the same way in any order
   }
 }
 
@@ -221,7 +221,7 @@ TYPED_TEST(PatternTest, has_finite_inputs_only) {
   }
 }
 
-// Fold of all inputs but one, divided by the number of all ranks for averages: what comes out when a rank is left out.
+// Fold of all inputs but one, divided by the number of all ranks for averages: the result when a rank is missing.
 template <class T>
 T without(const Pattern& p, int left_out, std::uint64_t index) {
   auto inputs = inputs_of<T>(p, index);
@@ -230,7 +230,7 @@ T without(const Pattern& p, int left_out, std::uint64_t index) {
   return p.op == ReduceOp::avg ? divided(folded, p.ranks) : folded;
 }
 
-// Elements are looked at from the rank's own number on: that is where its turn comes first.
+// The check starts at the element with the rank's own number, the first that depends on it.
 template <class T>
 bool matters(const Pattern& p, int rank) {
   for (std::uint64_t i = 0; i < 5000; ++i) {
@@ -244,7 +244,7 @@ TYPED_TEST(PatternTest, shows_when_any_rank_is_left_out) {
   using T = TypeParam;
   for (const ReduceOp op : all_ops) {
     for (const int ranks : {2, 3, 4, 7, 8, 129, 300, 4096}) {
-      // 8-bit sums are below 128: their average over so many ranks is 0, whatever anyone gives.
+      // 8-bit sums are below 128, so their average over so many ranks is 0 whatever the inputs.
       if (op == ReduceOp::avg && std::is_integral_v<T> && sizeof(T) == 1 && ranks > 126) continue;
       const Pattern p = reducing(op, ranks);
       for (int rank = 0; rank<ranks; rank += ranks> 300 ? 819 : 1)

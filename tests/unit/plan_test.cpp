@@ -1,4 +1,4 @@
-// From options to cases: sizes, what fits, what is left out, and the order.
+// From options to cases: sizes, memory limits, excluded cases, and the order.
 #include "bench/model/plan.hpp"
 
 #include <gtest/gtest.h>
@@ -191,7 +191,7 @@ TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
 
 TEST(Plan, drives_no_more_nics_of_a_node_at_a_time_than_host_memory_feeds) {
   const JobFacts job = job_of({0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
-  std::vector<std::vector<std::string>> own;  // each rank of a node has its own
+  std::vector<std::vector<std::string>> own;  // each rank of a node has its own partner
   for (int rank = 0; rank < 10; ++rank) own.push_back({std::to_string(rank % 5)});
   const auto widest = [&](std::optional<int> at_once) {
     const std::vector<Case> cases = nic_cases("ofi", job, own, MiB(1), false, at_once);

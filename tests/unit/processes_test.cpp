@@ -1,5 +1,4 @@
-// The ControlPlane of forked processes: what they say to each other, and what becomes of it when one of them is no
-// more.
+// The ControlPlane of forked processes: their messages, and the errors when one of them has ended.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +25,7 @@ using ::testing::ThrowsMessage;
 constexpr int how_many = 3;
 constexpr auto moment = std::chrono::milliseconds(20);
 
-// Runs `body` in each process. Those that were forked leave the test program here: 0 where nothing was thrown.
+// Runs `body` in each process. The forked ones exit the test program here, with 0 where nothing was thrown.
 void run_processes(int ranks, const std::function<void(ControlPlane&)>& body) {
   const ProcessJob job(ranks);
   if (job.control().is_leader()) return body(job.control());
@@ -46,13 +45,13 @@ TEST(Processes, a_gather_has_all_parts_in_order_and_a_broadcast_is_the_leaders) 
     EXPECT_EQ(control.participants(), how_many);
     EXPECT_THAT(control.hosted(), ElementsAre(control.participant()));
     for (int step = 0; step < 100; ++step) {
-      // Later ranks come first.
+      // Later ranks join first.
       if (step == 3) std::this_thread::sleep_for(moment * (how_many - control.participant()));
       const std::vector<std::string> all = control.gather(word(control, step));
       if (control.is_leader()) {
         EXPECT_THAT(all, ElementsAre(fmt::format("0-{}", step), fmt::format("1-{}", step), fmt::format("2-{}", step)));
       }
-      // What comes back tells the leader what the others heard.
+      // The results show the leader what the others received.
       const std::string heard = step % 2 == 0 ? control.broadcast(word(control, step)) : fmt::format("0-{}", step);
       for (const std::string& each : control.gather(heard)) EXPECT_EQ(each, fmt::format("0-{}", step));
     }
@@ -108,9 +107,9 @@ TEST(Processes, a_process_that_dies_is_named_with_what_ended_it) {
       control.barrier();
       if (control.participant() == 2) ::kill(::getpid(), SIGKILL);
       while (!control.is_leader())
-        in_broadcast ? (void)control.broadcast("") : (void)control.gather("");  // until it has gone
+        in_broadcast ? (void)control.broadcast("") : (void)control.gather("");  // until the process has ended
       const auto meet = [&] {
-        // The first words into a socket that nobody reads any more may still get there.
+        // The first message to a socket without a reader may still be accepted.
         for (int i = 0; i < 1000 && in_broadcast; ++i) control.broadcast(std::string(100'000, 'x'));
         control.gather("");
       };

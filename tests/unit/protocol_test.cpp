@@ -1,4 +1,4 @@
-// What a supervisor writes is what its worker reads, and the other way round.
+// A worker reads what its supervisor writes, and the other way round.
 #include "bench/backends/protocol.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How tests name published figures.
+// Names of published figures in tests.
 #pragma once
 
 #include <fmt/format.h>

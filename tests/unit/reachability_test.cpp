@@ -1,5 +1,4 @@
-// Who meets whom until it is known which host the others do not hear, what that costs, and what reports say of it; with
-// ranks as threads too.
+// The schedule of messages until the unreachable host is known, its cost, and the reports; also with ranks as threads.
 #include "bench/measure/reachability.hpp"
 
 #include <gmock/gmock.h>
@@ -34,7 +33,7 @@ std::vector<int> up_to(int count) {
   return hosts;
 }
 
-// Each of them hears nobody.
+// Each of them receives no message.
 Cut deaf(std::set<int> hosts) {
   return [hosts](int a, int b) { return hosts.contains(a) || hosts.contains(b); };
 }
@@ -45,7 +44,7 @@ struct Played {
   JoinFault culprit;
 };
 
-// Round after round, until there is no further one.
+// Rounds until there is no further one.
 Played play(int hosts, const Cut& cut) {
   Played played;
   for (;;) {
@@ -137,7 +136,7 @@ struct Faults {
   std::set<int> not_starting = {}, crashing = {};  // hosts
 };
 
-// What happens to whom is known beforehand: nobody really waits.
+// The failures are known beforehand, so no rank really waits.
 class Meeting final : public Backend {
  public:
   Meeting(const Faults& faults, int rank) : faults_(faults), rank_(rank) {}
@@ -236,7 +235,7 @@ TEST(ReachHosts, ends_where_nobody_can_try) {
   EXPECT_GE(found.not_tried.size(), 2u);
 }
 
-// ---- what reports say of it
+// ---- reports
 
 std::vector<reports::ReachabilityHost> so_many(int count) {
   std::vector<reports::ReachabilityHost> made;

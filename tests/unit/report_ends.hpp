@@ -31,7 +31,7 @@ inline Result& add(Report& report, const char* collective, int nodes, Grade grad
   return result;
 }
 
-// A way in which a run or a check can end: what it leaves in the report, and the code that holds besides.
+// A way in which a run or a check can end: its effect on the report, and the exit code that applies besides.
 struct End {
   const char* name;
   void (*leave)(Report& report);

@@ -1,4 +1,4 @@
-// What a report is on disk: the same after it was read and written, whole or not there, and a journal that only grows.
+// Reports on disk: reading and writing preserves them, they are complete or absent, and a journal only grows.
 #include "reports/report.hpp"
 
 #include <fcntl.h>
@@ -151,7 +151,7 @@ TEST_F(AtomicFile, replaces_a_file_and_leaves_nothing_else) {
   EXPECT_EQ(entries(), 1u);
 }
 
-// Who has the old one open, or reads while the new one is written, has the whole of it.
+// A process that has the old one open, or reads during the write, sees a complete one.
 TEST_F(AtomicFile, does_not_touch_the_file_that_it_replaces) {
   write_atomically(folder / "report.json", "old");
   fs::create_hard_link(folder / "report.json", folder / "the same");
@@ -181,7 +181,7 @@ TEST_F(AtomicFile, keeps_the_permissions_of_the_file_that_it_replaces) {
   EXPECT_EQ(fs::status(folder / "report.json").permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
-// Also for root, who may write everything.
+// This holds for root too, who may write everything.
 TEST_F(AtomicFile, refuses_what_is_no_file_to_write_and_leaves_it_as_it_is) {
   write_atomically(folder / "read-only", "old");
   fs::permissions(folder / "read-only", fs::perms::owner_read);
@@ -239,12 +239,12 @@ TEST_F(AtomicFile, says_before_anything_is_done_what_cannot_be_written) {
   EXPECT_EQ(content(folder / "file"), "old");
 }
 
-// As root in a folder where others may write: a name that they can foresee would be theirs to choose.
+// Root in a folder where others may write must not use a predictable name, which they could create first.
 TEST_F(AtomicFile, writes_beside_a_file_under_names_that_nobody_foresees) {
   std::set<std::string> words;
   for (int i = 0; i < 100; ++i) words.insert(unpredictable_word());
   EXPECT_EQ(words.size(), 100u);
-  // What was foreseen earlier: led elsewhere, it is neither followed nor removed.
+  // A link under a predictable name is neither followed nor removed.
   write_atomically(folder / "victim", "mine");
   const std::string number = std::to_string(::getpid());
   for (const std::string& name : {".report.json." + number, ".latest." + number, ".probe." + number})

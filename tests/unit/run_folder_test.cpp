@@ -1,4 +1,4 @@
-// The folder of a run: whose link it is, and what others may have put in it.
+// The folder of a run: the owner of its link, and files that others have put there.
 #include "bench/app/run/run_folder.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST_F(RunFolders, latest_is_the_last_of_its_second_and_any_run_of_another) {
     fs::remove(folder / "c" / "latest");
     fs::create_symlink(target, folder / "c" / "latest");
   };
-  // A run of the same second that began after all others; one that is named as if it were from the future.
+  // A run of the same second that began after all others; one whose name is in the future.
   for (const std::string& stamp : {std::string("20000101T000000Z"), std::string("29990101T000000Z-7")}) {
     points_to(stamp);
     const RunFolder later(folder, "c");

@@ -1,4 +1,5 @@
-// The runner with ranks as threads: what is honest is verified, what lies is found, what fails fails alone and alike.
+// The runner with ranks as threads: correct data passes verification, wrong data is found, and a failure affects one
+// case, on all ranks alike.
 #include "bench/measure/runner.hpp"
 
 #include <fmt/format.h>
@@ -41,7 +42,7 @@ struct RunnerJob {
   RunnerJob() {
     options.sizes = {{8}};
     options.seed = 1;
-    options.launches = 6;  // in a plan for so many each case is visited once a launch
+    options.launches = 6;  // in a plan for so many launches each case is measured once in each launch
   }
 
   std::vector<Measurement> run() {
@@ -109,11 +110,11 @@ class Liar : public testing::TestWithParam<Lie> {};
 TEST_P(Liar, is_found_at_every_size_type_and_operation) {
   const auto [kind, in_place] = GetParam();
   RunnerJob job = all_types(3, kind == Kind::one_element || kind == Kind::one_bit);
-  // Three elements for each rank at least: in place, a rank's own input may be the minimum of one.
+  // Each rank has at least three elements: in place, a rank's own input may be the minimum of one.
   job.options.sizes = {{72}, {4096}};
   job.options.in_place = in_place;
   job.trouble = {.kind = kind, .rank = 2};
-  // What lies is what gets something: the root of a reduction, any other rank of a broadcast.
+  // The rank with wrong data is one that receives: the root of a reduction, any other rank of a broadcast.
   job.options.collectives = {"all_reduce", "all_gather",  "reduce_scatter", "broadcast",
                              "all_to_all", "all_to_allv", "scatter",        "send_recv"};
   job.options.root = 1;
@@ -193,7 +194,7 @@ TEST(Runner, tries_no_more_visits_of_a_collective_that_failed_in_one) {
   ASSERT_EQ(measurements.size(), 1u);
   EXPECT_EQ(measurements[0].outcome, Outcome::failed);
   EXPECT_NE(measurements[0].because.find("(in 1 of 6 repetitions)"), std::string::npos) << measurements[0].because;
-  EXPECT_TRUE(measurements[0].throughput);  // of the repetition before
+  EXPECT_TRUE(measurements[0].throughput);  // from the repetition before
   EXPECT_EQ(job.opened, 2);
 }
 
@@ -245,7 +246,7 @@ TEST(Runner, gives_a_pairs_case_the_time_of_its_slowest_pair) {
   }
 }
 
-// One repetition fails, the eighth that is opened: its round's pairs are lost, those of the others stand.
+// One repetition fails, the eighth that is opened: its round's pairs are lost, those of the others are kept.
 TEST(Runner, a_round_that_fails_costs_that_round) {
   RunnerJob job;
   job.ranks = 4;
@@ -316,7 +317,7 @@ TEST(Runner, says_why_it_stopped_sampling) {
   const Measurement few = job.run().front();
   EXPECT_EQ(few.throughput->stopped_because, "7 samples");
   EXPECT_EQ(few.throughput->summary.samples, 8) << "and the one that is verified";
-  job.operation_s = 1e3;  // nothing but a first look fits any budget
+  job.operation_s = 1e3;  // only a first look fits any budget
   EXPECT_EQ(job.run().front().throughput->stopped_because, "share of the budget spent");
 }
 

@@ -1,4 +1,4 @@
-// Which launches of a run are called slow, and which are not.
+// Launches of a run that are reported as slow, and those that are not.
 #include "reports/slow_launches.hpp"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// A case of `size` whose launches took so many times a millisecond.
+// A case of `size` whose launches took these multiples of a millisecond.
 CombinedLaunches launches_of(Bytes size, const std::vector<double>& times, std::optional<std::size_t> failed = {}) {
   CombinedLaunches all;
   for (std::size_t i = 0; i < times.size(); ++i) {

@@ -1,5 +1,4 @@
-// The statistics against values from exact arithmetic and against their own promise: that the intervals cover the
-// median.
+// The statistics against values from exact arithmetic, and the coverage of the median by its intervals.
 #include "bench/base/statistics.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +20,7 @@ std::vector<double> squares(int count) {
   return samples;
 }
 
-// Uniform in (0, 1), normal and exponential, made here so that a seed gives the same numbers with every library.
+// Uniform in (0, 1), normal and exponential numbers, the same for a seed with every standard library.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
@@ -54,7 +53,7 @@ TEST(RobustDeviation, is_that_of_normal_noise_and_ignores_a_few_samples) {
 
 TEST(Median, of_one_sample_is_that_sample) { EXPECT_EQ(median({7}), 7); }
 
-// Wanted: tests/fixtures/order_statistics.py.
+// Expected values: tests/fixtures/order_statistics.py.
 TEST(MedianInterval, agrees_with_exact_arithmetic) {
   struct Row {
     int count;
@@ -67,7 +66,7 @@ TEST(MedianInterval, agrees_with_exact_arithmetic) {
       {20, 39.05804480651731, 218.17820773930754},    {25, 67.36805049425783, 317.065778394175},
       {30, 104.80294147290763, 431.62282855289465},   {50, 348.85428803139985, 1045.3370615664599},
       {100, 1661.8192499235479, 3628.6527254228486},  {1000, 220461.56831899742, 282457.3289423916},
-      {1075, 255917.42370360825, 325033.82349572994},  // 2^-1075 is no double
+      {1075, 255917.42370360825, 325033.82349572994},  // 2^-1075 underflows
       {2001, 916182.6583847563, 1091661.024874279},   {100000, 2469156195.805249, 2531135875.3653216}};
   for (const Row& row : rows) {
     const auto interval = median_interval(squares(row.count));
@@ -126,7 +125,7 @@ TEST(MedianInterval, covers_the_median_in_95_of_100_series) {
   }
 }
 
-// Wanted: tests/fixtures/order_statistics.py.
+// Expected values: tests/fixtures/order_statistics.py.
 TEST(Quantile, agrees_with_another_implementation) {
   struct Row {
     int count;
@@ -211,7 +210,7 @@ TEST(StoppingRule, goes_on_while_the_interval_is_wide) {
   EXPECT_TRUE(enough({.relative = 0.5}, samples));
 }
 
-// The rule prefers intervals that are narrow by accident; two looks keep that within two points. 10 000 series: the
+// The rule prefers intervals that are narrow by accident; two looks limit that to two points. 10 000 series: the
 // standard error is 0.22 points. Noise of two and three times the rule's 1 % is the worst.
 TEST(StoppingRule, leaves_the_intervals_at_least_93_percent_coverage) {
   const auto normal = [](double size) { return [size](Random& r) { return 1 + size * r.normal(); }; };

@@ -1,4 +1,4 @@
-// Which GPU, NICs and cores belong to a rank.
+// The GPU, NICs and cores that belong to a rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -196,7 +196,7 @@ TEST(TopoChecks, efa_devices_are_not_counted_on_an_unknown_platform) {
   EXPECT_THAT(only(topology, "nic.count"), IsEmpty());
 }
 
-// What an instance type promises is told of the host that lacks it, and only once.
+// A missing part of an instance type is reported for the host that lacks it, and only once.
 TEST(TopoChecks, hosts_of_a_known_platform_are_held_against_it_and_not_against_each_other) {
   Topology topology = healthy();
   topology.hosts[2].gpus = 7;

@@ -21,7 +21,7 @@ Nic nic_named(const Host& host, const std::string& name) {
   return *at;
 }
 
-// NCCL_HOSTID for the length of a test.
+// Sets NCCL_HOSTID for the length of a test.
 struct HostId {
   explicit HostId(const char* id) { setenv("NCCL_HOSTID", id, 1); }
   ~HostId() { unsetenv("NCCL_HOSTID"); }

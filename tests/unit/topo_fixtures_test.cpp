@@ -1,6 +1,6 @@
-// Whole machines, healthy and with one fault each: what is wrong is found, at the right part and nothing else; what is
-// healthy gives nothing. P5BENCH_UPDATE=1 writes what is found into faults.json: look at the difference before you
-// believe it.
+// Whole machines, healthy and with one fault each: a fault is found at the right part and nothing else; healthy
+// machines have no findings. P5BENCH_UPDATE=1 writes the findings into faults.json; check the difference before you
+// accept it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ const json& recording(const std::string& machine) {
 
 ordered_json faults() { return ordered_json::parse(std::ifstream(machines_folder + "faults.json")); }
 
-// As in a report, less what to do.
+// Findings as in a report, without the action.
 ordered_json found(const json& machine) {
   ordered_json list = ordered_json::array();
   for (const json& each : to_json(look(topology_from_json(machine)))) {
@@ -104,7 +104,7 @@ TEST(Machines, with_a_fault_give_its_finding_and_no_other) {
   if (std::getenv("P5BENCH_UPDATE")) write(all);
 }
 
-// A run whose figures are all good, on each of them: errors about hardware and fabric count, and nothing else.
+// A run whose figures are all good, on each of them: only errors about hardware and fabric count.
 TEST(Machines, that_are_broken_fail_a_run_and_those_that_are_set_up_badly_do_not) {
   int broken = 0, others = 0;
   for (const ordered_json& fault : faults()) {
@@ -139,7 +139,7 @@ TEST(Machines, there_is_a_fault_for_each_check_and_an_action) {
         << id << " is in no list";
 }
 
-// FAILURES.md has a row for each finding, and no row of one that is gone.
+// FAILURES.md has a row for each finding, and no row of a removed one.
 TEST(Failures, have_a_row_each_in_the_page) {
   std::set<std::string> wanted{"settings.proto_injected", "settings.differ"}, there;
   for (const Check& check : checks()) wanted.insert(check.id);
@@ -151,7 +151,7 @@ TEST(Failures, have_a_row_each_in_the_page) {
   EXPECT_EQ(there, wanted);
 }
 
-// What cannot be asked is not wrong: of a host that tells only its name and its NICs nothing is found.
+// Unreadable facts are no faults: a host that provides only its name and its NICs has no findings.
 TEST(Machines, that_tell_nothing_give_no_finding) {
   for (const std::string& machine : machines) {
     json silent = recording(machine);

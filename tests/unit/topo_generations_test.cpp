@@ -1,5 +1,5 @@
-// A healthy machine of every platform, as software of three generations tells of it: nothing is found. Only drivers of
-// EFA that call all devices alike are warned of. The machines are made up from the platform files.
+// A healthy machine of every platform, with three generations of software: there are no findings, except a warning
+// about EFA drivers that give all devices the same name. The machines are made up from the platform files.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ void fill(Gpu& gpu, const Platform& platform, Generation generation, int number)
   gpu.errors.uncorrected = 0;
   gpu.errors.remap_pending = gpu.errors.remap_failed = false;
   gpu.processes = 0;
-  // Bits that this version has no word for.
+  // Bits that this version does not define.
   if (generation == Generation::newest) gpu.state.throttle_mask = 1 | std::uint64_t{1} << 40;
 }
 
@@ -85,7 +85,7 @@ Nic efa(const Platform& platform, Generation generation, int number) {
   nic.verbs = fmt::format("uverbs{}", number);
   nic.verbs_usable = true;
   if (generation == Generation::old) {
-    nic.rate = GBps{12.5};  // whatever the device has
+    nic.rate = GBps{12.5};  // depends on the device
   } else {
     nic.gdr = true;
     nic.pcie = {.generation = 5, .width = 16, .generation_max = 5, .width_max = 16};
@@ -111,10 +111,11 @@ void fill(Host& host, const Platform& platform, Generation generation, int node)
   for (std::size_t gpu = 0; gpu < host.gpu_devices.size(); ++gpu)
     fill(host.gpu_devices[gpu], platform, generation, node * platform.gpus + static_cast<int>(gpu));
   host.nics.clear();
-  // Where sources differ on how many there are: some.
+  // Where sources differ on their number: some.
   const int nics = !ec2 ? 8 : platform.nics > 0 ? platform.nics : 4;
   for (int i = 0; i < nics; ++i) host.nics.push_back(ec2 ? efa(platform, generation, i) : infiniband(i));
-  if (ec2 && generation == Generation::newest) host.nics.push_back(infiniband(0));  // of the board; carries nothing
+  // a device of the board that carries no data
+  if (ec2 && generation == Generation::newest) host.nics.push_back(infiniband(0));
   Nic ethernet{ec2 ? "ens32" : "eno1", "ethernet", ec2 ? "ena" : "ixgbe", "up", {}, 0};
   ethernet.addresses = {fmt::format("10.0.0.{}/20", node + 10)};
   if (generation != Generation::old) ethernet.mtu = 9001;
@@ -134,7 +135,7 @@ void fill(Host& host, const Platform& platform, Generation generation, int node)
   host.container = host.iommu = false;
   host.xids.emplace();
   host.limits = {.locked_memory = Bytes{~std::uint64_t{0}},
-                 .open_files = 1024,  // as most distributions have it
+                 .open_files = 1024,  // the default of most distributions
                  .shared_memory = GiB(512),
                  .shared_memory_free = GiB(512),
                  .huge_pages = 5128,
@@ -167,7 +168,7 @@ Topology healthy(const Platform& platform, Generation generation) {
   return topology;
 }
 
-// As a later version would write it: with facts that this one does not know.
+// The format of a later version, with facts that this one does not know.
 Topology with_unknown_facts(const Topology& topology) {
   json j = to_json(topology);
   j["of_the_future"] = {{"what", 1}};
@@ -212,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(Platforms, GenerationsOf,
                          ::testing::Combine(::testing::ValuesIn(platform_names()), ::testing::ValuesIn(generations)),
                          name_of_case);
 
-// The same machines with a fault: what keeps healthy ones silent does not keep silent here.
+// The same machines with a fault: the tolerances for healthy machines do not hide it.
 TEST(Generations, of_software_do_not_hide_a_lost_nic_or_link) {
   for (const std::string& name : platform_names())
     for (const Generation generation : generations) {

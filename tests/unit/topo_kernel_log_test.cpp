@@ -1,4 +1,4 @@
-// Xids in a recorded machine's log, and what they mean.
+// Xids in a recorded machine's log, and their meaning.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A machine that was started then; 2023-11-14T22:13:20Z.
+// The machine's boot time, 2023-11-14T22:13:20Z.
 struct Started : Tree {
   explicit Started(long at = 1700000000) {
     file("proc/stat", "cpu  1 2 3\nbtime " + std::to_string(at) + "\nprocesses 5");

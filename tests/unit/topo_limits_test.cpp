@@ -1,4 +1,4 @@
-// The arithmetic of limits and the sentences that carry it.
+// The arithmetic of limits, and the sentences about them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What binds an operation, and that no figure of a healthy machine that anybody has shown lies beyond it.
+// The resource that binds an operation; no published figure of a healthy machine exceeds its limit.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(OperationLimits, within_a_node_are_a_gpus_links) {
     EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes(each, 1)), 450) << each;
     EXPECT_DOUBLE_EQ(achievable("p5.48xlarge", on_nodes(each, 1)).rate.count, 370.8) << each;
   }
-  // A rank sends all, of which bus bandwidth counts 7/8.
+  // A rank sends all data, of which bus bandwidth counts 7/8.
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("all_to_allv", 1)), 450 * 7.0 / 8);
 }
 
@@ -88,7 +88,7 @@ TEST(OperationLimits, of_an_exchange_count_the_blocks_that_leave_a_node) {
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("all_to_all", 2)), 50 * 15.0 / 8);
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("all_to_all", 32)), 50 * 255.0 / 248);
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("hypercube", 2)), 50 * 15.0 / 8);
-  // The first rank of a node: of parts 1 to 15, together 120, it sends 8 to 15, 92 of them, over its NICs.
+  // The first rank of a node sends 8 to 15 of its parts 1 to 15 over its NICs: 92 of 120.
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes("all_to_allv", 2)), 50 * (15.0 / 16) / (92.0 / 120));
 }
 
@@ -104,7 +104,7 @@ TEST(OperationLimits, of_pairs_and_rails_are_a_gpus_own_nics) {
   EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", {.route = p2p.route, .ranks = 2, .nodes = 2}), 6.25);
   EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", {.route = p2p.route, .ranks = 2, .nodes = 2, .alone = true}), 12.5);
   EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", on_nodes("send_recv", 2)), 12.5);
-  // One GPU of each node, all rails at once: also of two nodes a proof of the NICs.
+  // One GPU of each node, all rails at once: with two nodes this measures the NICs, too.
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", {.route = all_reduce.route, .ranks = 2, .nodes = 2}), 50);
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", {.route = all_gather.route, .ranks = 8, .nodes = 8}), 50);
 }
@@ -128,7 +128,7 @@ Operation operation_of(const Published& row) {
           .alone = false};
 }
 
-// Where nobody says which algorithm ran, it may have been NVLS, if the platform has that.
+// An unknown algorithm may have been NVLS, if the platform has it.
 std::optional<Limit> limit_for(const Platform& platform, const Published& row, Level level) {
   const Limits& all = parts(platform.name);
   if (row.pattern == "one_nic") {
@@ -158,8 +158,8 @@ TEST(Published, no_healthy_figure_exceeds_its_wire_limit) {
   EXPECT_GT(compared, 150);
 }
 
-// What is called achievable was achieved: the best figure for many nodes and within a node comes close to it, and none
-// exceeds it by more than what a model is off.
+// Achievable limits were achieved: the best figure for many nodes and within a node comes close to them, and none
+// exceeds them by more than the model's error.
 TEST(Published, large_messages_reach_what_is_called_achievable) {
   std::map<std::string, double> best;
   for (const Platform& platform : platforms())
@@ -234,7 +234,7 @@ std::string table_of_fractions() {
   return text;
 }
 
-// P5BENCH_UPDATE=1 writes the table anew.
+// P5BENCH_UPDATE=1 rewrites the table.
 TEST(Published, the_table_of_the_results_is_what_the_limits_say) {
   const std::string path = std::string(P5BENCH_SOURCE_FOLDER) + "/topo/RESULTS.md";
   std::ostringstream read;

@@ -1,4 +1,4 @@
-// PCI as /sys shows it: places, links, bridges, access control; and the rails that follow from it.
+// PCI in /sys: paths, links, bridges, access control; and the rails that follow from it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

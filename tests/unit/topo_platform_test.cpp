@@ -1,4 +1,4 @@
-// The platform files: that they load, that their facts agree with each other, and that a mistake is named.
+// The platform files: they load, their facts agree with each other, and a mistake is named.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,8 @@ std::string refusal_of(const nlohmann::json& file) {
 TEST(TopoPlatform, knows_how_many_nics_host_memory_feeds) {
   EXPECT_EQ(nics_fed_by_host_memory(find_platform("p5.48xlarge")), 4);
   EXPECT_EQ(nics_fed_by_host_memory(find_platform("p5en.48xlarge")), 6);
-  EXPECT_EQ(nics_fed_by_host_memory(find_platform("p4d.24xlarge")), std::nullopt);  // nobody has shown that it binds
+  // no measurement has shown that it binds
+  EXPECT_EQ(nics_fed_by_host_memory(find_platform("p4d.24xlarge")), std::nullopt);
 }
 
 TEST(TopoPlatform, all_files_load) {
@@ -65,7 +66,7 @@ TEST(TopoPlatform, facts_are_sane) {
       EXPECT_GT(*platform.dollars_per_hour, 1);
       EXPECT_EQ(platform.price_date, "2026-07-20");
     }
-    // An instance type whose NICs are not known says why.
+    // An instance type whose NICs are not known gives the reason.
     EXPECT_EQ(platform.nics == 0, platform.network == "any" || platform.conflict_about("nics"));
     EXPECT_GT(platform.link_latency.count, 0);
     EXPECT_GT(platform.nic_latency, platform.link_latency);

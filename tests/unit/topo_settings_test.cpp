@@ -1,4 +1,4 @@
-// Stale and harmful settings: each said once where it is, and none where it is not.
+// Stale and harmful settings: each is reported once where it is set, and none where it is not.
 #include "topo/settings.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Software versions and surroundings out of a recorded machine's files.
+// Software versions and surroundings from a recorded machine's files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What a watch amounts to: windows, hosts, findings.
+// Results of a watch: windows, hosts, findings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <algorithm>
@@ -109,7 +109,7 @@ TEST(TopoWatch, a_window_has_what_was_seen_within_it) {
 TEST(TopoWatch, launches_of_one_case_count_together) {
   std::vector<Tick> seen = ticks(8);
   for (std::size_t i = 0; i < seen.size(); ++i) seen[i].nics["r0"] = {{"tx_bytes", i * 10}};
-  const Windows launches{{{1}, {2.5}}, {{5}, {6.5}}};  // looks at 1.1, 2.1; 5.1, 6.1
+  const Windows launches{{{1}, {2.5}}, {{5}, {6.5}}};  // polls at 1.1, 2.1; 5.1, 6.1
   const HostActivity during = summarize(seen, {launches}, host()).at(1);
   EXPECT_EQ(during.seconds, 4);
   ASSERT_THAT(during.nics, SizeIs(1));
@@ -216,7 +216,7 @@ TEST(TopoWatch, a_program_that_cannot_be_started_leaves_nothing_and_holds_nobody
   EXPECT_THAT(watch.finish(), IsEmpty());
 }
 
-// The kernel's log tells what the code alone does not.
+// The kernel's log has details that the code alone lacks.
 TEST(TopoWatch, an_xid_says_what_its_text_says) {
   const auto of = [](int code, const std::string& text) {
     std::vector<Tick> seen = ticks(4);
@@ -240,7 +240,7 @@ TEST(TopoWatch, an_xid_says_what_its_text_says) {
   EXPECT_THAT(of(79, "GPU has fallen off the bus.").evidence, HasSubstr("\"GPU has fallen off the bus.\""));
 }
 
-// RoCE that loses packets is told of flow control, other fabrics of the part.
+// Findings about packet loss name flow control on RoCE, the part on other fabrics.
 TEST(TopoWatch, lost_packets_have_the_remedy_of_their_network) {
   Host two = host();
   two.nics = {{"mlx5_0", "ethernet", "mlx5_core", "up", {}, 0}, {"mlx5_1", "infiniband", "mlx5_core", "up", {}, 0}};

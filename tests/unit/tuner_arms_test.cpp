@@ -121,7 +121,7 @@ TEST(Weights, are_refused_by_line) {
   EXPECT_THAT(refused("all_redcue 8 1"), HasSubstr("all_reduce"));
   EXPECT_THAT(refusal([] { parse_weights("w.txt", "# nothing\n"); }), HasSubstr("w.txt"));
   EXPECT_LT(refused(std::string(3000000, 'a').c_str()).size(), 200u);
-  const std::string cut("all_reduce 8 1\0", 15);  // a message ends at such a character
+  const std::string cut("all_reduce 8 1\0", 15);  // a NUL ends a C string
   EXPECT_THAT(refusal([&] { parse_weights("w.txt", cut); }), HasSubstr("'1\\x00' is not a number"));
 }
 
@@ -156,7 +156,7 @@ TEST(Objective, is_the_weighted_geometric_mean_of_speed_ups) {
   EXPECT_FALSE(objective_of(size_points, std::vector<double>{0, 0, 0}));
 }
 
-// Runs the descent against a machine on which each assignment speeds things up by a factor.
+// Runs the descent against a machine on which each assignment has a speedup.
 struct Descended {
   std::vector<std::string> tried;
   Arm best;

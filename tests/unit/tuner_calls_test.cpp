@@ -1,4 +1,4 @@
-// nccl-tuned-calls.h: what it says, and that compilers of C and C++ take it, with an NCCL that has settings for single
+// nccl-tuned-calls.h: its rows, and that compilers of C and C++ accept it, with an NCCL that has settings for single
 // calls and with one that has none.
 #include "tuner/files.hpp"
 
@@ -30,7 +30,7 @@ TuningResult tuned_for(int nccl_version) {
                   {{Function::all_reduce, 1000, 2000, setting("ring/ll/16"), 9},
                    {Function::all_reduce, 2001, ~std::uint64_t{0}, setting("nvls_tree/simple"), 9},
                    {Function::all_gather, 1000, 2000, setting("nvls/ll"), 9},               // no such kernel
-                   {Function::broadcast, 1000, 2000, setting("ring/simple/4/65536"), 9}}};  // no chunk for a call
+                   {Function::broadcast, 1000, 2000, setting("ring/simple/4/65536"), 9}}};  // no chunk size for a call
   Table job = result.table;
   job.ranks = 32;
   job.nodes = 4;
@@ -48,7 +48,7 @@ typedef struct { int minCTAs, maxCTAs; const char* algSelection; int forceAlgSel
 #define NCCL_COLLCONFIG_INITIALIZER { -1, -1, 0, 1 }
 )";
 
-// Asks for calls and prints what comes of it.
+// Looks up calls and prints the results.
 const std::string program = R"(
 #include <stdio.h>
 #include "nccl-tuned-calls.h"
@@ -130,7 +130,7 @@ TEST_F(TunedCalls, are_not_written_where_they_could_not_be_used) {
   EXPECT_THAT(why(chunks), HasSubstr("None of the settings"));
 }
 
-// The names are those of NCCL 2.31.2's registry of algorithms; a name stands for all that begin with it.
+// The names are those of NCCL 2.31.2's registry of algorithms, which matches names by prefix.
 TEST(AlgSelection, names_exactly_one_kernel) {
   EXPECT_EQ(alg_selection(setting("tree/ll")), "TREE_LL+^TREE_LL128");
   EXPECT_EQ(alg_selection(setting("tree/ll128")), "TREE_LL128");

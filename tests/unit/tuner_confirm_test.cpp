@@ -1,4 +1,4 @@
-// What breaks a row afterwards: the files alone in fresh processes, against the default.
+// Confirmation: results of the files alone in fresh processes that split or drop a row.
 #include "tuner/confirm.hpp"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ std::vector<Launch> launches(const std::vector<double>& factors, double seconds 
   return all;
 }
 
-// Processes of the default agree but for a little, as they do.
+// Processes of the default differ a little, as real ones do.
 Confirmation size(std::uint64_t bytes, const std::vector<double>& tuned, double seconds = default_s) {
   std::vector<double> standard;
   for (std::size_t i = 0; i < tuned.size(); ++i) standard.push_back(i % 2 == 0 ? 1.002 : 0.998);
@@ -128,7 +128,7 @@ TEST(Confirmation, says_whether_more_processes_would_tell) {
 }
 
 TEST(Confirmation, asks_more_of_one_among_many) {
-  // By 3 %, where processes differ by 0.6.
+  // The files gain 3 %, where processes differ by 0.6 %.
   const std::vector<double> little{0.967, 0.973};
   Confirmation one = size(8, little);
   one.device.standard = launches({1.004, 0.996});

@@ -1,4 +1,4 @@
-// The files of a tuning result, read by those that they are for: a shell, YAML, our own plugin's parser.
+// The files of a tuning result, read by their consumers: a shell, YAML, our own plugin's parser.
 #include "tests/unit/tuner_setting.hpp"
 #include "tuner/files.hpp"
 
@@ -63,7 +63,7 @@ std::string content(const std::string& text) {
   return result;
 }
 
-// The hash is of the comments too.
+// The hash includes the comments.
 std::string without_hash(const std::string& text) {
   std::istringstream lines(text);
   std::string line, result;
@@ -72,7 +72,7 @@ std::string without_hash(const std::string& text) {
   return result;
 }
 
-// What a user or a machine could be called.
+// Names that users or machines could have.
 const std::vector<std::string> hostile{"it's",
                                        "\"",
                                        "a\nb",
@@ -142,7 +142,7 @@ TEST_F(TuningFiles, keep_the_tables_of_other_communicators) {
   Table job = result.table;
   job.ranks = 32;
   job.nodes = 4;
-  result.kept = {job, result.table};  // the second is for the same communicators: the new one replaces it
+  result.kept = {job, result.table};  // the second is for the same communicators, and the new table replaces it
   result.kept[1].rows.clear();
   const auto tables = parse_csv(file(result, "nccl-tuner.csv"));
   ASSERT_TRUE(std::holds_alternative<std::vector<Table>>(tables)) << std::get<std::string>(tables);
@@ -277,7 +277,7 @@ TEST_F(TuningFiles, have_loading_lines_that_a_shell_takes) {
     for (const LoadCommand& loading : load_commands(result))
       lines += loading.line.substr(0, loading.line.find("   (")) + " || true\n";
     write("lines", lines);
-    // The launchers do nothing here.
+    // The launchers are stubs here.
     EXPECT_THAT(bash("bash -n lines && { mpirun() { :; }; srun() { :; }; torchrun() { :; }; docker() { :; }; . "
                      "./lines; echo whole; }")
                     .output,
@@ -299,7 +299,7 @@ TEST_F(TuningFiles, are_copied_by_a_line_that_a_shell_reads) {
   for (const NamedFile& each : files) write("it's here/" + each.name, each.text);
   const LoadCommand line = copy_command(result, files, {"alpha", "be$ta"});
   EXPECT_EQ(line.launcher, "ssh");
-  // ssh HOST tar -xPf -: here it only keeps what it was to unpack.
+  // The stub of ssh HOST tar -xPf - only stores its input.
   const Ran ran = bash("ssh() { cat > \"$1.tar\"; shift; echo \"$@\"; }\n" + line.line +
                        "\ntar -tPf alpha.tar; cmp alpha.tar 'be$ta.tar'");
   EXPECT_EQ(ran.status, 0) << ran.output;

@@ -1,5 +1,5 @@
-// The whole way from search to confirmed table on simulated machines (fakes/landscape.cpp says how they are made): how
-// much is lost against knowing everything, what it costs, and that nothing is found where there is nothing.
+// From search to confirmed table on simulated machines (fakes/landscape.cpp describes them): the loss against full
+// knowledge, the cost, and that nothing is set where nothing is faster.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace {
 using fakes::Landscape;
 using fakes::Terrain;
 
-// An exhaustive search would give each point of the grid the samples of all three rungs, 5 + 15 + 40.
+// An exhaustive search would measure each point of the grid with the samples of all three rungs, 5 + 15 + 40.
 constexpr int exhaustive_samples = 60;
-constexpr int confirming_samples = 8;                 // of a launch
-constexpr int least_launches = 2, most_launches = 6;  // of each side, as in a quick tuning with little time
+constexpr int confirming_samples = 8;                 // for one launch
+constexpr int least_launches = 2, most_launches = 6;  // for each side, as in a quick tuning with little time
 
 std::vector<Task> tasks_on(const Landscape& land) {
   std::vector<Task> tasks;
@@ -35,9 +35,10 @@ std::vector<Task> tasks_on(const Landscape& land) {
 struct Outcome {
   Table table;
   int samples = 0, exhaustive = 0;
-  double regret = 0, regret_of_default = 0;  // means over cells
-  double regret_between = 0;                 // at sizes between, which the search does not see
-  int slower_in_throughput = 0;  // cells that the table makes slower in a loop of launches, by more than is tolerated
+  double regret = 0, regret_of_default = 0;  // means over size points
+  double regret_between = 0;                 // at sizes between those that the search measures
+  // size points that the table makes slower by more than is tolerated in a loop of launches
+  int slower_in_throughput = 0;
   double worst_in_throughput = 0;
 };
 
@@ -45,8 +46,7 @@ Launch launch_of(const std::vector<double>& samples) {
   return {.number = 0, .median_s = median(samples), .samples_s = samples, .interval = {}};
 }
 
-// A B A B, each in a fresh launch, at the sizes of the search and at sizes between: more often where that
-// would tell more.
+// Launches A B A B, at the sizes of the search and at sizes between; more of them where that could change the result.
 std::vector<Confirmation> alternate(Landscape& land, const Table& table, const std::vector<Task>& tasks) {
   std::vector<Confirmation> sizes;
   for (const Task& task : tasks) sizes.push_back({*parse_function(task.point.collective), task.point.bytes, {}});
@@ -130,7 +130,7 @@ Outcome tune(Terrain terrain, std::uint64_t seed, fakes::Processes processes) {
 
 struct Totals {
   std::vector<double> regrets, regrets_of_default, regrets_between;
-  std::vector<double> shares;  // of the exhaustive search's samples
+  std::vector<double> shares;  // as a share of the exhaustive search's samples
   int empty = 0, slower_in_throughput = 0;
   double worst_in_throughput = 0, rows = 0;
 };
@@ -169,10 +169,10 @@ void print(const char* name, const Totals& totals) {
       totals.rows);
 }
 
-// tuner/RESULTS.md states the counts of the whole; every day a part of them has to do.
+// The counts of all cases are in tuner/RESULTS.md; each day a part of them must suffice.
 bool nightly() { return std::getenv("P5BENCH_NIGHTLY") != nullptr; }
 int times(int all) { return nightly() ? all : all / 5; }
-// Fewer tries say less of how often.
+// The bounds are wider for fewer tries.
 int most_of(int all) { return times(all) * (nightly() ? 95 : 90) / 100; }
 
 class Landscapes : public testing::TestWithParam<std::pair<const char*, Terrain>> {};
@@ -205,7 +205,7 @@ TEST(SlowHostLandscapes, lose_nothing_to_launches) {
   EXPECT_LT(mean(totals.regrets), 0.6 * mean(totals.regrets_of_default)) << "what loses nothing is still found";
 }
 
-// Where processes are of two kinds, two of a side are often not of the same.
+// Where processes are of two kinds, two launches of a side often differ in kind.
 TEST(SlowHostLandscapes, whose_processes_are_of_two_kinds_are_tuned_all_the_same) {
   const Totals totals = tune_many(Terrain::one_node, times(70), 1000, {.host_us = 10, .lucky = 1.0 / 6});
   print("two kinds", totals);

@@ -1,4 +1,4 @@
-// A tuning in report.json: the same after it was read, filled from what the tuner found, and valid by the schema.
+// A tuning in report.json: reading and writing preserves it, it has the tuner's values, and it is valid by the schema.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -126,7 +126,7 @@ TEST(TuningJson, is_valid_by_the_schema) {
   std::filesystem::remove_all(folder);
 }
 
-// ---- filled from the tuner's values
+// ---- from the tuner's values
 
 TuningCourse course() {
   const tuner::Setting ring = *tuner::parse_setting("ring/ll");

@@ -1,4 +1,4 @@
-// How the winners of cells become rows, and which sizes are measured beside them.
+// Rows from the winners of size points, and the held-out sizes beside them.
 #include "tests/unit/tuner_setting.hpp"
 #include "tuner/confirm.hpp"
 
@@ -14,7 +14,7 @@ using testing::IsEmpty;
 struct Rows : testing::Test {
   SearchResult result;
 
-  // A cell in which the winner took 0.8 of the default's time.
+  // A size point in which the winner took 0.8 of the default's time.
   void add(std::uint64_t bytes, std::string_view winner, const char* collective = "all_reduce") {
     Record record{{collective, bytes}, {}, {}, {}};
     if (!winner.empty()) {

@@ -1,5 +1,4 @@
-// What the search measures, and what it never measures: candidates within what NCCL and the operator allow, failures,
-// time.
+// The search: candidates within the limits of NCCL and the operator, failures, time.
 #include "tests/unit/tuner_setting.hpp"
 #include "tuner/search.hpp"
 
@@ -200,7 +199,7 @@ TEST(Search, takes_nothing_that_is_slower_with_its_launch) {
   const Record record = run(machine, {{point(8), three}}).records[0];
   EXPECT_FALSE(record.winner);
   EXPECT_EQ(record.because, "tree/ll128 takes 10.0 % (give or take 0.1) longer with the time to launch it");
-  // Those samples tell nothing of the device.
+  // Those samples show nothing about the device.
   EXPECT_NEAR(median(samples_of(record, {setting("tree/ll128")})), 0.8e-5, 0.01e-5);
   for (const double ratio : log_ratios(record, setting("tree/ll128"))) EXPECT_LT(ratio, 0);
   EXPECT_NEAR(median(samples_of(record, {setting("tree/ll128")}, true)), 1.1e-5, 0.01e-5);
@@ -211,7 +210,7 @@ TEST(Search, does_not_ask_for_the_launch_of_what_takes_long) {
   const Record record = run(machine, {{point(8), three}}).records[0];
   ASSERT_TRUE(record.winner);
   EXPECT_TRUE(samples_of(record, {}, true).empty());
-  // Of 1 us a fifth may be lost: that is the host's noise.
+  // A fifth of 1 us is tolerated, as noise of the host.
   machine = {.factor = {{"tree/ll128", 0.8}}, .throughput_factor = {{"tree/ll128", 1.15}}, .seconds = 1e-6};
   EXPECT_TRUE(run(machine, {{point(8), three}}).records[0].winner);
 }
@@ -320,7 +319,7 @@ TEST(Search, leaves_what_is_hopeless_the_earlier_the_worse_it_is) {
 TEST(Search, measures_no_longer_than_until_the_choice_is_clear) {
   Machine machine{.factor = {{"tree/ll128", 0.5}, {"ring/ll", 0.955}, {"ring/simple", 2}}};
   SearchRules rules;
-  rules.least_gain = 0.04;  // 0.955 gains enough, 0.965 might until the noise is known
+  rules.least_gain = 0.04;  // 0.955 gains enough; 0.965 might, until the noise is known
   const SearchResult result = run(machine, {{point(8), three}}, rules);
   EXPECT_EQ(to_text(result.records[0].winner.value()), "tree/ll128");
   EXPECT_LE(samples_of(result.records[0], {setting("tree/ll128")}).size(), 6u);

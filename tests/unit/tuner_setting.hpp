@@ -1,4 +1,4 @@
-// Settings and times as tests write them.
+// Settings and times in the form that tests use.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@ namespace p5::tuner {
 
 inline Setting setting(std::string_view text) { return *parse_setting(text); }
 
-// Of times: alternately a little more and a little less, so that medians are what they are said to be.
+// Factors alternately a little above and below 1, so that medians are exact.
 inline double wobble(int i) { return 1 + (i % 2 == 0 ? 1 : -1) * 0.001 * (1 + i % 5); }
 
 }  // namespace p5::tuner

@@ -1,4 +1,4 @@
-// nccl-tuner.csv and the names of settings: what is written is read back, and nothing that could be misread is taken.
+// nccl-tuner.csv and the text forms of settings: writing and reading are inverse, and ambiguous text is refused.
 #include "tuner/table.hpp"
 
 #include <gmock/gmock.h>
@@ -160,7 +160,7 @@ TEST(TunerTable, what_could_not_be_read_back_is_not_written) {
 }
 
 TEST(TunerTable, the_fingerprint_is_64_bits_of_fnv_1a) {
-  EXPECT_EQ(fingerprint(""), "cbf29ce484222325");  // as its authors publish them
+  EXPECT_EQ(fingerprint(""), "cbf29ce484222325");  // published test vectors of FNV-1a
   EXPECT_EQ(fingerprint("a"), "af63dc4c8601ec8c");
   EXPECT_EQ(fingerprint("foobar"), "85944171f73967e8");
   EXPECT_NE(fingerprint(std::string("a\0b", 3)), fingerprint("ab"));

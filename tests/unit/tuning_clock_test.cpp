@@ -1,4 +1,4 @@
-// What a tuning's time is spent on where workers come together fast or slowly, and what does not fit the budget.
+// A tuning's clock where workers join fast or slowly, and tunings that do not fit the budget.
 #include "bench/app/tuning/clock.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ struct Hand {
   double now = 0;
   TuningClock clock;
   explicit Hand(double budget) : clock({budget}, [this] { return now; }) {}
-  // Workers come together.
+  // Workers join.
   void join(double seconds) {
     now += seconds;
     clock.joined({seconds});

@@ -1,5 +1,5 @@
-// Simulated clusters of all platforms that are slow everywhere alike, through what a run measures and judges: none of
-// them passes. Healthy ones are not called slow.
+// Simulated clusters of all platforms that are equally slow everywhere, through measurement and judgement: none of them
+// passes. Healthy ones are not called slow.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What workers are told of interfaces, and what their operator is told.
+// The interfaces that workers get, and the messages to the user.
 #include "bench/app/machine/worker_interfaces.hpp"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ TEST(WorkerInterfaces, what_the_operator_said_to_nccl_is_a_choice) {
   EXPECT_FALSE(chooses({{"HOME", "/root"}}));
   EXPECT_TRUE(chooses({{"NCCL_SOCKET_IFNAME", "lo"}}));
   EXPECT_TRUE(chooses({{"NCCL_COMM_ID", "10.0.0.1:7777"}}));
-  EXPECT_FALSE(chooses({{"NCCL_SOCKET_IFNAME", ""}}));  // so a variable is removed
+  EXPECT_FALSE(chooses({{"NCCL_SOCKET_IFNAME", ""}}));  // an empty value removes a variable
 }
 
 TEST(WorkerInterfaces, so_is_what_stands_in_nccls_files) {
@@ -35,7 +35,7 @@ TEST(WorkerInterfaces, so_is_what_stands_in_nccls_files) {
   EXPECT_FALSE(chooses({}, {{"/etc/nccl.conf", "# NCCL_SOCKET_IFNAME=eth1\n"}}));
 }
 
-// ---- libfabric, where NCCL will go
+// ---- libfabric, which NCCL will use
 
 Interface interface(const std::string& name, bool ipv4 = true) {
   Interface made;

@@ -1,4 +1,4 @@
-// The process of a worker, as scripts in the place of worker programs find it and leave it.
+// The process of a worker, with scripts in the place of worker programs.
 #include "bench/backends/worker_process.hpp"
 #include "tests/unit/in_folder.hpp"
 
@@ -37,7 +37,7 @@ class Workers : public InFolder {
   }
 };
 
-// Whether the signal is in a set of /proc/PID/status.
+// True where the signal is in a set of /proc/PID/status.
 bool has(const std::string& status, const std::string& set, int signal) {
   const std::string hex = status.substr(status.find(set + ":") + set.size() + 1);
   return (std::stoull(hex, nullptr, 16) >> (signal - 1) & 1) != 0;
@@ -88,8 +88,8 @@ ours.recv(1)
             8);
 }
 
-// What scripts in the place of a worker do once they have read an order, in Python; `ours` is their socket, `epoch`
-// what the order had.
+// Actions of scripts in the place of a worker after they have read an order, in Python; `ours` is their socket, `epoch`
+// the order's.
 std::string answering(const std::string& what) {
   return "#!" P5BENCH_PYTHON R"(
 import json, mmap, os, signal, socket, struct
@@ -141,7 +141,7 @@ TEST_F(Workers, that_send_what_is_no_reply_are_broken) {
   }
 }
 
-// It would end whoever reads the page with SIGBUS.
+// A reader of the page would die of SIGBUS.
 TEST_F(Workers, cannot_cut_the_page_that_they_share) {
   WorkerProcess worker(program(answering(R"(
 done = []

@@ -1,4 +1,4 @@
-// What a worker may reply, and what nobody believes of it: scripts in the place of worker programs, one rank.
+// Replies of a worker that are not accepted: scripts in the place of worker programs, one rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// All replies of a good worker, as Python; `bad` names one that is another instead.
+// All replies of a good worker, as Python; `bad` names one that is replaced.
 std::string script(const std::string& bad, const std::string& reply) {
   return "#!" P5BENCH_PYTHON + fmt::format(R"(
 import json, socket, struct, time
@@ -60,7 +60,7 @@ while True:
 
 class Replies : public InFolder {
  protected:
-  // Each order once, of one rank by itself. Throws CaseError or PhaseFailed.
+  // Sends each order once, for one rank alone. Throws CaseError or PhaseFailed.
   void work_with(const std::string& bad, const std::string& reply) {
     const fs::path file = folder / "worker";
     std::ofstream(file) << script(bad, reply);

@@ -1,5 +1,5 @@
 """p5bench check with real workers on the fakes, most of it without a launcher: one process starts a supervisor for each
-GPU. What it says, what it ends with, and that nothing is left of it whatever hangs."""
+GPU. Its lines, its exit codes, and that no process is left whatever hangs."""
 
 import json
 import os
@@ -14,9 +14,9 @@ import unittest
 from jobs import PATIENCE_S, Job
 from workers import BUILD, FAKES, skip_unless_built
 
-# No shorter than a busy machine takes for a healthy node; of what hangs, less.
+# The longer one suffices for a healthy node on a busy machine; the shorter one is for processes that hang.
 LONG, SHORT = "150s", "24s"
-# Small buffers: what is measured is of no interest here.
+# Small buffers, because the figures do not matter here.
 MEMORY = str(8 << 20)
 
 
@@ -34,7 +34,7 @@ class Checks(Job):
         return self.start_command([*launcher, str(program), *before, "check", "--limit", limit, *arguments], self.variables)
 
     def processes(self):
-        """All of this test's, whatever they are called."""
+        """All processes of this test, whatever their names."""
         found = []
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
@@ -131,7 +131,7 @@ class Unfit(Checks):
         self.assertRegex(output, r"(?m)^  error gpu\.links: .*16 active NVLinks of 18")
 
     def test_what_is_broken_counts_for_more_than_that_nothing_could_be_measured(self):
-        """For which a prolog would let the job start: ranks that crash, do not start, or have no GPU to use."""
+        """Failures for which a prolog would start the job: ranks that crash, do not start, or have no GPU to use."""
         for faults, variables, says in (
                 ("link-down:gpu=1:count=2", {"P5BENCH_FAKE": "join-crash:rank=1"}, "gpu.links GPU 1"),
                 ("lost:gpu=0", {"P5BENCH_FAKE": "join-crash:rank=0"}, "gpu.lost GPU 0"),
@@ -142,7 +142,7 @@ class Unfit(Checks):
                 self.assertRegex(output, rf"(?m)^\S+: NOT FIT: .*{says}")
 
     def test_a_limit_of_processes_is_no_fault_of_a_gpu(self):
-        """From so few that nothing starts to as many as it takes: what cannot be asked is not condemned."""
+        """Limits from too low for any start to high enough: a node that cannot be measured is not condemned."""
         user = 54321
         if os.getuid() != 0 or subprocess.run([str(BUILD / "p5bench"), "--version"], user=user, group=user, extra_groups=[],
                                               capture_output=True).returncode != 0:
@@ -161,7 +161,7 @@ class Unfit(Checks):
         self.assertTrue(fit, "200 are not enough")
 
     def test_small_stacks_are_no_fault_of_anything(self):
-        """Neither of the supervisors, nor of the probes and workers that they start."""
+        """No process is left: neither supervisors, nor the probes and workers that they start."""
         for kibibytes in (80, 200):
             with self.subTest(kibibytes):
                 process = self.start(program="bash", before=["-c", f'ulimit -s {kibibytes}; exec "$@"', "bash", str(BUILD / "p5bench")], gpus=2)
@@ -233,7 +233,7 @@ class Silent(Checks):
     def test_a_gpu_that_hangs_is_named_long_before_the_limit(self):
         code, output = self.check("--timeout", "5s", P5BENCH_FAKE="hang:rank=1:operation=9+")
         self.assertEqual(code, 12, output)
-        # Both sides of a pair wait alike; the GPU that all silent pairs share is the one.
+        # Both sides of a pair wait for the same time; the faulty GPU is the one that all silent pairs share.
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu n0g1$")
 
     def test_a_gpu_that_does_not_join_is_named_within_the_limit(self):
@@ -254,7 +254,7 @@ class Silent(Checks):
         self.assertIn("skipped: GPU 1 (nvmlDeviceGetNvLinkState did not answer", output)
 
     def stopped(self, which, limit=SHORT):
-        """A check with a process that stands still for ever, from the middle of its cases on."""
+        """A check with a process that stops for ever, from the middle of its cases on."""
         process = self.start("--out", str(self.folder / "out"), limit=limit, P5BENCH_FAKE="slow:rank=0:us=1000")
         report = self.folder / "out" / "latest" / "report.json"
         wait_for(lambda: len(self.workers()) == 3 and report.exists())

@@ -1,4 +1,4 @@
-"""A run of p5bench with real workers on the fakes, as a test starts it: its report, and that no worker is left of it."""
+"""Starts p5bench with real workers on the fakes for a test; returns its report, and checks that no worker is left."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from workers import FAKES
 SOURCE = pathlib.Path(os.environ["P5BENCH_SOURCE"])
 SCHEMA = SOURCE / "reports" / "schema" / "report.schema.json"
 PATIENCE_S = 200
-UNJUDGED = 14  # of a run on the fakes, whose figures nobody can judge
+UNJUDGED = 14  # the exit code of a run on the fakes, whose figures have no bars
 
 
 class Job(unittest.TestCase):

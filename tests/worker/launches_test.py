@@ -1,5 +1,5 @@
-"""Launches and arms with real workers on the fakes: fresh processes in each launch, what the operator set in every arm,
-what an arm named in that arm alone, and that a worker or a whole arm that fails costs no other's figures."""
+"""Launches and arms with real workers on the fakes: fresh processes in each launch, the operator's variables in every
+arm, an arm's variables in that arm alone; a worker or a whole arm that fails affects no other figures."""
 
 import collections
 import json
@@ -13,7 +13,7 @@ import unittest
 from jobs import PATIENCE_S, UNJUDGED, Job
 from workers import BUILD, FAKES, skip_unless_built
 
-# Times of a millisecond agree soon, where those of the fakes alone vary with whatever else this machine does.
+# Times of 1 ms converge soon; those of the fakes alone vary with the load of this machine.
 STEADY = "slow:rank=1:us=1000"
 
 

@@ -1,5 +1,5 @@
-"""p5bench with real workers on the fakes, on four pretended hosts, when ranks do not join: the host is named, the run ends
-soon, and its report is there. And NCCL's log, whatever the operator wants of it."""
+"""p5bench with real workers on the fakes, on four pretended hosts, when ranks do not join: the host is named, the run
+ends soon, and its report is complete. NCCL's log works whatever the operator's variables are."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import unittest
 from jobs import PATIENCE_S, SOURCE, UNJUDGED, Job
 from workers import BUILD, skip_unless_built
 
-# For each join; no shorter than a busy machine may take for a healthy one.
+# The timeout of each join; long enough for a healthy one on a busy machine.
 LIMIT = "8s"
 
 
@@ -63,7 +63,7 @@ class Hosts(Joins):
         self.assertEqual(self.outcomes(), ["measured"] * 3)
 
     def test_a_host_that_goes_in_the_middle_leaves_what_was_measured(self):
-        sizes = ",".join(f"{2 + i}MiB" for i in range(8))  # each visited once
+        sizes = ",".join(f"{2 + i}MiB" for i in range(8))  # each measured once
         process = self.start(sizes=sizes, P5BENCH_FAKE=f"slow:rank=0:us=2000,join-crash:host=node3:after={self.folder}/gone")
         journal = self.folder / "out" / "latest" / "measurements.jsonl"
         end = time.monotonic() + PATIENCE_S

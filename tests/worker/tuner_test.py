@@ -36,7 +36,7 @@ def selected(workers):
 
 
 def fingerprint(data):
-    """As tuner/table.hpp says it."""
+    """FNV-1a, as fingerprint() in tuner/table.hpp computes it."""
     value = 0xcbf29ce484222325
     for byte in data:
         value = (value ^ byte) * 0x100000001b3 % 2**64
@@ -44,7 +44,7 @@ def fingerprint(data):
 
 
 class Log:
-    """What NCCL's debug log says, of all ranks together."""
+    """NCCL's debug log of all ranks together."""
 
     def __init__(self, folder):
         self.path = pathlib.Path(folder) / "log"
@@ -57,7 +57,7 @@ class Log:
         return [line for line in self.text().splitlines() if "NCCL WARN" in line]
 
     def choices(self, collective, size):
-        """algorithm/protocol of all calls so far, in their order."""
+        """algorithm/protocol of all calls so far, in order."""
         found = re.findall(rf"{SHORT[collective]}: {size} Bytes -> Algo (\w+) proto (\w+)", self.text())
         return [f"{algorithm}/{protocol}".lower() for algorithm, protocol in found]
 
@@ -87,7 +87,7 @@ class Offers(unittest.TestCase):
             self.assertEqual(offers, [ALL_REDUCE, [], ALL_REDUCE, []])
 
     def test_without_the_variable_the_plugin_is_not_there(self):
-        # A library without a tuner: the program's symbols must not be taken for its own.
+        # A library without a tuner: NCCL must not use the program's symbols instead.
         for name in (None, "none", "", "libm.so.6"):
             environment = {} if name is None else {"NCCL_TUNER_PLUGIN": name}
             with self.subTest(environment=environment), Workers(2, environment=environment) as workers:
@@ -108,7 +108,8 @@ class Offers(unittest.TestCase):
             workers.open(case("all_reduce", 10, 2))
             offers = workers.good("cost_table")[0]["cost_table"]
             self.assertEqual(chosen(offers), ["tree/simple/3"])  # with its channels
-            self.assertGreater(min(each["microseconds"] for each in offers), 0)  # NCCL's, before it was asked
+            # NCCL's choice, before the tuner is queried
+            self.assertGreater(min(each["microseconds"] for each in offers), 0)
 
 
 class Settings(unittest.TestCase):
@@ -164,7 +165,7 @@ class Settings(unittest.TestCase):
     def test_the_oldest_interface_can_be_forced_where_that_is_certain(self):
         with Workers(2, environment={**INSIDE, "P5BENCH_FAKE_TUNER_VERSION": "2"}) as workers:
             workers.open(case("all_reduce", 10, 2))
-            self.assertEqual(workers.good("cost_table")[0]["cost_table"], [])  # it is not told
+            self.assertEqual(workers.good("cost_table")[0]["cost_table"], [])  # the plugin does not get it
             workers.good("warm_up", operations=1, setting="ring/simple")
             self.assertEqual(selected(workers), "ring/simple")
             self.assertIn("cannot be forced", workers.ask("warm_up", operations=1,
@@ -189,7 +190,7 @@ class Settings(unittest.TestCase):
 
 
 class Candidates(unittest.TestCase):
-    """What a search has to notice about a setting."""
+    """Properties of a setting that a search has to detect."""
 
     def test_one_that_gives_wrong_data_is_found_and_others_are_right(self):
         fault = "wrong:rank=1:operation=1+:what=bit:setting=ring/ll128"
@@ -233,7 +234,7 @@ class Candidates(unittest.TestCase):
 
 
 class Library(unittest.TestCase):
-    """Ranks with nothing but the library and its table, as an application has them."""
+    """Ranks with only the library and its table, as in an application."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -265,7 +266,7 @@ class Library(unittest.TestCase):
                     self.assertEqual(wrong(verifications), [0, 0])
                 self.assertEqual(set(self.log.choices("all_reduce", 2000)), {"ring/simple"})
                 self.assertEqual(set(self.log.choices("all_reduce", 4)), {OWN})  # in no row
-                # 1600 bytes of output; the log counts one rank's. Version 2 cannot know whether LL128 is safe.
+                # 1600 bytes of output; the log counts one rank's. Version 2 does not show if LL128 is safe.
                 self.assertEqual(set(self.log.choices("all_gather", 800)), {OWN if version == 2 else "ring/ll128"})
                 if version > 2:
                     self.assertEqual(set(self.log.choices("all_reduce", 6000)), {"tree/ll128"})

@@ -1,5 +1,5 @@
-"""p5bench's tuner with real workers on the fakes: bad settings never win and cost nothing but themselves, the operator's
-variables bind it, and what it writes can be loaded. Times on the fakes mean nothing, so no test asks what wins."""
+"""p5bench's tuner with real workers on the fakes: bad settings never win and affect no others, the operator's variables
+are respected, and the files can be loaded. Times on the fakes mean nothing, so no test expects a certain winner."""
 
 import json
 import os
@@ -25,7 +25,8 @@ exec unshare -m sh -euc '{mounts}
 find {folder}/tmp -mindepth 1 > {folder}/left
 cp -r {folder}/out/. {folder}/other' sh "$@"
 """
-# All settings of all_reduce but this one are slow, far beyond what a busy machine adds, so that there is something to set.
+# All settings of all_reduce but this one are slow, far beyond the noise of a busy machine, so that there is something
+# to set.
 FASTEST = "tree/ll"
 SLOWED = ",".join(f"slow:rank=0:us=10000:setting={setting}" for setting in
                   ("tree/ll128", "tree/simple", "ring/ll", "ring/ll128", "ring/simple"))
@@ -147,7 +148,7 @@ class Tuning(Job):
                                    "all_reduce,all_gather,reduce_scatter,broadcast,reduce")
         self.assertEqual(code, 0, output)
         latest = self.folder / "out" / "latest"
-        if not json.loads((latest / "report.json").read_text())["tuning"]["rows"]:  # the fakes' times are anybody's guess
+        if not json.loads((latest / "report.json").read_text())["tuning"]["rows"]:  # the fakes' times vary
             self.assertIn("nothing to hand to NCCL's example plugin", output)
             self.assertFalse((latest / "nccl-tuner-example.conf").exists())
             return
@@ -188,7 +189,7 @@ class Tuning(Job):
     def test_workers_that_are_slow_to_come_together_are_searched_like_others(self):
         tuning = self.tuning("--collectives", "all_gather", P5BENCH_FAKE="join-slow:rank=1:us=9000000")
         self.assertEqual([cell["bytes"] for cell in tuning["cells"]], [65536, 1 << 20], tuning)
-        # On a clock that counted the join as work no size would be; a busy machine may not get to all of them.
+        # A clock that counted the join as work would leave time for no size; a busy machine may not reach all of them.
         self.assertTrue(any(cell["candidates"] > 0 for cell in tuning["cells"]), tuning["cells"])
         self.assertGreater(tuning["wall_s"], 9)
 
@@ -254,10 +255,10 @@ class Groups(Job):
 
 
 class Problems(Job):
-    """A tuning that fails where nobody expects it: at the leader alone, which cannot write what it found."""
+    """A tuning that fails unexpectedly: at the leader alone, which cannot write its result."""
 
     def run_in_the_way(self, *arguments):
-        """With a folder where a file is to be. Workers take their time, so that it is there before."""
+        """A folder takes the place of a file. Workers are slowed down, so that it exists before."""
         def put_in_the_way():
             while not ended.wait(0.05):
                 if (latest / "report.json").exists():
@@ -290,8 +291,8 @@ class Problems(Job):
 
 
 class Hosts(Job):
-    """Two hosts that share no file system, in the newest tuner interface. What is fastest is made so, because files are the
-    matter here."""
+    """Two hosts that share no file system, in the newest tuner interface. One setting is made the fastest, because the
+    test is about files."""
 
     def setUp(self):
         super().setUp()
@@ -308,7 +309,8 @@ class Hosts(Job):
         wrapper.chmod(0o755)
         code, output = self.run_it("tune", "--tuning=quick", "--collectives", "all_reduce", before=[str(wrapper)],
                                    P5BENCH_FAKE=SLOWED, P5BENCH_FAKE_TUNER_VERSION="7", TMPDIR=str(self.folder / "tmp"),
-                                   OMPI_MCA_orte_tmpdir_base=str(self.folder))  # Open MPI's own files stay out of this
+                                   # keeps Open MPI's own files out of this folder
+                                   OMPI_MCA_orte_tmpdir_base=str(self.folder))
         self.assertEqual(code, 0, output)
         report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
         self.check_schema(report)

@@ -1,4 +1,5 @@
-"""A run with real workers on the fakes, watched: what the fake driver tells while cases run stands with the cases."""
+"""A run with real workers on the fakes, watched: events that the fake driver reports while cases run are recorded with
+the cases."""
 
 import json
 import os
@@ -36,7 +37,7 @@ class Watched(unittest.TestCase):
 
     def test_a_gpu_that_is_held_back_and_an_xid_are_findings_and_gpus_are_matched_by_uuid(self):
         done, report = self.run_it("throttle:gpu=1:mask=0x40,clock:gpu=1:sm=600,xid:gpu=2:code=79")
-        # Xid 79: the GPU has fallen off the bus, whatever the figures say.
+        # Xid 79: the GPU has fallen off the bus, whatever the figures are.
         self.assertEqual((done.returncode, report["exit_code"], report["grade"]), (10, 10, "faulty"), done.stdout)
         self.assertRegex(done.stdout, r"(?m)^REJECT \S+: gpu\.xid ")
         self.assertRegex(done.stdout, r"(?m)^  faulty gpu\.xid: GPU 2 of ")
@@ -77,7 +78,7 @@ class Watched(unittest.TestCase):
         done, report = self.run_it("block:function=nvmlInit_v2", budget="25s", P5BENCH_PROBE_LIMIT="1s")
         self.assertEqual(done.returncode, 14, done.stdout)  # nothing on the fakes could be judged
         self.assertIn("did not answer", report["topology"]["hosts"][0]["gpu_problem"])
-        # NICs tell something, once a second.
+        # NICs report something, once a second.
         watched = [m["during"] for m in report["measurements"] if m["during"]]
         self.assertEqual({during["sm_clock_median_mhz"] for during in watched}, {None})
         self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})

@@ -20,7 +20,7 @@ def wrong(verifications):
 
 
 def runs(process):
-    """Whether there is such a process, and not only its exit status that nobody has read."""
+    """True where the process runs; a zombie does not count."""
     try:
         with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as stat:
             return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
@@ -167,7 +167,7 @@ class Slots(unittest.TestCase):
 
 
 class Results(unittest.TestCase):
-    """Right data is found to be right, in each collective, type and operation; odd sizes cross block borders."""
+    """Right data passes verification, in each collective, type and operation; odd sizes cross block borders."""
 
     def all_right(self, workers, each, rounds=None):
         verifications, seconds = workers.measure(each, rounds)
@@ -285,10 +285,10 @@ class Faults(unittest.TestCase):
                 for collective, in_place in itertools.product((*REDUCING, *COPYING), (False, True)):
                     if in_place and collective not in IN_PLACE:
                         continue
-                    # A broadcast comes to all but the root, a reduction to the root alone.
+                    # A broadcast writes to all ranks but the root, a reduction to the root alone.
                     root = 1 if collective in ("reduce", "scatter") else 2
                     found = wrong(workers.measure(case(collective, 500, 3, in_place=in_place, root=root))[0])
-                    # Of sends, what was sent is wrong, at whoever gets it; in place the root's own share stays where it is.
+                    # In sends the sent data is wrong, at each receiver; in place the root's own share is not moved.
                     kept = not (in_place and what == "nothing")
                     wanted = {"all_to_all": [True] * 3, "all_to_allv": [True, False, True], "scatter": [True, kept, True],
                               "gather": [False, False, True], "send_recv": [False, False, True]}.get(
@@ -337,7 +337,7 @@ class Faults(unittest.TestCase):
             self.assertTrue(found["first"]["guard"])
             self.assertEqual((found["first"]["rank"], found["first"]["offset"]), (0, 400))
             self.assertEqual(found["first"]["wanted"], "guard byte 0xdb")
-            self.assertGreater(found["wrong_elements"], 30)  # bytes, of which a few may be what they were by chance
+            self.assertGreater(found["wrong_elements"], 30)  # bytes, a few of which may be right by chance
 
     def test_a_hanging_worker_ends_when_its_supervisor_is_killed(self):
         script = ("from workers import Workers, case; import time\n"

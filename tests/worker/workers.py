@@ -26,7 +26,7 @@ BYTES = {"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8
 
 
 def skip_unless_built():
-    """Ends the test program as skipped where the worker or the fakes could not be built."""
+    """Exits the test program as skipped where the worker or the fakes could not be built."""
     missing = [str(each) for each in (PROGRAM, FAKES / "libcudart.so.13", FAKES / "libnccl.so.2") if not each.exists()]
     if missing:
         print("skipped: the NCCL worker needs CUDA 13 and NCCL to be built; missing: " + ", ".join(missing))
@@ -34,8 +34,8 @@ def skip_unless_built():
 
 
 class Worker:
-    """One worker process and our end of its socket pair. Its standard output is a file of ours, as with p5bench, which it
-    takes for NCCL's log; not where NCCL_DEBUG_FILE names another: there NCCL does as its variables say."""
+    """One worker process and our end of its socket pair. Its standard output is a file of ours, which p5bench reads as
+    NCCL's log. NCCL_DEBUG_FILE may direct the log to another file."""
 
     def __init__(self, environment=(), epoch=0, program=PROGRAM):
         self.epoch = epoch
@@ -48,7 +48,7 @@ class Worker:
         page = os.memfd_create("page")
         os.ftruncate(page, mmap.PAGESIZE)
         self.page = mmap.mmap(page, mmap.PAGESIZE)
-        # High numbers first, so that putting one in its place does not overwrite the other.
+        # High numbers first, so that duplicating one to its place does not overwrite the other.
         high = [fcntl.fcntl(each, fcntl.F_DUPFD, 20) for each in (theirs.fileno(), page)]
 
         def place_descriptors():
@@ -105,10 +105,10 @@ class Worker:
 
 
 class Workers:
-    """All ranks of a job, joined."""
+    """All ranks of a job, after they have joined."""
 
     def __init__(self, ranks, fault="", join=True, environment=()):
-        """`environment`: variables of all ranks; or a function that says them for a rank."""
+        """`environment`: variables of all ranks, or a function that returns those of a rank."""
         self.ranks = ranks
         of_rank = environment if callable(environment) else lambda rank: environment
         faults = {"P5BENCH_FAKE": fault} if fault else {}
@@ -131,13 +131,13 @@ class Workers:
         return [worker.receive() for worker in self.all]
 
     def ask(self, name, **order):
-        """The same order to all ranks; their replies."""
+        """Sends the same order to all ranks; returns their replies."""
         for worker in self.all:
             worker.send(name, **order)
         return [worker.receive() for worker in self.all]
 
     def good(self, name, **order):
-        """The same, and none may have failed."""
+        """Sends an order that must not fail on any rank."""
         replies = self.ask(name, **order)
         for rank, reply in enumerate(replies):
             assert reply.get("ok") is True, f"{name} at rank {rank}: {reply}"
