@@ -22,7 +22,7 @@ struct HeldOutSize {
   std::uint64_t bytes = 0;
   bool operator==(const HeldOutSize&) const = default;
 };
-// For each row 3 * 2^k bytes and an odd number of elements near its middle, at most `most` sizes. `element`: bytes.
+// Sizes for each row: 3 * 2^k bytes, and an odd number of elements near its middle; at most `most`. `element`: bytes.
 // `step`: bytes are multiples of it, e.g. ranks * element where a collective divides its message.
 std::vector<HeldOutSize> held_out_sizes(const std::vector<Row>& rows, std::uint64_t element, std::uint64_t step,
                                         int most = 3);

@@ -94,7 +94,7 @@ void add_gains(std::vector<std::string>& lines, const TuningResult& result) {
                   result.candidates_tried, result.size_points));
 }
 
-bool replaced(const Table& kept, const TuningResult& result) {
+bool is_replaced(const Table& kept, const TuningResult& result) {
   return find_table({kept}, result.table.nccl_version, static_cast<std::uint64_t>(result.table.ranks),
                     static_cast<std::uint64_t>(result.table.nodes)) != nullptr;
 }
@@ -103,7 +103,7 @@ bool replaced(const Table& kept, const TuningResult& result) {
 // the earlier file.
 std::vector<Table> kept_tables(const TuningResult& result) {
   std::vector<Table> kept = uses_plugin(result) ? result.kept : std::vector<Table>();
-  std::erase_if(kept, [&](const Table& each) { return replaced(each, result); });
+  std::erase_if(kept, [&](const Table& each) { return is_replaced(each, result); });
   return kept;
 }
 

@@ -37,7 +37,7 @@ inline constexpr int most_channels = 64;
 // NCCL rounds chunks down to multiples of a protocol's step (up to 1920 bytes), and hangs where that leaves 0.
 inline constexpr std::uint64_t least_chunk = 4096;
 
-// How NCCL runs one call. 0 channels and a chunk of 0 bytes leave the choice to NCCL.
+// The way in which NCCL runs one call. 0 channels and a chunk of 0 bytes leave the choice to NCCL.
 struct Setting {
   Algorithm algorithm = Algorithm::ring;
   Protocol protocol = Protocol::simple;

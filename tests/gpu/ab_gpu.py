@@ -180,7 +180,7 @@ def check_false(out, options):
     text = (f"default against itself, {how}: {counts['regression']} of {len(codes)} are false alarms"
             f"{' (' + '; '.join(map(row_text, alarms[:4])) + ')' if alarms else ''}, {counts['no regression']} no regression, "
             f"{counts['inconclusive']} inconclusive")
-    # At 5 % one in 20 is expected.
+    # One in 20 is expected at 5 %.
     return finish(out, "false", counts["regression"] <= max(1, len(codes) // 20), text, {"counts": counts, "codes": codes, "alarms": alarms, **result})
 
 

@@ -84,7 +84,7 @@ class Rank {
     check(cudaMemcpy(input_, ones.data(), most, cudaMemcpyHostToDevice), "cudaMemcpy");
   }
 
-  // This many operations in one graph exclude the host's time.
+  // The operations of one graph, so that the host's time is excluded.
   cudaGraphExec_t capture(const Point& point, bool with_config) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t launch = nullptr;

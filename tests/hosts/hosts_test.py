@@ -220,7 +220,7 @@ class Interfaces(OnHosts):
 
 @unittest.skipUnless(HAVE_GPUS, "needs CUDA's and NCCL's headers to be built")
 class Gpus(OnHosts):
-    """On made-up GPUs, whose NCCL chooses interfaces as the real one does."""
+    """Made-up GPUs, whose NCCL chooses interfaces as the real one does."""
 
     NCCL = ["--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64KiB,1MiB", "--budget", "60s"]
 

@@ -51,7 +51,7 @@ class Arms(Folder):
         self.assertIn("P5BENCH_SIM_FAULT", printed)
         settings = {m["case"]["arm"]: m["case"]["settings"] for m in report["measurements"]}
         self.assertEqual(settings, {"a": {}, "b": {"P5BENCH_SIM_FAULT": "gpu:n0g3:0.9"}})
-        # In the opposite order it is faster.
+        # The opposite order makes it faster.
         _, comparison, _ = self.ab("P5BENCH_SIM_FAULT=gpu:n0g3:0.9", "", "--seed", "1", *FEW, exits=0, name="faster")
         self.assertEqual(comparison["answer"], "no regression")
 

@@ -121,7 +121,7 @@ class ChangeRates : public testing::Test {
   }
 };
 
-// In 100 histories by day 5 false changes are expected; more than 13 occur once in 2,000 times.
+// The expected number is 5 false changes in 100 histories by day; more than 13 occur once in 2,000 times.
 TEST_F(ChangeRates, of_false_alarms_at_most_13_in_100_or_140_in_2000) {
   for (const std::size_t runs : {25U, 60U, 200U})
     for (const double outliers : {0.0, 0.05}) {

@@ -1,4 +1,4 @@
-// From a measurement and limits to a grade, and from grades to an exit code.
+// Grades from measurements and limits, and exit codes from grades.
 #include "reports/judge.hpp"
 
 #include <gmock/gmock.h>

@@ -21,8 +21,8 @@ class FourHosts : public testing::Test {
     }
   }
 
-  // For each pair of hosts: the split messages, and those over each NIC alone. The share of slow samples is that of the
-  // slower of the two.
+  // Messages of each pair of hosts: the split ones, and those over each NIC alone. The share of slow samples is that of
+  // the slower of the two.
   template <class Split, class Alone>
   std::vector<TransferRecord> records(const Split& split, const Alone& alone) const {
     std::vector<TransferRecord> all;

@@ -411,7 +411,7 @@ TEST(NcclTests, tables_of_a_report_are_read_like_nccl_tests_own) {
   const Report read = import(render_nccl_tests(ours), "", "lab").report;
   ASSERT_EQ(read.results.size(), 6u);
   for (std::size_t i = 0; i < read.results.size(); ++i) {
-    // In reading order, by collective.
+    // The order is that of reading, by collective.
     const Measurement& m = read.results[i].measurement;
     const bool gather = m.measured_case.collective == &all_gather;
     EXPECT_EQ(m.measured_case.in_place, gather);

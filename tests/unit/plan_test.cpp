@@ -1,4 +1,4 @@
-// From options to cases: sizes, memory limits, excluded cases, and the order.
+// Cases from options: sizes, memory limits, excluded cases, and the order.
 #include "bench/model/plan.hpp"
 
 #include <gtest/gtest.h>

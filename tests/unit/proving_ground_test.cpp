@@ -160,7 +160,8 @@ std::string draw_mode(What what, Random& random) {
   return modes[static_cast<std::size_t>(below(random, static_cast<int>(modes.size())))];
 }
 
-// On two nodes no measurement shows which one, or the link between them, is at fault; nor which of their single NICs.
+// Measurements on two nodes do not show which one, or the link between them, is at fault; nor which of their single
+// NICs.
 Planted draw_fault(const Cluster& c, Random& random) {
   int kinds = 4;
   if (c.nodes < 3) kinds = topo::find_platform(c.platform).nics > 1 ? 2 : 1;
@@ -432,7 +433,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"p5.48xlarge", 4, {"nic:n1r9:0.5:all-rails", "gpu:n2g3:0.6"}, {"nic n1r9", "gpu n2g3"}},
         Row{"p5.48xlarge", 4, {"nic:n1r9:0.5:40%", "nic:n3r3:0.6"}, {"nic n1r9", "nic n3r3"}}));
 
-// Where all parts are equally slow there is no difference.
+// Parts that are all equally slow do not differ.
 TEST_F(ProvingGround, names_nobody_where_all_nodes_are_slow) {
   Counts all;
   for (const Counts& each : run_all(is_nightly() ? 100 : 10, [](std::uint64_t seed) {

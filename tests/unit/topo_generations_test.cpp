@@ -111,7 +111,7 @@ void fill(Host& host, const Platform& platform, Generation generation, int node)
   for (std::size_t gpu = 0; gpu < host.gpu_devices.size(); ++gpu)
     fill(host.gpu_devices[gpu], platform, generation, node * platform.gpus + static_cast<int>(gpu));
   host.nics.clear();
-  // Where sources differ on their number: some.
+  // Sources differ on the number for some platforms, where 4 stands for it.
   const int nics = !ec2 ? 8 : platform.nics > 0 ? platform.nics : 4;
   for (int i = 0; i < nics; ++i) host.nics.push_back(ec2 ? efa(platform, generation, i) : infiniband(i));
   // a device of the board that carries no data

@@ -55,7 +55,7 @@ TEST(OperationLimits, of_nvls_lie_beyond_the_links) {
   EXPECT_DOUBLE_EQ(wire("p6-b200.48xlarge", on_nodes("all_reduce", 1, true)), 1400);
   // Four of the eight GPUs: 450 x 2 x 3 / 5.
   EXPECT_DOUBLE_EQ(wire("hgx-h200", {.route = all_reduce.route, .ranks = 4, .nodes = 1, .nvls = true}), 540);
-  // Only all_reduce moves less through a switch that reduces.
+  // Only all_reduce moves less data through a switch that reduces.
   EXPECT_DOUBLE_EQ(wire("p5en.48xlarge", on_nodes("all_gather", 1, true)), 450);
   EXPECT_EQ(wire("p4d.24xlarge", on_nodes("all_reduce", 1, true)), -1);
 }

@@ -1,5 +1,5 @@
-// From search to confirmed table on simulated machines (fakes/landscape.cpp describes them): the loss against full
-// knowledge, the cost, and that nothing is set where nothing is faster.
+// The way from search to confirmed table on simulated machines (fakes/landscape.cpp describes them): the loss against
+// full knowledge, the cost, and that nothing is set where nothing is faster.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -196,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(Tuner, Landscapes,
                            return name;
                          });
 
-// Where the host launches more slowly than the device works, more channels gain on the device and lose in a loop.
+// More channels gain on the device and lose in a loop where the host launches more slowly than the device works.
 TEST(SlowHostLandscapes, lose_nothing_to_launches) {
   const Totals totals = tune_many(Terrain::one_node, times(70), 1000, {.host_us = 10});
   print("slow host", totals);
@@ -205,7 +205,7 @@ TEST(SlowHostLandscapes, lose_nothing_to_launches) {
   EXPECT_LT(mean(totals.regrets), 0.6 * mean(totals.regrets_of_default)) << "what loses nothing is still found";
 }
 
-// Where processes are of two kinds, two launches of a side often differ in kind.
+// Two launches of a side often differ in kind where processes are of two kinds.
 TEST(SlowHostLandscapes, whose_processes_are_of_two_kinds_are_tuned_all_the_same) {
   const Totals totals = tune_many(Terrain::one_node, times(70), 1000, {.host_us = 10, .lucky = 1.0 / 6});
   print("two kinds", totals);

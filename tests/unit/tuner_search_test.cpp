@@ -199,7 +199,7 @@ TEST(Search, takes_nothing_that_is_slower_with_its_launch) {
   const Record record = run(machine, {{point(8), three}}).records[0];
   EXPECT_FALSE(record.winner);
   EXPECT_EQ(record.because, "tree/ll128 takes 10.0 % (give or take 0.1) longer with the time to launch it");
-  // Those samples show nothing about the device.
+  // Samples with launches are kept separate from those of the device.
   EXPECT_NEAR(median(samples_of(record, {setting("tree/ll128")})), 0.8e-5, 0.01e-5);
   for (const double ratio : log_ratios(record, setting("tree/ll128"))) EXPECT_LT(ratio, 0);
   EXPECT_NEAR(median(samples_of(record, {setting("tree/ll128")}, true)), 1.1e-5, 0.01e-5);

@@ -110,7 +110,7 @@ json reply_to(WorkerProcess& worker, double limit_s) {
 }
 
 TEST_F(Workers, that_stop_within_a_message_are_waited_for_no_longer_than_others) {
-  // After the head, within it, within the body, and one byte before the end.
+  // The cut is after the head, within it, within the body, or one byte before the end.
   for (const char* const part : {"16", "7", "25", "-1"}) {
     WorkerProcess worker(
         program(answering(

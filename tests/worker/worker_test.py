@@ -288,7 +288,8 @@ class Faults(unittest.TestCase):
                     # A broadcast writes to all ranks but the root, a reduction to the root alone.
                     root = 1 if collective in ("reduce", "scatter") else 2
                     found = wrong(workers.measure(case(collective, 500, 3, in_place=in_place, root=root))[0])
-                    # In sends the sent data is wrong, at each receiver; in place the root's own share is not moved.
+                    # The sent data of send operations is wrong, at each receiver; in place the root's own share is not
+                    # moved.
                     kept = not (in_place and what == "nothing")
                     wanted = {"all_to_all": [True] * 3, "all_to_allv": [True, False, True], "scatter": [True, kept, True],
                               "gather": [False, False, True], "send_recv": [False, False, True]}.get(
