@@ -50,7 +50,7 @@ Outlier furthest(const std::vector<const Times*>& runs) {
     const std::map<const Times*, double> off = deviations(runs, row);
     std::vector<double> sizes;
     for (const auto& [run, deviation] : off) sizes.push_back(std::abs(deviation));
-    const double scatter = deviation_of_median_distance * median(sizes);
+    const double scatter = standard_deviation_per_mad * median(sizes);
     for (const auto& [run, deviation] : off) {
       const double matters = run->matters.at(row);
       if (std::abs(deviation) <= matters || std::abs(deviation) <= outlying * scatter) continue;

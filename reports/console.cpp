@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
-#include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
 #include "reports/decision.hpp"
 #include "reports/local_checks.hpp"

@@ -118,7 +118,7 @@ std::string conflict_over(const Case& c, const topo::Topology& topology) {
 // Single NICs are held against each other, not against their wires: see suspects.
 std::string why_no_nic_is_judged(const Measurement& m) {
   std::string why = "not judged by the wire, but NICs by each other: data in host memory";
-  if (m.selection && m.selection->protocol == protocol_of_packets)
+  if (m.selection && m.selection->protocol == packets_protocol)
     why +=
         ", and without device RDMA: processors copied it in packets (libfabric below 1.18, FI_EFA_USE_DEVICE_RDMA=0 "
         "or a device that has none)";

@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/embedded.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
-#include "bench/base/version.hpp"
 #include "reports/decision.hpp"
 #include "reports/judge.hpp"
 #include "reports/nccl_tests_lines.hpp"

@@ -88,7 +88,7 @@ void add_context(const json& j, Log& log) {
     for (const std::string& text : member_as<std::vector<std::string>>(j, "env")) {
       const std::size_t equals = text.find('=');
       const std::string name = text.substr(0, equals);
-      if (equals != std::string::npos && allowed(text) && !is_of_the_job(name))
+      if (equals != std::string::npos && allowed(text) && !is_job_specific(name))
         log.context["env." + name] = recorded_value(name, text.substr(equals + 1));
     }
   if (j.contains("start_time"))

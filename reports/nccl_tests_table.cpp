@@ -9,7 +9,6 @@
 
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
-#include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
 #include "reports/nccl_tests.hpp"
 #include "reports/writer.hpp"

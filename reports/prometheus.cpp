@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "bench/base/units.hpp"
 #include "reports/decision.hpp"
 #include "reports/writer.hpp"
 

@@ -433,7 +433,7 @@ void hide_secrets(Report& report) {
   }
   for (Result& result : report.results)
     result.measurement.measured_case.settings = recorded(result.measurement.measured_case.settings);
-  for (std::string& word : report.run.command) word = recorded_word(word);
+  for (std::string& word : report.run.command) word = recorded_argument(word);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "bench/base/names.hpp"
-#include "bench/base/printing.hpp"
+#include "bench/base/text.hpp"
 #include "reports/decision.hpp"
 #include "reports/suspects.hpp"
 

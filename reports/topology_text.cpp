@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "bench/base/names.hpp"
-#include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
 
 namespace p5::reports {

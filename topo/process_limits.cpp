@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/base/open_files.hpp"
+#include "bench/base/thread.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
 
@@ -36,7 +36,7 @@ ProcessLimits discover_process_limits() {
   rlimit limit{};
   static_assert(RLIM_INFINITY == ~std::uint64_t{0});  // "unlimited" is the largest Bytes there are
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) limits.locked_memory = Bytes{limit.rlim_cur};
-  limits.open_files = open_files_at_start();
+  limits.open_files = initial_open_file_limit();
   struct statvfs shared {};
   if (statvfs("/dev/shm", &shared) == 0) {
     limits.shared_memory = Bytes{shared.f_blocks * shared.f_frsize};

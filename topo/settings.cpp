@@ -64,7 +64,7 @@ bool shapes_transport(std::string_view variable) {
 
 JobSettings job_settings() {
   JobSettings settings;
-  for (const auto& [name, value] : own_environment()) {
+  for (const auto& [name, value] : current_environment()) {
     if (!shapes_transport(name)) continue;
     settings.variables[name] = recorded_value(name, value);
     // A bare name is searched for by the loader, which we do not imitate.

@@ -129,7 +129,7 @@ double spread_of(const std::vector<BothSides>& sizes) {
     for (const std::vector<Launch>* launches : {&size.standard, &size.tuned})
       for (std::size_t i = 0; i + 1 < launches->size(); ++i)
         differences.push_back(std::abs(std::log((*launches)[i + 1].median_s / (*launches)[i].median_s)));
-  return differences.empty() ? 0 : deviation_of_median_distance * median(differences) / std::sqrt(2);
+  return differences.empty() ? 0 : standard_deviation_per_mad * median(differences) / std::sqrt(2);
 }
 
 // The spread of launches over the nearest sizes of the function, inside and outside of rows. `times` returns the times

@@ -74,7 +74,7 @@ std::vector<Estimate> estimate_gains(const Record& record, const std::vector<Set
     blocks.push_back(ratios.size());
   }
   if (result.empty()) return result;
-  const double spread = deviation_of_median_distance * median(distances.empty() ? few : distances);
+  const double spread = standard_deviation_per_mad * median(distances.empty() ? few : distances);
   for (std::size_t i = 0; i < result.size(); ++i) result[i].error = error_of_median(spread, blocks[i]);
   std::ranges::stable_sort(result, std::greater<>(), &Estimate::gain);
   return result;

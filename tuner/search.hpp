@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/model/trial.hpp"
+#include "bench/model/measurement.hpp"
 #include "tuner/candidates.hpp"
 
 namespace p5::tuner {

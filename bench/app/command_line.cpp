@@ -7,9 +7,9 @@
 #include "bench/app/declarations.hpp"
 #include "bench/app/describing.hpp"
 #include "bench/app/help.hpp"
+#include "bench/base/embedded.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
-#include "bench/base/version.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
 #include "reports/writer.hpp"
@@ -247,7 +247,7 @@ std::vector<std::string> with_empty_values(const CLI::App& app, const Declaratio
 
 void check_topo(const Options& o) {
   if (o.command != "topo") return;
-  const BackendInfo* const asked = asked_backend(o.backend);
+  const BackendInfo* const asked = requested_backend(o.backend);
   const bool sim = asked && asked->simulated();
   if (asked && !sim)
     throw UsageError(fmt::format("topo measures nothing: --backend {} has no meaning; only sim has one", o.backend));

@@ -1,6 +1,6 @@
 #include "bench/app/describing.hpp"
 
-#include "bench/base/version.hpp"
+#include "bench/base/embedded.hpp"
 
 namespace p5 {
 

@@ -18,7 +18,6 @@
 #include "bench/base/console.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/thread.hpp"
-#include "bench/base/watchdog.hpp"
 #include "bench/control/control_planes.hpp"
 
 namespace p5 {
@@ -33,13 +32,13 @@ constexpr int threads_of_gpu = 16;
 constexpr Seconds teardown_limit{60};
 
 int report_problem(bool speaks, ExitCode code, const char* what) {
-  if (speaks && *what) complain(what);
+  if (speaks && *what) print_error(what);
   return speaks ? static_cast<int>(code) : 0;
 }
 
 // Others may wait for this rank for ever: leave without the teardown of MPI, so that the launcher ends them.
 [[noreturn]] void leave_at_once(const std::exception& problem) {
-  complain(words_of(problem));
+  print_error(describe(problem));
   std::_Exit(static_cast<int>(ExitCode::unfinished));
 }
 
@@ -51,7 +50,7 @@ class CheckJob {
     refuse_wrong_variables();  // by which NVML is asked
     own_gpus_ = take_own_gpus(options_);
     const int gpus = static_cast<int>(own_gpus_->usable.size());
-    prove_room_for_threads(gpus * threads_of_gpu, fmt::format("a check of {} GPUs", gpus));
+    check_thread_limit(gpus * threads_of_gpu, fmt::format("a check of {} GPUs", gpus));
     job_.emplace(std::max(1, gpus));
   }
 
@@ -77,7 +76,8 @@ int dispatch(ControlPlane& control, const std::vector<std::string>& arguments, T
              const FaultHooks& fault_hooks, CheckJob* check) {
   try {
     Parsed parsed = parse_options(arguments);
-    if (parsed.early) return control.is_leader() ? static_cast<int>(said(ExitCode::ok, parsed.early->text)) : 0;
+    if (parsed.early)
+      return control.is_leader() ? static_cast<int>(print_result_for(ExitCode::ok, parsed.early->text)) : 0;
     from_leader(control, [] {
       refuse_wrong_variables();
       return std::string();
@@ -105,7 +105,7 @@ int dispatch(ControlPlane& control, const std::vector<std::string>& arguments, T
 int run_program(const std::vector<std::string>& arguments, const FaultHooks& fault_hooks) {
   const Clock::time_point start = Clock::now();
   prepare_console();
-  provide_stacks();
+  raise_stack_limits();
   // A file beyond the limit of its size (ulimit -f) is then an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   int code = 0;
@@ -116,7 +116,7 @@ int run_program(const std::vector<std::string>& arguments, const FaultHooks& fau
     TerminationSignals signals;
     if (check) check->limit_time();
     Watchdog watchdog([&code](const Watchdog::Hang& hang) {
-      complain(fmt::format("no progress in {} within {}", hang.step, to_text(hang.limit)));
+      print_error(fmt::format("no progress in {} within {}", hang.step, to_text(hang.limit)));
       std::_Exit(code);
     });
     CheckJob* const checking = check ? &*check : nullptr;
@@ -126,7 +126,7 @@ int run_program(const std::vector<std::string>& arguments, const FaultHooks& fau
     const MpiJob job(!measures_over_mpi(arguments));
     // Rank 0's words count for all.
     code = dispatch(job.control(), share_arguments(job.control(), arguments), signals, fault_hooks, checking);
-    watchdog.expect("leaving MPI", teardown_limit);
+    watchdog.arm("leaving MPI", teardown_limit);
     return code;
   } catch (const UsageError& problem) {
     // Before there is a world: of one process alone.

@@ -4,9 +4,9 @@
 #include "bench/app/command_line.hpp"
 #include "bench/app/declarations.hpp"
 #include "bench/app/machine/backends.hpp"
-#include "bench/model/arm.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
+#include "bench/model/options.hpp"
 #include "reports/writer.hpp"
 #include "topo/platform.hpp"
 
@@ -36,7 +36,7 @@ std::vector<std::string> platform_names() {
 
 // The backend that was asked for, where it cannot be started anew.
 bool stays_in_job(const Options& o) {
-  const BackendInfo* const asked = asked_backend(o.backend);
+  const BackendInfo* const asked = requested_backend(o.backend);
   return asked && !asked->relaunches();
 }
 
@@ -145,7 +145,7 @@ void check_launches(const Options& o) {
   if (o.launches == 1) return;
   if (o.command == "tune")
     throw UsageError("--launches is for run and ab: tune chooses its own number of launches for its proof");
-  if (stays_in_job(o)) throw UsageError(no_launches(o.backend, o.launches));
+  if (stays_in_job(o)) throw UsageError(launches_error(o.backend, o.launches));
 }
 
 void check_soak(const Options& o) {
@@ -153,7 +153,7 @@ void check_soak(const Options& o) {
   if (o.command != "run" && o.command != "plan")
     throw UsageError(fmt::format("--soak is for run: {} has an end of its own", o.command));
   if (o.launches != 1) throw UsageError("--soak makes as many launches as fit; leave --launches out");
-  if (stays_in_job(o)) throw UsageError(no_launches(o.backend, 0));
+  if (stays_in_job(o)) throw UsageError(launches_error(o.backend, 0));
 }
 
 void check_resume(const Options& o) {
@@ -171,8 +171,8 @@ void check_tune(const Options& o) {
   for (const char* option : {"--weights", "--keep-table"})
     if (o.command == "plan" && o.given.contains(option))
       throw UsageError(fmt::format("plan reads no files for tuning; leave {} out", option));
-  const BackendInfo* const asked = asked_backend(o.backend);
-  if (o.asks_for_tuning() && asked && !asked->tunable)
+  const BackendInfo* const asked = requested_backend(o.backend);
+  if (o.requests_tuning() && asked && !asked->tunable)
     throw UsageError(fmt::format("tuning finds settings for NCCL: --backend {} has none", o.backend));
   if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tuning off does nothing; leave one out");
 }
@@ -318,7 +318,7 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
            .help = "name of the cluster in reports; default: the scheduler's, else platform and node count",
            .take =
                [&](const std::string& t) {
-                 if (const std::string objection = objection_to_folder_name(t); !objection.empty())
+                 if (const std::string objection = folder_name_error(t); !objection.empty())
                    throw UsageError(objection);
                  o.cluster = t;
                },

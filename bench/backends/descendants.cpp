@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bench/backends/worker_process.hpp"
-#include "bench/base/clock.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5 {
 

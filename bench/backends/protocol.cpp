@@ -14,9 +14,9 @@
 #include <string_view>
 #include <utility>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
+#include "bench/base/units.hpp"
 #include "bench/model/result_fields.hpp"
 
 namespace p5::protocol {

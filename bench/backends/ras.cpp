@@ -34,7 +34,7 @@ std::string ask_ras(const std::string& address, Seconds limit) {
     // It shall tell what it knows before the limit, and not wait longer for processes that do not answer.
     const int patience = std::max(1, static_cast<int>(limit.count / 2));
     if (!service.send(fmt::format("TIMEOUT {}\n", patience)) ||
-        !service.receive(Connection::Until::line, most_told).whole)
+        !service.receive(Connection::Until::line, most_told).complete)
       continue;
     if (!service.send("VERBOSE STATUS\n")) continue;
     std::string told = service.receive(Connection::Until::closed, most_told).text;

@@ -85,7 +85,7 @@ class WorkerSession final : public Session {
     order["pauses"] = std::cmp_less(members, backend.ranks());
     order["memory"] = backend.agreed_memory().count;
     takes_part_ = place.has_value();
-    slots_ = told<int>(backend_.ask(order, form.empty() ? limit : backend.forming_limit()), "slots");
+    slots_ = told<int>(backend_.ask(order, form.empty() ? limit : backend.rendezvous_limit()), "slots");
     if (slots_ < 1) throw CaseError("its worker's reply is not understood: no slot at all");
   }
 
@@ -363,7 +363,7 @@ std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
   return std::make_unique<WorkerSession>(*this, c, round, form, limit);
 }
 
-Seconds WorkerBackend::forming_limit() const {
+Seconds WorkerBackend::rendezvous_limit() const {
   return {std::max(options_.timeout.count, options_.join_limit.count * control_.ranks() / ranks_of_limit)};
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/backends/worker_process.hpp"
-#include "bench/base/clock.hpp"
+#include "bench/base/units.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/control_plane.hpp"
 
@@ -79,7 +79,7 @@ class WorkerBackend final : public Backend {
   int ranks() const { return static_cast<int>(together_.size()); }  // that are together
   Group numbers_of(const Group& ranks) const;                       // among those that are together
   Bytes agreed_memory() const { return agreed_memory_; }
-  Seconds forming_limit() const override;
+  Seconds rendezvous_limit() const override;
   nlohmann::json ask(const nlohmann::json& order, Seconds limit);
 
  private:

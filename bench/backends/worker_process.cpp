@@ -20,10 +20,10 @@
 #include <thread>
 #include <utility>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5 {
 
@@ -60,7 +60,7 @@ class Descriptor {
 CaseError failed(const std::string& what) { return CaseError(fmt::format("{}: {}", what, std::strerror(errno))); }
 
 Environment merged_environment(const Environment& changes) {
-  Environment variables = own_environment();
+  Environment variables = current_environment();
   for (const auto& [name, value] : changes)
     if (value.empty())
       variables.erase(name);

@@ -17,7 +17,6 @@
 #include <limits>
 
 #include "bench/base/error.hpp"
-#include "bench/base/termination_signals.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/model/result_fields.hpp"
 
@@ -226,9 +225,9 @@ int run_worker(const char* name,
     std::fputs("p5bench starts this program by itself; start p5bench instead\n", stderr);
     return 2;
   }
-  provide_stacks();
+  raise_stack_limits();
   // Ctrl-C and the scheduler's signals reach all processes; what follows from them is the supervisor's to say.
-  for (const auto& [signal, known] : ending_signals) std::signal(signal, SIG_IGN);
+  for (const auto& [signal, known] : termination_signals) std::signal(signal, SIG_IGN);
   if (!tie_to_parent()) return 0;
   // Into a file, where whole lines have to be there even if the process is killed.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);

@@ -31,8 +31,8 @@ Connection::Received Connection::receive(Until until, std::size_t most) const {
   while (received.text.size() < most && ready(POLLIN)) {
     const ssize_t got = ::recv(socket_, piece.data(), piece.size(), 0);
     if (got > 0) received.text.append(piece.data(), static_cast<std::size_t>(got));
-    received.whole = until == Until::line ? received.text.ends_with('\n') : got == 0;
-    if (got <= 0 || received.whole) break;
+    received.complete = until == Until::line ? received.text.ends_with('\n') : got == 0;
+    if (got <= 0 || received.complete) break;
   }
   return received;
 }
@@ -41,10 +41,6 @@ bool Connection::ready(short events) const {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
   pollfd waiting{.fd = socket_, .events = events, .revents = 0};
   return left > 0 && ::poll(&waiting, 1, static_cast<int>(left)) == 1;
-}
-
-Clock::time_point deadline_in(Seconds time) {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(time.count));
 }
 
 }  // namespace p5

@@ -1,4 +1,4 @@
-// A connection to a service of this host or beside it, over TCP, that costs no more time than it is given.
+// A TCP connection to a local or nearby service, with a deadline for everything it does.
 #pragma once
 
 #include <sys/socket.h>
@@ -6,26 +6,26 @@
 #include <cstddef>
 #include <string>
 
-#include "bench/base/clock.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5 {
 
 class Connection {
  public:
-  // All that follows ends at the deadline too.
+  // The deadline applies to all later calls too.
   Connection(const sockaddr& address, socklen_t size, Clock::time_point deadline);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   bool connected() const { return connected_; }
-  // Whether all of it could be sent at once: for requests of a line or a few.
+  // True if all of it fit the socket buffer at once: meant for requests of a few lines.
   bool send(const std::string& text) const;
 
   enum class Until { line, closed };
   struct Received {
-    std::string text;    // what came, of more than `most` bytes not much more
-    bool whole = false;  // with the end that was waited for
+    std::string text;
+    bool complete = false;
   };
   Received receive(Until until, std::size_t most) const;
 
@@ -36,8 +36,5 @@ class Connection {
   Clock::time_point deadline_;
   bool connected_ = false;
 };
-
-// So much time from now.
-Clock::time_point deadline_in(Seconds time);
 
 }  // namespace p5

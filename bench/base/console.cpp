@@ -24,7 +24,7 @@ namespace p5 {
 
 namespace {
 
-// 0, or why not all of it went out. A descriptor that others made non-blocking is waited for.
+// Returns 0 or errno. Waits on a descriptor that another process made non-blocking.
 int write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(descriptor, text.data(), text.size());
@@ -40,8 +40,8 @@ int write_all(int descriptor, std::string_view text) {
   return 0;
 }
 
-// A message may quote whatever input there was.
-std::string in_short(std::string text) {
+// Limits the length of a message that may quote any input.
+std::string abbreviated(std::string text) {
   constexpr std::size_t most = 4000, begin = 3000, end = 500;
   if (text.size() <= most) return text;
   const std::string middle = fmt::format(" [{} bytes left out] ", text.size() - begin - end);
@@ -52,38 +52,39 @@ std::string in_short(std::string text) {
 
 void prepare_console() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    // The lowest free one is this one. Not for writing, so that what is printed is known to be lost.
+    // open() returns the lowest free descriptor, which is this one. It is read-only, so that writing fails and is
+    // noticed.
     if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) (void)!::open("/dev/null", O_RDONLY);
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-bool say(std::string_view text) {
+bool print_result(std::string_view text) {
   const int problem = write_all(STDOUT_FILENO, text);
   if (problem == 0 || problem == EPIPE) return true;
-  complain(fmt::format("the result could not be printed: {}", std::strerror(problem)));
+  print_error(fmt::format("the result could not be printed: {}", std::strerror(problem)));
   return false;
 }
 
-ExitCode said(ExitCode code, std::string_view text) {
-  const bool lost = !say(text);
+ExitCode print_result_for(ExitCode code, std::string_view text) {
+  const bool lost = !print_result(text);
   return lost ? worse(code, ExitCode::environment) : code;
 }
 
 namespace {
 
-constexpr const char* variable_of_ranks = "PMIX_RANK";
+constexpr const char* rank_variable = "PMIX_RANK";
 
-std::string text_of_process(int process, const char* file) {
+std::string process_file(int process, const char* file) {
   std::ifstream in(fmt::format("/proc/{}/{}", process, file));
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// The nearest ancestor that is no process of the job; 0 where it cannot be found.
+// The nearest ancestor process outside the job; 0 where it cannot be found.
 int launcher_of_job() {
   int process = ::getppid();
-  while (process > 1 && text_of_process(process, "environ").find(variable_of_ranks) != std::string::npos) {
-    // "PID (NAME) STATE PARENT ...", where the name may hold anything.
-    const std::string status = text_of_process(process, "stat");
+  while (process > 1 && process_file(process, "environ").find(rank_variable) != std::string::npos) {
+    // The form is "PID (NAME) STATE PARENT ..."; NAME may contain any character.
+    const std::string status = process_file(process, "stat");
     std::istringstream rest(status.substr(std::min(status.rfind(')') + 1, status.size())));
     std::string state;
     if (!(rest >> state >> process)) return 0;
@@ -93,9 +94,9 @@ int launcher_of_job() {
 
 }  // namespace
 
-// A launcher gives its ranks pseudo-terminals or pipes, whatever it writes to itself.
+// A launcher gives its ranks pseudo-terminals or pipes, independent of its own output.
 bool leads_to_terminal(int descriptor) {
-  if (!std::getenv(variable_of_ranks)) return ::isatty(descriptor) == 1;
+  if (!std::getenv(rank_variable)) return ::isatty(descriptor) == 1;
   struct stat status {};
   if (::fstat(descriptor, &status) != 0 || S_ISREG(status.st_mode)) return false;
   std::error_code problem;
@@ -111,8 +112,10 @@ bool stdout_takes_colours() {
   return leads_to_terminal(STDOUT_FILENO);
 }
 
-void complain(std::string_view text) { tell(fmt::format("p5bench: {}\n", in_short(printable_lines(text)))); }
+void print_error(std::string_view text) {
+  print_stderr(fmt::format("p5bench: {}\n", abbreviated(printable_lines(text))));
+}
 
-void tell(std::string_view text) { write_all(STDERR_FILENO, text); }
+void print_stderr(std::string_view text) { write_all(STDERR_FILENO, text); }
 
 }  // namespace p5

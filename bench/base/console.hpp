@@ -1,5 +1,5 @@
-// What is said to whoever started the program. Nothing here throws or ends the process: a console that takes nothing
-// any more costs no run its files.
+// Output to the user's console. Nothing here throws or ends the process: a console that fails must not cost a run its
+// files.
 #pragma once
 
 #include <string_view>
@@ -8,24 +8,26 @@
 
 namespace p5 {
 
-// First in main. Standard descriptors that were closed become /dev/null, so that no file of ours takes their place and
-// gets what was meant for the console; a reader that leaves early (`p5bench | head -1`) does not end the process.
+// Called first in main. Opens /dev/null for closed standard descriptors, so that no file opened later takes their
+// number and receives console output, and ignores SIGPIPE, so that a reader that closes early (`p5bench | head -1`)
+// does not end the process.
 void prepare_console();
 
-// A result, to stdout, at once. False where it could not be printed, which stderr then says; a reader that has left
-// has seen enough.
-bool say(std::string_view text);
-// The exit code of a command whose result is this text: `code`, or environment where that is ok and the text is lost.
-ExitCode said(ExitCode code, std::string_view text);
+// Prints a result to stdout, unbuffered. Returns false, with a message on stderr, when it could not be printed; a
+// closed reader (EPIPE) counts as success.
+bool print_result(std::string_view text);
+// Prints the result of a command and returns its exit code: `code`, or `environment` where `code` is ok and printing
+// failed.
+ExitCode print_result_for(ExitCode code, std::string_view text);
 
-// Whether a descriptor leads to a terminal: itself, or through the launcher of a job, to which it is a pipe.
+// True for a terminal, and for a pipe to the launcher of a job that writes to a terminal.
 bool leads_to_terminal(int descriptor);
-// Whether stdout is a terminal for escape sequences; the user says no with NO_COLOR (no-color.org) or TERM=dumb.
+// True where stdout is a terminal that takes escape sequences; NO_COLOR (no-color.org) and TERM=dumb disable them.
 bool stdout_takes_colours();
 
-// "p5bench: TEXT", a line to stderr.
-void complain(std::string_view text);
-// To stderr as it is.
-void tell(std::string_view text);
+// Prints "p5bench: TEXT" and a line end to stderr.
+void print_error(std::string_view text);
+// Prints to stderr unchanged.
+void print_stderr(std::string_view text);
 
 }  // namespace p5

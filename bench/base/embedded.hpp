@@ -1,4 +1,4 @@
-// Data files that are compiled into the program (scripts/cmake/Embed.cmake).
+// Data files that are compiled into the program (scripts/cmake/Embed.cmake), and its version.
 #pragma once
 
 #include <span>
@@ -18,3 +18,10 @@ std::span<const File> threshold_files();  // bench/measure/thresholds.json
 std::span<const File> knob_files();       // tuner/knobs/*.json
 
 }  // namespace p5::embedded
+
+namespace p5 {
+
+// Version of p5bench: "0.2.0".
+std::string_view version();
+
+}  // namespace p5

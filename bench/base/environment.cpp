@@ -11,7 +11,7 @@
 
 namespace p5 {
 
-Environment own_environment() {
+Environment current_environment() {
   Environment variables;
   for (char** entry = environ; *entry; ++entry) {
     const std::string text = *entry;
@@ -28,7 +28,7 @@ bool is_secret(std::string_view name) {
       words, [&](const std::string& word) { return std::ranges::find(secrets, word) != secrets.end(); });
 }
 
-bool is_of_the_job(std::string_view name) {
+bool is_job_specific(std::string_view name) {
   constexpr std::array<std::string_view, 3> prefixes{"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_initial_"};
   return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
@@ -38,14 +38,14 @@ std::string recorded_value(std::string_view name, const std::string& value) {
   return is_utf8(value) ? value : printable(value);
 }
 
-std::string recorded_word(const std::string& word) {
-  const std::size_t start = word.starts_with("--") ? word.find('=') + 1 : 0;  // "--b=": 0 where there is none
+std::string recorded_argument(const std::string& word) {
+  const std::size_t start = word.starts_with("--") ? word.find('=') + 1 : 0;  // "--b="; 0 without one
   std::vector<std::string> kept;
   bool hiding = false;
   for (const std::string& part : split(std::string_view(word).substr(start))) {
     const std::size_t equals = part.find('=');
     if (equals == std::string::npos) {
-      if (!hiding) kept.push_back(part);  // else the rest of a value with commas
+      if (!hiding) kept.push_back(part);  // else it continues a secret value that contains commas
       continue;
     }
     const std::string name = part.substr(0, equals);
@@ -58,7 +58,7 @@ std::string recorded_word(const std::string& word) {
 Environment recorded(const Environment& variables) {
   Environment kept;
   for (const auto& [name, value] : variables)
-    if (!is_of_the_job(name)) kept[is_utf8(name) ? name : printable(name)] = recorded_value(name, value);
+    if (!is_job_specific(name)) kept[is_utf8(name) ? name : printable(name)] = recorded_value(name, value);
   return kept;
 }
 

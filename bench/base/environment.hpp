@@ -1,4 +1,4 @@
-// This process's variables, and what of variables is kept in reports.
+// Environment variables: those of this process, and the form in which reports keep them.
 #pragma once
 
 #include <map>
@@ -9,19 +9,20 @@ namespace p5 {
 
 using Environment = std::map<std::string, std::string>;
 
-Environment own_environment();
+Environment current_environment();
 
-// Whether a variable's value is nobody's business, by its name: SECRET, TOKEN, PASSWORD, PASSWD, KEY or AUTH is one of
-// the words between its underscores.
+// True for names with SECRET, TOKEN, PASSWORD, PASSWD, KEY or AUTH among the words between underscores: their values
+// are not recorded.
 bool is_secret(std::string_view name);
-// What launchers set anew for each job: no reason for anything, and Open MPI's hold the key of the job's transports.
-bool is_of_the_job(std::string_view name);
+// True for variables that a launcher sets anew for each job. They explain no difference between runs, and Open MPI's
+// contain the job's transport key.
+bool is_job_specific(std::string_view name);
 
-// What a report tells of a variable's value: of a secret only that there is one.
+// The value as a report records it; a placeholder for a secret.
 std::string recorded_value(std::string_view name, const std::string& value);
-// The same of a word of the command line, which may hold KEY=VALUE,...
-std::string recorded_word(const std::string& word);
-// The same of all, without what is of the job.
+// The same for a command-line argument, which may contain KEY=VALUE,...
+std::string recorded_argument(const std::string& word);
+// The same for all variables, without the job-specific ones.
 Environment recorded(const Environment& variables);
 
 }  // namespace p5

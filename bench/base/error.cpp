@@ -13,7 +13,7 @@ ExitCode worse(ExitCode a, ExitCode b) {
                   [&](ExitCode x, ExitCode y) { return std::ranges::find(order, x) < std::ranges::find(order, y); });
 }
 
-std::string words_of(const std::exception& problem) {
+std::string describe(const std::exception& problem) {
   if (!dynamic_cast<const std::bad_alloc*>(&problem)) return problem.what();
   return "there is no memory left. Raise the limit of a process (ulimit -v) or of the job, lower --max, or start fewer "
          "ranks per host";

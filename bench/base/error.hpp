@@ -1,4 +1,4 @@
-// What can go wrong, as types, and the exit codes that say so. Only main turns one into the other.
+// Error types and exit codes. Only main converts an error to an exit code.
 #pragma once
 
 #include <exception>
@@ -9,39 +9,39 @@
 
 namespace p5 {
 
-// The user was wrong: one sentence that names the input and the remedy.
+// Invalid input of the user; the message is one sentence that names the input and the remedy.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The machine, the launcher or the file system does not let us measure.
+// The machine, the launcher or the file system prevents measuring.
 struct EnvironmentError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Ranks cannot talk to each other: the job cannot be left in good order, and only the leader has something to say.
+// Ranks cannot reach each other: a regular shutdown is impossible, and only the leader reports.
 struct UnreachableError : EnvironmentError {
   using EnvironmentError::EnvironmentError;
 };
 
-// The thing under test failed during a case; the run goes on with the next one.
+// The backend under test failed during a case; the run continues with the next case.
 struct CaseError : std::runtime_error {
   explicit CaseError(const std::string& what, std::optional<int> at_rank = std::nullopt)
       : std::runtime_error(what), rank(at_rank) {}
-  std::optional<int> rank;  // where it failed, when that is not the participant that throws
+  std::optional<int> rank;  // the failed rank, when it is not the participant that throws
 };
 
-// The process that did it is gone or stopped: what others then report is a consequence.
+// The failed process has exited or was stopped: errors that other ranks report are consequences.
 struct LostError : CaseError {
   using CaseError::CaseError;
 };
 
-// Nothing came back in time, here or, as others told us, elsewhere. That says nothing yet about whose fault it is.
+// An operation timed out here or, by an abort notice, elsewhere. The error alone does not show which rank is at fault.
 struct StalledError : CaseError {
   explicit StalledError(const std::string& what, std::optional<int> at_rank = std::nullopt, double done = 0)
       : CaseError(what, at_rank), progress(done) {}
-  double progress;  // how far this rank came, in a measure that all ranks share: the one behind the others is to blame
-  std::vector<int> ranks = {};  // all hosted ranks that stalled, where a participant hosts several; empty: its only one
+  double progress;              // completed work in a unit that all ranks share: the rank behind the others is at fault
+  std::vector<int> ranks = {};  // stalled ranks, where a participant hosts several; empty: its only one
 };
 
 enum class ExitCode {
@@ -54,18 +54,18 @@ enum class ExitCode {
   inconclusive = 14,
 };
 
-// Thrown out of a run when this participant failed inside a phase in which others may wait for it for ever: the job has
-// to end now.
+// This participant failed in a phase in which others may wait for it forever: the job has to end now.
 struct JobLost : std::runtime_error {
   explicit JobLost(const std::string& what, ExitCode ends_with = ExitCode::unfinished)
       : std::runtime_error(what), code(ends_with) {}
   ExitCode code;
 };
 
-// What the problem says; where memory has run out, the remedy too.
-std::string words_of(const std::exception& problem);
+// The message of an error; for std::bad_alloc with a remedy.
+std::string describe(const std::exception& problem);
 
-// The code to return when both hold: wrong data, unfinished, environment, slow, inconclusive, in this order.
+// The exit code when both hold, in this order of precedence: usage, wrong data, unfinished, environment, slow,
+// inconclusive.
 ExitCode worse(ExitCode a, ExitCode b);
 
 }  // namespace p5

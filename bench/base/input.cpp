@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-// What this program writes is less than 20 deep.
+// This program's own files nest fewer than 20 levels.
 constexpr std::size_t deepest = 64;
 
 class Descriptor {
@@ -38,14 +38,14 @@ class Descriptor {
   int fd_;
 };
 
-// Whole, other than what stands in a file.
+// Unlike in_quotes(), not abbreviated.
 std::string name_of(const std::filesystem::path& path) { return fmt::format("'{}'", printable(path.native())); }
 
 std::string kind_of(mode_t mode) {
   return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-// Line and column, both from 1, of a place in a text.
+// Line and column, from 1, of an offset in a text.
 std::string place_in(std::string_view text, std::size_t at) {
   const std::string_view before = text.substr(0, at);
   const std::size_t line_end = before.rfind('\n');
@@ -53,11 +53,11 @@ std::string place_in(std::string_view text, std::size_t at) {
                      before.size() - (line_end == std::string_view::npos ? 0 : line_end + 1) + 1);
 }
 
-// Builds values from what the parser meets, and gives up at the first thing that is not right.
+// Builds values from the parser's events and throws at the first error.
 class Builder final : public nlohmann::json_sax<json> {
  public:
-  Builder(std::string_view text, std::span<const std::string_view> left_out, std::size_t most_values)
-      : text_(text), left_out_(left_out), most_values_(most_values) {}
+  Builder(std::string_view text, std::span<const std::string_view> excluded, std::size_t most_values)
+      : text_(text), excluded_(excluded), most_values_(most_values) {}
 
   json take() { return std::move(root_); }
 
@@ -73,15 +73,15 @@ class Builder final : public nlohmann::json_sax<json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    if (depth_left_out_ > 0) return true;
+    if (skipped_depth_ > 0) return true;
     if (open_.size() == 1) part_ = name;
-    leave_out_ = std::ranges::find(left_out_, name) != left_out_.end();
-    if (!leave_out_) member_ = &(*open_.back())[std::move(name)];
+    skip_next_ = std::ranges::find(excluded_, name) != excluded_.end();
+    if (!skip_next_) member_ = &(*open_.back())[std::move(name)];
     return true;
   }
 
   bool parse_error(std::size_t position, const std::string& token, const json::exception& problem) override {
-    // The position is behind what was read last.
+    // The parser's position is one past the last character read.
     const std::size_t at = position > 0 ? position - 1 : 0;
     const std::string place = place_in(text_, std::min(at, text_.size()));
     constexpr int out_of_range = 406;
@@ -104,44 +104,40 @@ class Builder final : public nlohmann::json_sax<json> {
     return &list.back();
   }
   bool put(json value) {
-    if (!leave_out_) place(std::move(value));
-    leave_out_ = depth_left_out_ > 0;
+    if (!skip_next_) place(std::move(value));
+    skip_next_ = skipped_depth_ > 0;
     return true;
   }
   bool open(json value) {
-    if (open_.size() + depth_left_out_ == deepest)
+    if (open_.size() + skipped_depth_ == deepest)
       throw UsageError(fmt::format("its values are nested more than {} deep{}", deepest, where()));
-    if (leave_out_)
-      ++depth_left_out_;
+    if (skip_next_)
+      ++skipped_depth_;
     else
       open_.push_back(place(std::move(value)));
     return true;
   }
   bool close() {
-    if (depth_left_out_ == 0)
+    if (skipped_depth_ == 0)
       open_.pop_back();
     else
-      leave_out_ = --depth_left_out_ > 0;
+      skip_next_ = --skipped_depth_ > 0;
     return true;
   }
   std::string where() const { return part_.empty() ? "" : fmt::format(" (in {})", in_quotes(part_)); }
 
   std::string_view text_;
   json root_;
-  std::vector<json*> open_;  // lists and objects that have begun and not ended
-  json* member_ = nullptr;   // of the innermost object, whose value comes next
-  std::string part_;         // the member of the outermost object in which all this is
-  std::span<const std::string_view> left_out_;
-  bool leave_out_ = false;          // the value that comes next
-  std::size_t depth_left_out_ = 0;  // of lists and objects that have begun in it
+  std::vector<json*> open_;  // arrays and objects that are not closed yet
+  json* member_ = nullptr;   // target of the next value in the innermost object
+  std::string part_;         // current member of the outermost object, for messages
+  std::span<const std::string_view> excluded_;
+  bool skip_next_ = false;         // the next value is excluded
+  std::size_t skipped_depth_ = 0;  // open arrays and objects within an excluded value
   std::size_t most_values_, values_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
-// All that a descriptor gives; `likely` of it is known beforehand. `refused` makes the error of a reason.
+// Reads to the end of the file. `likely` is the expected size; `refused` makes the error for a reason.
 std::string read_all(int descriptor, Bytes most, std::size_t likely, const auto& refused) {
   constexpr std::size_t step = 65536;
   std::string text;
@@ -170,7 +166,7 @@ std::string read_input(const std::filesystem::path& path, Bytes most, std::strin
   if (file.get() < 0 || ::fstat(file.get(), &about) != 0)
     throw refused(fmt::format("cannot be read ({})", std::strerror(errno)));
   if (!S_ISREG(about.st_mode)) throw refused(fmt::format("is {}, not a file", kind_of(about.st_mode)));
-  const auto size = static_cast<std::size_t>(about.st_size);  // 0 of what the kernel makes up
+  const auto size = static_cast<std::size_t>(about.st_size);  // 0 for files of /proc and /sys
   if (size > most.count) throw refused(fmt::format("has more than {}, which is the most here", to_text(most)));
   return read_all(file.get(), most, size, refused);
 }
@@ -180,17 +176,17 @@ std::string read_standard_input(Bytes most, std::string_view remedy) {
                   [&](const std::string& why) { return UsageError(fmt::format("stdin {}; {}", why, remedy)); });
 }
 
-json parse_json(std::string_view text, std::span<const std::string_view> left_out, std::size_t most_values) {
-  Builder builder(text, left_out, most_values);
+json parse_json(std::string_view text, std::span<const std::string_view> excluded, std::size_t most_values) {
+  Builder builder(text, excluded, most_values);
   if (!json::sax_parse(text, &builder)) throw UsageError("it is no JSON");
   return builder.take();
 }
 
 json read_json_input(const std::filesystem::path& path, Bytes most, std::string_view remedy,
-                     std::span<const std::string_view> left_out) {
+                     std::span<const std::string_view> excluded) {
   const std::string text = read_input(path, most, remedy);
   try {
-    return parse_json(text, left_out);
+    return parse_json(text, excluded);
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("{}: {}; {}", name_of(path), problem.what(), remedy));
   }

@@ -19,7 +19,7 @@ bool within(double value, const Range& range) {
   return (range.open ? value > range.least : value >= range.least) && value <= range.most;
 }
 
-// A whole number may be written as one with a fraction of zero or an exponent, as others' programs do.
+// Other programs may write a whole number with a fraction of zero or an exponent.
 bool whole(const json& j) {
   constexpr double exact = 9007199254740992;
   return j.is_number_integer() ||

@@ -1,10 +1,10 @@
-// Values to JSON and back through one list of fields: a function `fields(visit, value)` beside the value names each
-// once. `must`: it is always there. `may`: it stays as it is where it is missing or null. `some`: a list that is left
-// out while it is empty. What is no number of its own (text, unit, name of an enumerator) is wrapped: see As.
+// Conversion of structures to JSON and back through one list of fields: a function `fields(visit, value)` beside the
+// structure names each field once. `must`: required. `may`: keeps its value where it is missing or null. `some`: a list
+// that is omitted while it is empty. Members that are not plain numbers (text, unit, name of an enumerator) are
+// wrapped, see As.
 //
-// What is read may come from anybody, so a value of another kind or out of range is refused, by its place. Numbers are
-// not below zero unless they are wrapped in `any`, or in `above_zero`, `at_least` or `between`; texts are any unless
-// they are wrapped in `one_of`.
+// Input is untrusted: a value of another type or out of range is refused with its JSON pointer. Numbers are at least 0
+// unless wrapped in `any`, `above_zero`, `at_least` or `between`; texts are arbitrary unless wrapped in `one_of`.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@
 
 namespace p5 {
 
-// For the type of fields()' second parameter: const where it is written.
+// Constrains the second parameter of fields(), which is const when writing.
 template <class Value, class Of>
 concept Is = std::same_as<std::remove_const_t<Value>, Of>;
 
@@ -40,7 +40,7 @@ namespace json_fields {
 
 using nlohmann::json;
 
-// Something that was read is not what this version writes: where (a JSON pointer, "" for all of it) and why.
+// A value that this version does not write: `where` is a JSON pointer ("": the whole document).
 struct BadValue : UsageError {
   BadValue(std::string at, const std::string& reason)
       : UsageError(fmt::format("{} {}", at.empty() ? "it" : printable(at), reason)),
@@ -49,10 +49,10 @@ struct BadValue : UsageError {
   std::string where, why;
 };
 
-// What stands there instead, for messages.
+// Description of the value found, for messages.
 std::string found(const json& j);
 
-// What is thrown while the member or item `step` is read gets its place.
+// Prefixes errors thrown by `action` with the member or index `step`.
 template <class Step, class Action>
 void at(const Step& step, const Action& action) try {
   action();
@@ -70,7 +70,7 @@ inline const json::object_t& object_in(const json& j) {
   if (!j.is_object()) throw BadValue("", fmt::format("has to be an object, not {}", found(j)));
   return j.get_ref<const json::object_t&>();
 }
-// Of a list of exactly so many.
+// A list of exactly `count` items.
 inline const json::array_t& list_of_size(std::size_t count, const json& j) {
   const json::array_t& list = list_in(j);
   if (list.size() != count) throw BadValue("", fmt::format("has to be a list of {}, not of {}", count, list.size()));
@@ -81,10 +81,10 @@ inline const std::string& text_in(const json& j) {
   return j.get_ref<const std::string&>();
 }
 
-// Which numbers are taken, besides what their type holds.
+// Accepted numbers, besides what their type holds.
 struct Range {
   double least = 0;
-  bool open = false;  // least itself is not taken
+  bool open = false;  // `least` itself is excluded
   double most = std::numeric_limits<double>::infinity();
 };
 inline constexpr Range any_number{.least = -std::numeric_limits<double>::infinity()};
@@ -102,7 +102,7 @@ Number number_of_type(const json& j, const Range& range) {
     return static_cast<Number>(whole_in(j, range, std::numeric_limits<Number>::max()));
 }
 
-// A number, an optional one or a list of them, of a range of its own.
+// A number, an optional number or a list of them, with a range of its own.
 template <class Value>
 struct Within {
   Value& value;
@@ -113,7 +113,7 @@ auto above_zero(auto& value) { return Within{value, {.open = true}}; }
 auto at_least(double least, auto& value) { return Within{value, {.least = least}}; }
 auto between(double least, double most, auto& value) { return Within{value, {.least = least, .most = most}}; }
 
-// A list that is never long.
+// A list with a maximum length.
 template <class Value>
 struct Short {
   std::vector<Value>& value;
@@ -123,13 +123,13 @@ template <class Value>
 auto at_most(std::size_t items, std::vector<Value>& list) {
   return Short<Value>{list, items};
 }
-// Where it is written.
+// The same for writing, where no limit applies.
 template <class Value>
 const std::vector<Value>& at_most(std::size_t /*items*/, const std::vector<Value>& list) {
   return list;
 }
 
-// A value in another form: write(value) returns JSON, read(json) the value.
+// A value with a custom form: write(value) returns JSON, read(json) the value.
 template <class Value, class Write, class Read>
 struct As {
   Value& value;
@@ -157,7 +157,7 @@ inline std::string one_of(std::span<const std::string_view> all, const json& j) 
     throw BadValue("", fmt::format("has to be {}, not {}", fmt::join(all, " or "), in_quotes(text)));
   return text;
 }
-// A text of these, which are static.
+// A text that has to be one of these, which are static.
 template <std::size_t count>
 auto one_of(auto& text, const std::array<std::string_view, count>& all) {
   return As{text, [](const std::string& each) { return json(each); },
@@ -176,7 +176,7 @@ template <class Value>
 json written(const std::vector<Value>& values);
 template <class Value>
 json written(const std::map<std::string, Value>& values);
-// What is not a number is null.
+// NaN and infinities become null.
 inline json written(double value) { return std::isfinite(value) ? json(value) : json(); }
 inline json written(const Bytes& size) { return size.count; }
 inline json written(const GBps& rate) { return written(rate.count); }
@@ -196,7 +196,7 @@ json written(const std::map<std::string, Value>& values) {
   for (const auto& [name, value] : values) object[name] = written(value);
   return object;
 }
-// Of an optional that is in another form.
+// A custom form may apply to the value of an optional.
 template <class Value, class Write, class Read>
 json written(const As<Value, Write, Read>& as) {
   if constexpr (requires { as.write(as.value); }) {
@@ -215,7 +215,7 @@ struct Writer {
   json object = json::object();
   void must(const char* name, const auto& value) { object[name] = written(value); }
   void may(const char* name, const auto& value) { must(name, value); }
-  // Where there is something: a list that is not empty, an optional that has a value.
+  // Written only for a non-empty list or an optional with a value.
   void some(const char* name, const auto& value) {
     if constexpr (requires { value.empty(); }) {
       if (!value.empty()) must(name, value);
@@ -257,7 +257,7 @@ void read(const json& j, std::optional<Value>& value) {
 template <class Value>
 void read(const json& j, std::vector<Value>& values) {
   values.clear();
-  // Counted apart: an item may be there already when its reading ends.
+  // A counter of its own, because the item exists already when reading it fails.
   std::size_t number = 0;
   for (const json& one : list_in(j)) {
     at(number, [&] { read(one, values.emplace_back()); });
@@ -335,7 +335,7 @@ Value read_as(const json& j) {
   return value;
 }
 
-// Of an object whose fields no value lists.
+// Single members of an object without a list of fields.
 inline const json& member(const json& object, const char* name) {
   const json::object_t& members = object_in(object);
   const auto there = members.find(name);

@@ -12,7 +12,7 @@ namespace p5 {
 
 namespace {
 
-// Edits (insert, delete, replace) from one text to the other, by the textbook recurrence over one row.
+// Levenshtein distance, by the recurrence over one row.
 std::size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -28,9 +28,9 @@ std::size_t edits(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// File systems hold 255 bytes.
+// File systems allow 255 bytes.
 constexpr std::size_t longest_folder_name = 128;
-// What lies beside the clusters' folders.
+// Names in the output folder beside those of clusters.
 constexpr std::array<std::string_view, 2> taken_names{"baselines", "latest"};
 
 bool fits_folder_name(char c) {
@@ -44,9 +44,9 @@ std::string nearest(std::string_view name, std::span<const std::string> candidat
   if (name.size() > longest_typed) return "";
   const std::string wanted = lower(name);
   if (wanted.find_first_not_of('-') == std::string::npos) return "";
-  std::string best, beginning;  // beginning: a candidate that the name goes on from
+  std::string best, beginning;  // beginning: the longest candidate that `name` starts with
   std::size_t fewest = wanted.size() < 3 ? wanted.size() / 2 : std::max<std::size_t>(2, wanted.size() / 2);
-  bool begun = false;  // the best goes on from the name
+  bool begun = false;  // the best candidate starts with `name`
   for (const std::string& candidate : candidates) {
     const std::string known = lower(candidate);
     const std::size_t distance = edits(wanted, known);
@@ -89,7 +89,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-std::string objection_to_folder_name(std::string_view name) {
+std::string folder_name_error(std::string_view name) {
   const bool fits = !name.empty() && name.size() <= longest_folder_name && name[0] != '.' &&
                     std::ranges::all_of(name, fits_folder_name) &&
                     std::ranges::find(taken_names, name) == taken_names.end();

@@ -1,4 +1,4 @@
-// Names that a user types: which one was meant.
+// Names that a user types: suggestions for misspelt ones, lists of names, names of folders.
 #pragma once
 
 #include <span>
@@ -8,25 +8,25 @@
 
 namespace p5 {
 
-// The candidate with the fewest edits to `name`, small and capital letters alike, of those first that begin as it does;
-// "" when none is near.
+// The candidate with the smallest edit distance to `name`, ignoring case; candidates that start with `name` are
+// preferred. "" when none is near.
 std::string nearest(std::string_view name, std::span<const std::string> candidates);
 
 // "unknown KIND 'NAME'; did you mean 'X'? Known: a, b, c".
 std::string unknown_name(std::string_view kind, std::string_view name, std::span<const std::string> candidates);
-// The same where it is known what was meant.
+// The same with a given suggestion.
 std::string unknown_name(std::string_view kind, std::string_view name, std::span<const std::string> candidates,
                          const std::string& meant);
 
-// Splits at commas; an empty part is kept, for the caller to refuse.
+// Splits at the separator; empty parts are kept, so that the caller can reject them.
 std::vector<std::string> split(std::string_view text, char separator = ',');
 
-// ASCII letters only.
+// Lower case of ASCII letters; other bytes stay.
 std::string lower(std::string_view text);
 
-// Why no folder of ours may have this name, and what names may be; "" where it may. For every name that becomes part of
-// a path: it then stays in its parent, on one line of any terminal, and away from what else lies there.
-std::string objection_to_folder_name(std::string_view name);
+// Error message for a name that cannot become part of a path below the output folder; "" where it can. A valid name
+// stays within its parent, prints on one line and differs from reserved names.
+std::string folder_name_error(std::string_view name);
 
 std::string join(std::span<const std::string> parts, std::string_view separator = ", ");
 

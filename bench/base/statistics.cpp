@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
+#include <numbers>
 #include <numeric>
 #include <utility>
 
@@ -14,16 +16,15 @@ namespace {
 
 constexpr double confidence = 0.95;
 
-// Where the interval ends lie: between the depth-th and the next order statistic from either end, `weight` of the way.
+// Interval ends lie between the depth-th and the next order statistic from either end, at fraction `weight`.
 struct Depth {
   std::size_t depth = 1;  // counted from 1
   double weight = 0;
 };
 
 // The interval between the depth-th order statistics from both ends covers the median unless fewer than `depth` samples
-// fall on one side of it, which is binomial with one half. The terms are built from the largest one outwards, each from
-// its neighbour, and divided by their sum: nothing overflows, what underflows at the far end is too small to matter,
-// and no logarithm loses digits.
+// fall on one side of it, a binomial probability with p = 1/2. The terms are built from the largest one outwards, each
+// from its neighbour, and divided by their sum: nothing overflows, and underflow at the far end is negligible.
 Depth interval_depth(std::size_t samples) {
   const std::size_t half = samples / 2;
   const auto n = static_cast<double>(samples);
@@ -59,8 +60,7 @@ bool narrow(const StoppingRule& rule, std::vector<double> samples) {
   return interval && (interval->high - interval->low) / 2 <= rule.relative * median_of_sorted(samples);
 }
 
-// The samples that there were at the look before: those of the largest total of next_batch below `taken`; 0 at the
-// first.
+// Number of samples at the previous look: the largest total of next_batch below `taken`; 0 at the first look.
 std::size_t previous_look(const StoppingRule& rule, std::size_t taken) {
   std::size_t look = 0;
   for (auto next = static_cast<std::size_t>(rule.least); next < taken; next *= 2) look = next;
@@ -81,7 +81,7 @@ double median(std::vector<double> samples) {
   return median_of_sorted(samples);
 }
 
-double squares_about_mean(const std::vector<double>& values) {
+double sum_of_squared_deviations(const std::vector<double>& values) {
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   return std::accumulate(values.begin(), values.end(), 0.0,
                          [&](double sum, double value) { return sum + (value - mean) * (value - mean); });
@@ -92,7 +92,7 @@ double robust_deviation(const std::vector<double>& samples) {
   const double middle = median(samples);
   std::vector<double> distances;
   for (const double sample : samples) distances.push_back(std::abs(sample - middle));
-  return deviation_of_median_distance * median(std::move(distances));
+  return standard_deviation_per_mad * median(std::move(distances));
 }
 
 std::optional<Interval> median_interval_of_sorted(const std::vector<double>& sorted) {
@@ -127,7 +127,7 @@ Summary summarize(const std::vector<double>& samples) {
           .p99 = quantile_of_sorted(sorted, 0.99)};
 }
 
-bool enough(const StoppingRule& rule, const std::vector<double>& samples) {
+bool interval_converged(const StoppingRule& rule, const std::vector<double>& samples) {
   assert(rule.least > 0);
   const std::size_t look = previous_look(rule, samples.size());
   if (look == 0) return false;
@@ -138,6 +138,240 @@ bool enough(const StoppingRule& rule, const std::vector<double>& samples) {
 int next_batch(const StoppingRule& rule, int taken) {
   const int wanted = taken == 0 ? rule.least : taken;
   return std::clamp(rule.most - taken, 0, wanted);
+}
+
+namespace {
+
+constexpr double bin_width = 1.001;
+// Bin for values that are not positive, which times never are.
+constexpr std::int32_t not_positive = std::numeric_limits<std::int32_t>::min();
+
+std::int32_t bin_of(double value) {
+  return value > 0 ? static_cast<std::int32_t>(std::floor(std::log(value) / std::log(bin_width))) : not_positive;
+}
+
+double bin_centre(std::int32_t number) { return number == not_positive ? 0 : std::pow(bin_width, number + 0.5); }
+
+}  // namespace
+
+void Distribution::add(double value) {
+  min_ = count_ == 0 ? value : std::min(min_, value);
+  max_ = count_ == 0 ? value : std::max(max_, value);
+  ++count_;
+  if (count_ <= exact_) {
+    values_.push_back(value);
+    return;
+  }
+  for (const double each : values_) count_in_bin(each);
+  std::vector<double>().swap(values_);
+  count_in_bin(value);
+}
+
+void Distribution::count_in_bin(double value) {
+  const std::int32_t number = bin_of(value);
+  const auto found = std::ranges::lower_bound(bins_, number, {}, [](const auto& each) { return each.first; });
+  if (found != bins_.end() && found->first == number)
+    ++found->second;
+  else
+    bins_.insert(found, {number, 1});
+}
+
+void Distribution::sort() {
+  if (sorted_ == values_.size()) return;
+  const auto fresh = values_.begin() + static_cast<std::ptrdiff_t>(sorted_);
+  std::sort(fresh, values_.end());
+  std::inplace_merge(values_.begin(), fresh, values_.end());
+  sorted_ = values_.size();
+}
+
+double Distribution::at(std::size_t k) {
+  assert(k < count_);
+  if (count_ <= exact_) {
+    sort();
+    return values_[k];
+  }
+  if (k == 0) return min_;
+  if (k == count_ - 1) return max_;
+  std::size_t below = 0;
+  for (const auto& [number, values] : bins_) {
+    below += values;
+    if (below > k) return std::clamp(bin_centre(number), min_, max_);
+  }
+  return max_;
+}
+
+double Distribution::median() {
+  const double low = at((count_ - 1) / 2);
+  return low + (at(count_ / 2) - low) / 2;
+}
+
+Summary Distribution::extremes() {
+  const auto quantile = [&](double q) { return quantile_by_order(count_, q, [&](std::size_t k) { return at(k); }); };
+  return {.samples = static_cast<int>(count_),
+          .median = 0,
+          .interval = {},
+          .min = min_,
+          .max = max_,
+          .p95 = quantile(0.95),
+          .p99 = quantile(0.99)};
+}
+
+namespace {
+
+struct Ranks {
+  std::vector<unsigned> doubled;  // twice the mean rank, so whole; those of the first sample first
+  bool tied = false;
+  double tie_term = 0;  // sum of t^3 - t over the groups of ties
+};
+
+Ranks rank(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> all(a.begin(), a.end());
+  all.insert(all.end(), b.begin(), b.end());
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return all[i]; });
+  Ranks ranks;
+  ranks.doubled.resize(all.size());
+  for (std::size_t from = 0, to = 0; from < order.size(); from = to) {
+    while (to < order.size() && all[order[to]] == all[order[from]]) ++to;
+    for (std::size_t i = from; i < to; ++i) ranks.doubled[order[i]] = static_cast<unsigned>(from + to + 1);
+    const auto ties = static_cast<double>(to - from);
+    ranks.tied = ranks.tied || to - from > 1;
+    ranks.tie_term += ties * ties * ties - ties;
+  }
+  return ranks;
+}
+
+// The number of choices of `chosen` doubled ranks that have each sum. Counts are doubles because they exceed
+// 2^64; the rounding is far below any p that matters.
+std::vector<double> rank_sum_counts(std::span<const unsigned> doubled, std::size_t chosen) {
+  const unsigned total = std::accumulate(doubled.begin(), doubled.end(), 0u);
+  std::vector<std::vector<double>> ways(chosen + 1, std::vector<double>(total + 1));
+  ways[0][0] = 1;
+  unsigned reached = 0;
+  std::size_t taken = 0;
+  for (const unsigned rank : doubled) {
+    reached += rank;
+    taken = std::min(taken + 1, chosen);
+    for (std::size_t k = taken; k > 0; --k)
+      for (unsigned sum = reached; sum >= rank; --sum) ways[k][sum] += ways[k - 1][sum - rank];
+  }
+  return ways[chosen];
+}
+
+// Fraction of the choices whose sum satisfies `counts`.
+template <class Predicate>
+double share_of(const std::vector<double>& ways, const Predicate& counts) {
+  double all = 0, those = 0;
+  for (std::size_t sum = 0; sum < ways.size(); ++sum) {
+    all += ways[sum];
+    if (counts(static_cast<double>(sum))) those += ways[sum];
+  }
+  return those / all;
+}
+
+std::vector<std::size_t> ascending(std::span<const double> p) {
+  std::vector<std::size_t> order(p.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return p[i]; });
+  return order;
+}
+
+}  // namespace
+
+RankTest::Position RankTest::position(std::span<const double> a, std::span<const double> b) {
+  assert(!a.empty() && !b.empty());
+  const Ranks ranks = rank(b, a);
+  const auto end_of_b = ranks.doubled.begin() + static_cast<std::ptrdiff_t>(b.size());
+  const auto n = static_cast<double>(a.size() + b.size());
+  Position out;
+  out.sum = std::accumulate(ranks.doubled.begin(), end_of_b, 0u);
+  out.expected = static_cast<double>(b.size()) * (n + 1);
+  if (a.size() + b.size() > exact_up_to) {
+    const double product = static_cast<double>(a.size()) * static_cast<double>(b.size());
+    out.deviation = 2 * std::sqrt(product / 12 * (n + 1 - ranks.tie_term / (n * (n - 1))));
+  } else if (ranks.tied) {
+    out.ways = rank_sum_counts(ranks.doubled, b.size());
+  } else {
+    Table& table = untied_[{a.size(), b.size()}];
+    if (table.empty()) table = rank_sum_counts(ranks.doubled, b.size());
+    out.ways = table;
+  }
+  return out;
+}
+
+double RankTest::one_sided_p(std::span<const double> a, std::span<const double> b) {
+  const Position at = position(a, b);
+  if (!at.ways.empty()) return share_of(at.ways, [&](double sum) { return sum >= at.sum; });
+  return at.deviation > 0 ? normal_cdf((at.expected - at.sum + 1) / at.deviation) : 1;
+}
+
+double RankTest::two_sided_p(std::span<const double> a, std::span<const double> b) {
+  const Position at = position(a, b);
+  const double distance = std::abs(at.sum - at.expected);
+  if (!at.ways.empty()) return share_of(at.ways, [&](double sum) { return std::abs(sum - at.expected) >= distance; });
+  return at.deviation > 0 ? std::min(1.0, 2 * normal_cdf((1 - distance) / at.deviation)) : 1;
+}
+
+double smallest_p(std::size_t a, std::size_t b) {
+  double ways = 1;
+  for (std::size_t i = 1; i <= a; ++i) ways *= static_cast<double>(b + i) / static_cast<double>(i);
+  return 1 / ways;
+}
+
+std::vector<double> holm_adjusted(std::span<const double> p) {
+  const std::vector<std::size_t> order = ascending(p);
+  std::vector<double> adjusted(p.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    largest = std::max(largest, p[order[i]] * static_cast<double>(order.size() - i));
+    adjusted[order[i]] = std::min(1.0, largest);
+  }
+  return adjusted;
+}
+
+std::vector<double> false_discovery_adjusted(std::span<const double> p) {
+  const std::vector<std::size_t> order = ascending(p);
+  std::vector<double> adjusted(p.size());
+  double smallest = 1;
+  for (std::size_t i = order.size(); i > 0; --i) {
+    smallest = std::min(smallest, p[order[i - 1]] * static_cast<double>(order.size()) / static_cast<double>(i));
+    adjusted[order[i - 1]] = smallest;
+  }
+  return adjusted;
+}
+
+double normal_cdf(double z) { return std::erfc(-z / std::numbers::sqrt2) / 2; }
+
+double student_two_sided_p(double t, int degrees) {
+  assert(degrees >= 1);
+  const double angle = std::atan(std::abs(t) / std::sqrt(static_cast<double>(degrees)));
+  const double cosine = std::cos(angle), square = cosine * cosine;
+  const bool odd = degrees % 2 == 1;
+  double term = odd ? cosine : 1, sum = degrees == 1 ? 0 : term;
+  for (int k = odd ? 3 : 2; k <= degrees - 2; k += 2) {
+    term *= square * static_cast<double>(k - 1) / k;
+    sum += term;
+  }
+  const double within = odd ? 2 / std::numbers::pi * (angle + std::sin(angle) * sum) : std::sin(angle) * sum;
+  return std::clamp(1 - within, 0.0, 1.0);
+}
+
+double student_quantile(double chance, int degrees) {
+  double low = 0, high = 1;
+  while (student_two_sided_p(high, degrees) > chance) high *= 2;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    (student_two_sided_p(middle, degrees) > chance ? low : high) = middle;
+  }
+  return high;
+}
+
+std::uint64_t Random::next() {
+  std::uint64_t z = (state_ += 0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
 }
 
 }  // namespace p5

@@ -1,12 +1,15 @@
-// Statistics of repeated times: medians with intervals that assume no distribution, quantiles that are refused when
-// there are too few samples, and the rule that says when to stop. Plain numbers in, plain numbers out; units are the
-// caller's.
+// Statistics of repeated times: medians with distribution-free intervals, quantiles that need enough samples, the
+// stopping rule, and tests and corrections for comparing two samples. Plain numbers in and out; units are the caller's.
+// Nothing assumes a distribution of the times, except student_*.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace p5 {
@@ -16,28 +19,28 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-// Of a non-empty sample: the middle value, or the mean of the two middle ones.
+// Median of a non-empty sample; of an even number the mean of the two middle values.
 double median(std::vector<double> samples);
 
-// The standard deviation that a median of distances stands for where noise is normal.
-inline constexpr double deviation_of_median_distance = 1.4826;
+// Standard deviation of normal noise, as a multiple of the median absolute deviation.
+inline constexpr double standard_deviation_per_mad = 1.4826;
 
-// The sum of squares of the distances from the mean; of a non-empty sample.
-double squares_about_mean(const std::vector<double>& values);
+// Sum of squared distances from the mean of a non-empty sample.
+double sum_of_squared_deviations(const std::vector<double>& values);
 
-// The standard deviation as the distances from the median tell it, whatever a few samples do. 0 below two samples.
+// Standard deviation estimated from the median absolute deviation, robust against outliers. 0 below two samples.
 double robust_deviation(const std::vector<double>& samples);
 
-// 95 % confidence interval of the median from order statistics, interpolated between the two nearest levels that they
-// allow (Hettmansperger and Sheather, Statistics & Probability Letters 4, 1986). Null below 6 samples: there even the
-// whole range covers less than 95 %.
+// 95 % confidence interval of the median from order statistics, interpolated between the two nearest attainable levels
+// (Hettmansperger and Sheather, Statistics & Probability Letters 4, 1986). Null below 6 samples, where even the whole
+// range covers less than 95 %.
 std::optional<Interval> median_interval(std::vector<double> samples);
 
 // Quantile q by linear interpolation between order statistics (type 7 of Hyndman and Fan, The American Statistician 50,
 // 1996). Null with fewer than 2/(1-q) samples, at which two are expected beyond it.
 std::optional<double> quantile(std::vector<double> samples, double q);
 
-// The same of `count` values of which at(k) is the k-th smallest, from 0.
+// The same for `count` values of which at(k) is the k-th smallest, from 0.
 template <class At>
 std::optional<double> quantile_by_order(std::size_t count, double q, const At& at) {
   // 1 - q is seldom exact, and 20 samples are enough for the 90 % quantile.
@@ -58,33 +61,107 @@ struct Summary {
   std::optional<double> p95, p99;
 };
 
-// The same of values in ascending order, of which there may be many.
+// The same for values in ascending order.
 double median_of_sorted(const std::vector<double>& sorted);
 std::optional<Interval> median_interval_of_sorted(const std::vector<double>& sorted);
 
-// Of a non-empty sample.
+// Summary of a non-empty sample.
 Summary summarize(const std::vector<double>& samples);
 
-// When a series has enough samples: the interval's half-width is within `relative` of the median, at this look and at
-// the look before it. Looks are at `least` samples, twice, four times that, and so on, up to `most`.
+// A series has enough samples when the half-width of its interval is within `relative` of the median, at this look and
+// at the previous one. Looks are at `least` samples, twice, four times that, and so on, up to `most`.
 //
-// Why two looks: to stop at the first narrow interval is to prefer intervals that are narrow by accident, which miss
-// the median more often. In simulations (normal, lognormal and exponential noise of 0.3 to 10 % against 1 %, 20 000
-// series each) stopping at the first left 91.5 % coverage of the nominal 95 in the worst case, with noise of twice or
-// three times `relative`; a larger `least` moves the trouble to other noise (24: 92.8 %). With two looks the worst case
-// is 93.3 %. The price is twice the samples, 12 instead of 6 when it is quiet.
+// Two looks, because stopping at the first narrow interval prefers intervals that are narrow by chance, which miss the
+// median more often. In simulations (normal, lognormal and exponential noise of 0.3 to 10 % against 1 %, 20 000 series
+// each) stopping at the first look left 91.5 % coverage of the nominal 95 in the worst case, with noise of two or three
+// times `relative`; a larger `least` moves the loss to other noise (24: 92.8 %). With two looks the worst case is 93.3
+// %, at the price of twice the samples: 12 instead of 6 without noise.
 struct StoppingRule {
   double relative = 0.01;
   int least = 6;
   int most = 250;
 };
 
-// Of samples in the order in which they were taken. False at `most` samples too when they do not agree: the end of a
-// series is next_batch's to say.
-bool enough(const StoppingRule& rule, const std::vector<double>& samples);
+// True when `samples`, in the order in which they were taken, fulfil the rule. False also at `most` samples that do
+// not: the end of a series is decided by next_batch().
+bool interval_converged(const StoppingRule& rule, const std::vector<double>& samples);
 
-// How many samples to take next, having `taken`: doubling, so that few agreements between ranks are needed; 0 at
-// `most`.
+// Number of samples to take next after `taken`: doubling, so that few agreements between ranks are needed; 0 at `most`.
 int next_batch(const StoppingRule& rule, int taken);
+
+// Order statistics of a stream of values that may exceed memory. Up to `exact` values are kept and give exact results.
+// Beyond that only counts in bins of 0.1 % are kept: minimum and maximum stay exact, other quantiles are right to 0.05
+// %.
+class Distribution {
+ public:
+  explicit Distribution(std::size_t exact) : exact_(exact) {}
+  void add(double value);
+
+  std::size_t count() const { return count_; }
+  // Requires at least one value.
+  double median();
+  // A summary without median and interval.
+  Summary extremes();
+
+ private:
+  double at(std::size_t k);  // the k-th smallest, from 0
+  void sort();
+  void count_in_bin(double value);
+
+  std::size_t exact_;
+  std::size_t count_ = 0;
+  std::vector<double> values_;  // sorted up to `sorted_`; empty once values are counted in bins
+  std::size_t sorted_ = 0;
+  std::vector<std::pair<std::int32_t, std::uint32_t>> bins_;  // bin and number of values, ascending
+  double min_ = 0, max_ = 0;
+};
+
+// The Mann-Whitney test (Wilcoxon's rank sum) that two samples have one distribution. Exact up to `exact_up_to` values
+// in all; ties get their mean ranks, and the permutation distribution of these ranks keeps the error rate at the cost
+// of power. Beyond, the normal approximation with corrections for ties and continuity.
+class RankTest {
+ public:
+  static constexpr std::size_t exact_up_to = 60;
+  // Probability of a rank sum of `b` as large or larger. Both samples non-empty.
+  double one_sided_p(std::span<const double> a, std::span<const double> b);
+  // Probability of a rank sum as far from the expected one, on either side.
+  double two_sided_p(std::span<const double> a, std::span<const double> b);
+
+ private:
+  using Table = std::vector<double>;  // for each sum of doubled ranks, the number of choices of ranks that have it
+  struct Position {
+    Table ways;
+    double sum = 0, expected = 0;  // doubled
+    double deviation = 0;          // used where `ways` is empty
+  };
+  Position position(std::span<const double> a, std::span<const double> b);
+  std::map<std::pair<std::size_t, std::size_t>, Table> untied_;  // by sample sizes
+};
+
+// The smallest one_sided_p() without ties: 1 / binomial(a + b, a).
+double smallest_p(std::size_t a, std::size_t b);
+
+// Adjusted p-values, comparable with the family-wise error rate (Holm, Scandinavian Journal of Statistics 6, 1979) and
+// with the false discovery rate (Benjamini and Hochberg, Journal of the Royal Statistical Society B 57, 1995).
+std::vector<double> holm_adjusted(std::span<const double> p);
+std::vector<double> false_discovery_adjusted(std::span<const double> p);
+
+double normal_cdf(double z);
+// Two-sided probability of |t| or more with whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
+double student_two_sided_p(double t, int degrees);
+// The t for which student_two_sided_p() is `chance`.
+double student_quantile(double chance, int degrees);
+
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same numbers on every machine, and cheap.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next();
+  // 0 to count - 1; count below 2^32.
+  std::size_t below(std::size_t count) { return static_cast<std::size_t>(((next() >> 32) * count) >> 32); }
+
+ private:
+  std::uint64_t state_;
+};
 
 }  // namespace p5

@@ -16,13 +16,14 @@ constexpr std::size_t longest_quote = 80;
 struct Range {
   char32_t first, last;
 };
-// Controls (C0, DEL, C1), invisible signs and marks of direction (Unicode 15: categories Cc and Cf, line separators).
+// Control characters (C0, DEL, C1), invisible characters and bidirectional marks (Unicode 15: categories Cc and Cf,
+// line separators), and the contiguous noncharacters.
 constexpr std::array hidden{Range{0x00, 0x1f},     Range{0x7f, 0x9f},     Range{0xad, 0xad},
                             Range{0x61c, 0x61c},   Range{0x180e, 0x180e}, Range{0x200b, 0x200f},
                             Range{0x2028, 0x202e}, Range{0x2060, 0x206f}, Range{0xfdd0, 0xfdef},
                             Range{0xfeff, 0xfeff}, Range{0xfff9, 0xfffb}, Range{0xe0000, 0xe007f}};
 
-// Unicode's noncharacters, of which XML takes some for an error; those that stand together are among the hidden ones.
+// The last two code points of each plane are noncharacters, which XML parsers may reject.
 bool ends_a_plane(char32_t code) { return (code & 0xfffe) == 0xfffe; }
 
 struct Utf8Character {
@@ -32,7 +33,7 @@ struct Utf8Character {
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// The letter that begins here; what is no UTF-8 is a letter of one byte that cannot be shown.
+// The character at the start of `text`; an invalid byte counts as one hidden character.
 Utf8Character letter_at(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return {1, first >= 0x20 && first != 0x7f, true};

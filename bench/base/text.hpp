@@ -1,26 +1,55 @@
-// Texts that others wrote (names out of files, of hosts, of libraries), on their way to a terminal or into a message.
+// Text from outside (file contents, host names, library messages) made safe for a terminal or a message.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <type_traits>
+
+#include <fmt/format.h>
 
 namespace p5 {
 
-// On one line, without anything that a terminal obeys or hides: control characters (line ends and ESC among them),
-// marks that turn the direction of writing, and bytes that are no UTF-8 become \xNN. All else stays. Of what it
-// returned it changes nothing.
+// Replaces control characters (line ends and ESC among them), invisible and bidirectional marks, and bytes that are not
+// UTF-8 by \xNN; the result is one line. Idempotent.
 std::string printable(std::string_view text);
-// The same for a text of several lines, whose ends stay.
+// The same, but line ends stay.
 std::string printable_lines(std::string_view text);
 
 bool is_utf8(std::string_view text);
 
-// In quotation marks, printable, and cut after some 80 characters: for messages, which may be about any input.
+// Printable, in quotation marks, and cut after about 80 characters: messages may quote any input.
 std::string in_quotes(std::string_view text);
 
-// One word of a POSIX shell, whatever it holds (but NUL, which no shell can hold).
+// The text as one word of a POSIX shell; NUL is not supported.
 std::string shell_word(std::string_view text);
 
-std::string upper_case(std::string text);  // of ASCII
+std::string upper_case(std::string text);  // ASCII only
+
+namespace printing {
+
+template <class Value>
+inline constexpr bool is_text = std::is_convertible_v<const Value&, std::string_view>;
+template <class Value>
+using Shown = std::conditional_t<is_text<Value>, std::string, Value>;
+
+template <class Value>
+decltype(auto) shown(const Value& value) {
+  if constexpr (is_text<Value>)
+    return printable(value);
+  else
+    return (value);
+}
+
+template <class... Values>
+std::string format(fmt::string_view form, const Values&... values) {
+  return fmt::vformat(form, fmt::make_format_args(values...));
+}
+
+}  // namespace printing
+
+template <class... Values>
+std::string format_printable(fmt::format_string<printing::Shown<Values>...> form, const Values&... values) {
+  return printing::format(fmt::string_view(form), printing::shown(values)...);
+}
 
 }  // namespace p5

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <system_error>
@@ -14,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/error.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5 {
 
@@ -27,8 +30,8 @@ std::thread start_thread(std::function<void()> body) try {
   throw EnvironmentError(fmt::format("no thread can be started: {}. {}", problem.code().message(), remedy));
 }
 
-void provide_stacks() {
-  constexpr std::size_t wanted = 8 << 20, of_thread = 1 << 20;
+void raise_stack_limits() {
+  constexpr std::size_t wanted = 8 << 20, thread_stack = 1 << 20;
   rlimit limit{};
   if (::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < wanted) {
     limit.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
@@ -37,13 +40,13 @@ void provide_stacks() {
   pthread_attr_t attributes;
   if (::pthread_getattr_default_np(&attributes) != 0) return;
   std::size_t size = 0;
-  if (::pthread_attr_getstacksize(&attributes, &size) == 0 && size < of_thread &&
-      ::pthread_attr_setstacksize(&attributes, of_thread) == 0)
+  if (::pthread_attr_getstacksize(&attributes, &size) == 0 && size < thread_stack &&
+      ::pthread_attr_setstacksize(&attributes, thread_stack) == 0)
     ::pthread_setattr_default_np(&attributes);
   ::pthread_attr_destroy(&attributes);
 }
 
-void prove_room_for_threads(int count, std::string_view what) {
+void check_thread_limit(int count, std::string_view what) {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
@@ -67,6 +70,94 @@ void prove_room_for_threads(int count, std::string_view what) {
   if (!problem.empty())
     throw EnvironmentError(fmt::format("{} takes {} threads and processes, of which {} can be started here: {}. {}",
                                        what, count, threads.size(), problem, remedy));
+}
+
+Watchdog::Watchdog(OnHang on_hang) : on_hang_(std::move(on_hang)), thread_(start_thread([this] { watch(); })) {}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Watchdog::arm(std::string step, Seconds limit) {
+  const std::lock_guard lock(mutex_);
+  step_ = std::move(step);
+  limit_ = limit;
+  ++steps_;
+  deadline_ = deadline_in(limit);
+}
+
+void Watchdog::disarm() {
+  const std::lock_guard lock(mutex_);
+  deadline_ = Clock::time_point::max();
+  ++steps_;
+}
+
+bool Watchdog::disarmed() const {
+  const std::lock_guard lock(mutex_);
+  return deadline_ == Clock::time_point::max();
+}
+
+// The watchdog polls five times a second: a notification for each step would be too slow for steps of microseconds.
+void Watchdog::watch() {
+  std::unique_lock lock(mutex_);
+  while (!done_) {
+    if (Clock::now() > deadline_) {
+      const Hang hang{step_, limit_, [this, late = steps_] {
+                        const std::lock_guard again(mutex_);
+                        return steps_ == late && !done_;
+                      }};
+      lock.unlock();
+      on_hang_(hang);
+      lock.lock();
+      continue;
+    }
+    changed_.wait_for(lock, std::chrono::milliseconds(200));
+  }
+}
+
+namespace {
+
+// Files for logs, journals, libraries and the pipes to a worker, with a margin.
+constexpr std::uint64_t reserved_files = 64;
+
+std::optional<rlimit> open_file_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::optional(limit) : std::nullopt;
+}
+
+std::uint64_t count_open_files() {
+  std::error_code problem;
+  const std::filesystem::directory_iterator files("/proc/self/fd", problem);
+  return problem ? 0 : static_cast<std::uint64_t>(std::distance(begin(files), end(files)));
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> initial_open_file_limit() {
+  static const std::optional<rlimit> limit = open_file_limit();
+  return limit ? std::optional<std::uint64_t>(limit->rlim_cur) : std::nullopt;
+}
+
+std::string raise_open_file_limit(std::uint64_t connections) {
+  initial_open_file_limit();  // remembers the limit before it changes
+  std::optional<rlimit> limit = open_file_limit();
+  const std::uint64_t needed = count_open_files() + reserved_files + connections;
+  if (!limit || limit->rlim_cur >= needed) return "";
+  if (limit->rlim_max < needed)
+    return fmt::format(
+        "a process may open {} files (ulimit -Hn), and the connections to {} ranks of other hosts need {}. Raise it, "
+        "for "
+        "instance to 65536: /etc/security/limits.d for logins, LimitNOFILE of slurmd or the kubelet, --ulimit "
+        "nofile=65536 for docker",
+        limit->rlim_max, connections, needed);
+  limit->rlim_cur = needed;
+  ::setrlimit(RLIMIT_NOFILE, &*limit);
+  return "";
 }
 
 }  // namespace p5

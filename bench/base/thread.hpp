@@ -1,21 +1,80 @@
-// Threads, and the words for where there are none.
+// Threads, the watchdog, and the process's limits and signals.
 #pragma once
 
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdint>
 #include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+
+#include "bench/base/units.hpp"
 
 namespace p5 {
 
-// Throws EnvironmentError where limits let this process have no more threads.
+// Throws EnvironmentError where limits allow no further thread.
 std::thread start_thread(std::function<void()> body);
 
-// Where the limit of stacks (ulimit -s) is lower than libraries expect: raises it as far as it goes, and gives threads
-// from here on stacks of a megabyte whatever it is.
-void provide_stacks();
+// Raises a stack limit (ulimit -s) that is lower than libraries expect as far as permitted, and gives threads started
+// from here on stacks of at least 1 MiB.
+void raise_stack_limits();
 
-// Starts so many threads at once and ends them again: processes of ours count like threads. Throws EnvironmentError
-// that names `what` needs them, the limits, and how many there were.
-void prove_room_for_threads(int count, std::string_view what);
+// Starts `count` threads at once and ends them again; child processes count against the same limits. Throws
+// EnvironmentError that names `what` needs them, the limits, and the number that started.
+void check_thread_limit(int count, std::string_view what);
+
+class Watchdog {
+ public:
+  struct Hang {
+    std::string step;
+    Seconds limit;
+    std::function<bool()> lasts;  // false once the step has ended
+  };
+  // Called on the watchdog's thread; the watch continues when it returns.
+  using OnHang = std::function<void(const Hang& hang)>;
+  explicit Watchdog(OnHang on_hang);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;  // the thread refers to this object
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  // A step starts that has to end, by the next call, within `limit`.
+  void arm(std::string step, Seconds limit);
+  void disarm();
+  bool disarmed() const;
+
+ private:
+  void watch();
+
+  OnHang on_hang_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string step_;
+  Seconds limit_{};
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  std::uint64_t steps_ = 0;  // calls of arm() and disarm()
+  bool done_ = false;
+  std::thread thread_;
+};
+
+// The soft limit of open files (RLIMIT_NOFILE) at the start of the process, before anything raised it.
+std::optional<std::uint64_t> initial_open_file_limit();
+
+// Raises the soft limit of open files so that `connections` sockets fit besides the files that are open and this
+// program's own; child processes inherit it. Returns "" on success, else what is missing with the remedy, when the hard
+// limit is too low. The first rank of a large job needs one connection to each other rank.
+std::string raise_open_file_limit(std::uint64_t connections);
+
+inline constexpr std::array<std::pair<int, const char*>, 6> termination_signals{{{SIGHUP, "SIGHUP"},
+                                                                                 {SIGINT, "SIGINT"},
+                                                                                 {SIGTERM, "SIGTERM"},
+                                                                                 {SIGUSR1, "SIGUSR1"},
+                                                                                 {SIGUSR2, "SIGUSR2"},
+                                                                                 {SIGXCPU, "SIGXCPU"}}};
 
 }  // namespace p5

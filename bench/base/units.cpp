@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <utility>
 
@@ -24,7 +25,7 @@ std::uint64_t size_factor(std::string_view suffix) {
   constexpr std::string_view prefixes = "KMGT", small = "kmgt";
   const std::string_view rest = suffix.substr(1);
   std::size_t power = prefixes.find(suffix[0]);
-  // A small letter alone is what nccl-tests takes; kilo is written small.
+  // nccl-tests accepts a lower-case letter alone; the prefix kilo is lower-case.
   if (power == std::string_view::npos && (rest.empty() || suffix[0] == 'k')) power = small.find(suffix[0]);
   if (power == std::string_view::npos) return 0;
   if (rest.empty() || rest == "iB") return std::uint64_t{1} << (10 * (power + 1));
@@ -34,15 +35,15 @@ std::uint64_t size_factor(std::string_view suffix) {
   return factor;
 }
 
-// The suffix that was meant, by its letters whatever their case; "" when none.
-std::string meant_size(std::string_view suffix) {
+// The valid suffix with the same letters in another case; "" when there is none.
+std::string suggested_size_unit(std::string_view suffix) {
   const std::string letters = lower(suffix);
   for (const char* known : {"B", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "TB"})
     if (letters == lower(known) || letters + "b" == lower(known)) return known;
   return "";
 }
 
-std::string meant_time(std::string_view unit) {
+std::string suggested_time_unit(std::string_view unit) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 16> others{{{"m", "min"},
                                                                                   {"mins", "min"},
                                                                                   {"minute", "min"},
@@ -91,7 +92,8 @@ Bytes parse_bytes(std::string_view text) {
   if (problem == std::errc::result_out_of_range) throw refuse("it is too large");
   const std::string_view suffix(after, static_cast<std::size_t>(end - after));
   const std::uint64_t factor = size_factor(suffix);
-  if (factor == 0) throw refuse(unknown_unit(text.substr(0, text.size() - suffix.size()), suffix, meant_size(suffix)));
+  if (factor == 0)
+    throw refuse(unknown_unit(text.substr(0, text.size() - suffix.size()), suffix, suggested_size_unit(suffix)));
   if (number == 0) throw refuse("it has to be at least 1");
   if (number > largest / factor) throw refuse("it is too large");
   return {number * factor};
@@ -117,7 +119,7 @@ Seconds parse_duration(std::string_view text) {
     if (number * factor > 1e9) throw refuse("it is too long");
     return {number * factor};
   }
-  throw refuse(unknown_unit(digits, unit, meant_time(unit)));
+  throw refuse(unknown_unit(digits, unit, suggested_time_unit(unit)));
 }
 
 std::string to_text(Bytes size) {
@@ -129,7 +131,7 @@ std::string to_text(Bytes size) {
 }
 
 std::string to_text(Seconds time) {
-  // Limits in the value that is shown: 0.9996 s rounds to 1 s, not to 1e+03 ms.
+  // The bounds are half a unit in the last printed digit below the next unit: 0.9996 s prints 1 s, not 1e+03 ms.
   const double s = time.count;
   if (s < 0.9995e-3) return fmt::format("{:.3g} us", s * 1e6);
   if (s < 0.9995) return fmt::format("{:.3g} ms", s * 1e3);
@@ -137,6 +139,25 @@ std::string to_text(Seconds time) {
   const auto whole = static_cast<long long>(std::llround(s));
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+Clock::time_point deadline_in(Seconds time) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(time.count));
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
+}
+
+std::optional<double> parse_utc(const std::string& text) {
+  std::tm parts{};
+  const char* const end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  if (!end || end != text.c_str() + text.size()) return std::nullopt;
+  return static_cast<double>(::timegm(&parts));
 }
 
 }  // namespace p5

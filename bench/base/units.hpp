@@ -1,9 +1,11 @@
-// Bytes, seconds and rates as types, and their spellings on a command line and in a report.
-// Sizes are binary unless written kB, MB, GB; rates are always decimal (1 GB/s = 1e9 bytes per second).
+// Bytes, seconds and rates as types, with their spellings on a command line and in a report, and the clocks. Sizes are
+// binary unless written kB, MB, GB; rates are always decimal (1 GB/s = 1e9 bytes per second).
 #pragma once
 
+#include <chrono>
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,9 +41,21 @@ Bytes parse_bytes(std::string_view text);
 // "500ms", "30s", "10min", "2h"; a bare number is seconds. Finite and above zero. Throws UsageError naming the text.
 Seconds parse_duration(std::string_view text);
 
-// "8 B", "64 KiB", "4 GiB"; a size that is not a whole number of a unit is shown in the next smaller one.
+// "8 B", "64 KiB", "4 GiB"; the largest unit of which the size is a whole multiple.
 std::string to_text(Bytes size);
 // "850 ms", "12.3 s", "4 min 10 s".
 std::string to_text(Seconds time);
+
+using Clock = std::chrono::steady_clock;
+
+inline Seconds since(Clock::time_point then) { return {std::chrono::duration<double>(Clock::now() - then).count()}; }
+
+// The point in time `time` from now.
+Clock::time_point deadline_in(Seconds time);
+
+// "2026-11-20T12:00:00Z"
+std::string utc_now();
+// Seconds since 1970; std::nullopt for text in any other form.
+std::optional<double> parse_utc(const std::string& text);
 
 }  // namespace p5

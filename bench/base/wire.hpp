@@ -1,5 +1,6 @@
-// Plain values in a blob and back, between participants of a job: the same binary on the same architecture. Numbers,
-// enumerators, texts, lists, maps, optionals, and values with a list of fields (fields(), as in json_fields.hpp).
+// Binary serialization of plain values between participants of a job, which run the same binary on the same
+// architecture: numbers, enumerators, texts, lists, maps, optionals, and structures with a list of fields (fields(), as
+// in json_fields.hpp).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace p5::wire {
 
-// A value that says nothing.
+// A value without content.
 struct Nothing {};
 
 template <class Value>
@@ -106,7 +107,7 @@ class Reader {
   }
 
  private:
-  // Each thing in a list takes a byte at least, or else the number is none of ours.
+  // Each item takes at least one byte; a larger count is malformed.
   std::size_t size() {
     std::size_t count = 0;
     get(count);
@@ -124,14 +125,14 @@ class Reader {
 };
 
 template <class Value>
-std::string blob_of(const Value& value) {
+std::string serialize(const Value& value) {
   Writer writer;
   writer.put(value);
   return std::move(writer.blob);
 }
 
 template <class Value>
-Value value_of(const std::string& blob) {
+Value deserialize(const std::string& blob) {
   Value value{};
   Reader(blob).get(value);
   return value;

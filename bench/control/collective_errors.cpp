@@ -26,11 +26,11 @@ std::string to_message(const Problem& problem) {
 class Wait {
  public:
   Wait(Watchdog* watchdog, const std::string& step, Seconds limit)
-      : watchdog_(watchdog && watchdog->rests() ? watchdog : nullptr) {
-    if (watchdog_) watchdog_->expect(step, limit);
+      : watchdog_(watchdog && watchdog->disarmed() ? watchdog : nullptr) {
+    if (watchdog_) watchdog_->arm(step, limit);
   }
   ~Wait() {
-    if (watchdog_) watchdog_->rest();
+    if (watchdog_) watchdog_->disarm();
   }
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
@@ -72,7 +72,7 @@ std::optional<Problem> CollectiveErrors::attempt(const std::function<void()>& ac
     return share({ExitCode::environment, problem.what()});
   } catch (const std::exception& problem) {
     if (inside_) throw;
-    return share({ExitCode::unfinished, words_of(problem)});
+    return share({ExitCode::unfinished, describe(problem)});
   }
 }
 

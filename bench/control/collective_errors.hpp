@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "bench/base/error.hpp"
+#include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
-#include "bench/base/watchdog.hpp"
 #include "bench/model/control_plane.hpp"
 
 namespace p5 {

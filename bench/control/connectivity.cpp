@@ -14,9 +14,9 @@
 #include <thread>
 #include <utility>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/units.hpp"
 #include "bench/control/mpi_check.hpp"
 
 namespace p5 {

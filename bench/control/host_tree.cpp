@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "bench/base/clock.hpp"
+#include "bench/base/units.hpp"
 #include "bench/base/wire.hpp"
 
 namespace p5 {
@@ -81,7 +81,7 @@ class HostTree final : public ControlPlane {
     if (is_leader()) {
       ++broadcasts_;
       latest_broadcasts_.emplace_back(number,
-                                      wire::blob_of(MessageContent{MessageKind::broadcast, number, {}, leaders}));
+                                      wire::serialize(MessageContent{MessageKind::broadcast, number, {}, leaders}));
       pass_on(latest_broadcasts_.back().second);
       complete_sends();
       return leaders;
@@ -100,7 +100,7 @@ class HostTree final : public ControlPlane {
     if (!aborts_.insert(epoch).second) return;
     const MessageContent words{MessageKind::abort_epoch, epoch};
     if (is_leader())
-      forward_abort(participant(), epoch, wire::blob_of(words));
+      forward_abort(participant(), epoch, wire::serialize(words));
     else
       say(leader, words);
   }
@@ -115,7 +115,7 @@ class HostTree final : public ControlPlane {
 
   bool collects() const { return place_.collector == participant(); }
 
-  void say(int to, const MessageContent& words) { transport_->send(to, wire::blob_of(words)); }
+  void say(int to, const MessageContent& words) { transport_->send(to, wire::serialize(words)); }
 
   void send_part(int to, std::uint32_t number) {
     say(to, {MessageKind::parts, number, {{participant(), latest_part_}}});
@@ -185,7 +185,7 @@ class HostTree final : public ControlPlane {
 
   void look() {
     while (const std::optional<ControlMessage> message = transport_->receive()) {
-      MessageContent words = wire::value_of<MessageContent>(message->text);
+      MessageContent words = wire::deserialize<MessageContent>(message->text);
       switch (words.kind) {
         case MessageKind::parts:
           take_parts(words);

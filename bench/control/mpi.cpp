@@ -15,9 +15,9 @@
 
 #include <fmt/format.h>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
-#include "bench/base/open_files.hpp"
+#include "bench/base/thread.hpp"
+#include "bench/base/units.hpp"
 #include "bench/base/wire.hpp"
 #include "bench/control/connectivity.hpp"
 #include "bench/control/control_planes.hpp"
@@ -123,7 +123,7 @@ class MpiTransport final : public ControlTransport {
       std::vector<std::string> names;
       for (std::size_t at = 0; at < all.size(); at += name.size()) names.emplace_back(&all[at]);
       for (const TreePosition& each : tree_of(number_hosts(names))) {
-        const std::string blob = wire::blob_of(each);
+        const std::string blob = wire::serialize(each);
         sizes.push_back(static_cast<int>(blob.size()));
         starts.push_back(static_cast<int>(places.size()));
         places += blob;
@@ -133,7 +133,7 @@ class MpiTransport final : public ControlTransport {
     check(MPI_Scatter(sizes.data(), 1, MPI_INT, &size, 1, MPI_INT, 0, comm_));
     std::string mine(static_cast<std::size_t>(size), '\0');
     check(MPI_Scatterv(places.data(), sizes.data(), starts.data(), MPI_CHAR, mine.data(), size, MPI_CHAR, 0, comm_));
-    return wire::value_of<TreePosition>(mine);
+    return wire::deserialize<TreePosition>(mine);
   }
 
  private:
@@ -187,7 +187,7 @@ bool all_on_one_host() {
 std::string room_for_connections(int ranks) {
   if (all_on_one_host()) return "";
   const int here = number_from(std::array{"OMPI_COMM_WORLD_LOCAL_SIZE"}, 1);
-  return make_room_for_connections(static_cast<std::uint64_t>(std::max(0, ranks - here)));
+  return raise_open_file_limit(static_cast<std::uint64_t>(std::max(0, ranks - here)));
 }
 
 // Where data go over MPI, each rank may speak with each; else only the first does, and was asked before all met.
@@ -217,7 +217,7 @@ std::string choose_interfaces(const Environment& environment, const McaSettings&
 }
 
 std::string choose_transport(bool control_plane_only) {
-  const Environment environment = own_environment();
+  const Environment environment = current_environment();
   const McaSettings files = mca_files(environment, folder_of_mpi(), read_file);
   if (control_plane_only) {
     const auto in_files = [&](const char* parameter) {
@@ -234,7 +234,7 @@ std::string choose_transport(bool control_plane_only) {
 
 MpiJob::MpiJob(bool control_plane_only) {
   constexpr Seconds connectivity_limit{60};
-  const Environment environment = own_environment();
+  const Environment environment = current_environment();
   const LaunchedAs launch = launched_as(environment);
   go_without_launcher(launch, environment);
   const std::string ways = choose_transport(control_plane_only);
@@ -263,9 +263,9 @@ MpiJob::~MpiJob() {
   MPI_Finalize();
 }
 
-bool one_of_several() { return launched_as(own_environment()).of_several(); }
+bool one_of_several() { return launched_as(current_environment()).of_several(); }
 
-bool first_of_several() { return launched_as(own_environment()).rank == 0; }
+bool first_of_several() { return launched_as(current_environment()).rank == 0; }
 
 bool started_by_launcher() {
   constexpr std::array more{"PMIX_RANK", "PMIX_NAMESPACE"};

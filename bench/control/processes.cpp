@@ -24,8 +24,8 @@
 
 #include <fmt/format.h>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/units.hpp"
 #include "bench/control/control_planes.hpp"
 
 namespace p5 {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "bench/base/clock.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5 {
 

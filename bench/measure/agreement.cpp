@@ -57,7 +57,7 @@ ValueOrFailure do_part(ControlPlane& control, const LocalBlob& local) {
   } catch (const CaseError& problem) {
     return {.failure = Failure{.kind = Kind::failed, .rank = problem.rank.value_or(me), .what = problem.what()}};
   } catch (const std::exception& problem) {
-    return {.failure = Failure{.kind = Kind::failed, .rank = me, .what = words_of(problem)}};
+    return {.failure = Failure{.kind = Kind::failed, .rank = me, .what = describe(problem)}};
   }
 }
 
@@ -101,8 +101,8 @@ std::vector<int> stalled_among(const std::vector<ValueOrFailure>& parts) {
 
 std::vector<ValueOrFailure> gather(ControlPlane& control, const ValueOrFailure& mine) {
   std::vector<ValueOrFailure> parts;
-  for (const std::string& blob : control.gather(wire::blob_of(mine)))
-    parts.push_back(wire::value_of<ValueOrFailure>(blob));
+  for (const std::string& blob : control.gather(wire::serialize(mine)))
+    parts.push_back(wire::deserialize<ValueOrFailure>(blob));
   return parts;
 }
 

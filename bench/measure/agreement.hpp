@@ -52,14 +52,14 @@ auto agree(ControlPlane& control, Phase phase, bool recovers, const Local& local
   using Part = decltype(agreement::said(local));
   using Decision = decltype(agreement::said(decide, std::vector<Part>()));
   const std::string decision = agreement::agree_on_blobs(
-      control, phase, recovers, [&] { return wire::blob_of(agreement::said(local)); },
+      control, phase, recovers, [&] { return wire::serialize(agreement::said(local)); },
       [&](const std::vector<std::string>& blobs) {
         std::vector<Part> parts;
         parts.reserve(blobs.size());
-        for (const std::string& blob : blobs) parts.push_back(wire::value_of<Part>(blob));
-        return wire::blob_of(agreement::said(decide, parts));
+        for (const std::string& blob : blobs) parts.push_back(wire::deserialize<Part>(blob));
+        return wire::serialize(agreement::said(decide, parts));
       });
-  return wire::value_of<Decision>(decision);
+  return wire::deserialize<Decision>(decision);
 }
 
 // All have done their part, and there is nothing to decide.
@@ -72,7 +72,7 @@ void agree(ControlPlane& control, Phase phase, bool recovers, const Local& local
 // The leader's value, everywhere.
 template <class Value>
 Value shared_by_leader(ControlPlane& control, const Value& leaders) {
-  return wire::value_of<Value>(control.broadcast(wire::blob_of(leaders)));
+  return wire::deserialize<Value>(control.broadcast(wire::serialize(leaders)));
 }
 
 // A step that groups of ranks take side by side: what fails in one is no failure of the others. One rank a participant.

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <optional>
 
-#include "bench/base/inference.hpp"
 #include "bench/base/statistics.hpp"
 
 namespace p5 {
@@ -71,7 +70,7 @@ class Splits {
   explicit Splits(const std::vector<double>& scores)
       : intervals_(seeded_intervals(scores.size())),
         penalties_(penalties_of(intervals_, scores.size())),
-        deviation_(std::sqrt(squares_about_mean(scores) / static_cast<double>(scores.size() - 1))),
+        deviation_(std::sqrt(sum_of_squared_deviations(scores) / static_cast<double>(scores.size() - 1))),
         sums_(scores.size() + 1) {}
 
   // The split of all intervals whose sides' means are furthest apart, in deviations of that distance, less the penalty.
@@ -176,7 +175,7 @@ SeriesSegment around(const std::vector<StrongestSplit>& changes, std::size_t i, 
 }  // namespace
 
 bool can_show_changes(std::size_t values, double chance) {
-  return values >= 2 * least_level && 2 * least_p(values / 2, values - values / 2) <= chance;
+  return values >= 2 * least_level && 2 * smallest_p(values / 2, values - values / 2) <= chance;
 }
 
 std::vector<ChangePoint> find_changes(std::span<const double> values, const ChangeRules& rules) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/base/distribution.hpp"
+#include "bench/base/statistics.hpp"
 #include "bench/model/measurement.hpp"
 
 namespace p5 {

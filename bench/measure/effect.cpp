@@ -19,7 +19,8 @@ struct Scatter {
 Scatter scatter_of(const std::vector<double>& base, const std::vector<double>& fresh, double launch_spread) {
   const int weight = thresholds().weight;
   const int seen = static_cast<int>(base.size() + fresh.size()) - 2;
-  const double sum = weight * launch_spread * launch_spread + squares_about_mean(base) + squares_about_mean(fresh);
+  const double sum =
+      weight * launch_spread * launch_spread + sum_of_squared_deviations(base) + sum_of_squared_deviations(fresh);
   return {std::sqrt(sum / (weight + seen)), weight + seen};
 }
 
@@ -46,7 +47,7 @@ Effect screened(double log_ratio, const Interval& logs, const std::vector<double
       std::sqrt(1 / static_cast<double>(base.size()) + 1 / static_cast<double>(fresh.size())) * scatter.deviation;
   const double between = student_quantile(0.05, scatter.degrees) * share;
   const double error = std::hypot(share, (logs.high - logs.low) / (2 * 1.96));
-  const double beyond = student_beyond(log_ratio / error, scatter.degrees);
+  const double beyond = student_two_sided_p(log_ratio / error, scatter.degrees);
   const double slower = log_ratio > 0 ? beyond / 2 : 1 - beyond / 2;
   return effect_of(
       log_ratio,
@@ -72,7 +73,7 @@ Effect effect_of(double log_ratio, const Interval& logs, double p) {
 }
 
 bool EffectJudge::too_few(const Sides& sides) const {
-  return least_p(sides.base.size(), sides.fresh.size()) * static_cast<double>(rows_) > chance_;
+  return smallest_p(sides.base.size(), sides.fresh.size()) * static_cast<double>(rows_) > chance_;
 }
 
 double EffectJudge::slower(std::span<const Sides> sizes) {
@@ -86,7 +87,8 @@ Effects EffectJudge::judge(std::span<const Sides> sizes, double launch_spread, s
   const auto judged = [&](std::span<const Sides> which, double log, const Interval& logs, Direction direction) {
     const std::vector<double> base = scores_of(which, true, log_of_time), fresh = scores_of(which, false, log_of_time);
     if (effects.screening) return screened(log, logs, base, fresh, launch_spread, direction);
-    return effect_of(log, logs, direction == Direction::slower ? ranks_.above(base, fresh) : ranks_.apart(base, fresh));
+    return effect_of(
+        log, logs, direction == Direction::slower ? ranks_.one_sided_p(base, fresh) : ranks_.two_sided_p(base, fresh));
   };
   double sum = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "bench/base/inference.hpp"
 #include "bench/base/statistics.hpp"
 #include "bench/measure/resampling.hpp"
 #include "bench/measure/thresholds.hpp"
@@ -49,7 +48,7 @@ class EffectJudge {
   // The p of `together` by the ranks of launches alone, however few they are.
   double slower(std::span<const Sides> sizes);
   // That the ranks of `fresh` are as far above those of `base`.
-  double above(std::span<const double> base, std::span<const double> fresh) { return ranks_.above(base, fresh); }
+  double above(std::span<const double> base, std::span<const double> fresh) { return ranks_.one_sided_p(base, fresh); }
 
  private:
   std::size_t rows_;

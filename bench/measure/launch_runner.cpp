@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "bench/base/clock.hpp"
-#include "bench/base/watchdog.hpp"
+#include "bench/base/thread.hpp"
+#include "bench/base/units.hpp"
 #include "bench/measure/agreement.hpp"
 #include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
@@ -127,7 +127,7 @@ class LaunchRunner {
     const CostModel cost = arms_[turns_[turn_].arm].backend->cost();
     for (std::size_t at = 0; at < cases_.size(); ++at)
       if (!is_done(turns_[turn_], at))
-        least += predict_least(cases_[at], cost).count * static_cast<double>(cases_[at].rounds->size());
+        least += predict_minimum_round(cases_[at], cost).count * static_cast<double>(cases_[at].rounds->size());
     return share_of_launch(left(), start, {least}, static_cast<int>(turns_.size() - turn_) - 1);
   }
 
@@ -147,7 +147,7 @@ class LaunchRunner {
     const CostModel cost = arms_[turns_[turn_].arm].backend->cost();
     double all = 0;
     for (std::size_t i = program.at; i < program.steps.size(); ++i) all += cost_of(program.steps[i], cost);
-    if (remaining.count < predict_least(cases_[at], cost).count || is_deferred(program, cost, remaining))
+    if (remaining.count < predict_minimum_round(cases_[at], cost).count || is_deferred(program, cost, remaining))
       return {"budget", {}};
     return {"", {remaining.count * cost_of(program.step(), cost) / all}};
   }
@@ -278,7 +278,7 @@ class LaunchRunner {
       const Decision next = decide_repetition(program, remaining);
       decision = json{{"why_not", next.why_not}, {"share", next.share.count}}.dump();
     }
-    if (watchdog_) watchdog_->expect("the start of " + describe(run.measured_case()), options_.timeout);
+    if (watchdog_) watchdog_->arm("the start of " + describe(run.measured_case()), options_.timeout);
     const json agreed = json::parse(control_.broadcast(decision));
     const std::string why_not = agreed.at("why_not");
     program.repeated[program.step().repetition.at] = program.repeated[program.step().repetition.at] || why_not.empty();
@@ -288,7 +288,7 @@ class LaunchRunner {
                    run.run_repetition(program.step().repetition.round, {agreed.at("share")})) {
       failures.push_back(*std::move(failed));
     }
-    if (watchdog_) watchdog_->rest();
+    if (watchdog_) watchdog_->disarm();
   }
 
   RunProgress standing_of(std::size_t at, std::size_t index, std::size_t count, Seconds left) const {

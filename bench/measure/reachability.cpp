@@ -169,7 +169,7 @@ std::vector<std::pair<int, int>> next_probe_pairs(const std::vector<int>& hosts,
   std::vector<std::pair<int, int>> round;
   if (so_far.empty()) {
     if (hosts.size() < 2) return {};
-    const auto rounds = circle(static_cast<int>(hosts.size()));
+    const auto rounds = round_robin(static_cast<int>(hosts.size()));
     for (const auto& [a, b] : rounds.front())
       round.emplace_back(hosts[static_cast<std::size_t>(a)], hosts[static_cast<std::size_t>(b)]);
     return round;

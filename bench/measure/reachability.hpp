@@ -19,9 +19,9 @@ namespace p5 {
 inline constexpr Seconds message_limit{5};
 
 // Disjoint pairs of these hosts for the next round, empty when all is known or cannot be: first each host meets one
-// other (circle method). A host that nobody has heard then meets others, those first that somebody has heard, until it
-// is heard or two of these have not heard it. Where nobody hears anybody, there are three rounds. A pair that is silent
-// though others hear both meets again. `so_far`: of pairs, the lower host first. Pure.
+// other (round_robin method). A host that nobody has heard then meets others, those first that somebody has heard,
+// until it is heard or two of these have not heard it. Where nobody hears anybody, there are three rounds. A pair that
+// is silent though others hear both meets again. `so_far`: of pairs, the lower host first. Pure.
 std::vector<std::pair<int, int>> next_probe_pairs(const std::vector<int>& hosts,
                                                   const std::vector<JoinAttempt>& so_far);
 

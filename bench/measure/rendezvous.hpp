@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/base/clock.hpp"
+#include "bench/base/units.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/control_plane.hpp"
 #include "bench/model/measurement.hpp"

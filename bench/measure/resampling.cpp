@@ -7,7 +7,7 @@
 #include <system_error>
 #include <thread>
 
-#include "bench/base/inference.hpp"
+#include "bench/base/statistics.hpp"
 
 namespace p5 {
 

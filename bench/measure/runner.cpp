@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
-#include "bench/base/watchdog.hpp"
+#include "bench/base/thread.hpp"
+#include "bench/base/units.hpp"
 #include "bench/measure/agreement.hpp"
 #include "bench/model/result_fields.hpp"
 
@@ -48,7 +48,7 @@ class RoundSamples {
   const std::vector<std::vector<double>>& groups() const { return groups_; }
 
   bool all_enough(const StoppingRule& rule) const {
-    return std::ranges::all_of(groups_, [&](const auto& samples) { return enough(rule, samples); });
+    return std::ranges::all_of(groups_, [&](const auto& samples) { return interval_converged(rule, samples); });
   }
 
   // A round takes as long as its slowest group.
@@ -74,8 +74,8 @@ FailureContext gather_failure_context(ControlPlane& control, const Backend& back
   FailureContext mine = backend.failure_context();
   if (failed.rank.value_or(0) != control.hosted().front()) mine.log.clear();
   FailureContext all;
-  for (const std::string& blob : control.gather(wire::blob_of(mine))) {
-    FailureContext words = wire::value_of<FailureContext>(blob);
+  for (const std::string& blob : control.gather(wire::serialize(mine))) {
+    FailureContext words = wire::deserialize<FailureContext>(blob);
     if (!words.log.empty()) all.log = std::move(words.log);
     if (!words.library_status.empty()) all.library_status = std::move(words.library_status);
   }
@@ -90,10 +90,10 @@ constexpr Seconds to_give_up{15};
 class Watched {
  public:
   Watched(Watchdog* watchdog, const std::string& step, Seconds limit) : watchdog_(watchdog) {
-    if (watchdog_) watchdog_->expect(step, limit);
+    if (watchdog_) watchdog_->arm(step, limit);
   }
   ~Watched() {
-    if (watchdog_) watchdog_->rest();
+    if (watchdog_) watchdog_->disarm();
   }
   Watched(const Watched&) = delete;
   Watched& operator=(const Watched&) = delete;
@@ -109,8 +109,8 @@ class RoundRun {
     Seconds limit{std::max(options_.timeout.count, 10 * predict_round(case_, backend_.cost()).count)};
     const bool watches = options_.watchdog && control_.participants() > 1;
     const std::string what = watches || watchdog_ ? fmt::format("{} of {}", name_of(phase), describe(case_)) : "";
-    if (watchdog_) watchdog_->expect(what, limit);
-    if (phase == Phase::open) limit.count = std::max(limit.count, backend_.forming_limit().count);
+    if (watchdog_) watchdog_->arm(what, limit);
+    if (phase == Phase::open) limit.count = std::max(limit.count, backend_.rendezvous_limit().count);
     const Watched watched(watches && !watchdog_ ? options_.watchdog : nullptr, what, {limit.count + to_give_up.count});
     return agree(control_, phase, backend_.recovers(), local_and_decide...);
   }

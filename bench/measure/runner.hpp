@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/base/watchdog.hpp"
+#include "bench/base/thread.hpp"
 #include "bench/measure/agreement.hpp"
 #include "bench/measure/rendezvous.hpp"
 #include "bench/model/backend.hpp"

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/units.hpp"
 #include "bench/measure/agreement.hpp"
 
 namespace p5 {

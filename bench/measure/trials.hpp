@@ -14,7 +14,7 @@
 #include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/control_plane.hpp"
-#include "bench/model/trial.hpp"
+#include "bench/model/measurement.hpp"
 
 namespace p5 {
 

@@ -11,8 +11,8 @@ namespace p5 {
 
 namespace {
 
-// Workers, the library, each GPU alone (bench/RESULTS.md).
-constexpr Seconds around_gpus{3};
+// Start of workers and library, and local checks of each GPU (bench/RESULTS.md).
+constexpr Seconds fixed_time_on_gpus{3};
 
 const std::vector<BackendInfo> backends{
     {.name = "nccl",
@@ -21,7 +21,7 @@ const std::vector<BackendInfo> backends{
      .parts = BackendInfo::Parts::gpus,
      .tunable = true,
      .graphs_and_registration = true,
-     .around_cases = around_gpus},
+     .fixed_time = fixed_time_on_gpus},
     {.name = "mpi",
      .summary = "host memory over the MPI that started the job",
      .ranks = BackendInfo::Ranks::of_job,
@@ -36,7 +36,7 @@ const std::vector<BackendInfo> backends{
      .summary = "a model of an instance type: no hardware, no mpirun, marked simulated",
      .ranks = BackendInfo::Ranks::simulated,
      .parts = BackendInfo::Parts::gpus,
-     .around_cases = around_gpus},
+     .fixed_time = fixed_time_on_gpus},
 };
 
 }  // namespace
@@ -45,7 +45,7 @@ void refuse_setting(std::string_view backend, std::string_view setting) {
   if (!setting.empty()) throw CaseError(fmt::format("the {} backend has no settings ({})", backend, setting));
 }
 
-std::string no_launches(std::string_view backend, int launches) {
+std::string launches_error(std::string_view backend, int launches) {
   const bool soak = launches == 0;
   return fmt::format(
       "{}: the {} backend measures within the processes of this job, which cannot be started anew, and new "
@@ -69,6 +69,6 @@ const BackendInfo& find_backend(std::string_view name) {
   return *found;
 }
 
-const BackendInfo* asked_backend(std::string_view name) { return name == "auto" ? nullptr : &find_backend(name); }
+const BackendInfo* requested_backend(std::string_view name) { return name == "auto" ? nullptr : &find_backend(name); }
 
 }  // namespace p5

@@ -1,9 +1,11 @@
 #include "bench/model/case.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
+#include "bench/base/statistics.hpp"
 #include "bench/model/measurement.hpp"
 
 namespace p5 {
@@ -63,6 +65,33 @@ GBps algorithm_bandwidth(const Case& c, Seconds time) { return c.bytes / time; }
 
 GBps bus_bandwidth(const Case& c, Seconds time) {
   return algorithm_bandwidth(c, time) * c.collective->bus_factor(c.collective->pairwise ? 2 : c.ranks);
+}
+
+namespace {
+
+// Samples of an undisturbed round, and its untimed operations: warm-up, choice of the burst, filling and checking. For
+// predictions.
+constexpr int usual_samples = 14, usual_untimed = 6;
+
+int usual_samples_of(const Case& c) { return is_repeated(c) ? StoppingRule{}.least : usual_samples; }
+
+double predicted_operation(const Case& c, const CostModel& cost) {
+  return cost.latency.count * c.collective->steps(c.ranks) +
+         static_cast<double>(c.bytes.count) * c.collective->bus_factor(c.ranks) / (cost.bandwidth.count * 1e9);
+}
+
+}  // namespace
+
+Seconds predict_round(const Case& c, const CostModel& cost) {
+  constexpr double usual_slots = 20;
+  const double one = predicted_operation(c, cost);
+  const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0, usual_slots);
+  const bool both = c.bytes <= latency_up_to;
+  return {cost.repetition.count + usual_samples_of(c) * (burst + (both ? one : 0)) + usual_untimed * one};
+}
+
+Seconds predict_minimum_round(const Case& c, const CostModel& cost) {
+  return {predict_round(c, cost).count * StoppingRule{}.least / usual_samples_of(c)};
 }
 
 }  // namespace p5

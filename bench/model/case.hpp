@@ -1,4 +1,5 @@
-// One thing to measure, as a value: all independent variables of a measurement, and nothing about machines or results.
+// One thing to measure, as a value: all independent variables of a measurement, and its predicted cost. Nothing here
+// depends on machines or results.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +15,18 @@
 
 namespace p5 {
 
-// Ranks that perform the operation together, by their number in the job. A pair's first rank is the source.
+// Ranks that perform an operation together, by their rank in the job. A pair's first rank is the source.
 using Group = std::vector<int>;
-// Disjoint groups that perform it at the same time. Ranks in no group pause.
+// Disjoint groups that perform the operation at the same time. Ranks in no group are idle.
 using Round = std::vector<Group>;
 
 struct Case {
   std::string backend;
   const Collective* collective = nullptr;
   std::string pattern;  // p2p only, else ""
-  std::string pair;     // p2p only: "same_node" or "other_node", of all its pairs; "" in reports before 2026-11-23
-  // p2p between nodes: through this one of each rank's NICs alone (Topology::nics_of_rank); null: as the library does.
+  std::string pair;     // p2p only: "same_node" or "other_node", for all its pairs; "" in reports before 2026-11-23
+  // p2p between nodes: the index of the only NIC that each rank uses (Topology::nics_of_rank); null: the library's
+  // choice.
   std::optional<int> nic;
   Bytes bytes;
   Bytes bytes_per_rank;
@@ -35,30 +37,52 @@ struct Case {
   bool cuda_graph = false;
   std::string registration = "none";  // "register" in reports
   std::string group = "world";
-  int ranks = 1;  // of the largest group
-  int nodes = 1;  // that the largest group spans
+  int ranks = 1;  // in the largest group
+  int nodes = 1;  // spanned by the largest group
   std::string arm = "default";
   std::map<std::string, std::string> settings;
 
   Shape shape;
-  // Shared between the sizes of a plan. A collective has one, or the same again for each of its repetitions.
+  // Shared between the sizes of a plan. A collective has one round, or the same round once per repetition.
   std::shared_ptr<const std::vector<Round>> rounds;
-  bool for_parts = false;      // beside the plan, to tell which part is slow: not compared with other runs
-  bool pairs_sampled = false;  // p2p: not all pairs of the kind are in `rounds`, or were measured
+  bool for_parts = false;      // measured to localize a fault, beside the plan; not compared with other runs
+  bool pairs_sampled = false;  // p2p: some pairs of the kind are not in `rounds`, or were not measured
 };
 
-// Whether its rounds are one and the same: repetitions to a small collective, spread over the run, because the speed at
-// which a busy host launches operations changes from second to second. Its interval is that of the repetitions.
+// True if all rounds are the same: repetitions of a small collective, spread over the run, because the launch rate of a
+// busy host changes from second to second. The interval is that of the repetitions.
 bool is_repeated(const Case& c);
 
-// The count of nccl-tests: elements of one rank's share where ranks share the message, else of all of it.
+// The `count` column of nccl-tests: elements of one rank's share where ranks share the message, else of all of it.
 std::uint64_t elements(const Case& c);
 
-// "all_reduce", "p2p one_way same_node", "p2p both_ways other_node nic 2": what is done, whatever its size, type and
-// group.
+// "all_reduce", "p2p both_ways other_node nic 2": the operation without size, type and group.
 std::string operation_of(const Case& c);
 
 // "all_reduce 64 KiB float32 sum", "p2p one_way same_node 8 B float32": for messages.
 std::string describe(const Case& c);
+
+// Latency is measured up to this message size.
+inline constexpr Bytes latency_up_to = MiB(1);
+
+// A backend's cost, for predicting wall times before anything is measured: for the budget, deadlines and `plan`.
+struct CostModel {
+  Seconds latency{20e-6};
+  GBps bandwidth{1.0};
+  Seconds burst{1e-3};       // target duration of a burst, so that its launch and the clock's resolution do not count
+  Seconds repetition{1e-3};  // opening, agreements, and the fixed part of samples
+  Seconds communicator{0};   // creation and destruction of a round's communicators
+};
+
+// Constants measured on two H200s (bench/RESULTS.md).
+inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth) {
+  return {.latency = latency, .bandwidth = bandwidth, .burst = {5e-3}, .repetition = {18e-3}, .communicator = {0.3}};
+}
+
+// Predicted wall time of one round with samples and verification, without the creation of communicators.
+Seconds predict_round(const Case& c, const CostModel& cost);
+
+// The part of predict_round() that the fewest useful samples take.
+Seconds predict_minimum_round(const Case& c, const CostModel& cost);
 
 }  // namespace p5

@@ -1,5 +1,5 @@
-// A collective as a description: how many bytes move, how bandwidth is counted, where each part of a result comes from.
-// Backends know how to run it; nothing here does. A new one is one file in collectives/ and a row in collectives.cpp.
+// Description of a collective: bytes moved, bus factor, source of each part of a result. Backends run it; nothing here
+// does. A new collective is an entry of collectives.cpp and a row in its table.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,24 @@ namespace p5 {
 struct Shape {
   std::uint64_t input_elements = 0;
   std::uint64_t output_elements = 0;
-  // The message: what the algorithm bandwidth divides by time. Also what NCCL counts for tuners, of the collectives
-  // that it asks them about: the larger of one rank's input and output.
+  // The message, which algorithm bandwidth divides by time. For collectives that NCCL passes to tuners it is also
+  // NCCL's size: the larger of one rank's input and output.
   Bytes bytes;
   Bytes bytes_per_rank;  // one rank's share where ranks share the message, else all of it
 };
 
-// The place of a rank in the group that performs the operation together.
+// A rank within the group that performs the operation.
 struct Member {
   int rank = 0;   // 0 .. ranks-1, within the group
   int ranks = 1;  // group size
   int root = 0;   // within the group
 };
 
-// The members before and behind a member in the ring of its group; one alone is both.
+// Neighbours of a member in the ring of its group; a single member is both.
 constexpr int previous_in_ring(Member member) { return (member.rank + member.ranks - 1) % member.ranks; }
 constexpr int next_in_ring(Member member) { return (member.rank + 1) % member.ranks; }
 
-// A run of output elements that are copies of a rank's input, or the reduction over all ranks' inputs.
+// Consecutive output elements that are copies of a rank's input, or the reduction over all ranks' inputs.
 struct Segment {
   std::uint64_t output_offset = 0;  // elements
   std::uint64_t elements = 0;
@@ -44,12 +44,12 @@ struct Segment {
   static constexpr int reduced = -1;
 };
 
-// In place, input and output lie in one buffer, as long as the longer of them, and begin at these elements of it.
+// In place, input and output share one buffer, as long as the longer of them, and begin at these elements.
 struct InPlaceOffset {
   std::uint64_t input = 0, output = 0;
 };
 
-// What one member sends another in an exchange of blocks: elements, in the sender's input and the receiver's output.
+// The block that one member sends another: elements, with offsets in the sender's input and the receiver's output.
 struct Block {
   std::uint64_t elements = 0, input_offset = 0, output_offset = 0;
 };
@@ -59,49 +59,48 @@ struct Collective {
   std::string_view summary;
   bool reduces = false;        // takes a reduction operation
   bool rooted = false;         // takes a root
-  bool pairwise = false;       // performed by pairs of ranks, in rounds; the others by the whole group
+  bool pairwise = false;       // performed by pairs of ranks, in rounds; others by the whole group
   bool powers_of_two = false;  // only for groups of 1, 2, 4, 8, ... ranks
   Route route = Route::rings;
-  std::vector<std::string> patterns;  // kinds of traffic that are separate cases; empty: only one
+  std::vector<std::string> patterns;  // variants that are separate cases; empty: only one
 
-  // Shape for a message of `size` bytes (all ranks' bytes; one rank's with per_rank) of `element` bytes each. Where
-  // ranks share the message it is rounded up to the same number of elements, at least one, for each rank.
+  // Shape for a message of `size` bytes (all ranks' bytes; one rank's with per_rank) in elements of `element` bytes.
+  // Where ranks share the message it is rounded up to the same number of elements, at least one, for each rank.
   Shape (*shape)(Bytes size, bool per_rank, std::size_t element, int ranks) = nullptr;
 
-  // Bus bandwidth = algorithm bandwidth * factor. Definition: nccl-tests, doc/PERFORMANCE.md.
+  // Bus bandwidth = algorithm bandwidth * factor, as in nccl-tests, doc/PERFORMANCE.md.
   double (*bus_factor)(int ranks) = nullptr;
 
-  // Sequential message hops of a ring implementation: what the simulator multiplies the latency by.
+  // Sequential message hops of a ring implementation, by which the simulator multiplies the latency.
   int (*steps)(int ranks) = nullptr;
 
-  // Where the output of a member comes from; no segment where a member receives nothing.
+  // Sources of a member's output; no segment where a member receives nothing.
   std::vector<Segment> (*result)(const Shape& shape, Member member, std::string_view pattern) = nullptr;
 
-  // What `from` sends `to`, where that is all there is to it; else null. The root is the same in both.
+  // The block that `from` sends `to`, if the collective only exchanges blocks; else null. Both have the same root.
   Block (*block)(const Shape& shape, Member from, Member to) = nullptr;
 
-  // Null: the collective has no in-place form. Those that have one have nccl-tests' (NCCL's documentation of each
+  // Null: the collective has no in-place form. In-place forms are those of nccl-tests (NCCL's documentation of each
   // call).
   InPlaceOffset (*in_place_offset)(const Shape& shape, Member member) = nullptr;
 };
 
-// Of the one buffer in place.
+// Elements of the shared buffer in place.
 constexpr std::uint64_t in_place_elements(const Shape& shape) {
   return shape.input_elements > shape.output_elements ? shape.input_elements : shape.output_elements;
 }
 
-// All collectives, in the order in which they are listed.
+// All collectives, in listing order.
 std::span<const Collective* const> collectives();
 std::vector<std::string> collective_names();
-// By its name here or in nccl-tests, whose programs' names are taken too: "all_to_all", "alltoall", "alltoall_perf",
-// "alltoall_perf_mpi". Null: there is none.
+// Looks up a name of p5bench or nccl-tests, including nccl-tests' programs: "all_to_all", "alltoall", "alltoall_perf",
+// "alltoall_perf_mpi". Null when there is none.
 const Collective* try_find_collective(std::string_view name);
-// The same; throws UsageError with the nearest name.
+// The same; throws UsageError that suggests the nearest name.
 const Collective& find_collective(std::string_view name);
 // "alltoall"; "" where nccl-tests has no such program.
 std::string_view name_in_nccl_tests(const Collective& collective);
 
-// One per file in collectives/.
 extern const Collective p2p;
 extern const Collective all_reduce;
 extern const Collective all_gather;

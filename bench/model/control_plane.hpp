@@ -1,5 +1,5 @@
-// Who we are and how we agree: the processes or threads of a job as participants, each hosting one rank (MPI, threads)
-// or all of them (solo). Never timed. Every decision that changes how many operations run goes through the leader, so
+// The ranks of a job and their agreement: its processes or threads as participants, each of which hosts one rank (MPI,
+// threads) or all of them (solo). Never timed. Every decision that changes how many operations run is the leader's, so
 // that all ranks decide alike.
 #pragma once
 
@@ -14,26 +14,26 @@ class ControlPlane {
   virtual ~ControlPlane() = default;
 
   virtual int ranks() const = 0;
-  // Ranks hosted by this participant, ascending. Those of participant 0 come first, and so on.
+  // Ranks hosted by this participant, ascending; participant 0 has the lowest ranks, and so on.
   virtual const std::vector<int>& hosted() const = 0;
-  // True for exactly one participant: it decides, writes files and talks to the user.
+  // True for exactly one participant, which decides, writes files and talks to the user.
   virtual bool is_leader() const = 0;
   virtual int participants() const = 0;
   virtual int participant() const = 0;
 
   // All participants' blobs in order, at the leader; empty elsewhere.
   virtual std::vector<std::string> gather(const std::string& mine) = 0;
-  // The leader's blob, everywhere.
+  // The leader's blob, at every participant.
   virtual std::string broadcast(const std::string& leaders) = 0;
 
-  // Out of turn: tells all others that this participant has given up, for those that wait for something else than the
-  // world. epoch: of the work given up; no two generations of workers have the same.
+  // Sends all others an abort notice outside of the collective calls, for participants that wait for something else
+  // than the control plane. `epoch` identifies the aborted work; no two generations of workers share one.
   virtual void notify_abort(std::uint32_t epoch) = 0;
-  // Whether another participant has given up work of this epoch. Cheap enough to poll.
+  // True if another participant has aborted work of this epoch. Cheap enough to poll.
   virtual bool abort_notified(std::uint32_t epoch) = 0;
 
-  // At the leader, from any thread: the participants whose parts of the gather that it waits in have not come; none
-  // where it waits in none, or cannot know.
+  // At the leader, callable from any thread: participants whose parts of the current gather have not arrived; empty
+  // where no gather is pending or this is unknown.
   virtual std::vector<int> missing_participants() const { return {}; }
 
   void barrier() { gather(""), broadcast(""); }

@@ -15,7 +15,7 @@ const std::vector<std::string> type_names{"int8",   "uint8",   "int32",    "uint
                                           "uint64", "float16", "bfloat16", "float32", "float64"};
 const std::vector<std::string> op_names{"sum", "prod", "min", "max", "avg"};
 
-// What other programs call them, nccl-tests and PyTorch among them.
+// Names in other programs, nccl-tests and PyTorch among them.
 const std::map<std::string, std::string, std::less<>> other_names{
     {"half", "float16"}, {"fp16", "float16"}, {"f16", "float16"},  {"bf16", "bfloat16"},  {"float", "float32"},
     {"fp32", "float32"}, {"f32", "float32"},  {"tf32", "float32"}, {"double", "float64"}, {"fp64", "float64"},

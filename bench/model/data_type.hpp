@@ -1,5 +1,5 @@
-// Element types and reduction operations, with the two 16-bit floating-point types that C++20 lacks.
-// Everything here is constexpr, so that a device compiler can use the same functions.
+// Element types and reduction operations, with the two 16-bit floating-point types that C++20 lacks. Conversions and
+// sizes are constexpr, so that device code can use them.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ std::span<const std::string> data_type_names();
 std::span<const std::string> reduce_op_names();
 std::string_view name_of(DataType type);
 std::string_view name_of(ReduceOp op);
-// Throw UsageError with the nearest name.
+// Both throw UsageError that suggests the nearest name.
 DataType parse_data_type(std::string_view name);
 ReduceOp parse_reduce_op(std::string_view name);
 

@@ -16,16 +16,17 @@ std::string as_text(T value) {
     return fmt::format("{}", value);
 }
 
-// The value that an output element has to have: element `i` of a segment.
+// Expected value of output element `i` of a segment.
 template <class T>
 T expected_element(const Segment& segment, const Pattern& pattern, std::uint64_t i) {
   if (segment.source == Segment::reduced) return reduced_element<T>(pattern, segment.source_offset + i);
   return input_element<T>(pattern, segment.source, segment.source_offset + i);
 }
 
-// Calls visit(segment, i, position in data) for the elements of a window that the collective writes.
+// Calls visit(segment, i, position in data) for each element of a window that the collective writes.
 template <class Visitor>
-void each_expected(const Case& c, const RankInGroup& place, std::uint64_t first, std::uint64_t count, Visitor&& visit) {
+void for_each_expected_element(const Case& c, const RankInGroup& place, std::uint64_t first, std::uint64_t count,
+                               Visitor&& visit) {
   for (const Segment& segment : c.collective->result(c.shape, place.member, c.pattern)) {
     const std::uint64_t from = std::max(first, segment.output_offset);
     const std::uint64_t to = std::min(first + count, segment.output_offset + segment.elements);
@@ -47,7 +48,7 @@ std::optional<RankInGroup> rank_in_group(const Round& round, int rank, int root)
 void write_expected(const Case& c, const RankInGroup& place, const Pattern& pattern, std::byte* data,
                     std::uint64_t first, std::uint64_t count) {
   with_type(c.type, [&]<class T>() {
-    each_expected(c, place, first, count, [&](const Segment& segment, std::uint64_t i, std::uint64_t at) {
+    for_each_expected_element(c, place, first, count, [&](const Segment& segment, std::uint64_t i, std::uint64_t at) {
       reinterpret_cast<T*>(data)[at] = expected_element<T>(segment, pattern, i);
     });
   });
@@ -56,7 +57,7 @@ void write_expected(const Case& c, const RankInGroup& place, const Pattern& patt
 void check_output(const Case& c, const RankInGroup& place, const Pattern& pattern, const std::byte* data,
                   std::uint64_t first, std::uint64_t count, Verification& v) {
   with_type(c.type, [&]<class T>() {
-    each_expected(c, place, first, count, [&](const Segment& segment, std::uint64_t i, std::uint64_t at) {
+    for_each_expected_element(c, place, first, count, [&](const Segment& segment, std::uint64_t i, std::uint64_t at) {
       const T wanted = expected_element<T>(segment, pattern, i);
       const T got = reinterpret_cast<const T*>(data)[at];
       if (distance_in_units(wanted, got) <= tolerance<T>(pattern)) return;

@@ -52,11 +52,11 @@ Round strides(std::string_view spec, int ranks) {
 
 Group pair_of(int a, int b) { return {std::min(a, b), std::max(a, b)}; }
 
-// The pairs within nodes, all nodes at once. Small nodes are done before large ones.
+// The pairs within nodes, all nodes at once. Small nodes finish before large ones.
 std::vector<Round> rounds_within(const std::vector<Group>& nodes) {
   std::vector<Round> rounds;
   for (const Group& node : nodes) {
-    const auto schedule = circle(static_cast<int>(node.size()));
+    const auto schedule = round_robin(static_cast<int>(node.size()));
     if (rounds.size() < schedule.size()) rounds.resize(schedule.size());
     for (std::size_t i = 0; i < schedule.size(); ++i)
       for (const auto& [a, b] : schedule[i])
@@ -65,19 +65,19 @@ std::vector<Round> rounds_within(const std::vector<Group>& nodes) {
   return rounds;
 }
 
-// All rounds between nodes, numbered: shift 0, which pairs same positions, of each round of nodes first, then shift 1.
-// Nodes are as if filled up to the largest one; the positions that a smaller node lacks pause.
+// All rounds between nodes, numbered: first those of shift 0, which pairs same positions, for each round of nodes, then
+// shift 1. Smaller nodes count as filled up to the largest; missing positions are idle.
 class RoundsBetween {
  public:
   explicit RoundsBetween(const std::vector<Group>& nodes)
-      : nodes_(nodes), schedule_(circle(static_cast<int>(nodes.size()))) {
+      : nodes_(nodes), schedule_(round_robin(static_cast<int>(nodes.size()))) {
     for (const Group& node : nodes) positions_ = std::max(positions_, node.size());
   }
 
   std::size_t count() const { return schedule_.size() * positions_; }
   std::size_t same_position_count() const { return schedule_.size(); }
 
-  // May be empty when nodes differ in size.
+  // The round may be empty when nodes differ in size.
   Round operator[](std::size_t number) const {
     Round round;
     const std::size_t shift = number / schedule_.size();
@@ -98,12 +98,12 @@ class RoundsBetween {
   std::size_t positions_ = 0;
 };
 
-// Fisher and Yates' shuffle; the standard library's gives other orders on other platforms.
+// Fisher-Yates shuffle; that of the standard library gives other orders on other platforms.
 void shuffle(std::span<std::size_t> numbers, std::mt19937_64& random) {
   for (std::size_t left = numbers.size(); left > 1; --left) std::swap(numbers[left - 1], numbers[random() % left]);
 }
 
-// The order in which rounds between nodes are drawn: at random, but those of same positions come first.
+// Order in which rounds between nodes are drawn: at random, but same positions first.
 std::vector<std::size_t> drawing_order(const RoundsBetween& between, std::uint64_t seed) {
   std::vector<std::size_t> order(between.count());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -114,9 +114,9 @@ std::vector<std::size_t> drawing_order(const RoundsBetween& between, std::uint64
   return order;
 }
 
-// Rounds between nodes in this order, until there are `most`; whether that is all.
-bool take(std::vector<Round>& rounds, const RoundsBetween& between, const std::vector<std::size_t>& order,
-          std::size_t most) {
+// Appends rounds between nodes in this order until there are `most`; returns true if none is left.
+bool append_rounds(std::vector<Round>& rounds, const RoundsBetween& between, const std::vector<std::size_t>& order,
+                   std::size_t most) {
   for (const std::size_t number : order) {
     Round round = between[number];
     if (round.empty()) continue;
@@ -126,14 +126,14 @@ bool take(std::vector<Round>& rounds, const RoundsBetween& between, const std::v
   return true;
 }
 
-// Two halves of what is numbered from 0, ascending; of an odd number one is in neither.
+// Two halves of the numbers from 0, ascending; with an odd number one is in neither.
 using Split = std::array<std::vector<std::size_t>, 2>;
 
-// Splits drawn with `seed` so that no two numbers are in the same half in all of them. Of three each two in turn, in
-// one half; none of fewer.
-std::vector<Split> splits(std::size_t count, std::uint64_t seed) {
+// Splits drawn with `seed` so that no two numbers are in the same half in all of them. Three numbers form each pair in
+// turn, in one half; fewer have no splits.
+std::vector<Split> balanced_splits(std::size_t count, std::uint64_t seed) {
   constexpr std::size_t three = 3, spare = 2;
-  constexpr int most_drawn = 100;  // four have three splits
+  constexpr int most_drawn = 100;  // four numbers have only three splits
   if (count < three) return {};
   std::vector<Split> chosen;
   if (count == three) {
@@ -148,23 +148,23 @@ std::vector<Split> splits(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::vector<std::vector<std::size_t>> been_in(count);  // of each: which halves
+  std::vector<std::vector<std::size_t>> previous_halves(count);  // halves of each number so far
   for (int drawn = 0; drawn < most_drawn && chosen.size() < wanted; ++drawn) {
-    // Those that were in the same halves so far part: every other one goes to the other half.
+    // Numbers with the same halves so far are separated: every other one goes to the other half.
     shuffle(order, random);
-    if (std::set(been_in.begin(), been_in.end()).size() < count)
-      std::ranges::stable_sort(order, {}, [&](std::size_t each) { return been_in[each]; });
+    if (std::set(previous_halves.begin(), previous_halves.end()).size() < count)
+      std::ranges::stable_sort(order, {}, [&](std::size_t each) { return previous_halves[each]; });
     Split split;
-    std::vector<std::vector<std::size_t>> now_in = been_in;
+    std::vector<std::vector<std::size_t>> new_halves = previous_halves;
     for (std::size_t i = 0; i < count / 2 * 2; ++i) {
       split[i % 2].push_back(order[i]);
-      now_in[order[i]].push_back(chosen.size() * 2 + i % 2);
+      new_halves[order[i]].push_back(chosen.size() * 2 + i % 2);
     }
     for (std::vector<std::size_t>& half : split) std::ranges::sort(half);
     std::ranges::sort(split);
     if (std::ranges::find(chosen, split) != chosen.end()) continue;
     chosen.push_back(std::move(split));
-    been_in = std::move(now_in);
+    previous_halves = std::move(new_halves);
   }
   return chosen;
 }
@@ -196,9 +196,9 @@ Round make_groups(std::string_view spec, const NodeOfRank& node_of_rank) {
   throw UsageError(unknown_name("group", spec, known));
 }
 
-std::vector<std::vector<std::pair<int, int>>> circle(int count) {
+std::vector<std::vector<std::pair<int, int>>> round_robin(int count) {
   if (count < 2) return {};
-  // The last of an even number of seats stays, the others move on by one each round; with an odd number it is empty.
+  // The last of an even number of seats is fixed, the others rotate by one each round; with an odd number it is empty.
   const int moving = count % 2 == 0 ? count - 1 : count;
   std::vector<std::vector<std::pair<int, int>>> rounds(static_cast<std::size_t>(moving));
   for (int r = 0; r < moving; ++r) {
@@ -220,9 +220,9 @@ PairRounds all_pairs(const NodeOfRank& node_of_rank, int most_rounds, std::uint6
   const auto most = static_cast<std::size_t>(std::max(most_rounds - static_cast<int>(pairs.same_node.size()), 1));
   std::vector<std::size_t> in_order(between.count());
   std::iota(in_order.begin(), in_order.end(), std::size_t{0});
-  if (take(pairs.other_node, between, in_order, most)) return pairs;
+  if (append_rounds(pairs.other_node, between, in_order, most)) return pairs;
   pairs.other_node.clear();
-  take(pairs.other_node, between, drawing_order(between, seed), most);
+  append_rounds(pairs.other_node, between, drawing_order(between, seed), most);
   pairs.sampled = true;
   return pairs;
 }
@@ -232,14 +232,14 @@ std::vector<Round> pairs_between(const NodeOfRank& node_of_rank, const std::vect
   const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
   const RoundsBetween between(nodes);
   std::mt19937_64 random(seed);
-  const std::size_t rounds_a_shift = between.same_position_count();
-  std::vector<std::size_t> shifts(rounds_a_shift == 0 ? 0 : between.count() / rounds_a_shift);
+  const std::size_t rounds_per_shift = between.same_position_count();
+  std::vector<std::size_t> shifts(rounds_per_shift == 0 ? 0 : between.count() / rounds_per_shift);
   std::iota(shifts.begin(), shifts.end(), std::size_t{0});
   if (!shifts.empty()) shuffle(std::span(shifts).subspan(1), random);
   std::vector<Round> rounds;
   for (const std::size_t shift : shifts) {
-    std::vector<std::size_t> of_shift(rounds_a_shift);
-    std::iota(of_shift.begin(), of_shift.end(), shift * rounds_a_shift);
+    std::vector<std::size_t> of_shift(rounds_per_shift);
+    std::iota(of_shift.begin(), of_shift.end(), shift * rounds_per_shift);
     shuffle(of_shift, random);
     for (const std::size_t number : of_shift) {
       if (std::cmp_greater_equal(rounds.size(), most)) return rounds;
@@ -253,10 +253,10 @@ std::vector<Round> pairs_between(const NodeOfRank& node_of_rank, const std::vect
   return rounds;
 }
 
-std::vector<Round> rounds_for(const RetestPairs& doubts, const std::vector<Round>& rounds, int most) {
+std::vector<Round> select_retest_rounds(const RetestPairs& doubts, const std::vector<Round>& rounds, int most) {
   constexpr int times = 2;
-  std::map<Group, int> left;         // of pairs in doubt: how often yet
-  std::map<int, std::set<int>> met;  // of ranks in doubt: which others
+  std::map<Group, int> left;         // suspected pairs: remaining measurements
+  std::map<int, std::set<int>> met;  // suspected ranks: partners so far
   for (const Group& pair : doubts.pairs) {
     left[pair] = times;
     for (const int rank : pair) met[rank];
@@ -293,10 +293,10 @@ std::vector<Round> rounds_for(const RetestPairs& doubts, const std::vector<Round
   return chosen;
 }
 
-std::vector<Round> halves(const NodeOfRank& node_of_rank, std::uint64_t seed) {
+std::vector<Round> node_halves(const NodeOfRank& node_of_rank, std::uint64_t seed) {
   const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
   std::vector<Round> rounds;
-  for (const Split& split : splits(nodes.size(), seed)) {
+  for (const Split& split : balanced_splits(nodes.size(), seed)) {
     Round round;
     for (const std::vector<std::size_t>& side : split) {
       Group half;
@@ -310,14 +310,14 @@ std::vector<Round> halves(const NodeOfRank& node_of_rank, std::uint64_t seed) {
   return rounds;
 }
 
-std::vector<Round> halves_of_nodes(const NodeOfRank& node_of_rank, std::uint64_t seed) {
-  constexpr std::size_t fewest_ranks = 6;  // of a node; halves of fewer are pairs
+std::vector<Round> halves_of_each_node(const NodeOfRank& node_of_rank, std::uint64_t seed) {
+  constexpr std::size_t fewest_ranks = 6;  // per node; halves of fewer are pairs
   const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
   const std::size_t ranks = nodes.empty() ? 0 : nodes.front().size();
   if (ranks < fewest_ranks || std::ranges::any_of(nodes, [&](const Group& node) { return node.size() != ranks; }))
     return {};
   std::vector<Round> rounds;
-  for (const Split& split : splits(ranks, seed)) {
+  for (const Split& split : balanced_splits(ranks, seed)) {
     Round round;
     for (const Group& node : nodes)
       for (const std::vector<std::size_t>& side : split) {
@@ -336,7 +336,7 @@ std::vector<Round> pairs_on_all_rails(const NodeOfRank& node_of_rank) {
   const std::size_t ranks = nodes.front().size();
   if (ranks % 2 != 0 || std::ranges::any_of(nodes, [&](const Group& node) { return node.size() != ranks; })) return {};
   std::vector<Round> rounds;
-  for (const auto& pairs : circle(static_cast<int>(nodes.size()))) {
+  for (const auto& pairs : round_robin(static_cast<int>(nodes.size()))) {
     std::vector<std::size_t> left(nodes.size());
     std::iota(left.begin(), left.end(), std::size_t{0});
     Round round;

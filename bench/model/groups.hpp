@@ -1,4 +1,4 @@
-// Which ranks perform an operation together: the groups of a collective and the rounds of disjoint pairs.
+// Groups of ranks that perform an operation together: those of a collective, and rounds of disjoint pairs.
 #pragma once
 
 #include <cstdint>
@@ -12,60 +12,62 @@
 
 namespace p5 {
 
-// Groups that are measured only to tell which part is at fault, as Case::group: collectives of all ranks of some nodes,
-// of half of the ranks of each node, and pairs of ranks of different nodes in rounds in which no rank is idle.
+// Values of Case::group for groups that only localize a fault: all ranks of some nodes, half of the ranks of each node,
+// and pairs of ranks of different nodes in rounds without an idle rank.
 inline constexpr std::string_view node_subset_group = "half", node_half_group = "node_half",
                                   all_rails_group = "all_rails";
 
-// Which node each rank is on, nodes counted from 0 in order of their first rank.
+// The node of each rank, nodes counted from 0 in order of their first rank.
 using NodeOfRank = std::vector<int>;
 
 int count_nodes(const NodeOfRank& node_of_rank);
 
-// The groups of a round as communicators see them: members ascending, groups in the order of their first members. Empty
-// when the round is one group of all `ranks`: that is the job's own communicator.
+// The communicators that a round needs: members ascending, groups in the order of their first members. Empty when the
+// round is one group of all `ranks`, which uses the job's own communicator.
 Round communicators_of(const Round& round, int ranks);
 
 // "world": all ranks. "node": the ranks of each node. "rail": the i-th ranks of all nodes. "stride:N": ranks that
-// differ by a multiple of N. Throws UsageError on anything else, and on a stride below 1 or above the number of ranks.
+// differ by a multiple of N. Throws UsageError for any other text, and for a stride below 1 or above the number of
+// ranks.
 Round make_groups(std::string_view spec, const NodeOfRank& node_of_rank);
 
-// All pairs of `count` players in disjoint rounds (circle method): count-1 rounds, or count with one pausing when odd.
-std::vector<std::vector<std::pair<int, int>>> circle(int count);
+// All pairs of `count` players in disjoint rounds (the circle method of round-robin tournaments): count-1 rounds, or
+// `count` rounds with one idle player each when odd.
+std::vector<std::vector<std::pair<int, int>>> round_robin(int count);
 
-// Pairs of ranks in disjoint rounds, each pair once and with its lower rank first. A round has pairs of one kind,
-// because links within a node and NICs have nothing in common.
+// Pairs of ranks in disjoint rounds, each pair once with its lower rank first. A round has pairs of one kind, because
+// links within a node and NICs differ.
 struct PairRounds {
-  std::vector<Round> same_node;   // within each node, all nodes at once
-  std::vector<Round> other_node;  // each pairing whole nodes
+  std::vector<Round> same_node;   // all nodes at once
+  std::vector<Round> other_node;  // each pairs whole nodes
   bool sampled = false;           // some pairs of different nodes are in no round
 };
 
-// All pairs, or, where that takes more than `most_rounds`: all within nodes, and rounds between nodes drawn with
-// `seed`, same position on both nodes first, up to `most_rounds` in all; one between nodes at least, even when those
-// within nodes are `most_rounds` already.
+// All pairs, or, where they need more than `most_rounds`: all within nodes, and rounds between nodes drawn with `seed`,
+// those of the same position on both nodes first, up to `most_rounds` in all. At least one round between nodes is
+// drawn.
 PairRounds all_pairs(const NodeOfRank& node_of_rank, int most_rounds, std::uint64_t seed);
 
-// Rounds between nodes of the ranks that take part: all of same positions first, then all of the same distance between
-// positions, as long as there are fewer than `most`. In which order is drawn with `seed`.
+// Rounds between nodes of the participating ranks: all of the same position first, then all of the same distance
+// between positions, fewer than `most`. Their order is drawn with `seed`.
 std::vector<Round> pairs_between(const NodeOfRank& node_of_rank, const std::vector<bool>& takes_part, int most,
                                  std::uint64_t seed);
 
-// What is to be measured again: pairs, each twice, and their ranks, each with so many others that are not in doubt.
+// The retest of suspected pairs, each twice, and of their ranks, each with `partners` unsuspected ranks.
 struct RetestPairs {
   std::set<Group> pairs;  // ascending ranks
   int partners = 6;
 };
-// Those of `rounds` that do so with the fewest rounds, nearly, and at most `most`; the same round may come twice.
-std::vector<Round> rounds_for(const RetestPairs& doubts, const std::vector<Round>& rounds, int most);
+// Selects nearly the fewest of `rounds` that perform the retest, at most `most`; a round may be selected twice.
+std::vector<Round> select_retest_rounds(const RetestPairs& doubts, const std::vector<Round>& rounds, int most);
 
-// Halves of the nodes, drawn with `seed`, each round two groups of as many nodes; with an odd number one pauses. No
-// two nodes are in the same half in all rounds. Of three nodes each two in turn; none of fewer.
-std::vector<Round> halves(const NodeOfRank& node_of_rank, std::uint64_t seed);
+// Rounds of two groups, each half of the nodes, drawn with `seed`; with an odd number one node is idle. No two nodes
+// are in the same half in all rounds. Three nodes form each pair in turn; fewer have no rounds.
+std::vector<Round> node_halves(const NodeOfRank& node_of_rank, std::uint64_t seed);
 
-// The same of the ranks of each node, all nodes at once. None of nodes of fewer than six ranks, and of different
+// The same for the ranks of each node, all nodes at once. Empty for nodes with fewer than six ranks, or with different
 // numbers.
-std::vector<Round> halves_of_nodes(const NodeOfRank& node_of_rank, std::uint64_t seed);
+std::vector<Round> halves_of_each_node(const NodeOfRank& node_of_rank, std::uint64_t seed);
 
 // Rounds of pairs between an odd number of nodes in which no rank is idle: three nodes pair halves of their ranks with
 // each other, the others whole nodes. Empty for an even number of nodes, fewer than three, and nodes whose numbers of
@@ -76,9 +78,9 @@ std::vector<Round> pairs_on_all_rails(const NodeOfRank& node_of_rank);
 // nodes.
 PairRounds sample_pairs(const NodeOfRank& node_of_rank);
 
-// Each round, and behind it the same pairs the other way round.
+// Each round, followed by the same pairs in the other direction.
 std::vector<Round> both_directions(const std::vector<Round>& rounds);
-// What both_directions() was made of.
+// The inverse of both_directions().
 std::vector<Round> first_directions(const std::vector<Round>& rounds);
 
 }  // namespace p5

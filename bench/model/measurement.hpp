@@ -1,4 +1,4 @@
-// What came out of a case, as plain values. Times are seconds per operation, the slowest rank's of each sample.
+// Results of a case, as plain values. Times are seconds per operation; each sample is the slowest rank's time.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/base/statistics.hpp"
+#include "bench/base/units.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
 
@@ -21,47 +22,54 @@ struct Series {
   std::vector<double> samples;  // in the order in which they were taken
   Summary summary;
   std::string stopped_because;  // "interval within 1 %", "share of the budget spent", "most samples"
-  // Of imported times, which were printed with few digits: the median may be so much shorter or longer.
+  // Imported times have few printed digits: the largest rounding error of the median.
   std::optional<double> rounding_us = {};
 };
 
-// Of several groups that perform a case, at the same time or in rounds: one.
+// Result of one of several groups that perform a case, at the same time or in rounds.
 struct GroupResult {
-  Group group;     // p2p: source and destination; of a report that was read, of a collective only the first rank
+  Group group;     // p2p: source and destination; for a collective in a report that was read, only the first rank
   Seconds median;  // throughput: per operation, p2p: per message
-  // Samples of the throughput, seconds per operation; empty in reports that were read. Single precision is enough for
-  // counting how many are slow, and there are millions on large clusters.
+  // Throughput samples, seconds per operation; empty in reports that were read. Single precision suffices for counting
+  // slow samples, of which large clusters have millions.
   std::vector<float> samples = {};
 };
 
 struct Measurement {
   Case measured_case;
-  // The launch (fresh processes and communicators) that it is of, counted from 0: a line of the journal. Null: of all
-  // launches together, as in the report, or the only one.
+  // Index of the launch (fresh processes and communicators) of a journal line. Null: all launches combined, as in the
+  // report, or the only launch.
   std::optional<int> launch;
   Outcome outcome = Outcome::measured;
-  std::string because;  // skipped or failed: why
+  std::string because;  // skipped or failed: the reason
   std::optional<Phase> failed_in;
   std::optional<int> failed_rank;
   FailureContext failure_context;  // of the first failure
-  std::optional<Series> latency;   // of several groups: those of the slowest
+  std::optional<Series> latency;   // with several groups, that of the slowest
   std::optional<Series> throughput;
-  std::vector<GroupResult> groups;  // all of all rounds
-  // In rounds that ended because nothing moved any more: groups that made no progress, and those that finished.
+  std::vector<GroupResult> groups;  // all groups of all rounds
+  // Groups without progress in rounds that ended by a stall, and those that finished.
   std::vector<Group> silent_groups, finished_groups;
   std::vector<Group> wrong_groups;  // groups in which a rank received wrong elements
   Group slowest_group;
   std::optional<int> slowest_rank;
-  std::vector<double> launches_s;          // throughput: median of each launch, in the order of the launches
-  std::vector<double> latency_launches_s;  // the same of latency; empty where that was not measured
+  std::vector<double> launches_s;          // throughput: median of each launch, in order
+  std::vector<double> latency_launches_s;  // the same for latency; empty where it was not measured
   std::uint64_t wrong_elements = 0;
   std::optional<WrongElement> first_wrong;
   std::optional<Selection> selection;
   double wall_s = 0;  // all phases of the case, without the time between its rounds
 };
 
-// Algorithm and bus bandwidth of a time per operation (definitions of nccl-tests).
+// Algorithm and bus bandwidth for a time per operation, as nccl-tests defines them.
 GBps algorithm_bandwidth(const Case& c, Seconds time);
 GBps bus_bandwidth(const Case& c, Seconds time);
+
+struct Trial {
+  enum class Outcome { measured, failed, wrong_data, skipped };  // skipped: an earlier trial of the block failed
+  Outcome outcome = Outcome::measured;
+  Seconds time{};            // per operation, of the slowest rank
+  std::string because = {};  // reason, unless measured
+};
 
 }  // namespace p5

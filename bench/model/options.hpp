@@ -1,4 +1,4 @@
-// What the user wants, as a value.
+// The options of a command as a value; app/command_line and app/run_options parse them.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/units.hpp"
 #include "bench/model/data_type.hpp"
 
 namespace p5 {
 
 struct Options {
-  std::set<std::string> given;  // names of the options that the command line has a value for: "--max"
+  std::set<std::string> given;  // options that the command line sets: "--max"
   std::string command = "run";  // run, tune, ab, check, plan, list, report, compare, baseline, import, explain, topo
 
   // The measuring commands
@@ -25,7 +24,7 @@ struct Options {
   Bytes max = GiB(4);
   bool max_given = false;
   int factor = 2;
-  std::vector<Bytes> sizes;  // instead of min, max and factor when not empty
+  std::vector<Bytes> sizes;  // replaces min, max and factor when not empty
   bool per_rank = false;
   std::vector<DataType> types{DataType::float32};
   std::vector<ReduceOp> ops{ReduceOp::sum};
@@ -34,36 +33,35 @@ struct Options {
   bool cuda_graph = false;
   std::string registration = "none";
   std::string group = "world";
-  bool within_nodes = false;  // p2p: pairs within nodes alone, all of them at the largest size
+  bool within_nodes = false;  // p2p: only pairs within nodes, all of them at the largest size
   Seconds budget{600};
-  int launches = 1;  // fresh processes and communicators, of each arm
+  int launches = 1;  // fresh processes and communicators, for each arm
   Seconds soak{0};   // not 0: as many launches as fit in this time, each within the budget
   Seconds timeout{30};
-  std::string platform;  // "" : detected
+  std::string platform;  // "": detected
   int nodes = 1;         // sim only
   std::vector<std::string> faults;
-  std::string cluster;              // "" : the scheduler's, else platform and node count
+  std::string cluster;              // "": the scheduler's, else platform and node count
   std::string out = "p5bench-out";  // "": no files
   std::vector<std::string> formats{"json", "html", "console"};
   std::optional<std::uint64_t> seed;
-  bool resume = false;  // go on with the newest run in `out`
+  bool resume = false;  // continue the newest run in `out`
   bool quiet = false;
   bool table = false;                // the full table on the console
-  bool environment_of_rank0 = true;  // --env rank0: workers get rank 0's NCCL variables; local: each its own
+  bool environment_of_rank0 = true;  // --env rank0: workers get rank 0's NCCL variables; local: each rank's own
   bool allow_shared_gpu = false;
-  std::string tune;  // off, quick, full, exhaustive (developers'); "": quick in a run where there is something to tune,
-                     // full in tune
+  std::string tune;  // off, quick, full, exhaustive (for developers); "": quick in a tunable run, full in tune
 
   std::string delivery =
       "plugin";            // what tuning may use: plugin (and variables), env: variables alone, nvidia or calls
-  std::string weights;     // "", or a file: lines "collective bytes share", what tuning counts
-  std::string keep_table;  // "", or an earlier nccl-tuner.csv, whose tables for others stay in the new one
+  std::string weights;     // "", or a file with lines "collective bytes share": the weights of tuning
+  std::string keep_table;  // "", or an earlier nccl-tuner.csv whose tables for other communicators are kept
 
-  // ab: variables of the arms' processes over the operator's, see parse_arm()
+  // ab: variables of the arms, over the operator's, see parse_arm()
   std::map<std::string, std::string> a, b;
 
-  // check: the whole of it, from the start of the process to its end; and, filled in by the program, when whoever still
-  // waits gives up, so that there is time to tell of it
+  // check: wall time from the start of the process to its end. deadline is set by the program: waiting ranks abort
+  // then, which leaves time to report.
   Seconds limit{20};
   Seconds burn{0};  // of a check: how long each GPU multiplies matrices besides; `limit` includes it
   std::optional<Clock::time_point> deadline;
@@ -71,17 +69,17 @@ struct Options {
   std::string list_what;               // list
   std::string report_file, report_as;  // report: the file, and the format for the terminal
 
-  // compare: reports or folders of them
+  // compare: reports or folders of reports
   std::vector<std::string> base_files, new_files;
   std::string base_arm = "default", new_arm = "default";
   bool across_hardware = false;
-  std::string history;  // instead of both: the newest run of this folder against those before
+  std::string history;  // instead of both: compares the newest run of this folder with the earlier ones
 
-  std::vector<std::string> baseline_files;  // baseline: what it is built from
-  std::string baseline;                     // run, report: what it is compared with; "": nothing
+  std::vector<std::string> baseline_files;  // baseline: the reports it is built from
+  std::string baseline;                     // run, report: the baseline to compare with; "": none
 
   std::string import_what, import_file, import_collective;
-  int import_ranks = 0, import_hosts = 0;  // 0: the file says it
+  int import_ranks = 0, import_hosts = 0;  // 0: from the file
 
   std::vector<std::string> explain_files;  // explain: logs; "-": stdin
   bool explain_json = false;
@@ -89,7 +87,12 @@ struct Options {
   std::string load_file, record_file, rank_file;  // topo
 
   bool checks() const { return command == "check"; }
-  bool asks_for_tuning() const { return command == "tune" || (!tune.empty() && tune != "off"); }
+  bool requests_tuning() const { return command == "tune" || (!tune.empty() && tune != "off"); }
 };
+
+// Parses an arm, "KEY=VALUE,KEY=VALUE": variables of its processes, over those of the operator; an empty value removes
+// a variable, an empty text has none. A value may contain commas, as NCCL's do: text behind a comma without "NAME="
+// belongs to the value before. Throws UsageError that names the error.
+std::map<std::string, std::string> parse_arm(const std::string& text);
 
 }  // namespace p5

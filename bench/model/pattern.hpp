@@ -1,7 +1,7 @@
-// What the ranks put into a collective and what must come out, in closed form: the expected value of an element costs
-// the same for 2 ranks as for 4096. Inputs are chosen so that the result is exact whatever the order of the reduction;
-// only the floating-point average may be off, by 2 units in the last place, because an implementation may scale each
-// input before it adds. All functions are constexpr, so that host and device compute the same bits.
+// Inputs and expected results of collectives, in closed form: the expected value of an element costs the same for 2
+// ranks as for 4096. Inputs are chosen so that the result is exact in any order of the reduction; only the
+// floating-point average may be off, by 2 units in the last place, because an implementation may scale each input
+// before it adds. All functions are constexpr, so that host and device compute the same bits.
 #pragma once
 
 #include <bit>
@@ -13,11 +13,11 @@
 
 namespace p5 {
 
-// The data of one slot of a buffer, in all ranks of one group.
+// Data of one buffer slot, on all ranks of a group.
 struct Pattern {
-  std::uint64_t seed = 0;  // differs from slot to slot and from fill to fill, so that stale data is wrong data
+  std::uint64_t seed = 0;  // differs between slots and between fills, so that stale data is wrong data
   int ranks = 1;           // group size
-  bool reduces = false;    // false: inputs are copied, any finite value will do
+  bool reduces = false;    // false: inputs are copied, any finite value is valid
   ReduceOp op = ReduceOp::sum;
 };
 
@@ -31,7 +31,7 @@ constexpr std::uint64_t hash(std::uint64_t seed, std::uint64_t rank, std::uint64
   return x ^ (x >> 31);
 }
 
-// A coordinate that belongs to no rank: what all ranks draw alike.
+// A coordinate of no rank, for numbers that all ranks share.
 inline constexpr std::uint64_t shared = ~std::uint64_t{0} - 1;
 
 template <class T>
@@ -56,7 +56,7 @@ constexpr T scaled(std::int64_t value, int exponent) {
     return T(static_cast<float>(exact));
 }
 
-// The exponent that all ranks share for one element: -2 to 2, within float16 for all values below 2^13.
+// Exponent of an element, shared by all ranks: -2 to 2, within float16 for all values below 2^13.
 constexpr int shared_exponent(const Pattern& p, std::uint64_t index) {
   return static_cast<int>(hash(p.seed, shared, ~index) % 5) - 2;
 }
@@ -82,9 +82,9 @@ constexpr T copied(const Pattern& p, int rank, std::uint64_t index) {
   }
 }
 
-// --- sum: rank r gives d(r) - d(r-1), which cancels around the ring; one rank, the winner, adds the total.
+// --- sum: rank r contributes d(r) - d(r-1), which cancels around the ring; one rank, the winner, adds the total.
 
-// Floating point: the magnitudes of all inputs of an element add up to 2^precision at most, so every partial sum in any
+// Floating point: the magnitudes of all inputs of an element add up to at most 2^precision, so every partial sum in any
 // order is an exact integer. With many ranks and few bits only each `stride`-th d is non-zero.
 template <class T>
 struct SumBounds {
@@ -136,7 +136,7 @@ constexpr T sum_result(const Pattern& p, std::uint64_t index) {
 
 // --- prod: unit factors that cancel around the ring, and the product at the winner.
 
-// Inverse of an odd number modulo 2^64 by Newton's iteration: each step doubles the number of right bits.
+// Inverse of an odd number modulo 2^64 by Newton's iteration: each step doubles the number of correct bits.
 constexpr std::uint64_t inverse(std::uint64_t odd) {
   std::uint64_t x = (3 * odd) ^ 2;
   for (int bits = 5; bits < 64; bits *= 2) x *= 2 - odd * x;
@@ -156,8 +156,8 @@ constexpr std::int64_t prod_total(const Pattern& p, std::uint64_t index) {
   return hash(p.seed, shared, ~index) & 1 ? -magnitude : magnitude;
 }
 
-// Floating point: factors are +-1, but for the winner's integer * 2^e and its neighbour's 2^-e; products stay exact and
-// within float16 in any order. e is -2 to 2.
+// Floating point: factors are +-1, except for the winner's integer * 2^e and its neighbour's 2^-e; products stay exact
+// and within float16 in any order. e is -2 to 2.
 template <class T>
 constexpr T prod_input(const Pattern& p, int rank, std::uint64_t index) {
   if constexpr (is_floating<T>) {
@@ -181,7 +181,7 @@ constexpr T prod_result(const Pattern& p, std::uint64_t index) {
     return static_cast<T>(prod_shared(p, index));
 }
 
-// --- min and max: the winner has the extreme value, all others lie beyond it by their own gap.
+// --- min and max: the winner has the extreme value, every other rank a value beyond it by its own gap.
 
 template <class T>
 inline constexpr std::int64_t extreme_span =
@@ -193,7 +193,7 @@ constexpr std::int64_t extreme_value(const Pattern& p, std::uint64_t index) {
   return between(hash(p.seed, shared, index), -extreme_span<T>, extreme_span<T>);
 }
 
-// Unsigned values lie around half the range, where comparing them as signed goes wrong.
+// Unsigned values lie around half the range, where a signed comparison is wrong.
 template <class T>
 constexpr T extreme_from(const Pattern& p, std::int64_t value, std::uint64_t index) {
   if constexpr (is_floating<T>)
@@ -217,9 +217,8 @@ constexpr T extreme_result(const Pattern& p, std::uint64_t index) {
   return extreme_from<T>(p, extreme_value<T>(p, index), index);
 }
 
-// --- avg: two ranks give values of one sign, the others zero; the sum neither cancels nor overflows. The average of
-// 8-bit integers over more than 126 ranks is 0 whatever they give: there only a result that is not 0 is seen to be
-// wrong.
+// --- avg: two ranks contribute values of one sign, the others zero; the sum neither cancels nor overflows. The average
+// of 8-bit integers over more than 126 ranks is always 0: there only a non-zero result is detected as wrong.
 
 template <class T>
 inline constexpr std::int64_t avg_bound = is_floating<T>
@@ -273,7 +272,7 @@ constexpr T avg_result(const Pattern& p, std::uint64_t index) {
 
 }  // namespace pattern
 
-// What rank `rank` of the group puts at element `index` of its input.
+// Element `index` of rank `rank`'s input; ranks count within the group.
 template <class T>
 constexpr T input_element(const Pattern& p, int rank, std::uint64_t index) {
   if (!p.reduces) return pattern::copied<T>(p, rank, index);
@@ -308,7 +307,7 @@ constexpr T reduced_element(const Pattern& p, std::uint64_t index) {
   return pattern::extreme_result<T>(p, index);
 }
 
-// How many representable values lie between a and b: 0 for the same bits, and +0 beside -0 counts 1.
+// Number of representable values between a and b: 0 for the same bits; +0 and -0 differ by 1.
 template <class T>
 constexpr std::uint64_t distance_in_units(T a, T b) {
   if constexpr (pattern::is_floating<T>) {
@@ -326,7 +325,7 @@ constexpr std::uint64_t distance_in_units(T a, T b) {
   }
 }
 
-// Units in the last place that a right result may be off.
+// Units in the last place by which a correct result may be off.
 template <class T>
 constexpr std::uint64_t tolerance(const Pattern& p) {
   return p.reduces && p.op == ReduceOp::avg && pattern::is_floating<T> ? 2 : 0;

@@ -13,24 +13,24 @@
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
-#include "bench/model/cost.hpp"
+#include "bench/model/case.hpp"
 
 namespace p5 {
 
 namespace {
 
-// Of the memory that a host has available, what buffers may take: the rest is for MPI, the library and the system.
+// Fraction of a host's available memory for buffers; the rest is for MPI, the library and the system.
 constexpr double host_memory_share = 0.8;
 
-// A report lists each pair that was measured; beyond about this many a case the pairs are sampled.
+// A report lists each measured pair; cases with more pairs than about this are sampled.
 constexpr int most_pairs = 16384;
 
 double gibibytes(Bytes size) { return static_cast<double>(size.count) / (1 << 30); }
 
-// No machine holds more in one message (64 PiB), and beyond it sums of sizes would no longer fit 64 bits.
+// No machine holds a larger message (64 PiB), and sums of larger sizes would overflow 64 bits.
 constexpr Bytes largest_message{std::uint64_t{1} << 56};
 
-void refuse_beyond_reason(const std::vector<Bytes>& sizes, bool per_rank, int ranks) {
+void check_largest_size(const std::vector<Bytes>& sizes, bool per_rank, int ranks) {
   const std::uint64_t parts = per_rank ? static_cast<std::uint64_t>(ranks) : 1;
   for (Bytes size : sizes)
     if (size.count > largest_message.count / parts)
@@ -48,8 +48,8 @@ std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
   return sizes;
 }
 
-// The root counts within each group. The groups are looked at also where no collective uses them.
-void refuse_root_beyond_groups(const Options& options, const Round& groups) {
+// The root counts within each group. Groups are checked even if no collective uses them.
+void check_root(const Options& options, const Round& groups) {
   const std::size_t smallest = std::ranges::min_element(groups, {}, &Group::size)->size();
   for (const std::string& name : options.collectives)
     if (find_collective(name).rooted && static_cast<std::size_t>(options.root) >= smallest)
@@ -57,7 +57,7 @@ void refuse_root_beyond_groups(const Options& options, const Round& groups) {
                                    options.group, smallest - 1));
 }
 
-void refuse_groups_of_no_power_of_two(const Options& options, const Round& groups) {
+void check_group_sizes(const Options& options, const Round& groups) {
   for (const std::string& name : options.collectives)
     for (const Group& group : groups)
       if (find_collective(name).powers_of_two && !std::has_single_bit(group.size()))
@@ -82,8 +82,8 @@ struct PlanBuilder {
     return static_cast<int>(nodes.size());
   }
 
-  // What all sizes of a collective have in common.
-  Case case_of(const Collective& collective, DataType type) const {
+  // The part of a case that all sizes of a collective share.
+  Case base_case(const Collective& collective, DataType type) const {
     Case c;
     c.backend = info.name;
     c.collective = &collective;
@@ -120,7 +120,7 @@ struct PlanBuilder {
         plan.cases.push_back(std::move(c));
   }
 
-  // How many of the links between nodes are looked at.
+  // The share of links between nodes that are measured, for a remark.
   std::string coverage(const std::vector<Round>& rounds) const {
     std::set<std::pair<int, int>> met;
     for (const Round& round : rounds)
@@ -156,41 +156,41 @@ struct PlanBuilder {
   void add_pairs_of_kind(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& kind,
                          const std::vector<Round>& all, const std::vector<Round>& few, bool sampled) {
     if (few.empty()) return;
-    // All pairs where latency, the change to bandwidth, and bandwidth show; elsewhere one.
-    std::set<std::uint64_t> thorough{sizes.front().count};
+    // All pairs run at the sizes that show latency, the change to bandwidth, and bandwidth; one pair at the others.
+    std::set<std::uint64_t> all_pairs_sizes{sizes.front().count};
     for (Bytes target : {MiB(1), kind == "same_node" ? MiB(512) : MiB(256)})
-      thorough.insert(nearest_size(sizes, target).count);
-    if (options.within_nodes) thorough.insert(sizes.back().count);
+      all_pairs_sizes.insert(nearest_size(sizes, target).count);
+    if (options.within_nodes) all_pairs_sizes.insert(sizes.back().count);
     for (const std::string& pattern : collective.patterns) {
       const bool directed = pattern == "one_way";
       const auto of_all = std::make_shared<std::vector<Round>>(directed ? both_directions(all) : all);
-      // One pair shows how the time grows with the size; which way it goes makes no difference to that.
+      // One pair shows how the time grows with the size; its direction does not matter.
       const auto of_few = std::make_shared<std::vector<Round>>(few);
       for (DataType type : options.types) {
-        Case like = case_of(collective, type);
+        Case like = base_case(collective, type);
         like.pattern = pattern;
         like.pair = kind;
         const std::size_t first = plan.cases.size();
-        add_sizes(sizes_of_pattern(sizes, thorough, pattern), like,
-                  [&](Bytes size) { return thorough.contains(size.count) ? of_all : of_few; });
+        add_sizes(sizes_of_pattern(sizes, all_pairs_sizes, pattern), like,
+                  [&](Bytes size) { return all_pairs_sizes.contains(size.count) ? of_all : of_few; });
         for (std::size_t at = first; at < plan.cases.size(); ++at)
           plan.cases[at].pairs_sampled = sampled && plan.cases[at].rounds == of_all;
       }
     }
   }
 
-  // A default run draws the curve of one pair from messages one way, and its latency from messages there and back; both
-  // ways at once only where all pairs are measured. Who asks for p2p gets all patterns at all sizes.
-  std::vector<Bytes> sizes_of_pattern(const std::vector<Bytes>& sizes, const std::set<std::uint64_t>& thorough,
+  // A default run takes the curve of one pair from one_way and its latency from ping_pong; both_ways runs only where
+  // all pairs are measured. With an explicit p2p all patterns run at all sizes.
+  std::vector<Bytes> sizes_of_pattern(const std::vector<Bytes>& sizes, const std::set<std::uint64_t>& all_pairs_sizes,
                                       const std::string& pattern) const {
     if (pattern == "one_way" || !options.sizes.empty() || options.within_nodes ||
         options.collectives != Options{}.collectives)
       return sizes;
-    std::vector<Bytes> its;
-    std::ranges::copy_if(sizes, std::back_inserter(its), [&](Bytes size) {
-      return thorough.contains(size.count) || (pattern == "ping_pong" && size <= latency_up_to);
+    std::vector<Bytes> selected;
+    std::ranges::copy_if(sizes, std::back_inserter(selected), [&](Bytes size) {
+      return all_pairs_sizes.contains(size.count) || (pattern == "ping_pong" && size <= latency_up_to);
     });
-    return its;
+    return selected;
   }
 
   static Bytes nearest_size(const std::vector<Bytes>& sizes, Bytes target) {
@@ -199,8 +199,8 @@ struct PlanBuilder {
     });
   }
 
-  // As many as an interval needs. Several launches are repetitions enough, of several groups the slowest may change,
-  // and who asks for several types or operations wants to see them work more than how fast they are.
+  // The number that an interval needs. Several launches are repetitions already; with several groups the slowest one
+  // may change between repetitions; several types or operations are requested for correctness more than speed.
   std::size_t repetitions_per_launch(const Round& groups) const {
     constexpr int wanted = 6;
     if (groups.size() > 1 || options.soak.count > 0 || options.types.size() * options.ops.size() > 1) return 1;
@@ -213,7 +213,7 @@ struct PlanBuilder {
     const auto again = std::make_shared<const std::vector<Round>>(repetitions_per_launch(groups), groups);
     const auto rounds = [&](Bytes size) { return size <= latency_up_to ? again : once; };
     for (DataType type : options.types) {
-      Case like = case_of(collective, type);
+      Case like = base_case(collective, type);
       like.group = group;
       if (!collective.reduces) {
         add_sizes(sizes, like, rounds);
@@ -226,10 +226,10 @@ struct PlanBuilder {
     }
   }
 
-  // Each node by itself, all at the same time: in the whole job a slow node hides behind its NICs. Only GPUs of a node
-  // are joined in a way of their own.
+  // Each node by itself, all at the same time: in the whole job a slow node hides behind its NICs. Only GPUs within a
+  // node have links of their own.
   void add_nodes_alone(const std::vector<Bytes>& sizes) {
-    constexpr std::size_t most_sizes = 2;  // the largest
+    constexpr std::size_t most_sizes = 2;  // the largest ones
     if (count_nodes(job.node_of_rank) < 2 || options.group != "world" || info.parts != BackendInfo::Parts::gpus) return;
     if (options.collectives != Options{}.collectives) return;
     Round nodes = make_groups("node", job.node_of_rank);
@@ -266,8 +266,8 @@ struct PlanBuilder {
     }
   }
 
-  // The first case that needs more than a host has for all its ranks together, in words; "" when all fit.
-  std::string what_does_not_fit() const {
+  // Message about the first case that needs more memory than a host has for all its ranks together; "" when all fit.
+  std::string describe_misfit() const {
     for (const Case& c : plan.cases) {
       const Bytes needed = backend.memory_per_rank(c);
       if (job.memory_of_rank && needed > *job.memory_of_rank)
@@ -299,9 +299,9 @@ std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
   return sizes_between(options.min, max, options.factor);
 }
 
-// Of several ranks of a node that have a NIC, the first measures it.
-bool measures(const std::vector<std::vector<std::string>>& nics_of_rank, const NodeOfRank& node_of_rank,
-              std::size_t rank, std::size_t nic) {
+// True if the rank is the first one of its node that has the NIC.
+bool measures_nic(const std::vector<std::vector<std::string>>& nics_of_rank, const NodeOfRank& node_of_rank,
+                  std::size_t rank, std::size_t nic) {
   if (nic >= nics_of_rank[rank].size()) return false;
   for (std::size_t earlier = 0; earlier < rank; ++earlier)
     if (node_of_rank[earlier] == node_of_rank[rank] &&
@@ -310,10 +310,10 @@ bool measures(const std::vector<std::vector<std::string>>& nics_of_rank, const N
   return true;
 }
 
-// Those that take part, in as few shifts as have at most so many ranks of a node each; neighbours, which share sockets
-// of their host, are in different ones. The i-th that take part on their nodes are in the same.
-std::vector<std::vector<bool>> in_shifts(const NodeOfRank& node_of_rank, const std::vector<bool>& takes_part,
-                                         std::optional<int> most) {
+// Splits the participating ranks into as few shifts as have at most `most` ranks of a node each. Neighbours, which
+// share a socket of their host, are in different shifts; the i-th participants of all nodes are in the same.
+std::vector<std::vector<bool>> split_into_shifts(const NodeOfRank& node_of_rank, const std::vector<bool>& takes_part,
+                                                 std::optional<int> most) {
   std::map<int, int> of_node;
   for (std::size_t rank = 0; rank < takes_part.size(); ++rank)
     if (takes_part[rank]) ++of_node[node_of_rank[rank]];
@@ -330,7 +330,7 @@ std::vector<std::vector<bool>> in_shifts(const NodeOfRank& node_of_rank, const s
 
 }  // namespace
 
-Case of_rounds(Case like, std::vector<Round> rounds) {
+Case with_rounds(Case like, std::vector<Round> rounds) {
   like.rounds = std::make_shared<const std::vector<Round>>(std::move(rounds));
   return like;
 }
@@ -339,7 +339,7 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
                             const std::vector<std::vector<std::string>>& nics_of_rank, Bytes bytes, bool together,
                             std::optional<int> at_once) {
   const std::size_t ranks = job.node_of_rank.size();
-  // All pairs of a dozen nodes; of thousands of ranks one round tells whom to measure again.
+  // Up to a dozen nodes all pairs are measured; with thousands of ranks one round suffices to select the retests.
   const int most_rounds = std::clamp(4096 / static_cast<int>(std::max<std::size_t>(ranks, 1)), 1, 12);
   std::size_t most_nics = 0;
   for (const std::vector<std::string>& nics : nics_of_rank) most_nics = std::max(most_nics, nics.size());
@@ -347,7 +347,7 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
   like.backend = backend_name;
   like.for_parts = true;
   like.collective = &find_collective("p2p");
-  like.pattern = "one_way";  // providers may take turns where both sides send, and not always
+  like.pattern = "one_way";  // providers may alternate directions where both sides send, but not always
   like.pair = "other_node";
   like.ranks = like.nodes = 2;
   like.shape = like.collective->shape(bytes, false, size_of(like.type), like.ranks);
@@ -355,24 +355,24 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
   like.bytes_per_rank = like.shape.bytes_per_rank;
   std::vector<Case> cases;
   const auto add = [&](std::optional<int> nic, const std::vector<bool>& takes_part, std::optional<int> most) {
-    const std::vector<std::vector<bool>> shifts = in_shifts(job.node_of_rank, takes_part, most);
+    const std::vector<std::vector<bool>> shifts = split_into_shifts(job.node_of_rank, takes_part, most);
     std::vector<Round> rounds;
-    const int rounds_a_shift = std::max(1, most_rounds / static_cast<int>(shifts.size()));
+    const int rounds_per_shift = std::max(1, most_rounds / static_cast<int>(shifts.size()));
     bool sampled = false;
     for (const std::vector<bool>& shift : shifts) {
-      std::vector<Round> its = pairs_between(job.node_of_rank, shift, rounds_a_shift, job.seed);
-      sampled = sampled || std::cmp_greater_equal(its.size(), rounds_a_shift);
-      std::ranges::move(its, std::back_inserter(rounds));
+      std::vector<Round> shift_rounds = pairs_between(job.node_of_rank, shift, rounds_per_shift, job.seed);
+      sampled = sampled || std::cmp_greater_equal(shift_rounds.size(), rounds_per_shift);
+      std::ranges::move(shift_rounds, std::back_inserter(rounds));
     }
     if (rounds.empty()) return;
-    cases.push_back(of_rounds(like, both_directions(rounds)));
+    cases.push_back(with_rounds(like, both_directions(rounds)));
     cases.back().nic = nic;
     cases.back().pairs_sampled = sampled;
   };
   for (std::size_t nic = 0; nic < most_nics; ++nic) {
     std::vector<bool> takes_part;
     for (std::size_t rank = 0; rank < ranks; ++rank)
-      takes_part.push_back(measures(nics_of_rank, job.node_of_rank, rank, nic));
+      takes_part.push_back(measures_nic(nics_of_rank, job.node_of_rank, rank, nic));
     add(static_cast<int>(nic), takes_part, at_once);
   }
   if (together) add(std::nullopt, std::vector<bool>(ranks, true), std::nullopt);
@@ -400,32 +400,32 @@ std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& j
     c.shape = c.collective->shape(bytes, false, size_of(c.type), c.ranks);
     c.bytes = c.shape.bytes;
     c.bytes_per_rank = c.shape.bytes_per_rank;
-    cases.push_back(of_rounds(std::move(c), std::move(rounds)));
+    cases.push_back(with_rounds(std::move(c), std::move(rounds)));
   };
-  add("all_reduce", "rail", {rails, rails});  // twice, so that there is something to compare
-  // An all-reduce of few nodes needs less than the rate of their NICs and hides what one of them lost.
-  add("all_gather", node_subset_group, halves(job.node_of_rank, job.seed));
-  add("all_reduce", node_half_group, halves_of_nodes(job.node_of_rank, job.seed));
+  add("all_reduce", "rail", {rails, rails});  // two rounds, for comparison
+  // An all-reduce of few nodes needs less than the rate of their NICs and hides the loss of one.
+  add("all_gather", node_subset_group, node_halves(job.node_of_rank, job.seed));
+  add("all_reduce", node_half_group, halves_of_each_node(job.node_of_rank, job.seed));
   add("p2p", all_rails_group, pairs_on_all_rails(job.node_of_rank));
   return cases;
 }
 
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name) {
   const BackendInfo& info = find_backend(backend_name);
-  PlanBuilder maker{options, job, backend, info};
+  PlanBuilder builder{options, job, backend, info};
   if (!info.graphs_and_registration && (options.cuda_graph || options.registration != "none"))
     throw UsageError(fmt::format("{} is for the nccl backend: {} has neither CUDA graphs nor registered buffers",
                                  options.cuda_graph ? "--cuda-graph" : "--register", backend_name));
-  if (options.root >= maker.ranks())
-    throw UsageError(fmt::format("--root {}: the job has ranks 0 to {}", options.root, maker.ranks() - 1));
+  if (options.root >= builder.ranks())
+    throw UsageError(fmt::format("--root {}: the job has ranks 0 to {}", options.root, builder.ranks() - 1));
   const Bytes wanted = options.max_given ? options.max : std::min(options.max, info.default_max);
   std::vector<Bytes> sizes = requested_sizes(options, wanted);
-  refuse_beyond_reason(sizes, options.per_rank, maker.ranks());
+  check_largest_size(sizes, options.per_rank, builder.ranks());
   const Round groups = make_groups(options.group, job.node_of_rank);
-  refuse_root_beyond_groups(options, groups);
-  refuse_groups_of_no_power_of_two(options, groups);
-  maker.add_all(sizes);
-  std::string misfit = maker.what_does_not_fit();
+  check_root(options, groups);
+  check_group_sizes(options, groups);
+  builder.add_all(sizes);
+  std::string misfit = builder.describe_misfit();
   const bool may_lower = options.sizes.empty() && !options.max_given;
   if (!misfit.empty() && !may_lower)
     throw UsageError(misfit + ". Lower --max or --sizes, or start fewer ranks per host");
@@ -433,16 +433,16 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
     if (sizes.size() == 1)
       throw UsageError(misfit + ". Even the smallest size does not fit; lower --min or start fewer ranks per host");
     sizes.pop_back();
-    maker.add_all(sizes);
-    const std::string next = maker.what_does_not_fit();
+    builder.add_all(sizes);
+    const std::string next = builder.describe_misfit();
     if (next.empty())
-      maker.plan.remarks.push_back(
+      builder.plan.remarks.push_back(
           fmt::format("maximum size lowered from {} to {}: {}", to_text(wanted), to_text(sizes.back()), misfit));
     misfit = next;
   }
-  if (maker.plan.cases.empty() && !options.checks())
-    throw UsageError("nothing to measure: " + join(maker.plan.remarks, "; "));
-  return std::move(maker.plan);
+  if (builder.plan.cases.empty() && !options.checks())
+    throw UsageError("nothing to measure: " + join(builder.plan.remarks, "; "));
+  return std::move(builder.plan);
 }
 
 }  // namespace p5

@@ -1,4 +1,4 @@
-// The fields of results that travel from workers and stand in reports.
+// JSON fields of results that workers send and reports contain.
 #pragma once
 
 #include "bench/base/json_fields.hpp"

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/embedded.hpp"
 #include "bench/base/names.hpp"
-#include "bench/base/version.hpp"
 #include "reports/compare/band_judge.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/compare/pairing.hpp"
@@ -40,7 +40,7 @@ std::optional<int> launches_needed(const BandRow& row, std::size_t rows) {
   if (!(wanted <= most_useful_launches)) return std::nullopt;
   // Where the interval is narrow enough already, the test is not content: half as many again.
   auto launches = static_cast<std::size_t>(std::ceil(std::max(wanted, wanted <= now ? 1.5 * now : now)));
-  while (least_p(launches, launches) * static_cast<double>(rows) > chance_of_alarm) ++launches;
+  while (smallest_p(launches, launches) * static_cast<double>(rows) > chance_of_alarm) ++launches;
   return static_cast<int>(launches);
 }
 

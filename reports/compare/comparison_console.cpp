@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
-#include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/writer.hpp"

@@ -95,7 +95,7 @@ constexpr std::string_view variable_prefix = "env.";  // of the names in a repor
 bool tells_nothing(std::string_view name) {
   constexpr std::array prefixes{"env.SLURM_JOB_ID", "env.PMIX_MCA_"};
   return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
-         (name.starts_with(variable_prefix) && p5::is_of_the_job(name.substr(variable_prefix.size())));
+         (name.starts_with(variable_prefix) && p5::is_job_specific(name.substr(variable_prefix.size())));
 }
 
 Facts context_of(Reports reports, bool variables) {

@@ -9,10 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/names.hpp"
-#include "bench/base/printing.hpp"
 #include "bench/base/text.hpp"
+#include "bench/base/units.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/compare/comparison.hpp"
 #include "reports/journal.hpp"

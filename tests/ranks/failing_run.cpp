@@ -22,7 +22,7 @@
 #include "bench/app/program.hpp"
 #include "bench/app/run/acceptance.hpp"
 #include "bench/base/error.hpp"
-#include "bench/base/termination_signals.hpp"
+#include "bench/base/thread.hpp"
 
 namespace {
 
@@ -41,9 +41,9 @@ void act(const Plot& plot, bool here, const std::string& phase) {
   if (plot.what == "refuse") throw CaseError("refused on purpose");
   if (plot.what == "die") std::raise(SIGKILL);
   if (plot.what == "stop") std::raise(SIGSTOP);
-  for (const auto& [signal, name] : ending_signals)
-    if (plot.what == name) ::kill(::getpid(), signal);  // to the process: its own thread receives it
-  if (plot.what == "mark") std::ofstream(std::getenv("P5BENCH_MARK")).flush();  // a file for which others wait
+  for (const auto& [signal, name] : termination_signals)
+    if (plot.what == name) ::kill(::getpid(), signal);  // to the process: its own thread takes it
+  if (plot.what == "mark") std::ofstream(std::getenv("P5BENCH_MARK")).flush();  // a file that others look for
   if (plot.what == "slow") std::this_thread::sleep_for(std::chrono::seconds(20));
   while (plot.what == "hang") std::this_thread::sleep_for(std::chrono::seconds(1));
 }

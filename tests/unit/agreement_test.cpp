@@ -74,10 +74,10 @@ TEST(Agreement, takes_values_of_all_and_gives_all_the_same_value) {
 }
 
 TEST(Agreement, a_word_that_ends_in_the_middle_is_refused) {
-  const std::string whole = wire::blob_of(std::vector<std::string>{"one", "two"});
-  EXPECT_EQ(wire::value_of<std::vector<std::string>>(whole), (std::vector<std::string>{"one", "two"}));
-  EXPECT_THROW(wire::value_of<std::vector<std::string>>(whole.substr(0, whole.size() - 1)), std::runtime_error);
-  EXPECT_THROW(wire::value_of<double>(whole.substr(0, 7)), std::runtime_error);
+  const std::string whole = wire::serialize(std::vector<std::string>{"one", "two"});
+  EXPECT_EQ(wire::deserialize<std::vector<std::string>>(whole), (std::vector<std::string>{"one", "two"}));
+  EXPECT_THROW(wire::deserialize<std::vector<std::string>>(whole.substr(0, whole.size() - 1)), std::runtime_error);
+  EXPECT_THROW(wire::deserialize<double>(whole.substr(0, 7)), std::runtime_error);
 }
 
 TEST(Agreement, tells_all_ranks_the_same_failure) {

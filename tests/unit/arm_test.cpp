@@ -1,5 +1,5 @@
 // Parsing of arms, and the errors for invalid ones.
-#include "bench/model/arm.hpp"
+#include "bench/model/options.hpp"
 
 #include <gtest/gtest.h>
 

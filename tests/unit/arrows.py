@@ -112,7 +112,7 @@ class Check(unittest.TestCase):
                            ("bench/app/run/run.cpp", "tuner/race.hpp"), ("bench/measure/a.cpp", "bench/model/case.hpp"),
                            ("topo/limits.cpp", "bench/base/units.hpp"), ("topo/checks/nic.cpp", "topo/finding.hpp"),
                            ("reports/html.cpp", "topo/topology.hpp"), ("reports/compare/a.cpp", "reports/report.hpp"),
-                           ("bench/model/collectives/p2p.cpp", "bench/base/names.hpp"),
+                           ("bench/model/collectives.cpp", "bench/base/names.hpp"),
                            ("bench/backends/nccl/a.cu", "bench/model/case.hpp"), ("tuner/plugin/a.cpp", "tuner/a.hpp"),
                            ("tests/unit/a_test.cpp", "bench/app/run/run.hpp")):
             with self.subTest(user=user, used=used):

@@ -12,8 +12,8 @@ namespace {
 
 TEST(Backends, are_found_by_name_and_auto_is_none_of_them) {
   EXPECT_EQ(find_backend("ofi").name, "ofi");
-  EXPECT_EQ(asked_backend("nccl"), &find_backend("nccl"));
-  EXPECT_EQ(asked_backend("auto"), nullptr);
+  EXPECT_EQ(requested_backend("nccl"), &find_backend("nccl"));
+  EXPECT_EQ(requested_backend("auto"), nullptr);
   EXPECT_THAT([] { find_backend("ncll"); },
               testing::ThrowsMessage<UsageError>(testing::HasSubstr("unknown backend 'ncll'; did you mean 'nccl'?")));
 }

@@ -18,7 +18,7 @@ namespace {
 
 // The facts as each rank receives them.
 topo::Topology sketched(topo::Topology topology) {
-  topology.hosts = hosts_from(wire::value_of<ClusterSketch>(wire::blob_of(sketch_of(topology.hosts))));
+  topology.hosts = hosts_from(wire::deserialize<ClusterSketch>(wire::serialize(sketch_of(topology.hosts))));
   return topology;
 }
 
@@ -60,7 +60,7 @@ TEST(ClusterSketch, all_ranks_answer_alike_what_all_have_to_know) {
 }
 
 TEST(ClusterSketch, is_small) {
-  EXPECT_LT(wire::blob_of(sketch_of(of_platform("p5.48xlarge", 512).hosts)).size(), 512 * 13 + 64u);
+  EXPECT_LT(wire::serialize(sketch_of(of_platform("p5.48xlarge", 512).hosts)).size(), 512 * 13 + 64u);
 }
 
 TEST(DiscoverCluster, the_leader_has_all_and_others_their_own_host) {

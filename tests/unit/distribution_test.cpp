@@ -1,5 +1,5 @@
 // Order statistics of more values than are stored.
-#include "bench/base/distribution.hpp"
+#include "bench/base/statistics.hpp"
 
 #include <gtest/gtest.h>
 

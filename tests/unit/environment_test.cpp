@@ -35,10 +35,11 @@ TEST(Environment, of_a_secret_only_that_it_is_set_is_recorded) {
 
 TEST(Environment, words_of_the_command_line_hide_secrets_too) {
   const std::string hidden = "=(set; the value is not recorded)";
-  EXPECT_EQ(recorded_word("NCCL_X_TOKEN=a,b,NCCL_ALGO=Ring,Tree"), "NCCL_X_TOKEN" + hidden + ",NCCL_ALGO=Ring,Tree");
-  EXPECT_EQ(recorded_word("--b=NCCL_X_TOKEN=a=b"), "--b=NCCL_X_TOKEN" + hidden);
+  EXPECT_EQ(recorded_argument("NCCL_X_TOKEN=a,b,NCCL_ALGO=Ring,Tree"),
+            "NCCL_X_TOKEN" + hidden + ",NCCL_ALGO=Ring,Tree");
+  EXPECT_EQ(recorded_argument("--b=NCCL_X_TOKEN=a=b"), "--b=NCCL_X_TOKEN" + hidden);
   for (const char* plain : {"--b=NCCL_ALGO=Ring,", "--quiet", "a,b", "", "--sizes=8,,9", "--key=x"})
-    EXPECT_EQ(recorded_word(plain), plain);
+    EXPECT_EQ(recorded_argument(plain), plain);
 }
 
 TEST(Environment, arms_are_described_without_secrets) {

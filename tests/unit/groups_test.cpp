@@ -129,7 +129,7 @@ TEST(MakeGroups, refuses_an_unknown_name_and_offers_the_nearest) {
 
 TEST(Circle, lets_everyone_meet_everyone_once_in_the_fewest_rounds) {
   for (int count = 0; count <= 17; ++count) {
-    const auto rounds = circle(count);
+    const auto rounds = round_robin(count);
     EXPECT_EQ(rounds.size(), count < 2 ? 0u : static_cast<std::size_t>(count % 2 == 0 ? count - 1 : count)) << count;
     std::vector<Round> groups;
     for (const auto& round : rounds) {
@@ -308,7 +308,7 @@ TEST(Halves, part_every_two_nodes) {
   for (const int nodes : {4, 5, 6, 7, 16, 33, 512}) {
     NodeOfRank node_of_rank;
     for (int rank = 0; rank < 2 * nodes; ++rank) node_of_rank.push_back(rank / 2);
-    const std::vector<Round> rounds = halves(node_of_rank, 7);
+    const std::vector<Round> rounds = node_halves(node_of_rank, 7);
     std::set<std::vector<int>> signatures;
     std::vector<std::vector<int>> of_node(static_cast<std::size_t>(nodes));
     for (const Round& round : rounds) {
@@ -324,9 +324,9 @@ TEST(Halves, part_every_two_nodes) {
     EXPECT_EQ(signatures.size(), static_cast<std::size_t>(nodes)) << nodes;
     EXPECT_NE(rounds.front(), rounds.back()) << nodes;
   }
-  EXPECT_THAT(halves({0, 0, 1, 1, 2, 2}, 7),
+  EXPECT_THAT(node_halves({0, 0, 1, 1, 2, 2}, 7),
               ElementsAre(Round{{2, 3, 4, 5}}, Round{{0, 1, 4, 5}}, Round{{0, 1, 2, 3}}));
-  EXPECT_THAT(halves({0, 1}, 7), IsEmpty());
+  EXPECT_THAT(node_halves({0, 1}, 7), IsEmpty());
 }
 
 TEST(Halves, of_the_ranks_of_each_node_part_every_two_ranks) {
@@ -334,7 +334,7 @@ TEST(Halves, of_the_ranks_of_each_node_part_every_two_ranks) {
   NodeOfRank node_of_rank;
   for (int rank = 0; rank < 2 * ranks; ++rank) node_of_rank.push_back(rank / ranks);
   std::vector<std::vector<int>> of_rank(2 * ranks);
-  for (const Round& round : halves_of_nodes(node_of_rank, 3)) {
+  for (const Round& round : halves_of_each_node(node_of_rank, 3)) {
     ASSERT_EQ(round.size(), 4U);
     for (std::size_t half = 0; half < round.size(); ++half) {
       EXPECT_EQ(round[half].size(), 4U);
@@ -345,7 +345,7 @@ TEST(Halves, of_the_ranks_of_each_node_part_every_two_ranks) {
     }
   }
   EXPECT_EQ(std::set(of_rank.begin(), of_rank.end()).size(), of_rank.size());
-  EXPECT_THAT(halves_of_nodes({0, 0, 0, 0, 1, 1, 1, 1}, 3), IsEmpty());
+  EXPECT_THAT(halves_of_each_node({0, 0, 0, 0, 1, 1, 1, 1}, 3), IsEmpty());
 }
 
 TEST(PairsOnAllRails, leave_no_rank_of_an_odd_number_of_nodes_idle) {

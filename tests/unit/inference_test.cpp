@@ -1,5 +1,5 @@
 // Tests and corrections against published values and against full enumeration.
-#include "bench/base/inference.hpp"
+#include "bench/base/statistics.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ TEST(RankTest, counts_all_ways_also_with_ties) {
                                 {{10, 11, 12, 13, 14}, {1, 2, 3, 4, 10}, 1, 1.0 / 63}};
   RankTest test;
   for (const Wanted& each : all) {
-    EXPECT_DOUBLE_EQ(test.above(each.a, each.b), each.above);
-    EXPECT_DOUBLE_EQ(test.apart(each.a, each.b), each.apart);
+    EXPECT_DOUBLE_EQ(test.one_sided_p(each.a, each.b), each.above);
+    EXPECT_DOUBLE_EQ(test.two_sided_p(each.a, each.b), each.apart);
   }
 }
 
@@ -39,7 +39,7 @@ TEST(RankTest, counts_all_ways_also_with_ties) {
 TEST(RankTest, agrees_with_a_textbook) {
   const std::vector<double> at_term{0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46};
   const std::vector<double> earlier{1.15, 0.88, 0.90, 0.74, 1.21};
-  EXPECT_THAT(RankTest().above(earlier, at_term), DoubleNear(0.1272, 5e-5));
+  EXPECT_THAT(RankTest().one_sided_p(earlier, at_term), DoubleNear(0.1272, 5e-5));
 }
 
 TEST(RankTest, is_near_the_exact_value_where_it_approximates) {
@@ -51,18 +51,18 @@ TEST(RankTest, is_near_the_exact_value_where_it_approximates) {
   longer_a = a;
   longer_a.push_back(15.25);
   RankTest test;
-  EXPECT_THAT(test.above(longer_a, b), DoubleNear(test.above(a, b), 0.003));
-  EXPECT_THAT(test.apart(longer_a, b), DoubleNear(test.apart(a, b), 0.006));
+  EXPECT_THAT(test.one_sided_p(longer_a, b), DoubleNear(test.one_sided_p(a, b), 0.003));
+  EXPECT_THAT(test.two_sided_p(longer_a, b), DoubleNear(test.two_sided_p(a, b), 0.006));
 }
 
 TEST(RankTest, says_nothing_where_all_are_alike_however_many) {
   const std::vector<double> alike(40, 1.0);
-  EXPECT_EQ(RankTest().apart(alike, alike), 1);
+  EXPECT_EQ(RankTest().two_sided_p(alike, alike), 1);
 }
 
 TEST(LeastP, is_that_of_samples_that_do_not_overlap) {
-  EXPECT_DOUBLE_EQ(least_p(7, 7), 1.0 / 3432);
-  EXPECT_DOUBLE_EQ(least_p(1, 9), 0.1);
+  EXPECT_DOUBLE_EQ(smallest_p(7, 7), 1.0 / 3432);
+  EXPECT_DOUBLE_EQ(smallest_p(1, 9), 0.1);
 }
 
 // Expected values by hand: 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 not below the one before.
@@ -93,13 +93,13 @@ TEST(Student, agrees_with_the_tables) {
   for (const auto& [degrees, five, one] : table) {
     EXPECT_NEAR(student_quantile(0.05, degrees), five, 5e-4) << degrees;
     EXPECT_NEAR(student_quantile(0.01, degrees), one, 5e-4) << degrees;
-    EXPECT_NEAR(student_beyond(-five, degrees), 0.05, 5e-5) << degrees;
+    EXPECT_NEAR(student_two_sided_p(-five, degrees), 0.05, 5e-5) << degrees;
   }
 }
 
 TEST(Normal, agrees_with_the_tables) {
-  EXPECT_NEAR(normal_below(1.96), 0.97500, 5e-6);
-  EXPECT_NEAR(normal_below(-2.5758), 0.005, 5e-6);
+  EXPECT_NEAR(normal_cdf(1.96), 0.97500, 5e-6);
+  EXPECT_NEAR(normal_cdf(-2.5758), 0.005, 5e-6);
 }
 
 // The values that Vigna's splitmix64.c gives for this seed.

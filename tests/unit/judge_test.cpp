@@ -69,7 +69,7 @@ TEST(Judge, holds_single_nics_against_each_other_and_says_where_the_data_was) {
   EXPECT_NE(because().find("data in host memory"), std::string::npos) << because();
   m.selection = Selection{"tagged messages", "device read", 0, "counters of the NICs"};
   EXPECT_NE(because().find("moved by device read"), std::string::npos) << because();
-  m.selection->protocol = protocol_of_packets;
+  m.selection->protocol = packets_protocol;
   EXPECT_NE(because().find("without device RDMA"), std::string::npos) << because();
   m.measured_case.nic.reset();
   EXPECT_NE(because().find("host memory, which feeds 63 of the 400 GB/s"), std::string::npos) << because();

@@ -26,8 +26,8 @@ TEST(Nearest, takes_the_first_of_equally_near_names) {
 
 TEST(FolderNames, may_hold_what_clusters_are_called) {
   for (const char* name : {"lab", "sim-p5.48xlarge-4n", "A_1", "-x", "_", "latest2", "Latest", "imported"})
-    EXPECT_EQ(objection_to_folder_name(name), "") << name;
-  EXPECT_EQ(objection_to_folder_name(std::string(128, 'x')), "");
+    EXPECT_EQ(folder_name_error(name), "") << name;
+  EXPECT_EQ(folder_name_error(std::string(128, 'x')), "");
 }
 
 TEST(FolderNames, stay_in_their_folder_and_on_one_line) {
@@ -40,18 +40,18 @@ TEST(FolderNames, stay_in_their_folder_and_on_one_line) {
         std::string("../../x"), std::string("/x/y"), std::string("a b"), std::string("a\tb"), std::string("a\nb"),
         std::string("\x1b[2J"), std::string("a\\b"), std::string("a:b"), std::string("\xff"), std::string("latest"),
         std::string("baselines"), std::string(129, 'x'), right_to_left, nul}) {
-    const std::string objection = objection_to_folder_name(name);
+    const std::string objection = folder_name_error(name);
     EXPECT_NE(objection, "") << name;
     EXPECT_TRUE(std::ranges::all_of(objection, [](char c) { return c >= ' ' && c <= '~'; })) << name;
   }
-  EXPECT_NE(objection_to_folder_name("\x1b[2J").find("'\\x1b[2J'"), std::string::npos);
+  EXPECT_NE(folder_name_error("\x1b[2J").find("'\\x1b[2J'"), std::string::npos);
 }
 
 TEST(FolderNames, what_the_objection_allows_is_allowed) {
-  const std::string objection = objection_to_folder_name("a b");
+  const std::string objection = folder_name_error("a b");
   for (const char* allowed : {"1 to 128", "a to z, A to Z", "digits", "'-'", "'_'", "'.'", "baselines or latest"})
     EXPECT_NE(objection.find(allowed), std::string::npos) << allowed;
-  EXPECT_EQ(objection_to_folder_name("azAZ09-_."), "");
+  EXPECT_EQ(folder_name_error("azAZ09-_."), "");
 }
 
 TEST(Nearest, prefers_what_begins_alike_and_minds_no_capitals) {

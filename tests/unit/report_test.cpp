@@ -19,7 +19,7 @@
 #include <set>
 #include <sstream>
 
-#include "bench/base/watchdog.hpp"
+#include "bench/base/thread.hpp"
 #include "reports/atomic_file.hpp"
 #include "tests/unit/in_folder.hpp"
 

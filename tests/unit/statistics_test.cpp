@@ -191,23 +191,23 @@ TEST(StoppingRule, asks_for_no_samples_beyond_the_most) {
 
 TEST(StoppingRule, stops_at_the_second_look_when_all_samples_agree) {
   const StoppingRule rule;
-  EXPECT_FALSE(enough(rule, {}));
-  EXPECT_FALSE(enough(rule, std::vector<double>(6, 1.0)));
-  EXPECT_TRUE(enough(rule, std::vector<double>(12, 1.0)));
+  EXPECT_FALSE(interval_converged(rule, {}));
+  EXPECT_FALSE(interval_converged(rule, std::vector<double>(6, 1.0)));
+  EXPECT_TRUE(interval_converged(rule, std::vector<double>(12, 1.0)));
 }
 
 TEST(StoppingRule, does_not_trust_the_first_narrow_look) {
   std::vector<double> samples{1, 1.1, 0.9, 1.2, 0.8, 1};  // wide
   samples.resize(24, 1.0);                                // narrow from 12 on
-  EXPECT_FALSE(enough({}, {samples.begin(), samples.begin() + 12}));
-  EXPECT_TRUE(enough({}, samples));
+  EXPECT_FALSE(interval_converged({}, {samples.begin(), samples.begin() + 12}));
+  EXPECT_TRUE(interval_converged({}, samples));
 }
 
 TEST(StoppingRule, goes_on_while_the_interval_is_wide) {
   std::vector<double> samples;
   for (int i = 0; i < 250; ++i) samples.push_back(i % 2 == 0 ? 1.0 : 1.5);
-  EXPECT_FALSE(enough({}, samples));
-  EXPECT_TRUE(enough({.relative = 0.5}, samples));
+  EXPECT_FALSE(interval_converged({}, samples));
+  EXPECT_TRUE(interval_converged({.relative = 0.5}, samples));
 }
 
 // The rule prefers intervals that are narrow by accident; two looks limit that to two points. 10 000 series: the
@@ -230,7 +230,7 @@ TEST(StoppingRule, leaves_the_intervals_at_least_93_percent_coverage) {
     int covered = 0;
     for (int i = 0; i < series; ++i) {
       std::vector<double> samples;
-      while (!enough(rule, samples)) {
+      while (!interval_converged(rule, samples)) {
         const int batch = next_batch(rule, static_cast<int>(samples.size()));
         if (batch == 0) break;
         for (int j = 0; j < batch; ++j) samples.push_back(noise.draw(random));

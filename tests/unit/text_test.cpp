@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/base/printing.hpp"
-
 namespace p5 {
 
 namespace {

@@ -1,4 +1,4 @@
-#include "bench/base/watchdog.hpp"
+#include "bench/base/thread.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@ TEST(Watchdog, bites_with_the_step_that_does_not_end) {
     if (first && hang.lasts()) bitten.set_value(hang.step);
     first = false;
   });
-  watchdog.expect("the first", {1e6});
-  watchdog.expect("the second", {0});
+  watchdog.arm("the first", {1e6});
+  watchdog.arm("the second", {0});
   EXPECT_EQ(bitten.get_future().get(), "the second");
 }
 
@@ -24,8 +24,8 @@ TEST(Watchdog, does_not_bite_when_all_ends_or_rests) {
   bool bitten = false;
   {
     Watchdog watchdog([&](const Watchdog::Hang&) { bitten = true; });
-    watchdog.expect("a step", {1e6});
-    watchdog.rest();
+    watchdog.arm("a step", {1e6});
+    watchdog.disarm();
   }
   EXPECT_FALSE(bitten);
 }
@@ -41,12 +41,12 @@ TEST(Watchdog, learns_that_what_hung_goes_on_and_watches_on) {
     EXPECT_EQ(hang.step, "a slow step");
     EXPECT_FALSE(hang.lasts());
   });
-  watchdog.expect("a slow step", {0});
+  watchdog.arm("a slow step", {0});
   first.get_future().wait();
-  watchdog.expect("a step that hangs", {0});
+  watchdog.arm("a step that hangs", {0});
   gone_on.set_value();
   second.get_future().wait();
-  watchdog.rest();
+  watchdog.disarm();
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/run/sides.hpp"
-#include "bench/base/clock.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "bench/base/units.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/baseline.hpp"
 #include "reports/writer.hpp"
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 std::string name_of_baseline(const Options& options, const reports::Baseline& baseline) {
   if (!options.cluster.empty()) return options.cluster;
   const std::string& cluster = baseline.report.run.cluster;
-  if (const std::string objection = objection_to_folder_name(cluster); !objection.empty())
+  if (const std::string objection = folder_name_error(cluster); !objection.empty())
     throw UsageError(
         fmt::format("run.cluster of {}: {}, or name the baseline with --cluster", baseline.newest, objection));
   return cluster;
@@ -54,9 +54,9 @@ ExitCode baseline_command(const Request& request) {
   for (const char* const name : {"measurements.jsonl", "report.json"}) reports::refuse_unwritable(folder / name);
   reports::write_atomically(folder / "measurements.jsonl", journal);
   reports::write_atomically(folder / "report.json", reports::render_json(baseline.report));
-  for (const std::string& remark : baseline.report.run.remarks) say(printable(remark) + "\n");
-  say(fmt::format("{} cases, up to {} launches each. Baseline: {}\n", baseline.report.results.size(),
-                  baseline.report.run.launches, folder.string()));
+  for (const std::string& remark : baseline.report.run.remarks) print_result(printable(remark) + "\n");
+  print_result(fmt::format("{} cases, up to {} launches each. Baseline: {}\n", baseline.report.results.size(),
+                           baseline.report.run.launches, folder.string()));
   return ExitCode::ok;
 }
 

@@ -8,9 +8,9 @@
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/run/sides.hpp"
-#include "bench/base/clock.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/text.hpp"
+#include "bench/base/units.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -107,7 +107,7 @@ ExitCode compare_command(const Request& request) {
     text = options.quiet ? printable(comparison.headline) + "\n" : reports::render_console(comparison);
   for (const std::filesystem::path& path : write_comparison(comparison, formats, options.out))
     if (!options.quiet || text.empty()) text += path.string() + "\n";
-  return said(comparison.exit_code, text);
+  return print_result_for(comparison.exit_code, text);
 }
 
 }  // namespace p5

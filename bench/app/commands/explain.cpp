@@ -9,7 +9,7 @@
 #include "bench/base/console.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
-#include "bench/base/printing.hpp"
+#include "bench/base/text.hpp"
 #include "reports/colours.hpp"
 #include "topo/nccl_log.hpp"
 
@@ -112,11 +112,11 @@ ExitCode explain_command(const Request& request) {
   const topo::Explanation all =
       explain_logs(logs, options.platform.empty() ? nullptr : &topo::find_platform(options.platform));
   if (options.formats == std::vector<std::string>{"json"})
-    return said(ExitCode::ok,
-                json_of(all, options.explain_files).dump(2, ' ', true, json::error_handler_t::replace) + "\n");
+    return print_result_for(
+        ExitCode::ok, json_of(all, options.explain_files).dump(2, ' ', true, json::error_handler_t::replace) + "\n");
   std::string text = summary_of(all) + remark_on(all);
   for (const topo::Explained& each : all.findings) text += finding_text(each);
-  return said(ExitCode::ok, reports::in_colours(text));
+  return print_result_for(ExitCode::ok, reports::in_colours(text));
 }
 
 }  // namespace p5

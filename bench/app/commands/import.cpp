@@ -32,7 +32,7 @@ reports::nccl_tests::Imported read(const Options& options, const std::string& cl
 // A new folder by the file's name, where that can be one's; "-2", "-3", ... behind it where others are there already.
 fs::path new_folder_of_import(const Options& options, const std::string& cluster) {
   const std::string stem = fs::path(options.import_file).stem().string();
-  const std::string name = objection_to_folder_name(stem).empty() ? stem : "log";
+  const std::string name = folder_name_error(stem).empty() ? stem : "log";
   const fs::path parent = fs::path(options.out) / cluster;
   reports::make_folder(parent);
   constexpr int most = 100'000;
@@ -63,8 +63,8 @@ ExitCode import_command(const Request& request) {
       reports::write_atomically(folder / writer.file_name("report"), writer.render(imported.report));
   }
   reports::write_atomically(folder / "report.json", reports::render_json(imported.report));
-  for (const std::string& remark : imported.report.run.remarks) say(printable(remark) + "\n");
-  say(fmt::format("{} cases. Report: {}\n", imported.report.results.size(), folder.string()));
+  for (const std::string& remark : imported.report.run.remarks) print_result(printable(remark) + "\n");
+  print_result(fmt::format("{} cases. Report: {}\n", imported.report.results.size(), folder.string()));
   return imported.report.exit_code;
 }
 

@@ -65,7 +65,7 @@ std::string list_of(const std::string& what) {
 
 ExitCode list_command(const Request& request) {
   if (!request.control.is_leader()) return ExitCode::ok;
-  return said(ExitCode::ok, list_of(request.options.list_what));
+  return print_result_for(ExitCode::ok, list_of(request.options.list_what));
 }
 
 }  // namespace p5

@@ -83,7 +83,7 @@ std::string text_of(const Machine& machine, const Plan& plan, const Options& opt
         to_text(Seconds{seconds}));
     all += seconds;
   }
-  if (const Seconds around = machine.backend_info().around_cases; around.count > 0) {
+  if (const Seconds around = machine.backend_info().fixed_time; around.count > 0) {
     add("{:<25} about {}\n", "starting and finishing", to_text(around));
     all += around.count;
   }
@@ -107,7 +107,7 @@ ExitCode plan_in(ControlPlane& control, const Options& options) {
   const std::uint64_t seed = options.seed.value_or(1);
   const Machine machine = find_machine(control, options, seed);
   const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
-  return control.is_leader() ? said(ExitCode::ok, text_of(machine, plan, options)) : ExitCode::ok;
+  return control.is_leader() ? print_result_for(ExitCode::ok, text_of(machine, plan, options)) : ExitCode::ok;
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ void add_samples_beside(const fs::path& file, reports::Report& report) {
   try {
     reports::add_samples(reports::read_journal(journal), report);
   } catch (const UsageError& unreadable) {
-    complain(fmt::format("the page has no samples: {}", unreadable.what()));
+    print_error(fmt::format("the page has no samples: {}", unreadable.what()));
   }
 }
 
@@ -54,8 +54,9 @@ ExitCode report_command(const Request& request) {
   if (page) add_samples_beside(file, report);
   if (!options.report_as.empty()) {
     const bool table = options.table && options.report_as == "console";
-    return said(ExitCode::ok, reports::in_colours(table ? reports::render_table(report)
-                                                        : reports::find_writer(options.report_as).render(report)));
+    return print_result_for(ExitCode::ok,
+                            reports::in_colours(table ? reports::render_table(report)
+                                                      : reports::find_writer(options.report_as).render(report)));
   }
   std::optional<reports::Comparison> comparison;
   if (!options.baseline.empty()) {
@@ -80,11 +81,11 @@ ExitCode report_command(const Request& request) {
     reports::write_atomically(path, writer.render(report));
     text += path.string() + "\n";
   }
-  if (!comparison) return said(ExitCode::ok, reports::in_colours(text));
+  if (!comparison) return print_result_for(ExitCode::ok, reports::in_colours(text));
   if (std::ranges::find(formats, "console") != formats.end()) text += "\n" + reports::render_console(*comparison);
   for (const std::filesystem::path& path : write_comparison(*comparison, formats, options.out))
     text += path.string() + "\n";
-  return said(comparison->exit_code, text);
+  return print_result_for(comparison->exit_code, text);
 }
 
 }  // namespace p5

@@ -12,9 +12,9 @@
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/machine.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/embedded.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/text.hpp"
-#include "bench/base/version.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/topology_text.hpp"
 #include "topo/finding.hpp"
@@ -180,7 +180,7 @@ ExitCode topo_command(const Request& request) {
     text = shown(options, topology, findings, bindings);
     return "";
   });
-  return said(ExitCode::ok, text);
+  return print_result_for(ExitCode::ok, text);
 }
 
 }  // namespace p5

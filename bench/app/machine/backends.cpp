@@ -99,17 +99,17 @@ const BackendInfo& first_found(const std::vector<std::string>& on_hosts) {
 }  // namespace
 
 bool simulates(const Options& options) {
-  const BackendInfo* const asked = asked_backend(options.backend);
+  const BackendInfo* const asked = requested_backend(options.backend);
   return asked && asked->simulated();
 }
 
 const BackendInfo& likely_backend(const Options& options) {
-  const BackendInfo* const asked = asked_backend(options.backend);
+  const BackendInfo* const asked = requested_backend(options.backend);
   return asked ? *asked : first_found({found_here()});
 }
 
 const BackendInfo& choose_backend(ControlPlane& control, const Options& options) {
-  if (const BackendInfo* const asked = asked_backend(options.backend)) return *asked;
+  if (const BackendInfo* const asked = requested_backend(options.backend)) return *asked;
   const std::vector<std::string> on_hosts = control.gather(found_here());
   return find_backend(control.broadcast(control.is_leader() ? first_found(on_hosts).name : ""));
 }

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/base/clock.hpp"
+#include "bench/base/units.hpp"
 #include "bench/control/host_tree.hpp"
 #include "bench/measure/agreement.hpp"
 

@@ -64,7 +64,7 @@ WorkerOptions fabric_worker(ControlPlane& control, const Options& options, const
   // which libfabric loads, would leave a file in the working folder where a provider aborts.
   for (const auto& [name, value] : {std::pair("FI_EFA_ENABLE_SHM_TRANSFER", "0"), std::pair("FI_HMEM", "system"),
                                     std::pair("IPATH_NO_BACKTRACE", "1")})
-    if (!own_environment().contains(name)) worker.environment.try_emplace(name, value);
+    if (!current_environment().contains(name)) worker.environment.try_emplace(name, value);
   if (shows_efa(host_of_rank(topology, static_cast<std::size_t>(control.participant())))) worker.local.provider = "efa";
   return worker;
 }
@@ -80,9 +80,9 @@ FabricBackend make_fabric_backend(ControlPlane& control, const Options& options,
     refuse_mixed_libraries(identities, topology);
     NicsOfRanks nics;
     for (const protocol::Identity& each : identities) nics.add(each.devices);
-    return wire::blob_of(SharedFabric{identities.front().library, identities.front().library_path, std::move(nics)});
+    return wire::serialize(SharedFabric{identities.front().library, identities.front().library_path, std::move(nics)});
   });
-  const auto shared = wire::value_of<SharedFabric>(agreed);
+  const auto shared = wire::deserialize<SharedFabric>(agreed);
   made.software = {{"libfabric", shared.library}, {"libfabric.path", shared.library_path}};
   // Each once, and not by rank: of many ranks that would hide all else.
   std::vector<std::string> names;

@@ -41,7 +41,7 @@ int most_ranks_on_a_gpu(const std::vector<protocol::Identity>& identities, const
 
 // Where the workers' NCCL answers; the operator's choice, in his variables or for all ranks, stands.
 std::string listen_for_status(Environment& changes) {
-  const Environment own = own_environment();
+  const Environment own = current_environment();
   for (const Environment* const variables : {&std::as_const(changes), &own})
     if (const auto chosen = variables->find(ras_variable); chosen != variables->end() && !chosen->second.empty())
       return chosen->second;

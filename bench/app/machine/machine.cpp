@@ -134,17 +134,17 @@ topo::Limits find_limits(ControlPlane& control, const Machine& machine) {
   const auto me = static_cast<std::size_t>(control.participant());
   const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == control.participant();
   control.barrier();
-  const std::vector<std::string> together = control.gather(wire::blob_of(topo::measure_copy(size, duration).count));
+  const std::vector<std::string> together = control.gather(wire::serialize(topo::measure_copy(size, duration).count));
   control.barrier();
   const std::vector<std::string> alone =
-      control.gather(wire::blob_of(first ? topo::measure_copy(size, duration).count : 0.0));
+      control.gather(wire::serialize(first ? topo::measure_copy(size, duration).count : 0.0));
   topo::Limits limits;
   if (control.is_leader()) {
     std::vector<topo::HostCopy> hosts(machine.topology.hosts.size(), {.one = {}, .all = {}, .ranks = 0});
     for (std::size_t rank = 0; rank < together.size(); ++rank) {
       topo::HostCopy& host = hosts[static_cast<std::size_t>(host_of_rank[rank])];
-      host.all.count += wire::value_of<double>(together[rank]);
-      host.one.count += wire::value_of<double>(alone[rank]);
+      host.all.count += wire::deserialize<double>(together[rank]);
+      host.one.count += wire::deserialize<double>(alone[rank]);
       ++host.ranks;
     }
     limits = copy_limits(hosts);
@@ -156,7 +156,7 @@ topo::Limits find_limits(ControlPlane& control, const Machine& machine) {
 
 std::map<std::string, std::string> find_context() {
   std::map<std::string, std::string> context;
-  for (const auto& [name, value] : recorded(own_environment()))
+  for (const auto& [name, value] : recorded(current_environment()))
     if (allowed(name)) context["env." + name] = value;
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
   int length = 0;

@@ -23,7 +23,7 @@ using nlohmann::json;
 // What has to be alike on all ranks. NCCL_HOSTID differs on purpose; launchers prepend to LD_LIBRARY_PATH on some
 // nodes.
 Environment shared_settings() {
-  Environment all = own_environment();
+  Environment all = current_environment();
   std::erase_if(all, [](const auto& variable) {
     return !topo::shapes_transport(variable.first) || variable.first == "NCCL_HOSTID";
   });
@@ -88,7 +88,7 @@ std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Mac
     const Backend::LibraryStart start = arm.backend->library_start();
     std::vector<topo::Finding> told = findings_in_log(start.log, host, machine.platform, control.participant());
     // The leader's worker alone has the environment of its supervisor, and what the arm adds.
-    Environment before = own_environment();
+    Environment before = current_environment();
     before.insert(arm.settings.begin(), arm.settings.end());
     if (control.is_leader()) append(told, topo::injected_settings(before, start.environment, host.name));
     for (topo::Finding& each : told)

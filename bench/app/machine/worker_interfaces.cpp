@@ -73,7 +73,7 @@ std::optional<Environment> way_of_nccl(bool efa, const Environment& environment,
 }
 
 Environment with_changes(const Environment& changes) {
-  Environment environment = own_environment();
+  Environment environment = current_environment();
   for (const auto& [name, value] : changes) environment[name] = value;
   return environment;
 }

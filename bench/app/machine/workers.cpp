@@ -24,7 +24,7 @@ using nlohmann::json;
 // What shapes the library's behaviour and has to be alike on all ranks. NCCL_HOSTID differs on purpose.
 Environment library_environment() {
   constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "P5BENCH_TUNER_", "LD_LIBRARY_PATH"};
-  Environment found = own_environment();
+  Environment found = current_environment();
   std::erase_if(found, [&](const auto& variable) {
     const bool of_library =
         std::ranges::any_of(prefixes, [&](const char* prefix) { return variable.first.starts_with(prefix); });

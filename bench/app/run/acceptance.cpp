@@ -37,7 +37,7 @@ void watch_nothing(Run& run, const RunPhase& phase, const Problem& problem) {
 void refuse_tuning(Run& run, const RunPhase&, const Problem& problem) {
   report_tuning_refused(run, problem.what);
   if (run.options.command != "tune") return;
-  if (run.control.is_leader()) complain(problem.what);
+  if (run.control.is_leader()) print_error(problem.what);
   // The command line was right when the tuning began.
   run.code = problem.code == ExitCode::usage ? ExitCode::environment : problem.code;
 }

@@ -30,8 +30,8 @@ void refuse_what_cannot_be(const Options& options, const Machine& machine) {
         fmt::format("ab needs worker processes for its arms, which the {} backend has not; where no GPU was "
                     "found, --backend nccl says why",
                     machine.backend_name));
-  if (options.soak.count > 0) throw UsageError(no_launches(machine.backend_name, 0));
-  if (options.launches > 1) throw UsageError(no_launches(machine.backend_name, options.launches));
+  if (options.soak.count > 0) throw UsageError(launches_error(machine.backend_name, 0));
+  if (options.launches > 1) throw UsageError(launches_error(machine.backend_name, options.launches));
 }
 
 // The first of the arm's folders that is not there, on this host.

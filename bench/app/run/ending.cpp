@@ -89,13 +89,13 @@ void handle_hang(Run& run, const Watchdog::Hang& hang) {
     why = fmt::format("rank {}: {}", run.control.participant(), why);
     write_abort_note(run, why);
   }
-  if (!run.control.is_leader() || !run.opened) complain(why);
+  if (!run.control.is_leader() || !run.opened) print_error(why);
   leave(run, run.recorder.end_early(why));
 }
 
 void abort_job(Run& run, const JobLost& lost) {
   if (!run.control.is_leader()) {
-    complain(lost.what());
+    print_error(lost.what());
     write_abort_note(run, lost.what());
   }
   leave(run, run.recorder.end_early(lost.what(), lost.code));
@@ -108,7 +108,7 @@ void watch_wall_limit(Run& run) {
     const std::string awaited = who_is_awaited(run);
     const std::string why = fmt::format("no answer within {} while {}{}", to_text(run.options.limit), run.phase.load(),
                                         awaited.empty() ? ": " + who_is(run, run.control.participant()) : awaited);
-    if (!run.opened) say(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
+    if (!run.opened) print_result(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
     run.recorder.end_early(why);
   });
 }

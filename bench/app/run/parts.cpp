@@ -59,7 +59,7 @@ std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts
   RetestPairs doubts;
   for (const Group& pair : doubt.pairs) doubts.pairs.insert(pair);
   if (doubt.like.pair == "same_node")
-    return rounds_for(doubts, all_pairs(job.node_of_rank, 1, job.seed).same_node, most_rounds);
+    return select_retest_rounds(doubts, all_pairs(job.node_of_rank, 1, job.seed).same_node, most_rounds);
   // Those that were measured, and where they were not all, others between the same places.
   const bool directed = doubt.like.pattern == "one_way";
   std::vector<Round> rounds = directed ? first_directions(*doubt.like.rounds) : *doubt.like.rounds;
@@ -70,7 +70,7 @@ std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts
   const int of_same_places = std::min(most_drawn, count_nodes(job.node_of_rank) - 1);
   std::ranges::move(pairs_between(job.node_of_rank, takes_part, of_same_places, job.seed + 1),
                     std::back_inserter(rounds));
-  rounds = rounds_for(doubts, rounds, most_rounds);
+  rounds = select_retest_rounds(doubts, rounds, most_rounds);
   return directed ? both_directions(rounds) : rounds;
 }
 
@@ -158,7 +158,7 @@ std::vector<Case> cases_again(ControlPlane& control, const std::vector<reports::
   rounds = shared_by_leader(control, rounds);
   std::vector<Case> cases;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    cases.push_back(of_rounds(known[static_cast<std::size_t>(places[i].front())], std::move(rounds[i])));
+    cases.push_back(with_rounds(known[static_cast<std::size_t>(places[i].front())], std::move(rounds[i])));
     cases.back().for_parts = true;
   }
   return cases;

@@ -20,9 +20,9 @@
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/app/variables.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/embedded.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
-#include "bench/base/version.hpp"
 #include "bench/model/backends.hpp"
 
 namespace p5 {
@@ -43,7 +43,7 @@ std::uint64_t agree_on_seed(Run& run) {
 
 // The default is to tune where that is possible; who asks for it has to be told where it is not.
 void refuse_tuning_without_nccl(const Options& options, const Machine& machine) {
-  if (!options.asks_for_tuning() || machine.backend_info().tunable) return;
+  if (!options.requests_tuning() || machine.backend_info().tunable) return;
   throw EnvironmentError(fmt::format(
       "there is nothing to tune: settings are NCCL's, and the backend here is {}; NCCL takes a GPU for every rank (see "
       "`p5bench topo`) and a build with CUDA",
@@ -72,7 +72,7 @@ ClusterName name_cluster(const Options& options, const Machine& machine) {
   ClusterName own{fmt::format("{}{}-{}n", sim ? "sim-" : "", platform, machine.topology.hosts.size()), ""};
   const char* scheduler = std::getenv("SLURM_CLUSTER_NAME");
   if (sim || !scheduler || !*scheduler) return own;
-  const std::string objection = objection_to_folder_name(scheduler);
+  const std::string objection = folder_name_error(scheduler);
   if (objection.empty()) return {scheduler, ""};
   // Who starts a job seldom chose its scheduler's name: no reason to refuse the run.
   own.remark =
@@ -88,7 +88,7 @@ reports::Report new_report(const Run& run) {
   report.context = find_context();
   report.context.insert(machine.software.begin(), machine.software.end());
   report.run.version = version();
-  for (const std::string& word : run.request.arguments) report.run.command.push_back(recorded_word(word));
+  for (const std::string& word : run.request.arguments) report.run.command.push_back(recorded_argument(word));
   report.run.budget_s = run.options.budget.count;
   report.run.seed = run.seed;
   const ClusterName cluster = name_cluster(run.options, machine);
@@ -208,7 +208,7 @@ void check_reachability_of_hosts(Run& run) {
   FabricCheck check = check_fabric(run.control, run.options, run.machine);
   if (check.cut) run.runner.hopeless = "hosts do not reach each other: see the findings";
   for (const topo::Finding& each : check.findings)
-    if (topo::condemns(each)) complain(fmt::format("{}; {}", each.evidence, each.action));
+    if (topo::condemns(each)) print_error(fmt::format("{}; {}", each.evidence, each.action));
   std::ranges::move(check.findings, std::back_inserter(run.machine.findings));
 }
 
@@ -216,7 +216,7 @@ void evaluate_machine(Run& run) {
   topo::Limits limits = find_limits(run.control, run.machine);
   std::vector<topo::Finding> findings = preflight_findings(run.control, run.options, run.machine);
   for (const topo::Finding& each : findings)
-    if (each.id == without_launcher) complain(fmt::format("{}; {}", each.evidence, each.action));
+    if (each.id == without_launcher) print_error(fmt::format("{}; {}", each.evidence, each.action));
   reports::Comparability fitness = fitness_of(run.options, run.machine, findings);
   run.recorder.add(
       [&](ReportBuilder& report) { report.begin(std::move(limits), std::move(findings), std::move(fitness)); });

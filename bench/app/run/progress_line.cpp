@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5 {
 
@@ -63,7 +63,7 @@ void ProgressLine::clear() {
 // A line that does not fit would go on in the next one, which nothing clears.
 void ProgressLine::print(const std::string& line) {
   const std::size_t fits = columns_ > 1 ? static_cast<std::size_t>(columns_ - 1) : line.size();
-  tell(fmt::format("\r\033[K{}", line.substr(0, fits)));
+  print_stderr(fmt::format("\r\033[K{}", line.substr(0, fits)));
   shown_ = Clock::now();
 }
 

@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "bench/app/run/closing.hpp"
-#include "bench/base/clock.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/text.hpp"
+#include "bench/base/units.hpp"
 #include "reports/colours.hpp"
 #include "reports/journal.hpp"
 #include "reports/rendezvous.hpp"
@@ -115,7 +115,7 @@ void Recorder::case_finished(const Measurement& m, bool /*failed*/) {
 
 // At once: what follows may take as long again.
 void Recorder::joining_failed(const JoinFailure& failure) {
-  complain(reports::join_message(failure));
+  print_error(reports::join_message(failure));
   add([&](ReportBuilder& builder) { builder.add_findings(reports::join_findings(failure)); });
   write_report();
 }
@@ -208,10 +208,10 @@ ExitCode Recorder::finish(ExitCode code) {
       FirstProblem once_more;
       once_more([&] { parts.write(); });
       once_more([&] { parts.folder.flush(); });
-      complain(with_remedy(attempt.problem(), options) + ". The result is printed all the same");
+      print_error(with_remedy(attempt.problem(), options) + ". The result is printed all the same");
     }
-    say(reports::in_colours(printable_lines(closing_text(builder.report(), options, arms.text) + with_baseline.text +
-                                            where_it_is(options, folder))));
+    print_result(reports::in_colours(printable_lines(closing_text(builder.report(), options, arms.text) +
+                                                     with_baseline.text + where_it_is(options, folder))));
     code = builder.report().exit_code;
     ended_with_ = code;
     came_to_its_end_ = true;
@@ -248,10 +248,10 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
     else if (!parts.folder.path().empty())
       left = fmt::format("; what was measured until then is in {}", parts.folder.path().string());
     if (parts.options.checks())
-      attempt([&] { say(printable_lines(closing_text(report, parts.options, ""))); });
+      attempt([&] { print_result(printable_lines(closing_text(report, parts.options, ""))); });
     else if (!attempt.problem().empty())
-      attempt([&] { say(reports::render_console(report)); });
-    complain(reason + left);
+      attempt([&] { print_result(reports::render_console(report)); });
+    print_error(reason + left);
     ended_with_ = parts.builder.report().exit_code;
   });
   const std::lock_guard lock(mutex_);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "bench/base/clock.hpp"
+#include "bench/base/units.hpp"
 #include "bench/measure/launches.hpp"
 #include "reports/decision.hpp"
 #include "reports/local_checks.hpp"

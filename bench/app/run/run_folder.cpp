@@ -9,9 +9,9 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
+#include "bench/base/units.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/writer.hpp"
 

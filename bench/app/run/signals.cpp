@@ -6,9 +6,8 @@
 #include <ctime>
 #include <utility>
 
-#include "bench/base/clock.hpp"
-#include "bench/base/termination_signals.hpp"
 #include "bench/base/thread.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5 {
 
@@ -23,7 +22,7 @@ bool ignored(int signal) {
 sigset_t ending() {
   sigset_t set;
   sigemptyset(&set);
-  for (const auto& [signal, name] : ending_signals)
+  for (const auto& [signal, name] : termination_signals)
     if (signal != SIGHUP || !ignored(signal)) sigaddset(&set, signal);
   return set;
 }
@@ -67,8 +66,8 @@ void TerminationSignals::wait() {
     if (done_) return;
     if (told && since(*told).count > longest_end.count)
       std::_Exit(static_cast<int>(code_.value_or(ExitCode::unfinished)));
-    const auto known = std::ranges::find(ending_signals, signal, [](const auto& each) { return each.first; });
-    if (known == ending_signals.end()) continue;
+    const auto known = std::ranges::find(termination_signals, signal, [](const auto& each) { return each.first; });
+    if (known == termination_signals.end()) continue;
     const bool at_end = code_.has_value();
     const auto code = action_ ? action_(known->second) : std::optional<ExitCode>();
     if (code || (!action_ && !at_end)) std::_Exit(static_cast<int>(code.value_or(ExitCode::unfinished)));

@@ -29,7 +29,7 @@ constexpr double share_to_find_out = 0.25;
 WallLimit::WallLimit(Clock::time_point start, Seconds limit, bool speaks)
     : limit_(limit), speaks_(speaks), watchdog_([this](const Watchdog::Hang&) { end(); }) {
   const double left = limit.count - to_end.count - since(start).count;
-  watchdog_.expect("all of it", {std::max(left, 0.0) + (speaks ? 0 : to_end.count)});
+  watchdog_.arm("all of it", {std::max(left, 0.0) + (speaks ? 0 : to_end.count)});
 }
 
 void WallLimit::on_end(Action action) {
@@ -51,11 +51,11 @@ void WallLimit::end() {
       told->store(true);
     }).detach();
   else if (speaks_)
-    complain(fmt::format("nothing began within {}: the ranks do not come together", to_text(limit_)));
+    print_error(fmt::format("nothing began within {}: the ranks do not come together", to_text(limit_)));
   const auto start = Clock::now();
   while (!told->load() && since(start).count < to_tell.count)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  if (!told->load() && speaks_) complain(fmt::format("not finished within {}", to_text(limit_)));
+  if (!told->load() && speaks_) print_error(fmt::format("not finished within {}", to_text(limit_)));
   end_descendants();
   std::_Exit(static_cast<int>(ExitCode::unfinished));
 }

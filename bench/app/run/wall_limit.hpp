@@ -5,8 +5,8 @@
 #include <functional>
 #include <mutex>
 
-#include "bench/base/clock.hpp"
-#include "bench/base/watchdog.hpp"
+#include "bench/base/thread.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5 {
 

@@ -1,5 +1,5 @@
 #include "bench/app/tuning/stages.hpp"
-#include "bench/base/clock.hpp"
+#include "bench/base/units.hpp"
 #include "bench/measure/alternation.hpp"
 
 #include <fmt/format.h>

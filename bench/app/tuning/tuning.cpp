@@ -20,11 +20,11 @@
 #include "bench/app/tuning/report.hpp"
 #include "bench/app/tuning/size_points.hpp"
 #include "bench/app/tuning/stages.hpp"
-#include "bench/base/clock.hpp"
+#include "bench/base/embedded.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/text.hpp"
-#include "bench/base/version.hpp"
+#include "bench/base/units.hpp"
 #include "bench/measure/trials.hpp"
 #include "reports/atomic_file.hpp"
 #include "tuner/arms.hpp"
@@ -62,7 +62,7 @@ class Tuning {
         tuning_limits_(fitted(limits_of_mode(job.mode), job.time_left)),
         seed_(job.seed),
         runner_(job.runner),
-        constraints_(tuner::constraints_of(own_environment())),
+        constraints_(tuner::constraints_of(current_environment())),
         weights_(job.weights) {
     course_.mode = job.mode;
     course_.seed = job.seed;

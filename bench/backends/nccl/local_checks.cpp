@@ -15,8 +15,8 @@
 #include "bench/backends/nccl/kernels.hpp"
 #include "bench/backends/nccl/matrix_products.hpp"
 #include "bench/backends/nccl/memory_check.hpp"
-#include "bench/base/clock.hpp"
 #include "bench/base/statistics.hpp"
+#include "bench/base/units.hpp"
 
 #ifdef P5BENCH_GOOGLE_BENCHMARK
 #include <benchmark/benchmark.h>

@@ -1,5 +1,5 @@
 #include "bench/backends/nccl/queue.hpp"
-#include "bench/base/clock.hpp"
+#include "bench/base/units.hpp"
 
 #include <sched.h>
 

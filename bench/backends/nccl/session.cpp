@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "bench/backends/nccl/tuner_control.hpp"
-#include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5::nccl {
 

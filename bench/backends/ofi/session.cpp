@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "bench/base/clock.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/units.hpp"
 #include "bench/model/backends.hpp"
 
 namespace p5::ofi {
@@ -173,7 +173,7 @@ std::optional<Selection> OfiSession::selection() {
                       packets = now->packets - moved_before_->packets;
   if (read + written + packets == 0) return std::nullopt;
   return Selection{.algorithm = "tagged messages",
-                   .protocol = std::max(read, written) < packets ? std::string(protocol_of_packets)
+                   .protocol = std::max(read, written) < packets ? std::string(packets_protocol)
                                : written > read                  ? "device write"
                                                                  : "device read",
                    .channels = 0,

@@ -1,4 +1,4 @@
-#include "bench/base/version.hpp"
+#include "bench/base/embedded.hpp"
 
 namespace p5 {
 

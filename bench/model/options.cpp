@@ -1,4 +1,4 @@
-#include "bench/model/arm.hpp"
+#include "bench/model/options.hpp"
 
 #include <fmt/format.h>
 
@@ -19,8 +19,8 @@ bool is_name(std::string_view text) {
          std::ranges::all_of(text, fits);
 }
 
-// A variable whose value was forgotten, and no part of a value.
-bool looks_forgotten(std::string_view text) {
+// True for the name of a library's variable: after a comma it is a variable without a value, not part of a value.
+bool is_library_variable(std::string_view text) {
   constexpr std::array prefixes{"NCCL_", "FI_", "OFI_", "CUDA_", "LD_"};
   return std::ranges::any_of(prefixes, [&](const char* prefix) { return text.starts_with(prefix); });
 }
@@ -38,7 +38,7 @@ std::map<std::string, std::string> parse_arm(const std::string& text) {
       const auto [place, fresh] = variables.emplace(name, part.substr(equals + 1));
       if (!fresh) throw UsageError(fmt::format("'{}' sets {} twice", text, name));
       last = &place->second;
-    } else if (last && !looks_forgotten(part)) {
+    } else if (last && !is_library_variable(part)) {
       *last += "," + part;
     } else {
       throw UsageError(
