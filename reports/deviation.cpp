@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/measure/thresholds.hpp"
+#include "bench/measure/effect.hpp"
 #include "reports/compare/pairing.hpp"
 
 namespace p5::reports {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/measure/combining.hpp"
+#include "bench/measure/launches.hpp"
 #include "topo/finding.hpp"
 
 namespace p5::reports {

@@ -200,7 +200,7 @@ class Confirmer {
     if (measured.empty()) return std::nullopt;
     const double spread =
         spread_near(all_, row.function, log_middle(row), times) / std::sqrt(static_cast<double>(measured.size()));
-    return judge_.judge(sides_of(measured), spread).together;
+    return judge_.judge(sides_of(measured), spread).overall;
   }
 
   // Describes certain harm to the sizes that no row covers; "" where there is none.
@@ -219,10 +219,10 @@ class Confirmer {
       // A slow process is slow at all sizes, so the spread between processes does not shrink with their number.
       const double spread = std::max(spread_of(*sizes), thresholds().bands.front().launch_spread);
       const std::vector<Sides> sides = sides_of(*sizes);
-      const Effect found = judge_.judge(sides, spread).together;
+      const Effect found = judge_.judge(sides, spread).overall;
       if (found.ratio <= 1 + 2 * tolerated_loss || found.p > false_harm_rate) continue;
       // Some processes launch a third faster than others, so only the order of launches is tested.
-      if (sizes == &throughput && judge_.slower(sides) > false_harm_rate) {
+      if (sizes == &throughput && judge_.slower_p(sides) > false_harm_rate) {
         result_.undecided = true;
         continue;
       }

@@ -24,7 +24,7 @@ struct BothSides {
 // `launch_spread`: see EffectJudge.
 inline Effect effect_of(const BothSides& both, double launch_spread) {
   const Sides sides = both.sides();
-  return EffectJudge(1, 1).judge({&sides, 1}, launch_spread).together;
+  return EffectJudge(1, 1).judge({&sides, 1}, launch_spread).overall;
 }
 
 struct Gain {

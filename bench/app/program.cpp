@@ -57,7 +57,9 @@ class CheckJob {
   // Null where there is a launcher, or nothing to launch.
   ControlPlane* control() { return job_ ? &job_->control() : nullptr; }
   // Threads may start.
-  void limit_time() { limit_.emplace(start_, options_.limit, job_ ? job_->control().is_leader() : first_of_several()); }
+  void limit_time() {
+    limit_.emplace(start_, options_.limit, job_ ? job_->control().is_leader() : is_first_launched());
+  }
 
   Clock::time_point deadline() const { return last_wait(start_, options_.limit); }
   WallLimit* limit() { return &*limit_; }

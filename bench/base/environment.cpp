@@ -21,6 +21,11 @@ Environment current_environment() {
   return variables;
 }
 
+std::string value_or_empty(const Environment& variables, const std::string& name) {
+  const auto found = variables.find(name);
+  return found == variables.end() ? std::string() : found->second;
+}
+
 bool is_secret(std::string_view name) {
   constexpr std::array<std::string_view, 6> secrets{"secret", "token", "password", "passwd", "key", "auth"};
   const std::vector<std::string> words = split(lower(name), '_');

@@ -11,6 +11,9 @@ using Environment = std::map<std::string, std::string>;
 
 Environment current_environment();
 
+// The value of a name; "" where it is missing.
+std::string value_or_empty(const Environment& variables, const std::string& name);
+
 // True for names with SECRET, TOKEN, PASSWORD, PASSWD, KEY or AUTH among the words between underscores: their values
 // are not recorded.
 bool is_secret(std::string_view name);

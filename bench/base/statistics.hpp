@@ -128,7 +128,7 @@ class RankTest {
   double two_sided_p(std::span<const double> a, std::span<const double> b);
 
  private:
-  using Table = std::vector<double>;  // for each sum of doubled ranks, the number of choices of ranks that have it
+  using Table = std::vector<double>;  // the number of choices of ranks, by sum of doubled ranks
   struct Position {
     Table ways;
     double sum = 0, expected = 0;  // doubled

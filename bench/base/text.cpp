@@ -89,11 +89,7 @@ std::string in_quotes(std::string_view text) {
 
 std::string shell_word(std::string_view text) {
   std::string word = "'";
-  for (const char c : text)
-    if (c == '\'')
-      word += "'\\''";
-    else
-      word += c;
+  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
   return word + "'";
 }
 

@@ -40,16 +40,14 @@ decltype(auto) shown(const Value& value) {
     return (value);
 }
 
-template <class... Values>
-std::string format(fmt::string_view form, const Values&... values) {
-  return fmt::vformat(form, fmt::make_format_args(values...));
-}
-
 }  // namespace printing
 
 template <class... Values>
 std::string format_printable(fmt::format_string<printing::Shown<Values>...> form, const Values&... values) {
-  return printing::format(fmt::string_view(form), printing::shown(values)...);
+  const auto format = [&](const auto&... shown) {
+    return fmt::vformat(fmt::string_view(form), fmt::make_format_args(shown...));
+  };
+  return format(printing::shown(values)...);
 }
 
 }  // namespace p5

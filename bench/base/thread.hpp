@@ -62,6 +62,22 @@ class Watchdog {
   std::thread thread_;
 };
 
+// Arms a watchdog for its own lifetime; null: none.
+class WatchdogScope {
+ public:
+  WatchdogScope(Watchdog* watchdog, const std::string& step, Seconds limit) : watchdog_(watchdog) {
+    if (watchdog_) watchdog_->arm(step, limit);
+  }
+  ~WatchdogScope() {
+    if (watchdog_) watchdog_->disarm();
+  }
+  WatchdogScope(const WatchdogScope&) = delete;
+  WatchdogScope& operator=(const WatchdogScope&) = delete;
+
+ private:
+  Watchdog* watchdog_;
+};
+
 // The soft limit of open files (RLIMIT_NOFILE) at the start of the process, before anything raised it.
 std::optional<std::uint64_t> initial_open_file_limit();
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <ctime>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -44,28 +45,13 @@ std::string suggested_size_unit(std::string_view suffix) {
 }
 
 std::string suggested_time_unit(std::string_view unit) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 16> others{{{"m", "min"},
-                                                                                  {"mins", "min"},
-                                                                                  {"minute", "min"},
-                                                                                  {"minutes", "min"},
-                                                                                  {"sec", "s"},
-                                                                                  {"secs", "s"},
-                                                                                  {"second", "s"},
-                                                                                  {"seconds", "s"},
-                                                                                  {"hr", "h"},
-                                                                                  {"hrs", "h"},
-                                                                                  {"hour", "h"},
-                                                                                  {"hours", "h"},
-                                                                                  {"msec", "ms"},
-                                                                                  {"msecs", "ms"},
-                                                                                  {"millis", "ms"},
-                                                                                  {"milliseconds", "ms"}}};
-  const std::string letters = lower(unit);
-  for (const auto& [other, known] : others)
-    if (letters == other) return std::string(known);
-  for (const char* known : {"ms", "s", "min", "h"})
-    if (letters == known) return known;
-  return "";
+  static const std::map<std::string, const char*> others{
+      {"m", "min"},           {"mins", "min"}, {"minute", "min"}, {"minutes", "min"}, {"sec", "s"},
+      {"secs", "s"},          {"second", "s"}, {"seconds", "s"},  {"hr", "h"},        {"hrs", "h"},
+      {"hour", "h"},          {"hours", "h"},  {"msec", "ms"},    {"msecs", "ms"},    {"millis", "ms"},
+      {"milliseconds", "ms"}, {"ms", "ms"},    {"s", "s"},        {"min", "min"},     {"h", "h"}};
+  const auto found = others.find(lower(unit));
+  return found == others.end() ? "" : found->second;
 }
 
 std::string sentence(std::string_view words) { return fmt::format("{}{}", words, words.ends_with('?') ? "" : "."); }

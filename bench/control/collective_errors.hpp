@@ -1,8 +1,9 @@
-// A ControlPlane whose participants share their fate: what one of them throws ends what all do together, on all alike.
+// A ControlPlane with collective errors: an exception of one participant ends the current attempt with the same error
+// on all.
 //
-// Others then wait for it in a gather or a broadcast, and it cannot know in which. So the two take turns here: what is
-// called out of turn is preceded by an empty one of the other kind. Whoever fails sends its problem with its next
-// gather, and all learn of it in the leader's broadcast that follows.
+// The others may wait for the failed one in a gather or in a broadcast, which it cannot know. So the two strictly
+// alternate here: a call out of order is preceded by an empty one of the other kind. A failed participant sends its
+// problem with its next gather, and all receive it in the leader's broadcast that follows.
 #pragma once
 
 #include <functional>
@@ -17,24 +18,24 @@
 
 namespace p5 {
 
-// What an exception says, as a value.
+// An exception as a value.
 struct Problem {
-  ExitCode code = ExitCode::unfinished;  // usage, environment, or this
+  ExitCode code = ExitCode::unfinished;  // usage, environment, or unfinished
   std::string what;
-  // UsageError, EnvironmentError or another exception, as it was.
+  // Throws UsageError, EnvironmentError or std::runtime_error.
   [[noreturn]] void raise() const;
 };
 
 class CollectiveErrors final : public ControlPlane {
  public:
-  // The watchdog is told while this participant waits for others, unless it is told of something else.
+  // The watchdog is armed while this participant waits for others, unless it is armed already.
   explicit CollectiveErrors(ControlPlane& inner, Watchdog* watchdog = nullptr) : inner_(inner), watchdog_(watchdog) {}
 
-  // What all do from now on, and how long they may wait for each other in it.
+  // Name of the following step, and the limit of each wait for other ranks in it.
   void begin_step(std::string step, Seconds longest_wait);
 
-  // On all participants together. When any of them throws, all get the same: the leader's problem, or that of the first
-  // rank that has one. JobLost stays its own, and so does what the inner world throws.
+  // Runs `action` on all participants. When any of them throws, all get the same problem: the leader's, or that of the
+  // lowest rank that has one. JobLost stays local, and so do exceptions of the inner control plane.
   std::optional<Problem> attempt(const std::function<void()>& action);
 
   int ranks() const override { return inner_.ranks(); }
@@ -42,7 +43,7 @@ class CollectiveErrors final : public ControlPlane {
   bool is_leader() const override { return inner_.is_leader(); }
   int participants() const override { return inner_.participants(); }
   int participant() const override { return inner_.participant(); }
-  // Within an attempt only.
+  // Only within an attempt.
   std::vector<std::string> gather(const std::string& mine) override;
   std::string broadcast(const std::string& leaders) override;
   void notify_abort(std::uint32_t epoch) override { inner_.notify_abort(epoch); }
@@ -50,17 +51,17 @@ class CollectiveErrors final : public ControlPlane {
   std::vector<int> missing_participants() const override { return inner_.missing_participants(); }
 
  private:
-  std::vector<std::string> take_turn_gathering(const std::string& message);
-  std::string take_turn_broadcasting(const std::string& message);
-  Problem share(const Problem& mine);
+  std::vector<std::string> exchange_gather(const std::string& message);
+  std::string exchange_broadcast(const std::string& message);
+  Problem distribute(const Problem& mine);
 
   ControlPlane& inner_;
   Watchdog* const watchdog_;
   std::string step_;
   Seconds longest_wait_{};
   bool gather_is_next_ = true;
-  bool inside_ = false;          // the inner world, or it threw
-  std::optional<Problem> told_;  // what ended this attempt: until the next one nobody listens
+  bool in_inner_call_ = false;       // in a call of the inner control plane, or it threw
+  std::optional<Problem> received_;  // the problem that ended this attempt; no participant listens until the next one
 };
 
 }  // namespace p5

@@ -15,8 +15,9 @@ namespace p5 {
 
 namespace {
 
-// parts: of a gather, upwards. ask: for the part of a gather. lack: of a broadcast, the answer of who is not that far.
-enum class MessageKind : std::uint8_t { parts, ask, lack, broadcast, abort_epoch };
+// parts: the parts of a gather, upwards. request_part: from the leader. request_broadcast: for a broadcast that has not
+// arrived.
+enum class MessageKind : std::uint8_t { parts, request_part, request_broadcast, broadcast, abort_epoch };
 
 struct PartOfRank {
   int rank = 0;
@@ -25,7 +26,7 @@ struct PartOfRank {
 
 struct MessageContent {
   MessageKind kind = MessageKind::parts;
-  std::uint32_t number = 0;  // of the gather or broadcast; of an abort notice its epoch
+  std::uint32_t number = 0;  // number of the gather or broadcast; epoch of an abort notice
   std::vector<PartOfRank> parts = {};
   std::string text = {};
 };
@@ -35,38 +36,35 @@ void fields(auto& archive, Is<PartOfRank> auto& part) {
   archive.must("text", part.text);
 }
 
-void fields(auto& archive, Is<MessageContent> auto& words) {
-  archive.must("kind", words.kind);
-  archive.must("number", words.number);
-  archive.must("parts", words.parts);
-  archive.must("text", words.text);
+void fields(auto& archive, Is<MessageContent> auto& content) {
+  archive.must("kind", content.kind);
+  archive.must("number", content.number);
+  archive.must("parts", content.parts);
+  archive.must("text", content.text);
 }
 
 using PartsByRank = std::map<int, std::string>;
 
 class HostTree final : public ControlPlane {
  public:
-  HostTree(std::unique_ptr<ControlTransport> post, TreePosition place, Seconds patience)
-      : transport_(std::move(post)),
+  HostTree(std::unique_ptr<ControlTransport> transport, TreePosition place, Seconds patience)
+      : transport_(std::move(transport)),
         place_(std::move(place)),
         patience_(patience),
         hosted_{transport_->participant()} {}
 
   int ranks() const override { return transport_->participants(); }
   const std::vector<int>& hosted() const override { return hosted_; }
-  bool is_leader() const override { return participant() == leader; }
-  int participants() const override { return transport_->participants(); }
-  int participant() const override { return hosted_.front(); }
 
   std::vector<std::string> gather(const std::string& mine) override {
     const std::uint32_t number = gathers_++;
     if (is_leader()) return collect_all(number, mine);
     latest_part_ = mine;
-    if (collects())
+    if (is_collector())
       collect_host(number);
     else
       send_part(place_.collector, number);
-    if (asked_for_ > number) send_part(leader, number);
+    if (requested_ > number) send_part(leader, number);
     complete_sends();
     return {};
   }
@@ -82,62 +80,63 @@ class HostTree final : public ControlPlane {
       ++broadcasts_;
       latest_broadcasts_.emplace_back(number,
                                       wire::serialize(MessageContent{MessageKind::broadcast, number, {}, leaders}));
-      pass_on(latest_broadcasts_.back().second);
+      forward(latest_broadcasts_.back().second);
       complete_sends();
       return leaders;
     }
-    look();
-    if (!heard_broadcasts_.contains(number) && asked_for_ > gathers_) say(leader, {MessageKind::lack, number});
-    lacks_broadcast_ = true;
-    wait_until([&] { return heard_broadcasts_.contains(number); });
-    lacks_broadcast_ = false;
+    poll();
+    if (!received_broadcasts_.contains(number) && requested_ > gathers_)
+      send_content(leader, {MessageKind::request_broadcast, number});
+    awaits_broadcast_ = true;
+    wait_until([&] { return received_broadcasts_.contains(number); });
+    awaits_broadcast_ = false;
     ++broadcasts_;
     complete_sends();
-    return std::move(heard_broadcasts_.extract(number).mapped());
+    return std::move(received_broadcasts_.extract(number).mapped());
   }
 
   void notify_abort(std::uint32_t epoch) override {
     if (!aborts_.insert(epoch).second) return;
-    const MessageContent words{MessageKind::abort_epoch, epoch};
+    const MessageContent content{MessageKind::abort_epoch, epoch};
     if (is_leader())
-      forward_abort(participant(), epoch, wire::serialize(words));
+      forward_abort(participant(), epoch, wire::serialize(content));
     else
-      say(leader, words);
+      send_content(leader, content);
   }
 
   bool abort_notified(std::uint32_t epoch) override {
-    look();
+    poll();
     return aborts_.contains(epoch);
   }
 
  private:
   static constexpr int leader = 0;
 
-  bool collects() const { return place_.collector == participant(); }
+  bool is_collector() const { return place_.collector == participant(); }
 
-  void say(int to, const MessageContent& words) { transport_->send(to, wire::serialize(words)); }
+  void send_content(int to, const MessageContent& content) { transport_->send(to, wire::serialize(content)); }
 
   void send_part(int to, std::uint32_t number) {
-    say(to, {MessageKind::parts, number, {{participant(), latest_part_}}});
+    send_content(to, {MessageKind::parts, number, {{participant(), latest_part_}}});
   }
 
-  // What the leader says, to those below in the tree: other hosts first, since theirs is the longer way.
-  void pass_on(const std::string& message) {
+  // Forwards a broadcast to the ranks below in the tree: other hosts first, whose path is longer.
+  void forward(const std::string& message) {
     for (const std::vector<int>* const below : {&place_.next, &place_.others})
       for (const int each : *below) transport_->send(each, message);
   }
 
   template <class Condition>
-  void wait_until(const Condition& come_true) {
+  void wait_until(const Condition& condition) {
     for (const Clock::time_point start = Clock::now();;) {
-      look();
-      if (come_true()) return;
+      poll();
+      if (condition()) return;
       transport_->pause(start);
     }
   }
 
-  // What is large leaves only while both sides look after it, and who goes on may not look for long. Who stands still
-  // must not hold up who writes to it.
+  // Large messages progress only while both sides poll, and a rank that continues may not poll for long. The wait is
+  // limited, so that a stuck receiver does not hold up its senders.
   void complete_sends() {
     const Clock::time_point start = Clock::now();
     wait_until([&] { return transport_->all_left() || since(start).count > patience_.count; });
@@ -156,7 +155,7 @@ class HostTree final : public ControlPlane {
     wait_until([&] {
       if (parts.size() == static_cast<std::size_t>(ranks())) return true;
       if (!asked && since(start).count > patience_.count) {
-        for (const int rank : missing_participants()) say(rank, {MessageKind::ask, number});
+        for (const int rank : missing_participants()) send_content(rank, {MessageKind::request_part, number});
         asked = true;
       }
       return false;
@@ -164,7 +163,7 @@ class HostTree final : public ControlPlane {
     std::vector<std::string> blobs;
     for (auto& [rank, text] : parts) blobs.push_back(std::move(text));
     forget_parts_of(number);
-    latest_broadcasts_.clear();  // whoever has sent this part has heard them
+    latest_broadcasts_.clear();  // ranks that sent this part have received them
     return blobs;
   }
 
@@ -172,9 +171,9 @@ class HostTree final : public ControlPlane {
     PartsByRank& parts = parts_of_[number];
     parts.emplace(participant(), latest_part_);
     wait_until([&] { return parts.size() == place_.others.size() + 1; });
-    MessageContent words{MessageKind::parts, number};
-    for (auto& [rank, text] : parts) words.parts.push_back({rank, std::move(text)});
-    say(leader, words);
+    MessageContent content{MessageKind::parts, number};
+    for (auto& [rank, text] : parts) content.parts.push_back({rank, std::move(text)});
+    send_content(leader, content);
     forget_parts_of(number);
   }
 
@@ -183,49 +182,50 @@ class HostTree final : public ControlPlane {
     gathers_done_ = number + 1;
   }
 
-  void look() {
+  void poll() {
     while (const std::optional<ControlMessage> message = transport_->receive()) {
-      MessageContent words = wire::deserialize<MessageContent>(message->text);
-      switch (words.kind) {
+      MessageContent content = wire::deserialize<MessageContent>(message->text);
+      switch (content.kind) {
         case MessageKind::parts:
-          take_parts(words);
+          receive_parts(content);
           break;
-        case MessageKind::ask:
-          answer(words.number);
+        case MessageKind::request_part:
+          answer_request(content.number);
           break;
-        case MessageKind::lack:
+        case MessageKind::request_broadcast:
           for (const auto& [number, text] : latest_broadcasts_)
-            if (number >= words.number) transport_->send(message->from, text);
+            if (number >= content.number) transport_->send(message->from, text);
           break;
         case MessageKind::broadcast:
-          if (words.number < broadcasts_ || heard_broadcasts_.contains(words.number)) break;
-          pass_on(message->text);
-          heard_broadcasts_.emplace(words.number, std::move(words.text));
+          if (content.number < broadcasts_ || received_broadcasts_.contains(content.number)) break;
+          forward(message->text);
+          received_broadcasts_.emplace(content.number, std::move(content.text));
           break;
         case MessageKind::abort_epoch:
-          aborts_.insert(words.number);
-          forward_abort(message->from, words.number, message->text);
+          aborts_.insert(content.number);
+          forward_abort(message->from, content.number, message->text);
           break;
       }
     }
     if (is_leader()) repeat_aborts();
   }
 
-  // Once, to those below; the leader may hear of it from many, and remembers whom it need not tell again.
+  // Forwards each epoch once to the ranks below. The leader may receive it from many, and records them as ranks that
+  // need no repetition.
   void forward_abort(int from, std::uint32_t epoch, const std::string& message) {
     if (is_leader()) {
-      const auto found = std::ranges::find(aborts_forwarded_, epoch, &Spread::epoch);
+      const auto found = std::ranges::find(aborts_forwarded_, epoch, &ForwardedAbort::epoch);
       if (found != aborts_forwarded_.end()) found->raised_by.insert(from);
     }
-    if (!spread_.insert(epoch).second) return;
+    if (!forwarded_.insert(epoch).second) return;
     if (is_leader()) aborts_forwarded_.push_back({epoch, message, {from}});
-    pass_on(message);
+    forward(message);
   }
 
-  // Who does not look hides an abort notice from those below it. So after a while all hear of it directly but those
-  // that raised it: still no more than two messages for each rank.
+  // A rank that does not poll hides an abort notice from those below it. After `patience` the leader sends it directly
+  // to all ranks that did not raise it: at most two messages for each rank.
   void repeat_aborts() {
-    std::erase_if(aborts_forwarded_, [&](const Spread& abort_epoch) {
+    std::erase_if(aborts_forwarded_, [&](const ForwardedAbort& abort_epoch) {
       if (since(abort_epoch.start).count <= patience_.count) return false;
       for (int rank = 0; rank < ranks(); ++rank)
         if (rank != leader && !abort_epoch.raised_by.contains(rank)) transport_->send(rank, abort_epoch.message);
@@ -233,21 +233,21 @@ class HostTree final : public ControlPlane {
     });
   }
 
-  // A rank may be a gather ahead, and a part that has come directly comes once more with its host's.
-  void take_parts(MessageContent& words) {
-    if (words.number < gathers_done_) return;
-    PartsByRank& parts = parts_of_[words.number];
-    for (PartOfRank& part : words.parts) parts.try_emplace(part.rank, std::move(part.text));
-    if (!is_leader() || words.number >= gathers_) return;
+  // A rank may be one gather ahead, and a part sent directly arrives again with its host's.
+  void receive_parts(MessageContent& content) {
+    if (content.number < gathers_done_) return;
+    PartsByRank& parts = parts_of_[content.number];
+    for (PartOfRank& part : content.parts) parts.try_emplace(part.rank, std::move(part.text));
+    if (!is_leader() || content.number >= gathers_) return;
     const std::lock_guard lock(awaited_mutex_);
-    for (const PartOfRank& part : words.parts) awaited_.erase(part.rank);
+    for (const PartOfRank& part : content.parts) awaited_.erase(part.rank);
   }
 
-  void answer(std::uint32_t number) {
+  void answer_request(std::uint32_t number) {
     if (number + 1 == gathers_) send_part(leader, number);
     if (number < gathers_) return;
-    asked_for_ = number + 1;
-    if (lacks_broadcast_) say(leader, {MessageKind::lack, broadcasts_});
+    requested_ = number + 1;
+    if (awaits_broadcast_) send_content(leader, {MessageKind::request_broadcast, broadcasts_});
   }
 
   const std::unique_ptr<ControlTransport> transport_;
@@ -255,26 +255,26 @@ class HostTree final : public ControlPlane {
   const Seconds patience_;
   const std::vector<int> hosted_;
 
-  std::uint32_t gathers_ = 0, gathers_done_ = 0;   // begun; those whose parts went on
-  std::map<std::uint32_t, PartsByRank> parts_of_;  // by gather, what has not gone on
-  std::string latest_part_;                        // for the leader, should it ask
-  std::uint32_t asked_for_ = 0;                    // the leader misses the parts of gathers before this one
+  std::uint32_t gathers_ = 0, gathers_done_ = 0;   // started; forwarded
+  std::map<std::uint32_t, PartsByRank> parts_of_;  // by gather, not forwarded yet
+  std::string latest_part_;                        // kept in case the leader requests it
+  std::uint32_t requested_ = 0;                    // the leader requested parts of gathers before this one
   mutable std::mutex awaited_mutex_;
   std::set<int> awaited_;
 
-  std::uint32_t broadcasts_ = 0;  // that are over here
-  bool lacks_broadcast_ = false;  // waits for the next
-  std::map<std::uint32_t, std::string> heard_broadcasts_;
-  std::vector<std::pair<std::uint32_t, std::string>> latest_broadcasts_;  // at the leader: those that some may lack
+  std::uint32_t broadcasts_ = 0;   // completed here
+  bool awaits_broadcast_ = false;  // waits for the next one
+  std::map<std::uint32_t, std::string> received_broadcasts_;
+  std::vector<std::pair<std::uint32_t, std::string>> latest_broadcasts_;  // at the leader: may be lacking at some ranks
 
-  std::set<std::uint32_t> aborts_, spread_;  // epochs: of those heard of; of those that those below were told
-  struct Spread {
+  std::set<std::uint32_t> aborts_, forwarded_;  // epochs received; epochs forwarded
+  struct ForwardedAbort {
     std::uint32_t epoch = 0;
     std::string message;
     std::set<int> raised_by;
     Clock::time_point start = Clock::now();
   };
-  std::vector<Spread> aborts_forwarded_;  // at the leader: those that it has not told all directly
+  std::vector<ForwardedAbort> aborts_forwarded_;  // at the leader: not sent to all directly yet
 };
 
 }  // namespace
@@ -287,7 +287,7 @@ std::vector<int> number_hosts(const std::vector<std::string>& name_of_rank) {
   return host_of_rank;
 }
 
-std::vector<TreePosition> tree_of(const std::vector<int>& host_of_rank) {
+std::vector<TreePosition> build_tree(const std::vector<int>& host_of_rank) {
   std::vector<TreePosition> places(host_of_rank.size());
   std::vector<int> collectors;  // by host
   for (std::size_t rank = 0; rank < host_of_rank.size(); ++rank) {
@@ -297,16 +297,16 @@ std::vector<TreePosition> tree_of(const std::vector<int>& host_of_rank) {
     if (places[rank].collector != static_cast<int>(rank))
       places[static_cast<std::size_t>(collectors[host])].others.push_back(static_cast<int>(rank));
   }
-  // Above a host is the one whose number lacks its highest bit.
+  // The parent of a host is the host whose number lacks its highest bit.
   for (std::size_t host = 0; host < collectors.size(); ++host)
     for (std::size_t bit = 1; host + bit < collectors.size(); bit *= 2)
       if (bit > host) places[static_cast<std::size_t>(collectors[host])].next.push_back(collectors[host + bit]);
   return places;
 }
 
-std::unique_ptr<ControlPlane> make_world_by_host(std::unique_ptr<ControlTransport> post, TreePosition place,
+std::unique_ptr<ControlPlane> make_world_by_host(std::unique_ptr<ControlTransport> transport, TreePosition place,
                                                  Seconds patience) {
-  return std::make_unique<HostTree>(std::move(post), std::move(place), patience);
+  return std::make_unique<HostTree>(std::move(transport), std::move(place), patience);
 }
 
 }  // namespace p5

@@ -1,28 +1,51 @@
-// The ControlPlane of many hosts. Parts are collected by host before they go to the leader, and what the leader says
-// goes down a tree of hosts, so that an agreement costs the leader as many messages as there are hosts, and an abort
+// The ControlPlane of many hosts. Parts are collected by host before they go to the leader, and the leader's broadcasts
+// go down a tree of hosts, so that an agreement costs the leader as many messages as there are hosts, and an abort
 // notice at most two for each rank.
 //
-// Who does not come hides the others of its host, whose parts wait for its. So after a while the leader asks those
-// whose parts are missing, and they answer it directly: with their part, or that they have not got its last words,
-// which it then sends again. An abort notice it then sends to all that did not raise it.
+// A stuck collector hides the parts of its host. So after a while the leader polls the ranks whose parts are missing,
+// and they answer directly: with their part, or with the number of the broadcast that they lack, which is then sent
+// again. From then on an abort notice goes directly to all ranks that did not raise it.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/base/json_fields.hpp"
 #include "bench/base/units.hpp"
-#include "bench/control/transport.hpp"
 #include "bench/model/control_plane.hpp"
 
 namespace p5 {
 
-// Where a participant stands in the tree whose root is participant 0, the leader.
+struct ControlMessage {
+  int from = 0;
+  std::string text;
+};
+
+// Carries the control messages of a HostTree, so that tests can replace it.
+class ControlTransport {
+ public:
+  virtual ~ControlTransport() = default;
+
+  virtual int participants() const = 0;
+  virtual int participant() const = 0;
+
+  // Returns immediately, whatever the receiver does. Messages between two participants arrive in order.
+  virtual void send(int to, std::string text) = 0;
+  // True if all sent messages have left, so that they arrive without further calls.
+  virtual bool all_left() = 0;
+  // The next received message, if any.
+  virtual std::optional<ControlMessage> receive() = 0;
+  // Called between two polls by a participant that has waited since then.
+  virtual void pause(Clock::time_point waiting_since) = 0;
+};
+
+// Position of a participant in the tree, whose root is participant 0, the leader.
 struct TreePosition {
-  int collector = 0;        // the first of its host, which collects the parts of all of them
-  std::vector<int> others;  // a collector's: the others of its host
-  std::vector<int> next;    // a collector's: the collectors to which it passes on what the leader says
+  int collector = 0;        // first rank of its host, which collects the parts of all its ranks
+  std::vector<int> others;  // collector only: the other ranks of its host
+  std::vector<int> next;    // collector only: the collectors to which it forwards broadcasts
 };
 
 void fields(auto& archive, Is<TreePosition> auto& place) {
@@ -31,14 +54,14 @@ void fields(auto& archive, Is<TreePosition> auto& place) {
   archive.must("next", place.next);
 }
 
-// Hosts numbered in order of their first rank.
+// Numbers hosts in order of their first rank.
 std::vector<int> number_hosts(const std::vector<std::string>& name_of_rank);
 
-// Of each participant. The collectors are a binomial tree.
-std::vector<TreePosition> tree_of(const std::vector<int>& host_of_rank);
+// Position of each participant; the collectors form a binomial tree.
+std::vector<TreePosition> build_tree(const std::vector<int>& host_of_rank);
 
-// One rank a participant. After `patience` the leader asks.
-std::unique_ptr<ControlPlane> make_world_by_host(std::unique_ptr<ControlTransport> post, TreePosition place,
+// One rank per participant. After `patience` the leader polls missing ranks.
+std::unique_ptr<ControlPlane> make_world_by_host(std::unique_ptr<ControlTransport> transport, TreePosition place,
                                                  Seconds patience = {1});
 
 }  // namespace p5

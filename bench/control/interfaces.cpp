@@ -27,10 +27,6 @@ namespace p5 {
 
 namespace {
 
-struct FreeInterfaces {
-  void operator()(ifaddrs* list) const { freeifaddrs(list); }
-};
-
 std::optional<Ipv4> parse_ipv4(const std::string& text) {
   in_addr address{};
   if (inet_pton(AF_INET, text.c_str(), &address) != 1) return std::nullopt;
@@ -42,7 +38,7 @@ bool within(Ipv4 address, const Subnet& subnet) {
   return ((address ^ subnet.address) & mask) == 0;
 }
 
-// Asked of the kernel rather than of /sys, which may show another network namespace than this process's.
+// Uses an ioctl rather than /sys, which may show another network namespace than this process's.
 std::string driver_of(int socket, const std::string& name) {
   ethtool_drvinfo info{};
   info.cmd = ETHTOOL_GDRVINFO;
@@ -58,7 +54,7 @@ std::vector<std::pair<std::string, unsigned>> default_routes() {
   std::vector<std::pair<std::string, unsigned>> routes;
   std::ifstream table("/proc/self/net/route");
   std::string line;
-  std::getline(table, line);  // the head
+  std::getline(table, line);  // the header line
   while (std::getline(table, line)) {
     std::istringstream row(line);
     std::string name, destination, gateway, flags, references, uses, mask;
@@ -83,15 +79,17 @@ void add_address(Interface& interface, const ifaddrs& entry) {
 
 bool has_address(const Interface& interface) { return !interface.addresses.empty() || interface.ipv6; }
 
-// 169.254.0.0/16: nobody gave it one; a management controller that is attached by USB, say.
-bool only_local(const Interface& interface) {
+// True if all addresses are in 169.254.0.0/16: unconfigured, such as a management controller attached by USB.
+bool is_link_local(const Interface& interface) {
   constexpr Subnet local{.address = 0xa9fe0000, .prefix = 16};
   return !interface.ipv6 &&
          std::ranges::all_of(interface.addresses, [&](const Subnet& each) { return within(each.address, local); });
 }
 
-// The launcher has this address too, and others that are not here: so it is on another host, and every host has it.
-bool same_everywhere(const Interface& interface, const std::vector<Interface>& all, const std::vector<Ipv4>& launcher) {
+// True if the launcher has this address although it runs on another host (it has others that are not here): then every
+// host has this address.
+bool is_on_every_host(const Interface& interface, const std::vector<Interface>& all,
+                      const std::vector<Ipv4>& launcher) {
   const auto has = [](const Interface& each, Ipv4 address) {
     return std::ranges::find(each.addresses, address, &Subnet::address) != each.addresses.end();
   };
@@ -102,7 +100,7 @@ bool same_everywhere(const Interface& interface, const std::vector<Interface>& a
          std::ranges::any_of(launcher, [&](Ipv4 address) { return has(interface, address); });
 }
 
-std::size_t place_at_launcher(const Interface& interface, const std::vector<Ipv4>& launcher) {
+std::size_t launcher_position(const Interface& interface, const std::vector<Ipv4>& launcher) {
   const auto found = std::ranges::find_if(launcher, [&](Ipv4 address) {
     return std::ranges::any_of(interface.addresses, [&](const Subnet& subnet) { return within(address, subnet); });
   });
@@ -113,14 +111,15 @@ bool starts_with_one_of(std::string_view name, std::initializer_list<std::string
   return std::ranges::any_of(starts, [&](std::string_view start) { return name.starts_with(start); });
 }
 
-// Of NCCL_SOCKET_IFNAME, such as "eth,ib" (names that begin so), "=eth0" (this name) or "^" before either (all others).
-bool fits(std::string setting, const std::string& name) {
-  const auto takes_off = [&](const char* mark) {
+// Matches a value of NCCL_SOCKET_IFNAME: "eth,ib" (prefixes of names), "=eth0" (this name), with "^" in front of either
+// all others.
+bool matches_nccl_setting(std::string setting, const std::string& name) {
+  const auto strip_prefix = [&](const char* mark) {
     const bool there = setting.starts_with(mark);
     if (there) setting.erase(0, 1);
     return there;
   };
-  const bool others = takes_off("^"), exact = takes_off("=");
+  const bool others = strip_prefix("^"), exact = strip_prefix("=");
   std::istringstream parts(setting);
   for (std::string part; std::getline(parts, part, ',');)
     if (exact ? name == part : name.starts_with(part)) return !others;
@@ -135,10 +134,10 @@ std::vector<std::string> names_of(const std::vector<Interface>& interfaces) {
 
 }  // namespace
 
-std::vector<Interface> own_interfaces() {
+std::vector<Interface> list_interfaces() {
   ifaddrs* raw = nullptr;
   if (getifaddrs(&raw) != 0) return {};
-  const std::unique_ptr<ifaddrs, FreeInterfaces> list(raw);
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(raw, freeifaddrs);
   std::vector<Interface> interfaces;
   const auto routes = default_routes();
   const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -164,83 +163,81 @@ std::vector<Interface> own_interfaces() {
 }
 
 std::vector<Ipv4> launcher_addresses(const Environment& environment) {
-  const auto value = [&](const char* name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::string() : found->second;
-  };
   std::vector<Ipv4> addresses;
   const auto add = [&](const std::string& text) {
     if (const std::optional<Ipv4> address = parse_ipv4(text)) addresses.push_back(*address);
   };
   // mpirun: "2746679296.0;tcp://10.0.0.1,172.17.0.1:36933;tcp6://..."
-  const std::string uri = value("OMPI_MCA_orte_hnp_uri");
+  const std::string uri = value_or_empty(environment, "OMPI_MCA_orte_hnp_uri");
   constexpr std::string_view start = "tcp://";
   if (const std::size_t at = uri.find(start); at != std::string::npos) {
     const std::size_t from = at + start.size();
     for (const std::string& each : split(uri.substr(from, uri.find_first_of(":;", from) - from))) add(each);
   }
-  for (const char* const slurms : {"SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST"})
-    if (addresses.empty()) add(value(slurms));
+  for (const char* const slurm_variable : {"SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST"})
+    if (addresses.empty()) add(value_or_empty(environment, slurm_variable));
   return addresses;
 }
 
-bool is_inner(const Interface& interface) {
+bool is_host_internal(const Interface& interface) {
   constexpr std::array drivers{"bridge", "openvswitch", "vxlan", "geneve", "tun", "dummy", "ifb"};
   if (interface.tunnel || std::ranges::find(drivers, interface.driver) != drivers.end()) return true;
-  // A container's end has a network, or the default route; this host's end has nothing, or an address for that one
-  // wire.
+  // The container's end of a veth pair has a network or the default route; the host's end has no address, or one for
+  // that link only.
   if (interface.driver == "veth")
     return !interface.ipv6 &&
            std::ranges::all_of(interface.addresses, [](const Subnet& each) { return each.prefix == 32; });
-  // Where the kernel does not tell, as in some sandboxes, names do.
+  // Sandboxes may hide the driver; the name decides then.
   return interface.driver.empty() &&
          starts_with_one_of(interface.name, {"docker", "virbr", "br-", "cni", "podman", "lxdbr", "lxcbr", "flannel",
                                              "cali", "cilium", "veth"});
 }
 
-std::vector<Interface> leading_out(const std::vector<Interface>& all, const std::vector<Ipv4>& launcher) {
+std::vector<Interface> external_interfaces(const std::vector<Interface>& all, const std::vector<Ipv4>& launcher) {
   std::vector<Interface> out = all;
   std::erase_if(out, [](const Interface& each) { return each.loopback || !has_address(each); });
-  const auto sure = [&](const Interface& each) {
-    return (each.default_metric || !is_inner(each)) && !only_local(each) && !same_everywhere(each, all, launcher);
+  const auto is_certain = [&](const Interface& each) {
+    return (each.default_metric || !is_host_internal(each)) && !is_link_local(each) &&
+           !is_on_every_host(each, all, launcher);
   };
-  if (std::ranges::any_of(out, sure)) std::erase_if(out, [&](const Interface& each) { return !sure(each); });
+  if (std::ranges::any_of(out, is_certain))
+    std::erase_if(out, [&](const Interface& each) { return !is_certain(each); });
   std::ranges::stable_sort(out, {}, [&](const Interface& each) {
-    return std::tuple(place_at_launcher(each, launcher), !each.default_metric, each.default_metric.value_or(0));
+    return std::tuple(launcher_position(each, launcher), !each.default_metric, each.default_metric.value_or(0));
   });
   return out;
 }
 
 std::string tcp_interfaces(const std::vector<Interface>& all, const std::vector<Ipv4>& launcher, Traffic traffic) {
-  std::vector<Interface> chosen = leading_out(all, launcher);
+  std::vector<Interface> chosen = external_interfaces(all, launcher);
   if (traffic == Traffic::control && !chosen.empty()) chosen.resize(1);
   const auto candidates =
       std::ranges::count_if(all, [](const Interface& each) { return !each.loopback && has_address(each); });
   return static_cast<std::size_t>(candidates) == chosen.size() ? "" : join(names_of(chosen), ",");
 }
 
-// By itself "ib" before all others, then what does not look like a container's; link-local addresses are enough for it.
-// Source: ncclFindInterfaces() in src/misc/socket.cc of NCCL.
-std::vector<Interface> choice_of_nccl(const std::vector<Interface>& all, std::string setting) {
+// NCCL prefers "ib*" by default, else excludes names of container bridges; link-local addresses suffice. Source:
+// ncclFindInterfaces() in src/misc/socket.cc of NCCL.
+std::vector<Interface> nccl_interface_choice(const std::vector<Interface>& all, std::string setting) {
   std::vector<Interface> seen = all;
   std::erase_if(seen, [](const Interface& each) { return !each.running || !(has_address(each) || each.local_ipv6); });
   if (setting.empty())
-    setting = std::ranges::any_of(seen, [](const Interface& each) { return fits("ib", each.name); })
+    setting = std::ranges::any_of(seen, [](const Interface& each) { return matches_nccl_setting("ib", each.name); })
                   ? "ib"
                   : "^docker,lo,virbr";
-  std::erase_if(seen, [&](const Interface& each) { return !fits(setting, each.name); });
+  std::erase_if(seen, [&](const Interface& each) { return !matches_nccl_setting(setting, each.name); });
   return seen;
 }
 
 NcclInterfaces nccl_interfaces(const std::vector<Interface>& all, const std::vector<Ipv4>& launcher) {
-  const std::vector<std::string> out = names_of(leading_out(all, launcher));
-  const auto leads_out = [&](const std::string& name) { return std::ranges::find(out, name) != out.end(); };
+  const std::vector<std::string> out = names_of(external_interfaces(all, launcher));
+  const auto is_external = [&](const std::string& name) { return std::ranges::find(out, name) != out.end(); };
   std::vector<std::string> right;
   NcclInterfaces found;
-  for (const Interface& each : choice_of_nccl(all, "")) {
-    if (leads_out(each.name))
+  for (const Interface& each : nccl_interface_choice(all, "")) {
+    if (is_external(each.name))
       right.push_back(each.name);
-    else if (is_inner(each) || has_address(each))
+    else if (is_host_internal(each) || has_address(each))
       found.wrong.push_back(each.name);
   }
   if (right.empty()) right = out;

@@ -1,5 +1,5 @@
-// Which network interfaces lead to the other hosts. Hosts have more than those: a bridge for containers has the same
-// address on every host, so what connects to it reaches itself, and neither MPI nor NCCL always tells it apart.
+// Network interfaces that lead to the other hosts. Hosts have others too: a bridge for containers has the same address
+// on every host, so a connection to it reaches the host itself, and neither MPI nor NCCL always recognizes it.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace p5 {
 
-using Ipv4 = std::uint32_t;  // the first byte is the highest
+using Ipv4 = std::uint32_t;  // in host byte order
 
 struct Subnet {
-  Ipv4 address = 0;  // the interface's own in it
+  Ipv4 address = 0;  // the interface's own address
   int prefix = 32;   // bits
   friend bool operator==(const Subnet&, const Subnet&) = default;
 };
@@ -22,42 +22,40 @@ struct Subnet {
 struct Interface {
   std::string name;
   std::vector<Subnet> addresses;          // IPv4
-  bool ipv6 = false, local_ipv6 = false;  // has one that is routed; has one that is valid on its link only
-  std::string driver;                     // "bridge", "veth", "ena", ..., "" where the kernel does not tell
+  bool ipv6 = false, local_ipv6 = false;  // has a routed one; has a link-local one
+  std::string driver;                     // "bridge", "veth", "ena", ..., "" if unknown to the kernel
   bool loopback = false;
-  bool running = true;                     // something is at the other end
-  bool tunnel = false;                     // point to point, or nobody there to ask for addresses
-  std::optional<unsigned> default_metric;  // of the default route over it; the lowest counts
+  bool running = true;                     // the link is up
+  bool tunnel = false;                     // point-to-point or without ARP
+  std::optional<unsigned> default_metric;  // metric of its default route; the lowest wins
 };
 
-// Those that are up, in the kernel's order.
-std::vector<Interface> own_interfaces();
+// The interfaces that are up, in the kernel's order.
+std::vector<Interface> list_interfaces();
 
-// Where the launcher listens, in its order, the same on all hosts; empty where it does not tell.
+// The launcher's addresses, in its order, the same on all hosts; empty if unknown.
 std::vector<Ipv4> launcher_addresses(const Environment& environment);
 
-// Made for what runs inside this host: a bridge, one of its ports, an overlay or a tunnel. Not told by what hardware is
-// behind them, since a container's only way out has none either.
-bool is_inner(const Interface& interface);
+// True for a bridge, a port of one, an overlay or a tunnel, which serve containers and virtual machines of this host.
+// Missing hardware proves nothing: a container's only external interface has none either.
+bool is_host_internal(const Interface& interface);
 
-// Those that lead to other hosts, the best first: in the launcher's networks, in its order, since it got here; then by
-// default routes. An inner one only counts where a default route leads over it or there is nothing else, the loopback
-// never; so it is empty only where there is no other.
-std::vector<Interface> leading_out(const std::vector<Interface>& all, const std::vector<Ipv4>& launcher);
+// Interfaces that lead to other hosts, the best first: those in the launcher's networks, in the launcher's order; then
+// those with a default route. Host-internal interfaces are included only where no other exists, the loopback never.
+std::vector<Interface> external_interfaces(const std::vector<Interface>& all, const std::vector<Ipv4>& launcher);
 
 enum class Traffic { control, measured };
 
-// What to tell Open MPI's TCP (btl_tcp_if_include), "" where its own choice is the same. MessageContent between ranks
-// need one way that is sure to be there; measured data has all that Open MPI would take, less those that do not lead
-// out.
+// Value of Open MPI's btl_tcp_if_include; "" where Open MPI's own choice is the same. Control messages need one
+// interface that works; measured data gets all that Open MPI would use, except those that do not lead to other hosts.
 std::string tcp_interfaces(const std::vector<Interface>& all, const std::vector<Ipv4>& launcher, Traffic traffic);
 
-// Those that NCCL takes, the first one for coming together. `setting`: of NCCL_SOCKET_IFNAME, "" where it chooses by
-// itself.
-std::vector<Interface> choice_of_nccl(const std::vector<Interface>& all, std::string setting);
+// Interfaces that NCCL uses; the first one for its bootstrap. `setting`: value of NCCL_SOCKET_IFNAME, "" for its own
+// choice.
+std::vector<Interface> nccl_interface_choice(const std::vector<Interface>& all, std::string setting);
 
-// What to tell NCCL (NCCL_SOCKET_IFNAME) and what it would take wrongly otherwise: by its own choice it avoids names
-// that begin with docker, lo or virbr, and takes all others. Both empty where that is right.
+// Value of NCCL_SOCKET_IFNAME, and the interfaces that NCCL would use wrongly without it: by default it excludes names
+// that begin with docker, lo or virbr. Both empty where its default is right.
 struct NcclInterfaces {
   std::string setting;
   std::vector<std::string> wrong;

@@ -6,9 +6,12 @@
 #include <chrono>
 #include <climits>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 #include <list>
+#include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -16,15 +19,14 @@
 #include <fmt/format.h>
 
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/base/wire.hpp"
-#include "bench/control/connectivity.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/control/host_tree.hpp"
 #include "bench/control/interfaces.hpp"
 #include "bench/control/launcher.hpp"
-#include "bench/control/mca_settings.hpp"
 #include "bench/control/mpi_check.hpp"
 
 namespace p5 {
@@ -47,7 +49,7 @@ namespace {
 
 using mpi::check;
 
-// Letters over a communicator of their own, so that they meet no others.
+// Control messages over a communicator of their own.
 class MpiTransport final : public ControlTransport {
  public:
   MpiTransport() {
@@ -56,11 +58,11 @@ class MpiTransport final : public ControlTransport {
     check(MPI_Comm_size(comm_, &size_));
     check(MPI_Comm_rank(comm_, &rank_));
   }
-  // Letters that nobody takes any more do not hold up the end.
+  // Waits a limited time for unreceived messages.
   ~MpiTransport() override {
     const Clock::time_point start = Clock::now();
     while (!all_left() && since(start).count < teardown_limit.count) pause(start);
-    for (PendingSend& each : leaving_) MPI_Request_free(&each.request);
+    for (PendingSend& each : pending_) MPI_Request_free(&each.request);
     MPI_Comm_free(&comm_);
   }
   MpiTransport(const MpiTransport&) = delete;
@@ -72,19 +74,19 @@ class MpiTransport final : public ControlTransport {
   void send(int to, std::string text) override {
     if (text.size() > std::numeric_limits<int>::max())
       throw std::length_error(fmt::format("{} bytes for rank {}: MPI takes no more than 2 GiB", text.size(), to));
-    PendingSend& message = leaving_.emplace_back(PendingSend{std::move(text), MPI_REQUEST_NULL});
+    PendingSend& message = pending_.emplace_back(PendingSend{std::move(text), MPI_REQUEST_NULL});
     check(MPI_Isend(message.text.data(), static_cast<int>(message.text.size()), MPI_CHAR, to, tag, comm_,
                     &message.request));
     all_left();
   }
 
   bool all_left() override {
-    std::erase_if(leaving_, [](PendingSend& each) {
+    std::erase_if(pending_, [](PendingSend& each) {
       int done = 0;
       check(MPI_Test(&each.request, &done, MPI_STATUS_IGNORE));
       return done != 0;
     });
-    return leaving_.empty();
+    return pending_.empty();
   }
 
   std::optional<ControlMessage> receive() override {
@@ -98,8 +100,8 @@ class MpiTransport final : public ControlTransport {
     return message;
   }
 
-  // MPI's own waiting keeps a core busy, which workers and other ranks of this host may need: after a while this one
-  // sleeps.
+  // MPI's blocking calls keep a core busy, which workers and other ranks of this host may need: this one sleeps after a
+  // while.
   void pause(Clock::time_point waiting_since) override {
     constexpr std::chrono::microseconds awake{200}, sleep{50};
     if (Clock::now() - waiting_since > awake)
@@ -108,9 +110,8 @@ class MpiTransport final : public ControlTransport {
       std::this_thread::yield();
   }
 
-  // By the kernel's names of the hosts, which are there whatever else containers and variables pretend; where two have
-  // the same one the ranks of both are taken together, and their messages go a longer way. Each rank gets its own place
-  // only.
+  // Positions by the kernel's host names, which are independent of containers and variables. Hosts with the same name
+  // count as one, and their messages take a longer path. Each rank receives only its own position.
   TreePosition place() const {
     std::array<char, HOST_NAME_MAX + 1> name{};
     gethostname(name.data(), name.size() - 1);
@@ -122,7 +123,7 @@ class MpiTransport final : public ControlTransport {
     if (rank_ == 0) {
       std::vector<std::string> names;
       for (std::size_t at = 0; at < all.size(); at += name.size()) names.emplace_back(&all[at]);
-      for (const TreePosition& each : tree_of(number_hosts(names))) {
+      for (const TreePosition& each : build_tree(number_hosts(names))) {
         const std::string blob = wire::serialize(each);
         sizes.push_back(static_cast<int>(blob.size()));
         starts.push_back(static_cast<int>(places.size()));
@@ -146,10 +147,10 @@ class MpiTransport final : public ControlTransport {
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int size_ = 1, rank_ = 0;
-  std::list<PendingSend> leaving_;
+  std::list<PendingSend> pending_;
 };
 
-// Value of the first of these variables that is set to a whole number.
+// Value of the first of these variables that is set.
 template <std::size_t count>
 int number_from(const std::array<const char*, count>& variables, int otherwise) {
   for (const char* variable : variables)
@@ -159,22 +160,22 @@ int number_from(const std::array<const char*, count>& variables, int otherwise) 
 
 constexpr std::array size_variables{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
 
-// A launcher that does not belong to our MPI starts n processes that each believe to be alone: n wrong results. All of
-// them say so: nobody knows who else is there. They leave without MPI's teardown: it has only just started threads,
-// which a teardown now may run into.
-void refuse_copies(const LaunchedAs& launch, int ranks) {
-  if (const std::string objection = objection_to(launch, ranks); !objection.empty()) throw UnreachableError(objection);
+// A launcher of another MPI library starts n processes that each believe to be alone: n wrong results. Each process
+// reports it, because none knows the others. They exit without MPI_Finalize, which may run into threads that MPI_Init
+// has just started.
+void check_job_size(const LauncherInfo& launch, int ranks) {
+  if (const std::string objection = job_mismatch(launch, ranks); !objection.empty()) throw UnreachableError(objection);
 }
 
-// One task of srun alone needs no job: Open MPI does not notice it then.
-void go_without_launcher(const LaunchedAs& launch, const Environment& environment) {
-  if (!nobody_to_ask(environment)) return;
-  refuse_copies(launch, 1);
+// A single task of srun needs no job: without this variable Open MPI ignores it.
+void prepare_singleton(const LauncherInfo& launch, const Environment& environment) {
+  if (!has_no_process_manager(environment)) return;
+  check_job_size(launch, 1);
   if (environment.contains("SLURM_STEP_ID")) unsetenv("SLURM_NODELIST");
 }
 
-// Whether the launcher says so: then nothing goes over interfaces, and none is chosen. Within a job of Slurm, mpirun
-// starts its own daemons by srun, so that Slurm's step is theirs and not that of the ranks.
+// True if the launcher reports a single host: interfaces are not used then, and none is chosen. Within a Slurm job,
+// mpirun starts its daemons by srun, so that Slurm's step variables describe them and not the ranks.
 bool all_on_one_host() {
   const int ranks = number_from(size_variables, 1);
   const bool by_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
@@ -182,27 +183,28 @@ bool all_on_one_host() {
          (!by_mpirun && number_from(std::array{"SLURM_STEP_NUM_NODES"}, 0) == 1) || !started_by_launcher();
 }
 
-// Open MPI's TCP takes a connection for each rank of another host that a rank speaks with. Open MPI hangs where it can
-// open no more. "": there are enough.
-std::string room_for_connections(int ranks) {
+// Open MPI's TCP needs a connection for each rank of another host that a rank communicates with, and hangs at the limit
+// of open files. Returns "" or the error message.
+std::string raise_limit_for_connections(int ranks) {
   if (all_on_one_host()) return "";
   const int here = number_from(std::array{"OMPI_COMM_WORLD_LOCAL_SIZE"}, 1);
   return raise_open_file_limit(static_cast<std::uint64_t>(std::max(0, ranks - here)));
 }
 
-// Where data go over MPI, each rank may speak with each; else only the first does, and was asked before all met.
-void refuse_little_room(ControlPlane& control, const std::string& mine) {
+// With data over MPI each rank may communicate with each other one; otherwise only rank 0 does, which was checked
+// before.
+void check_connection_limits(ControlPlane& control, const std::string& mine) {
   const std::vector<std::string> all = control.gather(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (!all[rank].empty()) throw UnreachableError(fmt::format("rank {}: {}", rank, all[rank]));
 }
 
-// For MPI's parameters the environment of the process is the place, until MPI_Init.
+// MPI parameters are set by environment variables before MPI_Init.
 void set_default(const std::string& parameter, const std::string& value) {
   if (!value.empty()) setenv(("OMPI_MCA_" + parameter).c_str(), value.c_str(), /*overwrite=*/0);
 }
 
-// What Open MPI's TCP goes over, in words; chosen here unless the operator did.
+// Chooses the interfaces of Open MPI's TCP unless the operator did; returns them as text for messages.
 std::string choose_interfaces(const Environment& environment, const McaSettings& files, Traffic traffic) {
   const McaSettings variables = mca_variables(environment);
   for (const char* const name : {"btl_tcp_if_include", "btl_tcp_if_exclude"})
@@ -210,7 +212,7 @@ std::string choose_interfaces(const Environment& environment, const McaSettings&
       if (const auto found = settings->find(name); found != settings->end())
         return fmt::format("what was set ({}={})", name, found->second);
   if (all_on_one_host()) return "no network";
-  const std::string chosen = tcp_interfaces(own_interfaces(), launcher_addresses(environment), traffic);
+  const std::string chosen = tcp_interfaces(list_interfaces(), launcher_addresses(environment), traffic);
   if (chosen.empty()) return "all interfaces";
   set_default("btl_tcp_if_include", chosen);
   return fmt::format("{} on this host, as p5bench chose", chosen);
@@ -218,14 +220,10 @@ std::string choose_interfaces(const Environment& environment, const McaSettings&
 
 std::string choose_transport(bool control_plane_only) {
   const Environment environment = current_environment();
-  const McaSettings files = mca_files(environment, folder_of_mpi(), read_file);
+  const McaSettings files = mca_files(environment, mpi_library_folder(), read_file);
   if (control_plane_only) {
-    const auto in_files = [&](const char* parameter) {
-      const auto found = files.find(parameter);
-      return found == files.end() ? std::string() : found->second;
-    };
-    set_default("pml", within_choice("ob1", in_files("pml")));
-    set_default("btl", within_choice("tcp,vader,self", in_files("btl")));
+    set_default("pml", restrict_to_choice("ob1", value_or_empty(files, "pml")));
+    set_default("btl", restrict_to_choice("tcp,vader,self", value_or_empty(files, "btl")));
   }
   return choose_interfaces(environment, files, control_plane_only ? Traffic::control : Traffic::measured);
 }
@@ -235,27 +233,28 @@ std::string choose_transport(bool control_plane_only) {
 MpiJob::MpiJob(bool control_plane_only) {
   constexpr Seconds connectivity_limit{60};
   const Environment environment = current_environment();
-  const LaunchedAs launch = launched_as(environment);
-  go_without_launcher(launch, environment);
-  const std::string ways = choose_transport(control_plane_only);
+  const LauncherInfo launch = detect_launcher(environment);
+  prepare_singleton(launch, environment);
+  const std::string interfaces = choose_transport(control_plane_only);
   int provided = 0, ranks = 1, rank = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   for (MPI_Comm each : {MPI_COMM_WORLD, MPI_COMM_SELF}) MPI_Comm_set_errhandler(each, MPI_ERRORS_RETURN);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  refuse_copies(launch, ranks);
-  const std::string no_room = room_for_connections(ranks);
-  if (rank == 0 && !no_room.empty()) throw UnreachableError(no_room);
-  meet(connectivity_limit,
-       fmt::format(
-           "Open MPI's TCP between ranks goes over {}. Name the interface by which all hosts reach each other, as "
-           "in mpirun --mca btl_tcp_if_include eth0 (with srun: OMPI_MCA_btl_tcp_if_include=eth0), and let "
-           "firewalls pass TCP between the hosts",
-           ways));
-  auto post = std::make_unique<MpiTransport>();
-  TreePosition place = post->place();
-  control_ = make_world_by_host(std::move(post), std::move(place));
-  if (!control_plane_only) refuse_little_room(*control_, no_room);
+  check_job_size(launch, ranks);
+  const std::string limit_error = raise_limit_for_connections(ranks);
+  if (rank == 0 && !limit_error.empty()) throw UnreachableError(limit_error);
+  check_connectivity(
+      connectivity_limit,
+      fmt::format(
+          "Open MPI's TCP between ranks goes over {}. Name the interface by which all hosts reach each other, as "
+          "in mpirun --mca btl_tcp_if_include eth0 (with srun: OMPI_MCA_btl_tcp_if_include=eth0), and let "
+          "firewalls pass TCP between the hosts",
+          interfaces));
+  auto transport = std::make_unique<MpiTransport>();
+  TreePosition place = transport->place();
+  control_ = make_world_by_host(std::move(transport), std::move(place));
+  if (!control_plane_only) check_connection_limits(*control_, limit_error);
 }
 
 MpiJob::~MpiJob() {
@@ -263,16 +262,211 @@ MpiJob::~MpiJob() {
   MPI_Finalize();
 }
 
-bool one_of_several() { return launched_as(current_environment()).of_several(); }
+bool has_launched_peers() { return detect_launcher(current_environment()).has_peers(); }
 
-bool first_of_several() { return launched_as(current_environment()).rank == 0; }
+bool is_first_launched() { return detect_launcher(current_environment()).rank == 0; }
 
 bool started_by_launcher() {
   constexpr std::array more{"PMIX_RANK", "PMIX_NAMESPACE"};
   const auto set = [](const char* variable) { return std::getenv(variable) != nullptr; };
-  // MPI sets some of these itself in a process that is alone, so the first answer stands; it is asked for before MPI.
+  // MPI sets some of these itself in a singleton, so the first result is kept; it is computed before MPI_Init.
   static const bool started = std::ranges::any_of(size_variables, set) || std::ranges::any_of(more, set);
   return started;
+}
+
+namespace {
+
+using mpi::check;
+
+// Above btl_tcp_eager_limit, so that MPI stripes it over all its connections.
+constexpr int load_bytes = 256 << 10;
+constexpr std::size_t max_hosts_named = 16;
+// After this time without an answer, a rank publishes its host name where rank 0 finds it without TCP between ranks.
+constexpr Seconds publish_after{5};
+// The other ranks wait this much longer than rank 0, which reports first.
+constexpr Seconds grace{15};
+
+using Name = std::array<char, 256>;
+enum Tag : int { name_tag, wanted_tag, load_tag };
+
+Name own_name() {
+  Name name{};
+  gethostname(name.data(), name.size() - 1);
+  return name;
+}
+
+// The launcher stores published names, without MPI connections.
+std::string service_name(int rank) { return fmt::format("p5bench-host-of-rank-{}", rank); }
+
+void publish_name(int rank) { MPI_Publish_name(service_name(rank).c_str(), MPI_INFO_NULL, own_name().data()); }
+
+std::string published_name(int rank) {
+  std::array<char, MPI_MAX_PORT_NAME> name{};
+  if (MPI_Lookup_name(service_name(rank).c_str(), MPI_INFO_NULL, name.data()) != MPI_SUCCESS) return "";
+  return name.data();
+}
+
+// Waits for requests with a common deadline. Completed ones become MPI_REQUEST_NULL.
+class RequestDeadline {
+ public:
+  explicit RequestDeadline(Seconds limit) : limit_(limit) {}
+
+  // Returns true if all completed. MPI_Wait would keep a core busy, which other ranks of this host may need.
+  bool wait(std::vector<MPI_Request>& requests) {
+    for (Clock::time_point begin = Clock::now();;) {
+      bool all = true;
+      for (MPI_Request& request : requests) {
+        int done = 1;
+        if (request != MPI_REQUEST_NULL) check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+        all = all && done != 0;
+      }
+      if (all) return true;
+      const double waited = since(start_).count;
+      if (waited > limit_.count) return false;
+      if (waited > publish_after.count && on_delay_) std::exchange(on_delay_, nullptr)();
+      if (since(begin).count > awake.count)
+        std::this_thread::sleep_for(sleep);
+      else
+        std::this_thread::yield();
+    }
+  }
+  void on_delay(std::function<void()> action) { on_delay_ = std::move(action); }
+
+ private:
+  static constexpr Seconds awake{0.01};
+  static constexpr std::chrono::milliseconds sleep{1};
+  Clock::time_point start_ = Clock::now();
+  Seconds limit_;
+  std::function<void()> on_delay_;
+};
+
+MPI_Request receive(void* data, int bytes, int rank, Tag tag) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Irecv(data, bytes, MPI_CHAR, rank, tag, MPI_COMM_WORLD, &request));
+  return request;
+}
+
+MPI_Request send(const void* data, int bytes, int rank, Tag tag) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Isend(data, bytes, MPI_CHAR, rank, tag, MPI_COMM_WORLD, &request));
+  return request;
+}
+
+// Rank 0's side of the connectivity check.
+class ConnectivityLeader {
+ public:
+  ConnectivityLeader(int ranks, Seconds limit, std::string remedy)
+      : ranks_(ranks), limit_(limit), remedy_(std::move(remedy)), deadline_(limit), names_(size()) {}
+
+  void check_all() {
+    std::vector<MPI_Request> requests(size(), MPI_REQUEST_NULL);
+    for (int rank = 1; rank < ranks_; ++rank)
+      requests[at(rank)] = receive(&names_[at(rank)], sizeof(Name), rank, name_tag);
+    wait(requests);
+
+    const std::set<int> first = first_of_hosts();
+    std::vector<char> wanted(size(), 0);
+    std::vector<std::vector<char>> loads(size());
+    for (int rank = 1; rank < ranks_; ++rank) {
+      wanted[at(rank)] = first.contains(rank) ? 1 : 0;
+      requests[at(rank)] = send(&wanted[at(rank)], 1, rank, wanted_tag);
+    }
+    wait(requests);
+    for (const int rank : first) {
+      loads[at(rank)].resize(load_bytes);
+      requests[at(rank)] = receive(loads[at(rank)].data(), load_bytes, rank, load_tag);
+    }
+    wait(requests);
+
+    std::vector<MPI_Request> barrier(1);
+    check(MPI_Ibarrier(MPI_COMM_WORLD, &barrier[0]));
+    if (!deadline_.wait(barrier))
+      throw UnreachableError(
+          fmt::format("all hosts were heard of over MPI here, but within {:.0f} s not all by each other. {}",
+                      limit_.count, remedy_));
+  }
+
+ private:
+  std::size_t size() const { return static_cast<std::size_t>(ranks_); }
+  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+  std::string name(int rank) const { return names_[at(rank)].data(); }
+
+  std::set<int> first_of_hosts() const {
+    std::set<int> first;
+    std::set<std::string> hosts{own_name().data()};
+    for (int rank = 1; rank < ranks_; ++rank)
+      if (hosts.insert(name(rank)).second) first.insert(rank);
+    return first;
+  }
+
+  // `requests` are indexed by rank.
+  void wait(std::vector<MPI_Request>& requests) {
+    if (deadline_.wait(requests)) return;
+    std::vector<UnreachableRank> unreachable;
+    for (int rank = 1; rank < ranks_; ++rank)
+      if (requests[at(rank)] != MPI_REQUEST_NULL)
+        unreachable.push_back({rank, *names_[at(rank)].data() ? name(rank) : published_name(rank)});
+    throw UnreachableError(
+        fmt::format("not heard of over MPI within {:.0f} s: {}. {}", limit_.count, describe(unreachable), remedy_));
+  }
+
+  int ranks_;
+  Seconds limit_;
+  std::string remedy_;
+  RequestDeadline deadline_;
+  std::vector<Name> names_;
+};
+
+void check_as_peer(int rank, Seconds limit) {
+  RequestDeadline deadline({limit.count + grace.count});
+  deadline.on_delay([rank] { publish_name(rank); });
+  const Name name = own_name();
+  char wanted = 0;
+  std::vector<MPI_Request> requests{send(name.data(), sizeof name, 0, name_tag), receive(&wanted, 1, 0, wanted_tag)};
+  const std::vector<char> load(load_bytes);
+  bool connected = deadline.wait(requests);
+  if (connected && wanted != 0) {
+    requests = {send(load.data(), load_bytes, 0, load_tag)};
+    connected = deadline.wait(requests);
+  }
+  if (connected) {
+    requests.assign(1, MPI_REQUEST_NULL);
+    check(MPI_Ibarrier(MPI_COMM_WORLD, &requests[0]));
+    connected = deadline.wait(requests);
+  }
+  if (!connected) throw UnreachableError("");
+}
+
+}  // namespace
+
+std::string describe(const std::vector<UnreachableRank>& unreachable) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> hosts;
+  for (const auto& [rank, host] : unreachable) {
+    auto found = std::ranges::find(hosts, host, [](const auto& each) { return each.first; });
+    if (found == hosts.end()) found = hosts.insert(hosts.end(), {host, {}});
+    found->second.push_back(std::to_string(rank));
+  }
+  std::vector<std::string> texts;
+  for (const auto& [host, ranks] : hosts) {
+    const std::string of_ranks = fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", join(ranks));
+    texts.push_back(host.empty() ? of_ranks : fmt::format("{} ({})", host, of_ranks));
+  }
+  if (texts.size() > max_hosts_named) {
+    const std::size_t more = texts.size() - max_hosts_named;
+    texts.resize(max_hosts_named);
+    texts.push_back(fmt::format("and {} more", more));
+  }
+  return join(texts);
+}
+
+void check_connectivity(Seconds limit, const std::string& remedy) {
+  int ranks = 1, rank = 0;
+  check(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+  if (rank == 0)
+    ConnectivityLeader(ranks, limit, remedy).check_all();
+  else
+    check_as_peer(rank, limit);
 }
 
 }  // namespace p5

@@ -10,11 +10,14 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,15 +35,15 @@ namespace p5 {
 
 namespace {
 
-// Alarms of all, in memory that all share: a ring of epochs, 0 where there is none yet. The oldest make room; theirs is
-// work that nobody does any more.
+// Abort notices of all ranks in shared memory: a ring of epochs, 0 for unused entries. New epochs overwrite the oldest,
+// whose work is over.
 class AbortPage {
  public:
   AbortPage() {
     void* const mapped =
         ::mmap(nullptr, sizeof(Content), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, /*fd=*/-1, 0);
     if (mapped == MAP_FAILED) throw EnvironmentError(fmt::format("memory for processes: {}", std::strerror(errno)));
-    content_ = static_cast<Content*>(mapped);  // all zero
+    content_ = static_cast<Content*>(mapped);  // zero-initialized
   }
   ~AbortPage() { ::munmap(content_, sizeof(Content)); }
   AbortPage(const AbortPage&) = delete;
@@ -63,7 +66,7 @@ class AbortPage {
   Content* content_ = nullptr;
 };
 
-// A message is its length and its bytes. False where the other side is gone.
+// Sends length and bytes. Returns false if the peer is gone.
 bool send_message(int socket, const std::string& text) {
   const std::uint64_t length = text.size();
   std::string all(sizeof length, '\0');
@@ -78,58 +81,55 @@ bool send_message(int socket, const std::string& text) {
   return true;
 }
 
-// A message of which some may have come. Takes nothing of the next one.
+// A partially received message. Reads nothing of the next one.
 class Incoming {
  public:
-  enum class State { open, whole, gone };
+  enum class State { partial, complete, closed };
 
-  // Waits for something of it.
+  // Blocks until more of it arrives.
   State receive(int socket) {
     const std::size_t wanted = length_ ? *length_ : sizeof(std::uint64_t);
     std::array<char, 4096> piece{};
     if (text_.size() < wanted) {
       const ssize_t got = ::recv(socket, piece.data(), std::min(piece.size(), wanted - text_.size()), 0);
-      if (got < 0 && errno == EINTR) return State::open;
-      if (got <= 0) return State::gone;
+      if (got < 0 && errno == EINTR) return State::partial;
+      if (got <= 0) return State::closed;
       text_.append(piece.data(), static_cast<std::size_t>(got));
     }
-    if (text_.size() < wanted) return State::open;
-    if (length_) return State::whole;
+    if (text_.size() < wanted) return State::partial;
+    if (length_) return State::complete;
     std::uint64_t length = 0;
     std::memcpy(&length, text_.data(), sizeof length);
     length_ = length;
     text_.clear();
-    return length == 0 ? State::whole : State::open;
+    return length == 0 ? State::complete : State::partial;
   }
   std::string take() { return std::move(text_); }
 
  private:
   std::optional<std::uint64_t> length_;
-  std::string text_;  // until the length is known, what there is of that
+  std::string text_;  // holds the length until it is complete
 };
 
-std::string how_it_ended(int status) {
+std::string describe_exit(int status) {
   if (WIFSIGNALED(status)) return fmt::format("ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
   return fmt::format("ended with status {}", WEXITSTATUS(status));
 }
 
-// One end of the star. At the leader a socket for each other rank, elsewhere the one to the leader.
+// One end of a star of sockets: the leader has one to each other rank, the others have one to the leader.
 class ForkedRanks final : public ControlPlane {
  public:
   ForkedRanks(int ranks, Seconds teardown_limit) : teardown_limit_(teardown_limit), size_(ranks) {}
-  // At the leader: waits for the others to end. What was said to them can still be heard.
+  // The leader waits for the others to end. Messages already sent to them can still be received.
   ~ForkedRanks() override {
     for (const Peer& peer : peers_) ::close(peer.socket);
-    if (is_leader()) wait_for_ends();
+    if (is_leader()) reap_children();
   }
   ForkedRanks(const ForkedRanks&) = delete;
   ForkedRanks& operator=(const ForkedRanks&) = delete;
 
   int ranks() const override { return size_; }
   const std::vector<int>& hosted() const override { return hosted_; }
-  bool is_leader() const override { return hosted_.front() == 0; }
-  int participants() const override { return size_; }
-  int participant() const override { return hosted_.front(); }
 
   std::vector<std::string> gather(const std::string& mine) override {
     if (!is_leader()) {
@@ -139,7 +139,7 @@ class ForkedRanks final : public ControlPlane {
     std::vector<std::string> all(static_cast<std::size_t>(size_));
     all.front() = mine;
     std::vector<Incoming> parts(peers_.size());
-    await([&](std::set<int>& awaited) {
+    update_awaited([&](std::set<int>& awaited) {
       for (const Peer& peer : peers_) awaited.insert(peer.rank);
     });
     for (std::vector<int> left = missing_participants(); !left.empty(); left = missing_participants()) {
@@ -150,10 +150,10 @@ class ForkedRanks final : public ControlPlane {
         if (waiting[i].revents == 0) continue;
         Incoming& part = parts[static_cast<std::size_t>(left[i]) - 1];
         const Incoming::State state = part.receive(waiting[i].fd);
-        if (state == Incoming::State::gone) throw_gone(peer_of(left[i]));
-        if (state == Incoming::State::open) continue;
+        if (state == Incoming::State::closed) throw_peer_gone(peer_of(left[i]));
+        if (state == Incoming::State::partial) continue;
         all[static_cast<std::size_t>(left[i])] = part.take();
-        await([&](std::set<int>& awaited) { awaited.erase(left[i]); });
+        update_awaited([&](std::set<int>& awaited) { awaited.erase(left[i]); });
       }
     }
     return all;
@@ -162,14 +162,14 @@ class ForkedRanks final : public ControlPlane {
   std::string broadcast(const std::string& leaders) override {
     if (is_leader()) {
       for (Peer& peer : peers_)
-        if (!send_message(peer.socket, leaders)) throw_gone(peer);
+        if (!send_message(peer.socket, leaders)) throw_peer_gone(peer);
       return leaders;
     }
     Incoming message;
     for (;;) {
       const Incoming::State state = message.receive(peers_.front().socket);
-      if (state == Incoming::State::gone) throw_leader_gone();
-      if (state == Incoming::State::whole) return message.take();
+      if (state == Incoming::State::closed) throw_leader_gone();
+      if (state == Incoming::State::complete) return message.take();
     }
   }
 
@@ -181,7 +181,7 @@ class ForkedRanks final : public ControlPlane {
     return {awaited_.begin(), awaited_.end()};
   }
 
-  // A process more; in it, it is all that this one knows of the job.
+  // Forks a process; the child keeps only its own rank and connection.
   void fork_rank(int rank) {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -195,7 +195,7 @@ class ForkedRanks final : public ControlPlane {
       throw EnvironmentError(fmt::format("no process can be started: {}. Raise the limit of processes (ulimit -u)",
                                          std::strerror(problem)));
     }
-    // A parent that went before this took effect is somebody else by now.
+    // The parent may have ended before prctl took effect.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) std::_Exit(static_cast<int>(ExitCode::unfinished));
     ::close(ends[0]);
@@ -209,16 +209,16 @@ class ForkedRanks final : public ControlPlane {
     int rank = 0;
     int socket = -1;
     pid_t process = -1;
-    std::optional<int> status;  // once it has ended, as waitpid tells it
+    std::optional<int> status;  // exit status as of waitpid
   };
-  static constexpr Seconds to_be_gone{0.5};
+  static constexpr Seconds exit_grace{0.5};
 
-  // Those that are still there after so long are killed.
-  void wait_for_ends() {
+  // Waits for all children; kills the rest after the limit.
+  void reap_children() {
     const auto start = Clock::now();
     for (bool killed = false;;) {
       const auto left = std::ranges::count_if(peers_, [](Peer& peer) { return !has_ended(peer); });
-      if (left == 0 || since(start).count > teardown_limit_.count + to_be_gone.count) return;
+      if (left == 0 || since(start).count > teardown_limit_.count + exit_grace.count) return;
       if (since(start).count > teardown_limit_.count && !std::exchange(killed, true))
         for (const Peer& peer : peers_)
           if (!peer.status) ::kill(peer.process, SIGKILL);
@@ -235,24 +235,24 @@ class ForkedRanks final : public ControlPlane {
   Peer& peer_of(int rank) { return peers_.at(static_cast<std::size_t>(rank) - 1); }
 
   template <class Change>
-  void await(const Change& change) {
+  void update_awaited(const Change& change) {
     const std::lock_guard lock(mutex_);
     change(awaited_);
   }
 
-  // Its end of the socket is closed: it is about to end, unless it did that itself.
-  [[noreturn]] void throw_gone(Peer& peer) {
+  // A peer whose socket is closed has ended or is about to.
+  [[noreturn]] void throw_peer_gone(Peer& peer) {
     const auto start = Clock::now();
-    while (!has_ended(peer) && since(start).count < to_be_gone.count)
+    while (!has_ended(peer) && since(start).count < exit_grace.count)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     throw JobLost(fmt::format("rank {} ended before the job did (process {}, {})", peer.rank, peer.process,
-                              peer.status ? how_it_ended(*peer.status) : "which is still there"));
+                              peer.status ? describe_exit(*peer.status) : "which is still there"));
   }
 
   [[noreturn]] static void throw_leader_gone() { throw JobLost("the leader ended before the job did"); }
 
   const Seconds teardown_limit_;
-  AbortPage aborts_;  // forked with this, so that all have the same
+  AbortPage aborts_;  // shared with the forked processes
   const int size_;
   std::vector<int> hosted_{0};
   std::vector<Peer> peers_;  // by rank
@@ -267,5 +267,120 @@ ProcessJob::ProcessJob(int ranks, Seconds teardown_limit) {
   for (int rank = 1; rank < ranks && star->is_leader(); ++rank) star->fork_rank(rank);
   control_ = std::move(star);
 }
+
+namespace {
+
+// State shared by the threads. A barrier ends when all have arrived; a thread that failed breaks it.
+struct SharedBarrier {
+  explicit SharedBarrier(int count) : expected(count), blobs(static_cast<std::size_t>(count)) {}
+
+  void arrive(std::unique_lock<std::mutex>& lock) {
+    const std::uint64_t mine = generation;
+    if (++arrived == expected) {
+      arrived = 0;
+      ++generation;
+      changed.notify_all();
+      return;
+    }
+    changed.wait(lock, [&] { return generation != mine || broken; });
+    if (generation == mine) throw JobLost("another rank ended before the job did");
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  const int expected;
+  int arrived = 0;
+  std::uint64_t generation = 0;
+  bool broken = false;
+  std::exception_ptr first_problem;
+  std::vector<std::string> blobs;
+  std::string leaders;
+  std::set<std::uint32_t> aborts;
+};
+
+class ThreadControlPlane final : public ControlPlane {
+ public:
+  ThreadControlPlane(SharedBarrier& barrier_state, int rank) : barrier_(barrier_state), hosted_{rank} {}
+  int ranks() const override { return barrier_.expected; }
+  const std::vector<int>& hosted() const override { return hosted_; }
+
+  std::vector<std::string> gather(const std::string& mine) override {
+    std::unique_lock lock(barrier_.mutex);
+    barrier_.blobs[static_cast<std::size_t>(hosted_[0])] = mine;
+    barrier_.arrive(lock);
+    std::vector<std::string> all;
+    if (is_leader()) all = barrier_.blobs;
+    barrier_.arrive(lock);  // no rank writes the next blob before the leader has read this one
+    return all;
+  }
+
+  std::string broadcast(const std::string& leaders) override {
+    std::unique_lock lock(barrier_.mutex);
+    if (is_leader()) barrier_.leaders = leaders;
+    barrier_.arrive(lock);
+    std::string text = barrier_.leaders;
+    barrier_.arrive(lock);
+    return text;
+  }
+
+  void notify_abort(std::uint32_t epoch) override {
+    const std::lock_guard lock(barrier_.mutex);
+    barrier_.aborts.insert(epoch);
+  }
+  bool abort_notified(std::uint32_t epoch) override {
+    const std::lock_guard lock(barrier_.mutex);
+    return barrier_.aborts.contains(epoch);
+  }
+
+ private:
+  SharedBarrier& barrier_;
+  std::vector<int> hosted_;
+};
+
+}  // namespace
+
+void run_threads(int ranks, const std::function<void(ControlPlane&)>& body) {
+  SharedBarrier barrier_state(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ThreadControlPlane control(barrier_state, rank);
+      try {
+        body(control);
+      } catch (...) {
+        const std::lock_guard lock(barrier_state.mutex);
+        if (!barrier_state.first_problem) barrier_state.first_problem = std::current_exception();
+        barrier_state.broken = true;
+        barrier_state.changed.notify_all();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (barrier_state.first_problem) std::rethrow_exception(barrier_state.first_problem);
+}
+
+namespace {
+
+class SoloControlPlane final : public ControlPlane {
+ public:
+  explicit SoloControlPlane(int ranks) : hosted_(static_cast<std::size_t>(ranks)) {
+    std::iota(hosted_.begin(), hosted_.end(), 0);
+  }
+  int ranks() const override { return static_cast<int>(hosted_.size()); }
+  const std::vector<int>& hosted() const override { return hosted_; }
+  int participants() const override { return 1; }
+  std::vector<std::string> gather(const std::string& mine) override { return {mine}; }
+  std::string broadcast(const std::string& leaders) override { return leaders; }
+
+  void notify_abort(std::uint32_t) override {}
+  bool abort_notified(std::uint32_t) override { return false; }
+
+ private:
+  std::vector<int> hosted_;
+};
+
+}  // namespace
+
+std::unique_ptr<ControlPlane> make_solo_world(int ranks) { return std::make_unique<SoloControlPlane>(ranks); }
 
 }  // namespace p5

@@ -14,17 +14,17 @@ namespace agreement {
 
 namespace {
 
-enum class Kind : char { lost, failed, stalled };  // a process is gone, an error, nothing came back
+enum class Kind : char { lost, failed, stalled };  // process exited, error, timeout
 
 struct Failure {
   Kind kind = Kind::failed;
-  std::optional<int> rank = {};   // nullopt: nobody can be named
-  double progress = 0;            // of what stalled
+  std::optional<int> rank = {};   // null: no rank can be named
+  double progress = 0;            // progress of the stalled operation
   std::vector<int> stalled = {};  // all hosted ranks that stalled
   std::string what = {};
 };
 
-// A part or a decision, or what failed instead.
+// A part or a decision, or the failure instead.
 struct ValueOrFailure {
   std::optional<Failure> failure = {};
   std::string value = {};
@@ -43,7 +43,7 @@ void fields(auto& archive, Is<ValueOrFailure> auto& word) {
   archive.must("value", word.value);
 }
 
-ValueOrFailure do_part(ControlPlane& control, const LocalBlob& local) {
+ValueOrFailure run_part(ControlPlane& control, const LocalBlob& local) {
   const int me = control.hosted().front();
   try {
     return {.value = local()};
@@ -61,8 +61,8 @@ ValueOrFailure do_part(ControlPlane& control, const LocalBlob& local) {
   }
 }
 
-// Of those that came to a stop, the rank behind all others is to blame; when several are, nobody can be named.
-std::optional<Failure> blame_for_stall(const std::vector<ValueOrFailure>& parts) {
+// Among stalled ranks, the one behind all others is at fault; when several are, none can be named.
+std::optional<Failure> find_stalled_rank(const std::vector<ValueOrFailure>& parts) {
   std::optional<Failure> behind;
   bool several = false;
   for (const ValueOrFailure& part : parts) {
@@ -79,17 +79,17 @@ std::optional<Failure> blame_for_stall(const std::vector<ValueOrFailure>& parts)
   return behind;
 }
 
-// What failed, for all to know; nothing when all parts are good. A lost process explains the errors that its peers then
-// see, and a rank's own failure explains those that waited for it.
-std::optional<Failure> failure_among(const std::vector<ValueOrFailure>& parts) {
+// The failure to report to all; null when all parts are good. A lost process explains the errors of its peers, and a
+// rank's own failure explains the timeouts of those that waited for it.
+std::optional<Failure> first_failure(const std::vector<ValueOrFailure>& parts) {
   for (const Kind kind : {Kind::lost, Kind::failed})
     for (const ValueOrFailure& part : parts)
       if (part.failure && part.failure->kind == kind) return part.failure;
-  return blame_for_stall(parts);
+  return find_stalled_rank(parts);
 }
 
-// Ranks whose operation did not end. Nothing is known where a process was lost or refused: the others then wait for it.
-std::vector<int> stalled_among(const std::vector<ValueOrFailure>& parts) {
+// Ranks whose operation did not complete. Empty where a process was lost or failed: the others then only wait for it.
+std::vector<int> stalled_ranks(const std::vector<ValueOrFailure>& parts) {
   std::vector<int> ranks;
   for (const ValueOrFailure& part : parts) {
     if (!part.failure) continue;
@@ -106,7 +106,7 @@ std::vector<ValueOrFailure> gather(ControlPlane& control, const ValueOrFailure& 
   return parts;
 }
 
-// Those of a group's members.
+// The parts of a group's members.
 std::vector<ValueOrFailure> parts_of(const Group& group, const std::vector<ValueOrFailure>& parts) {
   std::vector<ValueOrFailure> own;
   for (const int rank : group) own.push_back(parts.at(static_cast<std::size_t>(rank)));
@@ -119,13 +119,13 @@ PhaseFailed phase_failed(Phase phase, const Failure& failure) { return {phase, f
 
 std::string agree_on_blobs(ControlPlane& control, Phase phase, bool recovers, const LocalBlob& local,
                            const DecideBlob& decide) {
-  const ValueOrFailure part = do_part(control, local);
+  const ValueOrFailure part = run_part(control, local);
   if (part.failure && phase != Phase::open && !recovers)
     throw JobLost(fmt::format("rank {} failed in {}: {}", *part.failure->rank, name_of(phase), part.failure->what));
   std::vector<ValueOrFailure> parts = gather(control, part);
   ValueOrFailure answer;
   if (control.is_leader()) {
-    answer.failure = failure_among(parts);
+    answer.failure = first_failure(parts);
     if (!answer.failure) {
       std::vector<std::string> values;
       for (ValueOrFailure& each : parts) values.push_back(std::move(each.value));
@@ -135,7 +135,7 @@ std::string agree_on_blobs(ControlPlane& control, Phase phase, bool recovers, co
   answer = shared_by_leader(control, answer);
   if (answer.failure) {
     PhaseFailed failed = phase_failed(phase, *answer.failure);
-    failed.stalled = stalled_among(parts);
+    failed.stalled = stalled_ranks(parts);
     throw failed;
   }
   return answer.value;
@@ -145,10 +145,10 @@ std::string agree_on_blobs(ControlPlane& control, Phase phase, bool recovers, co
 
 GroupParts gather_by_group(ControlPlane& control, Phase phase, const Round& groups,
                            const std::function<std::string()>& local) {
-  const std::vector<agreement::ValueOrFailure> parts = agreement::gather(control, agreement::do_part(control, local));
+  const std::vector<agreement::ValueOrFailure> parts = agreement::gather(control, agreement::run_part(control, local));
   std::vector<std::optional<agreement::Failure>> failures;
   if (control.is_leader())
-    for (const Group& group : groups) failures.push_back(failure_among(agreement::parts_of(group, parts)));
+    for (const Group& group : groups) failures.push_back(first_failure(agreement::parts_of(group, parts)));
   GroupParts found;
   for (const auto& each : shared_by_leader(control, failures))
     found.failures.push_back(each ? std::optional(phase_failed(phase, *each)) : std::nullopt);

@@ -12,26 +12,26 @@ namespace p5 {
 
 namespace {
 
-// From `begin` up to, not with, `end`.
+// Indices [begin, end).
 struct SeriesSegment {
   std::size_t begin = 0, end = 0;
   std::size_t size() const { return end - begin; }
 };
 
-// Distances from the median in robust deviations, bounded: outliers count, but no more than that.
+// Distances from the median in robust deviations, bounded to limit the weight of outliers.
 std::vector<double> bounded_scores(std::span<const double> values) {
   constexpr double bound = 2;
   std::vector<double> scores(values.begin(), values.end());
   const double middle = median(scores), deviation = robust_deviation(scores);
   for (double& score : scores) {
     const double off = score - middle;
-    // Without a deviation most values are the same: any other is far away.
+    // A deviation of 0 means that most values are the same: any other is far away.
     score = deviation > 0 ? std::clamp(off / deviation, -bound, bound) : bound * ((off > 0) - (off < 0));
   }
   return scores;
 }
 
-// Seeded intervals: lengths fall by the square root of two, those of one length overlap by half and more.
+// Seeded intervals: lengths fall by the square root of two; those of one length overlap by at least half.
 std::vector<SeriesSegment> seeded_intervals(std::size_t count) {
   std::vector<SeriesSegment> all;
   const auto whole = static_cast<double>(count);
@@ -54,8 +54,8 @@ struct Split {
   std::size_t first = 0;
 };
 
-// What an interval's best split has to give up for the number of intervals that are as short, so that short ones do not
-// decide about long ones (Dumbgen and Spokoiny, Annals of Statistics 29, 2001).
+// Penalty for an interval's best split by the number of intervals as short, so that short ones do not dominate (Dumbgen
+// and Spokoiny, Annals of Statistics 29, 2001).
 std::vector<double> penalties_of(const std::vector<SeriesSegment>& intervals, std::size_t count) {
   std::vector<double> penalties;
   for (const SeriesSegment& in : intervals)
@@ -63,17 +63,18 @@ std::vector<double> penalties_of(const std::vector<SeriesSegment>& intervals, st
   return penalties;
 }
 
-// Series of bounded scores in any order: what does not depend on it is known.
+// The best split of permutations of one series of bounded scores; precomputes everything independent of the order.
 class Splits {
  public:
-  // `scores` differ.
+  // Requires scores that are not all equal.
   explicit Splits(const std::vector<double>& scores)
       : intervals_(seeded_intervals(scores.size())),
         penalties_(penalties_of(intervals_, scores.size())),
         deviation_(std::sqrt(sum_of_squared_deviations(scores) / static_cast<double>(scores.size() - 1))),
         sums_(scores.size() + 1) {}
 
-  // The split of all intervals whose sides' means are furthest apart, in deviations of that distance, less the penalty.
+  // The split of all intervals with the largest difference of means, in standard deviations of that difference, less
+  // the penalty.
   Split best(const std::vector<double>& scores) {
     std::partial_sum(scores.begin(), scores.end(), sums_.begin() + 1);
     Split best;
@@ -81,7 +82,7 @@ class Splits {
       const SeriesSegment& in = intervals_[i];
       const double all = sums_[in.end] - sums_[in.begin];
       const auto count = static_cast<double>(in.size());
-      double furthest = -1;  // squared, but for the factor of all
+      double furthest = -1;  // squared, without a common factor
       std::size_t place = 0;
       for (std::size_t first = in.begin + least_level; first + least_level <= in.end; ++first) {
         const auto left = static_cast<double>(first - in.begin);
@@ -98,7 +99,7 @@ class Splits {
     return best;
   }
 
-  static constexpr double tie = 1e-9;  // scores that differ by less are the same but for rounding
+  static constexpr double tie = 1e-9;  // scores within this are equal except for rounding
 
  private:
   std::vector<SeriesSegment> intervals_;
@@ -107,7 +108,7 @@ class Splits {
   std::vector<double> sums_;
 };
 
-// How many permutations tell a chance from a smaller one, and how many of them may do as well.
+// Permutations in units of 1/chance: this many of them may score as high as the series.
 constexpr double permutations_for_one = 4;
 
 struct StrongestSplit {
@@ -115,7 +116,7 @@ struct StrongestSplit {
   double p = 1;
 };
 
-std::optional<StrongestSplit> test(std::span<const double> values, const ChangeRules& rules, Random& random) {
+std::optional<StrongestSplit> test_series(std::span<const double> values, const ChangeRules& rules, Random& random) {
   if (!can_show_changes(values.size(), rules.chance)) return std::nullopt;
   std::vector<double> scores = bounded_scores(values);
   if (std::ranges::min(scores) == std::ranges::max(scores)) return std::nullopt;
@@ -134,7 +135,7 @@ std::optional<StrongestSplit> test(std::span<const double> values, const ChangeR
 
 void search(std::span<const double> values, std::size_t offset, const ChangeRules& rules, Random& random,
             std::vector<StrongestSplit>& out) {
-  const std::optional<StrongestSplit> found = test(values, rules, random);
+  const std::optional<StrongestSplit> found = test_series(values, rules, random);
   if (!found) return;
   search(values.first(found->first), offset, rules, random, out);
   out.push_back({offset + found->first, found->p});
@@ -146,19 +147,22 @@ double median_in(std::span<const double> values, SeriesSegment in) {
       {values.begin() + static_cast<std::ptrdiff_t>(in.begin), values.begin() + static_cast<std::ptrdiff_t>(in.end)});
 }
 
-double distances(std::span<const double> values, SeriesSegment in) {
+double sum_of_distances(std::span<const double> values, SeriesSegment in) {
   const double middle = median_in(values, in);
   double sum = 0;
   for (std::size_t i = in.begin; i < in.end; ++i) sum += std::abs(values[i] - middle);
   return sum;
 }
 
-// Where the distances from both levels' medians are least: the test says that there is a change, and roughly where.
-std::size_t refined(std::span<const double> values, SeriesSegment around, std::size_t first) {
+// Refines the place of a change to the least sum of distances from both levels' medians; the test only locates it
+// roughly.
+std::size_t refine_place(std::span<const double> values, SeriesSegment segment_around, std::size_t first) {
   std::size_t best = first;
-  double least = distances(values, {around.begin, first}) + distances(values, {first, around.end});
-  for (std::size_t each = around.begin + least_level; each + least_level <= around.end; ++each) {
-    const double sum = distances(values, {around.begin, each}) + distances(values, {each, around.end});
+  double least =
+      sum_of_distances(values, {segment_around.begin, first}) + sum_of_distances(values, {first, segment_around.end});
+  for (std::size_t each = segment_around.begin + least_level; each + least_level <= segment_around.end; ++each) {
+    const double sum =
+        sum_of_distances(values, {segment_around.begin, each}) + sum_of_distances(values, {each, segment_around.end});
     if (sum < least * (1 - 1e-12)) {
       least = sum;
       best = each;
@@ -167,8 +171,8 @@ std::size_t refined(std::span<const double> values, SeriesSegment around, std::s
   return best;
 }
 
-// What lies between the changes before and after the i-th.
-SeriesSegment around(const std::vector<StrongestSplit>& changes, std::size_t i, std::size_t count) {
+// The values between the changes before and after the i-th.
+SeriesSegment segment_around(const std::vector<StrongestSplit>& changes, std::size_t i, std::size_t count) {
   return {i == 0 ? 0 : changes[i - 1].first, i + 1 == changes.size() ? count : changes[i + 1].first};
 }
 
@@ -182,24 +186,24 @@ std::vector<ChangePoint> find_changes(std::span<const double> values, const Chan
   Random random(rules.seed);
   std::vector<StrongestSplit> changes;
   search(values, 0, rules, random, changes);
-  std::vector<ChangePoint> told;
+  std::vector<ChangePoint> changes_found;
   while (true) {
     for (std::size_t i = 0; i < changes.size(); ++i)
-      changes[i].first = refined(values, around(changes, i, values.size()), changes[i].first);
-    told.clear();
+      changes[i].first = refine_place(values, segment_around(changes, i, values.size()), changes[i].first);
+    changes_found.clear();
     std::size_t smallest = 0;
     double step = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < changes.size(); ++i) {
-      const SeriesSegment both = around(changes, i, values.size());
+      const SeriesSegment both = segment_around(changes, i, values.size());
       const std::size_t first = changes[i].first;
-      told.push_back(
+      changes_found.push_back(
           {first, median_in(values, {both.begin, first}), median_in(values, {first, both.end}), changes[i].p});
-      if (const double its = std::abs(told.back().after - told.back().before); its < step) {
+      if (const double its = std::abs(changes_found.back().after - changes_found.back().before); its < step) {
         step = its;
         smallest = i;
       }
     }
-    if (changes.empty() || step > rules.negligible) return told;
+    if (changes.empty() || step > rules.negligible) return changes_found;
     changes.erase(changes.begin() + static_cast<std::ptrdiff_t>(smallest));
   }
 }

@@ -1,9 +1,215 @@
 #include "bench/measure/effect.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
+#include <system_error>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/base/embedded.hpp"
+#include "bench/base/statistics.hpp"
 
 namespace p5 {
+
+namespace {
+
+// Replicates are processed side by side, so that the compiler vectorizes their sorting.
+constexpr std::size_t lanes = 16;
+using Lanes = std::array<float, lanes>;
+
+constexpr std::size_t fewest_samples = 6;  // fewer samples give no estimate of the scatter within a launch
+
+// Median; reorders `values`.
+float median_in_place(std::span<float> values) {
+  const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), half, values.end());
+  if (values.size() % 2 == 1) return *half;
+  return (*half + *std::max_element(values.begin(), half)) / 2;
+}
+
+// Resampled medians of the launches of one side, as logs over `unit`: [launch][draw]. The number of draws is a power of
+// two, so that a few random bits select one.
+struct Draws {
+  std::size_t count = 1;
+  std::vector<float> values;
+  float at(std::size_t launch, std::uint64_t random) const { return values[launch * count + (random & (count - 1))]; }
+};
+
+void draw_blocks(const Launch& launch, double unit, std::size_t count, Random& random, std::vector<float>& out) {
+  const std::size_t n = launch.samples_s.size();
+  const auto block = static_cast<std::size_t>(std::max(1.0, std::round(std::cbrt(static_cast<double>(n)))));
+  std::vector<float> resampled(n);
+  const double middle = median(launch.samples_s);
+  // The medians' logs are drawn around the launch's own median, which may be that of more samples than were kept.
+  for (std::size_t draw = 0; draw < count; ++draw) {
+    for (std::size_t i = 0; i < n;) {
+      const std::size_t from = random.below(n);
+      for (std::size_t k = 0; k < block && i < n; ++k, ++i)
+        resampled[i] = static_cast<float>(launch.samples_s[(from + k) % n] / middle);
+    }
+    out.push_back(static_cast<float>(std::log(launch.median_s / unit) + std::log(median_in_place(resampled))));
+  }
+}
+
+// Draws from a normal distribution with the median's interval, where the samples are missing.
+void draw_normal(const Launch& launch, double unit, std::size_t count, Random& random, std::vector<float>& out) {
+  const double deviation = std::log(launch.interval->high / launch.interval->low) / (2 * 1.96);
+  for (std::size_t draw = 0; draw < count; ++draw) {
+    double sum = 0;  // sum of 12 uniform numbers: nearly normal, and the same on every machine
+    for (int i = 0; i < 12; ++i) sum += static_cast<double>(random.next() >> 11) * 0x1p-53;
+    out.push_back(static_cast<float>(std::log(launch.median_s / unit) + deviation * (sum - 6)));
+  }
+}
+
+Draws draw_within(std::span<const Launch> launches, double unit, Random& random) {
+  // Fewer draws per launch suffice with more launches, which are all drawn from together.
+  Draws draws{.count = launches.size() == 1 ? 256u : launches.size() < 8 ? 32u : 8u, .values = {}};
+  draws.values.reserve(draws.count * launches.size());
+  for (const Launch& launch : launches) {
+    if (launch.samples_s.size() >= fewest_samples)
+      draw_blocks(launch, unit, draws.count, random, draws.values);
+    else if (launch.interval && launch.interval->low > 0)
+      draw_normal(launch, unit, draws.count, random, draws.values);
+    else
+      draws.values.insert(draws.values.end(), draws.count, static_cast<float>(std::log(launch.median_s / unit)));
+  }
+  return draws;
+}
+
+// [replicate][place]: index of the drawn launch.
+std::vector<unsigned> choose_launches(std::size_t launches, const ResamplingRules& rules, Random& random) {
+  std::vector<unsigned> chosen;
+  chosen.reserve(launches * rules.rounds * lanes);
+  for (std::size_t replicate = 0; replicate < rules.rounds * lanes; ++replicate)
+    for (std::size_t i = 0; i < launches; ++i)
+      chosen.push_back(static_cast<unsigned>(rules.draws_launches ? random.below(launches) : i));
+  return chosen;
+}
+
+// Sorts each lane over the places by odd-even transposition, without branches.
+void sort_lanes(std::span<Lanes> places) {
+  for (std::size_t round = 0; round < places.size(); ++round)
+    for (std::size_t i = round % 2; i + 1 < places.size(); i += 2) {
+      Lanes &a = places[i], &b = places[i + 1];
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const float low = std::min(a[lane], b[lane]), high = std::max(a[lane], b[lane]);
+        a[lane] = low;
+        b[lane] = high;
+      }
+    }
+}
+
+// Above this number of places, exchanges cost more than they save.
+constexpr std::size_t most_sorted_by_exchange = 32;
+
+Lanes medians_of(std::span<Lanes> places) {
+  Lanes medians{};
+  const std::size_t half = places.size() / 2;
+  if (places.size() > most_sorted_by_exchange) {
+    std::vector<float> one(places.size());
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      for (std::size_t i = 0; i < places.size(); ++i) one[i] = places[i][lane];
+      medians[lane] = median_in_place(one);
+    }
+    return medians;
+  }
+  sort_lanes(places);
+  for (std::size_t lane = 0; lane < lanes; ++lane)
+    medians[lane] = places.size() % 2 == 1 ? places[half][lane] : (places[half - 1][lane] + places[half][lane]) / 2;
+  return medians;
+}
+
+// The side's log median in as many replicates as there are lanes, starting at `first`.
+Lanes replicates_of(const Draws& draws, std::span<const unsigned> chosen, std::size_t launches, std::size_t first,
+                    Random& random, std::vector<Lanes>& places) {
+  places.resize(launches);
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const auto of_replicate = chosen.subspan((first + lane) * launches, launches);
+    std::uint64_t bits = 0;
+    for (std::size_t i = 0; i < launches; ++i) {
+      if (i % 8 == 0) bits = random.next();
+      places[i][lane] = draws.at(of_replicate[i], bits);
+      bits >>= 8;
+    }
+  }
+  return medians_of(places);
+}
+
+// 95 % percentile interval; reorders `values`.
+Interval percentiles(std::span<float> values) {
+  constexpr double beyond = 0.025;
+  const auto last = static_cast<double>(values.size() - 1);
+  const auto at = [&](double place) {
+    const auto index = static_cast<std::ptrdiff_t>(place);
+    std::nth_element(values.begin(), values.begin() + index, values.end());
+    return static_cast<double>(values[static_cast<std::size_t>(index)]);
+  };
+  return {at(std::floor(last * beyond)), at(std::ceil(last * (1 - beyond)))};
+}
+
+// Runs work(i) on all cores; the result does not depend on the assignment.
+template <class Work>
+void for_each(std::size_t count, const Work& work) {
+  std::atomic<std::size_t> next = 0;
+  const auto loop = [&] {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  };
+  const std::size_t helpers = count < 64 ? 0 : std::min(15u, std::max(1u, std::thread::hardware_concurrency()) - 1);
+  std::vector<std::jthread> threads;
+  try {
+    for (std::size_t i = 0; i < helpers; ++i) threads.emplace_back(loop);
+  } catch (const std::system_error&) {
+    // No more threads are available: the existing ones do the work.
+  }
+  loop();
+}
+
+}  // namespace
+
+double median_of(std::span<const Launch> launches) {
+  std::vector<double> medians;
+  for (const Launch& launch : launches) medians.push_back(launch.median_s);
+  return median(std::move(medians));
+}
+
+double log_ratio(const Sides& cell) { return std::log(median_of(cell.fresh) / median_of(cell.base)); }
+
+Resampled resample(std::span<const Sides> cells, const ResamplingRules& rules) {
+  const std::size_t base_launches = cells.front().base.size(), new_launches = cells.front().fresh.size();
+  const std::size_t replicates = rules.rounds * lanes;
+  Random random(rules.seed);
+  const std::vector<unsigned> base_chosen = choose_launches(base_launches, rules, random);
+  const std::vector<unsigned> new_chosen = choose_launches(new_launches, rules, random);
+  Resampled result{.overall = {}, .each = std::vector<Interval>(cells.size())};
+  // Fixed point, because the result must not depend on the order of the additions.
+  std::vector<std::atomic<std::int64_t>> sums(replicates);
+  constexpr double point = 0x1p40;
+  for_each(cells.size(), [&](std::size_t c) {
+    Random own(rules.seed + 0x5851f42d4c957f2d * (c + 1));
+    const double unit = median_of(cells[c].base);
+    const Draws base = draw_within(cells[c].base, unit, own), fresh = draw_within(cells[c].fresh, unit, own);
+    std::vector<float> logs(replicates);
+    std::vector<Lanes> places;
+    for (std::size_t r = 0; r < replicates; r += lanes) {
+      const Lanes divisors = replicates_of(base, base_chosen, base_launches, r, own, places);
+      const Lanes dividends = replicates_of(fresh, new_chosen, new_launches, r, own, places);
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const float log = logs[r + lane] = dividends[lane] - divisors[lane];
+        sums[r + lane] +=
+            static_cast<std::int64_t>(static_cast<double>(log) * point / static_cast<double>(cells.size()));
+      }
+    }
+    result.each[c] = percentiles(logs);
+  });
+  std::vector<float> overall(replicates);
+  for (std::size_t r = 0; r < replicates; ++r)
+    overall[r] = static_cast<float>(static_cast<double>(sums[r].load()) / point);
+  result.overall = percentiles(overall);
+  return result;
+}
 
 namespace {
 
@@ -11,7 +217,7 @@ enum class Direction { slower, either };
 
 double log_of_time(const Launch& launch) { return std::log(launch.median_s); }
 
-// How much launches differ, from what was seen and what is assumed.
+// Scatter between launches, from observation and assumption.
 struct Scatter {
   double deviation = 0;
   int degrees = 1;
@@ -24,8 +230,8 @@ Scatter scatter_of(const std::vector<double>& base, const std::vector<double>& f
   return {std::sqrt(sum / (weight + seen)), weight + seen};
 }
 
-// By how much the ratio of both sides may be off since their times were rounded, as a log. All launches of a side may
-// be off in the same direction, so that more of them do not help.
+// Largest error of the ratio of both sides by rounding of their times, as a log. All launches of a side may be rounded
+// alike, so it does not shrink with their number.
 double rounding_of(std::span<const Sides> sizes) {
   const auto largest = [](std::span<const Launch> launches) {
     double most = 0;
@@ -37,11 +243,11 @@ double rounding_of(std::span<const Sides> sizes) {
   return sum / static_cast<double>(sizes.size());
 }
 
-Interval widened(const Interval& logs, double by) { return {logs.low - by, logs.high + by}; }
+Interval widen(const Interval& logs, double by) { return {logs.low - by, logs.high + by}; }
 
-// Too few launches to draw from: what varies within them, and between them as assumed.
-Effect screened(double log_ratio, const Interval& logs, const std::vector<double>& base,
-                const std::vector<double>& fresh, double launch_spread, Direction direction) {
+// Effect with too few launches to resample: observed scatter within launches, assumed scatter between them.
+Effect screen(double log_ratio, const Interval& logs, const std::vector<double>& base, const std::vector<double>& fresh,
+              double launch_spread, Direction direction) {
   const Scatter scatter = scatter_of(base, fresh, launch_spread);
   const double share =
       std::sqrt(1 / static_cast<double>(base.size()) + 1 / static_cast<double>(fresh.size())) * scatter.deviation;
@@ -72,21 +278,21 @@ Effect effect_of(double log_ratio, const Interval& logs, double p) {
   return {std::exp(log_ratio), {std::exp(logs.low), std::exp(logs.high)}, p, p};
 }
 
-bool EffectJudge::too_few(const Sides& sides) const {
+bool EffectJudge::needs_screening(const Sides& sides) const {
   return smallest_p(sides.base.size(), sides.fresh.size()) * static_cast<double>(rows_) > chance_;
 }
 
-double EffectJudge::slower(std::span<const Sides> sizes) {
-  return above(scores_of(sizes, true, log_of_time), scores_of(sizes, false, log_of_time));
+double EffectJudge::slower_p(std::span<const Sides> sizes) {
+  return one_sided_p(scores_of(sizes, true, log_of_time), scores_of(sizes, false, log_of_time));
 }
 
 Effects EffectJudge::judge(std::span<const Sides> sizes, double launch_spread, std::uint64_t salt) {
   Effects effects;
-  effects.screening = too_few(sizes.front());
+  effects.screening = needs_screening(sizes.front());
   const Resampled drawn = resample(sizes, {.seed = seed_ + salt, .draws_launches = !effects.screening});
-  const auto judged = [&](std::span<const Sides> which, double log, const Interval& logs, Direction direction) {
+  const auto judge_one = [&](std::span<const Sides> which, double log, const Interval& logs, Direction direction) {
     const std::vector<double> base = scores_of(which, true, log_of_time), fresh = scores_of(which, false, log_of_time);
-    if (effects.screening) return screened(log, logs, base, fresh, launch_spread, direction);
+    if (effects.screening) return screen(log, logs, base, fresh, launch_spread, direction);
     return effect_of(
         log, logs, direction == Direction::slower ? ranks_.one_sided_p(base, fresh) : ranks_.two_sided_p(base, fresh));
   };
@@ -95,11 +301,54 @@ Effects EffectJudge::judge(std::span<const Sides> sizes, double launch_spread, s
     const double log = log_ratio(sizes[i]);
     sum += log;
     const auto size = sizes.subspan(i, 1);
-    effects.each.push_back(judged(size, log, widened(drawn.each[i], rounding_of(size)), Direction::either));
+    effects.each.push_back(judge_one(size, log, widen(drawn.each[i], rounding_of(size)), Direction::either));
   }
-  effects.together = judged(sizes, sum / static_cast<double>(sizes.size()), widened(drawn.together, rounding_of(sizes)),
-                            Direction::slower);
+  effects.overall = judge_one(sizes, sum / static_cast<double>(sizes.size()), widen(drawn.overall, rounding_of(sizes)),
+                              Direction::slower);
   return effects;
 }
+
+namespace {
+
+BandRule band_from(const nlohmann::json& j) {
+  BandRule band;
+  band.name = j.at("band");
+  band.sizes = j.at("sizes");
+  band.last = !j.contains("up_to");
+  if (!band.last) band.up_to = parse_bytes(j.at("up_to").get<std::string>());
+  band.matters = j.at("matters");
+  band.matters_s = j.value("matters_us", 0.0) * 1e-6;
+  band.negligible = j.at("negligible");
+  band.launch_spread = j.at("launch_spread");
+  band.because = j.at("because");
+  return band;
+}
+
+Thresholds read() {
+  Thresholds all;
+  const nlohmann::json j = nlohmann::json::parse(embedded::threshold_files().front().text);
+  for (const nlohmann::json& band : j.at("bands")) all.bands.push_back(band_from(band));
+  const nlohmann::json& spread = j.at("spread");
+  all.spread = {spread.at("matters"), spread.at("negligible"), spread.at("least")};
+  all.weight = j.at("weight");
+  return all;
+}
+
+}  // namespace
+
+const Thresholds& thresholds() {
+  static const Thresholds all = read();
+  return all;
+}
+
+const BandRule& band_of(Bytes size) {
+  const std::vector<BandRule>& bands = thresholds().bands;
+  for (const BandRule& band : bands)
+    // "up to 64 KiB" and "from 64 MiB on": the largest band begins where the previous one ends.
+    if (!band.last && (&band == &bands.front() ? size <= band.up_to : size < band.up_to)) return band;
+  return bands.back();
+}
+
+double matters_at(const BandRule& band, double time_s) { return std::max(band.matters, band.matters_s / time_s); }
 
 }  // namespace p5

@@ -1,27 +1,32 @@
-// A launch: fresh processes and fresh communicators, the unit of replication when things are compared, because samples
-// within one are not independent. In which order launches come and what each may take; combining.hpp says what those of
-// a case come to together. Plain values; run_launches() in runner.hpp runs them.
+// Launches: fresh processes and communicators, the unit of replication in comparisons, because samples within one
+// launch are not independent. Order and budget of launches and their repetitions, and the combination of a case's
+// launches. Plain values; run_launches() in runner.hpp runs them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "bench/model/groups.hpp"
-
+#include "bench/base/statistics.hpp"
 #include "bench/base/units.hpp"
 #include "bench/model/case.hpp"
+#include "bench/model/groups.hpp"
+#include "bench/model/measurement.hpp"
 
 namespace p5 {
 
-struct Turn {
+struct ArmLaunch {
   std::size_t arm = 0;
-  int launch = 0;  // of this arm, from 0
-  friend bool operator==(const Turn&, const Turn&) = default;
+  int launch = 0;  // index within the arm, from 0
+  friend bool operator==(const ArmLaunch&, const ArmLaunch&) = default;
 };
 
-// A B, B A, A B, ...: what drifts while they run hits all arms alike.
-std::vector<Turn> turns_of(std::size_t arms, int launches);
+// A B, B A, A B, ...: drift affects all arms alike.
+std::vector<ArmLaunch> launch_order(std::size_t arms, int launches);
 
 // One round of one case: index of the case, index into its rounds.
 struct Repetition {
@@ -30,30 +35,97 @@ struct Repetition {
   friend bool operator==(const Repetition&, const Repetition&) = default;
 };
 
-// Visits that need the same communicators, one after the other. What the job's communicator is enough for stands alone.
+// Consecutive repetitions that need the same communicators. Each repetition on the job's communicator is a batch of its
+// own.
 struct CommunicatorBatch {
-  Round communicators;  // as communicators_of(); empty: the job's
+  Round communicators;  // from communicators_of(); empty: the job's
   std::vector<Repetition> repetitions;
 };
 
-// All rounds of all cases in the order of a launch: communicator batches shuffled, and repetitions within each, anew in
-// each launch. Arms share it, so that what a repetition's predecessor does to it is alike in all.
+// All rounds of all cases in the order of a launch: batches shuffled, and repetitions within each, differently in each
+// launch. All arms share the order, so that the effect of a repetition's predecessor is the same.
 std::vector<CommunicatorBatch> batches_of(const std::vector<Case>& cases, int ranks, std::uint64_t seed, int launch);
 
-// A repetition to a case, with what it is predicted to cost.
+// A repetition of a case with its predicted cost.
 struct CostedRepetition {
   std::size_t at = 0;
   double cost = 0;
 };
 
-// Whether the next of these repetitions is a further round of its case that gives way: when what is `left` is only
-// enough for the first rounds of others, at the pace of those before it, which took `spent`. A case without some of its
-// pairs tells more than none. `visited`: by case.
+// True if repetition `next` is a further round of its case and has to give way, because `left` suffices only for the
+// first rounds of other cases, at the pace of the repetitions so far, which took `spent`. A case without some of its
+// pairs is better than a case without any. `repeated`: by case.
 bool is_deferred(const std::vector<CostedRepetition>& repetitions, std::size_t next, std::vector<bool> repeated,
                  Seconds spent, Seconds left);
 
-// What the cases of one launch may take, when `left` are for it and `others` after it. Each of those takes `start` to
-// come together first, and is worth it only if its cases get `least`; those that do not fit are not waited for.
-Seconds share_of_launch(Seconds left, Seconds start, Seconds least, int others);
+// Budget for the cases of one launch, with `left` for it and `others` after it. Each launch takes `start` to join, and
+// is useful only if its cases get `least`; launches that do not fit get no share.
+Seconds launch_budget(Seconds left, Seconds start, Seconds least, int others);
+
+// Medians of one launch, in seconds.
+struct LaunchMedians {
+  int launch = 0;
+  std::optional<double> latency, throughput;
+};
+
+class CombinedLaunches {
+ public:
+  // Adds the next launch.
+  void add(const Measurement& m);
+
+  // The combination of the launches added, at least one, of `planned`. The headline is the median of the launches'
+  // medians with the interval of these medians, so there is none below 6; the extremes are those of all samples. Failed
+  // if any launch failed, with the figures of the others; p2p: each launch's slowest pair.
+  Measurement combined(int planned);
+
+  int count() const { return count_; }
+  const Case& of() const { return first_.measured_case; }
+  const std::vector<LaunchMedians>& medians() const { return medians_; }
+
+ private:
+  // Numbers of values kept exactly; there are many groups.
+  static constexpr std::size_t most_samples = 4096, most_of_a_group = 128;
+
+  // Medians in the order of the launches, and sorted.
+  struct Medians {
+    std::vector<double> in_order, sorted;
+    void add(double value);
+  };
+  struct Quantity {
+    std::optional<Series> first;
+    int operations_per_sample = 1;
+    Medians medians;
+    Distribution samples{most_samples};
+
+    void add(const Series& series);
+    std::optional<Series> combined();
+  };
+  // The most frequent value; the first among equally frequent ones.
+  template <class Value>
+  struct MostFrequent {
+    std::map<Value, int> counts;
+    std::vector<Value> in_order;
+    void add(const Value& value) {
+      if (++counts[value] == 1) in_order.push_back(value);
+    }
+    Value get() const {
+      return *std::ranges::max_element(in_order, {}, [&](const Value& value) { return counts.at(value); });
+    }
+  };
+  void add_groups(const std::vector<GroupResult>& groups);
+
+  Measurement first_, all_;
+  int count_ = 0, measured_ = 0;
+  Quantity latency_, throughput_;
+  std::vector<LaunchMedians> medians_;
+  std::vector<Group> groups_;
+  std::vector<Distribution> medians_of_groups_;
+  std::vector<std::vector<float>> samples_of_groups_;  // at most most_of_a_group each
+  std::map<Group, std::size_t> place_of_group_;
+  MostFrequent<Group> slowest_group_;
+  MostFrequent<std::optional<int>> slowest_rank_;
+  std::optional<Measurement> first_failed_;
+  std::vector<std::string> failed_;  // launch numbers, from 1
+};
 
 }  // namespace p5

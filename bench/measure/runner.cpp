@@ -1,4 +1,4 @@
-// The way of one measurement: open a round, warm up, sample until the leader has enough, verify. Participants differ
+// One repetition: open a round, warm up, sample until the leader's stopping rule holds, verify. Participants differ
 // only in that the leader decides.
 #include "bench/measure/runner.hpp"
 
@@ -19,16 +19,16 @@ namespace p5 {
 
 namespace {
 
-// Of a round's share of the budget: what latency may take where both quantities are measured.
+// Fraction of a round's budget for latency where both quantities are measured.
 constexpr double latency_share = 0.3;
 
-// The samples of one round at the leader: for each group the slowest member's time of each sample.
+// Samples of one round at the leader: for each group the slowest member's times.
 class RoundSamples {
  public:
   RoundSamples(const Round& round, int ranks)
       : round_(round), groups_(round.size()), slowest_count_(static_cast<std::size_t>(ranks)) {}
 
-  // parts: of each participant; hosted ranks of all participants ascend.
+  // parts: of each participant, in ascending order of hosted ranks.
   void add(const std::vector<Times>& parts, int samples) {
     std::vector<const std::vector<double>*> of_rank;
     for (const Times& part : parts)
@@ -47,11 +47,11 @@ class RoundSamples {
   int taken() const { return groups_.empty() ? 0 : static_cast<int>(groups_.front().size()); }
   const std::vector<std::vector<double>>& groups() const { return groups_; }
 
-  bool all_enough(const StoppingRule& rule) const {
+  bool all_converged(const StoppingRule& rule) const {
     return std::ranges::all_of(groups_, [&](const auto& samples) { return interval_converged(rule, samples); });
   }
 
-  // A round takes as long as its slowest group.
+  // Time of the slowest group, which is that of the round.
   double latest() const {
     double slowest = 0;
     for (const auto& samples : groups_) slowest = std::max(slowest, samples.back());
@@ -69,7 +69,8 @@ class RoundSamples {
   std::vector<int> slowest_count_;
 };
 
-// Of the rank that failed, or of the first where nobody is to blame; what the library knows of all, one rank has.
+// The failure context of the failed rank, or of the first rank where none can be named, with the library status, which
+// one rank has for all.
 FailureContext gather_failure_context(ControlPlane& control, const Backend& backend, const PhaseFailed& failed) {
   FailureContext mine = backend.failure_context();
   if (failed.rank.value_or(0) != control.hosted().front()) mine.log.clear();
@@ -82,25 +83,9 @@ FailureContext gather_failure_context(ControlPlane& control, const Backend& back
   return all;
 }
 
-// Backends that recover keep the time of a step themselves. Beyond it they take a while to find out who is to blame and
-// to give up; a participant that has said nothing by then stands still or cannot be heard.
-constexpr Seconds to_give_up{15};
-
-// The watchdog watches as long as this lives.
-class Watched {
- public:
-  Watched(Watchdog* watchdog, const std::string& step, Seconds limit) : watchdog_(watchdog) {
-    if (watchdog_) watchdog_->arm(step, limit);
-  }
-  ~Watched() {
-    if (watchdog_) watchdog_->disarm();
-  }
-  Watched(const Watched&) = delete;
-  Watched& operator=(const Watched&) = delete;
-
- private:
-  Watchdog* watchdog_;
-};
+// Backends that recover have their own timeout for a step. After it they need some time to find the rank at fault and
+// to abort; a participant that is silent beyond that is stuck or unreachable.
+constexpr Seconds abort_grace{15};
 
 // One round of a case, from opening a session to verification.
 class RoundRun {
@@ -111,16 +96,17 @@ class RoundRun {
     const std::string what = watches || watchdog_ ? fmt::format("{} of {}", name_of(phase), describe(case_)) : "";
     if (watchdog_) watchdog_->arm(what, limit);
     if (phase == Phase::open) limit.count = std::max(limit.count, backend_.rendezvous_limit().count);
-    const Watched watched(watches && !watchdog_ ? options_.watchdog : nullptr, what, {limit.count + to_give_up.count});
+    const WatchdogScope watched(watches && !watchdog_ ? options_.watchdog : nullptr, what,
+                                {limit.count + abort_grace.count});
     return agree(control_, phase, backend_.recovers(), local_and_decide...);
   }
 
  public:
-  RoundRun(ControlPlane& control, Backend& backend, Rendezvous& joining, const Case& c, int round,
+  RoundRun(ControlPlane& control, Backend& backend, Rendezvous& rendezvous, const Case& c, int round,
            const RunnerOptions& options, Seconds share, Watchdog* watchdog)
       : control_(control),
         backend_(backend),
-        rendezvous_(joining),
+        rendezvous_(rendezvous),
         case_(c),
         round_(round),
         groups_((*c.rounds)[static_cast<std::size_t>(round)]),
@@ -141,7 +127,7 @@ class RoundRun {
     return std::move(result_);
   } catch (PhaseFailed& failed) {
     failed.failure_context = gather_failure_context(control_, backend_, failed);
-    // What does not answer any more cannot be closed in order.
+    // An unresponsive session cannot be closed regularly.
     backend_.abandon();
     throw;
   }
@@ -165,7 +151,7 @@ class RoundRun {
 
   void measure(Quantity quantity, int operations, Seconds part) {
     RoundSamples samples(groups_, control_.ranks());
-    const std::string stopped = take(quantity, operations, part, samples);
+    const std::string stopped = take_samples(quantity, operations, part, samples);
     if (quantity == Quantity::throughput) verify(operations, samples);
     if (!control_.is_leader()) return;
     if (quantity == Quantity::latency)
@@ -174,13 +160,13 @@ class RoundRun {
       keep(samples, operations, stopped, result_.throughput, true);
   }
 
-  // Samples until the stopping rule holds in all groups or the part of the budget is spent. Returns which, at the
+  // Samples until the stopping rule holds in all groups or the part of the budget is spent. Returns the reason, at the
   // leader.
-  std::string take(Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
+  std::string take_samples(Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
     StoppingRule rule{.relative = options_.precision};
     if (case_.bytes < options_.tight_from) rule.relative *= 2;
     rule.most = std::clamp(options_.most_samples, rule.least, rule.most);
-    if (is_repeated(case_)) rule.most = rule.least;  // the repetitions say how certain it is
+    if (is_repeated(case_)) rule.most = rule.least;  // the interval is that of the repetitions
     const auto start = Clock::now();
     std::string stopped;
     int count = next_batch(rule, 0);
@@ -197,10 +183,10 @@ class RoundRun {
     return stopped;
   }
 
-  // How many samples come next, at the leader; none when one of the reasons to stop holds, which is then named.
+  // Number of samples to take next, at the leader; 0 with the reason in `stopped`.
   static int decide_next(const StoppingRule& rule, const RoundSamples& samples, int operations, Seconds left,
                          std::string& stopped) {
-    if (samples.all_enough(rule)) {
+    if (samples.all_converged(rule)) {
       stopped = fmt::format("interval within {:g} %", rule.relative * 100);
       return 0;
     }
@@ -214,8 +200,7 @@ class RoundRun {
     return static_cast<int>(std::clamp(fitting, 0.0, static_cast<double>(next)));
   }
 
-  // One more sample into poisoned outputs, which are then checked: the data that was timed is the data that is
-  // verified.
+  // Takes one more sample into poisoned outputs and verifies these: the timed data is the verified data.
   void verify(int operations, RoundSamples& samples) {
     const SampleRequest last{
         .quantity = Quantity::throughput, .operations = operations, .samples = 1, .poison_last = true};
@@ -243,7 +228,7 @@ class RoundRun {
     if (!result_.first_wrong) result_.first_wrong = part.first.value_or(WrongElement{});
   }
 
-  // All groups of the round, and the samples of the slowest.
+  // Keeps the medians of all groups and the series of the slowest.
   void keep(const RoundSamples& samples, int operations, const std::string& stopped, std::optional<Series>& series,
             bool headline) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -274,8 +259,9 @@ class RoundRun {
   Measurement result_;
 };
 
-// Adds a repetition to those before, whose medians are `repetitions`: it is they that differ.
-void add_to(std::optional<Series>& whole, const std::optional<Series>& part, std::vector<double>& repetitions) {
+// Adds a repetition; `repetitions` are the medians so far, from which the interval is computed.
+void add_repetition_to(std::optional<Series>& whole, const std::optional<Series>& part,
+                       std::vector<double>& repetitions) {
   if (!part) return;
   repetitions.push_back(part->summary.median);
   if (!whole) {
@@ -290,7 +276,7 @@ void add_to(std::optional<Series>& whole, const std::optional<Series>& part, std
   whole->stopped_because = fmt::format("{} repetitions", repetitions.size());
 }
 
-// Adds a round to what the others of its case came to.
+// Adds a round to the other rounds of its case.
 void merge(Measurement& whole, Measurement part) {
   if (part.latency && (!whole.latency || part.latency->summary.median > whole.latency->summary.median))
     whole.latency = std::move(part.latency);
@@ -308,9 +294,9 @@ void merge(Measurement& whole, Measurement part) {
 
 }  // namespace
 
-CaseRun::CaseRun(ControlPlane& control, Backend& backend, Rendezvous& joining, Case c, const RunnerOptions& options,
+CaseRun::CaseRun(ControlPlane& control, Backend& backend, Rendezvous& rendezvous, Case c, const RunnerOptions& options,
                  Watchdog* watchdog)
-    : control_(control), backend_(backend), rendezvous_(joining), options_(options), watchdog_(watchdog) {
+    : control_(control), backend_(backend), rendezvous_(rendezvous), options_(options), watchdog_(watchdog) {
   result_.measured_case = std::move(c);
 }
 
@@ -327,7 +313,7 @@ std::optional<PhaseFailed> CaseRun::run_repetition(int round, Seconds share) {
       merge(result_, std::move(part));
   } catch (const PhaseFailed& failed) {
     fail(failed);
-    note_silence(round, failed);
+    record_silent_groups(round, failed);
     problem = failed;
   }
   result_.wall_s += since(start).count;
@@ -340,8 +326,8 @@ void CaseRun::add_repetition(Measurement part) {
   if (part.slowest_rank) slowest_ranks_.push_back(*part.slowest_rank);
   if (!result_.groups.empty()) part.groups.clear();
   merge(result_, std::move(part));
-  add_to(result_.latency, latency, latency_repetitions_);
-  add_to(result_.throughput, throughput, throughput_repetitions_);
+  add_repetition_to(result_.latency, latency, latency_repetitions_);
+  add_repetition_to(result_.throughput, throughput, throughput_repetitions_);
   if (slowest_ranks_.empty()) return;  // not the leader
   result_.groups.front().median = {result_.throughput->summary.median};
   result_.slowest_group = result_.groups.front().group;
@@ -360,8 +346,8 @@ void CaseRun::fail(const PhaseFailed& failed) {
   result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
 }
 
-// Several groups that perform the operation at the same time tell which of them made no progress.
-void CaseRun::note_silence(int round, const PhaseFailed& failed) {
+// Records which of several concurrent groups made no progress.
+void CaseRun::record_silent_groups(int round, const PhaseFailed& failed) {
   if (failed.stalled.empty()) return;
   for (const Group& group : (*result_.measured_case.rounds)[static_cast<std::size_t>(round)]) {
     const bool silent = std::ranges::find_first_of(group, failed.stalled) != group.end();
@@ -369,13 +355,13 @@ void CaseRun::note_silence(int round, const PhaseFailed& failed) {
   }
 }
 
-void CaseRun::leave_out(const std::string& why) {
+void CaseRun::skip(const std::string& why) {
   ++rounds_done_;
-  ++rounds_left_out_;
-  why_left_out_ = why;
+  ++rounds_skipped_;
+  skip_reason_ = why;
 }
 
-void CaseRun::give_up(const PhaseFailed& before) {
+void CaseRun::fail_like(const PhaseFailed& before) {
   ++rounds_done_;
   fail({before.phase, before.rank, "not tried, because others of these ranks failed before: " + before.what});
 }
@@ -387,15 +373,25 @@ Measurement CaseRun::result() const {
   if (rounds_failed_ > 0 && rounds > 1)
     m.because += fmt::format(" (in {} of {} {})", rounds_failed_, rounds,
                              is_repeated(m.measured_case) ? "repetitions" : "rounds");
-  if (rounds_left_out_ == rounds_done_) {
+  if (rounds_skipped_ == rounds_done_) {
     m.outcome = Outcome::skipped;
-    m.because = why_left_out_;
+    m.because = skip_reason_;
   }
-  if (rounds_left_out_ > 0 && rounds_left_out_ < rounds_done_ && !is_repeated(m.measured_case))
+  if (rounds_skipped_ > 0 && rounds_skipped_ < rounds_done_ && !is_repeated(m.measured_case))
     m.measured_case.pairs_sampled = true;
   if (m.throughput) m.launches_s = {m.throughput->summary.median};
   if (m.latency) m.latency_launches_s = {m.latency->summary.median};
   return m;
+}
+
+std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, Seconds burn) {
+  std::vector<LocalChecks> all;
+  agree(
+      control, Phase::sample, backend.recovers(), [&] { return backend.check_locally(burn); },
+      [&](const std::vector<std::vector<LocalChecks>>& parts) {
+        for (const std::vector<LocalChecks>& part : parts) all.insert(all.end(), part.begin(), part.end());
+      });
+  return all;
 }
 
 }  // namespace p5

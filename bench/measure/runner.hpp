@@ -1,8 +1,8 @@
-// Runs the cases of a plan on all ranks, in one launch or in several, and hands each finished Measurement to the
-// observer. It does not print, judge or write. runner.cpp: one round of one case; launch_runner.cpp: all of them.
+// Runs the cases of a plan on all ranks, in one or several launches, and passes each finished Measurement to the
+// observer. It does not print, judge or write. runner.cpp: one round of one case; launch_runner.cpp: all launches.
 //
-// A launch is a list of repetitions: one round of one case each. Those that need the same communicators follow each
-// other, so that each round's are made once; a case is finished with the last of its rounds.
+// A launch is a list of repetitions: one round of one case each. Repetitions with the same communicators are
+// consecutive, so that each round's are created once; a case is finished with the last of its rounds.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +25,14 @@
 
 namespace p5 {
 
-// A way to run all cases: the backend under test with settings of its own.
+// An arm: the backend under test with settings of its own.
 struct Arm {
-  std::string name = "default";                      // as in Case::arm
-  Backend* backend = nullptr;                        // with no ranks together yet, or those of its first launch
-  std::map<std::string, std::string> settings = {};  // for reports
+  std::string name = "default";                      // see Case::arm
+  Backend* backend = nullptr;                        // not joined, or joined for its first launch
+  std::map<std::string, std::string> settings = {};  // shown in reports
 };
 
-// A case in one launch of one arm, by their places.
+// A case in one launch of one arm, by indices.
 struct CaseInLaunch {
   std::size_t arm = 0;
   int launch = 0;
@@ -41,93 +41,95 @@ struct CaseInLaunch {
 };
 
 struct RunnerOptions {
-  Seconds budget{600};                     // wall time that cases may take
+  Seconds budget{600};                     // wall time for all cases
   Seconds timeout{30};                     // without progress, for backends that cannot recover
-  Watchdog* watchdog = nullptr;            // told of each step of such a backend
-  double precision = 0.01;                 // what the interval has to be within, as a share of the median;
+  Watchdog* watchdog = nullptr;            // armed for each step of such a backend
+  double precision = 0.01;                 // target half-width of the interval, relative to the median;
   Bytes tight_from = KiB(64);              // twice that below this size
-  int most_samples = StoppingRule{}.most;  // of a series; the leader's counts
-  bool latency = true;                     // of small messages, beside throughput
+  int most_samples = StoppingRule{}.most;  // per series; only the leader's counts
+  bool latency = true;                     // measure latency of small messages, besides throughput
 
-  // Not 0: instead of `launches`, as many of the one arm as fit in so much wall time, each within the budget.
+  // Not 0: replaces `launches` by as many launches of the only arm as fit in this wall time, each within the budget.
   Seconds soak{0};
-  int launches = 1;           // of each arm, where the budget allows; more than one only where Backend::relaunches()
-  std::uint64_t seed = 1;     // of the order of cases in launches other than the first
-  std::string hopeless = {};  // why no case can be measured, alike on all ranks: they are left out; "": they can
-  std::set<CaseInLaunch> done = {};  // before this run, and not again
-  // Asked at the leader when the ranks of a launch have come together, with Backend::context() of each: why they cannot
-  // be measured; "" when they can.
+  int launches = 1;        // per arm, if the budget allows; more than one only with Backend::relaunches()
+  std::uint64_t seed = 1;  // seed of the order of cases
+  std::string skip_all_because =
+      {};  // why no case can be measured, the same on all ranks: all are skipped; "": they can
+  std::set<CaseInLaunch> done = {};  // finished in an earlier run, not repeated
+  // Called at the leader after the ranks of a launch have joined, with Backend::context() of each; returns why they
+  // cannot be measured, or "".
   std::function<std::string(const Arm& arm, const std::vector<Environment>& of_ranks)> objection = {};
-  // Of a single arm: where ranks are, for finding out which hosts do not join.
+  // With a single arm, the hosts of its ranks, for finding those that do not join.
   RanksOnHosts hosts = {};
-  // Told by Trials what its workers took to come together, or until that failed.
+  // Called by Trials with the time until its workers joined or failed to.
   std::function<void(Seconds)> on_join = {};
 };
 
-// Where a run stands when a repetition starts.
+// Progress of a run at the start of a repetition.
 struct RunProgress {
-  std::size_t number = 0;    // of the case among those of all arms: alike in all its launches
-  int launch = 0;            // of its arm, from 0
-  bool several = false;      // launches or arms
-  int index = 0, count = 1;  // of all repetitions in all launches
+  std::size_t number = 0;    // number of the case among those of all arms, the same in all its launches
+  int launch = 0;            // index within its arm, from 0
+  bool several = false;      // several launches or arms
+  int index = 0, count = 1;  // repetitions in all launches
   Seconds left;
 };
 
-// What the leader sees while the run goes on. Called at the leader only.
+// Callbacks at the leader.
 class Observer {
  public:
   virtual ~Observer() = default;
-  virtual void repetition_started(const Case& c, const RunProgress& standing) = 0;
-  // What the visited rounds of the case come to; more are to come. `failed`: this one.
+  virtual void repetition_started(const Case& c, const RunProgress& progress) = 0;
+  // The result of the rounds so far; more follow. `failed`: the last one.
   virtual void repetition_finished(const Measurement& so_far, bool failed) = 0;
-  // The same after the last of its rounds. Of several launches each one's: Measurement::launch is set.
+  // The same after the last round. With several launches once per launch: Measurement::launch is set.
   virtual void case_finished(const Measurement& m, bool failed) = 0;
-  // One of several launches: what each rank runs on, or why it could not be measured.
+  // One of several launches: each rank's context, or why the launch could not be measured.
   virtual void launch_started(const Arm& /*arm*/, const std::vector<Environment>& /*of_ranks*/) {}
   virtual void launch_failed(const Arm& /*arm*/, const std::string& /*why*/) {}
-  // The ranks did not join, and which hosts that comes from; or they did only the second time.
+  // The ranks did not join, with the hosts at fault, or joined only at the second attempt.
   virtual void joining_failed(const JoinFailure& /*failure*/) {}
-  // Something of the run as a whole that a reader should know.
+  // A remark about the whole run for its readers.
   virtual void remark(const std::string& /*text*/) {}
 };
 
-// All cases in one launch. Measurements in the order in which cases ran, complete at the leader only. Throws JobLost.
+// Runs all cases in one launch. Measurements in the order in which cases ran, complete at the leader only. Throws
+// JobLost.
 std::vector<Measurement> run_cases(ControlPlane& control, Backend& backend, const std::vector<Case>& cases,
                                    const RunnerOptions& options, Observer& observer);
 
-// As it is measured in this arm.
-Case in_arm(Case c, const Arm& arm);
+// The case as measured in this arm.
+Case with_arm(Case c, const Arm& arm);
 
-// All cases in each arm, `options.launches` times in fresh processes, the arms taking turns (A B B A): a measurement
-// for each case, arm and launch. When the budget does not allow all launches, all arms get the same smaller number. An
-// arm that does not come together is given up, and with it what it would have been compared with. The leader's observer
-// gets the measurements; nothing is kept here, since a soak has no end of them.
+// Runs all cases in each arm, `options.launches` times in fresh processes, with alternating arms (A B B A): a
+// measurement for each case, arm and launch. When the budget does not suffice for all launches, all arms get the same
+// smaller number. An arm that fails to start is abandoned, and the others then need one launch only. Results go to the
+// leader's observer and are not kept, because a soak has an unlimited number of them.
 void run_launches(ControlPlane& control, const std::vector<Arm>& arms, const std::vector<Case>& cases,
                   const RunnerOptions& options, Observer& observer);
 
-// One case in a launch, visited round by round, alike on all participants.
+// One case in a launch, run round by round, alike on all participants.
 class CaseRun {
  public:
-  CaseRun(ControlPlane& control, Backend& backend, Rendezvous& joining, Case c, const RunnerOptions& options,
+  CaseRun(ControlPlane& control, Backend& backend, Rendezvous& rendezvous, Case c, const RunnerOptions& options,
           Watchdog* watchdog);
 
   const Case& measured_case() const { return result_.measured_case; }
-  // Measures a round in its share of the budget. Returns what failed: then the backend has abandoned what cannot be
-  // gone on with, and the figures of the other rounds stand.
+  // Measures a round within its share of the budget. Returns a failure, after which the backend has been abandoned; the
+  // figures of the other rounds remain.
   std::optional<PhaseFailed> run_repetition(int round, Seconds share);
-  // A round that is not measured for want of time.
-  void leave_out(const std::string& why);
-  // Whether it failed in a way that another repetition would only repeat.
+  // Skips a round.
+  void skip(const std::string& why);
+  // True if a repetition failed in a way that another would only repeat.
   bool is_lost() const { return rounds_failed_ > 0 && is_repeated(result_.measured_case); }
-  // A round that counts as failed like others `before` it, without having been tried.
-  void give_up(const PhaseFailed& before);
+  // Counts a round as failed for the same reason as `before`, without running it.
+  void fail_like(const PhaseFailed& before);
   bool complete() const { return rounds_done_ == static_cast<int>(result_.measured_case.rounds->size()); }
-  // What the rounds so far come to; complete at the leader only.
+  // The result of the rounds so far; complete at the leader only.
   Measurement result() const;
 
  private:
   void fail(const PhaseFailed& failed);
-  void note_silence(int round, const PhaseFailed& failed);
+  void record_silent_groups(int round, const PhaseFailed& failed);
   void add_repetition(Measurement part);
 
   ControlPlane& control_;
@@ -136,11 +138,16 @@ class CaseRun {
   const RunnerOptions& options_;
   Watchdog* watchdog_;
   Measurement result_;
-  int rounds_done_ = 0, rounds_failed_ = 0, rounds_left_out_ = 0;
-  std::string why_left_out_;
+  int rounds_done_ = 0, rounds_failed_ = 0, rounds_skipped_ = 0;
+  std::string skip_reason_;
   // Medians of the repetitions of a repeated case, at the leader.
   std::vector<double> latency_repetitions_, throughput_repetitions_;
   std::vector<int> slowest_ranks_;
 };
+
+// Backend::check_locally() on all participants at the same time, with joined ranks. A figure that differs from all others
+// points to the device, its link to the host or the host, not to the fabric. Returns the checks of each rank at the
+// leader, empty elsewhere. Throws PhaseFailed.
+std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, Seconds burn);
 
 }  // namespace p5

@@ -1,13 +1,15 @@
 #include "bench/measure/trials.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "bench/base/error.hpp"
+#include "bench/base/json_fields.hpp"
+#include "bench/base/statistics.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/agreement.hpp"
 
@@ -15,9 +17,7 @@ namespace p5 {
 
 namespace {
 
-using nlohmann::json;
-
-// Of all hosted ranks of all participants.
+// The slowest time of all hosted ranks of all participants.
 double slowest(const std::vector<Times>& parts) {
   double worst = 0;
   for (const Times& part : parts)
@@ -34,7 +34,7 @@ std::string text_of(const Verification& v) {
                      first.rank, first.offset, first.got, first.wanted);
 }
 
-// A setting's results are wrong; thrown on all participants alike.
+// A setting produced wrong results; thrown on all participants alike.
 struct WrongData {
   std::string what;
 };
@@ -46,90 +46,85 @@ std::string failure_text(const PhaseFailed& failed) {
 
 }  // namespace
 
-struct Trials::Order {
-  std::string what;  // offers, selection, block, prepare, restart, finish
+struct TrialOrder {
+  std::string what;  // cost_table, selection, block, prepare, restart, finish
   TrialTarget place;
   std::vector<std::string> settings;
   Burst burst;
   std::vector<std::size_t> arms = {};  // to prepare or restart
 };
 
+void fields(auto& archive, Is<TrialOrder> auto& order) {
+  archive.must("what", order.what);
+  archive.must("arm", order.place.arm);
+  archive.must("at", order.place.at);
+  archive.must("settings", order.settings);
+  archive.must("burst", order.burst.lasts.count);
+  archive.must("quantity", order.burst.quantity);
+  archive.must("arms", order.arms);
+}
+
 Trials::Trials(ControlPlane& control, std::vector<Backend*> arms, std::vector<Case> cases, RunnerOptions options)
     : control_(control), arms_(std::move(arms)), cases_(std::move(cases)), options_(std::move(options)) {}
 
-// ---- the leader's word
+// ---- orders of the leader
 
-void Trials::announce(const Order& order) {
-  control_.broadcast(json{
-      {"what", order.what},
-      {"arm", order.place.arm},
-      {"at", order.place.at},
-      {"settings", order.settings},
-      {"burst", order.burst.lasts.count},
-      {"quantity", order.burst.quantity},
-      {"arms",
-       order.arms}}.dump());
-}
+void Trials::announce(const TrialOrder& order) { shared_by_leader(control_, order); }
 
 void Trials::follow() {
   for (;;) {
-    const json said = json::parse(control_.broadcast(""));
-    const Order order{said.at("what"),
-                      {said.at("arm"), said.at("at")},
-                      said.at("settings"),
-                      {{said.at("burst")}, said.at("quantity")},
-                      said.at("arms")};
-    if (order.what == "finish") return leave();
+    const auto order = shared_by_leader(control_, TrialOrder{});
+    if (order.what == "finish") return close_session();
     execute(order);
   }
 }
 
-void Trials::execute(const Order& order) {
+void Trials::execute(const TrialOrder& order) {
   if (order.what == "block") run_block(order);
   if (order.what == "restart") {
-    leave();
+    close_session();
     for (const std::size_t arm : order.arms) arms_[arm]->stop();
     for (const std::size_t arm : order.arms) arms_[arm]->abandon();
   }
   for (const std::size_t arm : order.arms) arms_[arm]->prepare();
   try {
-    if (order.what == "cost_table") ask(order, &Session::cost_table);
-    if (order.what == "selection") ask(order, &Session::selection);
+    if (order.what == "cost_table") query(order, &Session::cost_table);
+    if (order.what == "selection") query(order, &Session::selection);
   } catch (const PhaseFailed&) {
-    // The leader has heard the same.
+    // The leader gets the same error.
   }
 }
 
 void Trials::prepare(const std::vector<std::size_t>& arms) {
-  const Order order{"prepare", {}, {}, {}, arms};
+  const TrialOrder order{"prepare", {}, {}, {}, arms};
   announce(order);
   execute(order);
 }
 
 void Trials::restart(const std::vector<std::size_t>& arms) {
-  const Order order{"restart", {}, {}, {}, arms};
+  const TrialOrder order{"restart", {}, {}, {}, arms};
   announce(order);
   execute(order);
 }
 
 void Trials::finish() {
   announce({"finish", {}, {}, {}});
-  leave();
+  close_session();
 }
 
 std::vector<Offer> Trials::cost_table(TrialTarget place, std::string& problem) {
-  return announce_and_ask({"cost_table", place, {""}, {}}, &Session::cost_table, problem);
+  return announce_and_query({"cost_table", place, {""}, {}}, &Session::cost_table, problem);
 }
 
 std::optional<Selection> Trials::selection(TrialTarget place, const std::string& setting, std::string& problem) {
-  return announce_and_ask({"selection", place, {setting}, {}}, &Session::selection, problem);
+  return announce_and_query({"selection", place, {setting}, {}}, &Session::selection, problem);
 }
 
 template <class Answer>
-Answer Trials::announce_and_ask(const Order& order, Answer (Session::*question)(), std::string& problem) {
+Answer Trials::announce_and_query(const TrialOrder& order, Answer (Session::*call)(), std::string& problem) {
   announce(order);
   try {
-    return ask(order, question);
+    return query(order, call);
   } catch (const PhaseFailed& failed) {
     problem = failure_text(failed);
     return {};
@@ -137,28 +132,28 @@ Answer Trials::announce_and_ask(const Order& order, Answer (Session::*question)(
 }
 
 std::vector<Trial> Trials::block(TrialTarget place, const std::vector<std::string>& settings, Burst burst) {
-  const Order order{"block", place, settings, burst};
+  const TrialOrder order{"block", place, settings, burst};
   announce(order);
   return run_block(order);
 }
 
 // ---- on all participants
 
-void Trials::leave() {
+void Trials::close_session() {
   session_.reset();
   place_.reset();
   operations_.clear();
 }
 
-// The workers first: what they did not finish cannot be closed in order.
-void Trials::give_up(std::size_t arm) {
+// Workers end first: unfinished operations cannot be closed regularly.
+void Trials::abandon_arm(std::size_t arm) {
   arms_[arm]->abandon();
-  leave();
+  close_session();
 }
 
 void Trials::switch_to(TrialTarget place) {
   if (place_ == place && session_) return;
-  leave();
+  close_session();
   place_ = place;
   Backend& backend = *arms_[place.arm];
   if (!backend.joined()) join(backend);
@@ -167,32 +162,33 @@ void Trials::switch_to(TrialTarget place) {
 
 void Trials::join(Backend& backend) {
   const auto began = Clock::now();
-  const auto tell = [&] {
+  const auto report_time = [&] {
     if (options_.on_join) options_.on_join(since(began));
   };
   try {
     join_ranks(control_, backend);
   } catch (...) {
-    tell();
+    report_time();
     throw;
   }
-  tell();
+  report_time();
 }
 
-// After an operation with the order's setting.
+// Queries the session after one operation with the order's setting.
 template <class Answer>
-Answer Trials::ask(const Order& order, Answer (Session::*question)()) try {
+Answer Trials::query(const TrialOrder& order, Answer (Session::*call)()) try {
   switch_to(order.place);
   step(Phase::warm_up, [&] { session_->warm_up(1, order.settings.at(0)); });
   Answer answer{};
-  step(Phase::warm_up, [&] { answer = (*session_.*question)(); });
+  step(Phase::warm_up, [&] { answer = (*session_.*call)(); });
   return answer;
 } catch (const PhaseFailed&) {
-  give_up(order.place.arm);
+  abandon_arm(order.place.arm);
   throw;
 }
 
-// Warms the setting up, finds how many operations make a burst, and checks what comes out. Returns what is wrong.
+// Warms up a setting, chooses the operations per burst, and verifies the results. Returns the verification error, or
+// "".
 std::string Trials::prepare(const std::string& setting, Burst burst) {
   step(Phase::warm_up, [&] { session_->warm_up(1, setting); });
   const SampleRequest one{.operations = 1, .samples = 2, .setting = setting};
@@ -227,7 +223,7 @@ Seconds Trials::sample(const std::string& setting, Burst burst) {
       Phase::sample, [&] { return session_->sample(request); }, slowest)};
 }
 
-std::vector<Trial> Trials::run_block(const Order& order) {
+std::vector<Trial> Trials::run_block(const TrialOrder& order) {
   std::vector<Trial> trials;
   for (const std::string& setting : order.settings) {
     try {
@@ -238,12 +234,62 @@ std::vector<Trial> Trials::run_block(const Order& order) {
       operations_.erase(setting);
     } catch (const PhaseFailed& failed) {
       trials.push_back({Trial::Outcome::failed, {}, failure_text(failed)});
-      give_up(order.place.arm);
+      abandon_arm(order.place.arm);
       break;
     }
   }
   trials.resize(order.settings.size(), {Trial::Outcome::skipped, {}, "an earlier setting of the block failed"});
   return trials;
+}
+
+void Alternation::launch() {
+  if (launches_ > 0) restart();
+  for (int i = 0; i < rules_.turns; ++i) turn((launches_ + i) % 2 == 1);
+  ++launches_;
+}
+
+bool Alternation::failed(std::size_t side) const {
+  return std::ranges::any_of(samples_,
+                             [&](const std::vector<SideSamples>& size) { return !size[side].failure.empty(); });
+}
+
+void Alternation::restart() {
+  std::set<std::size_t> arms;
+  for (const AlternatedSize& size : sizes_)
+    for (const TrialTarget& place : size.sides) arms.insert(place.arm);
+  trials_.restart({arms.begin(), arms.end()});
+}
+
+void Alternation::turn(bool backwards) {
+  for (std::size_t size = 0; size < sizes_.size(); ++size) {
+    if (sizes_[size].samples == 0) continue;
+    if (!rules_.may_continue()) return;
+    const std::size_t sides = sizes_[size].sides.size();
+    for (std::size_t i = 0; i < sides; ++i) measure(size, backwards ? sides - 1 - i : i);
+  }
+}
+
+void Alternation::measure(std::size_t size, std::size_t side) {
+  const AlternatedSize& what = sizes_[size];
+  SideSamples& found = samples_[size][side];
+  for (const Quantity quantity : what.quantities) {
+    if (!found.failure.empty()) return;
+    std::vector<double> times;
+    for (const Trial& trial :
+         trials_.block(what.sides[side], std::vector<std::string>(static_cast<std::size_t>(what.samples)),
+                       {rules_.burst, quantity})) {
+      if (trial.outcome == Trial::Outcome::measured)
+        times.push_back(trial.time.count);
+      else if (found.failure.empty())
+        found.failure = trial.because;
+    }
+    if (times.empty()) return;
+    std::vector<Launch>& launches = found.launches[quantity];
+    if (launches.empty() || launches.back().number != launches_) launches.emplace_back().number = launches_;
+    Launch& launch = launches.back();
+    launch.samples_s.insert(launch.samples_s.end(), times.begin(), times.end());
+    launch.median_s = median(launch.samples_s);
+  }
 }
 
 }  // namespace p5

@@ -1,8 +1,10 @@
-// Short samples on request, for what decides as it goes (a tuner). The leader asks, all others follow, and each step is
-// an agreement as in a case: a setting that hangs or crashes costs one trial and new workers.
+// Short samples on request, for tuning, which decides what to measure next. The leader sends orders, all others follow,
+// and each step is an agreement: a setting that hangs or crashes costs one trial and new workers. Alternation measures
+// two or more sides this way in turns; whole cases are measured by run_launches() (runner.hpp).
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/measure/effect.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
@@ -23,51 +26,52 @@ struct Burst {
   Quantity quantity = Quantity::throughput;  // or device
 };
 
-// A case of one round, in one arm: the index of a backend of its own.
+// A case of one round, in one arm (index of a backend).
 struct TrialTarget {
   std::size_t arm = 0, at = 0;
   auto operator<=>(const TrialTarget&) const = default;
 };
 
+struct TrialOrder;
+
 class Trials {
  public:
-  // Alike on all participants. Each arm brings its own ranks together at its first use. `cases` are of one round each.
+  // All participants pass the same. Each arm joins its own ranks at its first use. `cases` have one round each.
   Trials(ControlPlane& control, std::vector<Backend*> arms, std::vector<Case> cases, RunnerOptions options);
 
   // ---- at the leader
 
   const std::vector<Case>& cases() const { return cases_; }
-  // What the library offers for a case; empty where it tells nothing, and `problem` then says what failed, if anything.
+  // The library's cost table for a case; empty where it has none, or on a failure, which `problem` then describes.
   std::vector<Offer> cost_table(TrialTarget place, std::string& problem);
-  // What it takes for a case with a setting ("": by itself), where it says so.
+  // The library's selection for a case with a setting ("": its own choice), where it is known.
   std::optional<Selection> selection(TrialTarget place, const std::string& setting, std::string& problem);
-  // One sample of each setting, in this order, of as many operations as last for `burst`. In each repetition of a case
-  // a setting is first warmed up, and its results are checked.
+  // Takes one sample of each setting, in this order, with as many operations as last for `burst`. A setting is warmed
+  // up and its results are verified once for each open session.
   std::vector<Trial> block(TrialTarget place, const std::vector<std::string>& settings, Burst burst);
-  // The arms are to be used next: what they need to start begins at once, side by side.
+  // Starts the workers of the arms that are used next, all at the same time.
   void prepare(const std::vector<std::size_t>& arms);
-  // Ends the arms' workers and prepares new ones: their next use is a fresh launch.
+  // Ends the arms' workers and prepares new ones: their next use is a new launch.
   void restart(const std::vector<std::size_t>& arms);
-  // Ends follow() on the others.
+  // Ends follow() on the other participants.
   void finish();
 
-  // ---- elsewhere: takes part until the leader has finished.
+  // ---- at all others: executes the leader's orders until finish().
   void follow();
 
  private:
-  struct Order;
-  void announce(const Order& order);
-  void execute(const Order& order);
+  void announce(const TrialOrder& order);
+  void execute(const TrialOrder& order);
 
   void switch_to(TrialTarget place);
   void join(Backend& backend);
-  void leave();
-  void give_up(std::size_t arm);
+  void close_session();
+  void abandon_arm(std::size_t arm);
   template <class Answer>
-  Answer ask(const Order& order, Answer (Session::*question)());
+  Answer query(const TrialOrder& order, Answer (Session::*call)());
   template <class Answer>
-  Answer announce_and_ask(const Order& order, Answer (Session::*question)(), std::string& problem);
-  std::vector<Trial> run_block(const Order& order);
+  Answer announce_and_query(const TrialOrder& order, Answer (Session::*call)(), std::string& problem);
+  std::vector<Trial> run_block(const TrialOrder& order);
   Seconds sample(const std::string& setting, Burst burst);
   std::string prepare(const std::string& setting, Burst burst);
   template <class... Parts>
@@ -81,7 +85,58 @@ class Trials {
   RunnerOptions options_;
   std::optional<TrialTarget> place_;
   std::unique_ptr<Session> session_;
-  std::map<std::string, int> operations_;  // of the settings that this repetition has prepared
+  std::map<std::string, int> operations_;  // operations per burst, by setting prepared in this session
+};
+
+struct AlternatedSize {
+  std::vector<TrialTarget> sides;  // the others are compared with the first
+  int samples = 0;                 // per turn and quantity; 0: skipped
+  std::vector<Quantity> quantities{Quantity::device};
+};
+
+// Result of one side at one size.
+struct SideSamples {
+  std::map<Quantity, std::vector<Launch>> launches;
+  std::string failure;  // the reason for the end of its samples; "" without failure
+  // Empty where none were measured.
+  std::vector<Launch> of(Quantity quantity) const {
+    const auto found = launches.find(quantity);
+    return found == launches.end() ? std::vector<Launch>() : found->second;
+  }
+};
+
+struct AlternationRules {
+  Seconds burst;  // duration of one sample
+  int turns = 1;  // per launch, forwards and backwards through the sides, so that drift affects all alike
+  // Called before each size; false stops for lack of time or use.
+  std::function<bool()> may_continue = [] { return true; };
+};
+
+class Alternation {
+ public:
+  Alternation(Trials& trials, std::vector<AlternatedSize> sizes, AlternationRules rules)
+      : trials_(trials), sizes_(std::move(sizes)), rules_(std::move(rules)), samples_(sizes_.size()) {
+    for (std::size_t i = 0; i < sizes_.size(); ++i) samples_[i].resize(sizes_[i].sides.size());
+  }
+
+  // Measures everything in one more launch, first in the existing workers, then in new ones. A side that failed at a
+  // size is not tried there again.
+  void launch();
+  int launches() const { return launches_; }
+
+  const SideSamples& at(std::size_t size, std::size_t side) const { return samples_[size][side]; }
+  bool failed(std::size_t side) const;
+
+ private:
+  void restart();
+  void turn(bool backwards);
+  void measure(std::size_t size, std::size_t side);
+
+  Trials& trials_;
+  std::vector<AlternatedSize> sizes_;
+  AlternationRules rules_;
+  std::vector<std::vector<SideSamples>> samples_;  // [size][side]
+  int launches_ = 0;
 };
 
 }  // namespace p5

@@ -120,7 +120,7 @@ struct RendezvousGroups {
 
 // Context of a failure beyond the error: lines, the newest last.
 struct FailureContext {
-  std::vector<std::string> log = {};             // of the process under test
+  std::vector<std::string> log = {};             // log lines of the process under test
   std::vector<std::string> library_status = {};  // the library's status of all its processes, after a hang
   friend bool operator==(const FailureContext&, const FailureContext&) = default;
 };

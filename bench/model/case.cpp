@@ -1,6 +1,7 @@
 #include "bench/model/case.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -36,29 +37,11 @@ std::string describe(const Case& c) {
 }
 
 std::string_view name_of(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::measured:
-      return "measured";
-    case Outcome::skipped:
-      return "skipped";
-    case Outcome::failed:
-      break;
-  }
-  return "failed";
+  return std::array<std::string_view, 3>{"measured", "skipped", "failed"}.at(static_cast<std::size_t>(outcome));
 }
 
 std::string_view name_of(Phase phase) {
-  switch (phase) {
-    case Phase::open:
-      return "open";
-    case Phase::warm_up:
-      return "warm_up";
-    case Phase::sample:
-      return "sample";
-    case Phase::verify:
-      break;
-  }
-  return "verify";
+  return std::array<std::string_view, 4>{"open", "warm_up", "sample", "verify"}.at(static_cast<std::size_t>(phase));
 }
 
 GBps algorithm_bandwidth(const Case& c, Seconds time) { return c.bytes / time; }

@@ -62,7 +62,7 @@ struct Collective {
   bool pairwise = false;       // performed by pairs of ranks, in rounds; others by the whole group
   bool powers_of_two = false;  // only for groups of 1, 2, 4, 8, ... ranks
   Route route = Route::rings;
-  std::vector<std::string> patterns;  // variants that are separate cases; empty: only one
+  std::vector<std::string> patterns = {};  // variants that are separate cases; empty: only one
 
   // Shape for a message of `size` bytes (all ranks' bytes; one rank's with per_rank) in elements of `element` bytes.
   // Where ranks share the message it is rounded up to the same number of elements, at least one, for each rank.

@@ -17,9 +17,9 @@ class ControlPlane {
   // Ranks hosted by this participant, ascending; participant 0 has the lowest ranks, and so on.
   virtual const std::vector<int>& hosted() const = 0;
   // True for exactly one participant, which decides, writes files and talks to the user.
-  virtual bool is_leader() const = 0;
-  virtual int participants() const = 0;
-  virtual int participant() const = 0;
+  virtual bool is_leader() const { return participant() == 0; }
+  virtual int participants() const { return ranks(); }
+  virtual int participant() const { return hosted().front(); }
 
   // All participants' blobs in order, at the leader; empty elsewhere.
   virtual std::vector<std::string> gather(const std::string& mine) = 0;

@@ -98,11 +98,6 @@ class RoundsBetween {
   std::size_t positions_ = 0;
 };
 
-// Fisher-Yates shuffle; that of the standard library gives other orders on other platforms.
-void shuffle(std::span<std::size_t> numbers, std::mt19937_64& random) {
-  for (std::size_t left = numbers.size(); left > 1; --left) std::swap(numbers[left - 1], numbers[random() % left]);
-}
-
 // Order in which rounds between nodes are drawn: at random, but same positions first.
 std::vector<std::size_t> drawing_order(const RoundsBetween& between, std::uint64_t seed) {
   std::vector<std::size_t> order(between.count());

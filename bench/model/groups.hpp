@@ -1,7 +1,9 @@
 // Groups of ranks that perform an operation together: those of a collective, and rounds of disjoint pairs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <random>
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,6 +18,12 @@ namespace p5 {
 // and pairs of ranks of different nodes in rounds without an idle rank.
 inline constexpr std::string_view node_subset_group = "half", node_half_group = "node_half",
                                   all_rails_group = "all_rails";
+
+// Fisher-Yates shuffle; the result depends on the random numbers alone, unlike that of the standard library.
+template <class Values>
+void shuffle(Values&& values, std::mt19937_64& random) {
+  for (std::size_t left = values.size(); left > 1; --left) std::swap(values[left - 1], values[random() % left]);
+}
 
 // The node of each rank, nodes counted from 0 in order of their first rank.
 using NodeOfRank = std::vector<int>;

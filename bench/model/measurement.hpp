@@ -44,7 +44,7 @@ struct Measurement {
   std::string because;  // skipped or failed: the reason
   std::optional<Phase> failed_in;
   std::optional<int> failed_rank;
-  FailureContext failure_context;  // of the first failure
+  FailureContext failure_context;  // context of the first failure
   std::optional<Series> latency;   // with several groups, that of the slowest
   std::optional<Series> throughput;
   std::vector<GroupResult> groups;  // all groups of all rounds

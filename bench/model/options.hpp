@@ -52,10 +52,9 @@ struct Options {
   bool allow_shared_gpu = false;
   std::string tune;  // off, quick, full, exhaustive (for developers); "": quick in a tunable run, full in tune
 
-  std::string delivery =
-      "plugin";            // what tuning may use: plugin (and variables), env: variables alone, nvidia or calls
-  std::string weights;     // "", or a file with lines "collective bytes share": the weights of tuning
-  std::string keep_table;  // "", or an earlier nccl-tuner.csv whose tables for other communicators are kept
+  std::string delivery = "plugin";  // plugin (and variables), env: variables alone, nvidia or calls
+  std::string weights;              // "", or a file with lines "collective bytes share": the weights of tuning
+  std::string keep_table;           // "", or an earlier nccl-tuner.csv whose tables for other communicators are kept
 
   // ab: variables of the arms, over the operator's, see parse_arm()
   std::map<std::string, std::string> a, b;

@@ -16,8 +16,8 @@ namespace p5 {
 struct JobFacts {
   NodeOfRank node_of_rank;
   std::vector<Bytes> memory_of_node;  // available to the job's ranks on each node; empty: no known limit
-  std::uint64_t seed = 1;             // for drawing pairs
-  std::optional<Bytes> memory_of_rank = std::nullopt;  // of each rank's own device
+  std::uint64_t seed = 1;             // seed for drawing pairs
+  std::optional<Bytes> memory_of_rank = std::nullopt;  // free memory of each rank's own device
   bool within_nodes = true;                            // false: messages within a node do not use the parts under test
 };
 
@@ -25,7 +25,7 @@ struct Plan {
   std::vector<Case> cases;           // by collective, pattern and size
   Bytes max;                         // largest size in the plan
   std::vector<std::string> remarks;  // changes and their reasons: a lowered maximum, sampled pairs
-  Bytes memory_per_rank;             // of the largest case
+  Bytes memory_per_rank;             // memory of the largest case
 };
 
 // Throws UsageError when an explicit size does not fit or an option contradicts this job.

@@ -52,7 +52,7 @@ BandRow BandJudge::judge(const BandPairs& row) {
   out.base_launches = static_cast<int>(sizes.front().base.size());
   out.new_launches = static_cast<int>(sizes.front().fresh.size());
   out.screening = effects.screening;
-  out.time = effects.together;
+  out.time = effects.overall;
   for (std::size_t i = 0; i < row.judged.size(); ++i) sizes_[row.judged[i]] = effects.each[i];
   judge_spread(sizes, out);
   // Sizes of other launches than their row's, each alone.
@@ -80,7 +80,7 @@ void BandJudge::judge_spread(const std::vector<Sides>& sizes, BandRow& out) {
   if (out.screening) return;
   const std::vector<Launch> base_spreads = launches_from(base), new_spreads = launches_from(fresh);
   const std::vector<Sides> spreads{{base_spreads, new_spreads}};
-  out.spread = effect_of(ratio, resample(spreads, {.seed = seed_}).together, judge_.above(base, fresh));
+  out.spread = effect_of(ratio, resample(spreads, {.seed = seed_}).overall, judge_.one_sided_p(base, fresh));
 }
 
 }  // namespace p5::reports

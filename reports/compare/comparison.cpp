@@ -40,7 +40,7 @@ std::optional<int> launches_needed(const BandRow& row, std::size_t rows) {
   if (!(wanted <= most_useful_launches)) return std::nullopt;
   // Where the interval is narrow enough already, the test is not content: half as many again.
   auto launches = static_cast<std::size_t>(std::ceil(std::max(wanted, wanted <= now ? 1.5 * now : now)));
-  while (smallest_p(launches, launches) * static_cast<double>(rows) > chance_of_alarm) ++launches;
+  while (smallest_p(launches, launches) * static_cast<double>(rows) > false_alarm_probability) ++launches;
   return static_cast<int>(launches);
 }
 
@@ -51,7 +51,7 @@ void answer(BandRow& row, std::size_t rows) {
   if (high < t.matters) {
     row.answer = Answer::no_regression;
     row.because = fmt::format("{}: less than the {} that matter", seen, percent(t.matters));
-  } else if (low > t.negligible && row.time.p_adjusted <= chance_of_alarm) {
+  } else if (low > t.negligible && row.time.p_adjusted <= false_alarm_probability) {
     row.answer = Answer::regression;
     row.time_rose = true;
     row.because = fmt::format("{}: certainly more than {}, p {:.2g} among {} bands", seen, percent(t.negligible),
@@ -66,8 +66,9 @@ void answer(BandRow& row, std::size_t rows) {
                                           most_useful_launches));
   }
   const SpreadRule& spread = thresholds().spread;
-  row.spread_rose = row.spread && row.spread->p_adjusted <= chance_of_alarm && row.spread->ratio >= spread.matters &&
-                    row.spread->interval.low > spread.negligible && *row.new_spread >= spread.least;
+  row.spread_rose = row.spread && row.spread->p_adjusted <= false_alarm_probability &&
+                    row.spread->ratio >= spread.matters && row.spread->interval.low > spread.negligible &&
+                    *row.new_spread >= spread.least;
   if (row.spread_rose) {
     row.answer = Answer::regression;
     row.because +=
@@ -123,7 +124,7 @@ std::vector<SizeRow> map_of(const std::vector<Pair>& pairs, const BandJudge& jud
     const BandRule& band = band_of(row.measured_case.bytes);
     const double least = 1 + matters_at(band, row.base_s) * band.negligible;
     row.marked =
-        adjusted[i] <= chance_of_alarm && (row.time.interval.low > least || row.time.interval.high < 1 / least);
+        adjusted[i] <= false_alarm_probability && (row.time.interval.low > least || row.time.interval.high < 1 / least);
   }
   std::ranges::stable_sort(map, {}, [](const SizeRow& row) {
     return std::tuple(label_of(row.measured_case), row.quantity, row.measured_case.bytes);

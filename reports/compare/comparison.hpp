@@ -160,7 +160,7 @@ struct Trend {
 };
 
 // Of one change found among all rows of a history in which nothing changed.
-inline constexpr double chance_of_change = chance_of_alarm;
+inline constexpr double chance_of_change = false_alarm_probability;
 
 // A band for people: "small", "middle", "large".
 std::string_view meaning_of(std::string_view band);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/measure/resampling.hpp"
+#include "bench/measure/effect.hpp"
 #include "reports/compare/comparing.hpp"
 
 namespace p5::reports {

@@ -52,7 +52,7 @@ std::optional<double> still_slower(std::span<const double> logs, std::size_t beg
   const std::vector<Launch> before = launches_of(begin, end), now = launches_of(newest, logs.size());
   const std::vector<Sides> cells{{before, now}};
   const double log = log_ratio(cells.front());
-  const Interval interval = resample(cells, {}).together;
+  const Interval interval = resample(cells, {}).overall;
   const bool slower = interval.low > limits.negligible && interval.high >= limits.matters;
   const bool newest_is_on_it = logs.back() > std::log(median_of(before)) + log / 2;
   return slower && newest_is_on_it ? std::optional(log) : std::nullopt;

@@ -18,7 +18,7 @@ namespace {
 
 using LocalPart = std::function<std::string()>;
 
-// The decision that all three ranks get when each does its part.
+// The common result of three ranks after each did its part.
 std::vector<PhaseFailed> failures_of(const std::vector<LocalPart>& parts) {
   std::vector<PhaseFailed> learned;
   std::mutex mutex;
@@ -111,7 +111,7 @@ TEST(Agreement, blames_nobody_when_all_stall_at_the_same_point) {
 
 TEST(Agreement, of_groups_keeps_the_failures_of_each_to_itself) {
   const std::vector<LocalPart> parts{good, stalled(1), lost, good, fails};
-  const Round groups{{0}, {1, 2}, {3}};  // 4 is in none
+  const Round groups{{0}, {1, 2}, {3}};  // rank 4 is in no group
   std::mutex mutex;
   run_threads(5, [&](ControlPlane& control) {
     const GroupParts found =

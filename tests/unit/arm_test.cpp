@@ -1,4 +1,4 @@
-// Parsing of arms, and the errors for invalid ones.
+// The meaning of an arm's text, and the texts that are refused.
 #include "bench/model/options.hpp"
 
 #include <gtest/gtest.h>

@@ -27,8 +27,7 @@ RunTimes with_step(RunTimes values, std::size_t first, double size) {
   return values;
 }
 
-// The level of a history with ten rows. Looking at both sides of a step finds another by chance once in a hundred
-// times.
+// With the probability of ten rows, the test of a step's sides finds another step by chance once in a hundred times.
 constexpr ChangeRules strict{.chance = 0.005};
 
 TEST(ChangePoints, a_step_is_found_where_it_is_with_its_size) {
@@ -91,7 +90,7 @@ class ChangeRates : public testing::Test {
   static constexpr double scatter = 0.02;
   static int times(int all) { return std::getenv("P5BENCH_NIGHTLY") ? all : all / 20; }
 
-  // The number of histories, of so many, that have a change in any row.
+  // Number of `histories` with a change in any row.
   int alarms(int count, std::size_t runs, double outliers) {
     int found = 0;
     for (int i = 0; i < count; ++i) {
@@ -105,8 +104,7 @@ class ChangeRates : public testing::Test {
     RecordProperty("alarms_" + std::to_string(runs) + (outliers > 0 ? "_outliers" : ""), found);
     return found;
   }
-  // The number of series, of so many, in which a step after 20 runs is found, within one run of its place, and no
-  // other.
+  // Number of series in which a step after 20 runs is found, within one run of its place, and nothing else.
   int found(int count, std::size_t after, double size, double outliers) {
     int found = 0;
     for (int i = 0; i < count; ++i) {
@@ -121,7 +119,7 @@ class ChangeRates : public testing::Test {
   }
 };
 
-// The expected number is 5 false changes in 100 histories by day; more than 13 occur once in 2,000 times.
+// The expectation is 5 of 100 histories: more than 13 occur once in 2,000 times.
 TEST_F(ChangeRates, of_false_alarms_at_most_13_in_100_or_140_in_2000) {
   for (const std::size_t runs : {25U, 60U, 200U})
     for (const double outliers : {0.0, 0.05}) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int how_many = 3;
 
-// Collective steps of one message each: gather, broadcast, or a barrier.
+// A collective step per character: gather, broadcast, or a barrier.
 void take_step(ControlPlane& control, char step, const std::string& said) {
   const std::string mine = said + std::to_string(control.participant());
   if (step == 'b') {
@@ -82,7 +82,7 @@ TEST(CollectiveErrors, an_exception_of_any_kind_is_a_problem) {
   });
 }
 
-// A leader must release the other ranks whatever happens.
+// The action sends its "finish" even after a failure, like a leader whose followers loop until then.
 TEST(CollectiveErrors, who_talks_on_after_a_problem_is_not_waited_for) {
   run_threads(how_many, [](ControlPlane& inner) {
     CollectiveErrors control(inner);

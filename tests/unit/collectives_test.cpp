@@ -21,7 +21,7 @@ struct Label {
   std::uint64_t index = 0;
   bool operator==(const Label&) const = default;
 };
-using Elements = std::vector<std::optional<Label>>;  // no label: nothing is written there
+using Elements = std::vector<std::optional<Label>>;  // null: not written
 
 const std::vector<const Collective*> group_collectives = [] {
   std::vector<const Collective*> all(collectives().begin(), collectives().end());
@@ -29,7 +29,7 @@ const std::vector<const Collective*> group_collectives = [] {
   return all;
 }();
 
-// The inputs of all ranks, one after the other.
+// The inputs of all ranks, in order.
 std::vector<Elements> inputs_of(int ranks, std::uint64_t elements) {
   std::vector<Elements> inputs(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
@@ -43,8 +43,7 @@ Elements reduction_of(std::uint64_t elements) {
   return all;
 }
 
-// The elements that `from` sends `to`, where blocks lie in the order of the ranks and grow with the distance in the
-// ring.
+// The block that `from` sends `to`, with blocks in rank order whose length grows with the distance in the ring.
 Elements uneven_part(const Elements& input, std::size_t from, std::size_t to, std::size_t ranks) {
   if (ranks == 1) return input;
   const auto length = [&](std::size_t other) {
@@ -86,7 +85,7 @@ Elements defined(const Collective& collective, const std::vector<Elements>& inpu
   return output;
 }
 
-// The output that the segments describe; fails where two write the same element or one reads beyond the input.
+// The output according to the segments; fails where two write the same element or one reads beyond the input.
 Elements described(const Collective& collective, const Shape& shape, const Member& member) {
   Elements output(shape.output_elements);
   for (const Segment& segment : collective.result(shape, member, "")) {
@@ -159,8 +158,7 @@ TEST(Collectives, round_a_message_up_to_the_same_number_of_elements_for_each_ran
   }
 }
 
-// The size in NCCL's tuner interface: element size * max(elements that a rank sends, that it receives). The default of
-// nccl-tests' alltoallv: 1 part for the next rank, 2 for the one after it, and so on.
+// The default of nccl-tests' alltoallv: 1 part for the next rank, 2 for the one behind it, and so on.
 TEST(Collectives, send_uneven_blocks_in_proportion_to_the_distance) {
   const Shape shape = all_to_allv.shape({60}, false, 1, 4);
   std::vector<std::uint64_t> sent;
@@ -169,7 +167,7 @@ TEST(Collectives, send_uneven_blocks_in_proportion_to_the_distance) {
   EXPECT_EQ(sent, (std::vector<std::uint64_t>{30, 0, 10, 20}));
 }
 
-// The last element counts too, at sizes whose product with the square of the ranks exceeds 64 bits.
+// The check is exact at sizes whose product with the square of the ranks exceeds 64 bits.
 TEST(Collectives, send_the_whole_input_in_uneven_blocks_one_behind_the_other) {
   for (const auto& [ranks, size] : {std::pair{1, Bytes{7}},
                                     {2, Bytes{10}},
@@ -220,7 +218,7 @@ TEST(Collectives, have_the_bus_factors_of_nccl_tests) {
   }
 }
 
-// In-place forms from NCCL's documentation of each call; nccl-tests has no valid form of the others.
+// NCCL's documentation of each call defines its in-place form; nccl-tests has no valid form of the others.
 TEST(Collectives, lie_in_place_where_nccl_wants_them) {
   const std::map<const Collective*, std::pair<std::uint64_t, std::uint64_t>> wanted{
       {&all_reduce, {0, 0}}, {&all_gather, {3 * 5, 0}}, {&reduce_scatter, {0, 3 * 5}}, {&broadcast, {0, 0}},

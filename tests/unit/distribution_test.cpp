@@ -23,7 +23,7 @@ TEST(Distribution, is_exact_up_to_its_limit) {
   Distribution all(500);
   for (std::size_t i = 0; i < values.size(); ++i) {
     all.add(values[i]);
-    if (i % 97 == 0) all.median();  // read while values are still added
+    if (i % 97 == 0) all.median();  // queried in between
   }
   const Summary wanted = summarize(values), found = all.extremes();
   EXPECT_EQ(all.median(), wanted.median);

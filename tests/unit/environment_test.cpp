@@ -1,4 +1,4 @@
-// Variables that reports record.
+// The part of environment variables that reports keep.
 #include "bench/base/environment.hpp"
 
 #include <gtest/gtest.h>

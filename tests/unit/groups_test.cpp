@@ -1,4 +1,4 @@
-// Groups and pairs: the partners of each rank, each pair once, no rank in two groups at the same time.
+// Groups and pairs: each pair once, no rank in two groups of a round.
 #include "bench/model/groups.hpp"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Pairs = std::map<std::pair<int, int>, int>;  // number of times that each pair met, lower rank first
+using Pairs = std::map<std::pair<int, int>, int>;  // number of rounds with each pair, lower rank first
 
 constexpr int no_limit = 1 << 20;
 
@@ -29,7 +29,7 @@ NodeOfRank in_blocks(const std::vector<int>& sizes) {
   return nodes;
 }
 
-// Ranks distributed round-robin, as with `mpirun --map-by node`.
+// Ranks distributed round-robin, as `mpirun --map-by node` does.
 NodeOfRank dealt(int ranks, int nodes) {
   NodeOfRank result;
   for (int rank = 0; rank < ranks; ++rank) result.push_back(rank % nodes);
@@ -43,7 +43,7 @@ bool disjoint(const Round& round) {
   });
 }
 
-// The pairs within nodes come first.
+// All rounds, those within nodes first.
 std::vector<Round> rounds_of(const PairRounds& pairs) {
   std::vector<Round> rounds = pairs.same_node;
   rounds.insert(rounds.end(), pairs.other_node.begin(), pairs.other_node.end());

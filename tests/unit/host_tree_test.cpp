@@ -26,7 +26,7 @@ constexpr Seconds endless{3600}, soon{0.02};
 // Messages between participants, in memory.
 class PostOffice {
  public:
-  // look_again: the longest sleep of a waiting participant, unless a message arrives.
+  // look_again: polling interval of a waiting participant, unless a message arrives.
   PostOffice(int participants, Seconds look_again)
       : boxes_(static_cast<std::size_t>(participants)), look_again_(look_again) {}
 
@@ -41,7 +41,7 @@ class PostOffice {
     for (int each = 0; each < participants(); ++each) all += sent_by(each).messages;
     return all;
   }
-  // Waits until so many messages have arrived there, whether or not they have been read.
+  // Waits until so many messages have arrived there, polled or not.
   void wait_for_messages(int participant, std::uint64_t messages) {
     Box& box = box_of(participant);
     std::unique_lock lock(box.mutex);
@@ -120,7 +120,7 @@ std::vector<int> hosts_of(int ranks, int on_a_host) {
 
 // A thread for each participant.
 void run_by_host(PostOffice& office, int on_a_host, Seconds patience, const std::function<void(ControlPlane&)>& body) {
-  const std::vector<TreePosition> places = tree_of(hosts_of(office.participants(), on_a_host));
+  const std::vector<TreePosition> places = build_tree(hosts_of(office.participants(), on_a_host));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < office.participants(); ++rank)
     threads.emplace_back([&, rank] {
@@ -145,7 +145,7 @@ void wait_until_awaited(const ControlPlane& leader, const std::vector<int>& rank
 TEST(TreeOfHosts, reaches_each_rank_once) {
   for (const int ranks : {1, 2, 7, 64, 4096})
     for (const int on_a_host : {1, 3, 8}) {
-      const std::vector<TreePosition> places = tree_of(hosts_of(ranks, on_a_host));
+      const std::vector<TreePosition> places = build_tree(hosts_of(ranks, on_a_host));
       std::vector<int> reached{0};
       for (std::size_t at = 0; at < reached.size(); ++at) {
         const TreePosition& place = places[static_cast<std::size_t>(reached[at])];
@@ -160,7 +160,7 @@ TEST(TreeOfHosts, reaches_each_rank_once) {
 }
 
 TEST(TreeOfHosts, takes_ranks_together_that_are_scattered_over_hosts) {
-  const std::vector<TreePosition> places = tree_of(number_hosts({"b", "a", "b", "a", "c"}));
+  const std::vector<TreePosition> places = build_tree(number_hosts({"b", "a", "b", "a", "c"}));
   EXPECT_THAT(places[0].others, ElementsAre(2));
   EXPECT_THAT(places[1].others, ElementsAre(3));
   EXPECT_THAT(places[0].next, ElementsAre(1, 4));
@@ -168,7 +168,7 @@ TEST(TreeOfHosts, takes_ranks_together_that_are_scattered_over_hosts) {
 }
 
 struct Size {
-  int ranks = 0, on_a_host = 0, depth = 0;  // participants of the tree of hosts
+  int ranks = 0, on_a_host = 0, depth = 0;  // depth: of the tree of hosts
 };
 class ByHost : public testing::TestWithParam<Size> {};
 
@@ -214,7 +214,7 @@ TEST_P(ByHost, an_alarm_of_all_costs_two_letters_for_each_rank) {
   PostOffice office(ranks, {1});
   run_by_host(office, on_a_host, endless, [](ControlPlane& control) {
     control.notify_abort(7);
-    control.barrier();  // the earlier messages have arrived
+    control.barrier();  // earlier messages have arrived then
     EXPECT_TRUE(control.abort_notified(7));
     control.notify_abort(7);
   });
@@ -229,8 +229,8 @@ TEST_P(ByHost, an_alarm_of_one_is_heard_by_all_wherever_they_wait) {
   for (const int raiser : {0, on_a_host % ranks, ranks - 1}) {
     PostOffice office(ranks, {1});
     run_by_host(office, on_a_host, endless, [raiser](ControlPlane& control) {
-      // Most participants wait in the gather or the broadcast; those that poll for abort notices learn of the
-      // collective there.
+      // Most ranks wait in the gather or the broadcast, and those that poll for abort notices receive them through
+      // these.
       if (control.participant() == raiser) control.notify_abort(3);
       while (control.participant() % 5 == 0 && !control.abort_notified(3)) std::this_thread::yield();
       control.barrier();
@@ -287,7 +287,7 @@ TEST(HostTree, parts_may_be_gathers_ahead) {
   EXPECT_GE(office.sent_by(ahead).messages, static_cast<std::uint64_t>(gathers));
 }
 
-// No other rank is late. The rank returns, and duplicate messages change nothing.
+// No other rank is late. The late one returns, and repeated messages change nothing.
 void expect_alone_awaited(int stopped,
                           const std::function<void(ControlPlane&, const std::function<void()>& stop)>& body) {
   constexpr int ranks = 64, on_a_host = 4;
@@ -358,7 +358,7 @@ TEST(HostTree, who_lacks_what_the_leader_says_before_it_waits_for_it_gets_it_too
     control.gather("");
     if (control.participant() == collector) named.wait();
     if (control.participant() == late) {
-      while (office.got_by(late).messages == 0) std::this_thread::yield();  // the leader polls
+      while (office.got_by(late).messages == 0) std::this_thread::yield();  // until the leader's request
       control.abort_notified(0);
     }
     EXPECT_EQ(control.broadcast(control.is_leader() ? "word" : ""), "word");
@@ -374,7 +374,7 @@ TEST(HostTree, an_answer_that_comes_late_is_not_taken_for_the_next_part) {
   std::thread watcher;
   run_by_host(office, 4, soon, [&](ControlPlane& control) {
     const int me = control.participant();
-    // A participant that is polled for its first part does not poll itself before its host's message has arrived.
+    // The rank does not poll for the request of its first part before its host's message has brought that part.
     if (me == collector) office.wait_for_messages(late, 1);
     control.gather(part_of(me, 0));
     if (control.is_leader()) first_done.count_down();
@@ -406,7 +406,7 @@ TEST(HostTree, who_is_asked_before_it_comes_answers_when_it_does) {
   std::latch named(1);
   run_by_host(office, 4, soon, [&](ControlPlane& control) {
     std::thread watcher;
-    // The others of the second host answer only after the leader has polled them; their collector never collects.
+    // The other ranks of the second host answer only the leader's request; their collector never collects.
     if (control.is_leader())
       watcher = std::thread([&] {
         wait_until_awaited(control, {collector});

@@ -19,7 +19,7 @@ struct Wanted {
   double above, apart;
 };
 
-// Expected values: tests/fixtures/rank_sums.py.
+// Expected values come from tests/fixtures/rank_sums.py.
 TEST(RankTest, counts_all_ways_also_with_ties) {
   const std::vector<Wanted> all{{{1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 14}, 1.0 / 3432, 1.0 / 1716},
                                 {{1.0, 3.5, 4.0, 9.0}, {2.0, 5.0, 6.0, 7.0, 8.0}, 5.0 / 18, 5.0 / 9},

@@ -65,7 +65,7 @@ TEST_F(Input, ALargeFileIsRefusedUnread) {
   EXPECT_THAT(refusal("large"), testing::HasSubstr("more than 1 MiB"));
 }
 
-// Files that grow, and files like the kernel's, whose size is 0.
+// The sizes of kernel files and of growing files are unknown.
 TEST_F(Input, AFileThatIsLargerThanItSaysIsRefused) {
   ASSERT_EQ(fs::file_size("/proc/self/status"), 0U);
   EXPECT_THAT(message_of([] { read_input("/proc/self/status", Bytes{100}, ""); }),

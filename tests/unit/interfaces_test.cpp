@@ -1,4 +1,4 @@
-// Interfaces that lead to other hosts, with the interfaces of real hosts.
+// Interfaces that lead to other hosts, for typical hosts.
 #include "bench/control/interfaces.hpp"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ Interface with_default(Interface interface, unsigned metric = 100) {
   return interface;
 }
 
-// A bridge's end of the wire to a container.
+// The bridge's end of a container's veth pair.
 Interface port(const std::string& name) {
   Interface made;
   made.name = name;
@@ -51,7 +51,7 @@ const std::vector<Ipv4> launcher{ip(10, 0, 0, 1)};
 
 std::vector<std::string> out(const std::vector<Interface>& all, const std::vector<Ipv4>& of_launcher = nobody) {
   std::vector<std::string> names;
-  for (const Interface& each : leading_out(all, of_launcher)) names.push_back(each.name);
+  for (const Interface& each : external_interfaces(all, of_launcher)) names.push_back(each.name);
   return names;
 }
 
@@ -63,8 +63,8 @@ TEST(Interfaces, bridges_do_not_lead_out_whatever_their_name) {
 TEST(Interfaces, without_the_kernels_word_names_tell_bridges) {
   Interface docker = bridge("docker0");
   docker.driver = "";
-  EXPECT_TRUE(is_inner(docker));
-  EXPECT_FALSE(is_inner(with_address("eth0", "", ip(10, 0, 0, 7))));
+  EXPECT_TRUE(is_host_internal(docker));
+  EXPECT_FALSE(is_host_internal(with_address("eth0", "", ip(10, 0, 0, 7))));
 }
 
 TEST(Interfaces, the_last_one_is_never_left_out) {
@@ -119,7 +119,7 @@ TEST(Interfaces, an_address_that_the_launcher_has_elsewhere_is_the_same_on_every
   const Interface odd = with_address("svc0", "unheard-of", ip(192, 168, 0, 1));
   const std::vector<Ipv4> elsewhere{ip(192, 168, 0, 1), ip(10, 0, 0, 1)};
   EXPECT_THAT(out({odd, eth0}, elsewhere), ElementsAre("eth0"));
-  // Seen from the launcher's own host all its addresses are local, which shows nothing.
+  // On the launcher's own host all its addresses are local, and prove nothing.
   const std::vector<Ipv4> here{ip(192, 168, 0, 1), ip(10, 0, 0, 7)};
   EXPECT_THAT(out({odd, eth0}, here), ElementsAre("svc0", "eth0"));
 }
@@ -155,7 +155,7 @@ TEST(Interfaces, nccl_takes_what_the_setting_says_in_the_kernels_order) {
   const std::vector<Interface> all{loopback(), bridge("docker0"), eth1, eth0};
   const auto taken = [&](const std::string& setting) {
     std::vector<std::string> names;
-    for (const Interface& each : choice_of_nccl(all, setting)) names.push_back(each.name);
+    for (const Interface& each : nccl_interface_choice(all, setting)) names.push_back(each.name);
     return names;
   };
   EXPECT_THAT(taken(""), ElementsAre("eth1", "eth0"));
@@ -207,7 +207,7 @@ TEST(Interfaces, mpirun_and_slurm_tell_where_they_listen) {
 }
 
 TEST(Interfaces, this_hosts_loopback_is_read_as_one) {
-  const std::vector<Interface> all = own_interfaces();
+  const std::vector<Interface> all = list_interfaces();
   const auto lo = std::ranges::find(all, "lo", &Interface::name);
   ASSERT_NE(lo, all.end());
   EXPECT_TRUE(lo->loopback);

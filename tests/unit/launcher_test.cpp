@@ -1,4 +1,4 @@
-// The launcher of this process: which of a launcher's variables count when MPI has a job of its own.
+// Launchers: which of their variables count when MPI sees another job.
 #include "bench/control/launcher.hpp"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string objection(const Environment& environment, int ranks) {
-  return objection_to(launched_as(environment), ranks);
+  return job_mismatch(detect_launcher(environment), ranks);
 }
 
 TEST(Launcher, of_another_library_is_refused_by_every_rank_of_it) {
@@ -57,13 +57,13 @@ TEST(Launcher, of_one_process_or_nearer_than_another_is_fine) {
 
 TEST(Launcher, that_can_be_asked_for_a_job_is_known_before_mpi_is_started) {
   const Environment step{{"SLURM_NODELIST", "n1"}, {"SLURM_STEP_ID", "0"}};
-  EXPECT_TRUE(nobody_to_ask(step)) << "srun without --mpi";
-  EXPECT_TRUE(nobody_to_ask({}));
-  EXPECT_TRUE(nobody_to_ask({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})) << "another MPI's mpirun";
+  EXPECT_TRUE(has_no_process_manager(step)) << "srun without --mpi";
+  EXPECT_TRUE(has_no_process_manager({}));
+  EXPECT_TRUE(has_no_process_manager({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})) << "another MPI's mpirun";
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMI_RANK", "PMI_FD"}) {
     Environment helped = step;
     helped[name] = "1";
-    EXPECT_FALSE(nobody_to_ask(helped)) << name;
+    EXPECT_FALSE(has_no_process_manager(helped)) << name;
   }
 }
 

@@ -1,6 +1,5 @@
-// Launches: their order, the time that each may take, their combination, and that a bad launch affects only itself.
+// Launches: order, budget, combination, and failures that cost only their own launch.
 #include "bench/measure/launches.hpp"
-#include "bench/measure/combining.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,11 +16,11 @@ namespace p5 {
 namespace {
 
 TEST(Turns, alternate_so_that_drift_hits_both_arms) {
-  EXPECT_EQ(turns_of(2, 3), (std::vector<Turn>{{0, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {1, 2}}));
-  EXPECT_EQ(turns_of(1, 3), (std::vector<Turn>{{0, 0}, {0, 1}, {0, 2}}));
-  // A drift that grows by one with each launch affects both arms equally when the number of launches is even.
+  EXPECT_EQ(launch_order(2, 3), (std::vector<ArmLaunch>{{0, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {1, 2}}));
+  EXPECT_EQ(launch_order(1, 3), (std::vector<ArmLaunch>{{0, 0}, {0, 1}, {0, 2}}));
+  // A drift that grows by one from launch to launch affects both arms equally in an even number of launches.
   double drift[2] = {};
-  const std::vector<Turn> turns = turns_of(2, 8);
+  const std::vector<ArmLaunch> turns = launch_order(2, 8);
   for (std::size_t i = 0; i < turns.size(); ++i) drift[turns[i].arm] += static_cast<double>(i);
   EXPECT_DOUBLE_EQ(drift[0], drift[1]);
 }
@@ -74,7 +73,7 @@ TEST(Sittings, hold_together_what_needs_the_same_communicators_and_nothing_else)
 }
 
 TEST(GivesWay, a_further_round_when_what_is_left_is_only_enough_for_the_first_rounds_of_others) {
-  // Cases 0 and 1 were measured and took twice the predicted time; 2 and 3 remain, 2 in two rounds.
+  // Cases 0 and 1 were measured, in twice the predicted time; 2 and 3 follow, 2 in two rounds.
   const std::vector<CostedRepetition> repetitions{{0, 1}, {1, 1}, {0, 1}, {2, 3}, {2, 3}, {3, 2}};
   const std::vector<bool> repeated{true, true, false, false};
   EXPECT_TRUE(is_deferred(repetitions, 2, repeated, {4}, {9.9})) << "(3 + 2) x 2 seconds are needed";
@@ -84,14 +83,14 @@ TEST(GivesWay, a_further_round_when_what_is_left_is_only_enough_for_the_first_ro
 }
 
 TEST(ShareOfLaunch, leaves_the_others_their_start_and_their_part) {
-  EXPECT_DOUBLE_EQ(share_of_launch({100}, {0}, {1}, 0).count, 100);
-  // 9 more launches of 2 s to start, which leaves 82 s for ten times the cases.
-  EXPECT_DOUBLE_EQ(share_of_launch({100}, {2}, {1}, 9).count, 8.2);
-  // Only 3 more fit beside the least time of this one: (10 - 1) / 3.
-  EXPECT_DOUBLE_EQ(share_of_launch({10}, {2}, {1}, 9).count, (10 - 3 * 2.0) / 4);
-  // None does, so this launch gets all the time.
-  EXPECT_DOUBLE_EQ(share_of_launch({2}, {2}, {1}, 9).count, 2);
-  EXPECT_LE(share_of_launch({-1}, {2}, {1}, 9).count, 0);
+  EXPECT_DOUBLE_EQ(launch_budget({100}, {0}, {1}, 0).count, 100);
+  // 9 more launches with 2 s to start: 82 s are left for ten times the cases.
+  EXPECT_DOUBLE_EQ(launch_budget({100}, {2}, {1}, 9).count, 8.2);
+  // Only 3 more fit besides this launch's least: (10 - 1) / 3.
+  EXPECT_DOUBLE_EQ(launch_budget({10}, {2}, {1}, 9).count, (10 - 3 * 2.0) / 4);
+  // No other launch fits: this one gets all.
+  EXPECT_DOUBLE_EQ(launch_budget({2}, {2}, {1}, 9).count, 2);
+  EXPECT_LE(launch_budget({-1}, {2}, {1}, 9).count, 0);
 }
 
 Series series_of(std::vector<double> samples) {
@@ -127,7 +126,7 @@ Measurement failed_launch(int launch, const std::string& why) {
 Measurement combine(const std::vector<Measurement>& launches, int planned) {
   CombinedLaunches all;
   for (const Measurement& m : launches) all.add(m);
-  return all.whole(planned);
+  return all.combined(planned);
 }
 
 TEST(Combine, takes_the_median_of_the_launches_medians) {
@@ -198,9 +197,9 @@ TEST(Combine, comes_to_the_same_whether_looked_at_often_or_once) {
     if (i == 5) m.groups.push_back({{2, 3}, {1.5}});
     often.add(m);
     once.add(m);
-    often.whole(40);
+    often.combined(40);
   }
-  const Measurement a = often.whole(40), b = once.whole(40);
+  const Measurement a = often.combined(40), b = once.combined(40);
   EXPECT_EQ(a.launches_s, b.launches_s);
   EXPECT_EQ(a.throughput->summary.samples, 280);
   for (const Measurement* m : {&a, &b}) {
@@ -229,9 +228,9 @@ TEST(Combine, gives_pairs_their_median_over_launches) {
   EXPECT_EQ(whole.slowest_group, (Group{1, 0}));
 }
 
-// ---- run_launches, on a fake machine
+// ---- run_launches, on a scripted backend
 
-// The simulator, with ranks that may fail to join and cases that may fail.
+// The simulator, with ranks that join and may fail to, and cases that may fail.
 class Troubled final : public Backend {
  public:
   explicit Troubled(std::unique_ptr<Backend> model) : model_(std::move(model)) {}
@@ -292,7 +291,7 @@ struct Job {
     Options what;
     what.collectives = {"all_reduce"};
     what.sizes = {{8}, {64}, {1024}};
-    what.launches = 6;  // so that each case is measured once in each launch
+    what.launches = 6;  // one repetition per launch
     cases = make_plan(what, {.node_of_rank = {0, 0}, .memory_of_node = {}}, *model, "sim").cases;
   }
   void run() {
@@ -394,7 +393,7 @@ TEST(RunLaunches, what_the_leader_objects_to_is_not_measured) {
 TEST(RunLaunches, what_is_hopeless_is_left_out_once_in_each_arm) {
   for (const double soak : {0.0, 60.0}) {
     Job job;
-    job.options.hopeless = "there is no network";
+    job.options.skip_all_because = "there is no network";
     job.options.soak = {soak};
     job.run();
     EXPECT_EQ(job.count("a", Outcome::skipped), 3);

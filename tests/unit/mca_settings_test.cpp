@@ -1,9 +1,9 @@
-// The sources of Open MPI's parameters, and the names of ranks that sent no message.
-#include "bench/control/mca_settings.hpp"
+// Sources of Open MPI's parameters, and the names of unreachable ranks in messages.
+#include "bench/control/launcher.hpp"
 
 #include <gtest/gtest.h>
 
-#include "bench/control/connectivity.hpp"
+#include "bench/control/mpi_check.hpp"
 
 namespace p5 {
 namespace {
@@ -65,14 +65,14 @@ TEST(McaSettings, the_installation_may_overrule_all) {
 }
 
 TEST(McaSettings, a_choice_stands_and_an_exclusion_is_kept) {
-  EXPECT_EQ(within_choice("tcp,vader,self", ""), "tcp,vader,self");
-  EXPECT_EQ(within_choice("tcp,vader,self", "tcp,self"), "tcp,self");
-  EXPECT_EQ(within_choice("tcp,vader,self", "^uct,openib,ofi"), "tcp,vader,self");
-  EXPECT_EQ(within_choice("tcp,vader,self", "^vader"), "tcp,self");
-  EXPECT_EQ(within_choice("ob1", "^ob1"), "");
+  EXPECT_EQ(restrict_to_choice("tcp,vader,self", ""), "tcp,vader,self");
+  EXPECT_EQ(restrict_to_choice("tcp,vader,self", "tcp,self"), "tcp,self");
+  EXPECT_EQ(restrict_to_choice("tcp,vader,self", "^uct,openib,ofi"), "tcp,vader,self");
+  EXPECT_EQ(restrict_to_choice("tcp,vader,self", "^vader"), "tcp,self");
+  EXPECT_EQ(restrict_to_choice("ob1", "^ob1"), "");
 }
 
-TEST(McaSettings, this_process_has_an_mpi_library_somewhere) { EXPECT_FALSE(folder_of_mpi().empty()); }
+TEST(McaSettings, this_process_has_an_mpi_library_somewhere) { EXPECT_FALSE(mpi_library_folder().empty()); }
 
 TEST(Meeting, ranks_that_were_not_heard_of_are_named_by_their_hosts) {
   EXPECT_EQ(describe({{2, "h2"}, {3, "h2"}, {4, "h3"}}), "h2 (ranks 2, 3), h3 (rank 4)");

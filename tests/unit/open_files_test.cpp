@@ -25,7 +25,7 @@ void set_limit(rlim_t soft, rlim_t hard) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// A limit cannot be raised again, so each test has a process of its own, which exits with 0 on success.
+// A raised limit cannot be lowered again: each check runs in a process of its own, which exits with 0 on success.
 void expect_in_child(bool (*holds)()) { EXPECT_EXIT(std::_Exit(holds() ? 0 : 1), testing::ExitedWithCode(0), ""); }
 
 TEST(OpenFiles, the_limit_is_raised_as_far_as_needed_and_no_further) {

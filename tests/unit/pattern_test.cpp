@@ -1,5 +1,4 @@
-// The closed form of a collective's result against reductions that are carried out, in the same type and in many
-// orders.
+// The closed-form results of collectives against reductions that are carried out in the same type and in many orders.
 #include "bench/model/pattern.hpp"
 
 #include <gtest/gtest.h>
@@ -102,7 +101,7 @@ T fold_as_tree(ReduceOp op, std::vector<T> inputs) {
   return op == ReduceOp::avg ? divided(inputs.front(), ranks) : inputs.front();
 }
 
-// The result of an implementation that scales each input by a rounded 1/ranks before it adds.
+// An average that scales each input by a rounded 1/ranks before it adds.
 template <class T>
 T scale_then_add(std::vector<T> inputs) {
   const T factor = from_double<T>(1.0 / static_cast<double>(inputs.size()));
@@ -221,7 +220,8 @@ TYPED_TEST(PatternTest, has_finite_inputs_only) {
   }
 }
 
-// Fold of all inputs but one, divided by the number of all ranks for averages: the result when a rank is missing.
+// Reduction of all inputs except one, divided by the number of all ranks for averages: the result when a rank is
+// missing.
 template <class T>
 T without(const Pattern& p, int left_out, std::uint64_t index) {
   auto inputs = inputs_of<T>(p, index);
@@ -230,7 +230,7 @@ T without(const Pattern& p, int left_out, std::uint64_t index) {
   return p.op == ReduceOp::avg ? divided(folded, p.ranks) : folded;
 }
 
-// The check starts at the element with the rank's own number, the first that depends on it.
+// The search starts at the element with the rank's own number, where the rank is the first winner.
 template <class T>
 bool matters(const Pattern& p, int rank) {
   for (std::uint64_t i = 0; i < 5000; ++i) {
@@ -244,7 +244,7 @@ TYPED_TEST(PatternTest, shows_when_any_rank_is_left_out) {
   using T = TypeParam;
   for (const ReduceOp op : all_ops) {
     for (const int ranks : {2, 3, 4, 7, 8, 129, 300, 4096}) {
-      // 8-bit sums are below 128, so their average over so many ranks is 0 whatever the inputs.
+      // 8-bit sums are below 128: their average over so many ranks is 0 for any inputs.
       if (op == ReduceOp::avg && std::is_integral_v<T> && sizeof(T) == 1 && ranks > 126) continue;
       const Pattern p = reducing(op, ranks);
       for (int rank = 0; rank<ranks; rank += ranks> 300 ? 819 : 1)

@@ -1,4 +1,4 @@
-// Cases from options: sizes, memory limits, excluded cases, and the order.
+// Plans: sizes, memory limits, skipped collectives, and the order of cases.
 #include "bench/model/plan.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The ControlPlane of forked processes: their messages, and the errors when one of them has ended.
+// The ControlPlane of forked processes: its messages, and the end of one of the processes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using ::testing::ThrowsMessage;
 constexpr int how_many = 3;
 constexpr auto moment = std::chrono::milliseconds(20);
 
-// Runs `body` in each process. The forked ones exit the test program here, with 0 where nothing was thrown.
+// Runs `body` in each process. Forked processes exit here, with 0 where nothing was thrown.
 void run_processes(int ranks, const std::function<void(ControlPlane&)>& body) {
   const ProcessJob job(ranks);
   if (job.control().is_leader()) return body(job.control());
@@ -51,7 +51,7 @@ TEST(Processes, a_gather_has_all_parts_in_order_and_a_broadcast_is_the_leaders) 
       if (control.is_leader()) {
         EXPECT_THAT(all, ElementsAre(fmt::format("0-{}", step), fmt::format("1-{}", step), fmt::format("2-{}", step)));
       }
-      // The results show the leader what the others received.
+      // The reply contains what the others received.
       const std::string heard = step % 2 == 0 ? control.broadcast(word(control, step)) : fmt::format("0-{}", step);
       for (const std::string& each : control.gather(heard)) EXPECT_EQ(each, fmt::format("0-{}", step));
     }
@@ -109,7 +109,7 @@ TEST(Processes, a_process_that_dies_is_named_with_what_ended_it) {
       while (!control.is_leader())
         in_broadcast ? (void)control.broadcast("") : (void)control.gather("");  // until the process has ended
       const auto meet = [&] {
-        // The first message to a socket without a reader may still be accepted.
+        // The first message into a socket without a reader may still be delivered.
         for (int i = 0; i < 1000 && in_broadcast; ++i) control.broadcast(std::string(100'000, 'x'));
         control.gather("");
       };

@@ -1,5 +1,5 @@
-// The runner with ranks as threads: correct data passes verification, wrong data is found, and a failure affects one
-// case, on all ranks alike.
+// The runner with ranks as threads: correct data passes, wrong data is found, and failures affect only their own round
+// and are the same on all ranks.
 #include "bench/measure/runner.hpp"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ struct RunnerJob {
   RunnerJob() {
     options.sizes = {{8}};
     options.seed = 1;
-    options.launches = 6;  // in a plan for so many launches each case is measured once in each launch
+    options.launches = 6;  // one repetition per launch in such a plan
   }
 
   std::vector<Measurement> run() {
@@ -114,7 +114,7 @@ TEST_P(Liar, is_found_at_every_size_type_and_operation) {
   job.options.sizes = {{72}, {4096}};
   job.options.in_place = in_place;
   job.trouble = {.kind = kind, .rank = 2};
-  // The rank with wrong data is one that receives: the root of a reduction, any other rank of a broadcast.
+  // The rank with wrong data is one that receives data: the root of a reduction, any other rank of a broadcast.
   job.options.collectives = {"all_reduce", "all_gather",  "reduce_scatter", "broadcast",
                              "all_to_all", "all_to_allv", "scatter",        "send_recv"};
   job.options.root = 1;
@@ -317,7 +317,7 @@ TEST(Runner, says_why_it_stopped_sampling) {
   const Measurement few = job.run().front();
   EXPECT_EQ(few.throughput->stopped_because, "7 samples");
   EXPECT_EQ(few.throughput->summary.samples, 8) << "and the one that is verified";
-  job.operation_s = 1e3;  // only a first look fits any budget
+  job.operation_s = 1e3;  // no budget suffices for more than a first look
   EXPECT_EQ(job.run().front().throughput->stopped_because, "share of the budget spent");
 }
 

@@ -53,7 +53,7 @@ TEST(RobustDeviation, is_that_of_normal_noise_and_ignores_a_few_samples) {
 
 TEST(Median, of_one_sample_is_that_sample) { EXPECT_EQ(median({7}), 7); }
 
-// Expected values: tests/fixtures/order_statistics.py.
+// Expected values come from tests/fixtures/order_statistics.py.
 TEST(MedianInterval, agrees_with_exact_arithmetic) {
   struct Row {
     int count;
@@ -125,7 +125,7 @@ TEST(MedianInterval, covers_the_median_in_95_of_100_series) {
   }
 }
 
-// Expected values: tests/fixtures/order_statistics.py.
+// Expected values come from tests/fixtures/order_statistics.py.
 TEST(Quantile, agrees_with_another_implementation) {
   struct Row {
     int count;

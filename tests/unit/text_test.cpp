@@ -10,10 +10,10 @@ TEST(Text, WhatATerminalObeysOrHidesIsShownAsBytes) {
   EXPECT_EQ(printable("a\x1b[2Jb"), "a\\x1b[2Jb");
   EXPECT_EQ(printable("a\nb\tc\rd\x7f"), "a\\x0ab\\x09c\\x0dd\\x7f");
   EXPECT_EQ(printable(std::string("a\0b", 3)), "a\\x00b");
-  EXPECT_EQ(printable("\u009b2J"), "\\xc2\\x9b2J");                // a C1 control character
-  EXPECT_EQ(printable("a\u202eb"), "a\\xe2\\x80\\xaeb");           // a right-to-left mark
-  EXPECT_EQ(printable("a\u2028b"), "a\\xe2\\x80\\xa8b");           // a line separator
-  EXPECT_EQ(printable("a\U000e0041b"), "a\\xf3\\xa0\\x81\\x81b");  // an invisible tag character
+  EXPECT_EQ(printable("\u009b2J"), "\\xc2\\x9b2J");                // a control of C1
+  EXPECT_EQ(printable("a\u202eb"), "a\\xe2\\x80\\xaeb");           // right to left
+  EXPECT_EQ(printable("a\u2028b"), "a\\xe2\\x80\\xa8b");           // a line end
+  EXPECT_EQ(printable("a\U000e0041b"), "a\\xf3\\xa0\\x81\\x81b");  // an invisible tag
   EXPECT_EQ(printable_lines("a\nb\x1b\n"), "a\nb\\x1b\n");
 }
 

@@ -64,7 +64,7 @@ bool needs_mpi(const std::vector<std::string>& arguments) {
   const std::optional<Options> options = run_in(arguments);
   if (!options) return false;
   // Copies of a simulation are refused as well.
-  return !simulates(*options) || (options->command != "plan" && one_of_several());
+  return !simulates(*options) || (options->command != "plan" && has_launched_peers());
 }
 
 std::vector<std::string> share_arguments(ControlPlane& control, const std::vector<std::string>& arguments) {

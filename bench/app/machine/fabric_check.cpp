@@ -44,7 +44,7 @@ std::optional<WorkerOptions> agree_on_way(ControlPlane& control, const Options& 
   if (machine.backend_info().parts == BackendInfo::Parts::gpus) {
     name_interfaces_for_nccl(control, machine.topology, worker.environment);
     const auto way =
-        way_of_nccl(all_have_efa(machine.topology), with_changes(worker.environment), read_file, own_interfaces());
+        way_of_nccl(all_have_efa(machine.topology), with_changes(worker.environment), read_file, list_interfaces());
     clear = way.has_value();
     for (const auto& [name, value] : way.value_or(Environment())) worker.environment[name] = value;
   }

@@ -45,7 +45,7 @@ std::string why_not(const topo::Gpu& gpu) {
 }  // namespace
 
 bool finds_own_gpus(const Options& options) {
-  return options.checks() && find_backend(options.backend).on_gpus() && !one_of_several();
+  return options.checks() && find_backend(options.backend).on_gpus() && !has_launched_peers();
 }
 
 OwnGpus choose_gpus(const topo::NvmlAnswer& told, const char* visible) {

@@ -22,17 +22,12 @@ constexpr const char* interface_of_libfabric = "FI_TCP_IFACE";
 constexpr const char* finding_id = "nccl.interfaces";
 constexpr std::size_t most_hosts_named = 8;
 
-std::string value_of(const Environment& environment, const std::string& name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? std::string() : found->second;
-}
-
 // NCCL_SOCKET_IFNAME, also of NCCL's files; "" where nobody set it.
 std::string setting_for_nccl(const Environment& environment, const ReadFile& read) {
-  std::string set = value_of(environment, nccl_setting);
+  std::string set = value_or_empty(environment, nccl_setting);
   if (!set.empty()) return set;
-  std::string users = value_of(environment, "NCCL_CONF_FILE");
-  if (users.empty()) users = value_of(environment, "HOME") + "/.nccl.conf";
+  std::string users = value_or_empty(environment, "NCCL_CONF_FILE");
+  if (users.empty()) users = value_or_empty(environment, "HOME") + "/.nccl.conf";
   const std::string begin = std::string(nccl_setting) + "=";
   for (const std::string& path : {users, std::string("/etc/nccl.conf")}) {
     std::istringstream lines(read(path).value_or(""));
@@ -58,16 +53,16 @@ std::string shown(std::vector<std::string> hosts) {
 
 bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& read) {
   // With an address for all to meet at, NCCL takes the interface in its network.
-  return !value_of(environment, "NCCL_COMM_ID").empty() || !setting_for_nccl(environment, read).empty();
+  return !value_or_empty(environment, "NCCL_COMM_ID").empty() || !setting_for_nccl(environment, read).empty();
 }
 
 std::optional<Environment> way_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
                                        const std::vector<Interface>& all) {
-  if (!value_of(environment, "FI_PROVIDER").empty()) return Environment();
-  if (efa && lower(value_of(environment, "NCCL_NET")) != "socket") return Environment{{"FI_PROVIDER", "efa"}};
+  if (!value_or_empty(environment, "FI_PROVIDER").empty()) return Environment();
+  if (efa && lower(value_or_empty(environment, "NCCL_NET")) != "socket") return Environment{{"FI_PROVIDER", "efa"}};
   for (const char* const name : {"NCCL_COMM_ID", "NCCL_SOCKET_FAMILY"})
-    if (!value_of(environment, name).empty()) return std::nullopt;
-  const std::vector<Interface> taken = choice_of_nccl(all, setting_for_nccl(environment, read));
+    if (!value_or_empty(environment, name).empty()) return std::nullopt;
+  const std::vector<Interface> taken = nccl_interface_choice(all, setting_for_nccl(environment, read));
   if (taken.empty() || taken.front().addresses.empty()) return std::nullopt;
   return Environment{{"FI_PROVIDER", "tcp"}, {interface_of_libfabric, taken.front().name}};
 }
@@ -84,7 +79,7 @@ std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const
   const Environment environment = with_changes(changes);
   NcclInterfaces mine;
   if (!chooses_nccl_interfaces(environment, read_file))
-    mine = nccl_interfaces(own_interfaces(), launcher_addresses(environment));
+    mine = nccl_interfaces(list_interfaces(), launcher_addresses(environment));
   if (!mine.setting.empty()) changes[nccl_setting] = mine.setting;
   const std::vector<std::string> all =
       control.gather(json{mine.setting, mine.wrong}.dump(-1, ' ', true, json::error_handler_t::replace));
@@ -98,18 +93,18 @@ std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const
 
 void name_interface_for_libfabric(const topo::Topology& topology, Environment& changes) {
   const Environment environment = with_changes(changes);
-  if (!several_hosts(topology) || !value_of(environment, interface_of_libfabric).empty()) return;
-  const std::vector<Interface> all = own_interfaces();
+  if (!several_hosts(topology) || !value_or_empty(environment, interface_of_libfabric).empty()) return;
+  const std::vector<Interface> all = list_interfaces();
   const std::vector<Ipv4> launcher = launcher_addresses(environment);
   if (tcp_interfaces(all, launcher, Traffic::measured).empty()) return;
-  changes[interface_of_libfabric] = leading_out(all, launcher).front().name;
+  changes[interface_of_libfabric] = external_interfaces(all, launcher).front().name;
 }
 
 std::vector<std::string> interfaces_for_libfabric(const topo::Topology& topology, const Environment& changes) {
   const Environment environment = with_changes(changes);
-  if (!several_hosts(topology) || !value_of(environment, interface_of_libfabric).empty()) return {};
+  if (!several_hosts(topology) || !value_or_empty(environment, interface_of_libfabric).empty()) return {};
   std::vector<std::string> names;
-  for (const Interface& each : leading_out(own_interfaces(), launcher_addresses(environment)))
+  for (const Interface& each : external_interfaces(list_interfaces(), launcher_addresses(environment)))
     names.push_back(each.name);
   return names;
 }

@@ -8,7 +8,7 @@
 
 #include "bench/base/environment.hpp"
 #include "bench/control/interfaces.hpp"
-#include "bench/control/mca_settings.hpp"
+#include "bench/control/launcher.hpp"
 #include "bench/model/control_plane.hpp"
 #include "topo/finding.hpp"
 

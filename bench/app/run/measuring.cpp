@@ -8,8 +8,8 @@
 #include "bench/app/machine/preflight.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/measure/agreement.hpp"
-#include "bench/measure/local_checks.hpp"
 #include "bench/measure/rendezvous.hpp"
+#include "bench/measure/runner.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/local_checks.hpp"
 

@@ -43,7 +43,7 @@ RunnerOptions options_beside(const Run& run) {
 
 // Where pairs are asked for. Alike on all ranks.
 bool names_parts(const Run& run) {
-  return run.options.command == "run" && run.options.soak.count == 0 && run.runner.hopeless.empty() &&
+  return run.options.command == "run" && run.options.soak.count == 0 && run.runner.skip_all_because.empty() &&
          std::ranges::any_of(run.plan.cases, [](const Case& c) { return c.collective->pairwise; });
 }
 

@@ -206,7 +206,7 @@ void open_report(Run& run) {
 
 void check_reachability_of_hosts(Run& run) {
   FabricCheck check = check_fabric(run.control, run.options, run.machine);
-  if (check.cut) run.runner.hopeless = "hosts do not reach each other: see the findings";
+  if (check.cut) run.runner.skip_all_because = "hosts do not reach each other: see the findings";
   for (const topo::Finding& each : check.findings)
     if (topo::condemns(each)) print_error(fmt::format("{}; {}", each.evidence, each.action));
   std::ranges::move(check.findings, std::back_inserter(run.machine.findings));

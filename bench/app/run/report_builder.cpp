@@ -230,7 +230,7 @@ void ReportBuilder::combine_launches() {
     if (launches.combined) continue;
     const int planned = planned_launches_.value_or(launches.together.count());
     reports::Result& result = report_.results[launches.at];
-    result.measurement = launches.together.whole(planned);
+    result.measurement = launches.together.combined(planned);
     result.verdict = judge(result.measurement);
     drop_samples(result.measurement);
     launches.combined = true;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/app/run/resuming.hpp"
-#include "bench/measure/combining.hpp"
+#include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/options.hpp"
 #include "reports/compare/beside.hpp"

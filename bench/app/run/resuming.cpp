@@ -94,7 +94,7 @@ Places places_of(const std::vector<Case>& planned, const std::vector<Arm>& arms)
   Places places;
   for (std::size_t arm = 0; arm < arms.size(); ++arm)
     for (std::size_t at = 0; at < planned.size(); ++at)
-      places.try_emplace(key_of(in_arm(planned[at], arms[arm])), arm, at);
+      places.try_emplace(key_of(with_arm(planned[at], arms[arm])), arm, at);
   return places;
 }
 

@@ -11,7 +11,7 @@ namespace {
 std::string reason_not_to_tune(Run& run) {
   return from_leader(run.control, [&] {
     const std::string& shared = run.machine.why_not_judged;
-    if (!run.runner.hopeless.empty()) return run.runner.hopeless;
+    if (!run.runner.skip_all_because.empty()) return run.runner.skip_all_because;
     if (!shared.empty()) return shared + ": their times say nothing about settings";
     std::string reason;
     run.recorder.add([&](ReportBuilder& report) { reason = report.reason_not_to_tune(); });

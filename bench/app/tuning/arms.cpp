@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/app/tuning/stages.hpp"
-#include "bench/measure/alternation.hpp"
+#include "bench/measure/trials.hpp"
 #include "tuner/arms.hpp"
 
 namespace p5 {
@@ -105,7 +105,7 @@ class ArmSearch {
       sizes.push_back(
           {.sides = {{default_arm, at}, {trial_arm, at}}, .samples = samples_in_a_turn, .quantities = {quantity}});
     bool failed = false;
-    Alternation alternation(trials, std::move(sizes), {.burst = trial_.burst, .turns = 2, .go_on = [&] {
+    Alternation alternation(trials, std::move(sizes), {.burst = trial_.burst, .turns = 2, .may_continue = [&] {
                                                          return !(failed = alternation.failed(trial_arm));
                                                        }});
     for (int launch = 0; launch < launches && !failed; ++launch) alternation.launch();

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "bench/app/tuning/stages.hpp"
-#include "bench/measure/alternation.hpp"
+#include "bench/measure/trials.hpp"
 
 namespace p5 {
 
@@ -55,7 +55,7 @@ std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& worke
       for (std::size_t way = 0; way < stride; ++way) sizes[at].sides.push_back({0, at * stride + way});
     }
     Alternation alternation(trials, std::move(sizes),
-                            {.burst = burst, .turns = turns, .go_on = [&] { return time_left() > 0; }});
+                            {.burst = burst, .turns = turns, .may_continue = [&] { return time_left() > 0; }});
     alternation.launch();
     for (std::size_t way = 0; way < tried.size(); ++way)
       for (std::size_t at = 0; at < cases.size(); ++at)

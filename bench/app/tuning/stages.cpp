@@ -1,6 +1,6 @@
 #include "bench/app/tuning/stages.hpp"
 #include "bench/base/units.hpp"
-#include "bench/measure/alternation.hpp"
+#include "bench/measure/trials.hpp"
 
 #include <fmt/format.h>
 
