@@ -31,25 +31,25 @@ class Descriptor {
   Descriptor& operator=(Descriptor&&) = delete;
   bool good() const { return fd_ >= 0; }
 
-  // Some file systems say only now that there is no room.
+  // Some file systems report a full disk only on close.
   bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
 
   struct stat status() const {
     struct stat found {};
-    (void)::fstat(fd_, &found);  // all zeros then: no kind of file
+    (void)::fstat(fd_, &found);  // all zeros on failure, which is no file type
     return found;
   }
-  void wait_when_full() const { (void)::fcntl(fd_, F_SETFL, 0); }
+  void set_blocking() const { (void)::fcntl(fd_, F_SETFL, 0); }
 
-  // As the file that it is to replace: who may read it stays, where we may say so.
-  void take_over(const struct stat& old) const {
+  // Adopts owner and permissions of the replaced file, as far as permitted.
+  void adopt_attributes(const struct stat& old) const {
     (void)!::fchown(fd_, old.st_uid, old.st_gid);
     (void)::fchmod(fd_, old.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO));
   }
 
   off_t end() const { return ::lseek(fd_, 0, SEEK_END); }
-  void cut(off_t length) const {
-    if (::ftruncate(fd_, length) != 0) return;  // then half a line stays, which readers leave out
+  void truncate(off_t length) const {
+    if (::ftruncate(fd_, length) != 0) return;  // on failure an incomplete line remains, which readers skip
   }
 
   bool write_all(const std::string& text) const {
@@ -71,51 +71,51 @@ EnvironmentError cannot_write(const fs::path& path) {
                                       errno == EFBIG ? ", the limit is ulimit -f" : ""));
 }
 
-// Beside the target, so that the rename stays within one file system.
-fs::path beside(const fs::path& path) { return path.parent_path() / fmt::format(".p5bench.{}", unpredictable_word()); }
+// Temporary name beside the target, so that the rename stays within one file system.
+fs::path temporary_path(const fs::path& path) { return path.parent_path() / fmt::format(".p5bench.{}", random_name()); }
 
 UsageError refusal(const fs::path& path, const std::string& why) {
   return UsageError(fmt::format("'{}' cannot be written: {}; name another file", printable(path.string()), why));
 }
 
-// What stands at the path itself, a link as such; nothing where nothing does.
-std::optional<struct stat> found_at(const fs::path& path) {
+// Status of the path itself, without following links; null if it does not exist.
+std::optional<struct stat> status_of(const fs::path& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 ? std::optional(status) : std::nullopt;
 }
 
-// Root may write everything: that nobody is meant to write a file holds for root too.
+// Checks the permission bits too because root passes faccessat() for read-only files.
 void refuse_read_only(const fs::path& path, mode_t mode) {
   constexpr mode_t anybody_writes = S_IWUSR | S_IWGRP | S_IWOTH;
   if ((mode & anybody_writes) == 0) throw refusal(path, "it is read-only");
   if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) throw refusal(path, std::strerror(errno));
 }
 
-void refuse_what_is_no_file(const fs::path& path, mode_t mode) {
+void refuse_non_file(const fs::path& path, mode_t mode) {
   if (S_ISDIR(mode)) throw refusal(path, "it is a folder");
   if (S_ISBLK(mode)) throw refusal(path, "it is a block device");
   if (S_ISSOCK(mode)) throw refusal(path, "it is a socket");
 }
 
-// Opened as it is, not replaced: what a link leads to, a pipe that somebody reads, a character device.
+// Opens the target of a link, a pipe with a reader, or a character device.
 Descriptor open_through(const fs::path& path) {
   Descriptor file(path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
   if (!file.good()) throw refusal(path, errno == ENXIO ? "it is a pipe that nobody reads" : std::strerror(errno));
   const mode_t mode = file.status().st_mode;
-  refuse_what_is_no_file(path, mode);
+  refuse_non_file(path, mode);
   return file;
 }
 
 void write_through(const fs::path& path, const std::string& text) {
   Descriptor file = open_through(path);
-  file.wait_when_full();
-  if (S_ISREG(file.status().st_mode)) file.cut(0);
+  file.set_blocking();
+  if (S_ISREG(file.status().st_mode)) file.truncate(0);
   if (!file.write_all(text) || !file.close()) throw cannot_write(path);
 }
 
 }  // namespace
 
-std::string unpredictable_word() {
+std::string random_name() {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number)
     throw EnvironmentError("the system has no random numbers");
@@ -125,7 +125,7 @@ std::string unpredictable_word() {
 void make_folder(const fs::path& folder) {
   std::error_code problem;
   fs::create_directories(folder, problem);
-  const fs::path probe = beside(folder / "probe");
+  const fs::path probe = temporary_path(folder / "probe");
   if (!problem && !Descriptor(probe, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW).good())
     problem = std::error_code(errno, std::generic_category());
   if (problem)
@@ -135,17 +135,17 @@ void make_folder(const fs::path& folder) {
 }
 
 void write_atomically(const fs::path& path, const std::string& text) {
-  const std::optional<struct stat> old = found_at(path);
+  const std::optional<struct stat> old = status_of(path);
   if (old) {
-    refuse_what_is_no_file(path, old->st_mode);
+    refuse_non_file(path, old->st_mode);
     if (!S_ISREG(old->st_mode)) return write_through(path, text);
   }
-  const fs::path temporary = beside(path);
+  const fs::path temporary = temporary_path(path);
   bool made = false;
   const bool written = [&] {
     Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     made = file.good();
-    if (made && old) file.take_over(*old);
+    if (made && old) file.adopt_attributes(*old);
     return made && file.write_all(text) && file.close();
   }();
   if (written && std::rename(temporary.c_str(), path.c_str()) == 0) return;
@@ -154,21 +154,21 @@ void write_atomically(const fs::path& path, const std::string& text) {
   throw problem;
 }
 
-void refuse_unwritable(const fs::path& path) {
+void check_writable(const fs::path& path) {
   std::error_code problem;
   const fs::path folder = fs::absolute(path, problem).parent_path();
   if (!fs::is_directory(folder, problem) || path.filename().empty())
     throw UsageError(
         fmt::format("'{}' cannot be written: name a file in a folder that exists", printable(path.string())));
-  const std::optional<struct stat> old = found_at(path);
+  const std::optional<struct stat> old = status_of(path);
   if (!old) {
     if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) throw refusal(path, std::strerror(errno));
     return;
   }
-  refuse_what_is_no_file(path, old->st_mode);
+  refuse_non_file(path, old->st_mode);
   if (S_ISREG(old->st_mode))
     refuse_read_only(path, old->st_mode);
-  else if (!S_ISFIFO(old->st_mode))  // of a pipe, who reads it would see it close
+  else if (!S_ISFIFO(old->st_mode))  // opening a pipe would show its reader an end of file
     if (const mode_t mode = open_through(path).status().st_mode; S_ISREG(mode)) refuse_read_only(path, mode);
 }
 
@@ -179,12 +179,12 @@ void append_line(const fs::path& path, const std::string& line) {
   const off_t before = file.good() ? file.end() : 0;
   if (file.good() && file.write_all(line + "\n")) return;
   const EnvironmentError problem = cannot_write(path);
-  if (file.good()) file.cut(before);
+  if (file.good()) file.truncate(before);
   throw problem;
 }
 
-void point_link(const fs::path& link, const fs::path& target) {
-  const fs::path temporary = beside(link);
+void replace_link(const fs::path& link, const fs::path& target) {
+  const fs::path temporary = temporary_path(link);
   std::error_code problem;
   fs::create_symlink(target, temporary, problem);
   if (problem) throw cannot_write(link);

@@ -4,22 +4,77 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "bench/measure/effect.hpp"
 #include "reports/compare/comparing.hpp"
-#include "reports/compare/pairing.hpp"
-#include "reports/deviation.hpp"
+#include "reports/markup.hpp"
 
 namespace p5::reports {
 
 namespace {
 
+double median_of(const std::vector<const RunTimes*>& runs, const std::string& row, const std::string& which) {
+  std::vector<double> values;
+  for (const RunTimes* run : runs)
+    if (const auto found = run->rows.find(row); found != run->rows.end())
+      if (const auto time = found->second.find(which); time != found->second.end()) values.push_back(time->second);
+  return median(std::move(values));
+}
+
+std::string key_with_arm(const Case& c) { return c.arm + "|" + side_key(c); }
+
+std::optional<double> median_time(const std::vector<Launch>& launches) {
+  return launches.empty() ? std::nullopt : std::optional(median_of(launches));
+}
+
+}  // namespace
+
+std::string row_name(std::string_view collective, Quantity quantity, std::string_view band) {
+  return fmt::format("{}, {}, {}", collective, name_of(quantity), band);
+}
+
+RunTimes times_of(const Run& run) {
+  RunTimes times;
+  for (const Observation& observation : make_side(run.name, {&run, 1}).observations)
+    for (const auto& [quantity, launches] : {std::pair(Quantity::latency, &observation.latency),
+                                             std::pair(Quantity::throughput, &observation.throughput)}) {
+      if (launches->empty() || !decides(observation, quantity)) continue;
+      const Case& c = observation.measured_case;
+      const BandRule& band = band_of(c.bytes);
+      const std::string row = row_name(label_of(c), quantity, band.name);
+      const double time = median_of(*launches);
+      times.rows[row][identity_of(c)] = std::log(time);
+      const double share = matters_at(band, time);
+      times.matters[row] = std::max(times.matters[row], std::log1p(share));
+      times.negligible[row] = std::max(times.negligible[row], std::log1p(band.negligible * share));
+      times.shown[row] = row_name(label_of(c), quantity, meaning_of(band.name));
+    }
+  return times;
+}
+
+std::map<const RunTimes*, double> deviations(const std::vector<const RunTimes*>& runs, const std::string& row) {
+  std::map<const RunTimes*, double> all;
+  for (const RunTimes* run : runs) {
+    const auto found = run->rows.find(row);
+    if (found == run->rows.end()) continue;
+    double sum = 0;
+    for (const auto& [which, time] : found->second) sum += time - median_of(runs, row, which);
+    all[run] = sum / static_cast<double>(found->second.size());
+  }
+  return all;
+}
+
+namespace {
+
 constexpr double outlying = 3.5;  // Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993
 
-// Why a run is no base for anything, "" when nothing speaks against it.
-std::string objection(const Run& run) {
+// Reason why a run cannot be a baseline; "" if it can.
+std::string reason_to_exclude(const Run& run) {
   if (run.report.status != "complete") return "the run did not finish";
   for (const Result& result : run.report.results) {
     if (result.measurement.wrong_elements > 0)
@@ -35,19 +90,19 @@ std::string objection(const Run& run) {
 }
 
 struct Outlier {
-  const Times* run = nullptr;
-  double times_matters = 0;  // how far, in units of what matters
+  const RunTimes* run = nullptr;
+  double times_matters = 0;  // distance in units of the threshold that matters
   std::string because;
 };
 
-// The run that is furthest off, if any is too far off.
-Outlier furthest(const std::vector<const Times*>& runs) {
+// The run with the largest distance beyond the tolerance; `run` is null if there is none.
+Outlier find_outlier(const std::vector<const RunTimes*>& runs) {
   Outlier worst;
   std::set<std::string> rows;
-  for (const Times* run : runs)
+  for (const RunTimes* run : runs)
     for (const auto& [row, times] : run->rows) rows.insert(row);
   for (const std::string& row : rows) {
-    const std::map<const Times*, double> off = deviations(runs, row);
+    const std::map<const RunTimes*, double> off = deviations(runs, row);
     std::vector<double> sizes;
     for (const auto& [run, deviation] : off) sizes.push_back(std::abs(deviation));
     const double scatter = standard_deviation_per_mad * median(sizes);
@@ -74,14 +129,14 @@ void refuse_other_hardware(std::span<const Run> runs) {
                         runs[0].name, runs[i].name, each.name, each.base, each.fresh));
 }
 
-// Indices of the runs that stay; the others go to `left_out`.
-std::vector<std::size_t> choose(std::span<const Run> runs, std::vector<LeftOut>& left_out) {
-  std::vector<Times> times(runs.size());
+// Indices of the kept runs; adds the others to `excluded`.
+std::vector<std::size_t> choose_runs(std::span<const Run> runs, std::vector<ExcludedRun>& excluded) {
+  std::vector<RunTimes> times(runs.size());
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::string because = objection(runs[i]);
+    const std::string because = reason_to_exclude(runs[i]);
     if (!because.empty()) {
-      left_out.push_back({runs[i].name, because});
+      excluded.push_back({runs[i].name, because});
       continue;
     }
     times[i] = times_of(runs[i]);
@@ -89,19 +144,19 @@ std::vector<std::size_t> choose(std::span<const Run> runs, std::vector<LeftOut>&
   }
   const std::size_t sound = kept.size();
   for (;;) {
-    std::vector<const Times*> present;
+    std::vector<const RunTimes*> present;
     for (const std::size_t i : kept) present.push_back(&times[i]);
-    const Outlier worst = furthest(present);
+    const Outlier worst = find_outlier(present);
     if (!worst.run) break;
     const auto index = static_cast<std::size_t>(worst.run - times.data());
-    left_out.push_back({runs[index].name, worst.because});
+    excluded.push_back({runs[index].name, worst.because});
     std::erase(kept, index);
   }
   if (kept.empty() || 2 * kept.size() <= sound)
     throw UsageError(
         fmt::format("of {} reports {} are left after those that are not whole, not right, slow or outlying: no "
                     "majority tells what is healthy ({}: {})",
-                    runs.size(), kept.size(), left_out.back().name, left_out.back().because));
+                    runs.size(), kept.size(), excluded.back().name, excluded.back().because));
   return kept;
 }
 
@@ -124,7 +179,7 @@ Series series_of(const std::vector<Launch>& launches, int operations) {
   for (const Launch& launch : launches) samples.insert(samples.end(), launch.samples_s.begin(), launch.samples_s.end());
   const std::vector<double> medians = medians_of(launches);
   series.summary = summarize(samples.empty() ? medians : samples);
-  // Of the launches: samples within one are not independent.
+  // The interval is over launches: samples within one are not independent.
   series.summary.median = median(medians);
   series.summary.interval = median_interval(medians);
   series.stopped_because = fmt::format("a baseline of {} launches", launches.size());
@@ -134,8 +189,8 @@ Series series_of(const std::vector<Launch>& launches, int operations) {
 
 int operations_of(const std::optional<Series>& series) { return series ? series->operations_per_sample : 1; }
 
-// The case on all kept runs together; what else a measurement holds comes from the newest.
-Result combine(const Observation& observation, const Result& newest) {
+// Merges the case over all kept runs; other members come from the newest run.
+Result merge_runs(const Observation& observation, const Result& newest) {
   Result result = newest;
   Measurement& m = result.measurement;
   m.latency_launches_s = medians_of(observation.latency);
@@ -146,7 +201,7 @@ Result combine(const Observation& observation, const Result& newest) {
   return result;
 }
 
-void add_lines(const Observation& observation, std::vector<Result>& journal) {
+void add_journal_lines(const Observation& observation, std::vector<Result>& journal) {
   std::map<int, Measurement> lines;
   const auto add = [&](const std::vector<Launch>& launches, std::optional<Series> Measurement::*which) {
     for (const Launch& launch : launches) {
@@ -165,7 +220,7 @@ void add_lines(const Observation& observation, std::vector<Result>& journal) {
   for (auto& [number, line] : lines) journal.push_back({std::move(line), {}});
 }
 
-// Launches of a journal's line are counted over a case's own list, so those of the side's that the case lacks are
+// Numbers the launches of a case consecutively, as journal lines require: numbers of launches that lack the case are
 // skipped.
 void renumber(Observation& observation) {
   for (std::vector<Launch>* launches : {&observation.latency, &observation.throughput})
@@ -178,7 +233,7 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
   refuse_other_hardware(runs);
   Baseline baseline;
   std::vector<Run> kept;
-  for (const std::size_t i : choose(runs, baseline.left_out)) {
+  for (const std::size_t i : choose_runs(runs, baseline.excluded)) {
     kept.push_back(runs[i]);
     baseline.kept.push_back(runs[i].name);
   }
@@ -198,16 +253,48 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
     const Result& last = *newest.at(identity_of(observation.measured_case));
     if (observation.latency.empty() && observation.throughput.empty()) continue;
     renumber(observation);
-    report.results.push_back(combine(observation, last));
+    report.results.push_back(merge_runs(observation, last));
     report.run.launches = std::max(report.run.launches, static_cast<int>(observation.throughput.size()));
-    add_lines(observation, baseline.journal);
+    add_journal_lines(observation, baseline.journal);
   }
-  report.run.remarks = {
-      fmt::format("a baseline of {} {}: {}", kept.size(), kept.size() == 1 ? "run" : "runs", join(baseline.kept))};
+  report.run.remarks = {fmt::format("a baseline of {}: {}", counted(kept.size(), "run"), join(baseline.kept))};
   report.run.remarks.insert(report.run.remarks.end(), side.remarks.begin(), side.remarks.end());
-  for (const LeftOut& each : baseline.left_out)
+  for (const ExcludedRun& each : baseline.excluded)
     report.run.remarks.push_back(fmt::format("left out of the baseline: {} ({})", each.name, each.because));
   return baseline;
+}
+
+void add_samples(std::span<const Result> journal, Report& report) {
+  // A repeated measurement replaces the earlier one.
+  std::unordered_map<std::string, std::map<int, const Measurement*>> lines;
+  for (const Result& line : journal)
+    lines[key_with_arm(line.measurement.measured_case)].insert_or_assign(line.measurement.launch.value_or(0),
+                                                                         &line.measurement);
+  for (Result& result : report.results) {
+    Measurement& m = result.measurement;
+    const auto found = lines.find(key_with_arm(m.measured_case));
+    if (found == lines.end()) continue;
+    for (const auto series : {&Measurement::latency, &Measurement::throughput}) {
+      if (!(m.*series)) continue;
+      std::vector<double>& samples = (m.*series)->samples;
+      samples.clear();
+      for (const auto& [launch, line] : found->second)
+        if (const std::optional<Series>& part = line->*series)
+          samples.insert(samples.end(), part->samples.begin(), part->samples.end());
+    }
+  }
+}
+
+void add_baseline(const Side& baseline, Report& report) {
+  std::unordered_map<std::string, BaselineTimes> times;
+  for (const Observation& observation : baseline.observations)
+    times[side_key(observation.measured_case)] = {median_time(observation.latency),
+                                                  median_time(observation.throughput)};
+  for (Result& result : report.results) {
+    const Case& c = result.measurement.measured_case;
+    if (const auto found = times.find(side_key(c)); c.arm == "default" && found != times.end())
+      result.baseline = found->second;
+  }
 }
 
 }  // namespace p5::reports

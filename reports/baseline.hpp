@@ -1,7 +1,7 @@
-// A baseline: the launches of several healthy runs of one machine together, as a report that later ones are compared
-// with.
+// Baselines: healthy runs of one machine merged into one report, and the times of a baseline beside those of a run.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,22 +10,44 @@
 
 namespace p5::reports {
 
-struct LeftOut {
+struct ExcludedRun {
   std::string name, because;
 };
 
 struct Baseline {
-  Report report;  // with all launches of all kept runs
+  Report report;  // all launches of all kept runs
   std::vector<Result> journal;
   std::vector<std::string> kept;
-  std::string newest;  // of those kept, whose context and settings the report has
-  std::vector<LeftOut> left_out;
+  std::string newest;  // the kept run that provides context and settings
+  std::vector<ExcludedRun> excluded;
 };
 
-// Leaves out what is not whole, not right, slow or of a faulty machine, and then, one after the other, the run that is
-// furthest from the median of those left in some row of a comparison, as long as that is more than matters there and
-// more than 3.5 times the scatter of the others (median absolute deviation). Throws UsageError when the hardware is not
-// the same or no majority is left. `made`: UTC.
+// Excludes runs that are incomplete, wrong, slow or of a faulty machine. Then excludes outliers one by one: the run
+// whose distance from the median of the remaining runs in some comparison row is largest, while that distance exceeds
+// both the threshold that matters and 3.5 times the scatter of the others (median absolute deviation). Throws
+// UsageError when the hardware differs or no majority remains. `made` is UTC.
 Baseline make_baseline(std::span<const Run> runs, const std::string& made);
+
+// Logarithm of a run's time for each case and quantity, grouped by comparison row.
+struct RunTimes {
+  std::map<std::string, std::map<std::string, double>> rows;
+  std::map<std::string, double> matters;     // threshold of each row, as a logarithm
+  std::map<std::string, double> negligible;  // relative effect to ignore, as a logarithm
+  std::map<std::string, std::string> shown;  // displayed name of each row
+};
+
+RunTimes times_of(const Run& run);
+// "all_reduce, throughput, bandwidth"
+std::string row_name(std::string_view collective, Quantity quantity, std::string_view band);
+
+// Logarithm of each run's distance from the median in one row: the mean over the row's cases. Runs without the row are
+// skipped.
+std::map<const RunTimes*, double> deviations(const std::vector<const RunTimes*>& runs, const std::string& row);
+
+// Copies the journal's samples into the series of the report's cases; launches are concatenated.
+void add_samples(std::span<const Result> journal, Report& report);
+
+// Fills Result::baseline of the default arm: the median of the medians of the baseline's launches.
+void add_baseline(const Side& baseline, Report& report);
 
 }  // namespace p5::reports

@@ -1,19 +1,23 @@
-// A run on a terminal: the decision, what to do, a row for each operation and what was found; or, in full, a table with
-// nccl-tests' columns, the limit and the verdict.
+// A run on a terminal: the decision, the steps to take, one row per operation and the findings; or, in full, a table
+// with the columns of nccl-tests, the limit and the verdict.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <ranges>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "reports/decision.hpp"
+#include "reports/findings.hpp"
 #include "reports/local_checks.hpp"
-#include "reports/summary.hpp"
+#include "reports/markup.hpp"
 #include "reports/suspects.hpp"
 #include "reports/writer.hpp"
 
@@ -23,14 +27,14 @@ namespace {
 
 constexpr std::string_view none = "N/A";
 
-// Four significant digits, as wide as nccl-tests' columns.
+// Fits the width of nccl-tests' columns: three or four significant digits.
 std::string compact(double value) {
   return value < 10     ? format_printable("{:.2f}", value)
          : value < 1000 ? format_printable("{:.1f}", value)
                         : format_printable("{:.0f}", value);
 }
 
-// What a column shows of a measurement; "N/A" where it has nothing.
+// Text of a column for a measurement; "N/A" without a value.
 using Cell = std::string (*)(const Result& result);
 enum class Half { neither, out_of_place, in_place };
 struct Column {
@@ -44,7 +48,7 @@ const Measurement& of(const Result& result) { return result.measurement; }
 const Case& case_of(const Result& result) { return result.measurement.measured_case; }
 Seconds median_time(const Result& result) { return {of(result).throughput->summary.median}; }
 
-// In the half that the measurement is of.
+// Fills only the half (out of place, in place) of the measurement.
 template <Half half, Cell cell>
 std::string in_half(const Result& result) {
   return of(result).throughput && case_of(result).in_place == (half == Half::in_place) ? cell(result)
@@ -63,7 +67,7 @@ constexpr std::array columns_of_half{Column{"time", "(us)", 9, in_half<half, tim
                                      Column{"busbw", "(GB/s)", 7, in_half<half, busbw_cell>, half},
                                      Column{"#wrong", "", 6, in_half<half, wrong_cell>, half}};
 
-// nccl-tests' columns, then ours.
+// Columns of nccl-tests, then p5bench's own.
 std::vector<Column> all_columns() {
   std::vector<Column> columns{
       {"size", "(B)", 12, [](const Result& r) { return std::to_string(case_of(r).bytes.count); }},
@@ -96,10 +100,11 @@ std::string title_of_table(const Case& c) {
   if (c.collective->pairwise) title += " (slowest pair)";
   if (c.group != "world") title += format_printable(", group {} (slowest group)", c.group);
   if (c.arm != "default") title += format_printable(", arm {}", c.arm);
-  return format_printable("\n# {}, {} ranks on {} {}\n", title, c.ranks, c.nodes, c.nodes == 1 ? "node" : "nodes");
+  return format_printable("\n# {}, {} ranks on {}\n", title, c.ranks,
+                          counted(static_cast<std::size_t>(c.nodes), "node"));
 }
 
-// Of measurements of one operation; columns in which none has anything are left out.
+// Table of one operation; columns without values are dropped.
 std::string table_of(const std::vector<const Result*>& results) {
   std::vector<Column> columns = all_columns();
   std::erase_if(columns, [&](const Column& column) {
@@ -108,7 +113,7 @@ std::string table_of(const std::vector<const Result*>& results) {
   std::string halves = "#", titles = "#", units = "#";
   Half last = Half::neither;
   for (const Column& column : columns) {
-    // The sign takes the first column's first place.
+    // "#" takes the first character of the first column.
     const std::size_t width = column.width - (&column == &columns.front() ? 1 : 0);
     const std::string_view half = column.half == last                 ? ""
                                   : column.half == Half::in_place     ? "in-place"
@@ -145,7 +150,7 @@ std::string results_table(const Report& report) {
   return results.empty() ? text : text + table_of(results);
 }
 
-// What each arm was given, and what it really ran on.
+// Settings of each arm, and the libraries it ran on.
 std::string arms_lines(const Report& report) {
   std::string text;
   for (const ArmInfo& arm : report.arms) {
@@ -163,8 +168,8 @@ std::string arms_lines(const Report& report) {
 
 bool is_bad(Grade grade) { return grade != Grade::ok && grade != Grade::unknown; }
 
-// The sentences behind bad grades: of each measurement, or, in brief, the largest of each operation, unless a part is
-// named that explains them.
+// Reasons of bad grades: of each measurement or, if `brief`, of the largest one of each operation and only without a
+// named part that explains it.
 std::string reasons(const Report& report, bool brief) {
   std::string text;
   for (const topo::Finding& finding : report.findings)
@@ -183,7 +188,7 @@ std::string reasons(const Report& report, bool brief) {
     const bool same = !bad.empty() && operation_of(bad.back()->measurement.measured_case) ==
                                           operation_of(result->measurement.measured_case);
     if (brief && same && bad.back()->verdict.grade == grade)
-      bad.back() = result;  // which is larger
+      bad.back() = result;  // the larger size
     else
       bad.push_back(result);
   }
@@ -201,7 +206,7 @@ std::string_view without_prefix(std::string_view because) {
   return because;
 }
 
-// Why measurements were not judged, each reason once.
+// Distinct reasons for measurements that were not judged.
 std::string unjudged_lines(const Report& report) {
   struct Reason {
     std::size_t measurements = 0;
@@ -228,12 +233,12 @@ std::string unjudged_lines(const Report& report) {
   return text;
 }
 
-// Those that pay somewhere, where they cost, and how a job gets them.
+// Call modes that save time at some size, with their costs and how a job uses them.
 std::string call_modes_lines(const Tuning& tuning) {
   std::string text;
-  for (const TuningCallMode& way : tuning.call_modes) {
+  for (const TuningCallMode& mode : tuning.call_modes) {
     std::vector<std::string> faster, slower;
-    for (const TuningCallModeSize& size : way.sizes) {
+    for (const TuningCallModeSize& size : mode.sizes) {
       const auto shown = [&](std::string_view more_or_less) {
         return format_printable("{} {} {:.0f} % {}", size.collective, to_text(Bytes{size.bytes}),
                                 100 * std::abs(size.gain->share), more_or_less);
@@ -242,13 +247,13 @@ std::string call_modes_lines(const Tuning& tuning) {
       if (size.costs()) slower.push_back(shown("more"));
     }
     if (faster.empty()) continue;
-    text += format_printable("  no setting, but worth it: {}: {}{}\n    {}\n", way.name, join(faster),
-                             slower.empty() ? "" : "; but " + join(slower), way.how);
+    text += format_printable("  no setting, but worth it: {}: {}{}\n    {}\n", mode.name, join(faster),
+                             slower.empty() ? "" : "; but " + join(slower), mode.how);
   }
   return text;
 }
 
-// What tuning found: the sizes that gain and what brings it, the whole table stands in the report.
+// Summary of tuning: rows, confirmed sizes and arms. The report holds the details.
 std::string tuning_lines(const Report& report) {
   if (!report.tuning) return "";
   const Tuning& tuning = *report.tuning;
@@ -283,8 +288,8 @@ std::string local_line(const Report& report) {
 std::string heading(const Report& report) {
   const RunInfo& run = report.run;
   std::string text =
-      format_printable("# p5bench {} on {}: {} ranks on {} {}, backend {}{}, seed {}{}\n", run.version, run.cluster,
-                       run.ranks, run.nodes, run.nodes == 1 ? "node" : "nodes", run.backend,
+      format_printable("# p5bench {} on {}: {} ranks on {}, backend {}{}, seed {}{}\n", run.version, run.cluster,
+                       run.ranks, counted(static_cast<std::size_t>(run.nodes), "node"), run.backend,
                        report.provenance == "measured" ? "" : ", " + upper_case(report.provenance), run.seed,
                        run.launches == 1 ? "" : format_printable(", {} launches", run.launches));
   text += arms_lines(report);
@@ -307,7 +312,7 @@ std::string findings_lines(const Report& report) {
 
 constexpr std::size_t widest_line = 100;
 
-// Lines of at most so many columns, broken between words; what goes on is indented more. A word that is longer stays
+// Wraps lines at `widest_line` columns between words; continuation lines are indented by two more. Longer words stay
 // whole.
 std::string wrapped(const std::string& text) {
   std::string out;
@@ -329,16 +334,16 @@ std::string wrapped(const std::string& text) {
   return out;
 }
 
-std::string to_do_lines(const Decision& decision) {
+std::string steps_lines(const Decision& decision) {
   std::string text;
   for (const std::string& step : decision.next) text += wrapped(format_printable("  - {}\n", step));
   if (!text.empty()) text = "To do:\n" + text;
-  // To be copied, and so in one line.
+  // Kept in one line for copying.
   if (!decision.command.empty()) text += format_printable("The next job on the other hosts:\n  {}\n", decision.command);
   return text;
 }
 
-// What was measured beside the plan shows only where something is wrong with it.
+// Measurements for fault localization appear only if something is wrong with them.
 std::string summary_table(const Report& report) {
   std::vector<SummaryRow> rows = summary_of(report);
   std::erase_if(rows, [](const SummaryRow& row) { return row.for_parts && !is_bad(row.grade); });
@@ -355,12 +360,12 @@ std::string summary_table(const Report& report) {
   for (const SummaryRow& row : rows)
     text += fmt::format(form, row.operation, widest, row.ranks, row.latency, row.size, compact(row.busbw), row.of_limit,
                         shown(row.grade));
-  // No blanks at the end of the titles.
+  // Removes trailing blanks of the titles.
   const std::size_t first_end = text.find('\n', 1), last = text.find_last_not_of(' ', first_end - 1);
   return text.erase(last + 1, first_end - last - 1) + "\n";
 }
 
-// Infos are for who looks for them.
+// Infos are counted only.
 std::string warnings_lines(const Report& report) {
   std::string text;
   std::size_t infos = 0;
@@ -370,7 +375,7 @@ std::string warnings_lines(const Report& report) {
     else
       text += wrapped(finding_line(finding));
   }
-  if (infos > 0) text += format_printable("{} more {} in --table\n", infos, infos == 1 ? "note" : "notes");
+  if (infos > 0) text += format_printable("{} in --table\n", counted(infos, "more note"));
   return text;
 }
 
@@ -381,21 +386,126 @@ std::string render_outline(const Report& report) {
 }
 
 std::string render_console(const Report& report) {
-  // Who reads from the top finds first what matters, and who sees a run end finds it last.
+  // The decision comes first for readers of the file, and last for those who watch the terminal.
   const std::string decision = format_printable("{}\n", report.decision.sentence);
   return decision + wrapped(heading(report)) + wrapped(reasons(report, true)) + summary_table(report) +
          wrapped(local_line(report)) + tuning_lines(report) + warnings_lines(report) + wrapped(unjudged_lines(report)) +
-         to_do_lines(report.decision) + decision;
+         steps_lines(report.decision) + decision;
 }
 
 std::string render_table(const Report& report) {
-  const std::string told = format_printable("{}\n", report.decision.sentence) + reasons(report, false);
-  std::string text = told + heading(report) + findings_lines(report) + results_table(report) + "\n";
+  const std::string summary = format_printable("{}\n", report.decision.sentence) + reasons(report, false);
+  std::string text = summary + heading(report) + findings_lines(report) + results_table(report) + "\n";
   for (const topo::Limit& limit : report.limits)
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                              limit.because);
   return text + local_line(report) + tuning_lines(report) + findings_lines(report) + unjudged_lines(report) +
-         to_do_lines(report.decision) + told;
+         steps_lines(report.decision) + summary;
+}
+
+namespace {
+
+std::string title_of(const Case& c) {
+  std::string title = operation_of(c);
+  if (c.group != "world") title += ", group " + c.group;
+  if (c.arm != "default") title += ", arm " + c.arm;
+  return title;
+}
+
+Bytes bytes_of(const Result& result) { return result.measurement.measured_case.bytes; }
+
+}  // namespace
+
+std::vector<SummaryRow> summary_of(const Report& report) {
+  struct Ends {
+    const Result *small = nullptr, *large = nullptr;
+  };
+  // Order of preference for the row of an operation: bad grades, then most pairs, then the largest message.
+  const auto weight = [](const Result* each) {
+    const Grade grade = each->verdict.grade;
+    const std::size_t pairs =
+        each->measurement.measured_case.collective->pairwise ? each->measurement.groups.size() : 0;
+    return std::tuple{grade != Grade::ok && grade != Grade::unknown, pairs, bytes_of(*each).count};
+  };
+  std::vector<std::string> order;
+  std::map<std::string, Ends> ends;
+  for (const Result* result : in_reading_order(report)) {
+    const Measurement& m = result->measurement;
+    if (m.outcome != Outcome::measured || !m.throughput) continue;
+    const std::string title = title_of(m.measured_case);
+    Ends& its = ends[title];
+    if (!its.large) order.push_back(title);
+    if (!its.large || weight(result) > weight(its.large)) its.large = result;
+    if (m.latency && (!its.small || bytes_of(*result) < bytes_of(*its.small))) its.small = result;
+  }
+  std::vector<SummaryRow> rows;
+  for (const std::string& title : order) {
+    const auto [small, large] = ends.at(title);
+    const Measurement& m = large->measurement;
+    rows.push_back({.operation = title,
+                    .ranks = m.measured_case.ranks,
+                    .latency = small ? fmt::format("{:.2f} us ({})", small->measurement.latency->summary.median * 1e6,
+                                                   to_text(bytes_of(*small)))
+                                     : "",
+                    .size = to_text(m.measured_case.bytes),
+                    .busbw = bus_bandwidth(m.measured_case, {m.throughput->summary.median}).count,
+                    .of_limit = large->verdict.fraction ? fmt::format("{:.0f} %", 100 * *large->verdict.fraction) : "",
+                    .grade = large->verdict.grade,
+                    .for_parts = m.measured_case.for_parts});
+  }
+  return rows;
+}
+
+std::string_view shown(Grade grade) { return grade == Grade::unknown ? "not judged" : name_of(grade); }
+
+namespace {
+
+constexpr std::string_view green = "\033[1;32m", red = "\033[1;31m", yellow = "\033[1;33m", faint = "\033[2m",
+                           plain = "\033[0m";
+
+struct ColouredWord {
+  std::string_view word, colour;
+};
+constexpr std::array first_words{
+    ColouredWord{"ACCEPT", green},  ColouredWord{"REJECT", red},       ColouredWord{"CANNOT TELL", yellow},
+    ColouredWord{"error ", red},    ColouredWord{"warning ", yellow},  ColouredWord{"  suspect ", red},
+    ColouredWord{"  slow ", red},   ColouredWord{"  wrong ", red},     ColouredWord{"  failed ", red},
+    ColouredWord{"  faulty ", red}, ColouredWord{"  one of ", yellow}, ColouredWord{"  not judged: ", faint}};
+// Grades in the last column of a row.
+constexpr std::array last_words{ColouredWord{"  ok", green}, ColouredWord{"  slow", red}, ColouredWord{"  wrong", red},
+                                ColouredWord{"  failed", red}, ColouredWord{"  not judged", faint}};
+
+void add_line(std::string_view line, std::string& out) {
+  for (const auto& [word, colour] : first_words)
+    if (line.starts_with(word)) {
+      out.append(colour).append(word).append(plain).append(line.substr(word.size()));
+      return;
+    }
+  for (const auto& [word, colour] : last_words)
+    if (line.ends_with(word)) {
+      line.remove_suffix(word.size());
+      out.append(line).append(colour).append(word).append(plain);
+      return;
+    }
+  out.append(line);
+}
+
+}  // namespace
+
+std::string with_colours(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    add_line(text.substr(0, end), out);
+    if (end == std::string_view::npos) break;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+std::string coloured_for_terminal(std::string_view text) {
+  return stdout_takes_colours() ? with_colours(text) : std::string(text);
 }
 
 }  // namespace p5::reports

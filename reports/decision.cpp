@@ -12,9 +12,11 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
+#include "reports/findings.hpp"
 #include "reports/local_checks.hpp"
-#include "reports/published.hpp"
-#include "reports/rendezvous.hpp"
+#include "reports/judge.hpp"
+#include "reports/markup.hpp"
+#include "reports/reachability.hpp"
 #include "reports/suspects.hpp"
 #include "reports/tuning.hpp"
 
@@ -24,8 +26,8 @@ namespace {
 
 constexpr std::size_t most_named = 3;
 
-bool on_gpus(const Case& c) {
-  // A report may come from anybody.
+bool uses_gpus(const Case& c) {
+  // Imported reports may name unknown backends, so find_backend() cannot be used.
   const auto backend = std::ranges::find(backend_table(), c.backend, &BackendInfo::name);
   return backend != backend_table().end() && backend->parts == BackendInfo::Parts::gpus;
 }
@@ -41,17 +43,13 @@ std::size_t count_of(const Report& report, Grade grade) {
   return count_results(report, [&](const Result& each) { return each.verdict.grade == grade; });
 }
 
-std::string counted(std::size_t count, const std::string& what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
-// The first few, and how many more there are.
-std::string in_short(const std::vector<std::string>& names) {
+// The first names and the number of the others.
+std::string shortened(const std::vector<std::string>& names) {
   if (names.size() <= most_named) return join(names);
   return fmt::format("{} and {} more", join({names.begin(), names.begin() + most_named}), names.size() - most_named);
 }
 
-// Cut between characters of UTF-8.
+// Truncates at a character boundary of UTF-8.
 std::string cut(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
   constexpr std::string_view dots = "...";
@@ -61,7 +59,7 @@ std::string cut(std::string text, std::size_t most) {
   return text + std::string(dots);
 }
 
-// ---- which part
+// ---- the rejected parts
 
 std::vector<std::string> rejected_parts(const Report& report) {
   const std::set<std::string> hosts = rejected_hosts(report);
@@ -71,14 +69,14 @@ std::vector<std::string> rejected_parts(const Report& report) {
   for (const Suspect& suspect : report.suspects)
     if (!hosts.contains(suspect.host) || suspect.kind == "link" || suspect.kind == "rail")
       parts.push_back(suspect.kind + " " + suspect.name);
-  // The only node of a run that is not sound.
+  // A run on one node rejects that node.
   if (parts.empty() && report.topology.hosts.size() == 1 &&
       (report.exit_code == ExitCode::slow || report.exit_code == ExitCode::wrong_data) && report.arms.empty())
     parts.push_back(report.topology.hosts.front().name);
   return parts;
 }
 
-// ---- why, a clause each; "" where it is not that
+// ---- reasons, a clause each; "" if one does not apply
 
 std::string_view verb_of(const std::string& fault, bool several) {
   if (fault == "silent") return several ? "are silent" : "is silent";
@@ -92,7 +90,7 @@ std::string about_suspects(const Report& report) {
     std::vector<std::string> names;
     for (const Suspect& suspect : report.suspects)
       if (suspect.fault == fault) names.push_back(suspect.kind + " " + suspect.name);
-    if (!names.empty()) clauses.push_back(fmt::format("{} {}", in_short(names), verb_of(fault, names.size() > 1)));
+    if (!names.empty()) clauses.push_back(fmt::format("{} {}", shortened(names), verb_of(fault, names.size() > 1)));
   }
   return join(clauses);
 }
@@ -101,7 +99,7 @@ std::string about_findings(const Report& report) {
   std::vector<std::string> words;
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding)) words.push_back(fmt::format("{} ({})", finding.id, finding.evidence));
-  return in_short(words);
+  return shortened(words);
 }
 
 std::string about_questions(const Report& report) {
@@ -110,20 +108,13 @@ std::string about_questions(const Report& report) {
   return fmt::format("{} {}", alternatives(question.candidates), verb_of(question.fault, false));
 }
 
-std::string place_of_rank(const Report& report, int rank) {
-  const auto at = static_cast<std::size_t>(rank);
-  if (rank < 0 || at >= report.topology.host_of_rank.size()) return fmt::format("rank {}", rank);
-  return fmt::format("rank {} on {}", rank,
-                     report.topology.hosts[static_cast<std::size_t>(report.topology.host_of_rank[at])].name);
-}
-
 std::string about_wrong(const Report& report) {
   const std::size_t wrong = count_of(report, Grade::wrong);
   if (wrong == 0) return "";
   std::string text = fmt::format("wrong data in {} of {}", wrong, counted(report.results.size(), "measurement"));
   for (const Result& each : report.results)
     if (each.verdict.grade == Grade::wrong && each.measurement.first_wrong)
-      return text + ", first at " + place_of_rank(report, each.measurement.first_wrong->rank);
+      return text + ", first at " + name_of_rank(report.topology, each.measurement.first_wrong->rank);
   return text;
 }
 
@@ -141,7 +132,7 @@ std::string about_end(const Report& report) {
   return "the run did not end" + (report.run.ended_by.empty() ? "" : ": " + report.run.ended_by);
 }
 
-// The worst share of a limit, of the measurements that are slow.
+// The slow measurement with the lowest fraction of its limit.
 const Result* slowest(const Report& report) {
   const Result* worst = nullptr;
   for (const Result& each : report.results)
@@ -153,7 +144,7 @@ const Result* slowest(const Report& report) {
 
 bool is_pairwise(const Result& result) { return result.measurement.measured_case.collective->pairwise; }
 
-// Slow, and no part of it stands out.
+// True if the run is slow and no part stands out, though pairs between nodes were measured.
 bool all_are_slow(const Report& report) {
   return count_of(report, Grade::slow) > 0 && report.suspects.empty() && report.open_questions.empty() &&
          report.topology.hosts.size() > 1 &&
@@ -168,7 +159,7 @@ std::string about_slow(const Report& report) {
   const std::string figure = fmt::format("{} {:.0f} % of limit", worst->measurement.measured_case.collective->name,
                                          100 * *worst->verdict.fraction);
   if (!all_are_slow(report)) {
-    if (!on_gpus(worst->measurement.measured_case)) return fmt::format("host memory is slow ({})", figure);
+    if (!uses_gpus(worst->measurement.measured_case)) return fmt::format("host memory is slow ({})", figure);
     if (report.topology.hosts.size() == 1) return fmt::format("it is slow ({}), and no single GPU stands out", figure);
     return fmt::format("it is slow ({}); without pairs no part can be named", figure);
   }
@@ -186,7 +177,7 @@ std::string about_joining(const Report& report) {
   return "ranks did not join";
 }
 
-// What the exit code says and nothing in the report does: a comparison that was made of it.
+// Clause for a comparison, which shows in the exit code only.
 std::string about_comparison(const Report& report) {
   const bool arms = !report.arms.empty();
   if (report.exit_code == ExitCode::slow) return arms ? "arm b is slower than arm a" : "it is slower than the baseline";
@@ -195,7 +186,7 @@ std::string about_comparison(const Report& report) {
   return "";
 }
 
-// The figure by which an operation is known: its largest message, over the most nodes.
+// The representative measurement of each operation: the largest message over the most nodes.
 std::vector<const Result*> figures_of(const Report& report) {
   std::vector<const Result*> figures;
   const auto weight = [](const Result* each) {
@@ -204,7 +195,7 @@ std::vector<const Result*> figures_of(const Report& report) {
   };
   for (const bool pairs : {false, true}) {
     for (const Result& each : report.results) {
-      if (!was_measured(each) || !each.measurement.throughput || !on_gpus(each.measurement.measured_case) ||
+      if (!was_measured(each) || !each.measurement.throughput || !uses_gpus(each.measurement.measured_case) ||
           is_pairwise(each) != pairs || each.verdict.grade != Grade::ok || each.measurement.measured_case.nic)
         continue;
       const auto same = std::ranges::find_if(figures, [&](const Result* known) {
@@ -220,7 +211,7 @@ std::vector<const Result*> figures_of(const Report& report) {
   return figures;
 }
 
-std::string healthy(const Report& report) {
+std::string healthy_figures(const Report& report) {
   std::vector<std::string> words;
   for (const Result* each : figures_of(report)) {
     const Measurement& m = each->measurement;
@@ -246,9 +237,9 @@ std::string why_not_judged(const Report& report) {
   if (report.provenance == "imported") return "imported figures are not judged";
   if (count_results(report, was_measured) == 0)
     return report.tuning ? "nothing was measured but for tuning" : "nothing was measured";
-  if (count_results(report, [](const Result& each) { return on_gpus(each.measurement.measured_case); }) == 0)
+  if (count_results(report, [](const Result& each) { return uses_gpus(each.measurement.measured_case); }) == 0)
     return "host memory was measured, which has no limit to judge by";
-  // The reason of the largest message, between nodes before within them.
+  // The reason of the largest message, preferably between nodes.
   const Result* largest = nullptr;
   const auto weight = [](const Result& each) {
     const Case& c = each.measurement.measured_case;
@@ -269,8 +260,8 @@ std::string first_of(std::initializer_list<std::string> clauses, const std::stri
   return otherwise;
 }
 
-std::string why(const Report& report, std::string_view word) {
-  if (word == accept) return healthy(report);
+std::string reason_for(const Report& report, std::string_view word) {
+  if (word == accept) return healthy_figures(report);
   if (word == reject && report.exit_code == ExitCode::wrong_data &&
       std::ranges::find(report.suspects, "wrong", &Suspect::fault) == report.suspects.end()) {
     std::vector<std::string> clauses;
@@ -288,7 +279,7 @@ std::string why(const Report& report, std::string_view word) {
                                                              : why_not_judged(report));
 }
 
-// Whatever else a run did not come to.
+// True if a part is known to be at fault, even in unfinished runs.
 bool is_at_fault(const Report& report) {
   return !report.suspects.empty() || !report.open_questions.empty() ||
          std::ranges::any_of(report.findings, topo::condemns);
@@ -306,7 +297,7 @@ std::string_view word_of(const Report& report) {
   }
 }
 
-// ---- what to do
+// ---- steps to take
 
 void add_step(std::vector<std::string>& list, const std::string& text) {
   if (!text.empty() && std::ranges::find(list, text) == list.end()) list.push_back(text);
@@ -317,12 +308,15 @@ std::string value_in(const std::map<std::string, std::string>& context, const ch
   return found == context.end() ? "not known" : found->second;
 }
 
-// What nodes that are slow alike have in common.
+std::string step_for(const topo::Finding& finding) {
+  return fmt::format("{}{}: {}", finding.id, finding.subject.host.empty() ? "" : " on " + finding.subject.host,
+                     finding.action);
+}
+
+// Adds the likely common causes if all nodes are equally slow.
 void add_checklist(const Report& report, std::vector<std::string>& list) {
   for (const topo::Finding& finding : report.findings)
-    if (finding.severity != topo::Severity::info)
-      add_step(list, fmt::format("{}{}: {}", finding.id,
-                                 finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.action));
+    if (finding.severity != topo::Severity::info) add_step(list, step_for(finding));
   add_step(list, fmt::format(
                      "versions: compare the driver ({}), NCCL ({}) and the network plugin and its installer with those "
                      "of a cluster that is fast",
@@ -340,8 +334,8 @@ void add_checklist(const Report& report, std::vector<std::string>& list) {
            "plugin: see that NCCL loads the network plugin on all hosts (NCCL_DEBUG=INFO says which), and not sockets");
 }
 
-// What was asked of the run, for another one on real hosts.
-std::vector<std::string> arguments_again(const Report& report) {
+// Arguments of the run for a repetition on real hosts.
+std::vector<std::string> arguments_to_repeat(const Report& report) {
   constexpr std::array<std::string_view, 6> of_simulation{"--backend", "--platform", "--nodes",
                                                           "--fault",   "--seed",     "--resume"};
   constexpr std::string_view without_value = "--resume";
@@ -354,17 +348,17 @@ std::vector<std::string> arguments_again(const Report& report) {
     if (!dropped)
       words.push_back(word);
     else if (name == word && name != without_value)
-      ++i;  // its value
+      ++i;  // skips the option's value
   }
   return words;
 }
 
-std::string out_of(const std::vector<std::string>& command) {
+std::string output_folder(const std::vector<std::string>& command) {
   for (std::size_t i = 0; i < command.size(); ++i) {
     if (command[i].starts_with("--out=")) return command[i].substr(std::string("--out=").size());
     if (command[i] == "--out" && i + 1 < command.size()) return command[i + 1];
   }
-  // `check` leaves no files unless it is asked to.
+  // `check` writes no files by default.
   return std::ranges::find(command, "check") == command.end() ? "p5bench-out" : "";
 }
 
@@ -374,7 +368,7 @@ std::string for_shell(const std::string& word) {
 }
 
 std::string command_for_healthy(const Report& report) {
-  const std::string out = out_of(report.run.command);
+  const std::string out = output_folder(report.run.command);
   if (out.empty() || healthy_hosts(report).empty()) return "";
   const std::set<std::string> hosts = rejected_hosts(report);
   std::size_t ranks = 0;
@@ -382,7 +376,7 @@ std::string command_for_healthy(const Report& report) {
     if (!hosts.contains(report.topology.hosts[static_cast<std::size_t>(host)].name)) ++ranks;
   std::string command =
       fmt::format("mpirun -np {} --hostfile {} p5bench", ranks, for_shell(out + "/latest/hosts.healthy"));
-  for (const std::string& word : arguments_again(report)) command += " " + for_shell(word);
+  for (const std::string& word : arguments_to_repeat(report)) command += " " + for_shell(word);
   return command;
 }
 
@@ -392,9 +386,7 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   for (const Suspect& suspect : report.suspects)
     add_step(list, fmt::format("{} {}: {}", suspect.kind, suspect.name, suspect.action));
   for (const topo::Finding& finding : report.findings)
-    if (topo::condemns(finding))
-      add_step(list, fmt::format("{}{}: {}", finding.id,
-                                 finding.subject.host.empty() ? "" : " on " + finding.subject.host, finding.action));
+    if (topo::condemns(finding)) add_step(list, step_for(finding));
   for (const OpenQuestion& question : report.open_questions) add_step(list, question.next);
   if (word == reject && all_are_slow(report)) add_checklist(report, list);
   if (word == cannot_tell && report.exit_code == ExitCode::unfinished)
@@ -434,7 +426,7 @@ bool was_judged(const Report& report) {
   bool judged = false, between = false, judged_between = false;
   for (const Result& each : report.results) {
     const Case& c = each.measurement.measured_case;
-    if (!was_measured(each) || !on_gpus(c) || c.for_parts) continue;
+    if (!was_measured(each) || !uses_gpus(c) || c.for_parts) continue;
     const bool ok = each.verdict.grade == Grade::ok || each.verdict.grade == Grade::slow;
     judged |= ok;
     between |= c.nodes > 1;
@@ -445,7 +437,7 @@ bool was_judged(const Report& report) {
 
 bool passed_baseline(const Report& report) {
   return report.exit_code == ExitCode::ok && std::ranges::any_of(report.results, [](const Result& each) {
-           return each.baseline && on_gpus(each.measurement.measured_case);
+           return each.baseline && uses_gpus(each.measurement.measured_case);
          });
 }
 
@@ -461,8 +453,9 @@ Decision decide(const Report& report) {
   if (report.provenance == "simulated") end += ", SIMULATED";
   if (word == reject && report.status != "complete") end += ", PARTIAL";
   const std::string begin =
-      fmt::format("{}{}: ", word, named.empty() ? "" : " " + cut(in_short(named), longest_sentence / 2));
-  decision.sentence = begin + cut(printable(why(report, word)), longest_sentence - begin.size() - end.size()) + end;
+      fmt::format("{}{}: ", word, named.empty() ? "" : " " + cut(shortened(named), longest_sentence / 2));
+  decision.sentence =
+      begin + cut(printable(reason_for(report, word)), longest_sentence - begin.size() - end.size()) + end;
   decision.next = steps(report, word);
   if (word == reject) decision.command = command_for_healthy(report);
   return decision;

@@ -1,4 +1,4 @@
-// The verdict in one word, the sentence that says why, and what to do: ACCEPT, REJECT with the part, or CANNOT TELL.
+// The decision: ACCEPT, REJECT with the part, or CANNOT TELL; with its reason and the steps to take.
 #pragma once
 
 #include <set>
@@ -13,23 +13,22 @@ namespace p5::reports {
 inline constexpr std::string_view accept = "ACCEPT", reject = "REJECT", cannot_tell = "CANNOT TELL";
 inline constexpr std::size_t longest_sentence = 120;
 
-// Whether speed was judged on GPUs (real or simulated), and between nodes where transfers between nodes were measured.
-// Host memory says nothing of a cluster of GPUs.
+// True if speed was judged on GPUs (real or simulated), and between nodes if such transfers were measured. Host memory
+// proves nothing about a cluster of GPUs.
 bool was_judged(const Report& report);
 
-// Whether it was compared with a baseline of its machine, which found it no slower.
+// True if the run was compared with a baseline of its machine and was no slower.
 bool passed_baseline(const Report& report);
 
-// What a report comes to. The word follows from the exit code that the report has: 0 is ACCEPT where something was
-// judged or compared with a baseline, 10 and 11 are REJECT; of runs that did not end well parts that are known to be at
-// fault are rejected.
+// Decision of a report, by its exit code: 0 is ACCEPT if something was judged or compared with a baseline, 10 and 11
+// are REJECT. Runs that did not end well are REJECT if a part is known to be at fault.
 Decision decide(const Report& report);
 
-// Names of the hosts on which a part is at fault: a suspect, an error about hardware or fabric, or a question whose
-// candidates all lie on one host.
+// Names of the hosts with a part at fault: a suspect, an error about hardware or fabric, or an open question whose
+// candidates are all on one host.
 std::set<std::string> rejected_hosts(const Report& report);
 
-// "nic n1r5 or link n0-n1"; the first three, and how many more there are.
+// "nic n1r5 or link n0-n1": the first three candidates and the number of the others.
 std::string alternatives(const std::vector<std::string>& candidates);
 
 }  // namespace p5::reports

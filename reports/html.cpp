@@ -1,7 +1,5 @@
-// The HTML pages, of a report and of a comparison: one file each that opens anywhere. A page draws itself from the JSON
-// that stands inside it, so this file only puts page, style, script and data together.
-#include <array>
-#include <charconv>
+// The HTML pages of a report and of a comparison, one self-contained file each. Scripts in a page draw it from embedded
+// JSON; this file joins page, style, script and data.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "bench/base/embedded.hpp"
+#include "reports/json_values.hpp"
 #include "reports/writer.hpp"
 #include "topo/platform.hpp"
 
@@ -18,7 +17,7 @@ namespace p5::reports {
 
 namespace {
 
-// The texts of all parts of the page with this ending, one after the other, those that all pages share first.
+// Concatenates all parts of a page with this suffix, shared parts first.
 std::string parts(std::string_view page, std::string_view ending) {
   std::string text;
   for (const std::string_view prefix : {std::string_view("shared."), page})
@@ -27,22 +26,17 @@ std::string parts(std::string_view page, std::string_view ending) {
   return text;
 }
 
-// JSON that a script element holds safely: without "<" nothing in it can end the element or open a comment. The
-// character occurs in strings only, where JSON has a second spelling for it.
+// JSON that is safe in a script element: "<", which occurs in strings only, is escaped, so that nothing can end the
+// element or open a comment.
 std::string embeddable(const nlohmann::json& data) {
   constexpr auto replace_invalid = nlohmann::json::error_handler_t::replace;
   std::string text;
-  for (const char c : data.dump(-1, ' ', false, replace_invalid)) {
-    if (c == '<') {
-      text += "\\u003c";
-    } else {
-      text += c;
-    }
-  }
+  for (const char& c : data.dump(-1, ' ', false, replace_invalid))
+    text += c == '<' ? "\\u003c" : std::string_view(&c, 1);
   return text;
 }
 
-// The page whose parts begin with `name`; `slots` is what it embeds, by the names of its slots.
+// Renders the page whose parts begin with `name`; `slots` maps slot names to embedded data.
 std::string render(std::string_view name, const std::map<std::string_view, nlohmann::json>& slots) {
   const auto content_of = [&](std::string_view slot) {
     if (slot == "style") return parts(name, ".css");
@@ -53,7 +47,7 @@ std::string render(std::string_view name, const std::map<std::string_view, nlohm
   const std::string page = parts(name, ".html");
   std::string text;
   std::size_t done = 0;
-  // Only the page itself is searched for slots: what is put in may contain anything.
+  // Embedded data is not searched for slots: it may contain anything.
   for (std::size_t open; (open = page.find("{{", done)) != std::string::npos;) {
     const std::size_t close = page.find("}}", open);
     if (close == std::string::npos) throw std::logic_error("a page has a slot without an end");
@@ -64,7 +58,7 @@ std::string render(std::string_view name, const std::map<std::string_view, nlohm
   return text.append(page, done);
 }
 
-// What others have shown of the same machine with as many nodes: the page puts this run's figures beside it.
+// Published figures of the same machine with as many nodes, shown beside this run's figures.
 nlohmann::json published_rows(const Report& report) {
   nlohmann::json rows = nlohmann::json::array();
   const topo::Platform* const platform = topo::platform_of_instance_type(report.topology.platform);
@@ -85,39 +79,35 @@ nlohmann::json published_rows(const Report& report) {
   return rows;
 }
 
-// Of thousands of hosts most of the text says that something is not known.
-void leave_out_what_is_absent(nlohmann::json& j) {
+// Removes absent values, which make up most of the text of thousands of hosts.
+void remove_absent(nlohmann::json& j) {
   for (auto each = j.begin(); each != j.end();) {
-    if (each->is_structured()) leave_out_what_is_absent(*each);
+    if (each->is_structured()) remove_absent(*each);
     const bool absent = each->is_null() || (each->is_structured() && each->empty()) ||
                         (each->is_string() && each->get_ref<const std::string&>().empty());
     each = absent && j.is_object() ? j.erase(each) : std::next(each);
   }
 }
 
-// More digits than a reader sees, fewer than the report keeps.
-double for_eyes(double value) {
-  std::array<char, 32> text{};
-  const auto shown = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 5);
-  std::from_chars(text.data(), shown.ptr, value);
-  return value;
-}
+// Five significant digits: more than the page shows, fewer than the report has.
+constexpr int shown_digits = 5;
 
-// A run of thousands of pairs is mostly their times.
+// Rounds times of pairs, the bulk of runs with thousands of pairs.
 void shorten_times_of_pairs(nlohmann::json& measurement) {
   for (const char* const list : {"pairs", "groups"})
     if (const auto rows = measurement.find(list); rows != measurement.end())
-      for (nlohmann::json& row : *rows) row.back() = for_eyes(row.back().get<double>());
+      for (nlohmann::json& row : *rows) row.back() = rounded(row.back().get<double>(), shown_digits);
 }
 
-// At most so many of a series, evenly taken.
+// Limit of samples per series on the page; taken evenly.
 constexpr std::size_t most_shown_samples = 1000;
 
 nlohmann::json samples_json(const std::optional<Series>& series) {
   if (!series || series->samples.empty()) return nullptr;
   const std::size_t count = series->samples.size(), shown = std::min(count, most_shown_samples);
   nlohmann::json times = nlohmann::json::array();
-  for (std::size_t i = 0; i < shown; ++i) times.push_back(for_eyes(series->samples[i * count / shown] * 1e6));
+  for (std::size_t i = 0; i < shown; ++i)
+    times.push_back(rounded(series->samples[i * count / shown] * 1e6, shown_digits));
   return {{"us", std::move(times)}, {"of", count}};
 }
 
@@ -135,7 +125,7 @@ std::string render_html(const Report& report) {
     shorten_times_of_pairs(ordered.back());
   }
   data["measurements"] = std::move(ordered);
-  for (nlohmann::json& host : data["topology"]["hosts"]) leave_out_what_is_absent(host);
+  for (nlohmann::json& host : data["topology"]["hosts"]) remove_absent(host);
   return render("page.", {{"data", data}, {"published", published_rows(report)}, {"samples", samples}});
 }
 

@@ -20,12 +20,12 @@ struct NotJson : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Walks over one line of JSON without building anything.
+// Scans one line of JSON without building values.
 class Walk {
  public:
   explicit Walk(std::string_view text) : text_(text) {}
 
-  // The members of the object that begins here, as texts of their keys (as written) and values.
+  // Calls `take` for each member of the object, with the texts of key (as written) and value.
   template <class Take>
   void members(const Take& take) {
     expect('{');
@@ -44,7 +44,7 @@ class Walk {
     expect('}');
   }
 
-  // The value that begins here, whatever it is.
+  // Text of the next value of any type.
   std::string_view value() {
     skip_space();
     const std::size_t from = at_;
@@ -96,7 +96,7 @@ class Walk {
   std::size_t at_ = 0;
 };
 
-// The number at the beginning of the text, and what is behind it.
+// Parses the number at the beginning of the text; returns the position behind it.
 template <class Number>
 const char* number_at(std::string_view text, Number& value) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -162,7 +162,7 @@ std::optional<Series> series_of(std::string_view text) {
   return series;
 }
 
-// Most lines are about a case that was there before, in another launch.
+// Parsed cases by their text: most lines repeat the case of another launch.
 using Cases = std::unordered_map<std::string_view, Case>;
 
 Result result_of(std::string_view line, Cases& cases) {

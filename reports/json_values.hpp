@@ -1,5 +1,5 @@
-// Forms of values in reports, for the lists of fields (bench/base/json_fields.hpp): times in microseconds, intervals as
-// lists of two.
+// JSON forms of values for the lists of fields (bench/base/json_fields.hpp): times in microseconds, intervals as lists
+// of two.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,18 @@
 
 namespace p5::reports {
 
-// To twelve digits: beyond what any clock tells, and a time that is read and written again stays what it was.
-double rounded(double value);
+// Rounds to significant digits. Twelve are finer than any clock, and stable when a time is read and written again.
+double rounded(double value, int digits = 12);
 inline nlohmann::json microseconds(double seconds) { return json_fields::written(rounded(seconds * 1e6)); }
-// From a millionth of a microsecond to thirty years, so that no rate is beyond what a number holds.
+// Seconds from microseconds between 1e-6 and 1e15 (thirty years), so that no rate overflows.
 inline double seconds_from(const nlohmann::json& j) {
   constexpr json_fields::Range times{.least = 1e-6, .most = 1e15};
   return json_fields::number_in(j, times) * 1e-6;
 }
 
-// A time of so many seconds.
 auto in_microseconds(auto& seconds) { return json_fields::As{seconds, microseconds, seconds_from}; }
 
-// Null where an end is no number.
+// Null if an end is not finite.
 inline nlohmann::json list_of(const Interval& interval) {
   if (!std::isfinite(interval.low) || !std::isfinite(interval.high)) return nullptr;
   return {interval.low, interval.high};

@@ -1,17 +1,20 @@
 #include "reports/judge.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "bench/base/embedded.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
-#include "reports/bars.hpp"
 #include "reports/decision.hpp"
-#include "reports/local_checks.hpp"
-#include "reports/rendezvous.hpp"
+#include "reports/findings.hpp"
+#include "reports/markup.hpp"
+#include "reports/reachability.hpp"
 #include "topo/host_memory.hpp"
 #include "topo/platform.hpp"
 
@@ -19,14 +22,149 @@ namespace p5::reports {
 
 namespace {
 
-bool is_against(const Bar& bar, const topo::Limit& limit) {
+using nlohmann::json;
+
+constexpr std::array<std::pair<std::string_view, Route>, 6> route_names{{{"rings", Route::rings},
+                                                                         {"sums", Route::sums},
+                                                                         {"exchange", Route::exchange},
+                                                                         {"uneven_exchange", Route::uneven_exchange},
+                                                                         {"star", Route::star},
+                                                                         {"neighbours", Route::neighbours}}};
+
+Bar bar_from(const json& row) {
+  Bar bar{.binding = row.at("binding"),
+          .level = row.at("level"),
+          .because = row.at("because"),
+          .collectives = row.at("collectives"),
+          .gpus = row.value("gpus", std::vector<std::string>{}),
+          .platforms = row.value("platforms", std::vector<std::string>{}),
+          .ranks = row.value("ranks", 1),
+          .from = parse_bytes(row.at("from").get<std::string>()),
+          .ok_from = row.at("ok_from")};
+  if (row.contains("nodes")) std::tie(bar.fewest_nodes, bar.most_nodes) = row.at("nodes").get<std::pair<int, int>>();
+  return bar;
+}
+
+Floor floor_from(const json& row) {
+  Floor floor{.routes = {},
+              .ranks = row.at("ranks"),
+              .from = parse_bytes(row.at("from").get<std::string>()),
+              .share = row.at("share"),
+              .lowest = row.at("lowest"),
+              .figures = row.at("figures"),
+              .platforms = row.at("platforms"),
+              .of = row.at("of")};
+  std::tie(floor.fewest_nodes, floor.most_nodes) = row.at("nodes").get<std::pair<int, int>>();
+  for (const std::string name : row.at("routes"))
+    for (const auto& [known, route] : route_names)
+      if (known == name) floor.routes.push_back(route);
+  return floor;
+}
+
+struct BarsFile {
+  std::vector<Bar> bars;
+  std::vector<Floor> floors;
+};
+
+const BarsFile& bars_file() {
+  static const BarsFile all = [] {
+    BarsFile read;
+    for (const embedded::File& file : embedded::report_files()) {
+      if (file.name != "bars.json") continue;
+      const json rows = json::parse(file.text);
+      for (const json& row : rows.at("bars")) read.bars.push_back(bar_from(row));
+      for (const json& row : rows.at("floors")) read.floors.push_back(floor_from(row));
+    }
+    return read;
+  }();
+  return all;
+}
+
+bool matches(const std::string& what, const std::vector<std::string>& list) {
+  return list.empty() || std::ranges::find(list, what) != list.end();
+}
+
+bool uses_whole_nodes(const Case& c, const topo::Platform& platform) { return c.ranks == c.nodes * platform.gpus; }
+
+// Figures of platforms are figures of whole nodes.
+bool applies_to(const Bar& bar, const Case& c, const topo::Topology& topology) {
+  const bool in_hosts = find_backend(c.backend).parts == BackendInfo::Parts::hosts;
+  if (in_hosts != (bar.binding == "host memory")) return false;
+  if (!matches(std::string(c.collective->name), bar.collectives) || c.ranks < bar.ranks) return false;
+  if (c.nodes < bar.fewest_nodes || c.nodes > bar.most_nodes) return false;
+  if (!bar.gpus.empty() && !matches(gpu_model(topology), bar.gpus)) return false;
+  if (bar.platforms.empty()) return true;
+  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+  return platform && matches(platform->name, bar.platforms) && uses_whole_nodes(c, *platform);
+}
+
+}  // namespace
+
+const std::vector<Floor>& all_floors() { return bars_file().floors; }
+
+Bytes bytes_of_rank(const Case& c) {
+  return c.collective->route == Route::neighbours ? c.bytes
+                                                  : Bytes{c.bytes.count / static_cast<std::uint64_t>(c.ranks)};
+}
+
+bool is_alone(const Case& c) {
+  return c.collective->pairwise && c.rounds &&
+         std::ranges::all_of(*c.rounds, [](const Round& round) { return round.size() == 1; });
+}
+
+std::vector<const Bar*> find_bars(const Case& c, const topo::Topology& topology) {
+  std::vector<const Bar*> bars;
+  for (const Bar& bar : bars_file().bars)
+    if (applies_to(bar, c, topology)) bars.push_back(&bar);
+  std::ranges::stable_sort(bars, {}, [](const Bar* bar) { return bar->from.count; });
+  return bars;
+}
+
+const Floor* find_floor(const Case& c, const topo::Topology& topology) {
+  if (c.nic || is_alone(c)) return nullptr;
+  if (c.nodes > 1 && !c.collective->pairwise) {
+    const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+    if (!platform || !uses_whole_nodes(c, *platform)) return nullptr;
+  }
+  const Floor* best = nullptr;
+  for (const Floor& floor : all_floors()) {
+    const bool fits = std::ranges::find(floor.routes, c.collective->route) != floor.routes.end() &&
+                      c.nodes >= floor.fewest_nodes && c.nodes <= floor.most_nodes && c.ranks >= floor.ranks &&
+                      bytes_of_rank(c) >= floor.from;
+    if (fits && (!best || floor.from > best->from)) best = &floor;
+  }
+  return best;
+}
+
+double achievable_fraction(const topo::Limit& limit) {
+  static const std::map<std::string, double> least_of = [] {
+    std::map<std::string, double> least;
+    for (const topo::Platform& platform : topo::platforms()) {
+      const topo::Limits limits = limits_of(platform);
+      for (const topo::Limit& wire : limits) {
+        const topo::Limit* const reached = topo::find(limits, wire.name, topo::Level::achievable);
+        if (wire.level != topo::Level::wire || !reached) continue;
+        double& its = least.try_emplace(wire.binding, 1.0).first->second;
+        its = std::min(its, reached->rate.count / wire.rate.count);
+      }
+    }
+    return least;
+  }();
+  if (limit.level != topo::Level::wire) return 1;
+  const auto found = least_of.find(limit.binding);
+  return found == least_of.end() ? 0 : found->second;
+}
+
+namespace {
+
+bool is_bar_of(const Bar& bar, const topo::Limit& limit) {
   return bar.binding == limit.binding && bar.level == topo::name_of(limit.level);
 }
 
-// The same words for all sizes, so that a reader sees each reason once. Of `bars` none is for a message so small.
+// Reason without a matching bar. The wording is the same for all sizes, so that readers see each reason once.
 std::string why_no_bar(const Case& c, const std::vector<const Bar*>& bars, const topo::Limit& limit,
                        const topo::Topology& topology) {
-  const auto against = std::ranges::find_if(bars, [&](const Bar* bar) { return is_against(*bar, limit); });
+  const auto against = std::ranges::find_if(bars, [&](const Bar* bar) { return is_bar_of(*bar, limit); });
   if (against != bars.end())
     return fmt::format("less than {} a rank: too little to judge bandwidth by", to_text((*against)->from));
   const auto another = std::ranges::find(bars, topo::name_of(limit.level), &Bar::level);
@@ -37,8 +175,8 @@ std::string why_no_bar(const Case& c, const std::vector<const Bar*>& bars, const
   const std::string kind = !topology.platform.empty() ? topology.platform
                            : !model.empty()           ? "machine of " + model
                                                       : "machine of this kind";
-  return fmt::format("nobody has shown what a healthy {} reaches in {} with {} ranks on {} {}", kind,
-                     c.collective->name, c.ranks, c.nodes, c.nodes == 1 ? "node" : "nodes");
+  return fmt::format("nobody has shown what a healthy {} reaches in {} with {} ranks on {}", kind, c.collective->name,
+                     c.ranks, counted(static_cast<std::size_t>(c.nodes), "node"));
 }
 
 topo::Limit scaled(const topo::Limit& limit, double factor, const std::string& why) {
@@ -48,7 +186,7 @@ topo::Limit scaled(const topo::Limit& limit, double factor, const std::string& w
   return out;
 }
 
-// Bus bandwidth counts what each rank moves, so the ranks of a host share what they can copy together.
+// Limit of host memory. Bus bandwidth counts the bytes of each rank, so the ranks of a host share its copy bandwidth.
 std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
   const auto* one = find(limits, topo::host_copy_one, topo::Level::wire);
   const auto* all = find(limits, topo::host_copy_all, topo::Level::wire);
@@ -57,10 +195,10 @@ std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits,
   for (int host : topology.host_of_rank) ++ranks_on[static_cast<std::size_t>(host)];
   const int most_ranks = ranks_on.empty() ? 1 : *std::ranges::max_element(ranks_on);
   if (is_alone(c)) {
-    // Both ways, two copies go on at once.
+    // Two copies run at once in both directions.
     return c.pattern == "both_ways" ? scaled(*all, 1.0 / std::min(2, most_ranks), "; two copies at once") : *one;
   }
-  // Of a star bus bandwidth counts what the root moves, for which all may copy.
+  // Bus bandwidth of a star counts the root's bytes, which all ranks help to copy.
   if (c.collective->route == Route::star) return *all;
   const int copies = c.collective->pairwise && c.pattern != "both_ways" ? std::max(1, most_ranks / 2) : most_ranks;
   topo::Limit share = scaled(*all, 1.0 / copies, fmt::format("; shared by {} ranks that copy at once", copies));
@@ -71,15 +209,15 @@ int ranks_on_node(const Case& c) { return (c.ranks + c.nodes - 1) / c.nodes; }
 
 bool used_nvls(const Measurement& m) { return m.selection && m.selection->algorithm.starts_with("nvls"); }
 
-// A GPU's link into its node, and across nodes its NICs too: the slower binds. Where nobody has shown what is
-// achievable, what the wires carry.
+// Limit of GPUs: the GPU's link into its node, and across nodes also its NICs; the slower binds. The wire rate applies
+// if the achievable rate is unknown.
 std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& limits) {
   const Case& c = m.measured_case;
   topo::Operation op{
       .route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes, .nvls = used_nvls(m), .alone = is_alone(c)};
   for (const topo::Level level : {topo::Level::achievable, topo::Level::wire}) {
     if (auto limit = limit_of(limits, op, level)) return limit;
-    // What NVLS can do here is not known, but it was chosen for being faster than a ring.
+    // The limit of NVLS is unknown, but NCCL chose it as faster than a ring.
     op.nvls = false;
     if (auto limit = limit_of(limits, op, level)) return limit;
   }
@@ -93,7 +231,7 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
     const topo::Limit* const nic = find(limits, topo::one_nic, topo::Level::wire);
     return nic ? std::optional(*nic) : std::nullopt;
   }
-  // Known on some platforms, and below what the wires carry: see why_no_limit().
+  // The rate of host memory is below the wire rate, and known on some platforms only: see why_no_limit().
   if (parts == BackendInfo::Parts::nics) return std::nullopt;
   if (parts == BackendInfo::Parts::gpus) return gpu_limit(m, limits);
   if (c.nodes < 2) return host_limit(c, limits, topology);
@@ -106,8 +244,8 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
   return exchange_limit(scaled(*nics, 1.0 / sharing, fmt::format("; shared by {} ranks", sharing)), op);
 }
 
-// What keeps a figure from being judged on this kind of machine: sources that differ. "" for nothing.
-std::string conflict_over(const Case& c, const topo::Topology& topology) {
+// Conflict of sources that prevents judging on this kind of machine; "" without one.
+std::string find_conflict(const Case& c, const topo::Topology& topology) {
   const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
   if (!platform || find_backend(c.backend).parts == BackendInfo::Parts::hosts) return "";
   if (const auto* about = platform->conflict_about(c.collective->name)) return about->text;
@@ -115,7 +253,7 @@ std::string conflict_over(const Case& c, const topo::Topology& topology) {
   return about ? about->text : "";
 }
 
-// Single NICs are held against each other, not against their wires: see suspects.
+// Single NICs are compared with each other, not with their wire rate: see suspects.
 std::string why_no_nic_is_judged(const Measurement& m) {
   std::string why = "not judged by the wire, but NICs by each other: data in host memory";
   if (m.selection && m.selection->protocol == packets_protocol)
@@ -127,7 +265,7 @@ std::string why_no_nic_is_judged(const Measurement& m) {
   return why;
 }
 
-// Says what is known besides of messages of host memory through all NICs.
+// Reason for a missing limit; includes the known rate of host memory for messages through all NICs.
 std::string why_no_limit(const Measurement& m, const topo::Topology& topology) {
   const Case& c = m.measured_case;
   if (c.nic && find_backend(c.backend).parts == BackendInfo::Parts::nics) return why_no_nic_is_judged(m);
@@ -138,31 +276,29 @@ std::string why_no_limit(const Measurement& m, const topo::Topology& topology) {
                      platform->nics * platform->nic_rate.count, platform->name);
 }
 
-Verdict unknown(std::string because) {
-  return {
-      .grade = Grade::unknown, .level = "", .limit = {}, .fraction = {}, .binding = "", .because = std::move(because)};
+Verdict without_limit(Grade grade, std::string because) {
+  Verdict v;
+  v.grade = grade;
+  v.because = std::move(because);
+  return v;
 }
 
 std::string wrong_text(const Measurement& m) {
   if (!m.first_wrong) return fmt::format("{} wrong elements", m.wrong_elements);
   const WrongElement& first = *m.first_wrong;
-  return fmt::format("{} wrong {}; the first at rank {}, {} {}: wanted {}, got {}", m.wrong_elements,
-                     m.wrong_elements == 1 ? "element" : "elements", first.rank,
-                     first.guard ? "byte beside the buffer" : "element", first.offset, first.wanted, first.got);
+  return fmt::format("{}; the first at rank {}, {} {}: wanted {}, got {}", counted(m.wrong_elements, "wrong element"),
+                     first.rank, first.guard ? "byte beside the buffer" : "element", first.offset, first.wanted,
+                     first.got);
 }
 
-// Of several groups the figures are the slowest one's: which that is.
+// Names the slowest of several groups, whose figures the measurement has.
 std::string slowest_of(const Measurement& m, const topo::Topology& topology) {
   if (m.groups.size() < 2 || m.slowest_group.empty()) return "";
-  const auto place = [&](int rank) {
-    const auto at = static_cast<std::size_t>(rank);
-    if (at >= topology.host_of_rank.size()) return fmt::format("rank {}", rank);
-    return fmt::format("rank {} on {}", rank, topology.hosts[static_cast<std::size_t>(topology.host_of_rank[at])].name);
-  };
   if (m.measured_case.collective->pairwise)
-    return fmt::format("; the slowest of {} pairs, {} to {}", m.groups.size(), place(m.slowest_group.front()),
-                       place(m.slowest_group.back()));
-  return fmt::format("; the slowest of {} groups, from {} on", m.groups.size(), place(m.slowest_group.front()));
+    return fmt::format("; the slowest of {} pairs, {} to {}", m.groups.size(),
+                       name_of_rank(topology, m.slowest_group.front()), name_of_rank(topology, m.slowest_group.back()));
+  return fmt::format("; the slowest of {} groups, from {} on", m.groups.size(),
+                     name_of_rank(topology, m.slowest_group.front()));
 }
 
 std::string share_of_limit(const Verdict& v) {
@@ -175,11 +311,11 @@ std::string proves_no_nics(const Case& c, const topo::Limit& limit) {
   return fmt::format("; between {} nodes this cannot prove the NICs: pairs and all_gather do", c.nodes);
 }
 
-// Where nobody has shown what such a machine reaches, it is slow under the floor that holds for every machine.
-void hold_against_floor(const Measurement& m, const topo::Limit& limit, const topo::Topology& topology, Verdict& v) {
-  const Floor* const floor = floor_of(m.measured_case, topology);
+// Sets `slow` below the floor, which holds for machines without a bar.
+void apply_floor(const Measurement& m, const topo::Limit& limit, const topo::Topology& topology, Verdict& v) {
+  const Floor* const floor = find_floor(m.measured_case, topology);
   if (!floor) return;
-  const double share = floor->share * achievable_of(limit);
+  const double share = floor->share * achievable_fraction(limit);
   if (*v.fraction >= share) return;
   v.grade = Grade::slow;
   v.because = fmt::format(
@@ -189,9 +325,9 @@ void hold_against_floor(const Measurement& m, const topo::Limit& limit, const to
   v.because += slowest_of(m, topology) + proves_no_nics(m.measured_case, limit);
 }
 
-// Against the limit alone. `conflict`: what sources differ about, so that their figures are no bar; "" for nothing.
-Verdict measure_against(const Measurement& m, const topo::Limit& limit, const topo::Topology& topology,
-                        const std::string& conflict) {
+// Verdict against one limit. `conflict` is a disagreement of sources that disables bars; "" without one.
+Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo::Topology& topology,
+                      const std::string& conflict) {
   const Case& c = m.measured_case;
   Verdict v;
   v.level = topo::name_of(limit.level);
@@ -202,18 +338,18 @@ Verdict measure_against(const Measurement& m, const topo::Limit& limit, const to
     v.because = why_no_nic_is_judged(m);
     return v;
   }
-  // A node by itself is what a job of one node is.
+  // A group of one node is judged like a job of one node.
   if (c.group != "world" && c.group != "node") {
     v.because = fmt::format("not judged: nobody has shown what a healthy machine reaches in groups ({})", c.group);
     return v;
   }
-  const std::vector<const Bar*> bars = bars_of(c, topology);
+  const std::vector<const Bar*> bars = find_bars(c, topology);
   const Bar* bar = nullptr;
   for (const Bar* each : bars)
-    if (is_against(*each, limit) && part_of_rank(c) >= each->from) bar = each;
+    if (is_bar_of(*each, limit) && bytes_of_rank(c) >= each->from) bar = each;
   if (!bar || !conflict.empty()) {
     v.because = "not judged: " + (conflict.empty() ? why_no_bar(c, bars, limit, topology) : conflict);
-    hold_against_floor(m, limit, topology, v);
+    apply_floor(m, limit, topology, v);
     return v;
   }
   v.grade = *v.fraction >= bar->ok_from ? Grade::ok : Grade::slow;
@@ -224,24 +360,24 @@ Verdict measure_against(const Measurement& m, const topo::Limit& limit, const to
 
 }  // namespace
 
+std::string name_of_rank(const topo::Topology& topology, int rank) {
+  const auto at = static_cast<std::size_t>(rank);
+  if (rank < 0 || at >= topology.host_of_rank.size()) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} on {}", rank, topology.hosts[static_cast<std::size_t>(topology.host_of_rank[at])].name);
+}
+
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
               const Comparability& fitness) {
-  if (m.outcome == Outcome::failed) {
-    Verdict v = unknown(m.because);
-    v.grade = Grade::failed;
-    return v;
-  }
-  if (m.outcome == Outcome::skipped || !m.throughput) return unknown("not measured: " + m.because);
-  if (m.wrong_elements > 0) {
-    Verdict v = unknown(wrong_text(m));
-    v.grade = Grade::wrong;
-    return v;
-  }
-  if (m.measured_case.ranks < 2) return unknown("one rank alone communicates with nobody");
+  if (m.outcome == Outcome::failed) return without_limit(Grade::failed, m.because);
+  if (m.outcome == Outcome::skipped || !m.throughput)
+    return without_limit(Grade::unknown, "not measured: " + m.because);
+  if (m.wrong_elements > 0) return without_limit(Grade::wrong, wrong_text(m));
+  if (m.measured_case.ranks < 2) return without_limit(Grade::unknown, "one rank alone communicates with nobody");
   const std::optional<topo::Limit> limit = limit_for(m, limits, topology);
-  const std::string conflict = conflict_over(m.measured_case, topology);
-  if (!limit) return unknown(why_no_limit(m, topology) + (conflict.empty() ? "" : ": " + conflict));
-  Verdict v = measure_against(m, *limit, topology, conflict);
+  const std::string conflict = find_conflict(m.measured_case, topology);
+  if (!limit)
+    return without_limit(Grade::unknown, why_no_limit(m, topology) + (conflict.empty() ? "" : ": " + conflict));
+  Verdict v = judge_against(m, *limit, topology, conflict);
   if (!fitness.comparable) {
     v.grade = Grade::unknown;
     v.because = "not judged: " + fitness.why_not;
@@ -249,7 +385,7 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   return v;
 }
 
-void leave_to_all_pairs(std::vector<Result>& results) {
+void withdraw_sampled_pairs(std::vector<Result>& results) {
   using Kind = std::tuple<std::string, std::string, std::string, std::string, std::string>;
   const auto kind_of = [](const Case& c) { return Kind{c.backend, c.pattern, c.pair, c.group, c.arm}; };
   const auto is_of_pairs = [](const Result& each) {
@@ -285,7 +421,7 @@ Grade overall(const Report& report) {
 }
 
 ExitCode exit_code(const Report& report, bool wants_verdict) {
-  // A run that never began is no fault of its cases.
+  // A run that never started is not a failure of its cases.
   if (never_joined(report)) return ExitCode::environment;
   ExitCode code = ExitCode::ok;
   for (const Result& result : report.results) {
@@ -293,11 +429,11 @@ ExitCode exit_code(const Report& report, bool wants_verdict) {
     if (result.verdict.grade == Grade::wrong) code = worse(code, ExitCode::wrong_data);
     if (result.verdict.grade == Grade::failed) code = worse(code, ExitCode::unfinished);
   }
-  // Also where no figure shows it yet: a part that is missing or about to fail.
+  // Missing or failing parts count even if no figure shows them yet.
   if (std::ranges::any_of(report.findings, topo::condemns) || !report.suspects.empty() ||
       !report.open_questions.empty())
     code = worse(code, ExitCode::slow);
-  // What fails with a setting that was only tried is that setting's fault; what fails with none is the machine's.
+  // Failures with a tried setting are that setting's; failures with the default are the machine's.
   if (report.tuning)
     for (const TuningFailure& failure : report.tuning->failures)
       if (failure.setting == "default")

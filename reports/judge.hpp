@@ -1,13 +1,21 @@
-// From a measurement and the machine's limits to a verdict. Bars stand in bars.json; a missing bar or limit is
-// `unknown`.
+// Verdicts: a measurement compared with the limits of its machine, and with the fraction of them that healthy machines
+// reach. A measurement without a limit, or without a bar or floor for it, is `unknown`.
 #pragma once
 
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/base/route.hpp"
+#include "bench/base/units.hpp"
 #include "reports/report.hpp"
+#include "topo/limits.hpp"
+#include "topo/topology.hpp"
 
 namespace p5::reports {
 
-// comparable: false when something makes the figures unfit for judging (ranks share cores or a GPU); `why_not` says
-// what.
+// `comparable` is false when the figures are unfit for judging (ranks share cores or a GPU); `why_not` is the reason.
 struct Comparability {
   bool comparable = true;
   std::string why_not;
@@ -16,16 +24,61 @@ struct Comparability {
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
               const Comparability& fitness);
 
-// Where some sizes or patterns were measured with fewer pairs than others of the same kind, being fast says nothing of
-// the pairs that were left out: `ok` becomes `unknown` there.
-void leave_to_all_pairs(std::vector<Result>& results);
+// "rank 3 on HOST", without the host if it is unknown.
+std::string name_of_rank(const topo::Topology& topology, int rank);
 
-// The run's grade: wrong, failed, faulty (an error was found in hardware or fabric), slow (also where a part is
-// suspected, or a question is open), ok, in this order; unknown when nothing was judged.
+// Sets `ok` to `unknown` in measurements with fewer pairs than others of the same kind: being fast does not cover the
+// pairs that were skipped.
+void withdraw_sampled_pairs(std::vector<Result>& results);
+
+// Grade of the run, the first that applies: wrong, failed, faulty (an error about hardware or fabric), slow (also with
+// a suspect or an open question), ok; unknown when nothing was judged.
 Grade overall(const Report& report);
 
-// What the process returns for a report whose plan was run to its end. `wants_verdict`: of a run that has to say
-// whether the machine is sound, which on GPUs ends with inconclusive where nothing could be judged.
+// Exit code for a report whose plan was completed. With `wants_verdict` a run on GPUs in which nothing could be judged
+// ends with inconclusive.
 ExitCode exit_code(const Report& report, bool wants_verdict = false);
+
+// Bar: the fraction of a limit from which a measurement is `ok`. An empty list matches everything.
+struct Bar {
+  std::string binding, level, because;
+  std::vector<std::string> collectives, gpus, platforms;
+  int fewest_nodes = 1, most_nodes = std::numeric_limits<int>::max();
+  int ranks = 1;  // at least
+  Bytes from;
+  double ok_from = 0;
+};
+
+// Floor: the lowest fraction of the achievable limit among published healthy machines, with a margin. It holds for
+// every machine.
+struct Floor {
+  std::vector<Route> routes;
+  int fewest_nodes = 1, most_nodes = 1;
+  int ranks = 2;  // at least
+  Bytes from;
+  double share = 0;
+  // Basis of `share`: the lowest of `figures` figures from `platforms` platforms; `of` names that figure.
+  double lowest = 0;
+  int figures = 0, platforms = 0;
+  std::string of;
+};
+
+const std::vector<Floor>& all_floors();
+// Least number of platforms behind a floor for the smaller margin.
+inline constexpr int several_platforms = 3;
+inline constexpr double small_margin = 0.85, large_margin = 0.65;
+
+// Bytes that one rank moves of a message.
+Bytes bytes_of_rank(const Case& c);
+// A case whose pairs run one at a time.
+bool is_alone(const Case& c);
+
+// Bars that match the case at any size, ascending by their smallest size.
+std::vector<const Bar*> find_bars(const Case& c, const topo::Topology& topology);
+// Floor that matches the case, or null. Floors cover groups, not single pairs; between nodes they cover whole nodes of
+// known platforms.
+const Floor* find_floor(const Case& c, const topo::Topology& topology);
+// Lowest published fraction that converts a limit of this level and binding part into an achievable one; 0 if unknown.
+double achievable_fraction(const topo::Limit& limit);
 
 }  // namespace p5::reports

@@ -1,23 +1,22 @@
-// The model. Each observation has n trials (samples or rounds) of which k are hits (slow, silent or wrong).
+// The model: each observation has n trials (samples or rounds), of which k are hits (slow, silent or wrong).
 //
-//   healthy:           k ~ Binomial(n, e), e the share of hits among healthy transfers of its kind; but with the small
-//                      probability `odd` a transfer has a share of its own, uniform between 0 and 1
-//   passes a fault:    k ~ Binomial(n, p) with the p of that part and kind of transfers; with the probability `odd` it
-//                      is as if healthy
+//   healthy:        k ~ Binomial(n, e) with the hit rate e of healthy transfers of its kind; with a small probability
+//                   (outlier_probability) a transfer has its own hit rate, uniform between 0 and 1
+//   uses a fault:   k ~ Binomial(n, p) with the hit rate p of that part and kind of transfers; with the same small
+//                   probability it is distributed like a healthy one
 //
-// The p of a part is the same in half of the kinds of transfers, and anything below in the others: a message over four
-// NICs of which one is slow is slower by less than a message over that NIC alone, so fewer of its samples count as
-// slow.
+// The p of a part is equal in half of the kinds of transfers and lower in the others: with one slow NIC of four, a
+// message over all four slows down less than a message over that NIC alone, so fewer of its samples count as slow.
 //
-// A faulty part need not show in each kind of transfers that pass it: a GPU may be slow where many take part and fast
-// in pairs. For each kind of part and of transfers there is a probability that it does. The score of a part is the
-// logarithm of the posterior odds of "this part is faulty" against "nothing is" over the observations that no other
-// part explains.
+// A faulty part need not show in all kinds of transfers that use it: a GPU may be slow in collectives and fast in
+// pairs. A table has the probability that it shows, by kind of part and kind of transfers. The score of a part is the
+// logarithm of the posterior odds of "this part is faulty" to "nothing is", over the observations that no other part
+// explains.
 //
-// The search is greedy, with two corrections. A node is only taken where its parts do not explain the same better: two
-// slow NICs make a node slow in a quarter of its transfers. And links are dropped that end at a faulty node: what
-// passes two slow nodes is slower than the rest.
-#include "reports/localization.hpp"
+// The search is greedy, with two corrections. A node is accepted only if its parts do not explain the same better: two
+// slow NICs make a node slow in a quarter of its transfers. Links that end at a faulty node are dropped, because
+// transfers between two slow nodes are slower than others.
+#include "reports/observations.hpp"
 
 #include <algorithm>
 #include <array>
@@ -45,23 +44,23 @@ double log_binomial(const SampleCounts& trials, double p) {
   return trials.hits * std::log(p) + (trials.count - trials.hits) * std::log1p(-p);
 }
 
-// The same with p uniform between 0 and 1.
+// log_binomial() integrated over p uniform between 0 and 1.
 double log_uniform(const SampleCounts& trials) {
   return std::lgamma(trials.hits + 1) + std::lgamma(trials.count - trials.hits + 1) - std::lgamma(trials.count + 2);
 }
 
-// Prior probability that a part is faulty, and the share of faults that show only where more than two ranks take part.
+// Prior probability that a part is faulty, and the fraction of faults that show only with more than two ranks.
 constexpr double prior = 1e-3, only_at_scale = 0.1;
 
-// How a fault shows: in pairs, and perhaps in collectives; or in collectives only.
+// `usual` faults show in pairs and perhaps in collectives; `at_scale` faults in collectives only.
 enum class Mode { usual, at_scale };
 
-// Probability that a faulty part shows in transfers of a kind that pass it; nullopt: they do not pass such a part.
-std::optional<double> shows(PartKind part, Mode mode, Transfers kind) {
+// Probability that a faulty part shows in transfers of a kind; nullopt: such transfers do not use such parts.
+std::optional<double> show_probability(PartKind part, Mode mode, Transfers kind) {
   constexpr std::optional<double> no;
   constexpr double surely = 0.97, mostly = 0.9, likely = 0.8, perhaps = 0.5, never = 0.001;
-  // In the order of Transfers: within_node, between_nodes, all_rails, single_nic, node_group, node_half, rail_group,
-  // node_subset.
+  // Columns follow enum Transfers: within_node, between_nodes, all_rails, single_nic, node_group, node_half,
+  // rail_group, node_subset.
   using Row = std::array<std::optional<double>, kinds_of_transfers>;
   static const std::map<std::pair<PartKind, Mode>, Row> table{
       {{PartKind::node, Mode::usual}, {perhaps, likely, likely, likely, perhaps, perhaps, perhaps, perhaps}},
@@ -82,7 +81,7 @@ std::optional<double> shows(PartKind part, Mode mode, Transfers kind) {
   return table.at({part, mode})[static_cast<std::size_t>(kind)];
 }
 
-// GPUs that share their NICs are of one rail.
+// GPUs that share NICs belong to one rail.
 Part rail_of(RankLocation rank, const Paths& paths) {
   Part rail{PartKind::rail, 0, rank.number, rank.number};
   const std::vector<int> near = paths.nics->near(rank);
@@ -112,14 +111,14 @@ std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths
       continue;
     }
     for (const int number : near.size() == 1 ? near : numbers) parts.insert({kind, rank.node, number});
-    // NICs that the host's topology does not know either have the number of the GPU, below zero.
+    // NICs missing in the host's topology get the number -1 - (index of the GPU).
     if (near.empty())
       parts.insert({PartKind::nics, rank.node, -1 - rank.number, -1 - rank.number});
     else if (near.size() > 1)
       parts.insert({PartKind::nics, rank.node, near.front(), near.back()});
   }
   for (const int node : nodes) parts.insert({PartKind::node, node});
-  // A collective of more nodes does not tell which of their links it takes.
+  // The links of a collective over many nodes are ambiguous.
   constexpr std::size_t most_nodes = 32;
   const bool through_links = observation.is_pair() ? nodes.size() == 2
                                                    : (observation.kind == Transfers::node_subset ||
@@ -129,7 +128,7 @@ std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths
     for (auto one = nodes.begin(); one != nodes.end(); ++one)
       for (auto other = std::next(one); other != nodes.end(); ++other) parts.insert({PartKind::link, *one, *other});
   if (observation.kind == Transfers::rail_group) parts.insert(rail_of(observation.ranks.front(), paths));
-  std::erase_if(parts, [&](const Part& part) { return !shows(part.kind, Mode::usual, observation.kind); });
+  std::erase_if(parts, [&](const Part& part) { return !show_probability(part.kind, Mode::usual, observation.kind); });
   return {parts.begin(), parts.end()};
 }
 
@@ -142,7 +141,7 @@ class Localizer {
  public:
   Localizer(std::span<const TransferRecord> observations, const Paths& paths, Fault fault)
       : observations_(observations), fault_(fault), healthy_(observations.size()), open_(observations.size(), true) {
-    // Where pairs are silent or wrong, collectives are because of them, and tell nothing more.
+    // Silent or wrong pairs cause silent or wrong collectives, which add no information then.
     const bool pairs_only = fault != Fault::slow && std::ranges::any_of(observations, [&](const TransferRecord& each) {
                               return each.is_pair() && (each.*channel()).hits > 0;
                             });
@@ -156,7 +155,7 @@ class Localizer {
     if (std::ranges::none_of(observations_, [&](const TransferRecord& each) { return (each.*channel()).hits > 0; }))
       return {};
     std::vector<ScoredPart> found = search(least_log_odds);
-    // Shares of healthy transfers are better known once those that pass a faulty part are left out.
+    // Hit rates of healthy transfers are estimated again without the transfers of faulty parts.
     learn_healthy_shares();
     std::ranges::fill(open_, true);
     found = search(least_log_odds);
@@ -180,18 +179,17 @@ class Localizer {
   }
   const SampleCounts& trials(std::size_t i) const { return observations_[i].*channel(); }
 
-  // Probability that a transfer differs from what its parts say. Times of a pair do by chance of its route; a
-  // collective of many stands on many transfers. Silence and wrong data never come without a cause.
-  double odd(std::size_t i) const {
+  // Probability that a transfer deviates from the model. A pair's time may depend on its route; a collective averages
+  // many transfers. Silence and wrong data always have a cause.
+  double outlier_probability(std::size_t i) const {
     if (fault_ != Fault::slow) return 1e-6;
     return observations_[i].is_pair() ? 1e-3 : 1e-5;
   }
 
-  // Of all observations that no faulty part explains so far. One in a hundred samples is slow because something else
-  // came between; more where that is seen.
+  // Estimates hit rates from observations that no faulty part explains; at least one slow sample in a hundred.
   void learn_healthy_shares() {
     for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind) {
-      // A process that is stopped or ends makes a healthy transfer silent now and then. Nothing makes its data wrong.
+      // Stopped or ended processes make healthy transfers silent now and then. Healthy data is never wrong.
       if (fault_ != Fault::slow) {
         healthy_share_[kind] = fault_ == Fault::silent ? 1e-3 : 1e-6;
         continue;
@@ -209,14 +207,14 @@ class Localizer {
   }
 
   double log_healthy(std::size_t i) const {
-    const double own = odd(i);
+    const double own = outlier_probability(i);
     return log_add(std::log1p(-own) + log_binomial(trials(i), healthy_share(i)),
                    std::log(own) + log_uniform(trials(i)));
   }
   double healthy_share(std::size_t i) const { return healthy_share_[static_cast<std::size_t>(observations_[i].kind)]; }
 
   double log_faulty(std::size_t i, double share) const {
-    const double own = odd(i);
+    const double own = outlier_probability(i);
     return log_add(std::log1p(-own) + log_binomial(trials(i), share),
                    std::log(own) + log_binomial(trials(i), healthy_share(i)));
   }
@@ -224,9 +222,9 @@ class Localizer {
   static constexpr std::array shares{0.04, 0.06, 0.09, 0.14, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 0.99, 0.999};
   using Gains = std::array<double, shares.size()>;
 
-  // The gain of one kind of transfers if the part has each of the shares: in them the same, or any lower one.
+  // Gain of one kind of transfers for each share of the part: the kind has the same share, or any lower one.
   Gains gains(const std::vector<std::size_t>& list, const Mask& open, double healthy) const {
-    constexpr double least_difference = 0.03;  // from healthy transfers; less is of no consequence
+    constexpr double least_difference = 0.03;  // above healthy transfers; smaller differences do not matter
     constexpr double never = -std::numeric_limits<double>::infinity();
     const double half = std::log(0.5);
     Gains all{};
@@ -239,7 +237,7 @@ class Localizer {
     return all;
   }
 
-  // Logarithm of how much more probable the open observations are if a fault with this share is on their way.
+  // Log likelihood ratio of the open observations with a fault of this share on their path.
   double gain(const std::vector<std::size_t>& list, const Mask& open, double share) const {
     double sum = 0;
     for (const std::size_t i : list)
@@ -247,31 +245,31 @@ class Localizer {
     return sum;
   }
 
-  // The likeliest share of hits counts.
+  // Score at the most likely share of hits.
   Score score(const Part& part, const Mask& open) const {
     constexpr double never = -std::numeric_limits<double>::infinity();
     using KindOfTransfers = std::pair<std::size_t, Gains>;
-    std::vector<KindOfTransfers> kinds;
+    std::vector<KindOfTransfers> kind_gains;
     const TransferRecords& its = of_part_.at(part);
     for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind)
       if (std::ranges::any_of(its[kind], [&](std::size_t i) { return open[i]; }))
-        kinds.emplace_back(kind, gains(its[kind], open, healthy_share_[kind]));
+        kind_gains.emplace_back(kind, gains(its[kind], open, healthy_share_[kind]));
     Score best{never, {}};
     for (std::size_t at = 0; at < shares.size(); ++at) {
       std::array<Score, 2> modes{{{std::log1p(-only_at_scale), {}}, {std::log(only_at_scale), {}}}};
-      for (const auto& [kind, its_gains] : kinds) {
+      for (const auto& [kind, its_gains] : kind_gains) {
         for (const Mode mode : {Mode::usual, Mode::at_scale}) {
           Score& of_mode = modes[static_cast<std::size_t>(mode)];
-          const double probability = *shows(part.kind, mode, static_cast<Transfers>(kind));
+          const double probability = *show_probability(part.kind, mode, static_cast<Transfers>(kind));
           const double with = std::log(probability) + its_gains[at], without = std::log1p(-probability);
           of_mode.log_odds += log_add(with, without);
           if (with > without) of_mode.shows_in.insert(static_cast<Transfers>(kind));
         }
       }
-      // A fault that shows in no pair is one that shows at scale only.
+      // A fault that shows in no pair belongs to Mode::at_scale.
       Score& usual = modes[static_cast<std::size_t>(Mode::usual)];
       const auto is_of_pairs = [](std::size_t kind) { return p5::reports::is_of_pairs(static_cast<Transfers>(kind)); };
-      if (std::ranges::any_of(kinds, is_of_pairs, &KindOfTransfers::first) &&
+      if (std::ranges::any_of(kind_gains, is_of_pairs, &KindOfTransfers::first) &&
           std::ranges::none_of(usual.shows_in, [](Transfers kind) { return p5::reports::is_of_pairs(kind); }))
         usual = {never, {}};
       const auto likelier = std::ranges::max_element(modes, {}, &Score::log_odds);
@@ -281,8 +279,8 @@ class Localizer {
     return best;
   }
 
-  // Explained are the transfers in which the part shows; of a node all that pass it, because what its own parts do
-  // cannot be seen beside it.
+  // Marks the transfers that the part explains: those in which it shows; for a node all that use it, because its own
+  // parts cannot be distinguished.
   void explain(const ScoredPart& found, Mask& open) const {
     const TransferRecords& its = of_part_.at(found.part);
     for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind)
@@ -290,7 +288,7 @@ class Localizer {
         for (const std::size_t i : its[kind]) open[i] = false;
   }
 
-  // Whether any of its open observations has a hit: all others cannot be faulty.
+  // True if an open observation of the part has a hit; parts without one cannot be faulty.
   bool has_hits(const TransferRecords& its, const Mask& open) const {
     return std::ranges::any_of(its, [&](const std::vector<std::size_t>& list) {
       return std::ranges::any_of(list, [&](std::size_t i) { return open[i] && trials(i).hits > 0; });
@@ -309,8 +307,8 @@ class Localizer {
     return best;
   }
 
-  // Parts of the node and its links, where they explain its transfers better than the node does; else the node.
-  ScoredPart or_its_parts(const ScoredPart& node, const Mask& open, double least) const {
+  // Replaces a node by its first part or link if its parts and links together explain its transfers better.
+  ScoredPart parts_or_node(const ScoredPart& node, const Mask& open, double least) const {
     Mask its(open.size(), false);
     for (const std::vector<std::size_t>& list : of_part_.at(node.part))
       for (const std::size_t i : list) its[i] = open[i];
@@ -336,11 +334,11 @@ class Localizer {
     while (found.size() < most_parts) {
       std::optional<ScoredPart> next = best_part(open_, [](const Part&) { return true; });
       if (!next || next->score.log_odds < least) break;
-      if (next->part.kind == PartKind::node) next = or_its_parts(*next, open_, least);
+      if (next->part.kind == PartKind::node) next = parts_or_node(*next, open_, least);
       explain(*next, open_);
       found.push_back(std::move(*next));
     }
-    // What passes two faulty nodes is slower than what passes one, and between those no link is known to be faulty.
+    // Transfers between two faulty nodes are slower than those with one, which does not prove a faulty link.
     std::set<int> faulty_nodes;
     for (const ScoredPart& each : found)
       if (each.part.kind == PartKind::node) faulty_nodes.insert(each.part.node);
@@ -401,7 +399,7 @@ class Localizer {
       if (weight / weights >= 0.01) faulty.alternatives.emplace_back(part, weight / weights);
   }
 
-  // Where it may be several of the NICs beside a GPU, or what they share, it is "these NICs".
+  // Reports all NICs beside a GPU as one part if several of them, or what they share, may be faulty.
   void join_nics(Part& part, std::vector<std::pair<Part, double>>& others, double weights, double& confidence) const {
     constexpr double matters = 0.1;
     const auto holds = [](const Part& nics, const Part& nic) {
@@ -429,8 +427,8 @@ class Localizer {
   Fault fault_;
   std::map<Part, TransferRecords> of_part_;
   std::array<double, kinds_of_transfers> healthy_share_{};
-  std::vector<double> healthy_;  // logarithm of the likelihood of each observation if nothing on its way is faulty
-  Mask open_;                    // observations that no part explains yet
+  std::vector<double> healthy_;  // log likelihood of each observation without a fault on its path
+  Mask open_;                    // observations without an explanation so far
 };
 
 }  // namespace

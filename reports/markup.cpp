@@ -4,6 +4,8 @@
 #include <cctype>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 
@@ -20,15 +22,16 @@ std::string on_one_line(std::string_view text) {
 
 }  // namespace
 
+std::string counted(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string for_xml(std::string_view text) {
   static const std::map<char, std::string_view> names{{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}};
   std::string safe;
-  for (const char c : printable(on_one_line(text))) {
+  for (const char& c : printable(on_one_line(text))) {
     const auto name = names.find(c);
-    if (name != names.end())
-      safe += name->second;
-    else
-      safe += c;
+    safe += name == names.end() ? std::string_view(&c, 1) : name->second;
   }
   return safe;
 }
@@ -37,7 +40,7 @@ std::string for_markdown(std::string_view text) {
   const std::string line = printable(on_one_line(text));
   std::string safe;
   for (std::size_t at = 0; at < line.size(); ++at) {
-    // An address is a link without any mark: "https://", "www.", and "a@b".
+    // Renderers link plain addresses too: "https://", "www." and "a@b".
     const std::string_view rest = std::string_view(line).substr(at);
     const bool links =
         rest.starts_with("://") || (rest.starts_with(".") && at >= 3 && lower(line.substr(at - 3, 3)) == "www");
@@ -54,7 +57,7 @@ std::string code_for_markdown(std::string_view text) {
 
 std::string for_csv(std::string_view text) {
   std::string safe = printable(on_one_line(text));
-  // Blanks of other alphabets too: what begins with none of theirs begins with a letter.
+  // Unicode blanks are skipped like ASCII ones.
   static constexpr std::string_view blanks[]{" ", "\u00a0", "\u2002", "\u2003", "\u2009", "\u202f", "\u3000"};
   std::string_view rest = safe;
   for (bool blank = true; blank;) {

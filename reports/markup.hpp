@@ -1,4 +1,4 @@
-// Texts as other formats take them: names and words of anybody, in which nothing is markup.
+// Escaping of untrusted text for other formats; nothing in the result is markup.
 #pragma once
 
 #include <string>
@@ -6,17 +6,21 @@
 
 namespace p5::reports {
 
-// An attribute's value or an element's content: printable, line ends and tabs as blanks. XML 1.0 has no way to write
-// control characters and noncharacters.
+// XML attribute value or element content: printable, line ends and tabs as blanks. XML 1.0 cannot represent control
+// characters and noncharacters.
 std::string for_xml(std::string_view text);
 
-// A cell or a line of Markdown, and of the HTML in it.
+// Cell or line of Markdown, and of the HTML in it.
 std::string for_markdown(std::string_view text);
 
-// A name in Markdown's type for code where it is one of letters, digits and ".-_", else as any other text.
+// Code span of Markdown if the name consists of letters, digits and ".-_"; else as for_markdown().
 std::string code_for_markdown(std::string_view text);
 
-// A field of RFC 4180. What a spreadsheet would take for a formula, behind blanks too, gets a quotation mark before it.
+// Field of RFC 4180. A text that a spreadsheet would read as a formula, also behind blanks, gets an apostrophe in
+// front.
 std::string for_csv(std::string_view text);
+
+// "1 node", "2 nodes".
+std::string counted(std::size_t count, std::string_view noun);
 
 }  // namespace p5::reports

@@ -1,22 +1,27 @@
-// From what nccl-tests said to a report. Each program that ran is a launch; rows that come again within one are its
-// samples.
+// Import of nccl-tests: tables and JSON become a report. Each program is a launch; rows that repeat within one program
+// (-N) are its samples.
 #include "reports/nccl_tests.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "bench/base/embedded.hpp"
+#include "bench/base/environment.hpp"
+#include "bench/base/input.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "reports/decision.hpp"
 #include "reports/judge.hpp"
-#include "reports/nccl_tests_lines.hpp"
-#include "reports/nccl_tests_row.hpp"
+#include "reports/markup.hpp"
+#include "reports/nccl_tests_text.hpp"
 
 namespace p5::reports::nccl_tests {
 
@@ -25,7 +30,7 @@ namespace {
 const std::map<std::string, std::string> type_names{
     {"char", "int8"}, {"int", "int32"}, {"half", "float16"}, {"float", "float32"}, {"double", "float64"}};
 
-// Null: p5bench does not know it.
+// Null if p5bench does not know the collective.
 const Collective* collective_of(const Table& table, const std::string& otherwise) {
   if (!table.program.empty()) return try_find_collective(table.program);
   if (otherwise.empty())
@@ -34,7 +39,7 @@ const Collective* collective_of(const Table& table, const std::string& otherwise
   return &find_collective(otherwise);
 }
 
-std::optional<DataType> our_type(const std::string& name) {
+std::optional<DataType> data_type_from(const std::string& name) {
   const auto known = type_names.find(name);
   const std::string ours = known == type_names.end() ? name : known->second;
   const auto names = data_type_names();
@@ -51,7 +56,7 @@ struct Ranks {
   bool split = false;
 };
 
-// Busbw over algbw as a table prints them, with what rounding leaves open; empty where no figure has enough digits.
+// Range of busbw over algbw given the rounding of the table; empty if no figure has enough digits.
 struct Interval {
   double low = 0, high = 1e9;
   bool is_known = false;
@@ -70,7 +75,7 @@ Interval busbw_factor_of(const Table& table) {
   return factor;
 }
 
-// The only number of ranks with which the collective has the busbw of the table; null: none, or several.
+// The unique number of ranks that gives the table's busbw; null if none or several do.
 std::optional<int> ranks_in_figures(const Table& table, const Collective& collective) {
   constexpr int most = 100000;
   constexpr double slack = 1e-9;
@@ -86,7 +91,7 @@ std::optional<int> ranks_in_figures(const Table& table, const Collective& collec
   return found;
 }
 
-// The number of ranks by which all sizes are divided; null: none, or another one for some.
+// The number of ranks that divides all sizes; null if there is none or it varies.
 std::optional<int> ranks_in_sizes(const Table& table) {
   std::optional<int> found;
   for (const ResultRow& row : table.rows) {
@@ -100,7 +105,7 @@ std::optional<int> ranks_in_sizes(const Table& table) {
   return found;
 }
 
-// "1, 2 and 5 to 7", not all of many.
+// "1, 2, 5 to 7"; long lists are truncated.
 std::string ranks_in_words(const std::vector<int>& ranks) {
   constexpr std::size_t most = 10;
   std::vector<std::string> runs;
@@ -124,20 +129,20 @@ std::string advice_on_size(const std::optional<int>& fits, const Collective& col
                      fits ? fmt::format(" (the figures are those of {} of {} ranks)", collective.name, *fits) : "");
 }
 
-// Throws UsageError where the file does not say it and the user neither, or both say something else.
+// Ranks and hosts by the file or the user. Throws UsageError if neither has them or both disagree.
 Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& job) {
   std::optional<int> fits = ranks_in_sizes(table);
   if (!fits) fits = ranks_in_figures(table, collective);
-  const Ranks said{.ranks = job.ranks, .nodes = job.hosts};
-  const bool is_said = job.ranks > 0 && job.hosts > 0;
+  const Ranks given{.ranks = job.ranks, .nodes = job.hosts};
+  const bool is_given = job.ranks > 0 && job.hosts > 0;
   if (table.devices.empty()) {
-    if (is_said) return said;
+    if (is_given) return given;
     throw UsageError(
         fmt::format("line {}: nothing says how many ranks and hosts this table is of: the lines '#  Rank  0 ... on "
                     "HOST' are missing; {}",
                     table.line, advice_on_size(fits, collective)));
   }
-  // The table is that of the group of rank 0.
+  // The table belongs to the group of rank 0.
   const int group = table.devices.front().group;
   Ranks found;
   std::set<std::string> hosts;
@@ -156,7 +161,7 @@ Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& 
   for (int rank = 0; rank < end && missing.size() < enough; ++rank)
     if (!listed.contains(rank)) missing.push_back(rank);
   if (!missing.empty()) {
-    if (is_said && job.ranks >= end) return said;
+    if (is_given && job.ranks >= end) return given;
     throw UsageError(fmt::format("line {}: the list of ranks is not whole: {} of {} {} missing ({}); {}", table.line,
                                  missing.size(), end, missing.size() == 1 ? "is" : "are", ranks_in_words(missing),
                                  advice_on_size(fits, collective)));
@@ -167,32 +172,31 @@ Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& 
   return found;
 }
 
-// One program's rows of a case.
+// Figures of a case in one program.
 struct Launched {
-  std::vector<double> times;       // of each cycle (-N)
-  double rounding = 0;             // the largest of these times
+  std::vector<double> times;       // one per cycle (-N)
+  double rounding = 0;             // largest rounding of these times
   std::vector<double> iterations;  // -I
   std::uint64_t wrong = 0;
 };
 
-// What tells the cases of nccl-tests apart.
+// Identity of a case of nccl-tests.
 using Key = std::tuple<std::string_view, std::uint64_t, DataType, std::optional<ReduceOp>, std::optional<int>, bool,
                        bool, std::string, int, int>;
 Key key_of(const Case& c) {
   return {c.collective->name, c.bytes.count, c.type, c.op, c.root, c.in_place, c.cuda_graph, c.group, c.ranks, c.nodes};
 }
 
-// A time and by how much it may be shorter or longer, in seconds.
+// A time and its rounding, in seconds.
 struct RoundedTime {
   double time = 0, rounding = 0;
   double share() const { return rounding / time; }
 };
 
-// From the column that says most of it. From 2.17 on nccl-tests prints times of 10 s and more with two digits, where
-// the bandwidth has three. A bandwidth that does not agree with the time is of something else (the hypercube's counts
-// other bytes).
+// Uses the column with the most digits. From 2.17 on nccl-tests prints times of 10 s and more with two digits, and
+// bandwidths with three. A bandwidth that contradicts the time is ignored (hypercube counts other bytes).
 RoundedTime time_of(const Timing& timing, const Case& c) {
-  constexpr double enough = 0.005;  // three digits; below what is negligible in any band
+  constexpr double enough = 0.005;  // three digits; negligible in any band
   const RoundedTime printed{timing.time_us * 1e-6, timing.rounding.time_us * 1e-6};
   if (printed.share() <= enough) return printed;
   RoundedTime best = printed;
@@ -212,7 +216,7 @@ topo::Topology topology_of(const Table& table) {
   topo::Topology topology;
   topology.provenance = "imported";
   std::vector<Device> devices = table.devices;
-  std::map<std::string, std::size_t> hosts;  // places
+  std::map<std::string, std::size_t> hosts;  // indices in topology.hosts
   std::ranges::sort(devices, {}, &Device::rank);
   for (const Device& device : devices) {
     const auto [known, fresh] = hosts.try_emplace(device.host, topology.hosts.size());
@@ -247,14 +251,14 @@ class Importer {
     if (ranks.split) remark("the ranks were split into groups (NCCL_TESTS_SPLIT): the figures are those of the first");
     if (table.blocking) remark("operations were waited for one by one (-z): not comparable with bursts");
     if (table.out_of_bounds) note_out_of_bounds(table);
-    places_.clear();  // another launch
+    places_.clear();  // each table is a launch
     for (const ResultRow& row : table.rows) add(row, table, *collective, ranks);
   }
 
   std::vector<Result> finish() {
     for (std::size_t i = 0; i < report_.results.size(); ++i) finish(report_.results[i], i);
     if (unchecked_) remark("not all data was checked, or wrong elements were not counted: 0 wrong means nothing there");
-    tell_wrong_data();
+    add_wrong_data_remarks();
     if (wrong_somewhere_) report_.exit_code = worse(report_.exit_code, ExitCode::wrong_data);
     if (report_.results.empty()) throw UsageError("nothing is left to import: " + join(report_.run.remarks, "; "));
     return std::move(journal_);
@@ -262,13 +266,13 @@ class Importer {
 
  private:
   void remark(std::string text) {
-    constexpr std::size_t most = 200;  // a file may hold anything
+    constexpr std::size_t most = 200;  // bounds the remarks of hostile files
     std::vector<std::string>& remarks = report_.run.remarks;
     if (remarks.size() < most && std::ranges::find(remarks, text) == remarks.end()) remarks.push_back(std::move(text));
   }
 
-  // First of all remarks: the operations with their sizes and the number of wrong elements.
-  void tell_wrong_data() {
+  // Puts operations and sizes with wrong elements before all other remarks.
+  void add_wrong_data_remarks() {
     std::map<std::string, std::vector<const Measurement*>> wrong;
     for (const Result& each : report_.results)
       if (const Measurement& m = each.measurement; m.wrong_elements > 0)
@@ -283,13 +287,13 @@ class Importer {
         if (sizes.size() < most)
           sizes.push_back(fmt::format("{} of {}", m->wrong_elements, to_text(m->measured_case.bytes)));
       if (all.size() > most) sizes.push_back(fmt::format("and at {} more sizes", all.size() - most));
-      texts.push_back(fmt::format("wrong data: {} has wrong elements at {} {}: {}", operation, all.size(),
-                                  all.size() == 1 ? "size" : "sizes", join(sizes)));
+      texts.push_back(fmt::format("wrong data: {} has wrong elements at {}: {}", operation, counted(all.size(), "size"),
+                                  join(sizes)));
     }
     report_.run.remarks.insert(report_.run.remarks.begin(), texts.begin(), texts.end());
   }
 
-  // Old versions print the largest deviation of each row instead of a count, so only the whole is known to be wrong.
+  // Old versions print the largest deviation per row instead of a count, so the affected rows are unknown.
   void note_out_of_bounds(const Table& table) {
     report_.findings.push_back(
         {.id = "import.out_of_bounds",
@@ -302,7 +306,7 @@ class Importer {
   }
 
   void add(const ResultRow& row, const Table& table, const Collective& collective, const Ranks& ranks) {
-    const std::optional<DataType> type = our_type(row.type);
+    const std::optional<DataType> type = data_type_from(row.type);
     if (row.size == 0) return remark("rows of 0 B were left out: nccl-tests rounds small messages down to nothing");
     for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
       if (*each && (*each)->time_us <= 0)
@@ -329,20 +333,20 @@ class Importer {
     }
   }
 
-  // Bus bandwidth follows from the time and the number of ranks, so both have to tell of the same job.
-  void doubt(const Timing& timing, const Case& c, const Table& table) {
+  // Warns if busbw and algbw imply another number of ranks than the list.
+  void check_bus_factor(const Timing& timing, const Case& c, const Table& table) {
     constexpr double enough_digits = 1, rounding = 0.02;
     if (timing.algbw < enough_digits || timing.busbw < enough_digits) return;
-    const double said = timing.busbw / timing.algbw, wanted = c.collective->bus_factor(c.ranks);
-    if (std::abs(said / wanted - 1) > rounding)
+    const double given = timing.busbw / timing.algbw, wanted = c.collective->bus_factor(c.ranks);
+    if (std::abs(given / wanted - 1) > rounding)
       remark(
           fmt::format("the table of line {} says busbw = {:.3g} x algbw, but {} of {} ranks has {:.3g}: its figures "
                       "are of another number of ranks than its list, or of another program",
-                      table.line, said, c.collective->name, c.ranks, wanted));
+                      table.line, given, c.collective->name, c.ranks, wanted));
   }
 
   void add(const Timing& timing, const Case& c, const Table& table) {
-    doubt(timing, c, table);
+    check_bus_factor(timing, c, table);
     const auto [known, fresh] = of_case_.try_emplace(key_of(c), report_.results.size());
     const std::size_t place = known->second;
     if (fresh) {
@@ -352,7 +356,7 @@ class Importer {
       m.throughput->operations_per_sample = static_cast<int>(
           std::clamp(static_cast<double>(table.iterations) * table.aggregated * std::max(1, table.graphs), 1.0, 1e9));
     }
-    // Cycles of one program (-N) are no launches of their own.
+    // Cycles of one program (-N) are samples, not launches.
     if (places_.insert(place).second) launches_[place].emplace_back();
     Launched& launch = launches_[place].back();
     const RoundedTime time = time_of(timing, c);
@@ -363,8 +367,7 @@ class Importer {
     unchecked_ = unchecked_ || !timing.wrong;
   }
 
-  // The time is the mean that nccl-tests prints, also where its iterations are known: what is compared has to be the
-  // same thing in all files.
+  // The median is the printed mean even if iterations are known, so that all imports are comparable.
   static Series series_of(const Launched& launch, int operations) {
     Series series;
     series.operations_per_sample = launch.iterations.empty() ? operations : 1;
@@ -406,14 +409,14 @@ class Importer {
   Report& report_;
   std::string collective_;
   JobSize job_;
-  std::map<Key, std::size_t> of_case_;                     // places of results
-  std::map<std::size_t, std::vector<Launched>> launches_;  // of a result
+  std::map<Key, std::size_t> of_case_;                     // indices of results
+  std::map<std::size_t, std::vector<Launched>> launches_;  // by index of the result
   std::vector<Result> journal_;
-  std::set<std::size_t> places_;  // results that the present launch has already
+  std::set<std::size_t> places_;  // results that the current launch already has
   bool unchecked_ = false, wrong_somewhere_ = false;
 };
 
-// '{"' or '{}': a log may begin with any other brace.
+// True for '{"' or '{}': a log may begin with other braces.
 bool begins_as_json(std::string_view text) {
   const auto next = [&](std::size_t from) {
     const std::size_t at = text.find_first_not_of(" \t\r\n", from);
@@ -424,7 +427,7 @@ bool begins_as_json(std::string_view text) {
   return second == '"' || second == '}';
 }
 
-// JSON of another kind may hold the lines of a table, as collectors give them out.
+// Other JSON may hold the lines of a table, as log collectors export them.
 Log read(std::string_view text) {
   if (!begins_as_json(text) || are_lines_of_json(text)) return read_text(text);
   try {
@@ -436,6 +439,138 @@ Log read(std::string_view text) {
       throw of_json;
     }
   }
+}
+
+using nlohmann::json;
+
+using json_fields::member;
+using json_fields::member_as;
+using json_fields::Range;
+
+constexpr Range times{.open = true, .most = 1e15};
+
+std::optional<Timing> timing(const json& row, const char* which) {
+  const auto found = row.find(which);
+  if (found == row.end() || found->is_null()) return std::nullopt;
+  Timing timing;
+  json_fields::at(which, [&] {
+    if (found->contains("cpu_time"))
+      throw UsageError("these are times of the host (-C), not of the operations; run nccl-tests without -C");
+    timing.time_us = member_as<double>(*found, "time", times);
+    if (!member(*found, "nwrong").is_null()) timing.wrong = member_as<std::uint64_t>(*found, "nwrong");
+  });
+  const std::string iterations = fmt::format("{}_per_iter", which);
+  if (const auto each = row.find(iterations); each != row.end() && !each->is_null())
+    json_fields::at(iterations, [&] {
+      timing.samples_us = member_as<std::vector<double>>(*each, "times_us");
+      if (std::ranges::find(timing.samples_us, 0) != timing.samples_us.end())
+        throw json_fields::BadValue("/times_us", "has to hold times above 0");
+      const auto skipped = member_as<std::uint64_t>(*each, "skipped_iterations");
+      timing.samples_us.erase(timing.samples_us.begin(),
+                              timing.samples_us.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(
+                                                              skipped, timing.samples_us.size())));
+    });
+  return timing;
+}
+
+// The root is a number in a padded string; -1 for none.
+int root_of(const json& j) {
+  constexpr Range roots{.least = -1};
+  if (!j.is_string()) return json_fields::number_of_type<int>(j, roots);
+  const std::string& text = json_fields::text_in(j);
+  const std::size_t first = text.find_first_not_of(' ');
+  int root = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data() + std::min(first, text.size()), end, root);
+  if (problem != std::errc() || stop != end || root < -1)
+    throw UsageError(fmt::format("{} is no root", in_quotes(text)));
+  return root;
+}
+
+ResultRow row_of(const json& j) {
+  ResultRow row{.size = member_as<std::uint64_t>(j, "size"),
+                .type = member_as<std::string>(j, "type"),
+                .op = member_as<std::string>(j, "redop"),
+                .root = -1,
+                .out_of_place = timing(j, "out_of_place"),
+                .in_place = timing(j, "in_place")};
+  json_fields::at("root", [&] { row.root = root_of(member(j, "root")); });
+  if (row.out_of_place && row.in_place && row.out_of_place->wrong && !row.in_place->wrong) row.in_place.reset();
+  return row;
+}
+
+bool allowed(std::string_view variable) {
+  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "OMPI_MCA_", "UCX_", "LD_LIBRARY_PATH="};
+  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return variable.starts_with(prefix); });
+}
+
+void add_context(const json& j, Log& log) {
+  if (j.contains("nccl_version")) {
+    const int code = member_as<int>(j, "nccl_version");
+    log.context["nccl"] = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+  }
+  if (j.contains("env"))
+    for (const std::string& text : member_as<std::vector<std::string>>(j, "env")) {
+      const std::size_t equals = text.find('=');
+      const std::string name = text.substr(0, equals);
+      if (equals != std::string::npos && allowed(text) && !is_job_specific(name))
+        log.context["env." + name] = recorded_value(name, text.substr(equals + 1));
+    }
+  if (j.contains("start_time"))
+    log.context["nccl-tests.started"] = member_as<std::string>(j, "start_time") + " (local time)";
+}
+
+// Value of an option by its short or long name; "" if absent. Some options appear only in the arguments.
+std::string argument(const std::vector<std::string>& arguments, const std::string& brief, const std::string& full) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& each = arguments[i];
+    if ((each == brief || each == full) && i + 1 < arguments.size()) return arguments[i + 1];
+    if (each.starts_with(full + "=")) return each.substr(full.size() + 1);
+    if (each.starts_with(brief) && each.size() > brief.size() && !each.starts_with("--"))
+      return each.substr(brief.size());
+  }
+  return "";
+}
+
+// nccl-tests lists the first GPU of each process only.
+void add_devices(const json& device, int per_process, std::vector<Device>& devices) {
+  constexpr Range ranks{.most = 1e6};
+  const int first = member_as<int>(device, "rank", ranks);
+  for (int i = 0; i < per_process; ++i)
+    devices.push_back({first + i, member_as<int>(device, "group"), member_as<std::string>(device, "hostname"),
+                       member_as<std::string>(device, "device_info")});
+}
+
+template <class Take>
+void each_of(const json& object, const char* name, const Take& take) {
+  json_fields::at(name, [&] {
+    std::size_t number = 0;
+    for (const json& one : json_fields::list_in(member(object, name))) json_fields::at(number++, [&] { take(one); });
+  });
+}
+
+// nccl-tests writes booleans as text.
+bool is_true(const json& object, const char* name) { return member_as<std::string>(object, name) == "true"; }
+
+Table table_of(const json& j) {
+  Table table;
+  table.arguments = member_as<std::vector<std::string>>(j, "args");
+  if (!table.arguments.empty()) {
+    const std::string& path = table.arguments.front();
+    table.program = path.substr(path.find_last_of('/') + 1);
+  }
+  json_fields::at("config", [&, &config = member(j, "config")] {
+    constexpr Range few{.least = 1, .most = 64};
+    table.iterations = member_as<int>(config, "iterations");
+    table.aggregated = member_as<int>(config, "aggregated_iterations");
+    table.graphs = member_as<int>(config, "graph");
+    table.blocking = is_true(config, "blocking_collectives");
+    const int per_process = member_as<int>(config, "nthreads", few) * member_as<int>(config, "ngpus", few);
+    each_of(config, "devices", [&](const json& device) { add_devices(device, per_process, table.devices); });
+  });
+  each_of(j, "results", [&](const json& row) { table.rows.push_back(row_of(row)); });
+  json_fields::at("out_of_bounds", [&] { table.out_of_bounds = !is_true(member(j, "out_of_bounds"), "okay"); });
+  return table;
 }
 
 }  // namespace
@@ -474,6 +609,30 @@ Imported import(std::string_view text, const std::string& collective, const std:
   report.exit_code = worse(report.exit_code, exit_code(report));
   report.decision = decide(report);
   return imported;
+}
+
+Log read_json(std::string_view text) {
+  json j;
+  try {
+    j = parse_json(text);
+  } catch (const UsageError& problem) {
+    // An interrupted run leaves an incomplete file, and a time of 0 iterations is "inf".
+    throw UsageError(
+        fmt::format("{}; nccl-tests leaves half a file when it is ended early: run it again", problem.what()));
+  }
+  if (!j.is_object() || !j.contains("results") || !j.contains("config"))
+    throw UsageError("line 1: it is JSON, but not that of nccl-tests: it has no \"config\" and no \"results\"");
+  try {
+    Log log;
+    log.tables.push_back(table_of(j));
+    add_context(j, log);
+    const std::string registration = argument(log.tables.front().arguments, "-R", "--local_register");
+    if (!registration.empty()) log.context["nccl-tests.local_register"] = registration;
+    return log;
+  } catch (const json_fields::BadValue& problem) {
+    throw UsageError(
+        fmt::format("it is not the JSON of nccl-tests as far as this version knows it (1 to 3): {}", problem.what()));
+  }
 }
 
 }  // namespace p5::reports::nccl_tests

@@ -1,5 +1,5 @@
-// What nccl-tests leaves (its table of versions 2.0 to 2.20, or the JSON of -J), read and turned into a report with
-// provenance "imported". What it does not say is not made up.
+// Output of nccl-tests (its table, versions 2.0 to 2.20, or the JSON of -J) as a report with provenance "imported".
+// Values that the output does not contain stay unset.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace p5::reports::nccl_tests {
 
-// A figure of a table may have been this much smaller or larger before it was rounded; 0: it was not.
+// Largest rounding error of a printed figure, to either side; 0: not rounded.
 struct Rounding {
   double time_us = 0, algbw = 0, busbw = 0;
 };
 
 struct Timing {
-  double time_us = 0;                  // one operation: a burst's time over its operations, as nccl-tests prints it
+  double time_us = 0;                  // time per operation: burst time over operations, as printed
   std::optional<std::uint64_t> wrong;  // null: not checked, or not counted
-  double algbw = 0, busbw = 0;         // GB/s, as printed; 0: not said
-  std::vector<double> samples_us;      // -I: each iteration, the slowest process's
+  double algbw = 0, busbw = 0;         // GB/s, as printed; 0: not printed
+  std::vector<double> samples_us;      // iterations of -I, each the slowest process's
   Rounding rounding = {};
 };
 
 struct ResultRow {
-  int line = 0;                       // of the file, from 1; 0 in JSON
+  int line = 0;                       // line of the file, from 1; 0 in JSON
   std::uint64_t size = 0, count = 0;  // bytes; elements, as printed
-  std::string type, op;               // in nccl-tests' words; op "" or "none" where nothing is reduced
+  std::string type, op;               // nccl-tests' names; op is "" or "none" where nothing is reduced
   int root = -1;
   std::optional<Timing> out_of_place, in_place;
 };
@@ -39,14 +39,14 @@ struct Device {
   std::string host, name;
 };
 
-// One program that ran once.
+// Output of one execution of a program.
 struct Table {
   int line = 0;
-  std::string program;  // "all_reduce_perf"; "" when nothing says it
+  std::string program;  // "all_reduce_perf"; "" if unknown
   std::vector<Device> devices;
   int iterations = 0, aggregated = 1, graphs = 0;
   bool blocking = false;
-  bool out_of_bounds = false;          // the footer says so
+  bool out_of_bounds = false;          // by the footer
   std::vector<std::string> arguments;  // JSON only
   std::vector<ResultRow> rows;
 };
@@ -54,28 +54,28 @@ struct Table {
 struct Log {
   std::vector<Table> tables;
   std::map<std::string, std::string> context;  // versions; allow-listed variables
-  std::vector<std::string> remarks;            // what was left out, with lines
-  std::string ended_by;                        // why a program did not come to its end; "" where all did
+  std::vector<std::string> remarks;            // skipped parts, with line numbers
+  std::string ended_by;                        // reason of an early end; "" if all programs finished
 };
 
-// The program for a collective ("all_reduce_perf"), "" where there is none; an element type in nccl-tests' words.
+// Program of a collective ("all_reduce_perf"; "" if there is none), and nccl-tests' name of an element type.
 std::string program_of(const Collective& collective);
 std::string type_of(DataType type);
 
-// Throw UsageError naming the line.
+// Parse a table or JSON. Throw UsageError naming the line.
 Log read_text(std::string_view text);
 Log read_json(std::string_view text);
 
 struct Imported {
   Report report;
-  std::vector<Result> journal;  // each launch with its samples
+  std::vector<Result> journal;  // one entry per launch, with its samples
 };
-// The user's word on the job, where the file has none; 0: nothing.
+// Size of the job as given by the user, if the file lacks it; 0: not given.
 struct JobSize {
   int ranks = 0, hosts = 0;
 };
-// Of either. `collective` in p5bench's words stands where the file does not name the program; "" for none. Throws
-// UsageError naming the line, or what has to be said.
+// Imports text or JSON. `collective` (p5bench's name) applies if the file does not name the program; "" for none.
+// Throws UsageError naming the line or the missing option.
 Imported import(std::string_view text, const std::string& collective, const std::string& cluster,
                 const JobSize& job = {});
 

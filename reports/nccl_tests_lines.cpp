@@ -1,5 +1,5 @@
-// See nccl_tests_lines.hpp.
-#include "reports/nccl_tests_lines.hpp"
+// Lines of a log without escapes, prefixes and output of NCCL.
+#include "reports/nccl_tests_text.hpp"
 
 #include <array>
 #include <iterator>
@@ -9,16 +9,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "reports/nccl_tests_scan.hpp"
-
 namespace p5::reports::nccl_tests {
 
 namespace {
 
 // ---- colours, line ends
 
-// The length of what a terminal obeys and does not show, at the beginning of `text`; 0 for none. ESC may stand there as
-// others write it: "^[" (cat -v), "#033" (rsyslog), "\x1b", "\u001b".
+// Length of the escape sequence at the beginning of `text`; 0 for none. ESC may be written as "^[" (cat -v), "#033"
+// (rsyslog), "\x1b" or "\u001b".
 std::size_t length_of_escape(std::string_view text) {
   constexpr std::array<std::string_view, 6> escapes{"\x1b", "^[", "#033", "\\x1b", "\\u001b", "\\033"};
   const auto found = std::ranges::find_if(escapes, [&](std::string_view each) { return text.starts_with(each); });
@@ -59,8 +57,7 @@ std::string without_escapes(std::string_view line) {
   return text;
 }
 
-// Lines as they stand in the file. A carriage return within a line begins it again on a terminal; where there are no
-// line ends at all it is one.
+// Lines of the file. A carriage return within a line starts it anew; without line feeds it ends lines.
 std::vector<Line> physical_lines(std::string_view text) {
   std::vector<Line> lines;
   const char end = text.find('\n') == std::string_view::npos ? '\r' : '\n';
@@ -83,8 +80,8 @@ std::vector<Line> physical_lines(std::string_view text) {
   return lines;
 }
 
-// Collectors that write an object of JSON for each line (Docker, journald, CloudWatch): the member that holds the head
-// of the table is the line. Changes nothing else.
+// Unwraps lines of log collectors that write JSON objects (Docker, journald, CloudWatch): the member with the head of
+// the table is the line. Other lines are unchanged.
 void unwrap_json(std::vector<Line>& lines) {
   using nlohmann::json;
   const auto parsed = [](const Line& line) { return json::parse(line.text, nullptr, false); };
@@ -116,7 +113,8 @@ void unwrap_json(std::vector<Line>& lines) {
 
 char kind_of(char c) { return is_word(c) ? 'a' : is_space(c) ? ' ' : c; }
 
-// Letters and digits count, so does time: "2026-03-01T12:00:00Z " and "2027-11-29T23:59:59Z " are both "a-a-a:a:a ".
+// Pattern of a prefix, in which words and blanks are collapsed: "2026-03-01T12:00:00Z " and "2027-11-29T23:59:59Z " are
+// both "a-a-a:a:a ".
 std::string shape_of(std::string_view prefix) {
   std::string shape;
   for (const char c : prefix) {
@@ -130,7 +128,7 @@ class Prefixes {
  public:
   explicit Prefixes(const std::vector<Line>& lines) {
     constexpr std::size_t longest = 300;
-    std::map<std::string, std::pair<int, std::size_t>> seen;  // how often; blanks at the end
+    std::map<std::string, std::pair<int, std::size_t>> seen;  // count; trailing blanks
     int comments = 0, bare = 0;
     for (const Line& line : lines) {
       const std::size_t at = find_comment(line.text);
@@ -138,7 +136,7 @@ class Prefixes {
       ++comments;
       const std::string_view prefix = std::string_view(line.text).substr(0, at);
       const std::string shape = shape_of(prefix);
-      if (shape.empty() || shape.back() == 'a') {  // no telling where it ends
+      if (shape.empty() || shape.back() == 'a') {  // its end is ambiguous
         ++bare;
         continue;
       }
@@ -154,7 +152,7 @@ class Prefixes {
     std::ranges::sort(shapes_, std::ranges::greater{}, [](const Shape& each) { return each.text.size(); });
   }
 
-  // The length of the prefix of a line; 0 for none.
+  // Length of the prefix of a line; 0 for none.
   std::size_t length(std::string_view line) const {
     for (const Shape& shape : shapes_)
       if (const std::optional<std::string_view> rest = shape.without(line)) return line.size() - rest->size();
@@ -184,14 +182,14 @@ class Prefixes {
   std::vector<Shape> shapes_;  // the longest first
 };
 
-// Hydra puts its prefix before each piece that a process writes, so that it stands within lines too.
+// Hydra puts its prefix before each write of a process, also within lines.
 std::string without_repeated(std::string_view text, std::string_view prefix) {
   constexpr std::size_t shortest = 3;
   const bool is_marked = std::ranges::any_of(prefix, [](char c) { return !is_word(c) && !is_space(c); });
   std::string rest(text);
   if (prefix.size() < shortest || !is_marked) return rest;
   for (std::size_t at = 0; (at = rest.find(prefix, at)) != std::string::npos;) {
-    // Not the device in "host:1234:1240 [0] NCCL INFO".
+    // Keeps the device in "host:1234:1240 [0] NCCL INFO".
     std::size_t before = at;
     while (before > 0 && (is_digit(rest[before - 1]) || is_space(rest[before - 1]))) --before;
     if (before < at && before > 0 && rest[before - 1] == ':')
@@ -206,20 +204,14 @@ std::string without_repeated(std::string_view text, std::string_view prefix) {
 
 bool is_of_host(char c) { return is_word(c) || c == '.' || c == '-'; }
 
-// "host" before `end`.
+// Host name that ends at `end`.
 std::string_view token_before(std::string_view text, std::size_t end) {
   std::size_t begin = end;
   while (begin > 0 && is_of_host(text[begin - 1])) --begin;
   return text.substr(begin, end - begin);
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  return text;
-}
-
-// Where ":1234:1240 [0] " of "host:1234:1240 [0] NCCL INFO" begins.
+// Offset of ":1234:1240 [0] " in "host:1234:1240 [0] NCCL INFO".
 std::size_t find_process(std::string_view text, std::size_t from = 0) {
   for (std::size_t at = from; (at = text.find(':', at)) != std::string_view::npos; ++at) {
     Scan scan(text.substr(at));
@@ -231,7 +223,7 @@ std::size_t find_process(std::string_view text, std::size_t from = 0) {
   return std::string_view::npos;
 }
 
-// Where ": Test NCCL failure" of "host: Test NCCL failure common.cu:401 '...'" begins.
+// Offset of ": Test NCCL failure" in "host: Test NCCL failure common.cu:401 '...'".
 std::size_t find_failure(std::string_view text) {
   constexpr std::array<std::string_view, 3> failures{": Test NCCL failure ", ": Test CUDA failure ",
                                                      ": Test timeout ("};
@@ -241,9 +233,8 @@ std::size_t find_failure(std::string_view text) {
 }
 
 struct Hosts {
-  std::set<std::string, std::less<>> listed;  // by a list of devices
-  std::map<std::string, int, std::less<>>
-      of_nccl;  // before processes of NCCL's lines, perhaps with something before it
+  std::set<std::string, std::less<>> listed;        // from lists of devices
+  std::map<std::string, int, std::less<>> of_nccl;  // before the process in lines of NCCL, perhaps with a prefix
 };
 
 Hosts hosts_in(const std::vector<Line>& lines) {
@@ -264,10 +255,10 @@ Hosts hosts_in(const std::vector<Line>& lines) {
   return hosts;
 }
 
-// Text of NCCL in a line: from `begin` to `end`, and how much before `begin` is perhaps its own too.
+// Range of NCCL's output in a line, and the text before it that may belong to either.
 struct ForeignSpan {
   std::size_t begin = 0, end = 0;
-  std::string perhaps;
+  std::string ambiguous;
 };
 
 class ForeignText {
@@ -278,22 +269,22 @@ class ForeignText {
     constexpr std::size_t none = std::string_view::npos;
     constexpr std::array<std::string_view, 2> versions{"NCCL version ", "RCCL version "};
     std::size_t behind_host = std::min(find_process(text), find_failure(text));
-    ForeignSpan found{.begin = behind_host, .end = text.size(), .perhaps = ""};
+    ForeignSpan found{.begin = behind_host, .end = text.size(), .ambiguous = ""};
     if (behind_host != none) {
       const std::string_view token = token_before(text, behind_host);
       const std::size_t begin = behind_host - token.size();
-      found.begin = begin_of_host(token, begin, found.perhaps);
+      found.begin = begin_of_host(token, begin, found.ambiguous);
       found.begin = with_time_before(text, found.begin);
     }
     for (const std::string_view each : versions)
       if (const std::size_t at = text.find(each); at < found.begin)
-        found = {.begin = at, .end = text.size(), .perhaps = ""};
+        found = {.begin = at, .end = text.size(), .ambiguous = ""};
     // " .. host pid 5101: Test failure common.cu:519"
     if (const std::size_t at = text.find(": Test failure "); at != none)
       if (const std::size_t dots = text.rfind(" .. ", at); dots < found.begin)
-        found = {.begin = dots, .end = text.size(), .perhaps = ""};
+        found = {.begin = dots, .end = text.size(), .ambiguous = ""};
     if (found.begin == none) return std::nullopt;
-    // Another line of NCCL may begin in what was printed into this one.
+    // Another line of NCCL may begin within this one.
     constexpr std::size_t width_of_process = 4;
     std::size_t next = text.size();
     if (behind_host != none && found.begin <= behind_host)
@@ -305,11 +296,11 @@ class ForeignText {
   }
 
  private:
-  // The first characters of what stands before the process may be figures that the host's name was printed behind.
-  std::size_t begin_of_host(std::string_view token, std::size_t begin, std::string& perhaps) const {
+  // The token before the process may begin with figures of the table.
+  std::size_t begin_of_host(std::string_view token, std::size_t begin, std::string& ambiguous) const {
     for (std::size_t skip = 0; skip < token.size(); ++skip)
       if (hosts_.listed.contains(token.substr(skip))) return begin + skip;
-    // The end of it that stands there most often; of those that stand there once the shortest.
+    // Prefers the most frequent suffix, and the shortest among those that occur once.
     std::size_t best = 0;
     int most = 0;
     for (std::size_t skip = 0; skip < token.size(); ++skip) {
@@ -320,7 +311,7 @@ class ForeignText {
     }
     if (most > 1 || best > 0) return begin + best;
     constexpr std::size_t longest = 24;
-    perhaps = token.substr(0, longest);
+    ambiguous = token.substr(0, longest);
     return begin;
   }
 
@@ -333,8 +324,8 @@ class ForeignText {
     return !scan.digits().empty() && scan.take("-") && !scan.digits().empty() && scan.take("-") ? open : begin;
   }
 
-  // Figures may follow on the same line, where NCCL's text was cut in its turn: a run of four or more at the end of the
-  // line, one of them with a point.
+  // Figures may follow in the same line if NCCL's output was interrupted: at least four at the end of the line, one
+  // with a decimal point.
   static std::size_t begin_of_figures(std::string_view text, std::size_t from) {
     constexpr std::size_t enough = 4;
     const Words words = words_of(text.substr(from));
@@ -350,7 +341,7 @@ class ForeignText {
       point = point || (word.find('.') != std::string_view::npos && number_in<double>(word));
       ++run;
     }
-    // Words without digits before the first number are NCCL's.
+    // Words before the first number belong to NCCL.
     while (run > 0 && !number_in<double>(words[words.size() - run])) --run;
     if (!point || run < enough) return text.size();
     return static_cast<std::size_t>(words[words.size() - run].data() - text.data());
@@ -359,7 +350,7 @@ class ForeignText {
   Hosts hosts_;
 };
 
-// What others put before NCCL's lines and not before those of nccl-tests: it ends like a label, and comes often.
+// Labels that appear before NCCL's lines only: frequent, and with a label's last character.
 std::set<std::string, std::less<>> labels_in(const std::vector<Line>& lines, const ForeignText& foreign) {
   constexpr std::string_view ends = ":|>])}";
   constexpr int often = 3;
@@ -402,7 +393,7 @@ bool are_lines_of_json(std::string_view text) {
 }
 
 std::vector<Line> lines_of(std::string_view text) {
-  // UTF-16, as PowerShell writes what is sent to a file: of ASCII every other byte is 0.
+  // Redirected output of PowerShell is UTF-16: every other byte of ASCII is 0.
   std::string narrow;
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
     std::ranges::copy_if(text.substr(2), std::back_inserter(narrow), [](char c) { return c != '\0'; });
@@ -418,8 +409,8 @@ std::vector<Line> lines_of(std::string_view text) {
   const ForeignText foreign(physical);
   const std::set<std::string, std::less<>> labels = labels_in(physical, foreign);
   std::vector<Line> lines;
-  std::optional<Line> open;  // goes on behind text of NCCL
-  const auto go_on = [&](const Line& line, std::string_view piece) {
+  std::optional<Line> open;  // continues after output of NCCL
+  const auto append = [&](const Line& line, std::string_view piece) {
     if (!open) open = Line{.text = "", .first = line.first, .last = line.last, .gaps = {}};
     open->text += piece;
     open->last = line.last;
@@ -449,15 +440,15 @@ std::vector<Line> lines_of(std::string_view text) {
                        .foreign = true,
                        .gaps = {}});
       const bool all = found->end == rest.size();
-      if (!before.empty() || !found->perhaps.empty() || !all || open) {
-        go_on(line, before);
-        if (!found->perhaps.empty() || !before.empty()) open->gaps.push_back({open->text.size(), found->perhaps});
+      if (!before.empty() || !found->ambiguous.empty() || !all || open) {
+        append(line, before);
+        if (!found->ambiguous.empty() || !before.empty()) open->gaps.push_back({open->text.size(), found->ambiguous});
       }
       rest = rest.substr(found->end);
       ends_here = !all;
     }
     if (!ends_here) continue;
-    go_on(line, rest);
+    append(line, rest);
     close(line.ended);
   }
   if (open) close(false);

@@ -1,5 +1,5 @@
-// See nccl_tests_row.hpp.
-#include "reports/nccl_tests_row.hpp"
+// Rows of the table of nccl-tests.
+#include "reports/nccl_tests_text.hpp"
 
 #include <array>
 #include <cmath>
@@ -10,13 +10,12 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/text.hpp"
-#include "reports/nccl_tests_scan.hpp"
 
 namespace p5::reports::nccl_tests {
 
 namespace {
 
-// Bytes of an element. Names of all versions.
+// Bytes of an element, by the type names of all versions.
 std::optional<std::uint64_t> bytes_of_type(std::string_view name) {
   static const std::map<std::string_view, std::uint64_t> sizes{
       {"int8", 1},     {"char", 1},     {"uint8", 1},    {"int32", 4},  {"int", 4},     {"uint32", 4}, {"int64", 8},
@@ -32,7 +31,7 @@ bool is_name(std::string_view word) {
          std::ranges::all_of(word, [](char c) { return is_lower(c) || is_digit(c) || c == '_'; });
 }
 
-// The characters of a figure as nccl-tests prints it, at the beginning of a word: "100.0", "1.6e+07", "N/A", "-1".
+// Prefix of a word that is a figure as nccl-tests prints it: "100.0", "1.6e+07", "N/A", "-1".
 std::string_view figure_in(std::string_view word) {
   constexpr std::string_view absent = "N/A";
   if (word.starts_with(absent)) return word.substr(0, absent.size());
@@ -47,7 +46,7 @@ std::string_view figure_in(std::string_view word) {
 }
 bool is_figure(std::string_view word) { return !word.empty() && figure_in(word).size() == word.size(); }
 
-// Half of the last digit that was printed: 0.05 of "100.0", 5e4 of "1.6e+06".
+// Half a unit of the last printed digit: 0.05 of "100.0", 5e4 of "1.6e+06".
 double rounding_in(std::string_view text) {
   const std::size_t exponent = text.find_first_of("eE"), point = text.find('.');
   const std::string_view digits = text.substr(0, exponent);
@@ -57,24 +56,24 @@ double rounding_in(std::string_view text) {
   return 0.5 * std::pow(10, number_in<int>(power).value_or(0) - behind);
 }
 
-// Null: not run. False in `good`: these are no figures.
-std::optional<Timing> timing_in(std::span<const std::string_view> words, const Columns& columns, bool& good) {
+// Null if not run. Clears `good` if the words are no figures.
+std::optional<Timing> timing_in(std::span<const std::string_view> words, const Columns& columns, bool& valid) {
   constexpr double most_time = 1e15, most_wrong = 1e19;
-  for (const std::string_view word : words) good = good && is_figure(word);
-  if (!good || words[0] == "N/A") return std::nullopt;
+  for (const std::string_view word : words) valid = valid && is_figure(word);
+  if (!valid || words[0] == "N/A") return std::nullopt;
   Timing timing;
   timing.time_us = number_in<double>(words[0]).value_or(-1);
   timing.algbw = number_in<double>(words[1]).value_or(0);
   timing.busbw = number_in<double>(words[2]).value_or(0);
   timing.rounding = {rounding_in(words[0]), rounding_in(words[1]), rounding_in(words[2])};
-  good = timing.time_us >= 0 && timing.time_us <= most_time;
+  valid = timing.time_us >= 0 && timing.time_us <= most_time;
   if (words[3] == "N/A") return timing;
-  // A count, in few digits where it is large: "1.5e+06".
+  // A count, abbreviated if large: "1.5e+06".
   const bool is_count = words[3].find('.') == std::string_view::npos || words[3].find('e') != std::string_view::npos;
-  good = good && is_count;
+  valid = valid && is_count;
   const double wrong = number_in<double>(words[3]).value_or(-1);
-  good = good && wrong >= 0 && wrong < most_wrong;
-  if (good && columns.counts_wrong) timing.wrong = static_cast<std::uint64_t>(wrong);
+  valid = valid && wrong >= 0 && wrong < most_wrong;
+  if (valid && columns.counts_wrong) timing.wrong = static_cast<std::uint64_t>(wrong);
   return timing;
 }
 
@@ -87,13 +86,13 @@ bool is_timestamp(std::string_view date, std::string_view time) {
   return like("0000-00-00", date) && like("00:00:00", time);
 }
 
-// The row whose type is the word at `at`, or nothing.
+// The row whose type is words[at], or null.
 std::optional<FoundRow> row_at(std::string_view text, const Words& words, std::size_t at, const Columns& columns,
                                int line) {
   const std::string_view before = words[at - 2];
   std::size_t digits = before.size();
   while (digits > 0 && is_digit(before[digits - 1])) --digits;
-  // "<stdout>:1048576", but not "x1048576" and not "1.048576".
+  // Accepts "<stdout>:1048576" but not "x1048576" or "1.048576".
   if (digits == before.size() || (digits > 0 && (is_word(before[digits - 1]) || before[digits - 1] == '.'))) return {};
   FoundRow found;
   ResultRow& row = found.row;
@@ -120,7 +119,7 @@ std::optional<FoundRow> row_at(std::string_view text, const Words& words, std::s
     row.root = *root;
     ++next;
   }
-  // Where it measures in place only, nccl-tests leaves the other half blank.
+  // nccl-tests leaves the out-of-place half blank if it measures in place only.
   constexpr std::size_t width_of_half = 32;
   const auto blanks_before = [&](std::size_t i) {
     return i < words.size() ? words[i].data() - words[i - 1].data() - std::ssize(words[i - 1]) : 0;
@@ -131,28 +130,29 @@ std::optional<FoundRow> row_at(std::string_view text, const Words& words, std::s
   const std::size_t half = columns.half.size(), halves = out_of_place + columns.in_place;
   const std::size_t end = next + halves * half + (columns.timestamp ? 2 : 0);
   if (end > words.size() || halves == 0) return {};
-  // Other text may stand right behind the last figure.
+  // Other text may follow the last figure directly.
   Words own(words.begin() + static_cast<std::ptrdiff_t>(next), words.begin() + static_cast<std::ptrdiff_t>(end));
-  bool good = true;
+  bool valid = true;
   if (columns.timestamp) {
     constexpr std::size_t width = 8;
     own.back() = own.back().substr(0, width);
-    good = is_timestamp(own[own.size() - 2], own.back());
+    valid = is_timestamp(own[own.size() - 2], own.back());
   } else {
     own.back() = figure_in(own.back());
-    good = !own.back().empty();
+    valid = !own.back().empty();
   }
-  if (!good) return {};
+  if (!valid) return {};
   const std::span<const std::string_view> figures(own);
-  if (out_of_place) row.out_of_place = timing_in(figures.first(half), columns, good);
-  if (good && columns.in_place) row.in_place = timing_in(figures.subspan(out_of_place ? half : 0, half), columns, good);
-  if (!good) return {};
-  // Checked out of place but not in place: there is no such operation (alltoall), whatever the columns say.
+  if (out_of_place) row.out_of_place = timing_in(figures.first(half), columns, valid);
+  if (valid && columns.in_place)
+    row.in_place = timing_in(figures.subspan(out_of_place ? half : 0, half), columns, valid);
+  if (!valid) return {};
+  // Results checked out of place only mean that the operation has no in-place form (alltoall).
   if (halves == 2 && figures[3] != "N/A" && figures[half + 3] == "N/A") row.in_place.reset();
   found.begin = static_cast<std::size_t>(before.data() + digits - text.data());
   found.end = static_cast<std::size_t>(own.back().data() + own.back().size() - text.data());
   const Words behind = words_of(text.substr(found.end));
-  // A time where the head does not tell of one: it was printed into.
+  // A timestamp may follow although the damaged head lacks it.
   const bool is_all = behind.empty() || (behind.size() == 2 && is_timestamp(behind[0], behind[1]));
   found.no_more = columns.timestamp || own.back() == "N/A" || own.back() == "0" || own.back() == "0e+00";
   found.ends_surely = is_all || found.no_more;
@@ -164,7 +164,7 @@ bool is_op(std::string_view word) {
   return std::ranges::find(ops, word) != ops.end();
 }
 
-// A word of a row, or what may be a part of one.
+// True for a word of a row or a possible part of one.
 bool is_piece(std::string_view word) {
   if (is_figure(word) || bytes_of_type(word) || is_op(word)) return true;
   return std::ranges::all_of(word, [](char c) { return is_digit(c) || c == '.' || c == '-' || c == '+' || c == ':'; });
@@ -175,7 +175,7 @@ bool is_piece(std::string_view word) {
 std::optional<Columns> columns_of(std::string_view text, std::string_view title, int line) {
   const auto refuse = [&](const char* what) { throw UsageError(fmt::format("line {}: {}", line, what)); };
   Words words = words_of(text);
-  // "#size" of texts whose blanks were lost.
+  // Accepts "#size" if blanks were lost.
   if (!words.empty() && words[0] == "#") words.erase(words.begin());
   if (!words.empty() && words[0].starts_with('#')) words[0].remove_prefix(1);
   if (words.size() < 4 || words[0] != "size" || words[1] != "count" || words[2] != "type") return {};
@@ -192,11 +192,11 @@ std::optional<Columns> columns_of(std::string_view text, std::string_view title,
   const bool two = again != words.end() || title.find("out-of-place") != std::string_view::npos;
   auto end = std::find(first, again, "timestamp");
   columns.half.assign(first, end);
-  // Other text was printed into it: nothing tells which columns there are.
+  // Other text interrupted the head: its columns are unknown.
   if (columns.half.size() < 4 || (columns.half[3] != "#wrong" && columns.half[3] != "error")) return {};
   columns.counts_wrong = columns.half[3] == "#wrong";
   columns.timestamp = words.back() == "timestamp";
-  // rccl-tests measures in place only with -O 0, and its head has that half alone.
+  // rccl-tests with -O 0 measures in place only, and its head has that half alone.
   columns.out_of_place = two;
   return columns;
 }

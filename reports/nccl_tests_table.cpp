@@ -1,5 +1,5 @@
-// A report in the columns of nccl-tests, each table under the command that shows the same figures to somebody who has
-// nccl-tests and no p5bench. Columns and options: nccl-tests 2.17 and later, its README and src/common.cu.
+// A report in the columns of nccl-tests, each table below the nccl-tests command that reproduces it. Columns and
+// options are those of nccl-tests 2.17 and later (README and src/common.cu).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -20,10 +20,10 @@ namespace {
 
 constexpr int operations_of_a_burst = 20;  // nccl-tests' own default
 
-// What one program of nccl-tests runs.
+// Measurements of one program of nccl-tests.
 using Rows = std::vector<const Measurement*>;
 
-// "" where the group is the whole job; null where nccl-tests has no such split.
+// Value of NCCL_TESTS_SPLIT; "" for the whole job, null if nccl-tests has no such split.
 std::optional<std::string> split_of(const Case& c, const RunInfo& run) {
   if (c.group == "world") return "";
   if (c.group == "node") return fmt::format("DIV {}", c.ranks);
@@ -32,7 +32,7 @@ std::optional<std::string> split_of(const Case& c, const RunInfo& run) {
   return std::nullopt;
 }
 
-// "-b 8 -e 1024 -f 2" where the sizes are a series, else each of them by itself in the order given.
+// "-b 8 -e 1024 -f 2" for a geometric series of sizes, else one range per size.
 std::vector<std::string> ranges_of(const Rows& rows) {
   std::set<std::uint64_t> sizes;
   for (const Measurement* m : rows) sizes.insert(m->measured_case.bytes.count);
@@ -48,7 +48,7 @@ std::vector<std::string> ranges_of(const Rows& rows) {
   return each;
 }
 
-// The operator's variables that change what NCCL does; of secrets nothing is known.
+// The user's variables that affect NCCL, without secrets.
 std::string variables_of(const Report& report) {
   std::string text;
   for (const auto& [key, value] : report.context) {
@@ -79,7 +79,7 @@ std::string commands_of(const Report& report, const Rows& rows, const std::strin
 
 std::string devices_of(const Report& report) {
   std::string text;
-  std::map<int, int> seen;  // ranks of a host so far
+  std::map<int, int> seen;  // ranks seen on each host
   for (std::size_t rank = 0; rank < report.topology.host_of_rank.size(); ++rank) {
     const int at = report.topology.host_of_rank[rank];
     const topo::Host& host = report.topology.hosts.at(static_cast<std::size_t>(at));
@@ -121,7 +121,7 @@ std::string table_of(const Rows& rows) {
                             wrong ? "FAILED" : "OK", sum / static_cast<double>(rows.size()));
 }
 
-// Everything but the size that one program holds fixed.
+// Parameters that are fixed within one program; all but the size.
 auto program_key(const Case& c) {
   return std::tuple(c.collective->name, c.group, c.type, c.op, c.root, c.in_place, c.cuda_graph, c.registration);
 }
@@ -130,13 +130,13 @@ auto program_key(const Case& c) {
 
 std::string render_nccl_tests(const Report& report) {
   std::vector<Rows> programs;
-  std::set<std::string> left_out;
+  std::set<std::string> skipped;
   for (const Result* result : in_reading_order(report)) {
     const Measurement& m = result->measurement;
     const Case& c = m.measured_case;
     if (m.outcome != Outcome::measured || !m.throughput) continue;
     if (nccl_tests::program_of(*c.collective).empty() || !split_of(c, report.run) || c.arm != "default") {
-      left_out.insert(operation_of(c) + (c.arm == "default" ? "" : ", arm " + c.arm));
+      skipped.insert(operation_of(c) + (c.arm == "default" ? "" : ", arm " + c.arm));
       continue;
     }
     if (programs.empty() || program_key(programs.back().front()->measured_case) != program_key(c))
@@ -153,9 +153,9 @@ std::string render_nccl_tests(const Report& report) {
     text += "#\n" + commands_of(report, rows, nccl_tests::program_of(*c.collective), *split_of(c, report.run)) +
             devices_of(report) + table_of(rows);
   }
-  if (!left_out.empty())
+  if (!skipped.empty())
     text += format_printable("# nccl-tests has nothing like: {}\n",
-                             join(std::vector<std::string>(left_out.begin(), left_out.end())));
+                             join(std::vector<std::string>(skipped.begin(), skipped.end())));
   return text;
 }
 

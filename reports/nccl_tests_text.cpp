@@ -1,7 +1,6 @@
-// The table that nccl-tests prints. Its columns changed over the years (2.0: redop and root only where they mean
-// something; 2.13: always; "error" became "#wrong"; -I and -S add columns), so they are taken from the table's own
-// head. Rows that other text was printed into are put together again where their figures then fit each other; what is
-// not whole is told of by its line.
+// The table that nccl-tests prints. Its columns changed over the years (2.0: redop and root only where they apply;
+// 2.13: always; "error" became "#wrong"; -I and -S add columns), so they are read from the table's head. Rows
+// interrupted by other text are reassembled if their figures are consistent; lines of incomplete rows are reported.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -12,9 +11,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "reports/nccl_tests.hpp"
-#include "reports/nccl_tests_lines.hpp"
-#include "reports/nccl_tests_row.hpp"
-#include "reports/nccl_tests_scan.hpp"
+#include "reports/nccl_tests_text.hpp"
 
 namespace p5::reports::nccl_tests {
 
@@ -24,9 +21,9 @@ namespace {
   throw UsageError(fmt::format("line {}: {}", line, what));
 }
 
-// What stands behind the first `name` that has something behind it, as far as it fits; "" where there is none.
+// First non-empty value behind `name`, as long as characters match; "" for none.
 template <class Fits>
-std::string value_behind(std::string_view text, std::string_view name, const Fits& fits) {
+std::string value_after(std::string_view text, std::string_view name, const Fits& fits) {
   for (std::size_t at = 0; (at = text.find(name, at)) != std::string_view::npos;) {
     at += name.size();
     if (const std::string_view value = Scan(text.substr(at)).take_while(fits); !value.empty())
@@ -52,25 +49,25 @@ std::string lines_in_words(const std::set<int>& lines) {
   return join(ranges) + " and " + last;
 }
 
-// A row of which only a part was found so far.
+// A row of which only the beginning was read so far.
 struct Pending {
   std::string text;
-  std::vector<std::size_t> ends;  // of what may be the row's in it, the likeliest first
+  std::vector<std::size_t> ends;  // possible ends of the row's part, the likeliest first
   std::set<int> lines;
 };
 
-// The sizes that a program goes through, where its head says it.
+// Sizes of a program, by its head.
 struct Steps {
   std::uint64_t least = 0, most = 0, factor = 0, bytes = 0;
 };
 
-// Reads line by line; what belongs to no table (logs of NCCL, warnings) is passed over.
+// Parser for the lines of a log; lines outside tables (logs of NCCL, warnings) are skipped.
 class Reader {
  public:
   void take(const Line& line) {
     if (!line.foreign && cut_) {
       const Line cut = *std::exchange(cut_, std::nullopt);
-      if (goes_on(line)) return take(joined(cut, line));
+      if (continues_row(line)) return take(joined(cut, line));
       take_whole(cut);
     }
     if (line.is_cut && !is_blank(line.text))
@@ -89,10 +86,10 @@ class Reader {
   }
 
  private:
-  // No comment and no row by itself.
-  bool goes_on(const Line& line) const {
+  // True if the line is neither a comment nor a complete row.
+  bool continues_row(const Line& line) const {
     const bool is_comment = line.text.starts_with('#') && find_comment(line.text) == 0;
-    return !is_comment && !(columns_ && only(readings_of(line), [&](auto& text) {
+    return !is_comment && !(columns_ && unanimous(variants_of(line), [&](auto& text) {
                               return trusted(text, !line.gaps.empty(), line.ended);
                             }));
   }
@@ -100,7 +97,7 @@ class Reader {
   static Line joined(const Line& cut, const Line& line) {
     Line whole = cut;
     whole.gaps.push_back({cut.text.size(), ""});
-    for (const Gap& gap : line.gaps) whole.gaps.push_back({cut.text.size() + gap.at, gap.perhaps});
+    for (const Gap& gap : line.gaps) whole.gaps.push_back({cut.text.size() + gap.at, gap.ambiguous});
     whole.text += line.text;
     whole.last = line.last;
     whole.ended = line.ended;
@@ -126,7 +123,7 @@ class Reader {
       take_row(before);
     }
     line_ = line.last;
-    const std::vector<std::string> readings = readings_of(line);
+    const std::vector<std::string> readings = variants_of(line);
     const auto lists_device = [](const std::string& text) { return device_in(comment_in(text)).has_value(); };
     const auto device = std::ranges::find_if(readings, lists_device);
     comment(std::string(comment_in(device == readings.end() ? line.text : *device)));
@@ -139,14 +136,14 @@ class Reader {
     return at == std::string_view::npos ? "" : text.substr(at);
   }
 
-  // "# Collective test starting" of new versions, "# nThread" of all.
+  // Detects "# Collective test starting" of new versions and "# nThread" of all.
   bool begins_program(const Line& line) const {
     if (line.foreign || find_comment(line.text) == std::string::npos) return false;
     if (line.text.find("Collective test starting") != std::string::npos) return true;
-    return line.text.find("# nThread") != std::string::npos && (columns_ || begun_ > 0 || !failures_.empty());
+    return line.text.find("# nThread") != std::string::npos && (columns_ || program_line_ > 0 || !failures_.empty());
   }
 
-  // The program's name stands in the command before it, or in its own first lines.
+  // The program's name appears in the command before it or in its first lines.
   void note_program(std::string_view text) {
     if (text.find("concluded") != std::string_view::npos) return;
     constexpr std::string_view mpi = "_mpi", ending = "_perf";
@@ -161,12 +158,12 @@ class Reader {
 
   void note_versions(std::string_view text) {
     const auto any = [](char c) { return !is_space(c); };
-    if (std::string found = value_behind(text, "nccl-tests version ", any); !found.empty())
+    if (std::string found = value_after(text, "nccl-tests version ", any); !found.empty())
       log_.context["nccl-tests"] = std::move(found);
     const auto versions = [](char c) { return is_word(c) || c == '.' || c == '+'; };
-    if (std::string found = value_behind(text, "NCCL version ", versions); !found.empty() && is_digit(found.front()))
+    if (std::string found = value_after(text, "NCCL version ", versions); !found.empty() && is_digit(found.front()))
       log_.context["nccl"] = std::move(found);
-    if (const std::string found = value_behind(text, "nccl-library=", is_digit); !found.empty()) {
+    if (const std::string found = value_after(text, "nccl-library=", is_digit); !found.empty()) {
       const int code = number_in<int>(found).value_or(0);
       log_.context["nccl"] = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
     }
@@ -177,9 +174,7 @@ class Reader {
     constexpr std::size_t most = 5, longest = 300;
     constexpr std::array<std::string_view, 3> failures{"Test NCCL failure ", "Test CUDA failure ", "Test timeout ("};
     if (std::ranges::none_of(failures, [&](auto each) { return text.find(each) != std::string_view::npos; })) return;
-    while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-    while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-    if (failures_.size() < most) failures_.push_back(printable(text.substr(0, longest)));
+    if (failures_.size() < most) failures_.push_back(printable(trimmed(text).substr(0, longest)));
   }
 
   // "#  Rank  0 Group  0 Pid  1234 on  host device  0 [0000:53:00] NVIDIA H100"; versions before 2.17 have no group.
@@ -205,24 +200,21 @@ class Reader {
       return {};
     scan.take_while([](char c) { return c != ']'; });
     if (!scan.take("]")) return {};
-    scan.skip_space();
-    std::string_view name = scan.rest();
-    while (!name.empty() && is_space(name.back())) name.remove_suffix(1);
-    device.name = name;
+    device.name = trimmed(scan.rest());
     return device;
   }
 
   // ---- comments
 
   void comment(const std::string& text) {
-    settle_pending();
+    drop_pending();
     last_.reset();
     stray_.clear();
     if (std::optional<Device> device = device_in(text)) return add_device(std::move(*device));
     if (const std::optional<Columns> columns = columns_of(text, title_, line_)) return begin_table(*columns);
     title_ = text;
     if (text.find("nThread") != std::string::npos) return begin_program(text);
-    if (const std::string most = value_behind(text, "Reducing maxBytes to ", is_digit); !most.empty())
+    if (const std::string most = value_after(text, "Reducing maxBytes to ", is_digit); !most.empty())
       steps_.most = number_in<std::uint64_t>(most).value_or(steps_.most);
     if (text.find("Blocking Enabled") != std::string::npos) next_.blocking = true;
     if (!columns_) return;
@@ -239,16 +231,16 @@ class Reader {
 
   void begin_program(const std::string& text) {
     const auto value = [&](const char* name, std::uint64_t otherwise) {
-      return number_in<std::uint64_t>(value_behind(text, name, is_digit)).value_or(otherwise);
+      return number_in<std::uint64_t>(value_after(text, name, is_digit)).value_or(otherwise);
     };
     const auto small = [&](std::string_view in, const char* name, int otherwise) {
-      return number_in<int>(value_behind(in, name, is_digit)).value_or(otherwise);
+      return number_in<int>(value_after(in, name, is_digit)).value_or(otherwise);
     };
     Table fresh;
     fresh.program = next_.program;
     next_ = std::move(fresh);
-    begun_ = line_;
-    // "warmup iters: 5 iters: 20 agg iters: 1": those of the warm-up are others.
+    program_line_ = line_;
+    // Skips the iterations of the warm-up in "warmup iters: 5 iters: 20 agg iters: 1".
     constexpr std::string_view warm_up = "warmup iters: ";
     const std::size_t others = text.find(warm_up);
     next_.iterations =
@@ -277,29 +269,29 @@ class Reader {
     columns_ = columns;
     has_foot_ = false;
     lost_.clear();
-    odd_.clear();
+    mismatched_.clear();
     next_.line = line_;
     log_.tables.push_back(next_);
     consistency_.emplace(ranks_of_table(), try_find_collective(next_.program));
   }
 
-  // Of the group of rank 0; 0 where the list has holes or is not there.
+  // Ranks in the group of rank 0; 0 if the list is incomplete or missing.
   int ranks_of_table() const {
     if (next_.devices.empty() || *ranks_.rbegin() + 1 != std::ssize(ranks_)) return 0;
     return static_cast<int>(std::ranges::count(next_.devices, next_.devices.front().group, &Device::group));
   }
 
   void end_table() {
-    settle_pending();
-    // Of a program that counts its elements in another way, and where the list of ranks is not whole, no row fits.
+    drop_pending();
+    // No row fits if a program counts elements differently and the list of ranks is incomplete.
     const auto may_be = [&](const ResultRow& row) {
-      return shares_in(row) || (odd_.size() > 1 && row.size >= row.count);
+      return shares_in(row) || (mismatched_.size() > 1 && row.size >= row.count);
     };
     if (std::ranges::none_of(table().rows, [](const ResultRow& row) { return row.count > 0; }) &&
-        std::ranges::all_of(odd_, may_be))
-      table().rows.insert(table().rows.end(), odd_.begin(), odd_.end());
+        std::ranges::all_of(mismatched_, may_be))
+      table().rows.insert(table().rows.end(), mismatched_.begin(), mismatched_.end());
     else
-      for (const ResultRow& row : odd_) lost_.insert(row.line);
+      for (const ResultRow& row : mismatched_) lost_.insert(row.line);
     if (!lost_.empty())
       log_.remarks.push_back(
           fmt::format("{} {}: no whole row of the table could be read there, because other text stands in it or it is "
@@ -308,21 +300,21 @@ class Reader {
     note_missing_sizes();
     columns_.reset();
     last_.reset();
-    next_ = {};  // nothing of it holds for another one in the same file
+    next_ = {};  // does not apply to further programs of the file
     next_.program = std::exchange(following_program_, "");
-    begun_ = 0;
+    program_line_ = 0;
   }
 
-  // Rows that left no trace, seen by the sizes that the program says it goes through.
+  // Reports rows that are missing without a trace, by the sizes in the program's head.
   void note_missing_sizes() {
     const std::vector<ResultRow>& rows = table().rows;
     if (steps_.most == 0 || (steps_.factor < 2 && steps_.bytes == 0) || rows.empty()) return;
-    // Sizes are rounded down to what ranks can share.
+    // nccl-tests rounds sizes down to a multiple of the ranks.
     const auto after = [&](double size) {
       return steps_.factor > 1 ? size * static_cast<double>(steps_.factor) : size + static_cast<double>(steps_.bytes);
     };
     const double slack = 32.0 * static_cast<double>(std::max<std::size_t>(1, table().devices.size()));
-    const auto far_behind = [&](double size, double wanted) {
+    const auto exceeds = [&](double size, double wanted) {
       return size > wanted * 1.25 + slack && size > wanted + slack;
     };
     const auto remark = [&](const std::string& where, double least, double most) {
@@ -333,11 +325,11 @@ class Reader {
       return a.type == b.type && a.op == b.op && a.root == b.root;
     };
     const auto bytes = [](const ResultRow& row) { return static_cast<double>(row.size); };
-    if (const double least = static_cast<double>(steps_.least); least > slack && far_behind(bytes(rows[0]), least))
+    if (const double least = static_cast<double>(steps_.least); least > slack && exceeds(bytes(rows[0]), least))
       remark("the first", least, bytes(rows[0]));
     for (std::size_t i = 1; i < rows.size(); ++i)
       if (same(rows[i - 1], rows[i]) && bytes(rows[i - 1]) > slack &&
-          far_behind(bytes(rows[i]), after(bytes(rows[i - 1]))))
+          exceeds(bytes(rows[i]), after(bytes(rows[i - 1]))))
         remark(fmt::format("before line {}", rows[i].line), bytes(rows[i - 1]), bytes(rows[i]));
     if (has_foot_ && bytes(rows.back()) > slack && !reaches_its_end())
       remark("the last", bytes(rows.back()), static_cast<double>(steps_.most));
@@ -350,10 +342,10 @@ class Reader {
                              : last + steps_.bytes + 32 * log_.tables.back().devices.size() > steps_.most;
   }
 
-  // At the beginning of another one, and at the end of the file.
+  // Called at the beginning of the next program and at the end of the file.
   void end_program() {
     const bool in_table = columns_.has_value();
-    const int began = begun_;
+    const int began = program_line_;
     bool died = !failures_.empty();
     std::string name = in_table ? table().program : next_.program;
     if (name.empty()) name = "nccl-tests";
@@ -380,7 +372,7 @@ class Reader {
       log_.ended_by = failures_.empty() ? what : fmt::format("{} died: {}", name, failures_.front());
     failures_.clear();
     steps_ = {};
-    begun_ = 0;
+    program_line_ = 0;
     Table fresh;
     fresh.program = next_.program;
     next_ = std::move(fresh);
@@ -396,7 +388,7 @@ class Reader {
     table().rows.push_back(std::move(row));
   }
 
-  // `text` as a row that can be trusted. `assembled`: it was put together out of pieces.
+  // `text` as a trusted row, or null. `assembled`: it was joined from pieces.
   std::optional<ResultRow> trusted(std::string_view text, bool assembled, bool ended) const {
     const std::optional<FoundRow> found = find_row(text, *columns_, line_);
     if (!found || !found->ends_surely || (!ended && !found->no_more)) return {};
@@ -405,7 +397,7 @@ class Reader {
     return found->row;
   }
 
-  static bool alike(const ResultRow& a, const ResultRow& b) {
+  static bool same_row(const ResultRow& a, const ResultRow& b) {
     const auto same = [](const std::optional<Timing>& x, const std::optional<Timing>& y) {
       return x.has_value() == y.has_value() && (!x || (x->time_us == y->time_us && x->wrong == y->wrong));
     };
@@ -413,34 +405,34 @@ class Reader {
            same(a.out_of_place, b.out_of_place) && same(a.in_place, b.in_place);
   }
 
-  // The line with what is perhaps its own at the places where text of NCCL was, in all ways.
-  static std::vector<std::string> readings_of(const Line& line) {
+  // All variants of a line with more or less of the ambiguous text at its gaps.
+  static std::vector<std::string> variants_of(const Line& line) {
     constexpr std::size_t most = 64;
     std::vector<std::string> texts{line.text};
     for (auto gap = line.gaps.rbegin(); gap != line.gaps.rend(); ++gap) {
-      if (gap->perhaps.empty() || texts.size() * gap->perhaps.size() > most) continue;
+      if (gap->ambiguous.empty() || texts.size() * gap->ambiguous.size() > most) continue;
       std::vector<std::string> more;
       for (const std::string& text : texts)
-        for (std::size_t own = 0; own <= gap->perhaps.size(); ++own)
-          more.push_back(std::string(text).insert(gap->at, gap->perhaps.substr(0, own)));
+        for (std::size_t own = 0; own <= gap->ambiguous.size(); ++own)
+          more.push_back(std::string(text).insert(gap->at, gap->ambiguous.substr(0, own)));
       texts = std::move(more);
     }
     return texts;
   }
 
-  // The row, where all readings that can be trusted are the same.
+  // The row if all trusted readings agree.
   template <class Read>
-  static std::optional<ResultRow> only(const std::vector<std::string>& texts, const Read& read) {
+  static std::optional<ResultRow> unanimous(const std::vector<std::string>& texts, const Read& read) {
     std::optional<ResultRow> found;
     for (const std::string& text : texts) {
       const std::optional<ResultRow> row = read(text);
-      if (row && found && !alike(*row, *found)) return {};
+      if (row && found && !same_row(*row, *found)) return {};
       if (row) found = row;
     }
     return found;
   }
 
-  // Rows that were pasted without their head: those of 2.13 and later, whose figures fit each other.
+  // Accepts pasted rows without a head if their figures are consistent with 2.13 and later.
   void begin_without_head(const Line& line) {
     const Columns columns{.op = true, .root = true, .half = {"time", "algbw", "busbw", "#wrong"}, .counts_wrong = true};
     const Consistency any(0, nullptr);
@@ -464,27 +456,29 @@ class Reader {
     if (!columns_) begin_without_head(line);
     if (!columns_ || is_blank(line.text)) return;
     line_ = line.first;
-    const std::vector<std::string> texts = readings_of(line);
+    const std::vector<std::string> texts = variants_of(line);
     const bool assembled = !line.gaps.empty();
-    if (std::optional<ResultRow> row = only(texts, [&](auto& text) { return trusted(text, assembled, line.ended); })) {
-      settle_pending();
+    if (std::optional<ResultRow> row =
+            unanimous(texts, [&](auto& text) { return trusted(text, assembled, line.ended); })) {
+      drop_pending();
       last_ = {line.text, line.first};
       return keep(std::move(*row));
     }
-    if (std::optional<ResultRow> row = only(texts, [&](auto& text) { return go_on(text, line.ended); }))
+    if (std::optional<ResultRow> row = unanimous(texts, [&](auto& text) { return continue_pending(text, line.ended); }))
       return keep(std::move(*row));
     if (const std::size_t within = beginning_of_row(line.text); within > 0 && within < line.text.size())
-      if (std::optional<ResultRow> row = only(texts, [&](auto& text) { return without_middle(text, line.ended); })) {
-        settle_pending();
+      if (std::optional<ResultRow> row =
+              unanimous(texts, [&](auto& text) { return without_middle(text, line.ended); })) {
+        drop_pending();
         return keep(std::move(*row));
       }
-    if (goes_on_behind_last(line)) return;
+    if (extend_last_row(line)) return;
     last_.reset();
     note_piece(line);
   }
 
-  // The last figure of the row before was cut: "1" was printed of "17", then a line end of NCCL's, then "7".
-  bool goes_on_behind_last(const Line& line) {
+  // Continues the last figure of the previous row: NCCL's line end split "17" into "1" and "7".
+  bool extend_last_row(const Line& line) {
     if (!last_ || !is_number(line.text)) return false;
     const std::optional<ResultRow> row = trusted(last_->text + line.text, true, line.ended);
     if (!row || table().rows.empty()) return false;
@@ -505,7 +499,7 @@ class Reader {
     if (const std::optional<FoundRow> found = find_row(text, *columns_, line.first);
         found && found->ends_surely && (line.ended || found->no_more) && !consistency_->fits_size(found->row) && pure &&
         line.gaps.empty() && pending_.empty()) {
-      odd_.push_back(found->row);
+      mismatched_.push_back(found->row);
       return;
     }
     constexpr std::size_t most_pieces = 8;
@@ -527,7 +521,7 @@ class Reader {
       lost_.merge(lines);
   }
 
-  // Where a row's piece at the beginning of `text` may end, other text behind it: the most first.
+  // Possible ends of a row's piece at the beginning of `text`, the longest first.
   static std::vector<std::size_t> ends_in(const std::string& text, std::size_t begin) {
     if (is_blank(text.substr(begin))) return {text.size()};
     std::vector<std::size_t> ends;
@@ -536,7 +530,7 @@ class Reader {
     while (most < text.size() && (is_digit(text[most]) || text[most] == '.' || text[most] == '-')) ++most;
     for (std::size_t end = most + 1; end-- > next;) ends.push_back(end);
     ends.push_back(begin);
-    // Other text may have begun with numbers.
+    // Numbers may belong to the other text.
     Words words = words_of(std::string_view(text).substr(0, begin));
     for (; words.size() > 1; words.pop_back()) {
       const auto at = static_cast<std::size_t>(words.back().data() - text.data());
@@ -547,7 +541,7 @@ class Reader {
     return ends;
   }
 
-  // Where a row's piece at the end of `text` may begin.
+  // Possible beginnings of a row's piece at the end of `text`.
   static std::vector<std::size_t> begins_in(const std::string& text) {
     std::vector<std::size_t> begins{0};
     const std::size_t run = end_of_row(text);
@@ -561,10 +555,10 @@ class Reader {
     return begins;
   }
 
-  // All of `front` up to one of `ends` and all of `text` from one of `begins`, where only one row can come of it.
-  std::optional<ResultRow> put_together(const std::string& front, const std::vector<std::size_t>& ends,
-                                        const std::string& text, const std::vector<std::size_t>& begins, bool ended) {
-    constexpr std::size_t most_tries = 2'000'000;  // a file may hold anything: what is left over then is told of
+  // Joins a prefix of `front` with a suffix of `text`; null unless exactly one row results.
+  std::optional<ResultRow> join_pieces(const std::string& front, const std::vector<std::size_t>& ends,
+                                       const std::string& text, const std::vector<std::size_t>& begins, bool ended) {
+    constexpr std::size_t most_tries = 2'000'000;  // bounds the work on hostile files; remaining pieces are reported
     std::optional<ResultRow> found;
     for (const std::size_t end : ends)
       for (const std::size_t begin : begins)
@@ -573,14 +567,14 @@ class Reader {
           if (&front == &text && begin <= end) continue;
           const std::optional<ResultRow> row =
               trusted(front.substr(0, end) + between + text.substr(begin), true, ended);
-          if (row && found && !alike(*row, *found)) return {};
+          if (row && found && !same_row(*row, *found)) return {};
           if (row) found = row;
         }
     return found;
   }
 
-  // What is pending goes on with `text`.
-  std::optional<ResultRow> go_on(const std::string& text, bool ended) {
+  // Continues pending pieces with `text`.
+  std::optional<ResultRow> continue_pending(const std::string& text, bool ended) {
     const std::vector<std::size_t> begins = begins_in(text);
     for (std::size_t from = 0; from < pending_.size(); ++from) {
       std::string front;
@@ -589,7 +583,7 @@ class Reader {
       std::vector<std::size_t> ends = pending_.back().ends;
       for (std::size_t& end : ends) end += front.size();
       front += pending_.back().text;
-      if (std::optional<ResultRow> row = put_together(front, ends, text, begins, ended)) {
+      if (std::optional<ResultRow> row = join_pieces(front, ends, text, begins, ended)) {
         row->line = *pending_[from].lines.begin();
         for (std::size_t i = 0; i < from; ++i) lost_.merge(pending_[i].lines);
         pending_.clear();
@@ -599,38 +593,38 @@ class Reader {
     return {};
   }
 
-  // Other text stands within the row, without a line end.
+  // Removes other text within a row that has no line end.
   std::optional<ResultRow> without_middle(const std::string& text, bool ended) {
-    return put_together(text, ends_in(text, beginning_of_row(text)), text, begins_in(text), ended);
+    return join_pieces(text, ends_in(text, beginning_of_row(text)), text, begins_in(text), ended);
   }
 
-  void settle_pending() {
+  void drop_pending() {
     for (Pending& each : pending_) lost_.merge(each.lines);
     pending_.clear();
   }
 
-  std::optional<Line> cut_;  // whether it goes on is seen by the next one
+  std::optional<Line> cut_;  // the next line shows if it continues
   Log log_;
-  Table next_;                      // what was said so far about the table to come
-  std::string following_program_;   // what was said of the one after the table that is being read
-  std::set<int> ranks_;             // of its devices
-  std::optional<Columns> columns_;  // of the table that has begun and not ended
-  std::string title_;               // the comment before
+  Table next_;                      // head of the next table, as far as it was read
+  std::string following_program_;   // program after the current table
+  std::set<int> ranks_;             // ranks of the listed devices
+  std::optional<Columns> columns_;  // columns of the current table; null outside a table
+  std::string title_;               // the previous comment
   Steps steps_;
   std::optional<Consistency> consistency_;
-  std::vector<Pending> pending_;  // pieces of a row, in their order
+  std::vector<Pending> pending_;  // pieces of a row in order
   struct Last {
     std::string text;
     int line = 0;
   };
-  std::optional<Last> last_;    // the line before, if it was a row
-  std::vector<ResultRow> odd_;  // whole rows whose number of elements does not fit their size
-  std::set<int> stray_;         // lines since the last comment that may be of rows, where no table has begun
-  std::set<int> lost_;          // lines of the table of which no row came
+  std::optional<Last> last_;           // the previous line if it was a row
+  std::vector<ResultRow> mismatched_;  // complete rows whose element count does not fit their size
+  std::set<int> stray_;                // possible lines of rows outside a table since the last comment
+  std::set<int> lost_;                 // lines of the table without a row
   std::vector<std::string> failures_;
-  std::size_t tries_ = 0;  // of putting rows together
+  std::size_t tries_ = 0;  // attempts to join pieces
   bool has_foot_ = false;
-  int begun_ = 0;  // where the program began; 0: it has a table already, or nothing says it
+  int program_line_ = 0;  // first line of the program; 0: it has a table already, or it is unknown
   int line_ = 0;
 };
 

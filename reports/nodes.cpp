@@ -14,16 +14,17 @@
 #include "reports/decision.hpp"
 #include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
+#include "reports/markup.hpp"
 #include "reports/suspects.hpp"
 
 namespace p5::reports {
 
 namespace {
 
-// Which hosts something is about; all of them where it names none that is there.
-class AgainstHosts {
+// Collects reasons against hosts; a reason whose host is unknown applies to all.
+class HostVerdicts {
  public:
-  explicit AgainstHosts(const Report& report) : report_(report), verdicts(report.topology.hosts.size()) {}
+  explicit HostVerdicts(const Report& report) : report_(report), verdicts(report.topology.hosts.size()) {}
 
   void blame(const std::string& host, std::vector<std::string> NodeVerdict::*list, const std::string& word) {
     bool known = false;
@@ -32,7 +33,7 @@ class AgainstHosts {
     if (!known)
       for (std::size_t i = 0; i < verdicts.size(); ++i) add(i, list, word);
   }
-  // "gpu" and so on where it is known.
+  // Adds rank and GPU to the word if they are known.
   void blame_rank(std::optional<int> rank, std::vector<std::string> NodeVerdict::*list, std::string word) {
     const topo::Topology& topology = report_.topology;
     if (!rank || *rank < 0 || std::cmp_greater_equal(*rank, topology.host_of_rank.size())) return blame("", list, word);
@@ -66,11 +67,11 @@ std::string word_of(const topo::Finding& finding) {
   return word;
 }
 
-// Of several groups those that are slow themselves: the verdict is the slowest's. What the whole job does together, of
-// which no group is kept, says nothing of single hosts.
+// Blames the hosts of groups that are slow themselves; the verdict is the slowest group's. A measurement of the whole
+// job keeps no groups and blames no host.
 std::string word_of_slow(const Measurement& m) { return fmt::format("slow {}", m.measured_case.collective->name); }
 
-void blame_slow(const Result& result, const Report& report, AgainstHosts& hosts) {
+void blame_slow(const Result& result, const Report& report, HostVerdicts& hosts) {
   const Measurement& m = result.measurement;
   const std::string word = word_of_slow(m);
   const std::vector<int>& host_of_rank = report.topology.host_of_rank;
@@ -106,9 +107,9 @@ bool was_measured(const Report& report, std::size_t host) {
   });
 }
 
-// What all nodes do together fails with the one in which the same fails by itself; and where a rank is known, those
-// that wait for it are not told of.
-void blame_failed(const Report& report, AgainstHosts& hosts) {
+// Failures across nodes are skipped if the same fails within a node; if a failed rank is known, ranks that wait for it
+// are not blamed.
+void blame_failed(const Report& report, HostVerdicts& hosts) {
   const bool within = fails_within_nodes(report);
   bool named = false;
   for (const bool known : {true, false})
@@ -121,7 +122,7 @@ void blame_failed(const Report& report, AgainstHosts& hosts) {
     }
 }
 
-// Whether what is wrong or silent has a part or a node that it comes from.
+// True if a suspect or a question on one host explains the fault.
 bool is_explained(const Report& report, std::string_view fault) {
   return std::ranges::find(report.suspects, fault, &Suspect::fault) != report.suspects.end() ||
          std::ranges::any_of(report.open_questions, [&](const OpenQuestion& question) {
@@ -134,17 +135,17 @@ std::string title_of(const topo::Host& host) {
                                : fmt::format("{} ({})", printable(host.name), printable(host.instance));
 }
 
-// What was seen of a node's GPUs, and by which of it speed could be judged.
-std::string looked_at(const Report& report, std::size_t host) {
+// Summary of the checks of a node, and how many measurements were judged.
+std::string checks_of(const Report& report, std::size_t host) {
   std::vector<std::string> parts{"what is installed and set"};
   std::set<int> ranks;
   for (std::size_t rank = 0; rank < report.topology.host_of_rank.size(); ++rank)
     if (std::cmp_equal(report.topology.host_of_rank[rank], host)) ranks.insert(static_cast<int>(rank));
   std::set<std::pair<int, int>> pairs, nics;
-  std::size_t judged = 0, measured = 0, left_out = 0;
+  std::size_t judged = 0, measured = 0, skipped = 0;
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
-    if (m.outcome == Outcome::skipped) ++left_out;
+    if (m.outcome == Outcome::skipped) ++skipped;
     if (m.outcome != Outcome::measured) continue;
     ++measured;
     if (result.verdict.grade != Grade::unknown) ++judged;
@@ -158,9 +159,8 @@ std::string looked_at(const Report& report, std::size_t host) {
           pairs.insert(std::minmax(group.group.front(), group.group.back()));
       }
   }
-  if (!pairs.empty())
-    parts.push_back(fmt::format("{} {} of ranks", pairs.size(), pairs.size() == 1 ? "pair" : "pairs"));
-  if (!nics.empty()) parts.push_back(fmt::format("{} {}", nics.size(), nics.size() == 1 ? "NIC" : "NICs"));
+  if (!pairs.empty()) parts.push_back(counted(pairs.size(), "pair") + " of ranks");
+  if (!nics.empty()) parts.push_back(counted(nics.size(), "NIC"));
   std::size_t alone = 0;
   for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
     if (ranks.contains(static_cast<int>(rank)) && !report.local_checks[rank].empty()) ++alone;
@@ -173,7 +173,7 @@ std::string looked_at(const Report& report, std::size_t host) {
                                                                          : " GPUs"));
   std::string text = "looked at " + join(parts);
   if (measured > 0) text += fmt::format("; speed judged in {} of {} measurements", judged, measured);
-  if (left_out > 0) text += fmt::format(", {} left out", left_out);
+  if (skipped > 0) text += fmt::format(", {} left out", skipped);
   return text;
 }
 
@@ -184,11 +184,11 @@ std::string headline(const Report& report, const NodeVerdict& verdict, std::size
   if (!verdict.unfit.empty()) return fmt::format("{}: NOT FIT: {}\n", name, join(all));
   if (!verdict.unfinished.empty()) return fmt::format("{}: NOT FINISHED: {}\n", name, join(all));
   if (report.exit_code == ExitCode::environment) return fmt::format("{}: NOT CHECKED\n", name);
-  return fmt::format("{}: fit; {}\n", name, looked_at(report, host));
+  return fmt::format("{}: fit; {}\n", name, checks_of(report, host));
 }
 
-// Those of hardware and fabric, and errors of any kind.
-bool is_told(const topo::Finding& finding) {
+// Findings to print: errors, and warnings about hardware or fabric.
+bool is_printed(const topo::Finding& finding) {
   return finding.severity == topo::Severity::error ||
          (finding.severity == topo::Severity::warning &&
           (finding.about == topo::About::hardware || finding.about == topo::About::fabric));
@@ -204,15 +204,15 @@ std::string details(const Report& report, const std::string& host) {
   for (const Suspect& suspect : report.suspects)
     if (suspect.host == host) text += format_printable("  suspect {}\n", sentence_about(suspect));
   for (const topo::Finding& finding : report.findings)
-    if (finding.subject.host == host && is_told(finding)) text += line_of(finding);
+    if (finding.subject.host == host && is_printed(finding)) text += line_of(finding);
   return text;
 }
 
-// What is no single host's.
+// Details that concern no single host.
 std::string details_of_all(const Report& report) {
   std::string text;
   for (const topo::Finding& finding : report.findings)
-    if (finding.subject.host.empty() && is_told(finding)) text += line_of(finding);
+    if (finding.subject.host.empty() && is_printed(finding)) text += line_of(finding);
   constexpr std::size_t most = 3;
   std::size_t bad = 0;
   for (const Result& result : report.results)
@@ -227,7 +227,7 @@ std::string details_of_all(const Report& report) {
 }  // namespace
 
 std::vector<NodeVerdict> judge_nodes(const Report& report) {
-  AgainstHosts hosts(report);
+  HostVerdicts hosts(report);
   for (const Suspect& suspect : report.suspects)
     hosts.blame(suspect.host, &NodeVerdict::unfit, suspect.kind + " " + suspect.name);
   for (const topo::Finding& finding : report.findings)
@@ -235,14 +235,14 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
     if (result.verdict.grade == Grade::slow) blame_slow(result, report, hosts);
-    // A rank that receives wrong data need not be the one that falsifies it.
+    // The rank that receives wrong data need not be the one that corrupts it.
     if (result.verdict.grade == Grade::wrong && !is_explained(report, "wrong"))
       hosts.blame_rank(m.first_wrong ? std::optional(m.first_wrong->rank) : std::nullopt, &NodeVerdict::unfit,
                        "wrong data");
   }
   for (const OpenQuestion& question : report.open_questions)
     if (!question.host.empty()) hosts.blame(question.host, &NodeVerdict::unfit, alternatives(question.candidates));
-  // It is the hosts' that are at fault already; all are where none is known to be.
+  // Slow measurements without groups blame all hosts, unless another reason names some.
   if (std::ranges::all_of(hosts.verdicts, [](const NodeVerdict& each) { return each.unfit.empty(); }))
     for (const Result& result : report.results)
       if (result.verdict.grade == Grade::slow && result.measurement.groups.empty())
@@ -258,7 +258,7 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
   return std::move(hosts.verdicts);
 }
 
-ExitCode check_ends_with(const Report& report, ExitCode code) {
+ExitCode check_exit_code(const Report& report, ExitCode code) {
   if (code != ExitCode::environment) return code;
   const std::vector<NodeVerdict> nodes = judge_nodes(report);
   const bool unfit = std::ranges::any_of(nodes, [](const NodeVerdict& each) { return !each.unfit.empty(); });
@@ -268,7 +268,7 @@ ExitCode check_ends_with(const Report& report, ExitCode code) {
 bool ran_out_of_time(const Report& report) {
   return std::ranges::any_of(report.results, [](const Result& result) {
     const Measurement& m = result.measurement;
-    if (m.measured_case.for_parts) return false;  // besides, as far as time goes
+    if (m.measured_case.for_parts) return false;  // optional, as time permits
     return (m.outcome == Outcome::skipped && m.because == "budget") || m.measured_case.pairs_sampled;
   });
 }

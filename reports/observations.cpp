@@ -16,8 +16,8 @@ namespace p5::reports {
 
 namespace {
 
-constexpr double of_one_kind = 0.10;  // times that are longer by more than this are not among the fast ones
-constexpr int enough_nodes = 4;       // to compare pairs of the same places with each other
+constexpr double of_one_kind = 0.10;  // relative; longer times do not count as fast
+constexpr int enough_nodes = 4;       // from which pairs with equal indices are compared separately
 
 bool has_bandwidth(const Case& c) {
   return c.nic || c.bytes >= (find_backend(c.backend).parts == BackendInfo::Parts::gpus ? MiB(64) : Bytes{256u << 10});
@@ -30,7 +30,7 @@ bool are_pretended(const topo::Topology& topology) {
 bool is_comparable(const Case& c, const topo::Topology& topology) {
   if (c.pair == "other_node") return !are_pretended(topology);  // pretended nodes use no NIC
   if (find_backend(c.backend).parts != BackendInfo::Parts::gpus) return false;
-  // Without a switch some GPUs of a node are farther apart than others, and that is no fault.
+  // Without NVSwitch the distances between GPUs of a node differ by design.
   const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
   return !topo::gpu_model(topology).empty() && (!platform || platform->nvswitch);
 }
@@ -42,15 +42,15 @@ std::vector<std::string> fabric_nics(const topo::Host& host) {
   return names;
 }
 
-// What two transfers have in common whose times are compared.
+// Transfers of one class have comparable times.
 struct TransferClass {
   std::string operation;
-  int distance = 0, place = -1;  // on the nodes; place: -1 where all are alike
+  int distance = 0, place = -1;  // difference of indices, and the index; -1 if indices do not matter
   auto operator<=>(const TransferClass&) const = default;
 };
 
 struct FastTimes {
-  double time = 0;       // median of the fast ones
+  double time = 0;       // median of the fast transfers
   double deviation = 0;  // relative standard deviation of their samples
 };
 
@@ -65,15 +65,14 @@ std::vector<float> samples_of(const GroupResult& result) {
   return result.samples.empty() ? std::vector{static_cast<float>(result.median.count)} : result.samples;
 }
 
-// From the samples below the fast time, which slow parts do not reach.
+// Estimated from samples below the fast time, which slow parts do not affect.
 double relative_deviation(const std::vector<Timed>& transfers, double fast) {
   constexpr std::size_t fewest = 8;
-  constexpr double deviations_of_median = 1.4826;  // standard deviation over median absolute deviation, normal
   std::vector<double> below;
   for (const Timed& each : transfers)
     for (const float sample : samples_of(*each.result))
       if (sample < fast) below.push_back(std::log(fast / sample));
-  return below.size() < fewest ? 0 : deviations_of_median * median(std::move(below));
+  return below.size() < fewest ? 0 : standard_deviation_per_mad * median(std::move(below));
 }
 
 class Collector {
@@ -82,24 +81,24 @@ class Collector {
     for (const RankLocation& place : places_) ++ranks_on_[place.node];
   }
 
-  // What is measured again comes after what it repeats.
+  // Retests are added after the measurements that they repeat.
   void add_times(const std::vector<const Measurement*>& measured, bool again) {
     std::map<std::string, std::map<TransferClass, std::vector<Timed>>> alike;
     for (const Measurement* m : measured) {
       const std::optional<Transfers> kind = transfers_of(m->measured_case);
       if (!kind) continue;
-      const std::string operation = what_is_alike(m->measured_case);
+      const std::string operation = comparison_key(m->measured_case);
       for (const GroupResult& result : m->groups) {
         if (result.median.count <= 0) continue;
         if (const std::optional<std::size_t> at = find_or_add(*kind, m->measured_case, result.group))
-          alike[operation][way_of(*kind, operation, observations_[*at].ranks)].push_back({&result, *at});
+          alike[operation][class_of(*kind, operation, observations_[*at].ranks)].push_back({&result, *at});
       }
     }
-    for (const auto& [operation, call_modes] : alike) {
-      const double drift = again ? drift_of(call_modes) : 1;
-      for (const auto& [way, transfers] : call_modes) {
-        const auto [known, fresh] = fast_.try_emplace(way);
-        if (fresh) known->second = fast_of(transfers);
+    for (const auto& [operation, classes] : alike) {
+      const double drift = again ? drift_of(classes) : 1;
+      for (const auto& [of_class, transfers] : classes) {
+        const auto [known, fresh] = fast_.try_emplace(of_class);
+        if (fresh) known->second = fast_times_of(transfers);
         count_slow(transfers, {known->second.time * (fresh ? 1 : drift), known->second.deviation}, again);
       }
     }
@@ -146,25 +145,26 @@ class Collector {
     return found->second;
   }
 
-  TransferClass way_of(Transfers kind, const std::string& operation, const std::vector<RankLocation>& ranks) {
-    TransferClass way{.operation = operation};
-    if (kind != Transfers::between_nodes && kind != Transfers::single_nic) return way;
+  TransferClass class_of(Transfers kind, const std::string& operation, const std::vector<RankLocation>& ranks) {
+    TransferClass of_class{.operation = operation};
+    if (kind != Transfers::between_nodes && kind != Transfers::single_nic) return of_class;
     const int there = ranks_on_[ranks[0].node];
-    way.distance = (ranks[1].number - ranks[0].number + there) % there;
+    of_class.distance = (ranks[1].number - ranks[0].number + there) % there;
     const bool many_nodes = std::cmp_greater_equal(topology_.hosts.size(), enough_nodes);
-    if (many_nodes && way.distance == 0) way.place = ranks[0].number;
-    return way;
+    if (many_nodes && of_class.distance == 0) of_class.place = ranks[0].number;
+    return of_class;
   }
 
-  // The operation; single NICs of one kind and rate together, so that one pair that is fast by chance is one of many.
-  std::string what_is_alike(Case c) const {
+  // Key of comparable operations. Single NICs of one kind and rate share a key, so that one pair that is fast by chance
+  // has little weight.
+  std::string comparison_key(Case c) const {
     std::string text = fmt::format("{} {} {} ", c.backend, to_text(c.bytes), c.group);
     if (c.nic) text += kind_of_nic(static_cast<std::size_t>(*c.nic));
     c.nic.reset();
     return text + operation_of(c) + c.pair;
   }
 
-  // By the first rank that has it.
+  // Kind and rate, from the first rank with such a NIC.
   std::string kind_of_nic(std::size_t number) const {
     for (std::size_t rank = 0; rank < std::min(places_.size(), topology_.nics_of_rank.size()); ++rank) {
       const std::vector<std::string>& names = topology_.nics_of_rank[rank];
@@ -177,19 +177,19 @@ class Collector {
     return fmt::format("NIC {}", number);
   }
 
-  static FastTimes fast_of(const std::vector<Timed>& transfers) {
+  static FastTimes fast_times_of(const std::vector<Timed>& transfers) {
     std::vector<double> times;
     for (const Timed& each : transfers) times.push_back(time_of(*each.result));
     const double fast = middle_of_fast(std::move(times));
     return {fast, relative_deviation(transfers, fast)};
   }
 
-  // Time that transfers take now which were fast before, over the time that they took then. All ways together: a single
-  // way may have one pair only, and that slow by chance.
-  double drift_of(const std::map<TransferClass, std::vector<Timed>>& call_modes) const {
+  // Ratio of retest time to first time of transfers that were fast before. All classes together: a class may have a
+  // single pair, slow by chance.
+  double drift_of(const std::map<TransferClass, std::vector<Timed>>& classes) const {
     std::vector<double> ratios;
-    for (const auto& [way, transfers] : call_modes) {
-      const auto fast = fast_.find(way);
+    for (const auto& [of_class, transfers] : classes) {
+      const auto fast = fast_.find(of_class);
       if (fast == fast_.end()) continue;
       for (const Timed& each : transfers) {
         const SampleCounts& before = observations_[each.observation].slow;
@@ -222,7 +222,7 @@ class Collector {
   std::map<TransferClass, FastTimes> fast_;
 };
 
-// Groups of the same kind that perform one operation side by side or in turn.
+// Comparable groups that perform one operation at once or in turn.
 bool has_alike_groups(const Measurement& m) {
   const Case& c = m.measured_case;
   return !c.collective->pairwise && transfers_of(c) && c.arm == "default" && m.groups.size() > 1 &&
@@ -299,7 +299,7 @@ std::vector<RankLocation> places_of(const topo::Topology& topology) {
 }
 
 std::vector<std::size_t> cases_of_pairs(const Report& report) {
-  // For each operation the size that was measured with most pairs; of several the largest.
+  // Selects for each operation the size with most pairs, then the largest.
   std::map<std::string, std::size_t> best;
   for (std::size_t at = 0; at < report.results.size(); ++at) {
     const Measurement& m = report.results[at].measurement;

@@ -1,34 +1,37 @@
-// The transfers of a run as evidence about its parts: for each pair or group of ranks, how many of its samples were
-// slow, how often nothing came through, and how often data was wrong.
+// Fault localization: the transfers of a run as evidence about its parts, and the smallest set of faulty parts that
+// explains which transfers were slow, silent or wrong.
 #pragma once
 
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reports/report.hpp"
 
 namespace p5::reports {
 
-// The place of a rank: its node, and its number among the ranks there. Both count from 0.
+// Location of a rank: its node, and its index among the ranks there, both from 0.
 struct RankLocation {
   int node = 0, number = 0;
   auto operator<=>(const RankLocation&) const = default;
 };
 std::vector<RankLocation> places_of(const topo::Topology& topology);
 
-// NICs are numbered as --fault does: those of the fabric in the host's order, then those that only ranks reported.
+// Numbers NICs as --fault does: the fabric's NICs in the host's order, then NICs that only ranks reported.
 class NicNumbers {
  public:
   explicit NicNumbers(const topo::Topology& topology);
-  // Numbers of the NICs that the rank can use one by one; empty where no rank was asked.
+  // NICs that the rank can address one by one; empty if the rank was not queried.
   const std::vector<int>& of(RankLocation rank) const;
-  // Numbers of the NICs near the GPU of this rank: of(), else what the host's topology says; empty where neither knows.
+  // NICs near the rank's GPU: of(), else by the host's topology; empty if neither is known.
   std::vector<int> near(RankLocation rank) const;
-  // Device name, "" where it is not known.
+  // Device name; "" if unknown.
   std::string name(int node, int number) const;
 
  private:
@@ -37,11 +40,11 @@ class NicNumbers {
   std::map<RankLocation, std::vector<int>> of_rank_;
 };
 
-// Kinds of transfers, by what they pass. Figures are compared within a kind only.
+// Kinds of transfers by the parts they use. Times are compared within a kind only.
 enum class Transfers {
   within_node,    // a pair of GPUs of one node
   between_nodes,  // a pair of ranks of two nodes, over all NICs that the library uses
-  all_rails,      // the same while every rank of the job takes part, where the rounds of pairs leave ranks idle
+  all_rails,      // between_nodes while every rank is busy, if rounds of pairs leave ranks idle
   single_nic,     // a pair of ranks of two nodes over one NIC each
   node_group,     // a collective of all ranks of one node
   node_half,      // a collective of half of the ranks of one node
@@ -50,7 +53,7 @@ enum class Transfers {
 };
 inline constexpr std::size_t kinds_of_transfers = 8;
 
-// SampleCounts and hits: a sample and whether it was slow, a round and whether it was silent or wrong.
+// Samples that were slow, or rounds that were silent or wrong (`hits`), out of `count`.
 struct SampleCounts {
   int count = 0, hits = 0;
   double share() const { return count == 0 ? 0 : static_cast<double>(hits) / count; }
@@ -61,37 +64,79 @@ constexpr bool is_of_pairs(Transfers kind) {
          kind == Transfers::single_nic;
 }
 
-// nullopt: of no use here, such as a collective of the whole job.
+// nullopt: not evidence about parts, such as a collective of the whole job.
 std::optional<Transfers> transfers_of(const Case& c);
 
 struct TransferRecord {
   Transfers kind = Transfers::within_node;
   std::vector<RankLocation> ranks;  // pairs: two, ascending
-  std::optional<int> nic;           // single_nic: its number among those of its rank
-  SampleCounts slow;                // of all samples
-  SampleCounts slow_again;          // of those that were taken when it was measured again
+  std::optional<int> nic;           // single_nic: index among the NICs of its rank
+  SampleCounts slow;                // all samples
+  SampleCounts slow_again;          // samples of the retest
   SampleCounts silent, wrong;
-  std::vector<float> ratios;  // time of each sample over the time of the fast ones of its like
+  std::vector<float> ratios;  // time of each sample over the fast time of its class
 
   bool is_pair() const { return is_of_pairs(kind); }
 };
 
-// A sample less than this share longer than those of fast transfers passes for what equal parts differ by. Where
-// samples of fast transfers scatter more, three of their standard deviations do.
+// Tolerance for the difference between equal parts, relative to the fast time. If samples of fast transfers scatter
+// more, the tolerance is three of their standard deviations.
 inline constexpr double tolerated_difference = 0.05;
 
-// Median of the fast ones among times of what is alike. Where one of three nodes is slow, two thirds of the pairs are.
+// Median of the fast transfers among comparable ones. With one slow node of three, two thirds of the pairs are slow.
 double middle_of_fast(std::vector<double> times);
 
-// Slow samples are counted at the largest size that was measured for all pairs and is large enough for bandwidth: 64
-// MiB between GPUs, 256 KiB elsewhere, any size of single NICs. Pairs that differ by the machine's design are left out:
-// GPUs of a node without a switch, ranks of a node over its memory, nodes that are pretended. Pairs are alike that have
-// equal ways: within nodes all; between nodes those as far apart by their place on the node, counted modulo its ranks,
-// and from four nodes on those of the same places; single NICs of one kind and rate. Silence and wrong data count at
-// all sizes. `again`: cases of the same operations, measured later.
+// Slow samples are counted at the largest size that was measured for all pairs and is bound by bandwidth: from 64 MiB
+// between GPUs, 256 KiB elsewhere, any size for single NICs. Pairs that differ by design are skipped: GPUs of a node
+// without NVSwitch, ranks that communicate through host memory, pretended nodes. Comparable pairs have equal paths: all
+// pairs within nodes; between nodes pairs with equal distance of their indices modulo the ranks of a node, and from
+// four nodes on with equal indices; single NICs of one kind and rate. Silence and wrong data count at all sizes.
+// `again` holds retests of the same operations.
 std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again);
 
-// The cases whose pairs are compared, by their place in report.results.
+// Indices in report.results of the cases whose pairs are compared.
 std::vector<std::size_t> cases_of_pairs(const Report& report);
+
+struct Part {
+  // nics: all NICs beside one GPU, if the faulty one is unknown. only_nic: the only NIC beside a GPU, which carries all
+  // its messages. rail: the i-th ranks of all nodes.
+  enum class Kind { node, gpu, nics, nic, only_nic, link, rail } kind = Kind::node;
+  int node = 0;    // link: the lower one; rail: 0
+  int number = 0;  // gpu: index of its rank on the node; nic, nics: (first) NIC of the node; link: the other node; rail
+  int last = 0;    // nics: number of the last NIC
+  auto operator<=>(const Part&) const = default;
+};
+
+enum class Fault { slow, silent, wrong };
+
+struct FaultyPart {
+  Part part;
+  Fault fault = Fault::slow;
+  // Posterior probability of this part against each other single part that explains the same observations, and against
+  // chance.
+  double confidence = 0;
+  // Other explanations with a probability of 1 % or more, the likeliest first.
+  std::vector<std::pair<Part, double>> alternatives = {};
+  std::set<Transfers> shows_in = {};
+  std::vector<const TransferRecord*> observations =
+      {};                // observations in shows_in that use the part and that nothing else explains
+  double share = 0;      // fraction of their samples or rounds that are slow, silent or wrong
+  bool repeated = true;  // slow again in the retest; true without a retest
+};
+
+// Paths of messages: the NICs that each rank uses.
+struct Paths {
+  const NicNumbers* nics = nullptr;
+  bool gpus = true;      // messages are in GPU memory
+  bool own_nics = true;  // messages use the NICs beside their rank; those of MPI processes use any NIC of the host
+};
+
+// Natural logarithm of the posterior odds from which a part is returned.
+inline constexpr double accepted_log_odds = 6, doubtful_log_odds = -4;
+
+// Faulty parts, the one that explains most first. `least_log_odds` is accepted_log_odds to name parts and
+// doubtful_log_odds to choose retests. Pointers in the result refer to `observations`.
+std::vector<FaultyPart> localize(std::span<const TransferRecord> observations, const Paths& paths, Fault fault,
+                                 double least_log_odds);
 
 }  // namespace p5::reports

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "topo/nccl_log.hpp"
 
 namespace p5::reports {
 
@@ -16,37 +17,38 @@ namespace {
 using Kind = JoinFault::Kind;
 using topo::Severity;
 
-struct ReachRow {
+struct FindingRow {
   std::string_view id;
   topo::About about;
   std::string_view summary, action;
 };
 constexpr std::string_view measure_anyway = "; P5BENCH_REACH_LIMIT=off measures all the same";
-constexpr ReachRow unreachable{
+constexpr FindingRow unreachable{
     "fabric.unreachable", topo::About::fabric, "a host that exchanges messages with none of several others",
     "look whether its interfaces are in the security group of the others, and whether that has a rule for all traffic "
     "from itself and one for all traffic to itself (EFA takes both); then at its subnet's network ACL; without a cause "
     "there replace the instance"};
-constexpr ReachRow silent{
+constexpr FindingRow silent{
     "fabric.silent", topo::About::fabric, "no two hosts exchange messages over the network that data will take",
     "most likely the security group has no rule for all traffic from itself and one for all traffic to itself (EFA "
     "takes both); then look at the network ACL, the firewalls, and whether this is the network that data should take"};
-constexpr ReachRow pair{
+constexpr FindingRow pair{
     "fabric.pair", topo::About::fabric, "two hosts that exchange no messages with each other, or only the second time",
     "look whether both are in one security group, which has a rule for all traffic from itself and one for all traffic "
     "to itself, and at the network ACLs of their subnets"};
-constexpr ReachRow same_address{"fabric.address", topo::About::settings, "hosts with one address, which leads to none",
-                                "name the interface that leads to other hosts (NCCL_SOCKET_IFNAME)"};
-constexpr ReachRow untried{"fabric.untried", topo::About::software, "hosts that could not try to reach others",
-                           "see what fi_info has there; without it a network that is cut shows only when ranks join"};
-constexpr std::array rows{unreachable, silent, pair, same_address, untried};
+constexpr FindingRow same_address{"fabric.address", topo::About::settings,
+                                  "hosts with one address, which leads to none",
+                                  "name the interface that leads to other hosts (NCCL_SOCKET_IFNAME)"};
+constexpr FindingRow untried{"fabric.untried", topo::About::software, "hosts that could not try to reach others",
+                             "see what fi_info has there; without it a network that is cut shows only when ranks join"};
+constexpr std::array reach_rows{unreachable, silent, pair, same_address, untried};
 
 class ReachabilityFindings {
  public:
   ReachabilityFindings(const Reachability& reached, const std::vector<ReachabilityHost>& hosts, Seconds limit)
       : reached_(reached), hosts_(hosts), limit_(limit) {}
 
-  std::vector<topo::Finding> tell() const {
+  std::vector<topo::Finding> findings() const {
     std::vector<topo::Finding> findings;
     if (!reached_.not_tried.empty()) findings.push_back(about_untried());
     if (const auto same = hosts_alike()) {
@@ -58,7 +60,7 @@ class ReachabilityFindings {
     for (const int host : culprit.hosts) findings.push_back(about_host(host));
     for (const auto& [a, b] : culprit.pairs) findings.push_back(about_pair(a, b, true));
     for (const JoinAttempt& trial : reached_.trials)
-      if (!trial.failure.empty() && heard_later(trial))
+      if (!trial.failure.empty() && succeeded_later(trial))
         findings.push_back(about_pair(trial.hosts.at(0), trial.hosts.at(1), false));
     return findings;
   }
@@ -79,20 +81,20 @@ class ReachabilityFindings {
     return join(named) + (hosts.size() > most ? fmt::format(" and {} more", hosts.size() - most) : "");
   }
 
-  topo::Finding finding(const ReachRow& row, Severity severity, std::optional<int> host, std::string evidence) const {
+  topo::Finding finding(const FindingRow& row, Severity severity, std::optional<int> host, std::string evidence) const {
     const bool condemns = severity == Severity::error;
-    topo::Finding told{.id = std::string(row.id),
-                       .severity = severity,
-                       .subject = {},
-                       .evidence = std::move(evidence),
-                       .action = std::string(row.action) + std::string(condemns ? measure_anyway : ""),
-                       .about = row.about};
-    if (host) told.subject = {.host = at(*host).name, .instance = at(*host).instance, .gpu = {}, .nic = {}};
-    return told;
+    topo::Finding finding_of_row{.id = std::string(row.id),
+                                 .severity = severity,
+                                 .subject = {},
+                                 .evidence = std::move(evidence),
+                                 .action = std::string(row.action) + std::string(condemns ? measure_anyway : ""),
+                                 .about = row.about};
+    if (host) finding_of_row.subject = {.host = at(*host).name, .instance = at(*host).instance, .gpu = {}, .nic = {}};
+    return finding_of_row;
   }
 
-  // What it went over, and what the library said beside nothing.
-  std::string over(const std::vector<int>& hosts, const std::string& because) const {
+  // The network in use, and the library's error unless it is a plain timeout.
+  std::string network_of(const std::vector<int>& hosts, const std::string& because) const {
     std::string text;
     for (const int host : hosts)
       if (text.empty() && !at(host).library.empty()) text = "; over " + at(host).library;
@@ -110,7 +112,7 @@ class ReachabilityFindings {
     return finding(unreachable, Severity::error, host,
                    fmt::format("{} exchanged no message with {}, tried one after the other for {} each; other hosts "
                                "reach each other{}",
-                               name(host), names(partners), to_text(limit_), over({host}, because)));
+                               name(host), names(partners), to_text(limit_), network_of({host}, because)));
   }
 
   topo::Finding about_all(const JoinFault& culprit) const {
@@ -122,34 +124,35 @@ class ReachabilityFindings {
     return finding(
         silent, Severity::error, {},
         fmt::format("none of {} hosts exchanged a message with another, in {} pairs for {} each: {}{}", hosts.size(),
-                    reached_.trials.size(), to_text(limit_), names(hosts), over(hosts, culprit.because)));
+                    reached_.trials.size(), to_text(limit_), names(hosts), network_of(hosts, culprit.because)));
   }
 
-  topo::Finding about_pair(int a, int b, bool for_good) const {
+  topo::Finding about_pair(int a, int b, bool is_final) const {
     std::string because;
     for (const JoinAttempt& trial : reached_.trials)
       if (trial.hosts == std::vector{a, b} && !trial.failure.empty()) because = trial.failure;
-    const std::string how = !for_good                    ? " at first, and did the second time"
-                            : is_heard(a) && is_heard(b) ? ", though each reaches other hosts"
-                                                         : "; without others to try nobody can tell which it is";
-    return finding(pair, for_good ? Severity::error : Severity::warning, a,
+    const std::string how = !is_final ? " at first, and did the second time"
+                            : was_received(a) && was_received(b)
+                                ? ", though each reaches other hosts"
+                                : "; without others to try nobody can tell which it is";
+    return finding(pair, is_final ? Severity::error : Severity::warning, a,
                    fmt::format("{} and {} exchanged no message in {}{}{}", name(a), name(b), to_text(limit_), how,
-                               over({a, b}, because)));
+                               network_of({a, b}, because)));
   }
 
-  bool is_heard(int host) const {
+  bool was_received(int host) const {
     return std::ranges::any_of(reached_.trials, [&](const JoinAttempt& each) {
       return each.failure.empty() && std::ranges::find(each.hosts, host) != each.hosts.end();
     });
   }
 
-  bool heard_later(const JoinAttempt& silent_one) const {
+  bool succeeded_later(const JoinAttempt& silent_one) const {
     return std::ranges::any_of(reached_.trials, [&](const JoinAttempt& each) {
       return each.hosts == silent_one.hosts && each.failure.empty();
     });
   }
 
-  // Of those that heard nothing of each other.
+  // Two hosts with one address that exchanged no message.
   std::optional<std::pair<int, int>> hosts_alike() const {
     for (const JoinAttempt& trial : reached_.trials) {
       const int a = trial.hosts.at(0), b = trial.hosts.at(1);
@@ -177,16 +180,84 @@ class ReachabilityFindings {
   Seconds limit_;
 };
 
-}  // namespace
+// Rows follow enum JoinFault::Kind; the last row is for joining at the second attempt.
+constexpr std::array join_rows{
+    FindingRow{"join.nowhere", topo::About::software, "the ranks of no host join, not even by themselves",
+               "what all hosts have in common is to blame: versions, variables, how ranks are placed on GPUs"},
+    FindingRow{"join.host", topo::About::host, "a host whose ranks do not join, by themselves or with any other host's",
+               "look at that host's GPUs (nvidia-smi, dmesg), interfaces and firewall; run again without it"},
+    FindingRow{"join.between", topo::About::settings, "no two hosts join, though the ranks of each do by themselves",
+               "look at how hosts reach each other: interfaces (NCCL_SOCKET_IFNAME), firewall, fabric"},
+    FindingRow{"join.pair", topo::About::host, "two hosts that do not join with each other, though each does by itself",
+               "look at the way between the two: routes, firewall, switch ports"},
+    FindingRow{
+        "join.together", topo::About::host, "all ranks together do not join, though hosts do alone and in pairs",
+        "run again with half of the hosts, then the other half; look at limits of open files and connections on rank "
+        "0's host (ulimit -n, net.core.somaxconn)"},
+    FindingRow{"join.again", topo::About::host, "ranks that joined only the second time",
+               "run again; if it comes again, look at that rank's host"}};
 
-std::vector<topo::Finding> reach_findings(const Reachability& reached, const std::vector<ReachabilityHost>& hosts,
-                                          Seconds limit) {
-  return ReachabilityFindings(reached, hosts, limit).tell();
+const FindingRow& row_of(const JoinFailure& failure) {
+  if (!failure.culprit) return join_rows.back();
+  // Causes common to all hosts need several hosts to show.
+  const bool one = failure.hosts.size() == 1 || !failure.one_host.empty();
+  const Kind kind = one ? Kind::hosts : failure.culprit->kind;
+  return join_rows.at(static_cast<std::size_t>(kind));
 }
 
-std::vector<topo::FindingKind> reach_finding_kinds() {
+topo::Finding finding_about(const JoinFailure& failure, const std::string& host) {
+  const FindingRow& row = row_of(failure);
+  const std::optional<topo::Remedy> known = topo::remedy_for(failure.said);
+  return {.id = std::string(row.id),
+          .severity = failure.culprit ? Severity::error : Severity::warning,
+          .subject = {.host = host, .instance = {}, .gpu = {}, .nic = {}},
+          .evidence = failure.said,
+          .action = known ? "see " + known->id : std::string(row.action),
+          .about = row.about};
+}
+
+}  // namespace
+
+std::vector<topo::Finding> reachability_findings(const Reachability& reached,
+                                                 const std::vector<ReachabilityHost>& hosts, Seconds limit) {
+  return ReachabilityFindings(reached, hosts, limit).findings();
+}
+
+std::vector<topo::Finding> join_findings(const JoinFailure& failure) {
+  std::vector<topo::Finding> findings;
+  const auto name = [&](int host) { return failure.hosts.at(static_cast<std::size_t>(host)); };
+  if (!failure.one_host.empty()) return {finding_about(failure, failure.one_host)};
+  if (failure.culprit && failure.culprit->kind == Kind::hosts)
+    for (const int host : failure.culprit->hosts) findings.push_back(finding_about(failure, name(host)));
+  if (failure.culprit && failure.culprit->kind == Kind::pairs)
+    for (const auto& [a, b] : failure.culprit->pairs) findings.push_back(finding_about(failure, name(a)));
+  if (findings.empty()) findings.push_back(finding_about(failure, failure.hosts.size() == 1 ? name(0) : ""));
+  return findings;
+}
+
+std::string join_message(const JoinFailure& failure) {
+  const std::optional<topo::Remedy> known = topo::remedy_for(failure.said);
+  return fmt::format("{}{}; {}", failure.culprit ? "" : "the ranks joined only the second time: ", failure.said,
+                     known ? std::string_view(known->action) : row_of(failure).action);
+}
+
+bool never_joined(const Report& report) {
+  const bool failed = std::ranges::any_of(report.findings, [](const topo::Finding& each) {
+    return each.severity == Severity::error &&
+           std::ranges::find(join_rows, each.id, &FindingRow::id) != join_rows.end();
+  });
+  return failed && std::ranges::none_of(report.results, [](const Result& result) {
+           return result.measurement.outcome == Outcome::measured;
+         });
+}
+
+std::vector<topo::FindingKind> reachability_finding_kinds() {
   std::vector<topo::FindingKind> kinds;
-  for (const ReachRow& row : rows) kinds.push_back({std::string(row.id), row.about, std::string(row.summary)});
+  const auto add = [&](const auto& rows) {
+    for (const FindingRow& row : rows) kinds.push_back({std::string(row.id), row.about, std::string(row.summary)});
+  };
+  add(join_rows);
+  add(reach_rows);
   return kinds;
 }
 

@@ -1,4 +1,4 @@
-// Hosts that do not reach each other, as findings.
+// Findings about hosts that exchange no messages, and about ranks that did not join a communicator.
 #pragma once
 
 #include <string>
@@ -7,22 +7,34 @@
 
 #include "bench/base/units.hpp"
 #include "bench/measure/reachability.hpp"
+#include "bench/measure/rendezvous.hpp"
+#include "reports/report.hpp"
 #include "topo/finding.hpp"
 
 namespace p5::reports {
 
-// A host of those that met, and what its side ran on; empty where it did not come so far.
+// A host of the reachability test, and the network that its side used; empty if it did not get that far.
 struct ReachabilityHost {
   std::string name, instance, nic, address, library;
 };
 
-// An error about the fabric for each host or pair of hosts that is silent, one where nobody hears anybody. Warnings: a
-// pair that was heard only the second time, hosts that have the same address, hosts that could not try. `limit`: for a
-// message.
-std::vector<topo::Finding> reach_findings(const Reachability& reached, const std::vector<ReachabilityHost>& hosts,
-                                          Seconds limit);
+// Errors about the fabric: each silent host or pair of hosts, or one error if no host receives anything. Warnings: a
+// pair that succeeded only at the second attempt, hosts that share an address, hosts that could not run the test.
+// `limit` is the timeout of a message.
+std::vector<topo::Finding> reachability_findings(const Reachability& reached,
+                                                 const std::vector<ReachabilityHost>& hosts, Seconds limit);
 
-// For `list findings`.
-std::vector<topo::FindingKind> reach_finding_kinds();
+// An error for each host or pair of hosts that does not join, or one error if no host does; a warning if the ranks
+// joined only at the second attempt.
+std::vector<topo::Finding> join_findings(const JoinFailure& failure);
+
+// The same in one line, with the action.
+std::string join_message(const JoinFailure& failure);
+
+// True if ranks did not join and nothing was measured.
+bool never_joined(const Report& report);
+
+// Kinds of findings about joining and reachability.
+std::vector<topo::FindingKind> reachability_finding_kinds();
 
 }  // namespace p5::reports

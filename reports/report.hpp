@@ -1,4 +1,4 @@
-// The report as a value: everything a run leaves, judged. From here on nothing needs MPI, a GPU or the machine.
+// The report as a value: the complete, judged result of a run. Code that uses it needs no MPI, GPU or machine.
 #pragma once
 
 #include <map>
@@ -19,92 +19,92 @@
 
 namespace p5::reports {
 
-enum class Grade { ok, slow, faulty, wrong, failed, unknown };  // faulty: of reports, not of measurements
+enum class Grade { ok, slow, faulty, wrong, failed, unknown };  // faulty: reports only
 std::string_view name_of(Grade grade);
 
 struct Verdict {
   Grade grade = Grade::unknown;
-  std::string level;  // of the limit, "" when there is none
+  std::string level;  // level of the limit; "" without one
   std::optional<GBps> limit;
   std::optional<double> fraction;  // bus bandwidth over the limit
   std::string binding;             // the part that limits
   std::string because;             // one sentence
 };
 
-// What the same case took in the runs that this one is compared with.
+// Times of the same case in the baseline.
 struct BaselineTimes {
-  std::optional<double> latency_s, throughput_s;  // of one operation
+  std::optional<double> latency_s, throughput_s;  // per operation
 };
 
 struct Result {
   Measurement measurement;
   Verdict verdict;
-  std::optional<topo::CaseWatch> during = {};  // what GPUs and NICs did meanwhile; null: nobody looked
-  std::optional<BaselineTimes> baseline = {};  // null: compared with none, or it does not have the case
+  std::optional<topo::CaseWatch> during = {};  // activity of GPUs and NICs during the case; null: not observed
+  std::optional<BaselineTimes> baseline = {};  // null: no baseline, or it lacks the case
 };
 
 struct Suspect {
   std::string kind;            // gpu, nic, node, link, rail
   std::string name;            // "n3g2", as in --fault
-  std::string host, instance;  // "" of a rail
-  std::string device = {};     // the UUID of a GPU, the name of a NIC; "" where that is not known
+  std::string host, instance;  // "" for a rail
+  std::string device = {};     // UUID of a GPU or name of a NIC; "" if unknown
   double confidence = 0;
   std::string evidence;
   int partners_tested = 0;
   std::string action;
-  std::string fault = "slow";  // slow, silent (nothing passes it), wrong (it falsifies data)
+  std::string fault = "slow";  // slow, silent (no message passes), wrong (corrupts data)
 };
 
-// Something is slow, silent or wrong, and the measurements do not tell which of several parts it is.
+// A fault that the measurements cannot attribute to one of several parts.
 struct OpenQuestion {
   std::vector<std::string> candidates;     // "nic n1r5", "link n0-n1"; the likeliest first
-  std::vector<double> probabilities = {};  // of each candidate, given what was measured
-  std::string host = {};                   // where all candidates are parts of one; "" else
+  std::vector<double> probabilities = {};  // posterior probability of each candidate
+  std::string host = {};                   // host of all candidates; "" if they are on several
   std::string evidence;
-  std::string next;            // the measurement that would separate them
-  std::string fault = "slow";  // as in Suspect
+  std::string next;            // measurement that would separate the candidates
+  std::string fault = "slow";  // see Suspect::fault
 };
 
-// The verdict in one word, what it rests on, and what to do. Every output prints these texts, none makes its own.
+// The decision, its reason and the steps to take. Every format prints these texts.
 struct Decision {
   std::string word = "CANNOT TELL";  // ACCEPT, REJECT, CANNOT TELL
-  std::vector<std::string> parts;    // what to reject: "n1", or "nic n1r5" where the node is not known by it
+  std::vector<std::string> parts;    // parts to reject: "n1", or "nic n1r5" if the node is not implied
   std::string sentence;              // "REJECT n1: ...", at most 120 characters
-  std::vector<std::string> next;     // what to do, in order; empty where nothing is to be done
-  std::string command;               // for a shell: the next job on the healthy hosts; "" where there are none
+  std::vector<std::string> next;     // steps in order; empty if there is none
+  std::string command;               // shell command of the next job on the healthy hosts; "" if there are none
 };
 
-// One of the arms of an `ab`; its measurements have its name as Case::arm.
+// An arm of an `ab`; its measurements have its name as Case::arm.
 struct ArmInfo {
   std::string name;
-  std::map<std::string, std::string> settings;  // as given
-  std::map<std::string, std::string> context;   // what rank 0 ran on: library, plugins, variables after its start
-  int launches = 0;                             // that came together
-  std::string problem;                          // why a launch did not come together; "" when all did
+  std::map<std::string, std::string> settings;  // settings of the command line
+  std::map<std::string, std::string> context;   // environment of rank 0: library, plugins, variables after its start
+  int launches = 0;                             // launches whose ranks joined
+  std::string problem;                          // why a launch did not join; "" if all did
 };
 
-// More than any run comes to.
+// Upper limit of launches in a report.
 inline constexpr int most_launches = 1'000'000;
 
 struct RunInfo {
   std::string version;
   std::vector<std::string> command;  // arguments as given
-  std::string started, ended;        // UTC, ISO 8601; ended is "" while the run goes on
+  std::string started, ended;        // UTC, ISO 8601; `ended` is "" while the run continues
   double wall_s = 0;
   double budget_s = 0;
   std::uint64_t seed = 0;
   std::string cluster;
   int ranks = 0, nodes = 0;
   std::string backend;
-  int launches = 1;  // of each case, as planned
+  int launches = 1;  // planned, of each case
   std::vector<std::string> remarks;
-  std::string ended_by;  // "" unless something ended the run before its plan: a signal, a lost rank
+  std::string ended_by;  // reason of an early end (a signal, a lost rank); "" without one
 };
 
 struct Report {
   std::string status = "partial";       // complete, partial
   std::string provenance = "measured";  // measured, simulated, imported
-  Grade grade = Grade::unknown;         // the worst judged band, and what was found
+  Grade grade = Grade::unknown;         // see overall()
   Decision decision;
   ExitCode exit_code = ExitCode::unfinished;
   RunInfo run;
@@ -112,28 +112,28 @@ struct Report {
   topo::Topology topology;
   topo::Limits limits;
   std::vector<Result> results;             // "measurements" in JSON
-  std::vector<LocalFigures> local_checks;    // of each rank's GPU alone; empty: not checked
-  std::vector<ComputeCheck> compute_checks;  // the same
+  std::vector<LocalFigures> local_checks;  // figures of each rank's GPU alone; empty: not measured
+  std::vector<ComputeCheck> compute_checks;  // of each rank's GPU; empty: not checked
   std::vector<topo::Finding> findings;
   std::vector<Suspect> suspects;
   std::vector<OpenQuestion> open_questions;
-  std::vector<ArmInfo> arms;     // of an `ab`
-  std::optional<Tuning> tuning;  // null: nothing was tuned
+  std::vector<ArmInfo> arms;     // arms of an `ab`
+  std::optional<Tuning> tuning;  // null: no tuning
 };
 
 inline constexpr std::string_view schema_name = "p5bench.report/1";
 
 nlohmann::json to_json(const Report& report);
 nlohmann::json to_json(const Case& c);
-// With the samples of each series, for the journal.
+// `with_samples` adds the samples of each series, for the journal.
 nlohmann::json to_json(const Result& result, bool with_samples);
-// Throws UsageError naming what is missing or wrong.
+// Throws UsageError naming the missing or wrong field.
 Report report_from_json(const nlohmann::json& j);
 // Throws nlohmann::json::exception or UsageError.
 Case case_from_json(const nlohmann::json& j);
-// As to_json() writes it, with or without samples.
+// Reads the output of to_json(), with or without samples.
 Result result_from_json(const nlohmann::json& j);
-// Without members of the names `left_out`, none of which a report has to have.
-Report read_report(const std::string& path, std::span<const std::string_view> left_out = {});
+// Reads a report without members named in `skipped`, which must be optional ones.
+Report read_report(const std::string& path, std::span<const std::string_view> skipped = {});
 
 }  // namespace p5::reports

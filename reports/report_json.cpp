@@ -1,4 +1,4 @@
-// The report as JSON and back. Rates are decimal GB/s, times microseconds, bytes integers, absent is null.
+// The report as JSON and back. Rates are decimal GB/s, times microseconds, bytes integers; an absent value is null.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -8,12 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/base/environment.hpp"
+#include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/result_fields.hpp"
 #include "reports/decision.hpp"
 #include "reports/json_values.hpp"
 #include "reports/report.hpp"
+#include "reports/tuning.hpp"
 
 namespace p5::reports {
 
@@ -26,13 +28,13 @@ using nlohmann::json;
 
 namespace {
 
-// Of reports; the last is of no measurement.
+// The last grade is of reports only.
 constexpr std::array grades{Grade::ok, Grade::slow, Grade::wrong, Grade::failed, Grade::unknown, Grade::faulty};
 constexpr std::array measured_grades{Grade::ok, Grade::slow, Grade::wrong, Grade::failed, Grade::unknown};
 constexpr std::array outcomes{Outcome::measured, Outcome::skipped, Outcome::failed};
 constexpr std::array phases{Phase::open, Phase::warm_up, Phase::sample, Phase::verify};
 
-// Texts of few values.
+// Enumerations kept as text.
 constexpr std::array<std::string_view, 2> statuses{"complete", "partial"};
 constexpr std::array<std::string_view, 3> provenances{"measured", "simulated", "imported"};
 constexpr std::array<std::string_view, 5> suspect_kinds{"gpu", "nic", "node", "link", "rail"};
@@ -53,6 +55,14 @@ Enum parse(const std::array<Enum, count>& all, const std::string& name, std::str
   throw UsageError(unknown_name(kind, name, names));
 }
 
+// Reads each entry of a list; errors name the entry.
+auto list_from(const json& j, const auto& read_entry) {
+  std::vector<decltype(read_entry(j))> all;
+  for (const json& each : json_fields::list_in(j))
+    json_fields::at(all.size(), [&] { all.push_back(read_entry(each)); });
+  return all;
+}
+
 auto rounded_us(auto& seconds) { return in_microseconds(seconds); }
 
 auto rounded_us(Is<std::optional<Interval>> auto& interval) {
@@ -70,12 +80,7 @@ auto rounded_us(Is<std::vector<double>> auto& times) {
               for (double seconds : all) list.push_back(microseconds(seconds));
               return list;
             },
-            [](const json& j) {
-              std::vector<double> all;
-              for (const json& each : json_fields::list_in(j))
-                json_fields::at(all.size(), [&] { all.push_back(seconds_from(each)); });
-              return all;
-            }};
+            [](const json& j) { return list_from(j, seconds_from); }};
 }
 
 Grade grade_from(const std::string& name) { return parse(grades, name, "grade"); }
@@ -83,11 +88,83 @@ Grade measured_grade_from(const std::string& name) { return parse(measured_grade
 Outcome outcome_from(const std::string& name) { return parse(outcomes, name, "outcome"); }
 Phase phase_from(const std::string& name) { return parse(phases, name, "phase"); }
 
+std::vector<double> probabilities_from(const json& j) {
+  return list_from(j, [](const json& each) {
+    double value = 0;
+    auto within = json_fields::between(0, 1, value);
+    json_fields::read(each, within);
+    return value;
+  });
+}
+
+// Pairs have both ranks, other groups their first rank.
+json groups_json(const Measurement& m) {
+  json groups = json::array();
+  for (const GroupResult& each : m.groups) {
+    json row{each.group.front()};
+    if (m.measured_case.collective->pairwise) row.push_back(each.group.back());
+    row.push_back(microseconds(each.median.count));
+    groups.push_back(std::move(row));
+  }
+  return groups;
+}
+
+// Reads rows of `ranks` ranks followed by the time.
+std::vector<GroupResult> groups_from(const json& j, std::size_t ranks) {
+  return list_from(j, [&](const json& each) {
+    const json::array_t& row = json_fields::list_of_size(ranks + 1, each);
+    GroupResult group;
+    for (std::size_t i = 0; i < ranks; ++i) json_fields::at(i, [&] { group.group.push_back(read_as<int>(row[i])); });
+    json_fields::at(ranks, [&] { group.median = {seconds_from(row.back())}; });
+    return group;
+  });
+}
+
+json results_json(const std::vector<Result>& results) {
+  json all = json::array();
+  for (const Result& result : results) all.push_back(to_json(result, false));
+  return all;
+}
+
+ExitCode exit_code_from(const json& j) {
+  constexpr std::array all{ExitCode::ok,         ExitCode::usage,       ExitCode::slow,        ExitCode::wrong_data,
+                           ExitCode::unfinished, ExitCode::environment, ExitCode::inconclusive};
+  const auto found = std::ranges::find(all, read_as<int>(j), [](ExitCode each) { return static_cast<int>(each); });
+  if (found == all.end()) throw json_fields::BadValue("", fmt::format("is {}, which is no exit code here", j.dump()));
+  return *found;
+}
+
+// Reports of earlier versions may hold values that are redacted today.
+void hide_secrets(Report& report) {
+  constexpr std::string_view prefix = "env.";
+  const auto hide = [&](std::map<std::string, std::string>& context) {
+    for (auto& [name, value] : context)
+      if (name.starts_with(prefix)) value = recorded_value(name.substr(prefix.size()), value);
+  };
+  hide(report.context);
+  for (ArmInfo& arm : report.arms) {
+    hide(arm.context);
+    arm.settings = recorded(arm.settings);
+  }
+  for (Result& result : report.results)
+    result.measurement.measured_case.settings = recorded(result.measurement.measured_case.settings);
+  for (std::string& word : report.run.command) word = recorded_argument(word);
+}
+
+using json_fields::above_zero;
+using json_fields::any;
+
+constexpr std::array<std::string_view, 3> modes{"quick", "full", "exhaustive"};
+constexpr std::array<std::string_view, 3> tuning_outcomes{"settings", "nothing", "refused"};
+
+constexpr std::array<std::string_view, 6> stage_names{"preparation", "search",          "search again",
+                                                      "variables",   "ways of calling", "confirmation"};
+
 }  // namespace
 
-double rounded(double value) {
+double rounded(double value, int digits) {
   std::array<char, 32> text{};
-  const auto shown = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 12);
+  const auto shown = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, digits);
   double back = value;
   std::from_chars(text.data(), shown.ptr, back);
   return back;
@@ -114,7 +191,7 @@ void fields(auto& archive, Is<Case> auto& c) {
   archive.must("register", json_fields::one_of(c.registration, reports::registrations));
   archive.must("group", c.group);
   archive.must("pattern", json_fields::one_of_or_null(c.pattern, reports::patterns));
-  // Reports before 2026-11-23 have none: their pairs were of both kinds.
+  // Reports before 2026-11-23 lack it: their pairs were of both kinds.
   archive.may("pair", json_fields::one_of_or_null(c.pair, reports::pair_kinds));
   archive.some("nic", c.nic);
   archive.must("ranks", json_fields::at_least(1, c.ranks));
@@ -166,7 +243,7 @@ void fields(auto& archive, Is<Result> auto& result) {
   archive.must("case", m.measured_case);
   archive.may("launch",
               json_fields::between(0, most_launches - 1,
-                                   m.launch));  // reports before 2026-11-21 have none, as with the launches of latency
+                                   m.launch));  // reports before 2026-11-21 lack this and the launches of latency
   archive.must("outcome", named(m.outcome, outcome_from));
   archive.must("because", m.because);
   archive.must("failed_in", named(m.failed_in, phase_from));
@@ -202,7 +279,7 @@ void fields(auto& archive, Is<RunInfo> auto& run) {
   archive.must("ranks", run.ranks);
   archive.must("nodes", run.nodes);
   archive.must("backend", run.backend);
-  archive.may("launches", json_fields::between(1, most_launches, run.launches));  // reports before 2026-11-21 have none
+  archive.may("launches", json_fields::between(1, most_launches, run.launches));  // reports before 2026-11-21 lack it
   archive.must("remarks", run.remarks);
   archive.must("ended_by", run.ended_by);
 }
@@ -220,29 +297,13 @@ void fields(auto& archive, Is<Suspect> auto& suspect) {
   archive.must("name", suspect.name);
   archive.must("host", suspect.host);
   archive.must("instance", suspect.instance);
-  archive.may("device", suspect.device);  // reports before 2026-11-24 have none
+  archive.may("device", suspect.device);  // reports before 2026-11-24 lack it
   archive.must("confidence", json_fields::between(0, 1, suspect.confidence));
   archive.must("evidence", suspect.evidence);
   archive.must("partners_tested", suspect.partners_tested);
   archive.must("action", suspect.action);
   archive.may("fault", json_fields::one_of(suspect.fault, faults));  // reports before 2026-11-25 have none
 }
-
-namespace {
-
-std::vector<double> probabilities_from(const json& j) {
-  std::vector<double> all;
-  for (const json& each : json_fields::list_in(j))
-    json_fields::at(all.size(), [&] {
-      double value = 0;
-      auto within = json_fields::between(0, 1, value);
-      json_fields::read(each, within);
-      all.push_back(value);
-    });
-  return all;
-}
-
-}  // namespace
 
 void fields(auto& archive, Is<OpenQuestion> auto& question) {
   archive.must("candidates", question.candidates);
@@ -261,42 +322,6 @@ void fields(auto& archive, Is<Decision> auto& decision) {
   archive.must("next", decision.next);
   archive.must("command", decision.command);
 }
-
-namespace {
-
-// Pairs by both ranks, other groups by their first.
-json groups_json(const Measurement& m) {
-  json groups = json::array();
-  for (const GroupResult& each : m.groups) {
-    json row{each.group.front()};
-    if (m.measured_case.collective->pairwise) row.push_back(each.group.back());
-    row.push_back(microseconds(each.median.count));
-    groups.push_back(std::move(row));
-  }
-  return groups;
-}
-
-// Ranks, and the time behind them.
-std::vector<GroupResult> groups_from(const json& j, std::size_t ranks) {
-  std::vector<GroupResult> groups;
-  for (const json& each : json_fields::list_in(j))
-    json_fields::at(groups.size(), [&] {
-      const json::array_t& row = json_fields::list_of_size(ranks + 1, each);
-      GroupResult group;
-      for (std::size_t i = 0; i < ranks; ++i) json_fields::at(i, [&] { group.group.push_back(read_as<int>(row[i])); });
-      json_fields::at(ranks, [&] { group.median = {seconds_from(row.back())}; });
-      groups.push_back(std::move(group));
-    });
-  return groups;
-}
-
-json results_json(const std::vector<Result>& results) {
-  json all = json::array();
-  for (const Result& result : results) all.push_back(to_json(result, false));
-  return all;
-}
-
-}  // namespace
 
 Result result_from_json(const json& j) {
   Result result = read_as<Result>(j);
@@ -323,27 +348,8 @@ Result result_from_json(const json& j) {
   return result;
 }
 
-namespace {
-
-std::vector<Result> results_from(const json& j) {
-  std::vector<Result> results;
-  for (const json& each : json_fields::list_in(j))
-    json_fields::at(results.size(), [&] { results.push_back(result_from_json(each)); });
-  return results;
-}
-
-ExitCode exit_code_from(const json& j) {
-  constexpr std::array all{ExitCode::ok,         ExitCode::usage,       ExitCode::slow,        ExitCode::wrong_data,
-                           ExitCode::unfinished, ExitCode::environment, ExitCode::inconclusive};
-  const auto found = std::ranges::find(all, read_as<int>(j), [](ExitCode each) { return static_cast<int>(each); });
-  if (found == all.end()) throw json_fields::BadValue("", fmt::format("is {}, which is no exit code here", j.dump()));
-  return *found;
-}
-
-}  // namespace
-
 void fields(auto& archive, Is<Report> auto& report) {
-  const auto elsewhere = [](auto& value, auto from) {
+  const auto converted = [](auto& value, auto from) {
     return As{value, [](const auto& each) -> decltype(to_json(each)) { return to_json(each); }, from};
   };
   archive.must("status", json_fields::one_of(report.status, statuses));
@@ -354,34 +360,22 @@ void fields(auto& archive, Is<Report> auto& report) {
                As{report.exit_code, [](ExitCode code) { return json(static_cast<int>(code)); }, exit_code_from});
   archive.must("run", report.run);
   archive.must("context", report.context);
-  archive.must("topology", elsewhere(report.topology, topo::topology_from_json));
-  archive.must("limits", elsewhere(report.limits, topo::limits_from_json));
-  archive.must("measurements", As{report.results, results_json, results_from});
-  archive.must("findings", elsewhere(report.findings, topo::findings_from_json));
+  archive.must("topology", converted(report.topology, topo::topology_from_json));
+  archive.must("limits", converted(report.limits, topo::limits_from_json));
+  archive.must("measurements",
+               As{report.results, results_json, [](const json& j) { return list_from(j, result_from_json); }});
+  archive.must("findings", converted(report.findings, topo::findings_from_json));
   archive.must("suspects", report.suspects);
   archive.may("open_questions", report.open_questions);  // reports before 2026-11-25 have none
   archive.some("local_checks", report.local_checks);
   archive.some("compute_checks", report.compute_checks);
   archive.some("arms", report.arms);
-  archive.must("tuning", elsewhere(report.tuning, tuning_from_json));
+  archive.must("tuning", converted(report.tuning, tuning_from_json));
 }
 
 std::string_view name_of(Grade grade) {
-  switch (grade) {
-    case Grade::ok:
-      return "ok";
-    case Grade::slow:
-      return "slow";
-    case Grade::faulty:
-      return "faulty";
-    case Grade::wrong:
-      return "wrong";
-    case Grade::failed:
-      return "failed";
-    case Grade::unknown:
-      break;
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 6> names{"ok", "slow", "faulty", "wrong", "failed", "unknown"};
+  return names.at(static_cast<std::size_t>(grade));
 }
 
 json to_json(const Case& c) { return written(c); }
@@ -391,7 +385,7 @@ json to_json(const Result& result, bool with_samples) {
   const Case& c = m.measured_case;
   json j = written(result);
   if (m.throughput) {
-    // Of the time that is shown, so that the rate is that of the time beside it.
+    // The rates follow from the rounded time beside them.
     const Seconds shown{rounded(m.throughput->summary.median * 1e6) * 1e-6};
     j["throughput"]["algbw_gb_per_s"] = written(algorithm_bandwidth(c, shown));
     j["throughput"]["busbw_gb_per_s"] = written(bus_bandwidth(c, shown));
@@ -417,27 +411,6 @@ json to_json(const Report& report) {
 
 Case case_from_json(const json& j) { return read_as<Case>(j); }
 
-namespace {
-
-// Reports of earlier versions may hold values that this one would not have recorded.
-void hide_secrets(Report& report) {
-  constexpr std::string_view prefix = "env.";
-  const auto hide = [&](std::map<std::string, std::string>& context) {
-    for (auto& [name, value] : context)
-      if (name.starts_with(prefix)) value = recorded_value(name.substr(prefix.size()), value);
-  };
-  hide(report.context);
-  for (ArmInfo& arm : report.arms) {
-    hide(arm.context);
-    arm.settings = recorded(arm.settings);
-  }
-  for (Result& result : report.results)
-    result.measurement.measured_case.settings = recorded(result.measurement.measured_case.settings);
-  for (std::string& word : report.run.command) word = recorded_argument(word);
-}
-
-}  // namespace
-
 Report report_from_json(const json& j) {
   if (!j.is_object() || !j.contains("schema")) throw UsageError("it has no \"schema\": not a report of p5bench");
   if (const json& schema = j.at("schema"); schema != schema_name)
@@ -451,14 +424,123 @@ Report report_from_json(const json& j) {
   return report;
 }
 
-Report read_report(const std::string& path, std::span<const std::string_view> left_out) {
+Report read_report(const std::string& path, std::span<const std::string_view> skipped) {
   constexpr const char* remedy = "name a report.json as p5bench wrote it";
-  const json j = read_json_input(path, largest_json, remedy, left_out);
+  const json j = read_json_input(path, largest_json, remedy, skipped);
   try {
     return report_from_json(j);
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("'{}': {}; {}", printable(path), problem.what(), remedy));
   }
 }
+
+void fields(auto& archive, Is<TuningGain> auto& gain) {
+  archive.must("default_us", in_microseconds(gain.default_s));
+  archive.must("tuned_us", in_microseconds(gain.tuned_s));
+  archive.must("share", json_fields::between(-std::numeric_limits<double>::infinity(), 1, gain.share));
+  archive.must("ci95_share", as_list(gain.interval));
+}
+
+void fields(auto& archive, Is<TuningSetting> auto& setting) {
+  archive.must("setting", setting.setting);
+  archive.must("median_us", setting.median_us);
+  archive.must("launched_us", setting.launched_us);
+  archive.must("samples", setting.samples);
+  archive.must("predicted_us", any(setting.predicted_us));
+  archive.must("chosen", setting.chosen);
+}
+
+void fields(auto& archive, Is<TuningSizePoint> auto& point) {
+  archive.must("collective", point.collective);
+  archive.must("bytes", point.bytes);
+  archive.must("tuner_bytes", point.tuner_bytes);
+  archive.must("candidates", point.candidates);
+  archive.must("samples", point.samples);
+  archive.must("winner", point.winner);
+  archive.must("believed", point.believed);
+  archive.must("noise", point.noise);
+  archive.must("gain", point.gain);
+  archive.must("because", point.because);
+  archive.must("settings", point.settings);
+}
+
+void fields(auto& archive, Is<TuningFailure> auto& failure) {
+  archive.must("collective", failure.collective);
+  archive.must("bytes", failure.bytes);
+  archive.must("setting", failure.setting);
+  archive.must("wrong_data", failure.wrong_data);
+  archive.must("because", failure.because);
+}
+
+void fields(auto& archive, Is<TuningArm> auto& arm) {
+  archive.must("name", arm.name);
+  archive.must("environment", arm.environment);
+  archive.must("speedup", above_zero(arm.speedup));
+  archive.must("ci95_speedup", as_list(arm.interval));
+  archive.must("adopted", arm.adopted);
+}
+
+void fields(auto& archive, Is<TuningCallModeSize> auto& size) {
+  archive.must("collective", size.collective);
+  archive.must("bytes", json_fields::at_least(1, size.bytes));
+  archive.must("gain", size.gain);
+  archive.must("because", size.because);
+}
+
+void fields(auto& archive, Is<TuningCallMode> auto& mode) {
+  archive.must("name", mode.name);
+  archive.must("how", mode.how);
+  archive.must("sizes", mode.sizes);
+}
+
+void fields(auto& archive, Is<TuningRow> auto& row) {
+  archive.must("collective", row.collective);
+  archive.must("from", row.from);
+  archive.must("to", row.to);
+  archive.must("setting", row.setting);
+  archive.must("us", above_zero(row.microseconds));
+}
+
+void fields(auto& archive, Is<TuningConfirmation> auto& confirmation) {
+  archive.must("collective", confirmation.collective);
+  archive.must("tuner_bytes", confirmation.tuner_bytes);
+  archive.must("setting", confirmation.setting);
+  archive.must("gain", confirmation.gain);
+  archive.must("launched_gain", confirmation.launched_gain);
+  archive.must("verdict", confirmation.verdict);
+}
+
+void fields(auto& archive, Is<TuningStage> auto& stage) {
+  archive.must("name", json_fields::one_of(stage.name, stage_names));
+  archive.must("seconds", stage.seconds);
+}
+
+void fields(auto& archive, Is<Tuning> auto& tuning) {
+  archive.must("mode", json_fields::one_of(tuning.mode, modes));
+  archive.must("outcome", json_fields::one_of(tuning.outcome, tuning_outcomes));
+  archive.must("because", tuning.because);
+  archive.must("seed", tuning.seed);
+  archive.must("wall_s", tuning.wall_s);
+  archive.must("stages", tuning.stages);
+  archive.must("nccl_version", tuning.nccl_version);
+  archive.must("ranks", tuning.ranks);
+  archive.must("nodes", tuning.nodes);
+  archive.must("drift", any(tuning.drift));
+  archive.must("cells", tuning.size_points);
+  archive.must("failures", tuning.failures);
+  archive.must("arms", tuning.arms);
+  archive.must("ways", tuning.call_modes);
+  archive.must("environment", tuning.environment);
+  archive.must("rows", tuning.rows);
+  archive.must("confirmations", tuning.confirmations);
+  archive.must("processes", tuning.processes);
+  archive.must("refusals", tuning.refusals);
+  archive.must("files", tuning.files);
+  archive.must("loading", tuning.loading);
+}
+
+json to_json(const Tuning& tuning) { return json_fields::written(tuning); }
+
+Tuning tuning_from_json(const json& j) { return json_fields::read_as<Tuning>(j); }
 
 }  // namespace p5::reports

@@ -1,8 +1,7 @@
 #include "reports/suspects.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -11,11 +10,15 @@
 #include <tuple>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "bench/base/names.hpp"
-#include "bench/base/statistics.hpp"
 #include "bench/base/text.hpp"
+#include "bench/base/statistics.hpp"
 #include "bench/model/backends.hpp"
-#include "reports/localization.hpp"
+#include "reports/decision.hpp"
+#include "reports/markup.hpp"
+#include "reports/observations.hpp"
 
 namespace p5::reports {
 
@@ -23,46 +26,23 @@ namespace {
 
 using PartKind = Part::Kind;
 
-// Slow samples of a faulty part take longer than the others by this factor: those of parts that differ by about the
-// tolerated difference are sometimes just beyond it.
+// Least slowdown of a faulty part. Samples of parts that differ by about the tolerated difference sometimes exceed that
+// tolerance.
 constexpr double least_slowdown = 1 + 1.5 * tolerated_difference;
 
 std::string kind_name(const Part& part) {
-  switch (part.kind) {
-    case PartKind::node:
-      return "node";
-    case PartKind::gpu:
-      return "gpu";
-    case PartKind::link:
-      return "link";
-    case PartKind::rail:
-      return "rail";
-    case PartKind::nics:
-    case PartKind::nic:
-    case PartKind::only_nic:
-      break;
-  }
-  return "nic";
+  constexpr std::array names{"node", "gpu", "nic", "nic", "nic", "link", "rail"};  // indexed by PartKind
+  return names[static_cast<std::size_t>(part.kind)];
 }
 
 std::string name_of(const Part& part) {
-  switch (part.kind) {
-    case PartKind::node:
-      return fmt::format("n{}", part.node);
-    case PartKind::link:
-      return fmt::format("n{}-n{}", part.node, part.number);
-    case PartKind::gpu:
-      return fmt::format("n{}g{}", part.node, part.number);
-    case PartKind::nic:
-    case PartKind::only_nic:
-      return fmt::format("n{}r{}", part.node, part.number);
-    case PartKind::rail:
-      return part.number == part.last ? std::to_string(part.number) : fmt::format("{}-{}", part.number, part.last);
-    case PartKind::nics:
-      break;
-  }
-  if (part.number < 0) return fmt::format("n{}g{}", part.node, -1 - part.number);
-  return fmt::format("n{}r{}-{}", part.node, part.number, part.last);
+  const auto [kind, node, number, last] = part;
+  if (kind == PartKind::rail) return number == last ? std::to_string(number) : fmt::format("{}-{}", number, last);
+  if (kind == PartKind::node) return fmt::format("n{}", node);
+  if (kind == PartKind::link) return fmt::format("n{}-n{}", node, number);
+  if (kind == PartKind::gpu) return fmt::format("n{}g{}", node, number);
+  if (kind != PartKind::nics) return fmt::format("n{}r{}", node, number);
+  return number < 0 ? fmt::format("n{}g{}", node, -1 - number) : fmt::format("n{}r{}-{}", node, number, last);
 }
 
 std::string full_name(const Part& part) { return kind_name(part) + " " + name_of(part); }
@@ -71,13 +51,9 @@ std::string fault_name(Fault fault) {
   return fault == Fault::slow ? "slow" : fault == Fault::silent ? "silent" : "wrong";
 }
 
-std::string plural(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 bool shows_only_in_groups(const FaultyPart& faulty) { return std::ranges::none_of(faulty.shows_in, is_of_pairs); }
 
-// Median over the observations that the part slows of how much longer their slow samples take.
+// Median slowdown of the slow samples over the affected observations.
 double slowdown(const std::vector<const TransferRecord*>& observations) {
   std::vector<double> all;
   for (const TransferRecord* each : observations) {
@@ -89,7 +65,7 @@ double slowdown(const std::vector<const TransferRecord*>& observations) {
   return all.empty() ? 1 : median(std::move(all));
 }
 
-// The figures behind an accusation, to follow "it reaches others".
+// Figures of the evidence; follows a subject like "it reaches others".
 std::string figures_of(const FaultyPart& faulty) {
   SampleCounts first, again;
   for (const TransferRecord* each : faulty.observations) {
@@ -99,7 +75,7 @@ std::string figures_of(const FaultyPart& faulty) {
     first.count += trials.count, first.hits += trials.hits;
     again.count += each->slow_again.count, again.hits += each->slow_again.hits;
   }
-  const std::string over = plural(faulty.observations.size(), shows_only_in_groups(faulty) ? "group" : "pair");
+  const std::string over = counted(faulty.observations.size(), shows_only_in_groups(faulty) ? "group" : "pair");
   if (faulty.fault == Fault::silent)
     return fmt::format("made no progress in {} of {} rounds, over {}", first.hits, first.count, over);
   if (faulty.fault == Fault::wrong)
@@ -112,7 +88,7 @@ std::string figures_of(const FaultyPart& faulty) {
   return text;
 }
 
-// How many others its slow transfers were made with: nodes for nodes, ranks for GPUs and NICs.
+// Number of partners of its slow transfers: nodes for nodes, ranks for GPUs and NICs.
 std::size_t partners_of(const FaultyPart& faulty) {
   std::set<RankLocation> met;
   for (const TransferRecord* each : faulty.observations)
@@ -135,8 +111,8 @@ struct Wording {
   std::string subject, action;
 };
 
-// "its transfers with other nodes run", to be followed by figures_of().
-Wording words_about(const FaultyPart& faulty, const topo::Topology& topology, const NicNumbers& numbers) {
+// Subject ("its transfers with other nodes run", followed by figures_of()) and action.
+Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, const NicNumbers& numbers) {
   constexpr const char* replace = "replace the instance, and open a case with support.txt";
   const Part& part = faulty.part;
   const bool within = faulty.shows_in.contains(Transfers::within_node) ||
@@ -181,7 +157,7 @@ Wording words_about(const FaultyPart& faulty, const topo::Topology& topology, co
       "compare the counters and settings of its NICs and switches with another rail's; open a case with support.txt"};
 }
 
-// NICs beside one GPU are told apart only where each was measured by itself, with a node that is not slow.
+// NICs beside one GPU are distinguished only by single measurements with a node that is not slow.
 std::string about_nics(const FaultyPart& faulty, std::span<const TransferRecord> records,
                        const std::set<int>& slow_nodes, const NicNumbers& numbers) {
   std::set<int> fast;
@@ -214,12 +190,12 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
   s.partners_tested = static_cast<int>(partners_of(faulty));
   s.confidence = faulty.confidence;
   s.fault = fault_name(faulty.fault);
-  const Wording words = words_about(faulty, topology, numbers);
+  const Wording words = wording_for(faulty, topology, numbers);
   s.action = words.action;
   if (faulty.fault == Fault::silent)
     s.action += "; then measure again without it: rounds in which it was silent gave no figures of other parts";
   s.evidence = fmt::format("{} {}; {} agree", faulty.fault == Fault::slow ? words.subject : "transfers through it",
-                           figures_of(faulty), plural(partners_of(faulty), "partner"));
+                           figures_of(faulty), counted(partners_of(faulty), "partner"));
   if (part.kind == PartKind::link) s.evidence += ": either is fast with other nodes";
   if (part.kind == PartKind::nics) s.evidence += about_nics(faulty, records, slow_nodes, numbers);
   if (shows_only_in_groups(faulty)) s.evidence += "; pairs are fast: it shows only where many take part";
@@ -232,7 +208,7 @@ std::set<int> nodes_of(const Part& part) {
   return {part.node};
 }
 
-// Which further measurement tells the candidates apart.
+// The measurement that distinguishes the candidates.
 std::string next_step(const std::vector<Part>& candidates) {
   std::set<int> nodes;
   for (const Part& part : candidates) nodes.merge(nodes_of(part));
@@ -265,7 +241,7 @@ OpenQuestion question_of(const FaultyPart& faulty, const topo::Topology& topolog
   if (nodes.size() == 1 && *nodes.begin() >= 0)
     question.host = topology.hosts.at(static_cast<std::size_t>(*nodes.begin())).name;
   question.evidence =
-      fmt::format("{} {}", faulty.fault == Fault::slow ? words_about(faulty, topology, numbers).subject : "transfers",
+      fmt::format("{} {}", faulty.fault == Fault::slow ? wording_for(faulty, topology, numbers).subject : "transfers",
                   figures_of(faulty));
   question.next = next_step(candidates);
   question.fault = fault_name(faulty.fault);
@@ -276,8 +252,8 @@ bool are_two_nodes(const topo::Topology& topology) {
   return topology.hosts.size() == 2 && std::ranges::none_of(topology.hosts, &topo::Host::pretended);
 }
 
-// Two nodes have nothing to be compared with: where all between them is slow by its verdict and all within them is not,
-// it may be either, or what joins them.
+// Two nodes cannot be compared with others: if transfers between them are slow and those within are not, either node or
+// their link may be faulty.
 std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
   if (!are_two_nodes(report.topology)) return std::nullopt;
   const auto slow_on = [&](int nodes) {
@@ -305,8 +281,8 @@ Paths paths_of(const Report& report, const NicNumbers& numbers) {
   return {.nics = &numbers, .gpus = any_of(BackendInfo::Parts::gpus), .own_nics = !any_of(BackendInfo::Parts::hosts)};
 }
 
-// A part is told once: silence explains more than wrong data, and that more than slowness. Parts of a node that is
-// named cannot be told beside it.
+// Reports each part once: silence takes precedence over wrong data, and wrong data over slowness. Parts of a named node
+// are skipped because they cannot be distinguished beside it.
 class NamedParts {
  public:
   bool is_new(const FaultyPart& faulty) {
@@ -322,6 +298,20 @@ class NamedParts {
   std::set<int> nodes_;
   std::set<std::string> names_;
 };
+
+// Pairs of nodes to retest if a fault shows in groups of nodes only: they separate the candidate nodes from their
+// links.
+std::set<std::pair<int, int>> nodes_to_separate(const FaultyPart& faulty) {
+  constexpr std::size_t most = 4;
+  std::set<int> nodes = nodes_of(faulty.part);
+  for (const auto& [part, probability] : faulty.alternatives) nodes.merge(nodes_of(part));
+  std::set<std::pair<int, int>> pairs;
+  if (nodes.size() > most) return pairs;
+  for (const int a : nodes)
+    for (const int b : nodes)
+      if (a < b) pairs.emplace(a, b);
+  return pairs;
+}
 
 }  // namespace
 
@@ -350,33 +340,16 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
   return found;
 }
 
-namespace {
-
-// Where a fault shows in groups of nodes only, pairs of the nodes that may have it tell them and their links apart.
-std::set<std::pair<int, int>> nodes_that_tell(const FaultyPart& faulty) {
-  constexpr std::size_t most = 4;
-  std::set<int> nodes = nodes_of(faulty.part);
-  for (const auto& [part, probability] : faulty.alternatives) nodes.merge(nodes_of(part));
-  std::set<std::pair<int, int>> pairs;
-  if (nodes.size() > most) return pairs;
-  for (const int a : nodes)
-    for (const int b : nodes)
-      if (a < b) pairs.emplace(a, b);
-  return pairs;
-}
-
-}  // namespace
-
 std::vector<RetestCase> to_retest(const Report& report) {
-  constexpr std::size_t most = 64;  // pairs of an operation, the slowest: where more is slow, that is not one part
+  constexpr std::size_t most = 64;  // slowest pairs per operation: more slow pairs are not the fault of one part
   const NicNumbers numbers(report.topology);
   const std::vector<TransferRecord> observations = observe(report, {});
   std::map<std::tuple<Transfers, std::vector<RankLocation>, int>, double>
-      slow;                   // by ranks and NIC: share of slow samples
-  std::set<Transfers> whole;  // kinds that are measured again as they were
+      slow;                   // fraction of slow samples by ranks and NIC
+  std::set<Transfers> whole;  // kinds that are retested as a whole
   std::set<std::pair<int, int>> nodes_to_meet;
   for (const FaultyPart& faulty : localize(observations, paths_of(report, numbers), Fault::slow, doubtful_log_odds)) {
-    if (shows_only_in_groups(faulty)) nodes_to_meet.merge(nodes_that_tell(faulty));
+    if (shows_only_in_groups(faulty)) nodes_to_meet.merge(nodes_to_separate(faulty));
     for (const TransferRecord* each : faulty.observations) {
       if (each->slow.hits == 0) continue;
       if (each->is_pair() && each->kind != Transfers::all_rails)
@@ -395,7 +368,7 @@ std::vector<RetestCase> to_retest(const Report& report) {
       const auto its = slow.find({*transfers_of(m.measured_case), two, m.measured_case.nic.value_or(-1)});
       if (its != slow.end()) found.insert({its->second, {low, high}});
     }
-    // GPUs of the same place on the two nodes.
+    // GPUs with equal indices on the two nodes.
     if (!nodes_to_meet.empty() && !m.measured_case.nic && m.measured_case.pair == "other_node")
       for (std::size_t a = 0; a < places.size(); ++a)
         for (std::size_t b = a + 1; b < places.size(); ++b)
@@ -408,7 +381,7 @@ std::vector<RetestCase> to_retest(const Report& report) {
   std::vector<RetestCase> all;
   for (const std::size_t at : cases_of_pairs(report)) {
     const Measurement& m = report.results[at].measurement;
-    // The plan's pattern that asks most; what is measured only for the parts' sake has one.
+    // The most demanding pattern of the plan; cases for fault localization have only one.
     if (!m.measured_case.for_parts && m.measured_case.pattern != "both_ways") continue;
     if (std::vector<Group> pairs = slow_pairs(m); !pairs.empty()) all.push_back({m.measured_case, std::move(pairs)});
   }
@@ -426,6 +399,64 @@ std::string sentence_about(const Suspect& suspect) {
     if (!each->empty()) where.push_back(*each);
   return fmt::format("{} {}{}: {}. To do: {}", suspect.kind, suspect.name,
                      where.empty() ? "" : fmt::format(" ({})", join(where)), suspect.evidence, suspect.action);
+}
+
+std::string healthy_hosts(const Report& report) {
+  const std::set<std::string> unfit = rejected_hosts(report);
+  std::map<int, int> ranks;
+  for (const int host : report.topology.host_of_rank) ++ranks[host];
+  std::string text;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < report.topology.hosts.size(); ++i) {
+    const std::string& name = report.topology.hosts[i].name;
+    if (unfit.contains(name)) continue;
+    ++kept;
+    text += fmt::format("{} slots={}\n", printable(name), ranks[static_cast<int>(i)]);
+  }
+  return kept == report.topology.hosts.size() ? "" : text;
+}
+
+std::string support_text(const Report& report) {
+  const bool found = std::ranges::any_of(report.findings, topo::condemns);
+  if (report.suspects.empty() && report.open_questions.empty() && !found) return "";
+  std::string text = printable(report.decision.sentence) + "\n\n";
+  text += fmt::format("p5bench {}: {} on {}, {} ranks on {} nodes, {}, {}\n", report.run.version, report.provenance,
+                      report.run.cluster, report.run.ranks, report.run.nodes,
+                      report.topology.platform.empty() ? "platform not known" : report.topology.platform,
+                      report.run.started);
+  text += "\nWhat is wrong\n";
+  for (const Suspect& suspect : report.suspects)
+    text += fmt::format("- {} (confidence {:.4f})\n", printable(sentence_about(suspect)), suspect.confidence);
+  for (const OpenQuestion& question : report.open_questions)
+    text += fmt::format("- one of {}: {}. To do: {}\n", printable(join(question.candidates)),
+                        printable(question.evidence), printable(question.next));
+  std::set<std::string> hosts = rejected_hosts(report);
+  for (const Suspect& suspect : report.suspects) hosts.insert(suspect.host);
+  for (const topo::Finding& finding : report.findings) {
+    if (!topo::condemns(finding)) continue;
+    text += fmt::format("- {}{}: {}. To do: {}\n", finding.id,
+                        finding.subject.host.empty() ? "" : " on " + printable(finding.subject.host),
+                        printable(finding.evidence), printable(finding.action));
+    hosts.insert(finding.subject.host);
+  }
+  text += "\nHosts\n";
+  for (const topo::Host& host : report.topology.hosts) {
+    if (!hosts.contains(host.name)) continue;
+    text += fmt::format("- {}: instance {}, {}, kernel {}\n", printable(host.name),
+                        host.instance.empty() ? "not known" : printable(host.instance),
+                        host.instance_type.empty() ? "type not known" : printable(host.instance_type),
+                        host.kernel.empty() ? "not known" : printable(host.kernel));
+    for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
+      text += fmt::format("    GPU {}: {} {} {}\n", i, printable(host.gpu_devices[i].name),
+                          printable(host.gpu_devices[i].uuid), printable(host.gpu_devices[i].pci.address));
+    for (const topo::Nic& nic : host.nics)
+      if (nic.kind == "efa" || nic.kind == "infiniband")
+        text += fmt::format("    NIC {}: {} {}\n", printable(nic.name), nic.kind, printable(nic.pci.address));
+  }
+  text += "\nSoftware\n";
+  for (const auto& [key, value] : report.context)
+    if (!key.starts_with("env.")) text += fmt::format("- {}: {}\n", printable(key), printable(value));
+  return text;
 }
 
 }  // namespace p5::reports

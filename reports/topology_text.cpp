@@ -1,4 +1,4 @@
-#include "reports/topology_text.hpp"
+#include "reports/writer.hpp"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "reports/markup.hpp"
 
 namespace p5::reports {
 
@@ -46,10 +47,6 @@ std::string memory_text(Bytes size) {
   return size.count == 0 ? "memory unknown" : format_printable("{:.{}f} GiB", gib, gib < 100 ? 1 : 0);
 }
 
-std::string counted(int count, std::string_view what) {
-  return format_printable("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 std::string state_text(const topo::GpuState& state) {
   std::vector<std::string> parts;
   if (state.sm_clock_mhz) parts.push_back(format_printable("{} MHz", *state.sm_clock_mhz));
@@ -60,7 +57,7 @@ std::string state_text(const topo::GpuState& state) {
   return join(parts, " ");
 }
 
-// What is wrong with one device of a host: "!" before an error, "?" before a warning.
+// Mark of a device with findings: "!" for an error, "?" for a warning.
 std::string mark(const std::vector<Finding>& findings, const Host& host, std::optional<int> gpu,
                  const std::string& nic = "") {
   std::string worst = "  ";
@@ -104,7 +101,7 @@ std::string nic_line(const Nic& nic) {
   return line;
 }
 
-// Chains of bridges without a fork are one line.
+// Prints a chain of bridges without a fork as one line.
 void print(std::string& text, const Node& node, int depth) {
   const Node* at = &node;
   std::string name = node.name;
@@ -146,7 +143,7 @@ void add_tree(std::string& text, const Host& host, const std::vector<Finding>& f
   }
 }
 
-// "GPU 0, 1, 2: 18 of 18 links ..." with equal GPUs together.
+// "GPU 0, 1, 2: 18 of 18 links ...": GPUs with equal links share a line.
 void add_links(std::string& text, const Host& host) {
   std::vector<std::pair<std::string, std::vector<std::string>>> links;
   for (std::size_t i = 0; i < host.gpu_devices.size(); ++i) {
@@ -190,9 +187,10 @@ void add_host(std::string& text, const Host& host) {
   for (const auto& [name, value] : host.placement) append(text, format_printable("{} {}", name, value));
   text += "\n";
   if (host.threads > 0)
-    text += format_printable("    {}, {}, {} ({} for us), {}\n", counted(host.packages, "package"),
-                             counted(host.cores, "core"), counted(host.threads, "thread"), host.allowed_threads,
-                             memory_text(host.memory));
+    text += format_printable(
+        "    {}, {}, {} ({} for us), {}\n", counted(static_cast<std::size_t>(host.packages), "package"),
+        counted(static_cast<std::size_t>(host.cores), "core"),
+        counted(static_cast<std::size_t>(host.threads), "thread"), host.allowed_threads, memory_text(host.memory));
   std::vector<std::string> parts;
   if (!host.cpu_model.empty()) parts.push_back(host.cpu_model);
   if (!host.kernel.empty()) parts.push_back("kernel " + host.kernel);
@@ -233,7 +231,7 @@ std::string render_topology(const topo::Topology& topology, const std::vector<Fi
   if (topology.provenance != "discovered")
     text += format_printable("{}{}: NOT this machine\n", topology.provenance == "recorded" ? "RECORDED" : "SYNTHETIC",
                              topology.taken.empty() ? "" : " " + topology.taken);
-  text += format_printable("{} host{}, platform {}\n", topology.hosts.size(), topology.hosts.size() == 1 ? "" : "s",
+  text += format_printable("{}, platform {}\n", counted(topology.hosts.size(), "host"),
                            topology.platform.empty() ? "unknown" : topology.platform);
   for (std::size_t h = 0; h < topology.hosts.size(); ++h) {
     const Host& host = topology.hosts[h];

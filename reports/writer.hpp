@@ -1,21 +1,26 @@
-// Formats: pure functions from a Report, or from a Comparison, to text. A new one is one file and a row in writers.cpp.
+// Formats: pure functions from a Report, or from a Comparison, to text. A new format is a function and a row in
+// writers.cpp.
 #pragma once
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/compare/comparison.hpp"
 #include "reports/report.hpp"
+#include "topo/binding.hpp"
+#include "topo/finding.hpp"
+#include "topo/topology.hpp"
 
 namespace p5::reports {
 
 struct Writer {
-  std::string name;  // as in --format
+  std::string name;  // name for --format
   std::string summary;
   std::string (*render)(const Report& report) = nullptr;
-  std::string (*render_comparison)(const Comparison& comparison) = nullptr;  // null: it is not for comparisons
-  std::string suffix;  // of its files, report.SUFFIX or comparison.SUFFIX; "" for the console's
+  std::string (*render_comparison)(const Comparison& comparison) = nullptr;  // null: not for comparisons
+  std::string suffix;  // suffix of report.SUFFIX or comparison.SUFFIX; "" for the console
   std::string file_name(std::string_view stem) const { return suffix.empty() ? "" : std::string(stem) + suffix; }
 };
 
@@ -24,14 +29,14 @@ std::vector<std::string> format_names();
 // Throws UsageError with the nearest name.
 const Writer& find_writer(std::string_view name);
 
-// By collective, pattern, kind of pair, NIC, group, arm, type, operation, place, size.
+// Sorted by collective, pattern, kind of pair, NIC, group, arm, type, operation, place and size.
 std::vector<const Result*> in_reading_order(const Report& report);
 
-// One per file.
+// One renderer per format.
 std::string render_json(const Report& report);
 std::string render_html(const Report& report);
 std::string render_console(const Report& report);
-// The same with a row for each measurement, in the columns of nccl-tests.
+// Like render_console(), with a row per measurement in the columns of nccl-tests.
 std::string render_table(const Report& report);
 std::string render_markdown(const Report& report);
 std::string render_junit(const Report& report);
@@ -39,12 +44,38 @@ std::string render_csv(const Report& report);
 std::string render_prometheus(const Report& report);
 std::string render_gbench(const Report& report);
 std::string render_nccl_tests(const Report& report);
-// The same without its table, limits and verdict: what stands above a comparison of its arms.
+// Heading, findings and reasons only: printed above a comparison of arms.
 std::string render_outline(const Report& report);
 std::string render_json(const Comparison& comparison);
 std::string render_html(const Comparison& comparison);
 std::string render_markdown(const Comparison& comparison);
 std::string render_junit(const Comparison& comparison);
 std::string render_console(const Comparison& comparison);
+
+// Adds ANSI escape sequences to the output of render_console() and similar functions.
+std::string with_colours(std::string_view text);
+
+// Adds colours if stdout is a terminal that supports them.
+std::string coloured_for_terminal(std::string_view text);
+
+struct SummaryRow {
+  std::string operation;
+  int ranks = 0;
+  std::string latency;  // "18.1 us (8 B)"; "" if not measured
+  std::string size;     // largest message, or the largest that is slow or wrong; the figures below are its
+  double busbw = 0;     // GB/s
+  std::string of_limit;
+  Grade grade = Grade::unknown;
+  bool for_parts = false;  // measured to locate faults, not by the plan
+};
+
+// One row per operation, in reading order.
+std::vector<SummaryRow> summary_of(const Report& report);
+
+// Displayed grade: "not judged" for unknown.
+std::string_view shown(Grade grade);
+
+std::string render_topology(const topo::Topology& topology, const std::vector<topo::Finding>& findings,
+                            const std::vector<topo::Binding>& bindings);
 
 }  // namespace p5::reports

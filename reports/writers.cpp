@@ -1,11 +1,11 @@
-// The table of report formats.
-#include "reports/writer.hpp"
-
+// The table of formats, and what all formats share.
 #include <algorithm>
+#include <tuple>
 
 #include <nlohmann/json.hpp>
 
 #include "bench/base/names.hpp"
+#include "reports/writer.hpp"
 
 namespace p5::reports {
 
@@ -29,8 +29,7 @@ const std::vector<Writer> table{
 
 constexpr auto replace_invalid = nlohmann::json::error_handler_t::replace;
 
-// A line for each measurement, host and finding: a value a line would double a report of many hosts, for all who read
-// it, and show less at once.
+// Writes one line per measurement, host and finding: one per value would double large reports and be harder to read.
 void write_lines(const nlohmann::json& j, std::size_t depth, std::string& text) {
   constexpr std::size_t deepest = 2;
   const bool list = j.is_array() && !j.empty() && j.front().is_object();
@@ -75,6 +74,19 @@ std::string render_json(const Report& report) {
 
 std::string render_json(const Comparison& comparison) {
   return to_json(comparison).dump(2, ' ', false, replace_invalid) + "\n";
+}
+
+std::vector<const Result*> in_reading_order(const Report& report) {
+  std::vector<const Result*> rows;
+  for (const Result& result : report.results) rows.push_back(&result);
+  const auto key = [](const Result* r) {
+    const Case& c = r->measurement.measured_case;
+    const auto all = collectives();
+    return std::tuple(std::ranges::find(all, c.collective) - all.begin(), c.pattern, c.pair == "other_node", c.nic,
+                      c.group, c.arm, c.type, c.op, c.in_place, c.bytes);
+  };
+  std::ranges::stable_sort(rows, {}, key);
+  return rows;
 }
 
 }  // namespace p5::reports

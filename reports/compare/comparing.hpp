@@ -1,26 +1,88 @@
-// What compare() is made of: what differs between the sides beside the times, and the answer in a sentence.
+// The steps of compare(): cases of both sides are paired, pairs become rows by band, rows become figures, and all of it
+// a conclusion.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "bench/measure/effect.hpp"
 #include "reports/compare/comparison.hpp"
 
 namespace p5::reports {
 
-// What of a case tells it from others on its own side; arm and settings are the caller's choice.
+// Identity of a case within its own side, without arm and settings.
 std::string side_key(const Case& c);
 
-// What is not the same on both sides, hardware first. What one side does not know is no difference.
+// Differences between the sides, hardware first. A fact that one side does not know is no difference.
 std::vector<Difference> differences_of(const Side& base, const Side& fresh);
-// The same of two runs.
 std::vector<Difference> differences_between(const Report& base, const Report& fresh);
 
-// Regressions first, the largest of them at the top; then what is open.
-bool comes_first(const BandRow& one, const BandRow& other);
-// "NIC n1r5".
+// Order of rows: regressions first, the largest at the top, then inconclusive rows.
+bool precedes(const BandRow& one, const BandRow& other);
+// A suspect as "NIC n1r5".
 std::string text_of(const Suspect& suspect);
-// The answer, the exit code and the headline, from all else.
+// Sets answer, exit code and headline from all other members.
 void conclude(Comparison& comparison);
+
+// A case and quantity measured on both sides.
+struct Pair {
+  const Observation* base = nullptr;
+  const Observation* fresh = nullptr;
+  Quantity quantity = Quantity::throughput;
+  Sides sides() const;
+};
+
+// A row to judge: the sizes of one band together.
+struct BandPairs {
+  std::string collective;
+  Quantity quantity = Quantity::throughput;
+  const BandRule* band = nullptr;
+  std::vector<std::size_t> pairs;
+  std::vector<std::size_t> judged;  // pairs measured in the same launches, which can be resampled together
+};
+
+struct Matched {
+  std::vector<std::pair<const Observation*, const Observation*>> both;
+  std::vector<std::string> only_in_base, only_in_new;
+};
+
+// Row of a case. Reduction operations and types share a row because they move the same bytes; other variants have their
+// own.
+std::string label_of(const Case& c);
+
+// Identity of a case between the sides. With `across_hardware` it ignores backend, ranks and nodes.
+std::string identity_of(const Case& c, bool across_hardware = false);
+
+Matched match(const Side& base, const Side& fresh, bool across_hardware);
+// True if the quantity decides a row. The throughput of small messages depends more on the launching host than on the
+// network; if their latency was measured too, their throughput appears only in the map of sizes.
+bool decides(const Observation& observation, Quantity quantity);
+
+// Sorted by size.
+std::vector<Pair> pairs_of(const Matched& matched);
+std::vector<BandPairs> rows_of(const std::vector<Pair>& pairs);
+
+class BandJudge {
+ public:
+  // The pairs must outlive the object; `rows` is the number of rows to judge.
+  BandJudge(const std::vector<Pair>& pairs, std::size_t rows, std::uint64_t seed)
+      : pairs_(pairs), seed_(seed), judge_(rows, seed), sizes_(pairs.size()) {}
+
+  // All members except the answer and the adjusted p.
+  BandRow judge(const BandPairs& row);
+  // Effect of a pair whose row was judged.
+  const Effect& size(std::size_t pair) const { return sizes_[pair]; }
+
+ private:
+  std::vector<Sides> sides_of(const std::vector<std::size_t>& pairs) const;
+  void judge_spread(const std::vector<Sides>& sizes, BandRow& out);
+
+  const std::vector<Pair>& pairs_;
+  std::uint64_t seed_;
+  EffectJudge judge_;
+  std::vector<Effect> sizes_;
+};
 
 }  // namespace p5::reports

@@ -9,9 +9,7 @@
 
 #include "bench/base/embedded.hpp"
 #include "bench/base/names.hpp"
-#include "reports/compare/band_judge.hpp"
 #include "reports/compare/comparing.hpp"
-#include "reports/compare/pairing.hpp"
 
 namespace p5::reports {
 
@@ -321,7 +319,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.sizes = map_of(pairs, judge);
   add_selection_shifts(out.sizes, out.differences);
   add_remarks(base, fresh, rows, out);
-  std::ranges::stable_sort(out.bands, comes_first);
+  std::ranges::stable_sort(out.bands, precedes);
   conclude(out);
   return out;
 }

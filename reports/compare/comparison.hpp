@@ -1,5 +1,5 @@
-// Did anything get slower? Two sides of reports become a Comparison: a value, with everything that its writers show.
-// Nothing here measures; nothing needs MPI or the machine. How it is decided: reports/compare/README.md.
+// Comparison of two sides of reports, a value with everything that its writers show. Needs no MPI and no machine. The
+// method is described in reports/compare/README.md.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,56 +15,55 @@ namespace p5::reports {
 
 std::string_view name_of(Quantity quantity);
 
-// A case as one side saw it, over all launches of all its runs.
+// A case on one side, over all launches of all runs.
 struct Observation {
   Case measured_case;
   std::vector<Launch> latency, throughput;
-  std::vector<Selection> selections;  // those seen, each once
-  std::string trouble;                // wrong data or a failure in any launch: one sentence; "" when all is well
-  bool wrong_data = false;            // of the two, which
+  std::vector<Selection> selections;  // distinct selections
+  std::string trouble;                // wrong data or a failure in any launch, as a sentence; "" without one
+  bool wrong_data = false;            // `trouble` is wrong data
 };
 
 // A report with the samples that its journal keeps.
 struct Run {
-  std::string name;  // as the user named it
+  std::string name;  // name given by the user
   Report report;
-  // The journal's lines; Measurement::launch counts the launches of the run from 0.
+  // Lines of the journal; Measurement::launch counts the launches of the run from 0.
   std::vector<Result> journal;
 };
 
-// Of thousands of ranks most of a report says what single pairs and groups did, and details of GPUs and NICs, which are
-// not compared.
+// Amount of data to read. `to_compare` skips figures of single pairs and groups and details of GPUs and NICs, which are
+// not compared and dominate reports of thousands of ranks.
 enum class Reading { whole, to_compare };
-// A report.json or the folder that holds it, with the measurements.jsonl beside it, when there is one. Throws
+// Reads a report.json, or the folder that holds it, with the measurements.jsonl beside it if there is one. Throws
 // UsageError.
 Run read_run(const std::string& path, Reading reading);
-// The runs of a report.json, of its folder, or of all folders below that hold one, in the order of their names.
+// Finds the runs of a report.json, of its folder, or of all folders below that hold one; sorted by name.
 std::vector<std::string> find_runs(const std::string& path);
-// By when they began; those of one second by their folders, which count them. Runs that do not say when they began
-// (imports) come first. Throws UsageError naming a run whose start is no time, or lies more than a day after `now`
-// ("2026-11-20T12:00:00Z"): it would stay the newest one whatever ran later.
+// Sorts runs by start, then by folder name, which counts runs of one second. Runs without a start (imports) come first.
+// Throws UsageError naming a run whose start is invalid or more than a day after `now` ("2026-11-20T12:00:00Z"),
+// because it would remain the newest run forever.
 void order_by_launch(std::vector<Run>& runs, const std::string& now);
 
 struct Side {
-  std::string name;                  // "base", "new", or an arm's
+  std::string name;                  // "base", "new" or the name of an arm
   std::vector<std::string> sources;  // names of the runs
   std::vector<Report> reports;       // without their results: run, context, topology, suspects
   std::vector<Observation> observations;
-  std::vector<std::string> remarks;  // which launches of its runs do not count, and why
+  std::vector<std::string> remarks;  // excluded launches, with the reason
 };
 
-// The side that the runs saw of one arm; without one, of the arm "default". Times of wrong data do not count. Runs
-// weigh alike: none contributes more launches than half of the runs have. Throws UsageError when there is nothing of
-// the arm, unless none of the runs finished.
+// Side of one arm over all runs. Times of wrong data are excluded. Runs weigh alike: none contributes more launches
+// than half of the runs have. Throws UsageError if the runs have nothing of the arm, unless none of them finished.
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm = "default");
 
 struct ComparisonOptions {
-  std::uint64_t seed = 1;        // of the bootstrap
+  std::uint64_t seed = 1;        // seed of the bootstrap
   bool across_hardware = false;  // compare although the hardware differs
-  bool base_counts = false;      // wrong data of BASE are wrong data: neither side has been found good before
+  bool base_counts = false;      // wrong data of BASE counts as wrong data: neither side was judged before
 };
 
-// The worse, the higher.
+// Ascending from best to worst.
 enum class Answer { no_regression, inconclusive, regression };
 std::string_view name_of(Answer answer);  // "no regression"
 std::string change(double ratio);         // 1.03 as "+3.0 %"
@@ -72,41 +71,41 @@ std::string change(double ratio);         // 1.03 as "+3.0 %"
 // Practical thresholds of a band (bench/measure/thresholds.json), relative.
 struct Threshold {
   std::string band;       // latency, mid, bandwidth
-  double matters = 0;     // so much has to be found
-  double negligible = 0;  // so little is nobody's concern
+  double matters = 0;     // effect that has to be found
+  double negligible = 0;  // effect that is ignored
   std::string because;
 };
 
-// A line of the verdict: the sizes of one band of one collective together.
+// A row of the verdict: the sizes of one band of one collective together.
 struct BandRow {
-  std::string collective;  // with what else tells it from others: "p2p one_way", "all_reduce in place"
+  std::string collective;  // with its variant: "p2p one_way", "all_reduce in place"
   Quantity quantity = Quantity::throughput;
-  Threshold threshold;  // of this row: at small sizes 0.5 us may be more than the percentage
+  Threshold threshold;  // threshold of this row: at small sizes 0.5 us may exceed the percentage
   int sizes = 0;
   int base_launches = 0, new_launches = 0;
-  bool screening = false;  // too few launches for a test on launches: stands on an assumed variance
+  bool screening = false;  // too few launches to test launches: relies on an assumed variance
   Effect time;
-  std::optional<Effect> spread;  // of the samples within launches; null without samples, or with few launches
+  std::optional<Effect> spread;  // spread of samples within launches; null without samples or with few launches
   std::optional<double> base_spread, new_spread;  // relative: 0.01 is 1 % of the median
   Answer answer = Answer::inconclusive;
-  bool time_rose = false, spread_rose = false;  // what makes it a regression
-  std::optional<int> launches_needed;           // a side; when inconclusive
-  std::optional<std::size_t> change;            // the change of level in Trend::changes that makes it a regression
+  bool time_rose = false, spread_rose = false;  // reasons of a regression
+  std::optional<int> launches_needed;           // per side; if inconclusive
+  std::optional<std::size_t> change;            // index in Trend::changes of the change that makes it a regression
   std::string because;
 };
 
-// A cell of the map: says where, decides nothing.
+// A cell of the map of sizes; does not affect the answer.
 struct SizeRow {
   Case measured_case;  // NEW's
   Quantity quantity = Quantity::throughput;
   std::string band;
   double base_s = 0, new_s = 0;
   Effect time;
-  bool marked = false;  // the false discovery rate over all cells is 5 % among those marked, and it matters
-  std::string base_selection, new_selection;  // "ring/simple/24"; "" when not known
+  bool marked = false;                        // relevant, with a false discovery rate of 5 % over all cells
+  std::string base_selection, new_selection;  // "ring/simple/24"; "" if unknown
 };
 
-// Something of the sides that is not the same: stands beside the numbers.
+// A difference between the sides besides their times.
 struct Difference {
   std::string kind;  // hardware, software, environment, topology, selection
   std::string name;
@@ -118,55 +117,56 @@ struct FailedCase {
   Case measured_case;
   bool wrong_data = false;
   std::string what;
-  bool in_base = false;  // BASE had wrong data or a failure there too
+  bool in_base = false;  // BASE had wrong data or a failure too
 };
 
-// A run of NEW that ended with wrong data, did not finish, or found the machine broken where no run of BASE did.
+// A run of NEW that had wrong data, did not finish, or found broken hardware that no run of BASE has.
 struct FailedRun {
   std::string source;
-  ExitCode code = ExitCode::unfinished;  // or wrong_data, or slow: broken
+  ExitCode code = ExitCode::unfinished;  // or wrong_data, or slow for broken hardware
   std::string because;
 };
 
-// The runs of a history, in the order of time, each against the median of all of them in every row, and where the level
-// of a row changed (bench/measure/change_points.hpp). Rows and runs are told by their places in `rows` and `points`.
+// The runs of a history in chronological order, each compared with the median of all in every row, and the changes of
+// level of each row (bench/measure/change_points.hpp). Rows and runs are referenced by index in `rows` and `points`.
 struct Trend {
   struct Point {
     std::string source, started, software;      // software: p5bench and library
     std::vector<std::optional<double>> ratios;  // above 1 is slower; null: the run lacks the row
-    std::vector<Difference> differences = {};   // from the run before
+    std::vector<Difference> differences = {};   // from the previous run
   };
-  // Runs between two changes.
+  // The runs between two changes.
   struct Level {
     std::size_t row = 0, first = 0, last = 0;
-    double ratio = 1;  // the median of its runs
+    double ratio = 1;  // median of its runs
   };
   struct Change {
     std::size_t row = 0;
-    std::size_t before = 0, first = 0;    // the last run of the old level, the first of the new one
+    std::size_t before = 0, first = 0;    // last run of the old level, first run of the new one
     double ratio = 1;                     // the new level over the old one: above 1 is slower
-    int runs_before = 0, runs_after = 0;  // of both levels
-    double p = 1, p_adjusted = 1;         // that chance alone did it; adjusted for all rows (Bonferroni)
-    // For the worse, and the newest run is still on a slower level: that level over the one before this change.
+    int runs_before = 0, runs_after = 0;  // numbers of runs of both levels
+    double p = 1, p_adjusted = 1;         // p value; adjusted for all rows (Bonferroni)
+    // Ratio of the newest level to the level before this change, if the change is for the worse and the newest run is
+    // still slower.
     std::optional<double> still = {};
     std::vector<Difference> differences = {};  // between those two runs
   };
   std::vector<std::string> rows;
-  std::vector<std::string> shown_rows = {};  // the same for people: bands by what they mean
+  std::vector<std::string> shown_rows = {};  // displayed names of the rows
   std::vector<Point> points;
   std::vector<Level> levels = {};
   std::vector<Change> changes = {};  // the newest first, then the largest
-  int short_rows = 0;                // too few runs to show a change at all
+  int short_rows = 0;                // rows with too few runs to show a change
 };
 
-// Of one change found among all rows of a history in which nothing changed.
+// Probability of finding a change in any row of a history without changes.
 inline constexpr double chance_of_change = false_alarm_probability;
 
-// A band for people: "small", "middle", "large".
+// Displayed name of a band: "small", "middle", "large".
 std::string_view meaning_of(std::string_view band);
 
 struct Comparison {
-  std::string version, made;  // of p5bench; UTC
+  std::string version, made;  // version of p5bench; UTC
   std::string base_name, new_name;
   std::vector<std::string> base_sources, new_sources;
   std::string provenance;  // measured, simulated, imported, or "mixed"
@@ -179,23 +179,23 @@ struct Comparison {
   std::vector<SizeRow> sizes;
   std::vector<Difference> differences;
   std::vector<FailedCase> troubles;
-  std::size_t wrong_in_base = 0;  // cases that have no baseline, because all of BASE's data were wrong; where asked for
+  std::size_t wrong_in_base = 0;  // cases without a baseline because all data of BASE was wrong; if requested
   std::vector<FailedRun> bad_ends;
-  std::vector<Suspect> new_suspects;                   // parts that NEW accuses and BASE does not
+  std::vector<Suspect> new_suspects;                   // suspects of NEW that BASE does not have
   std::vector<std::string> only_in_base, only_in_new;  // cases, described
   std::vector<std::string> remarks;
-  std::optional<Trend> trend;  // where a history was compared
+  std::optional<Trend> trend;  // set if a history was compared
 };
 
 inline constexpr std::string_view comparison_schema_name = "p5bench.compare/1";
 
-// Throws UsageError when nothing can be compared, or when the hardware differs and that was not asked for.
+// Throws UsageError if nothing can be compared, or if the hardware differs and options.across_hardware is not set.
 Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions& options = {});
 
-// Of at least one run.
+// Requires at least one run.
 Trend trend_of(std::span<const Run> runs);
-// The history of a comparison of its newest run with those before. A change of level for the worse that the newest run
-// is still on is a regression, whatever that run shows against all those before.
+// Adds the history to a comparison of its newest run with the earlier ones. A change for the worse that still holds for
+// the newest run is a regression, whatever that run shows against the earlier ones.
 void add_trend(Comparison& comparison, Trend trend);
 
 nlohmann::json to_json(const Comparison& comparison);

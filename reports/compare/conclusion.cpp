@@ -1,22 +1,191 @@
-// The answer of a comparison, its exit code, and the sentence that every format shows.
+// Differences between two sides besides their times, and the answer with its exit code and headline.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
+#include <set>
+#include <span>
 
 #include <fmt/format.h>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "reports/compare/comparing.hpp"
+#include "reports/markup.hpp"
 
 namespace p5::reports {
 
 namespace {
 
-constexpr std::size_t longest_headline = 120;  // as far as naming one part allows
+using Values = std::set<std::string>;
+using Reports = std::span<const Report* const>;
 
-std::string counted(std::size_t count, const char* one, const char* several) {
-  return fmt::format("{} {}", count, count == 1 ? one : several);
+std::string text_of(const Values& values) {
+  return join(std::vector<std::string>(values.begin(), values.end()), " | ");
 }
+
+// Names and values of one kind over all reports of a side.
+using Facts = std::map<std::string, Values>;
+
+// Hosts by description: "4 x p5.48xlarge", or one entry each if they differ.
+std::string count(const std::vector<topo::Host>& hosts, const std::function<std::string(const topo::Host&)>& describe) {
+  std::map<std::string, int> numbers;
+  for (const topo::Host& host : hosts) ++numbers[describe(host)];
+  std::vector<std::string> parts;
+  for (const auto& [description, number] : numbers) {
+    if (description.empty()) return "";
+    parts.push_back(numbers.size() == 1 ? description : fmt::format("{} x {}", number, description));
+  }
+  return join(parts, " + ");
+}
+
+// "4 x A + 2 x B".
+template <class Name>
+std::string text_of(const std::map<Name, int>& numbers) {
+  std::vector<std::string> parts;
+  for (const auto& [name, number] : numbers) parts.push_back(fmt::format("{} x {}", number, name));
+  return join(parts, " + ");
+}
+
+std::string gpus_of(const topo::Host& host) {
+  if (host.gpu_devices.empty()) return host.gpus ? fmt::format("{} GPUs", host.gpus) : "";
+  std::map<std::string, int> numbers;
+  for (const topo::Gpu& gpu : host.gpu_devices) ++numbers[gpu.name];
+  return text_of(numbers);
+}
+
+// NVLinks per GPU; "" if unknown.
+std::string links_of(const topo::Host& host) {
+  std::map<int, int> numbers;
+  for (const topo::Gpu& gpu : host.gpu_devices) ++numbers[gpu.links.value_or(0)];
+  if (numbers.empty() || numbers.contains(0)) return "";
+  return text_of(numbers);
+}
+
+std::string nics_of(const topo::Host& host) {
+  std::map<std::string, int> numbers;
+  for (const topo::Nic& nic : host.nics)
+    if (nic.kind != "virtual" && nic.state != "down")
+      ++numbers[nic.rate ? fmt::format("{} {:.0f} Gbit/s", nic.kind, nic.rate->count * 8) : nic.kind];
+  return text_of(numbers);
+}
+
+void add(Facts& facts, const std::string& name, const std::string& value) {
+  if (!value.empty()) facts[name].insert(value);
+}
+
+Facts hardware_of(Reports reports) {
+  Facts facts;
+  for (const Report* const report : reports) {
+    const std::vector<topo::Host>& hosts = report->topology.hosts;
+    // Imports lack provenance and hardware; an unknown fact is no difference.
+    if (report->provenance != "imported") add(facts, "provenance", report->provenance);
+    add(facts, "platform", report->topology.platform);
+    add(facts, "instance type", count(hosts, [](const topo::Host& host) { return host.instance_type; }));
+    add(facts, "processor", count(hosts, [](const topo::Host& host) { return host.cpu_model; }));
+    add(facts, "GPUs", count(hosts, gpus_of));
+    add(facts, "NVLinks", count(hosts, links_of));
+    add(facts, "NICs", count(hosts, nics_of));
+    if (report->run.nodes > 0) add(facts, "nodes", fmt::format("{}", report->run.nodes));
+    if (report->run.ranks > 0) add(facts, "ranks", fmt::format("{}", report->run.ranks));
+  }
+  return facts;
+}
+
+constexpr std::string_view variable_prefix = "env.";  // prefix of variables in a report's context
+
+// True for values that launchers set for each job, which explain no difference.
+bool is_job_specific(std::string_view name) {
+  constexpr std::array prefixes{"env.SLURM_JOB_ID", "env.PMIX_MCA_"};
+  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
+         (name.starts_with(variable_prefix) && p5::is_job_specific(name.substr(variable_prefix.size())));
+}
+
+Facts context_of(Reports reports, bool variables) {
+  Facts facts;
+  for (const Report* const report : reports) {
+    for (const auto& [name, value] : report->context)
+      if (name.starts_with(variable_prefix) == variables && !is_job_specific(name))
+        add(facts, variables ? name.substr(variable_prefix.size()) : name, value);
+    if (variables) continue;
+    add(facts, "p5bench", report->run.version);
+    add(facts, "backend", report->run.backend);
+    for (const topo::Host& host : report->topology.hosts) {
+      add(facts, "kernel", host.kernel);
+      add(facts, "GPU driver", host.gpu_driver);
+      for (const auto& [name, value] : host.versions)
+        if (name != "nvidia driver") add(facts, name, value);  // NVML reports the same
+    }
+  }
+  return facts;
+}
+
+Facts topology_of(Reports reports) {
+  Facts facts;
+  for (const Report* const report : reports) {
+    std::vector<std::string> names, instances, order;
+    for (const topo::Host& host : report->topology.hosts) {
+      names.push_back(host.host_name.empty() ? host.name : host.host_name);
+      if (!host.instance.empty()) instances.push_back(host.instance);
+    }
+    add(facts, "order of hosts", join(names));
+    std::ranges::sort(instances);
+    add(facts, "instances", join(instances));
+    for (const int host : report->topology.host_of_rank) order.push_back(std::to_string(host));
+    add(facts, "host of each rank", join(order, " "));
+  }
+  return facts;
+}
+
+// Adds differing facts. A variable that is set on one side only is a difference; an unknown fact is not.
+void compare(const Facts& base, const Facts& fresh, const std::string& kind, bool absence_counts,
+             std::vector<Difference>& out) {
+  Facts all = base;
+  all.insert(fresh.begin(), fresh.end());
+  for (const auto& [name, values] : all) {
+    if (!absence_counts && (!base.contains(name) || !fresh.contains(name))) continue;
+    const std::string was = base.contains(name) ? text_of(base.at(name)) : "";
+    const std::string is = fresh.contains(name) ? text_of(fresh.at(name)) : "";
+    if (was != is) out.push_back({kind, name, was, is});
+  }
+}
+
+bool all_imported(Reports reports) {
+  return std::ranges::all_of(reports, [](const Report* r) { return r->provenance == "imported"; });
+}
+
+std::vector<Difference> differences_of(Reports base, Reports fresh) {
+  std::vector<Difference> all;
+  compare(hardware_of(base), hardware_of(fresh), "hardware", false, all);
+  compare(context_of(base, false), context_of(fresh, false), "software", false, all);
+  compare(context_of(base, true), context_of(fresh, true), "environment", !all_imported(base) && !all_imported(fresh),
+          all);
+  compare(topology_of(base), topology_of(fresh), "topology", false, all);
+  return all;
+}
+
+std::vector<const Report*> reports_of(const Side& side) {
+  std::vector<const Report*> reports;
+  for (const Report& report : side.reports) reports.push_back(&report);
+  return reports;
+}
+
+}  // namespace
+
+std::vector<Difference> differences_of(const Side& base, const Side& fresh) {
+  return differences_of(reports_of(base), reports_of(fresh));
+}
+
+std::vector<Difference> differences_between(const Report& base, const Report& fresh) {
+  const Report* const one = &base;
+  const Report* const other = &fresh;
+  return differences_of(Reports(&one, 1), Reports(&other, 1));
+}
+
+namespace {
+
+constexpr std::size_t longest_headline = 120;  // exceeded only to name at least one part
 
 std::string rounded_change(double ratio) {
   const double percent = 100 * (ratio - 1);
@@ -29,7 +198,7 @@ std::string_view sizes_of(std::string_view band) {
   return band == "bandwidth" ? ">= 64 MiB" : band;
 }
 
-// What of the row got worse; the largest step of level where a history shows one.
+// The row and its change; the largest step of level if a history shows one.
 std::string text_of(const BandRow& row, const Comparison& c, bool dated) {
   const std::string name = fmt::format("{}{} {}", row.collective, row.quantity == Quantity::latency ? " latency" : "",
                                        sizes_of(row.threshold.band));
@@ -43,7 +212,7 @@ std::string text_of(const BandRow& row, const Comparison& c, bool dated) {
   return fmt::format("{} spread x {:.1f}", name, row.spread->ratio);
 }
 
-// As many as fit into so many characters, at least one; the others are counted.
+// Lists as many parts as fit into `room` characters, at least one, and counts the others.
 std::string list_of(const std::vector<std::string>& parts, const char* others, std::size_t room) {
   const auto text_of_first = [&](std::size_t count) {
     std::string text = join({parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(count)});
@@ -63,7 +232,7 @@ std::string text_of_regressions(const std::vector<const BandRow*>& rows, const C
     std::string text = std::string(word) + list_of(names, "bands", room - std::min(room, word.size()));
     if (text.size() <= room) return text;
   }
-  return fmt::format("REGRESSION in {}", counted(rows.size(), "band", "bands"));
+  return fmt::format("REGRESSION in {}", counted(rows.size(), "band"));
 }
 
 std::string text_of_figures(const Comparison& c, std::size_t room) {
@@ -88,15 +257,16 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
                              : fmt::format("about {} launches a side would settle it", most_needed));
   else
     text = fmt::format("{} in {}", c.answer == Answer::no_regression ? "NO REGRESSION" : "no slower",
-                       counted(c.bands.size(), "band", "bands"));
+                       counted(c.bands.size(), "band"));
   const auto slower =
       std::ranges::count_if(c.sizes, [](const SizeRow& row) { return row.marked && row.time.ratio > 1; });
   if (slower > 0)
-    text += fmt::format("; {} slower", counted(static_cast<std::size_t>(slower), "single size is", "single sizes are"));
+    text += fmt::format("; {} {} slower", counted(static_cast<std::size_t>(slower), "single size"),
+                        slower == 1 ? "is" : "are");
   return text;
 }
 
-// Wrong data or failures, with how many of them BASE had too.
+// Clause on wrong data or failures, and how many of them BASE had too.
 std::string text_of_troubles(const Comparison& c, bool wrong_data) {
   std::size_t count = 0, before = 0;
   for (const FailedCase& each : c.troubles) {
@@ -108,11 +278,10 @@ std::string text_of_troubles(const Comparison& c, bool wrong_data) {
   const std::string too = before == 0       ? ""
                           : before == count ? fmt::format(", as of {}", c.base_name)
                                             : fmt::format(", {} of them as of {}", before, c.base_name);
-  return fmt::format("{} in {} of {}{}", wrong_data ? "WRONG DATA" : "FAILED", counted(count, "case", "cases"),
-                     c.new_name, too);
+  return fmt::format("{} in {} of {}{}", wrong_data ? "WRONG DATA" : "FAILED", counted(count, "case"), c.new_name, too);
 }
 
-std::string text_of_end(const Comparison& c, ExitCode code) {
+std::string text_of_failed_run(const Comparison& c, ExitCode code) {
   const auto found = std::ranges::find(c.bad_ends, code, &FailedRun::code);
   if (found == c.bad_ends.end()) return "";
   return code == ExitCode::wrong_data ? fmt::format("WRONG DATA in {}", c.new_name)
@@ -125,7 +294,7 @@ std::string kind_for_people(const std::string& kind) {
 
 }  // namespace
 
-bool comes_first(const BandRow& one, const BandRow& other) {
+bool precedes(const BandRow& one, const BandRow& other) {
   if (one.answer != other.answer) return one.answer > other.answer;
   return one.answer == Answer::regression && one.time.ratio > other.time.ratio;
 }
@@ -151,10 +320,10 @@ void conclude(Comparison& c) {
 
   std::string first;
   std::string wrong = text_of_troubles(c, true);
-  if (wrong.empty()) wrong = text_of_end(c, ExitCode::wrong_data);
+  if (wrong.empty()) wrong = text_of_failed_run(c, ExitCode::wrong_data);
   if (wrong.empty() && c.wrong_in_base > 0)
-    wrong = fmt::format("WRONG DATA in {} of {}", counted(c.wrong_in_base, "case", "cases"), c.base_name);
-  for (const std::string& part : {wrong, text_of_troubles(c, false), text_of_end(c, ExitCode::unfinished)})
+    wrong = fmt::format("WRONG DATA in {} of {}", counted(c.wrong_in_base, "case"), c.base_name);
+  for (const std::string& part : {wrong, text_of_troubles(c, false), text_of_failed_run(c, ExitCode::unfinished)})
     if (!part.empty()) first += part + "; ";
   std::string last;
   const bool figures_too =

@@ -1,4 +1,4 @@
-// How a machine did from run to run, and when that changed.
+// The history of a machine: levels of each row and their changes.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "bench/measure/change_points.hpp"
+#include "reports/baseline.hpp"
 #include "reports/compare/comparing.hpp"
-#include "reports/deviation.hpp"
 
 namespace p5::reports {
 
@@ -19,7 +19,7 @@ std::string software_of(const Report& report) {
                      library == report.context.end() ? "" : ", NCCL " + library->second);
 }
 
-// One row over those runs that have it.
+// One row over the runs that have it.
 struct RowSeries {
   std::vector<std::size_t> runs;
   std::vector<double> logs;
@@ -35,13 +35,13 @@ RowSeries series_of(const Trend& trend, std::size_t row) {
   return series;
 }
 
-// What of a row is negligible and what matters, as logs.
+// Thresholds of a row, as logarithms.
 struct Limits {
   double negligible = 0, matters = 0;
 };
 
-// The log of the newest level over the one before a change, where the first is slower for certain and the newest run is
-// on it. `begin` and `end` bound the level before the change, `newest` begins the last level.
+// Log ratio of the newest level to the level before a change; null unless it is significantly slower and the newest run
+// is on it. [begin, end) is the level before the change; `newest` begins the last level.
 std::optional<double> still_slower(std::span<const double> logs, std::size_t begin, std::size_t end, std::size_t newest,
                                    const Limits& limits) {
   const auto launches_of = [&](std::size_t from, std::size_t to) {
@@ -102,14 +102,14 @@ void add_changes(Trend& trend, std::size_t row, const Limits& limits, std::span<
 }  // namespace
 
 Trend trend_of(std::span<const Run> runs) {
-  std::vector<Times> times;
+  std::vector<RunTimes> times;
   struct About {
     std::string shown;  // the row for people
     Limits limits;
   };
   std::map<std::string, About> rows;
   for (const Run& run : runs) times.push_back(times_of(run));
-  std::vector<const Times*> all;
+  std::vector<const RunTimes*> all;
   Trend trend;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     all.push_back(&times[i]);
@@ -128,7 +128,7 @@ Trend trend_of(std::span<const Run> runs) {
   for (const auto& [row, about] : rows) {
     trend.rows.push_back(row);
     trend.shown_rows.push_back(about.shown);
-    const std::map<const Times*, double> off = deviations(all, row);
+    const std::map<const RunTimes*, double> off = deviations(all, row);
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const auto found = off.find(all[i]);
       trend.points[i].ratios.push_back(found == off.end() ? std::nullopt : std::optional(std::exp(found->second)));
@@ -163,7 +163,7 @@ void add_trend(Comparison& comparison, Trend trend) {
         t.points[change.first].started.empty() ? t.points[change.first].source : t.points[change.first].started,
         change.p_adjusted, t.rows.size(), row.because);
   }
-  std::ranges::stable_sort(comparison.bands, comes_first);
+  std::ranges::stable_sort(comparison.bands, precedes);
   conclude(comparison);
 }
 

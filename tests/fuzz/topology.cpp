@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/base/input.hpp"
-#include "reports/topology_text.hpp"
+#include "reports/writer.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "topo/binding.hpp"
 #include "topo/finding.hpp"

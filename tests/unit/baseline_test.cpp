@@ -1,4 +1,4 @@
-// A baseline keeps the measurements that agree, reports the others with a reason, and refuses ambiguous input.
+// Baselines keep runs that agree, name excluded runs with the reason, and refuse ambiguous sets.
 #include "reports/baseline.hpp"
 
 #include <gmock/gmock.h>
@@ -49,30 +49,30 @@ TEST(Baseline, has_the_launches_of_all_runs_in_the_order_of_time) {
                                         testing::DoubleNear(ideal * 1.001, 1e-12)));
   EXPECT_NEAR(m.throughput->summary.median, ideal * 1.001, 1e-12);
   EXPECT_EQ(baseline.report.run.started, "2026-11-21T00:00:00Z");
-  EXPECT_THAT(baseline.left_out, SizeIs(0));
+  EXPECT_THAT(baseline.excluded, SizeIs(0));
 }
 
 TEST(Baseline, leaves_out_what_is_off_one_after_the_other) {
   const std::vector<reports::Run> runs{run_of("day0", 1),    run_of("day1", 1.3),  run_of("day2", 1.003),
                                        run_of("day3", 1.06), run_of("day4", 0.99), run_of("day5", 1.001)};
   const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
-  ASSERT_THAT(baseline.left_out, SizeIs(2));
-  EXPECT_EQ(baseline.left_out[0].name, "day1");
-  EXPECT_THAT(baseline.left_out[0].because, HasSubstr("all_reduce, throughput, bandwidth is"));
-  EXPECT_THAT(baseline.left_out[0].because, HasSubstr("slower"));
-  EXPECT_EQ(baseline.left_out[1].name, "day3");
+  ASSERT_THAT(baseline.excluded, SizeIs(2));
+  EXPECT_EQ(baseline.excluded[0].name, "day1");
+  EXPECT_THAT(baseline.excluded[0].because, HasSubstr("all_reduce, throughput, bandwidth is"));
+  EXPECT_THAT(baseline.excluded[0].because, HasSubstr("slower"));
+  EXPECT_EQ(baseline.excluded[1].name, "day3");
   EXPECT_THAT(baseline.kept, ElementsAre("day0", "day2", "day4", "day5"));
 }
 
 TEST(Baseline, keeps_what_differs_less_than_matters) {
   const std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1), run_of("day2", 1), run_of("day3", 1.02)};
-  EXPECT_THAT(make_baseline(runs, "2026-11-30T00:00:00Z").left_out, SizeIs(0));
+  EXPECT_THAT(make_baseline(runs, "2026-11-30T00:00:00Z").excluded, SizeIs(0));
 }
 
 TEST(Baseline, keeps_all_where_all_scatter) {
   const std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1.1), run_of("day2", 1.2),
                                        run_of("day3", 1.3)};
-  EXPECT_THAT(make_baseline(runs, "2026-11-30T00:00:00Z").left_out, SizeIs(0));
+  EXPECT_THAT(make_baseline(runs, "2026-11-30T00:00:00Z").excluded, SizeIs(0));
 }
 
 TEST(Baseline, leaves_out_what_is_not_whole_not_right_slow_or_of_a_faulty_machine) {
@@ -86,11 +86,11 @@ TEST(Baseline, leaves_out_what_is_not_whole_not_right_slow_or_of_a_faulty_machin
       .grade = Grade::slow, .level = "", .limit = {}, .fraction = {}, .binding = "", .because = "half"};
   const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
   EXPECT_THAT(baseline.kept, ElementsAre("day3"));
-  ASSERT_THAT(baseline.left_out, SizeIs(4));
-  EXPECT_THAT(baseline.left_out[0].because, HasSubstr("did not finish"));
-  EXPECT_THAT(baseline.left_out[1].because, HasSubstr("wrong data"));
-  EXPECT_THAT(baseline.left_out[2].because, HasSubstr("was slow"));
-  EXPECT_THAT(baseline.left_out[3].because, HasSubstr("faulty: 3 links are down"));
+  ASSERT_THAT(baseline.excluded, SizeIs(4));
+  EXPECT_THAT(baseline.excluded[0].because, HasSubstr("did not finish"));
+  EXPECT_THAT(baseline.excluded[1].because, HasSubstr("wrong data"));
+  EXPECT_THAT(baseline.excluded[2].because, HasSubstr("was slow"));
+  EXPECT_THAT(baseline.excluded[3].because, HasSubstr("faulty: 3 links are down"));
 }
 
 TEST(Baseline, refuses_when_nothing_is_sound) {
@@ -106,7 +106,7 @@ TEST(Baseline, refuses_different_hardware) {
   EXPECT_THAT(problem_of(runs), HasSubstr("p5en.48xlarge"));
 }
 
-// A journal's line of the first case with this median, six samples.
+// Journal line of the first case with this median and six samples.
 Result line_of(const reports::Run& run, int launch, double median_s) {
   Result line;
   line.measurement.measured_case = run.report.results.front().measurement.measured_case;

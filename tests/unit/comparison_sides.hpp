@@ -1,4 +1,4 @@
-// Made-up sides of a comparison, with the spread of real clusters and optional faults.
+// Invented sides of a comparison, for tests: times as clusters give them, with an optional fault.
 #pragma once
 
 #include <cmath>
@@ -12,13 +12,13 @@
 
 namespace p5::reports {
 
-// The scatter of launches and samples. Figures of real clusters are in bench/measure/thresholds.json: launches of large
-// messages within 0.7 %, of medium ones 1.2 %, of small ones 3 %, of which a third is specific to a size; one launch in
-// 33 is 5 % slower altogether; samples within a launch 2 %, with autocorrelation 0.5, one in 33 half as long again.
+// Scatter of launches and samples. Clusters show, by bench/measure/thresholds.json, launches of large messages within
+// 0.7 %, middle ones 1.2 %, small ones 3 %, of which a third is specific to a size; one launch in 33 is 5 % slower
+// altogether; samples within a launch 2 %, neighbours correlated (0.5), one in 33 half as long again.
 struct Noise {
   double small = 0.03, mid = 0.01, large = 0.005;
-  double gated = 0.01;  // the latency of small messages, which ranks begin behind a gate on the device
-  double own = 0.5;     // the part that is specific to a size, as a share of the common part
+  double gated = 0.01;  // for the latency of small messages, whose ranks start behind a gate on the device
+  double own = 0.5;     // scatter specific to a size, relative to that common to all sizes
   double slow_launches = 0.01, slow_by = 0.05;
   double samples = 0.01, likeness = 0.3;
   double outliers = 0.03;
@@ -33,7 +33,7 @@ struct SideRecipe {
   Bytes from{8}, to = GiB(4);
   Noise noise;
   std::function<double(const Case&, int launch)> slowdown = [](const Case&, int) { return 1.0; };
-  double wider = 1;  // the samples, than noise.samples
+  double wider = 1;  // factor on noise.samples
 };
 
 inline Case case_of(const Collective& collective, Bytes size) {

@@ -1,4 +1,4 @@
-// Answers of a comparison: slower, not slower, more launches needed; and its refusals.
+// Answers of comparisons: slower, not slower, or inconclusive with the launches needed; and refusals.
 #include "reports/compare/comparison.hpp"
 
 #include <gmock/gmock.h>
@@ -135,7 +135,7 @@ TEST(Compare, does_not_mind_a_spread_that_nobody_notices) {
 
 TEST(Compare, decides_small_messages_by_latency_and_allows_them_half_a_microsecond) {
   const Comparison c = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", {}, 2));
-  // 12 us: the threshold is more than 5 %. Throughput has no row.
+  // At 12 us the threshold is 5 %. Throughput has no row.
   const BandRow& row = row_of(c, "all_reduce", "latency", Quantity::latency);
   EXPECT_EQ(row.quantity, Quantity::latency);
   EXPECT_NEAR(row.threshold.matters, 0.05, 0.001);
@@ -213,7 +213,7 @@ TEST(Compare, of_a_run_that_did_not_finish_never_says_that_all_is_well) {
   fresh.reports[0].exit_code = ExitCode::wrong_data;
   EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::wrong_data);
   EXPECT_THAT(compare(base, fresh).headline, testing::StartsWith("WRONG DATA in NEW; NEW DID NOT FINISH"));
-  fresh.observations.clear();  // it was killed before the first case
+  fresh.observations.clear();  // the run was killed before the first case
   EXPECT_EQ(compare(base, fresh).answer, Answer::inconclusive);
   EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::wrong_data);
 }
@@ -250,7 +250,7 @@ TEST(Compare, counts_wrong_data_and_failures_whatever_base_had) {
   const Comparison again = compare(fresh, fresh);
   EXPECT_EQ(again.exit_code, ExitCode::wrong_data);
   EXPECT_THAT(again.headline, testing::StartsWith("WRONG DATA in 1 case of NEW, as of NEW; "));
-  EXPECT_EQ(compare(fresh, base).exit_code, ExitCode::ok);  // of a history: mended
+  EXPECT_EQ(compare(fresh, base).exit_code, ExitCode::ok);  // in a history: mended
 }
 
 TEST(Compare, tells_of_wrong_data_of_base_where_neither_side_was_found_good) {
@@ -312,7 +312,7 @@ TEST(Compare, refuses_sides_without_a_case_in_common) {
   EXPECT_THROW(compare(make_up_side("BASE", small(), 1), make_up_side("NEW", other, 2)), UsageError);
 }
 
-// Error rates. The counts of all cases are in reports/RESULTS.md; each day a part of them must suffice.
+// Error rates. The full counts are in reports/RESULTS.md; every day a part of them is tested.
 class ComparisonRates : public testing::Test {
  protected:
   static int times(int all) { return std::getenv("P5BENCH_NIGHTLY") ? all : all / 20; }

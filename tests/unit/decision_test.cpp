@@ -1,4 +1,4 @@
-// The decision and the exit code of a report always agree.
+// Decision and exit code agree for any report.
 #include "reports/decision.hpp"
 
 #include <fmt/format.h>
@@ -200,13 +200,13 @@ TEST(Decision, cannot_tell_where_nothing_was_judged) {
               HasSubstr("imported figures are not judged"));
 }
 
-// Single nodes show nothing about the network between them.
+// Measurements within nodes prove nothing about transfers between them.
 TEST(Decision, accepts_nodes_only_by_what_goes_between_them) {
   Report report = report_of({.grades = {Grade::ok, Grade::unknown}});
   report.results.front().measurement.measured_case.nodes = 1;
   EXPECT_FALSE(was_judged(report));
   EXPECT_EQ(exit_code(report, true), ExitCode::inconclusive);
-  report.results.pop_back();  // and no measurement between them was requested
+  report.results.pop_back();  // and no transfers between nodes were requested
   EXPECT_TRUE(was_judged(report));
 }
 

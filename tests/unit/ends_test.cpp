@@ -1,4 +1,4 @@
-// The end of a run or a comparison: exit code, console, JSON, JUnit, Markdown and Prometheus agree for all ends, alone
+// Exit code, console, JSON, JUnit, Markdown and Prometheus agree on the end of a run or comparison, for all ends alone
 // and in pairs.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -173,7 +173,7 @@ TEST(Ends, of_the_newest_run_of_a_history_are_said_alike_in_all_formats) {
   });
 }
 
-// Two arms of one run: a problem that both have is reported, too.
+// Two arms of one run: failures of both arms count.
 TEST(Ends, of_arms_are_those_of_the_run) {
   for (const char* const of_a : {"", "wrong", "failed"})
     for (const char* const of_b : {"", "wrong", "failed"}) {

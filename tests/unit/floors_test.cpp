@@ -1,4 +1,4 @@
-// The floors of bars.json against the published figures that they are derived from: a figure that changes shows here.
+// Floors of bars.json against the published figures that they are derived from: a changed figure fails here.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "published_figures.hpp"
-#include "reports/bars.hpp"
-#include "reports/published.hpp"
+#include "reports/findings.hpp"
+#include "reports/judge.hpp"
 
 namespace p5::reports {
 namespace {
@@ -26,7 +26,7 @@ std::string text_of_bars() {
   return text.str();
 }
 
-// The figure behind a floor: the lowest share of the limit among several healthy figures.
+// Basis of a floor: the lowest fraction of the limit among healthy figures.
 struct Lowest {
   double share = 1e9;
   std::string of;
@@ -45,7 +45,7 @@ Lowest lowest_of(const Floor& floor) {
       const Case& c = m.measured_case;
       const bool same = std::ranges::find(floor.routes, c.collective->route) != floor.routes.end() &&
                         (floor.fewest_nodes > 1) == (c.nodes > 1) && c.ranks >= floor.ranks &&
-                        part_of_rank(c) >= floor.from;
+                        bytes_of_rank(c) >= floor.from;
       if (!same) continue;
       EXPECT_TRUE(verdict.fraction) << published::text_of(platform, row);
       ++lowest.figures;
@@ -59,7 +59,7 @@ Lowest lowest_of(const Floor& floor) {
   return lowest;
 }
 
-// One line for each floor, as in bars.json.
+// Floors in the format of bars.json, one line each.
 std::string derived_lines() {
   std::string text;
   const json file = json::parse(text_of_bars());

@@ -1,4 +1,4 @@
-// Journals are read as far as a comparison needs them; files that are no journal are refused.
+// The journal reader reads only the fields that comparisons need, and refuses files that are no journals.
 #include "reports/journal.hpp"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ Result line_of(int launch) {
   Result line;
   Measurement& m = line.measurement;
   m.measured_case = case_of(all_reduce, MiB(1));
-  // Lines that a careless parser would misread.
+  // Text that a careless parser would misread.
   m.measured_case.settings = {{"odd", "\"}],\\{ [\n"}};
   m.because = "a \"quoted\" } ] \\";
   m.launch = launch;

@@ -1,5 +1,5 @@
-// The bars in force against published figures of healthy machines: a false alarm returns sound capacity, and a bar that
-// accepts three quarters of a figure finds nothing.
+// The bars against published figures of healthy machines: a false alarm returns sound capacity, and a bar that accepts
+// three quarters of a figure finds nothing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,14 +11,14 @@
 #include <tuple>
 
 #include "published_figures.hpp"
+#include "reports/findings.hpp"
 #include "reports/judge.hpp"
-#include "reports/published.hpp"
 #include "topo/platform.hpp"
 
 namespace p5::reports {
 namespace {
 
-// Healthy figures of collectives that NCCL ran, with a size.
+// A healthy figure of a collective with its size, measured with NCCL.
 std::vector<topo::Published> rows_of(const topo::Platform& platform) {
   std::vector<topo::Published> rows;
   for (const topo::Published& row : platform.published)
@@ -60,8 +60,8 @@ TEST(JudgePublished, judges_most_large_messages_and_calls_three_quarters_of_them
   EXPECT_GT(large, 40);
 }
 
-// The same share of the same limit on a machine without published figures is no evidence, unless it is below the lowest
-// share that any healthy machine has reached.
+// The same fraction of a limit proves nothing on a machine without published figures, unless it is lower than any
+// healthy machine reached.
 TEST(JudgePublished, judges_only_by_the_floor_where_nobody_has_shown_figures) {
   const auto grade = [](const std::string& name, const Collective& collective, int nodes, double share) {
     const topo::Platform& platform = topo::find_platform(name);
@@ -93,7 +93,7 @@ TEST(JudgePublished, judges_only_by_the_floor_where_nobody_has_shown_figures) {
 
 struct Tally {
   int figures = 0, ok = 0, large = 0, large_ok = 0;
-  std::set<std::string> why;  // the others are not judged
+  std::set<std::string> why;  // reasons why the others are not judged
 };
 
 std::string table() {

@@ -1,4 +1,4 @@
-// Grades from measurements and limits, and exit codes from grades.
+// Grades of measurements by their limits, and exit codes by grades.
 #include "reports/judge.hpp"
 
 #include <gmock/gmock.h>
@@ -32,14 +32,14 @@ topo::Topology one_host(int ranks) {
   return topology;
 }
 
-// A case that has bars, by its number of nodes.
+// A measurement for which bars exist, by its number of nodes.
 topo::Topology machine(int nodes) {
   topo::Topology topology;
   topology.platform = nodes > 1 ? "p5.48xlarge" : "hgx-h200";
   return topology;
 }
 
-// The measurement with this bus bandwidth.
+// A measurement with this bus bandwidth.
 Measurement measured(const Collective& collective, Bytes bytes, double busbw, int ranks, int nodes,
                      const std::string& backend) {
   Measurement m;
@@ -111,7 +111,7 @@ TEST(Judge, judges_other_collectives_within_a_node_by_what_was_measured_of_them)
 
 TEST(Judge, is_unknown_and_never_ok_where_a_collective_has_no_bar) {
   topo::Limits limits = gpu_limits();
-  limits[2].rate = {200};  // the rate of a node's NICs is below a GPU's links
+  limits[2].rate = {200};  // a node's NICs: less than a GPU's link
   const auto at_full_speed = [&](const Collective& each, int nodes) {
     return judge(measured(each, GiB(64), nodes > 1 ? 200 : link_rate, 8 * nodes, nodes, "sim"), limits, machine(nodes),
                  {});
@@ -153,7 +153,7 @@ TEST(Judge, binds_a_ring_of_messages_by_one_ranks_nics_and_other_rings_by_all_of
     EXPECT_DOUBLE_EQ(limit(*each, narrow), 200) << each->name;
 }
 
-// Each of two nodes sends only its sum, so that the GPUs' links bind before the NICs; with four nodes the NICs bind.
+// Between two nodes each sends only its sum, so the GPUs' links bind before the NICs; between four, the NICs do.
 TEST(Judge, says_that_an_all_reduce_of_two_nodes_does_not_prove_the_nics) {
   const auto verdict = [](int nodes, double busbw) {
     Measurement m = measured(all_reduce, GiB(16), busbw, 8 * nodes, nodes, "nccl");
@@ -176,7 +176,7 @@ TEST(Judge, holds_what_ran_in_the_switch_against_the_switch) {
   const Verdict v = judge(m, limits, {}, {});
   EXPECT_EQ(v.binding, "nvls");
   EXPECT_NEAR(v.limit->count, 482, 0.5);
-  // A machine without published NVLS figures: NCCL chose NVLS, so it should be faster than a ring.
+  // The machine's NVLS limit is unknown; NCCL chose NVLS, so it should exceed a ring.
   EXPECT_EQ(judge(m, gpu_limits(), {}, {}).binding, "nvlink");
 }
 
@@ -193,7 +193,7 @@ TEST(Judge, does_not_judge_what_sources_differ_about) {
   EXPECT_NE(none.because.find("28.8 Tb/s"), std::string::npos) << none.because;
 }
 
-// Far below all published figures.
+// Far below all sources.
 TEST(Judge, calls_slow_what_is_below_the_floor_though_sources_differ) {
   const topo::Platform& platform = topo::find_platform("p6-b300.48xlarge");
   topo::Topology topology;
@@ -203,7 +203,7 @@ TEST(Judge, calls_slow_what_is_below_the_floor_though_sources_differ) {
   EXPECT_NE(v.because.find("on any machine"), std::string::npos) << v.because;
 }
 
-// No measurement has shown that a pair alone can fill a GPU's NICs.
+// No source shows that one pair can saturate a GPU's NICs.
 TEST(Judge, holds_pairs_against_the_floor_only_where_all_go_at_once) {
   const topo::Limits limits = topo::limits_of(topo::find_platform("p5.48xlarge"));
   Measurement m = measured(p2p, GiB(1), 10, 2, 2, "nccl");
@@ -388,7 +388,7 @@ TEST(Judge, leaves_sizes_with_fewer_pairs_to_those_with_all) {
   add(MiB(256), 1, Grade::slow);
   add(MiB(512), 28, Grade::ok);
   add(GiB(4), 1, Grade::ok);
-  leave_to_all_pairs(results);
+  withdraw_sampled_pairs(results);
   EXPECT_EQ(results[0].verdict.grade, Grade::slow) << "a pair that is slow is slow";
   EXPECT_EQ(results[1].verdict.grade, Grade::ok);
   EXPECT_EQ(results[2].verdict.grade, Grade::unknown);

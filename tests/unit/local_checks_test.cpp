@@ -1,4 +1,4 @@
-// The check that finds a GPU slower than the others, each measured alone.
+// Finding gpu.slow_alone: GPUs slower than the others, each alone.
 #include "reports/local_checks.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The localization in isolation: made-up counts of slow samples, and the parts that explain them.
-#include "reports/localization.hpp"
+// Localization alone: invented counts of slow samples, and the parts that explain them.
+#include "reports/observations.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ namespace {
 
 using testing::SizeIs;
 
-// Four hosts with one rank each that uses four NICs, as hosts without GPUs have them.
+// Four hosts with one rank each that uses four NICs, like hosts without GPUs.
 class FourHosts : public testing::Test {
  protected:
   FourHosts() {
@@ -21,8 +21,8 @@ class FourHosts : public testing::Test {
     }
   }
 
-  // Messages of each pair of hosts: the split ones, and those over each NIC alone. The share of slow samples is that of
-  // the slower of the two.
+  // Each pair of hosts has split messages and messages over each NIC alone. The share of slow samples is that of the
+  // slower host.
   template <class Split, class Alone>
   std::vector<TransferRecord> records(const Split& split, const Alone& alone) const {
     std::vector<TransferRecord> all;

@@ -1,6 +1,6 @@
-// Tables of any shape behind any prefix, mixed with other text, cut anywhere: complete rows are read with their
-// figures, and incomplete ones are reported. The generator prints as nccl-tests does (src/common.cu, src/util.cu) and
-// is independent of the parser.
+// Random tables with random prefixes, other text in them, and cuts: complete rows are read with their figures, and
+// lines of incomplete rows are reported. The generator prints like nccl-tests (src/common.cu, src/util.cu) and is
+// independent of the parser.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,16 +22,16 @@ namespace p5::reports::nccl_tests {
 namespace {
 
 struct Half {
-  double time_us = 0, step_us = 0;  // as printed; by how much the last digit counts
+  double time_us = 0, step_us = 0;  // as printed; unit of the last digit
   std::optional<std::uint64_t> wrong;
 };
 
 struct TrueRow {
   std::uint64_t size = 0;
   std::optional<Half> out_of_place = {}, in_place = {};
-  bool touched = false;     // other text interrupts it, or it is cut off
+  bool touched = false;     // interrupted by other text, or truncated
   int first = 0, last = 0;  // its lines in the log
-  bool is_there = true;     // all of it, before the log is cut off
+  bool is_there = true;     // completely before the end of a truncated log
 };
 
 struct GeneratedLog {
@@ -39,7 +39,7 @@ struct GeneratedLog {
   std::vector<TrueRow> rows;
   bool lists_are_touched = false;  // the head, the list of ranks or the program's name
   bool cut = false;
-  bool strict = false;  // only whole lines of NCCL interrupt it, so that all rows can be recovered
+  bool strict = false;  // only whole lines of NCCL were inserted: all rows can be reassembled
   std::string recipe;
 };
 
@@ -72,7 +72,7 @@ class Generator {
     return buffer;
   }
 
-  // ---- the run
+  // ---- programs
 
   void choose() {
     version_ = static_cast<Version>(below(7));
@@ -89,7 +89,7 @@ class Generator {
 
   std::string host_of(int rank) const { return hosts_[rank < ranks_ / 2 ? 0 : 1]; }
 
-  // ---- its output
+  // ---- their output
 
   struct Printed {
     std::string text;
@@ -100,7 +100,7 @@ class Generator {
 
   void line(const std::string& text, bool matters = false) { lines_.push_back({text, -1, matters}); }
 
-  // nccl-tests prints as many decimals as fit since 2.17.
+  // Format since 2.17: as many decimals as fit.
   static std::string in_width(double value, int width) {
     for (const char* form : {"%*.2f", "%*.1f", "%*.0f"})
       if (std::string text = c_format(form, width, value); std::ssize(text) <= width) return text;
@@ -225,9 +225,9 @@ class Generator {
     line("#        (B)    (elements)            (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       ", true);
   }
 
-  // ---- output of others in between
+  // ---- other text in the output
 
-  // A character of the log, and the program's line that it belongs to; -1: other text.
+  // A character of the log and its line of the program; -1: other text.
   struct Character {
     char c = 0;
     int line = -1;
@@ -270,7 +270,7 @@ class Generator {
   void insert(std::size_t at, const std::string& text) {
     std::vector<Character> others;
     for (const char c : text) others.push_back({c, -1});
-    // An insertion in the middle of a line of the program damages that line.
+    // Text within a line of the program marks that line as touched.
     if (at > 0 && at < stream_.size() && stream_[at - 1].line >= 0 && stream_[at - 1].c != '\n')
       touch(stream_[at - 1].line);
     if (at < stream_.size() && at > 0 && stream_[at - 1].line < 0 && stream_[at - 1].c != '\n') touch(stream_[at].line);
@@ -284,13 +284,13 @@ class Generator {
     if (printed.matters) log_.lists_are_touched = true;
   }
 
-  // Whole lines at places where the program's text is.
+  // Inserts whole lines between lines of the program.
   void insert_lines(bool nccl) {
     const int times = below(6);
     for (int i = 0; i < times; ++i) {
       std::size_t at = 0;
       do at = static_cast<std::size_t>(below(static_cast<int>(stream_.size())));
-      while (at > 0 && stream_[at - 1].line < 0 && stream_[at - 1].c != '\n');  // never in other text
+      while (at > 0 && stream_[at - 1].line < 0 && stream_[at - 1].c != '\n');  // never within other text
       std::string text;
       const int lines = 1 + below(3);
       for (int j = 0; j < lines; ++j) text += (nccl ? nccl_line() : any_line()) + "\n";
@@ -298,7 +298,7 @@ class Generator {
     }
   }
 
-  // A row or a comment follows a piece of another line, whose rest comes after it.
+  // A row or comment is printed within another line, whose rest follows it.
   void put_in_others_lines() {
     const int times = below(3);
     for (int i = 0; i < times; ++i) {
@@ -335,7 +335,7 @@ class Generator {
     if (how == 5) put_in_others_lines();
   }
 
-  // ---- ways of collecting it
+  // ---- collection of the log
 
   std::string prefix(int form, int number) {
     const int second = number / 7 % 60;
@@ -411,7 +411,7 @@ class Generator {
         at_begin = true;
         continue;
       }
-      // The pieces that the program writes: the columns, then each half.
+      // Writes of the program: the columns, then each half.
       if (hydra && row >= 0 && c.c == ' ' && i > 0 && stream_[i - 1].c != ' ' && perhaps(0.1))
         out += prefix(form, number);
       out += c.c;
@@ -432,7 +432,7 @@ class Generator {
   GeneratedLog log_;
 };
 
-// True where a remark names a line from `first` to `last`.
+// True if a remark names a line from `first` to `last`.
 bool names_line(const std::vector<std::string>& remarks, int first, int last) {
   for (const std::string& remark : remarks) {
     int from = 0;
@@ -456,7 +456,7 @@ bool names_line(const std::vector<std::string>& remarks, int first, int last) {
 TEST(NcclTestsLogs, of_any_shape_give_their_whole_rows_or_say_what_is_not_whole) {
   const int logs = std::getenv("P5BENCH_NIGHTLY") ? 10000 : 300;
   int refused = 0, read = 0, told = 0;
-  std::uint64_t first = 1;  // P5BENCH_SEED=17 prints the log of this seed and tests it alone
+  std::uint64_t first = 1;  // P5BENCH_SEED=17 prints the log of this seed and tests only it
   const char* const only = std::getenv("P5BENCH_SEED");
   if (only) first = std::strtoull(only, nullptr, 10);
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(only ? 1 : logs); ++seed) {

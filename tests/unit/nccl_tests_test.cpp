@@ -1,4 +1,4 @@
-// Output of nccl-tests of all versions becomes a report; incomplete or foreign output is refused by line.
+// Output of all versions of nccl-tests becomes a report; incomplete or foreign text is refused by line.
 #include "reports/nccl_tests.hpp"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ std::string recorded(const std::string& name) {
   return text.str();
 }
 
-// Made by hand, in the columns of version 2.0: redop only for reductions, the largest deviation as error.
+// Written by hand in the columns of version 2.0: redop only for reductions, the largest deviation as error.
 const std::string all_gather_2_0 = R"($ ./build/all_gather_perf -b 32M -e 64M -f 2 -g 2
 # nThread 1 nGpus 2 minBytes 33554432 maxBytes 67108864 step: 2(factor) warmup iters: 5 iters: 20 validation: 1 
 #
@@ -180,7 +180,7 @@ TEST(NcclTests, recorded_on_four_gpus_are_read) {
   EXPECT_EQ(report.run.ranks, 4);
   EXPECT_EQ(report.context.at("nccl-tests"), "2.19.6");
   EXPECT_EQ(report.context.at("nccl"), "2.28.3");
-  // The first two start at 64 B instead of 1; broadcast starts at 8 B: 27 sizes of at least 4 bytes for each rank.
+  // 27 sizes of at least 4 bytes per rank: from 64 B for the first two, in place for one, from 8 B for broadcast.
   int of_reduce_scatter = 0, of_all_to_all = 0, of_broadcast = 0;
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
@@ -252,7 +252,7 @@ TEST(NcclTests, can_be_compared_with_each_other) {
   EXPECT_TRUE(c.screening);
 }
 
-// The figure format of nccl-tests since 2.17: fewer decimals for larger figures, and two digits in all from 10 s on.
+// Formats a figure like nccl-tests since 2.17: fewer decimals for larger figures, and two digits from 10 s on.
 std::string as_printed(double value) {
   constexpr int width = 7;
   int power = 0;
@@ -263,7 +263,7 @@ std::string as_printed(double value) {
   return fmt::format("{:.1e}", value);
 }
 
-// An all_reduce of four ranks, a row for each size, each of which takes so many microseconds.
+// An all_reduce of four ranks with a row per size and the given times in microseconds.
 std::string table_of_times(const std::vector<std::pair<std::uint64_t, double>>& rows) {
   std::string text =
       program + "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1\n";
@@ -299,7 +299,7 @@ TEST(NcclTests, bandwidths_that_are_of_something_else_do_not_give_the_time) {
   EXPECT_DOUBLE_EQ(import(text, "", "lab").report.results[0].measurement.throughput->summary.median, 16);
 }
 
-// Two runs of equal bandwidth, 0.05 % apart at the most, so that they are rounded to either side.
+// Two runs whose bandwidths differ by at most 0.05 %, so that they round to either side.
 TEST(NcclTests, rounding_alone_is_seldom_called_a_difference) {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> uniform;
@@ -353,7 +353,7 @@ TEST(NcclTests, with_a_list_of_ranks_that_is_not_whole_are_refused_with_what_is_
   EXPECT_THAT(problem_of(without("1", "2")), HasSubstr("2 of 4 are missing (1, 2)"));
   EXPECT_THAT(problem_of(without("1", "2")), HasSubstr("--ranks 4 --hosts N"));
   EXPECT_THAT(problem_of(without("0", "0")), HasSubstr("1 of 4 is missing (0)"));
-  // The figures have ranks beyond the last of the list.
+  // The figures show ranks beyond the end of the list.
   EXPECT_THAT(problem_of(without("2", "3")), HasSubstr("2 of 4 are missing (2, 3)"));
   std::string gather = all_gather_2_0;
   gather.erase(gather.find("#   Rank  1"), gather.find("\n#\n#  ") - gather.find("#   Rank  1"));
@@ -411,7 +411,7 @@ TEST(NcclTests, tables_of_a_report_are_read_like_nccl_tests_own) {
   const Report read = import(render_nccl_tests(ours), "", "lab").report;
   ASSERT_EQ(read.results.size(), 6u);
   for (std::size_t i = 0; i < read.results.size(); ++i) {
-    // The order is that of reading, by collective.
+    // Results in reading order, by collective.
     const Measurement& m = read.results[i].measurement;
     const bool gather = m.measured_case.collective == &all_gather;
     EXPECT_EQ(m.measured_case.in_place, gather);
@@ -425,7 +425,7 @@ TEST(NcclTests, tables_of_a_report_are_read_like_nccl_tests_own) {
 TEST(NcclTests, that_do_not_say_what_they_are_need_to_be_told) {
   EXPECT_THAT(problem_of(all_reduce_2_13()), HasSubstr("--collective"));
   EXPECT_EQ(import(all_reduce_2_13(), "all_reduce", "lab").report.results.size(), 2u);
-  // The earlier name of the program applies to that program alone.
+  // The previous program's name applies to that program only.
   EXPECT_THAT(problem_of(program + all_reduce_2_13() + all_reduce_2_13()), HasSubstr("--collective"));
 }
 
@@ -475,7 +475,7 @@ std::vector<double> times_of(const Report& report) {
   return times;
 }
 
-// No row is lost wherever whole lines of NCCL interrupt the table.
+// No row is lost wherever whole lines of NCCL are printed into the table.
 TEST(NcclTests, with_lines_of_nccl_in_them_are_read_as_without) {
   const std::vector<double> plain = times_of(import(three_sizes, "", "lab").report);
   ASSERT_EQ(plain.size(), 6u);
@@ -506,7 +506,7 @@ TEST(NcclTests, with_other_text_in_a_row_are_joined_or_told_of) {
     EXPECT_THAT(report.run.remarks, Contains(testing::ContainsRegex("^lines? 15.*no whole row"))) << at - begin;
   }
   std::string text = three_sizes;
-  text.replace(begin, end - begin, "something else\n");  // no trace but the sizes in the header
+  text.replace(begin, end - begin, "something else\n");  // the only trace is the range of sizes in the head
   EXPECT_THAT(import(text, "", "lab").report.run.remarks, Contains(HasSubstr("before line 16 rows are missing")));
 }
 
@@ -568,7 +568,7 @@ TEST(NcclTests, are_read_behind_any_prefix_and_in_colours) {
   EXPECT_EQ(times_of(import(carriage, "", "lab").report), plain);
 }
 
-// Hydra puts its prefix before each piece that a process writes.
+// Hydra puts its prefix before each write of a process.
 TEST(NcclTests, are_read_where_the_prefix_stands_in_rows_too) {
   std::string text = prefixed(three_sizes, "[0] ");
   for (const std::string piece : {"    95.00", "    130.0", "  16.01", "0.0   19.97"})
@@ -615,7 +615,7 @@ TEST(NcclTests, with_wrong_data_say_where_and_how_much) {
   EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
 }
 
-// Eight programs of one rank each write output that one program of eight ranks would not write.
+// Eight programs of one rank each print different output than one program of eight ranks.
 TEST(NcclTests, of_programs_that_know_nothing_of_each_other_are_refused) {
   std::string twice = program + all_reduce_2_13();
   const std::size_t at = twice.find("#  Rank  1");
@@ -641,7 +641,7 @@ TEST(NcclTests, of_what_is_not_known_are_left_out_and_that_is_said) {
   EXPECT_THAT(problem_of(text), HasSubstr("rows of the type 'f8e4m3' were left out"));
 }
 
-// Made by hand in the layout of JSON version 3 (nccl-tests 2.19.6), with -I.
+// Written by hand in the layout of JSON version 3 (nccl-tests 2.19.6), with -I.
 nlohmann::json json_3() {
   return nlohmann::json::parse(R"({"version": 3, "start_time": "2026-11-20 10:00:00",
     "args": ["/opt/nccl-tests/build/all_reduce_perf", "-b", "8", "-e", "8", "-R", "1"],
@@ -665,7 +665,7 @@ nlohmann::json json_3() {
 TEST(NcclTestsJson, is_read_with_its_iterations) {
   const Imported imported = import(json_3().dump(2), "", "lab");
   const Report& report = imported.report;
-  ASSERT_EQ(report.results.size(), 1u);  // in place was not checked: no such figure is reliable
+  ASSERT_EQ(report.results.size(), 1u);  // unchecked in-place figures are not imported
   const Measurement& m = report.results[0].measurement;
   EXPECT_EQ(m.measured_case.ranks, 4);
   EXPECT_EQ(m.measured_case.nodes, 2);

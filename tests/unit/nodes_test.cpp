@@ -1,4 +1,4 @@
-// The nodes that findings and suspects speak against.
+// Verdicts of nodes.
 #include "reports/nodes.hpp"
 
 #include <gmock/gmock.h>
@@ -85,14 +85,14 @@ TEST(Nodes, where_nothing_could_be_measured_none_is_called_fit) {
   EXPECT_EQ(render_nodes(report, true), "n0: NOT CHECKED\nn1 (i-0abc): NOT CHECKED\n");
 }
 
-// A prolog's action by the exit code has to agree with the line for the user.
+// The exit code, which prologs use, agrees with the printed line.
 TEST(Nodes, the_code_says_what_the_lines_say_for_all_ends_and_all_pairs_of_them) {
   for (const End& a : all_ends)
     for (const End& b : all_ends) {
       Report report = two_nodes();
       a.leave(report);
       if (a.name != b.name) b.leave(report);
-      report.exit_code = check_ends_with(report, worse(exit_code(report), worse(a.code, b.code)));
+      report.exit_code = check_exit_code(report, worse(exit_code(report), worse(a.code, b.code)));
       const std::string lines = render_nodes(report, true);
       const auto says = [&](const char* words) { return lines.find(words) != std::string::npos; };
       const std::string both = fmt::format("{}; {}: {}\n{}", a.name, b.name, static_cast<int>(report.exit_code), lines);

@@ -1,6 +1,6 @@
-// Simulated clusters with random faults (by seed), through all steps of localization: pairs, single NICs, groups, and
-// retests. Counted: faults that are named, faults that are candidates of a question, and parts that are accused without
-// a fault. The tables of RESULTS.md are from the nightly run.
+// Simulated clusters with random faults by seed, through all steps that name a part: pairs, single NICs, groups, and
+// retests. Counts named faults, faults among candidates of questions, and accused parts without a fault. The tables in
+// RESULTS.md are from the nightly run.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,8 +44,8 @@ struct Named {
 
 struct Outcome {
   std::vector<Named> suspects;
-  std::vector<std::vector<Named>> questions;  // the candidates of each question
-  std::set<std::string> links;                // between nodes that met
+  std::vector<std::vector<Named>> questions;  // candidates of each question
+  std::set<std::string> links;                // links between nodes that were paired
 };
 
 Outcome run(const Cluster& cluster, const std::vector<std::string>& faults, std::uint64_t seed) {
@@ -98,7 +98,7 @@ using Random = std::mt19937_64;
 int below(Random& random, int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); }
 double uniform(Random& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
-// The value of --fault, and the part's name in reports.
+// The fault in --fault's syntax, and the part's name in reports.
 struct Planted {
   std::string text, name;
   std::string mode;  // always, some, all-rails, at-scale, silent, lies
@@ -152,7 +152,7 @@ Cluster draw_cluster(Random& random, int fewest_nodes) {
   return cluster;
 }
 
-// A mode that changes something where this part is.
+// A mode that affects this part.
 std::string draw_mode(What what, Random& random) {
   std::vector<std::string> modes{"always", "some", "all-rails", "silent"};
   if (what != What::link) modes.emplace_back("lies");
@@ -160,8 +160,7 @@ std::string draw_mode(What what, Random& random) {
   return modes[static_cast<std::size_t>(below(random, static_cast<int>(modes.size())))];
 }
 
-// Measurements on two nodes do not show which one, or the link between them, is at fault; nor which of their single
-// NICs.
+// Two nodes, their link and their only NICs cannot be distinguished.
 Planted draw_fault(const Cluster& c, Random& random) {
   int kinds = 4;
   if (c.nodes < 3) kinds = topo::find_platform(c.platform).nics > 1 ? 2 : 1;
@@ -169,12 +168,12 @@ Planted draw_fault(const Cluster& c, Random& random) {
   return plant(what, draw_mode(what, random), c, random);
 }
 
-// All links of one node among three are as slow as that node.
+// If all links of one node of three are slow, so is that node.
 bool can_be_told(const Cluster& c, const std::vector<Planted>& two) {
   return c.nodes > 3 || !std::ranges::all_of(two, [](const Planted& each) { return each.name.starts_with("link"); });
 }
 
-// "nic n3r4-7" counts for nic n3r5: the NICs beside a GPU. "rail 2-3" is 2 or 3.
+// Accepts "nic n3r4-7" for nic n3r5 (the NICs beside a GPU that include it), and "rail 2-3" for rail 2 or 3.
 bool holds(const std::string& name, const std::string& wanted) {
   if (name == wanted) return true;
   const std::size_t digits = name.find_last_not_of("0123456789-") + 1, dash = name.find('-', digits);
@@ -184,7 +183,7 @@ bool holds(const std::string& name, const std::string& wanted) {
   return std::stoi(name.substr(digits)) <= number && number <= std::stoi(name.substr(dash + 1));
 }
 
-// True where the part belongs to this node, or is one of its links.
+// True if the part belongs to this node or is a link of it.
 bool is_on(const std::string& node, const std::string& part) {
   if (!node.starts_with("node ")) return false;
   const std::string name = node.substr(std::string_view("node ").size());
@@ -197,7 +196,7 @@ bool is_on(const std::string& node, const std::string& part) {
 
 struct Counts {
   int runs = 0, faults = 0, named = 0, asked = 0, runs_with_innocents = 0;
-  std::vector<std::pair<double, bool>> probabilities;  // stated confidence in a part, and whether it was at fault
+  std::vector<std::pair<double, bool>> probabilities;  // stated probability of a part, and whether it was at fault
 
   void add(const Counts& other) {
     runs += other.runs;
@@ -210,9 +209,8 @@ struct Counts {
   double found() const { return faults == 0 ? 1 : static_cast<double>(named + asked) / faults; }
 };
 
-// A fault is found when it is named, when it is a candidate of a question, and when its node is named for another fault
-// and is to be excluded from the next measurement. A suspect is innocent when it is neither at fault nor the node of
-// all faults.
+// A fault is found if it is named, if it is a candidate of a question, or if its node is named for another fault and a
+// retest without that node is advised. A suspect is innocent if it is neither at fault nor the node of all faults.
 Counts count_one(const Cluster& cluster, const std::vector<Planted>& planted, std::uint64_t seed) {
   FaultTexts texts;
   for (const Planted& each : planted) texts.push_back(each.text);
@@ -222,10 +220,10 @@ Counts count_one(const Cluster& cluster, const std::vector<Planted>& planted, st
   std::string missed;
   for (const Planted& fault : planted) {
     if (fault.name.starts_with("link") && !outcome.links.contains(fault.name))
-      continue;  // on many nodes only some pairs are measured
+      continue;  // not all pairs of many nodes are measured
     ++counts.faults;
     const auto is_it = [&](const Named& each) { return holds(each.name, fault.name); };
-    // Named parts that have to be removed before this one can be seen.
+    // Named parts that have to be removed before this one can show.
     const bool is_hidden = std::ranges::any_of(planted, [&](const Planted& other) {
       const bool is_named =
           std::ranges::any_of(outcome.suspects, [&](const Named& each) { return each.name == other.name; });
@@ -262,7 +260,7 @@ Counts count_one(const Cluster& cluster, const std::vector<Planted>& planted, st
   return counts;
 }
 
-// One run for each seed, on all cores.
+// Runs all seeds on all cores.
 std::vector<Counts> run_all(int runs, const std::function<Counts(std::uint64_t)>& one) {
   std::vector<Counts> of_seed(static_cast<std::size_t>(runs));
   std::atomic<std::size_t> next = 0;
@@ -308,7 +306,7 @@ class ProvingGround : public testing::Test {
     all().add(c);
   }
 
-  // The share of parts at fault among those with a confidence in this range.
+  // Rate of faults among parts with a stated probability in this range.
   static std::string calibration() {
     std::string table = "| probability said | parts | at fault |\n|---|---|---|\n";
     const std::array edges{0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.01};
@@ -335,7 +333,8 @@ TEST_F(ProvingGround, names_nobody_on_healthy_clusters) {
   EXPECT_EQ(all.runs_with_innocents, 0);
 }
 
-// Below a tenth of the samples a fault is hard to distinguish from the 1 % of slow samples on healthy parts.
+// Faults that show in under a tenth of the samples are hard to separate from the one slow sample in a hundred on
+// healthy parts.
 bool is_rare(const Planted& fault) { return fault.mode == "some" && fault.percent < 10; }
 
 TEST_F(ProvingGround, names_single_faults) {
@@ -387,7 +386,7 @@ struct Row {
   int nodes;
   std::vector<const char*> faults;  // KIND:WHERE:FACTOR[:MODE]
   std::set<std::string> named;      // exactly these
-  std::string asked = {};           // or no part, and this one among the candidates of a question
+  std::string asked = {};           // or no suspect, and this part among the candidates of a question
 };
 void PrintTo(const Row& row, std::ostream* out) {
   *out << row.nodes << " x " << row.platform << " " << testing::PrintToString(row.faults);
@@ -433,7 +432,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"p5.48xlarge", 4, {"nic:n1r9:0.5:all-rails", "gpu:n2g3:0.6"}, {"nic n1r9", "gpu n2g3"}},
         Row{"p5.48xlarge", 4, {"nic:n1r9:0.5:40%", "nic:n3r3:0.6"}, {"nic n1r9", "nic n3r3"}}));
 
-// Parts that are all equally slow do not differ.
+// Uniform slowness shows no differences.
 TEST_F(ProvingGround, names_nobody_where_all_nodes_are_slow) {
   Counts all;
   for (const Counts& each : run_all(is_nightly() ? 100 : 10, [](std::uint64_t seed) {

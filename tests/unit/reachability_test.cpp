@@ -1,4 +1,5 @@
-// The schedule of messages until the unreachable host is known, its cost, and the reports; also with ranks as threads.
+// Rounds of reachability tests until the silent hosts are known, their cost, and their findings; with ranks as threads
+// too.
 #include "bench/measure/reachability.hpp"
 
 #include <gmock/gmock.h>
@@ -33,18 +34,18 @@ std::vector<int> up_to(int count) {
   return hosts;
 }
 
-// Each of them receives no message.
+// Each of these hosts receives nothing.
 Cut deaf(std::set<int> hosts) {
   return [hosts](int a, int b) { return hosts.contains(a) || hosts.contains(b); };
 }
 
 struct Played {
   std::vector<JoinAttempt> trials;
-  int rounds = 0, silent_rounds = 0;  // the second kind takes the deadline
+  int rounds = 0, silent_rounds = 0;  // silent rounds take the deadline
   JoinFault culprit;
 };
 
-// Rounds until there is no further one.
+// Runs rounds until none is left.
 Played play(int hosts, const Cut& cut) {
   Played played;
   for (;;) {
@@ -136,7 +137,7 @@ struct Faults {
   std::set<int> not_starting = {}, crashing = {};  // hosts
 };
 
-// The failures are known beforehand, so no rank really waits.
+// Outcomes are predetermined; no test waits in real time.
 class Meeting final : public Backend {
  public:
   Meeting(const Faults& faults, int rank) : faults_(faults), rank_(rank) {}
@@ -235,7 +236,7 @@ TEST(ReachHosts, ends_where_nobody_can_try) {
   EXPECT_GE(found.not_tried.size(), 2u);
 }
 
-// ---- reports
+// ---- findings
 
 std::vector<reports::ReachabilityHost> so_many(int count) {
   std::vector<reports::ReachabilityHost> made;
@@ -249,7 +250,7 @@ std::vector<reports::ReachabilityHost> so_many(int count) {
 }
 
 std::vector<topo::Finding> findings(int count, const Cut& cut) {
-  return reports::reach_findings({.trials = play(count, cut).trials}, so_many(count), {5});
+  return reports::reachability_findings({.trials = play(count, cut).trials}, so_many(count), {5});
 }
 
 TEST(ReachFindings, are_none_where_all_are_heard) { EXPECT_THAT(findings(5, deaf({})), IsEmpty()); }
@@ -286,7 +287,7 @@ TEST(ReachFindings, of_two_hosts_blame_both) {
 }
 
 TEST(ReachFindings, only_warn_of_a_pair_that_was_heard_the_second_time) {
-  const std::vector<topo::Finding> found = reports::reach_findings(
+  const std::vector<topo::Finding> found = reports::reachability_findings(
       {.trials = {{{0, 1}, "nothing"}, {{2, 3}, ""}, {{0, 2}, ""}, {{1, 3}, ""}, {{0, 1}, ""}}}, so_many(4), {5});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].id, "fabric.pair");
@@ -299,7 +300,7 @@ TEST(ReachFindings, tell_the_librarys_own_words) {
   Reachability reached{.trials = play(4, cut).trials};
   for (JoinAttempt& each : reached.trials)
     if (!each.failure.empty()) each.failure = "a message failed: No route to host";
-  EXPECT_THAT(reports::reach_findings(reached, so_many(4), {5}).at(0).evidence,
+  EXPECT_THAT(reports::reachability_findings(reached, so_many(4), {5}).at(0).evidence,
               HasSubstr("(a message failed: No route"));
 }
 
@@ -307,7 +308,7 @@ TEST(ReachFindings, condemn_nobody_for_an_address_that_all_hosts_have) {
   std::vector<reports::ReachabilityHost> alike = so_many(3);
   for (reports::ReachabilityHost& each : alike) each.address = "172.17.0.1";
   const Reachability reached{.trials = play(3, [](int, int) { return true; }).trials};
-  const std::vector<topo::Finding> found = reports::reach_findings(reached, alike, {5});
+  const std::vector<topo::Finding> found = reports::reachability_findings(reached, alike, {5});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].id, "fabric.address");
   EXPECT_FALSE(topo::condemns(found[0]));
@@ -315,14 +316,14 @@ TEST(ReachFindings, condemn_nobody_for_an_address_that_all_hosts_have) {
 
 TEST(ReachFindings, condemn_nobody_who_could_not_try) {
   const std::vector<topo::Finding> found =
-      reports::reach_findings({.trials = {{{0, 1}, ""}}, .not_tried = {{2, "rank 4: no NIC"}}}, so_many(3), {5});
+      reports::reachability_findings({.trials = {{{0, 1}, ""}}, .not_tried = {{2, "rank 4: no NIC"}}}, so_many(3), {5});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].id, "fabric.untried");
   EXPECT_FALSE(topo::condemns(found[0]));
   EXPECT_THAT(found[0].evidence, AllOf(HasSubstr("n3"), HasSubstr("no NIC")));
 }
 
-// ---- which ranks take part
+// ---- selection of ranks
 
 TEST(FirstRanks, are_one_a_machine_whatever_its_hosts_are_called) {
   topo::Topology topology;

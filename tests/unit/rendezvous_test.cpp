@@ -1,4 +1,4 @@
-// Rendezvous of ranks, and the hosts at fault when it fails: with ranks as threads, and the deduction alone.
+// Rendezvous of ranks, and attribution of failures to hosts: with ranks as threads, and the deduction alone.
 #include "bench/measure/rendezvous.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 #include "bench/measure/agreement.hpp"
 #include "bench/measure/runner.hpp"
 #include "reports/judge.hpp"
-#include "reports/rendezvous.hpp"
+#include "reports/reachability.hpp"
 
 namespace p5 {
 namespace {
@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// All trials of so many hosts, of which those fail for which `at_fault` returns true.
+// All trials of a number of hosts; those selected by `at_fault` fail.
 std::vector<JoinAttempt> trials_of(int hosts, const std::function<bool(const std::vector<int>&)>& at_fault) {
   std::vector<JoinAttempt> trials;
   const auto add = [&](const std::vector<int>& group) {
@@ -121,8 +121,8 @@ TEST(FindCulprit, blames_nobody_when_all_join_alone_and_in_pairs) {
 
 // ---- ranks as threads, two a host
 
-// A join fails where `at_fault` returns true, given the hosts of the rank's group and the number of times that the rank
-// has tried to join all of them.
+// Fails to join if `at_fault` returns true for the hosts of the rank's group and the number of its attempts to join all
+// of them.
 struct PlannedJoinFault {
   std::function<bool(const std::vector<int>& hosts, int attempts)> at_fault = [](const auto&, int) { return false; };
   int culprit = 0;  // the host
@@ -141,7 +141,7 @@ class Joiner final : public Backend {
     if (fault_.offers) act(rendezvous_groups);
     return std::to_string(rank_);
   }
-  // The ranks that are expected, in the order of groups.
+  // The expected ranks, in the order of groups.
   std::string negotiate(const RendezvousGroups& rendezvous_groups, const std::vector<std::string>& offers) override {
     std::string terms;
     for (const Group& group : rendezvous_groups.groups)
@@ -190,11 +190,11 @@ class Hearing final : public Observer {
 
 struct Outcomes {
   std::vector<JoinFailure> heard{};
-  std::set<std::string> given_up{}, thrown{};  // of all ranks
+  std::set<std::string> given_up{}, thrown{};  // over all ranks
   int joined = 0;                              // ranks
 };
 
-// All ranks join `times` times, each time anew.
+// All ranks join `times` times with fresh state.
 Outcomes join_on(int hosts, const PlannedJoinFault& fault, int times = 1, bool looks = true) {
   Outcomes found;
   Hearing observer;
@@ -265,7 +265,7 @@ TEST(Rendezvous, goes_on_when_it_works_the_second_time) {
   EXPECT_EQ(found.joined, 8);
 }
 
-// The last trial of one host or two is the whole job, so no rank has to join again.
+// With one or two hosts the last trial is the whole job, so no rank has to join again.
 TEST(Rendezvous, of_one_host_or_two_stays_together_after_a_trial_that_worked) {
   for (const int hosts : {1, 2}) {
     std::atomic<int> most = 0;
@@ -300,7 +300,7 @@ TEST(Rendezvous, without_hosts_fails_as_it_is_and_is_tried_again) {
   EXPECT_THAT(found.given_up, ElementsAre(""));
 }
 
-// ---- reports
+// ---- findings
 
 JoinFailure failure_of(Culprit kind, std::vector<int> hosts, std::vector<std::pair<int, int>> pairs = {}) {
   return {.culprit = JoinFault{.kind = kind, .hosts = std::move(hosts), .pairs = std::move(pairs)},

@@ -1,4 +1,4 @@
-// Ways in which a run or a check can end, for tests that try all of them, alone and in pairs.
+// Ways in which a run or a check can end, for tests that combine them.
 #pragma once
 
 #include "bench/model/collective.hpp"
@@ -31,7 +31,7 @@ inline Result& add(Report& report, const char* collective, int nodes, Grade grad
   return result;
 }
 
-// A way in which a run or a check can end: its effect on the report, and the exit code that applies besides.
+// A way in which a run or a check can end: its effect on the report, and the additional exit code.
 struct End {
   const char* name;
   void (*leave)(Report& report);

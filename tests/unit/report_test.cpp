@@ -1,4 +1,4 @@
-// Reports on disk: reading and writing preserves them, they are complete or absent, and a journal only grows.
+// Reports on disk: unchanged by writing and reading, complete or absent; and a journal that only grows.
 #include "reports/report.hpp"
 
 #include <fcntl.h>
@@ -151,7 +151,7 @@ TEST_F(AtomicFile, replaces_a_file_and_leaves_nothing_else) {
   EXPECT_EQ(entries(), 1u);
 }
 
-// A process that has the old one open, or reads during the write, sees a complete one.
+// Readers of the old or new file see a complete file.
 TEST_F(AtomicFile, does_not_touch_the_file_that_it_replaces) {
   write_atomically(folder / "report.json", "old");
   fs::create_hard_link(folder / "report.json", folder / "the same");
@@ -181,7 +181,7 @@ TEST_F(AtomicFile, keeps_the_permissions_of_the_file_that_it_replaces) {
   EXPECT_EQ(fs::status(folder / "report.json").permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
-// This holds for root too, who may write everything.
+// Holds for root too, who may write everything.
 TEST_F(AtomicFile, refuses_what_is_no_file_to_write_and_leaves_it_as_it_is) {
   write_atomically(folder / "read-only", "old");
   fs::permissions(folder / "read-only", fs::perms::owner_read);
@@ -196,7 +196,7 @@ TEST_F(AtomicFile, refuses_what_is_no_file_to_write_and_leaves_it_as_it_is) {
   for (const std::string each : {"read-only", "pipe", "dangling", "to read-only", "socket"}) {
     const fs::file_type before = fs::symlink_status(folder / each).type();
     if (each.ends_with("read-only"))
-      EXPECT_THROW(refuse_unwritable(folder / each), UsageError) << each;
+      EXPECT_THROW(check_writable(folder / each), UsageError) << each;
     else
       EXPECT_THROW(write_atomically(folder / each, "new"), UsageError) << each;
     EXPECT_EQ(fs::symlink_status(folder / each).type(), before) << each;
@@ -232,26 +232,26 @@ TEST_F(AtomicFile, says_before_anything_is_done_what_cannot_be_written) {
   fs::create_symlink("missing", folder / "dangling");
   write_atomically(folder / "file", "old");
   for (const char* const each : {"folder", "dangling", "missing/file", "folder/"})
-    EXPECT_THROW(refuse_unwritable(folder / each), UsageError) << each;
-  for (const char* const each : {"file", "new"}) EXPECT_NO_THROW(refuse_unwritable(folder / each)) << each;
-  EXPECT_NO_THROW(refuse_unwritable("/dev/null"));
+    EXPECT_THROW(check_writable(folder / each), UsageError) << each;
+  for (const char* const each : {"file", "new"}) EXPECT_NO_THROW(check_writable(folder / each)) << each;
+  EXPECT_NO_THROW(check_writable("/dev/null"));
   EXPECT_EQ(entries(), 3u);
   EXPECT_EQ(content(folder / "file"), "old");
 }
 
-// Root in a folder where others may write must not use a predictable name, which they could create first.
+// Root in a folder where others may write: predictable names would be under their control.
 TEST_F(AtomicFile, writes_beside_a_file_under_names_that_nobody_foresees) {
   std::set<std::string> words;
-  for (int i = 0; i < 100; ++i) words.insert(unpredictable_word());
+  for (int i = 0; i < 100; ++i) words.insert(random_name());
   EXPECT_EQ(words.size(), 100u);
-  // A link under a predictable name is neither followed nor removed.
+  // A link planted under the earlier predictable name is neither followed nor removed.
   write_atomically(folder / "victim", "mine");
   const std::string number = std::to_string(::getpid());
   for (const std::string& name : {".report.json." + number, ".latest." + number, ".probe." + number})
     fs::create_symlink("victim", folder / name);
   make_folder(folder);
   write_atomically(folder / "report.json", "new");
-  point_link(folder / "latest", "one");
+  replace_link(folder / "latest", "one");
   EXPECT_EQ(content(folder / "victim"), "mine");
   EXPECT_EQ(entries(), 6u);
 }
@@ -274,8 +274,8 @@ TEST_F(AtomicFile, refuses_a_folder_where_a_file_is_in_the_way) {
 }
 
 TEST_F(AtomicFile, moves_a_link) {
-  point_link(folder / "latest", "one");
-  point_link(folder / "latest", "two");
+  replace_link(folder / "latest", "one");
+  replace_link(folder / "latest", "two");
   EXPECT_EQ(fs::read_symlink(folder / "latest"), "two");
   EXPECT_EQ(entries(), 1u);
 }
@@ -286,7 +286,7 @@ TEST_F(Journal, grows_by_lines) {
   EXPECT_EQ(content(folder / "journal"), "{}\n[]\n");
 }
 
-// Files of this process end after so many bytes, as on a disk that fills up.
+// Limits the size of this process's files, like a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

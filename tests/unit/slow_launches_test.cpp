@@ -1,5 +1,5 @@
-// Launches of a run that are reported as slow, and those that are not.
-#include "reports/slow_launches.hpp"
+// Finding run.slow_launch: slow launches of a run.
+#include "reports/findings.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// A case of `size` whose launches took these multiples of a millisecond.
+// A case of `size` whose launches took these times, in milliseconds.
 CombinedLaunches launches_of(Bytes size, const std::vector<double>& times, std::optional<std::size_t> failed = {}) {
   CombinedLaunches all;
   for (std::size_t i = 0; i < times.size(); ++i) {

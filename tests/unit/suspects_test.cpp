@@ -1,4 +1,4 @@
-// Made-up clusters with a slow part: that part alone is named, whatever the noise.
+// Simulated clusters with a slow part: only that part is named, despite noise.
 #include "reports/suspects.hpp"
 
 #include <fmt/format.h>
@@ -26,9 +26,9 @@ using testing::UnorderedElementsAre;
 struct Cluster {
   std::string platform = "p5.48xlarge";
   int nodes = 4, gpus = 8;
-  int most_shifts = 8;  // the pairs of positions on two nodes
+  int most_shifts = 8;  // distances of paired indices on two nodes
   double noise = 0.02, outliers = 0.03;
-  // The factor by which a pair takes longer: the larger of node and GPU of either side.
+  // Slowdown of a pair, by node and GPU of either end.
   std::function<double(int, int, int, int)> longer = [](int, int, int, int) { return 1.0; };
 };
 
@@ -72,7 +72,7 @@ Report report_of(const Cluster& cluster, unsigned seed) {
       for (int j = i + 1; j < cluster.nodes; ++j)
         for (int shift = 0; shift < std::min(cluster.most_shifts, cluster.gpus); ++shift)
           for (int g = 0; g < cluster.gpus; ++g)
-            // A path from one rail to another is longer.
+            // Paths between rails are longer.
             add(between, i * cluster.gpus + g, j * cluster.gpus + (g + shift) % cluster.gpus, shift == 0 ? 6e-3 : 7e-3);
   }
   return report;
@@ -108,7 +108,7 @@ TEST(Suspects, are_none_on_healthy_clusters) {
     for (const double noise : {0.005, 0.03})
       for (unsigned seed = 0; seed < seeds; ++seed)
         ASSERT_THAT(names({.nodes = nodes, .noise = noise}, seed), IsEmpty()) << nodes << " nodes, seed " << seed;
-  // Few pairs only, as on many nodes.
+  // Few pairs, as measured on many nodes.
   for (unsigned seed = 0; seed < 20; ++seed)
     ASSERT_THAT(names({.nodes = 16, .most_shifts = 1, .noise = 0.03}, seed), IsEmpty()) << seed;
 }
@@ -151,7 +151,7 @@ TEST(Suspects, of_two_nodes_are_neither_where_nothing_tells_them_apart) {
 }
 
 TEST(Suspects, of_nodes_with_one_gpu_are_nodes) {
-  // Its GPU, its NICs and the node itself pass the same transfers.
+  // The GPU, its NICs and the node carry the same transfers.
   const Diagnosis found = diagnose(report_of({.nodes = 5, .gpus = 1, .longer = slow_node(3, 2)}, 1), {});
   EXPECT_THAT(found.suspects, IsEmpty());
   ASSERT_EQ(found.questions.size(), 1u);
@@ -205,7 +205,7 @@ TEST(Suspects, make_a_run_slow_and_are_told_with_evidence_and_what_to_do) {
   EXPECT_EQ(support_text(report), "");
 }
 
-// Each NIC of GPU 2 of node 1 alone, with one partner; those of `slow` take twice as long. Returns the result for its
+// Each NIC of GPU 2 of node 1 alone, with one partner; NICs in `slow` take twice as long. Returns the text about its
 // NIC.
 Suspect nic_beside_gpu(const std::set<int>& slow, const std::set<int>& left_out = {}, const Longer& longer = {}) {
   const Longer slow_together = slow_nic(1, 2, 2);
@@ -250,7 +250,7 @@ TEST(Suspects, of_the_nics_of_a_gpu_are_the_one_that_nobody_found_fast) {
   EXPECT_THAT(one.evidence, HasSubstr("nic9 reaches other nodes at 50 %"));
   EXPECT_EQ(nic_beside_gpu({1}, {2}).name, "n1r9");
   EXPECT_THAT(nic_beside_gpu({}).evidence, HasSubstr("each NIC beside it is fast alone"));
-  // The partner of each is a slow node.
+  // The partner of each is itself a slow node.
   const Longer partner = slow_node(0, 2);
   for (const Suspect& any : {nic_beside_gpu({1, 3}), nic_beside_gpu({}, {2}), nic_beside_gpu({1}, {}, partner)}) {
     EXPECT_THAT(any.evidence, HasSubstr("it is one of the NICs beside it"));

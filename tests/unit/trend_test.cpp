@@ -1,5 +1,5 @@
-// Answers of a history: a level that includes the newest run and got worse is a regression; a level that got better, or
-// was mended since, is none.
+// Answers of histories: a level that got worse and still holds for the newest run is a regression; one that got better
+// or was mended is none.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// One run a day of one collective at two large sizes; each entry is the factor on the times of its day.
+// One run per day of one collective at two large sizes; each entry is the factor of that day's times.
 std::vector<Run> runs_of(const std::vector<double>& factors, double scatter = 0.005, std::uint64_t seed = 1) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, scatter);
@@ -41,7 +41,7 @@ std::vector<Run> runs_of(const std::vector<double>& factors, double scatter = 0.
   return runs;
 }
 
-// The arguments of `compare --history`.
+// Same steps as `compare --history`.
 Comparison history(const std::vector<Run>& runs) {
   const std::span<const Run> all = runs;
   Comparison c = compare(make_side("BASE", all.first(all.size() - 1)), make_side("NEW", all.last(1)));
@@ -142,13 +142,13 @@ TEST(Sides, do_not_take_times_of_wrong_data) {
   EXPECT_THAT(side.observations[0].throughput, SizeIs(1));
   EXPECT_THAT(side.observations[1].throughput, SizeIs(2));
   EXPECT_TRUE(side.observations[0].wrong_data);
-  runs[0].report.results[0].measurement.wrong_elements = 0;  // wrong, without a place
+  runs[0].report.results[0].measurement.wrong_elements = 0;  // wrong, but without a location
   side = make_side("BASE", runs);
   EXPECT_THAT(side.observations[1].throughput, SizeIs(1));
 }
 
-// False levels are found in 5 % of the histories, half of them for the worse; more than 8 of 100 occur once in 300
-// times.
+// In 5 % of histories without changes a change is found, half of them for the worse; more than 8 of 100 happen once in
+// 300 times.
 TEST(History, in_which_nothing_changed_is_seldom_a_regression_by_a_level) {
   const int times = std::getenv("P5BENCH_NIGHTLY") ? 1000 : 100;
   int alarms = 0;

@@ -1,4 +1,4 @@
-// A tuning in report.json: reading and writing preserves it, it has the tuner's values, and it is valid by the schema.
+// Tuning in report.json: unchanged by writing and reading, filled from the tuner's results, and valid by the schema.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Simulated clusters of all platforms that are equally slow everywhere, through measurement and judgement: none of them
-// passes. Healthy ones are not called slow.
+// Simulated clusters of all platforms that are uniformly slow, from measurement to verdict: none passes. Healthy ones
+// are not called slow.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include "bench/control/control_planes.hpp"
 #include "bench/model/plan.hpp"
 #include "reports/decision.hpp"
+#include "reports/findings.hpp"
 #include "reports/judge.hpp"
-#include "reports/published.hpp"
 #include "reports/suspects.hpp"
 #include "topo/platform.hpp"
 
@@ -64,7 +64,7 @@ void for_each_cluster(const std::function<void(const Cluster&)>& action) {
 
 std::string text_of(const Cluster& cluster) { return fmt::format("{} x {}", cluster.nodes, cluster.platform.name); }
 
-// A fault of each part of the kind.
+// The same fault in each part of the kind.
 std::vector<std::string> everywhere(const Cluster& cluster, const std::string& kind, double left) {
   std::vector<std::string> faults;
   for (int node = 0; node < cluster.nodes; ++node) {

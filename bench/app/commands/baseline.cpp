@@ -51,7 +51,7 @@ ExitCode baseline_command(const Request& request) {
   for (const reports::Result& line : baseline.journal)
     journal += to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   reports::make_folder(folder);
-  for (const char* const name : {"measurements.jsonl", "report.json"}) reports::refuse_unwritable(folder / name);
+  for (const char* const name : {"measurements.jsonl", "report.json"}) reports::check_writable(folder / name);
   reports::write_atomically(folder / "measurements.jsonl", journal);
   reports::write_atomically(folder / "report.json", reports::render_json(baseline.report));
   for (const std::string& remark : baseline.report.run.remarks) print_result(printable(remark) + "\n");

@@ -10,7 +10,7 @@
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
-#include "reports/colours.hpp"
+#include "reports/writer.hpp"
 #include "topo/nccl_log.hpp"
 
 namespace p5 {
@@ -116,7 +116,7 @@ ExitCode explain_command(const Request& request) {
         ExitCode::ok, json_of(all, options.explain_files).dump(2, ' ', true, json::error_handler_t::replace) + "\n");
   std::string text = summary_of(all) + remark_on(all);
   for (const topo::Explained& each : all.findings) text += finding_text(each);
-  return print_result_for(ExitCode::ok, reports::in_colours(text));
+  return print_result_for(ExitCode::ok, reports::coloured_for_terminal(text));
 }
 
 }  // namespace p5

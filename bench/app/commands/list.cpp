@@ -8,11 +8,7 @@
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
-#include "reports/local_checks.hpp"
-#include "reports/published.hpp"
-#include "reports/reachability.hpp"
-#include "reports/rendezvous.hpp"
-#include "reports/slow_launches.hpp"
+#include "reports/findings.hpp"
 #include "reports/writer.hpp"
 #include "topo/finding.hpp"
 #include "topo/nccl_log.hpp"
@@ -48,10 +44,8 @@ std::string list_of(const std::string& what) {
     text = lines_of(reports::writers());
   } else if (what == "findings") {
     for (const topo::Check& check : topo::checks()) text += finding_line(check);
-    for (const auto& kinds :
-         {topo::log_findings(), topo::watch_kinds(), topo::setting_findings(), interface_finding_kinds(),
-          start_finding_kinds(), reports::launch_finding_kinds(), reports::local_finding_kinds(),
-          reports::join_finding_kinds(), reports::reach_finding_kinds(), reports::published_finding_kinds()})
+    for (const auto& kinds : {topo::log_findings(), topo::watch_kinds(), topo::setting_findings(),
+                              interface_finding_kinds(), start_finding_kinds(), reports::finding_kinds()})
       for (const topo::FindingKind& kind : kinds) text += finding_line(kind);
   } else if (what == "knobs") {
     for (const tuner::Knob& knob : tuner::knobs())

@@ -8,8 +8,7 @@
 #include "bench/app/run/sides.hpp"
 #include "bench/base/console.hpp"
 #include "reports/atomic_file.hpp"
-#include "reports/colours.hpp"
-#include "reports/compare/beside.hpp"
+#include "reports/baseline.hpp"
 #include "reports/journal.hpp"
 #include "reports/writer.hpp"
 
@@ -55,8 +54,8 @@ ExitCode report_command(const Request& request) {
   if (!options.report_as.empty()) {
     const bool table = options.table && options.report_as == "console";
     return print_result_for(ExitCode::ok,
-                            reports::in_colours(table ? reports::render_table(report)
-                                                      : reports::find_writer(options.report_as).render(report)));
+                reports::coloured_for_terminal(table ? reports::render_table(report)
+                                                     : reports::find_writer(options.report_as).render(report)));
   }
   std::optional<reports::Comparison> comparison;
   if (!options.baseline.empty()) {
@@ -77,11 +76,11 @@ ExitCode report_command(const Request& request) {
     }
     const std::filesystem::path path = std::filesystem::path(options.out) / writer.file_name("report");
     reports::make_folder(options.out);
-    reports::refuse_unwritable(path);
+    reports::check_writable(path);
     reports::write_atomically(path, writer.render(report));
     text += path.string() + "\n";
   }
-  if (!comparison) return print_result_for(ExitCode::ok, reports::in_colours(text));
+  if (!comparison) return print_result_for(ExitCode::ok, reports::coloured_for_terminal(text));
   if (std::ranges::find(formats, "console") != formats.end()) text += "\n" + reports::render_console(*comparison);
   for (const std::filesystem::path& path : write_comparison(*comparison, formats, options.out))
     text += path.string() + "\n";

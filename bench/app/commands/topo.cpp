@@ -16,7 +16,7 @@
 #include "bench/base/input.hpp"
 #include "bench/base/text.hpp"
 #include "reports/atomic_file.hpp"
-#include "reports/topology_text.hpp"
+#include "reports/writer.hpp"
 #include "topo/finding.hpp"
 
 namespace p5 {
@@ -117,7 +117,7 @@ topo::Topology find_topology(const Request& request) {
 // Before anything is done: files that are asked for can be made.
 void check_targets(const Options& options) {
   for (const std::string& file : {options.record_file, options.rank_file})
-    if (!file.empty()) reports::refuse_unwritable(file);
+    if (!file.empty()) reports::check_writable(file);
 }
 
 // A rank a host only looks around: the job to come has a rank for each GPU.

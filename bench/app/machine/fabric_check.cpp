@@ -105,7 +105,7 @@ FabricCheck check_fabric(ControlPlane& control, const Options& options, const Ma
   const Reachability reached = check_reachability(control, backend, ranks);
   const std::vector<reports::ReachabilityHost> hosts = describe(control, machine, ranks, backend.identity());
   FabricCheck check;
-  if (control.is_leader()) check.findings = reports::reach_findings(reached, hosts, limit);
+  if (control.is_leader()) check.findings = reports::reachability_findings(reached, hosts, limit);
   check.cut = control.broadcast(std::ranges::any_of(check.findings, topo::condemns) ? "y" : "n") == "y";
   return check;
 }

@@ -103,7 +103,7 @@ std::vector<HostProblem> put_on_hosts(ControlPlane& control, const HostRole& pla
 TemporaryOnHosts::TemporaryOnHosts(ControlPlane& control, const HostRole& place) : control_(control), place_(place) {
   std::error_code error;
   const fs::path parent = fs::temp_directory_path(error);
-  const std::string name = "p5bench-tuner-" + reports::unpredictable_word();
+  const std::string name = "p5bench-tuner-" + reports::random_name();
   folder_ = control.broadcast(((error ? fs::path("/tmp") : parent) / name).string());
   if (!place.first) return;
   const fs::path mine = at(place, folder_);

@@ -7,7 +7,7 @@
 
 #include "bench/app/run/phases.hpp"
 #include "reports/nodes.hpp"
-#include "reports/rendezvous.hpp"
+#include "reports/reachability.hpp"
 
 namespace p5 {
 

@@ -12,6 +12,7 @@
 #include "bench/measure/runner.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/local_checks.hpp"
+#include "reports/findings.hpp"
 
 namespace p5 {
 

@@ -9,10 +9,8 @@
 #include "bench/app/run/closing.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/text.hpp"
-#include "bench/base/units.hpp"
-#include "reports/colours.hpp"
 #include "reports/journal.hpp"
-#include "reports/rendezvous.hpp"
+#include "reports/reachability.hpp"
 #include "reports/suspects.hpp"
 #include "reports/writer.hpp"
 
@@ -210,8 +208,8 @@ ExitCode Recorder::finish(ExitCode code) {
       once_more([&] { parts.folder.flush(); });
       print_error(with_remedy(attempt.problem(), options) + ". The result is printed all the same");
     }
-    print_result(reports::in_colours(printable_lines(closing_text(builder.report(), options, arms.text) +
-                                                     with_baseline.text + where_it_is(options, folder))));
+    print_result(reports::coloured_for_terminal(printable_lines(closing_text(builder.report(), options, arms.text) +
+                                                       with_baseline.text + where_it_is(options, folder))));
     code = builder.report().exit_code;
     ended_with_ = code;
     came_to_its_end_ = true;

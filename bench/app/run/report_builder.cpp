@@ -8,10 +8,9 @@
 #include "bench/base/units.hpp"
 #include "bench/measure/launches.hpp"
 #include "reports/decision.hpp"
+#include "reports/findings.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/nodes.hpp"
-#include "reports/published.hpp"
-#include "reports/slow_launches.hpp"
 
 namespace p5 {
 
@@ -172,7 +171,7 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
     report_.open_questions = std::move(found.questions);
     add_findings(reports::below_published(report_));
   }
-  reports::leave_to_all_pairs(report_.results);
+  reports::withdraw_sampled_pairs(report_.results);
   report_.grade = reports::overall(report_);
   report_.exit_code = reports::exit_code(report_, wants_verdict_);
   count(ended_by.empty() ? ExitCode::ok : code);
@@ -184,7 +183,7 @@ void ReportBuilder::count(ExitCode code) {
 }
 
 void ReportBuilder::count_as_check() {
-  report_.exit_code = reports::check_ends_with(report_, report_.exit_code);
+  report_.exit_code = reports::check_exit_code(report_, report_.exit_code);
   report_.decision = reports::decide(report_);
 }
 

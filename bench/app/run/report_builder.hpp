@@ -13,7 +13,7 @@
 #include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/options.hpp"
-#include "reports/compare/beside.hpp"
+#include "reports/baseline.hpp"
 #include "reports/judge.hpp"
 #include "reports/nodes.hpp"
 #include "reports/report.hpp"

@@ -70,7 +70,7 @@ void point_latest(const fs::path& link, const fs::path& target) {
   const fs::path before = fs::read_symlink(link, problem);
   const auto there = place_in_time(before), mine = place_in_time(target);
   if (before.parent_path() == target.parent_path() && there.first == mine.first && there.second > mine.second) return;
-  reports::point_link(link, target);
+  reports::replace_link(link, target);
 }
 
 // A new folder named by the time; two runs within one second get different ones.

@@ -48,7 +48,7 @@ std::vector<fs::path> write_comparison(const reports::Comparison& comparison, co
     if (!writer.render_comparison || writer.suffix.empty()) continue;
     reports::make_folder(folder);
     written.push_back(folder / writer.file_name("comparison"));
-    reports::refuse_unwritable(written.back());
+    reports::check_writable(written.back());
     reports::write_atomically(written.back(), writer.render_comparison(comparison));
   }
   return written;

@@ -1,0 +1,39 @@
+// Findings from the figures of a run: slow launches, and bandwidth below published figures.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bench/measure/launches.hpp"
+#include "reports/report.hpp"
+#include "topo/finding.hpp"
+#include "topo/platform.hpp"
+
+namespace p5::reports {
+
+// run.slow_launch, a warning for each launch in which a case exceeds the median of its launches by twice the threshold
+// of its band (thresholds.json) and by 6 robust standard deviations of the launches; lists the cases, worst first. Each
+// case is of one arm. `started` maps arm and launch to the UTC start, where known. Cases with fewer than 5 launches are
+// skipped.
+std::vector<topo::Finding> slow_launches(const std::vector<const CombinedLaunches*>& cases,
+                                         const std::map<std::pair<std::string, int>, std::string>& started);
+
+inline constexpr std::string_view below_published_id = "speed.below_published";
+
+// A published figure (with its size) as if `share` of it had been measured, and its verdict. An unknown algorithm is
+// assumed to be NVLS on fewer than four nodes that have it.
+std::pair<Measurement, Verdict> as_measured(const topo::Platform& platform, const topo::Published& figure,
+                                            double share = 1);
+
+// A warning if the largest bandwidth of a collective is well below published figures of such machines although nothing
+// is slow; nothing if something is slow or suspected.
+std::vector<topo::Finding> below_published(const Report& report);
+
+// Kinds of all findings of reports, for `list findings`.
+std::vector<topo::FindingKind> finding_kinds();
+
+}  // namespace p5::reports

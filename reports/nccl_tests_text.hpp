@@ -1,0 +1,159 @@
+// Parsing of the text that nccl-tests prints: words and numbers, lines, and rows of its table.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "reports/nccl_tests.hpp"
+
+namespace p5::reports::nccl_tests {
+
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+inline bool is_word(char c) { return is_digit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+inline bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+inline std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  return text;
+}
+inline bool is_blank(std::string_view text) { return std::ranges::all_of(text, is_space); }
+inline bool is_number(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }
+
+using Words = std::vector<std::string_view>;
+
+// Words as views into `line`.
+inline Words words_of(std::string_view line) {
+  Words words;
+  for (std::size_t from = 0; (from = line.find_first_not_of(" \t\r\v\f", from)) != std::string_view::npos;) {
+    const std::size_t to = std::min(line.find_first_of(" \t\r\v\f", from), line.size());
+    words.push_back(line.substr(from, to - from));
+    from = to;
+  }
+  return words;
+}
+
+// The whole text as a number, or null.
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number value{};
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Consumes matching characters from the beginning of a text. Replaces std::regex, which recurses for each character and
+// overflows the stack on long lines.
+class Scan {
+ public:
+  explicit Scan(std::string_view text) : rest_(text) {}
+
+  std::string_view rest() const { return rest_; }
+  bool at_end() const { return rest_.empty(); }
+
+  bool take(std::string_view text) {
+    if (!rest_.starts_with(text)) return false;
+    rest_.remove_prefix(text.size());
+    return true;
+  }
+  // Consumes the longest prefix of matching characters.
+  template <class Fits>
+  std::string_view take_while(const Fits& fits) {
+    const auto end = std::ranges::find_if_not(rest_, fits);
+    const std::string_view taken = rest_.substr(0, static_cast<std::size_t>(end - rest_.begin()));
+    rest_.remove_prefix(taken.size());
+    return taken;
+  }
+  bool skip_space() { return !take_while(is_space).empty(); }
+  std::string_view digits() { return take_while(is_digit); }
+
+ private:
+  std::string_view rest_;
+};
+
+// Position in a line from which output of NCCL was removed.
+struct Gap {
+  std::size_t at = 0;     // offset in Line::text
+  std::string ambiguous;  // text before the gap of which some first characters may belong to the line
+};
+
+struct Line {
+  std::string text;
+  int first = 0, last = 0;  // range of lines in the file, from 1
+  bool foreign = false;     // output of NCCL, or the failure message of a test
+  bool ended = true;        // false only for a last line without line end
+  bool is_cut = false;      // NCCL printed the line end before a warning; the next line may continue this one
+  std::vector<Gap> gaps = {};
+};
+
+// Offset of a comment of nccl-tests ("#  Rank  0 ...", "# Avg bus bandwidth ..."); npos for none.
+std::size_t find_comment(std::string_view text, std::size_t from = 0);
+
+// True if each line is a JSON object, as some log collectors write.
+bool are_lines_of_json(std::string_view text);
+
+// Lines of a log as nccl-tests printed them, without colours, prefixes of launchers and collectors, and output of NCCL.
+// Prefixes are learned from comments of nccl-tests: a prefix is the text before "#", and prefixes with the same
+// punctuation are alike. Output of NCCL is removed up to its line end; the text before it continues with the next line.
+std::vector<Line> lines_of(std::string_view text);
+
+// Columns of a table, by its head: one half, and which halves are present.
+struct Columns {
+  bool op = false, root = false;
+  std::vector<std::string> half;  // time, algbw, busbw, #wrong, i_min, ...
+  bool out_of_place = true, in_place = true;
+  bool timestamp = false;     // two words at the end
+  bool counts_wrong = false;  // false: "error" of old versions is the largest deviation
+};
+
+// Parses a head. `text` begins at "#"; `title` is the line before, which names the halves. Null if it is no head.
+// Throws UsageError naming the line.
+std::optional<Columns> columns_of(std::string_view text, std::string_view title, int line);
+
+struct FoundRow {
+  ResultRow row;
+  std::size_t begin = 0, end = 0;  // range in the text
+  bool no_more = false;            // the last figure cannot continue
+  bool ends_surely = true;         // `no_more`, or only blanks follow
+};
+// First complete row within a text, whatever surrounds it.
+std::optional<FoundRow> find_row(std::string_view text, const Columns& columns, int line);
+
+// Size over the bytes of the counted elements: 1, or the number of ranks if each rank counts its own. Null if it is no
+// whole number or unknown.
+std::optional<std::uint64_t> shares_in(const ResultRow& row);
+
+// Properties shared by the rows of a table; they decide whether a reassembled row is right.
+class Consistency {
+ public:
+  // `ranks` is 0 and `collective` null if unknown.
+  Consistency(int ranks, const Collective* collective) : ranks_(ranks), collective_(collective) {}
+  // True if the size equals the counted elements, or these times the ranks; also if the type is unknown.
+  bool fits_size(const ResultRow& row) const;
+  // True if the type is known, bandwidths follow from size and time, and figures have the digits that nccl-tests
+  // prints.
+  bool fits_figures(const ResultRow& row) const;
+  // Learns from a row that was printed in one piece.
+  void learn(const ResultRow& row);
+
+ private:
+  int ranks_ = 0;
+  const Collective* collective_ = nullptr;
+  std::optional<bool> has_in_place_;
+  double algbw_factor_ = 1;  // algbw over size/time: 1 except for hypercube
+  double best_ = 0;          // bandwidth of the row that provided algbw_factor_
+};
+
+// Length of the longest prefix that can belong to a row: whole words and perhaps a part of one. 0 for none.
+std::size_t beginning_of_row(std::string_view text);
+// Offset of the longest suffix that can belong to a row; the size of the text for none.
+std::size_t end_of_row(std::string_view text);
+
+}  // namespace p5::reports::nccl_tests
