@@ -32,45 +32,6 @@ std::optional<double> median_time(const std::vector<Launch>& launches) {
   return launches.empty() ? std::nullopt : std::optional(median_of(launches));
 }
 
-}  // namespace
-
-std::string row_name(std::string_view collective, Quantity quantity, std::string_view band) {
-  return fmt::format("{}, {}, {}", collective, name_of(quantity), band);
-}
-
-RunTimes times_of(const Run& run) {
-  RunTimes times;
-  for (const Observation& observation : make_side(run.name, {&run, 1}).observations)
-    for (const auto& [quantity, launches] : {std::pair(Quantity::latency, &observation.latency),
-                                             std::pair(Quantity::throughput, &observation.throughput)}) {
-      if (launches->empty() || !decides(observation, quantity)) continue;
-      const Case& c = observation.measured_case;
-      const BandRule& band = band_of(c.bytes);
-      const std::string row = row_name(label_of(c), quantity, band.name);
-      const double time = median_of(*launches);
-      times.rows[row][identity_of(c)] = std::log(time);
-      const double share = matters_at(band, time);
-      times.matters[row] = std::max(times.matters[row], std::log1p(share));
-      times.negligible[row] = std::max(times.negligible[row], std::log1p(band.negligible * share));
-      times.shown[row] = row_name(label_of(c), quantity, meaning_of(band.name));
-    }
-  return times;
-}
-
-std::map<const RunTimes*, double> deviations(const std::vector<const RunTimes*>& runs, const std::string& row) {
-  std::map<const RunTimes*, double> all;
-  for (const RunTimes* run : runs) {
-    const auto found = run->rows.find(row);
-    if (found == run->rows.end()) continue;
-    double sum = 0;
-    for (const auto& [which, time] : found->second) sum += time - median_of(runs, row, which);
-    all[run] = sum / static_cast<double>(found->second.size());
-  }
-  return all;
-}
-
-namespace {
-
 constexpr double outlying = 3.5;  // Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993
 
 // Reason why a run cannot be a baseline; "" if it can.
@@ -228,6 +189,41 @@ void renumber(Observation& observation) {
 }
 
 }  // namespace
+
+std::string row_name(std::string_view collective, Quantity quantity, std::string_view band) {
+  return fmt::format("{}, {}, {}", collective, name_of(quantity), band);
+}
+
+RunTimes times_of(const Run& run) {
+  RunTimes times;
+  for (const Observation& observation : make_side(run.name, {&run, 1}).observations)
+    for (const auto& [quantity, launches] : {std::pair(Quantity::latency, &observation.latency),
+                                             std::pair(Quantity::throughput, &observation.throughput)}) {
+      if (launches->empty() || !decides(observation, quantity)) continue;
+      const Case& c = observation.measured_case;
+      const BandRule& band = band_of(c.bytes);
+      const std::string row = row_name(label_of(c), quantity, band.name);
+      const double time = median_of(*launches);
+      times.rows[row][identity_of(c)] = std::log(time);
+      const double share = matters_at(band, time);
+      times.matters[row] = std::max(times.matters[row], std::log1p(share));
+      times.negligible[row] = std::max(times.negligible[row], std::log1p(band.negligible * share));
+      times.shown[row] = row_name(label_of(c), quantity, meaning_of(band.name));
+    }
+  return times;
+}
+
+std::map<const RunTimes*, double> deviations(const std::vector<const RunTimes*>& runs, const std::string& row) {
+  std::map<const RunTimes*, double> all;
+  for (const RunTimes* run : runs) {
+    const auto found = run->rows.find(row);
+    if (found == run->rows.end()) continue;
+    double sum = 0;
+    for (const auto& [which, time] : found->second) sum += time - median_of(runs, row, which);
+    all[run] = sum / static_cast<double>(found->second.size());
+  }
+  return all;
+}
 
 Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
   refuse_other_hardware(runs);

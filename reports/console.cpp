@@ -379,6 +379,45 @@ std::string warnings_lines(const Report& report) {
   return text;
 }
 
+std::string title_of(const Case& c) {
+  std::string title = operation_of(c);
+  if (c.group != "world") title += ", group " + c.group;
+  if (c.arm != "default") title += ", arm " + c.arm;
+  return title;
+}
+
+Bytes bytes_of(const Result& result) { return result.measurement.measured_case.bytes; }
+
+constexpr std::string_view green = "\033[1;32m", red = "\033[1;31m", yellow = "\033[1;33m", faint = "\033[2m",
+                           plain = "\033[0m";
+
+struct ColouredWord {
+  std::string_view word, colour;
+};
+constexpr std::array first_words{
+    ColouredWord{"ACCEPT", green},  ColouredWord{"REJECT", red},       ColouredWord{"CANNOT TELL", yellow},
+    ColouredWord{"error ", red},    ColouredWord{"warning ", yellow},  ColouredWord{"  suspect ", red},
+    ColouredWord{"  slow ", red},   ColouredWord{"  wrong ", red},     ColouredWord{"  failed ", red},
+    ColouredWord{"  faulty ", red}, ColouredWord{"  one of ", yellow}, ColouredWord{"  not judged: ", faint}};
+// Grades in the last column of a row.
+constexpr std::array last_words{ColouredWord{"  ok", green}, ColouredWord{"  slow", red}, ColouredWord{"  wrong", red},
+                                ColouredWord{"  failed", red}, ColouredWord{"  not judged", faint}};
+
+void add_line(std::string_view line, std::string& out) {
+  for (const auto& [word, colour] : first_words)
+    if (line.starts_with(word)) {
+      out.append(colour).append(word).append(plain).append(line.substr(word.size()));
+      return;
+    }
+  for (const auto& [word, colour] : last_words)
+    if (line.ends_with(word)) {
+      line.remove_suffix(word.size());
+      out.append(line).append(colour).append(word).append(plain);
+      return;
+    }
+  out.append(line);
+}
+
 }  // namespace
 
 std::string render_outline(const Report& report) {
@@ -402,19 +441,6 @@ std::string render_table(const Report& report) {
   return text + local_line(report) + tuning_lines(report) + findings_lines(report) + unjudged_lines(report) +
          steps_lines(report.decision) + summary;
 }
-
-namespace {
-
-std::string title_of(const Case& c) {
-  std::string title = operation_of(c);
-  if (c.group != "world") title += ", group " + c.group;
-  if (c.arm != "default") title += ", arm " + c.arm;
-  return title;
-}
-
-Bytes bytes_of(const Result& result) { return result.measurement.measured_case.bytes; }
-
-}  // namespace
 
 std::vector<SummaryRow> summary_of(const Report& report) {
   struct Ends {
@@ -457,40 +483,6 @@ std::vector<SummaryRow> summary_of(const Report& report) {
 }
 
 std::string_view shown(Grade grade) { return grade == Grade::unknown ? "not judged" : name_of(grade); }
-
-namespace {
-
-constexpr std::string_view green = "\033[1;32m", red = "\033[1;31m", yellow = "\033[1;33m", faint = "\033[2m",
-                           plain = "\033[0m";
-
-struct ColouredWord {
-  std::string_view word, colour;
-};
-constexpr std::array first_words{
-    ColouredWord{"ACCEPT", green},  ColouredWord{"REJECT", red},       ColouredWord{"CANNOT TELL", yellow},
-    ColouredWord{"error ", red},    ColouredWord{"warning ", yellow},  ColouredWord{"  suspect ", red},
-    ColouredWord{"  slow ", red},   ColouredWord{"  wrong ", red},     ColouredWord{"  failed ", red},
-    ColouredWord{"  faulty ", red}, ColouredWord{"  one of ", yellow}, ColouredWord{"  not judged: ", faint}};
-// Grades in the last column of a row.
-constexpr std::array last_words{ColouredWord{"  ok", green}, ColouredWord{"  slow", red}, ColouredWord{"  wrong", red},
-                                ColouredWord{"  failed", red}, ColouredWord{"  not judged", faint}};
-
-void add_line(std::string_view line, std::string& out) {
-  for (const auto& [word, colour] : first_words)
-    if (line.starts_with(word)) {
-      out.append(colour).append(word).append(plain).append(line.substr(word.size()));
-      return;
-    }
-  for (const auto& [word, colour] : last_words)
-    if (line.ends_with(word)) {
-      line.remove_suffix(word.size());
-      out.append(line).append(colour).append(word).append(plain);
-      return;
-    }
-  out.append(line);
-}
-
-}  // namespace
 
 std::string with_colours(std::string_view text) {
   std::string out;

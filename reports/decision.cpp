@@ -233,7 +233,7 @@ std::string healthy_figures(const Report& report) {
   return (but.empty() ? "" : "but " + join(but, " and ") + ": ") + join(words);
 }
 
-std::string why_not_judged(const Report& report) {
+std::string reason_not_judged(const Report& report) {
   if (report.provenance == "imported") return "imported figures are not judged";
   if (count_results(report, was_measured) == 0)
     return report.tuning ? "nothing was measured but for tuning" : "nothing was measured";
@@ -276,7 +276,7 @@ std::string reason_for(const Report& report, std::string_view word) {
   return first_of({about_joining(report), about_failed(report), about_end(report), about_comparison(report)},
                   report.exit_code == ExitCode::environment  ? "the environment makes measuring impossible"
                   : report.exit_code == ExitCode::unfinished ? "the run is unfinished"
-                                                             : why_not_judged(report));
+                                                             : reason_not_judged(report));
 }
 
 // True if a part is known to be at fault, even in unfinished runs.

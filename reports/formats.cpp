@@ -271,7 +271,7 @@ std::string table_of_operations(const Report& report) {
   return text + "\n";
 }
 
-std::string what_to_do(const Decision& decision) {
+std::string markdown_steps(const Decision& decision) {
   std::string text;
   for (const std::string& step : decision.next) text += fmt::format("1. {}\n", for_markdown(step));
   if (!text.empty()) text = "To do:\n\n" + text + "\n";
@@ -297,7 +297,7 @@ std::string render_markdown(const Report& report) {
   std::string text = fmt::format("## {}\n\n", for_markdown(report.decision.sentence));
   for (const Suspect& suspect : report.suspects) text += fmt::format("- {}\n", for_markdown(sentence_about(suspect)));
   if (!report.suspects.empty()) text += "\n";
-  text += what_to_do(report.decision);
+  text += markdown_steps(report.decision);
   text += table_of_operations(report) + list_of_findings(report);
   for (const std::string& remark : run.remarks) text += for_markdown(remark) + "\n\n";
   return text + fmt::format("{}: {} ranks on {}, backend {}, {}. p5bench {}.\n", for_markdown(run.cluster), run.ranks,
@@ -411,11 +411,11 @@ void add_run(Metrics& metrics, const Report& report) {
   metrics.start("decision", "The decision: 1 for the word that it is, with the parts to reject and the sentence.");
   const Decision& decision = report.decision;
   for (const std::string_view word : {accept, reject, cannot_tell}) {
-    const bool is_it = decision.word == word;
+    const bool applies = decision.word == word;
     metrics.add({{"word", std::string(word)},
-                 {"parts", is_it ? join(decision.parts) : ""},
-                 {"sentence", is_it ? decision.sentence : ""}},
-                is_it ? 1 : 0);
+                 {"parts", applies ? join(decision.parts) : ""},
+                 {"sentence", applies ? decision.sentence : ""}},
+                applies ? 1 : 0);
   }
   metrics.start("exit_code",
                 "Exit code of the run: 0 sound, 10 slow, broken or missing, 11 wrong data, 12 unfinished, 14 nothing "

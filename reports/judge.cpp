@@ -98,72 +98,13 @@ bool applies_to(const Bar& bar, const Case& c, const topo::Topology& topology) {
   return platform && matches(platform->name, bar.platforms) && uses_whole_nodes(c, *platform);
 }
 
-}  // namespace
-
-const std::vector<Floor>& all_floors() { return bars_file().floors; }
-
-Bytes bytes_of_rank(const Case& c) {
-  return c.collective->route == Route::neighbours ? c.bytes
-                                                  : Bytes{c.bytes.count / static_cast<std::uint64_t>(c.ranks)};
-}
-
-bool is_alone(const Case& c) {
-  return c.collective->pairwise && c.rounds &&
-         std::ranges::all_of(*c.rounds, [](const Round& round) { return round.size() == 1; });
-}
-
-std::vector<const Bar*> find_bars(const Case& c, const topo::Topology& topology) {
-  std::vector<const Bar*> bars;
-  for (const Bar& bar : bars_file().bars)
-    if (applies_to(bar, c, topology)) bars.push_back(&bar);
-  std::ranges::stable_sort(bars, {}, [](const Bar* bar) { return bar->from.count; });
-  return bars;
-}
-
-const Floor* find_floor(const Case& c, const topo::Topology& topology) {
-  if (c.nic || is_alone(c)) return nullptr;
-  if (c.nodes > 1 && !c.collective->pairwise) {
-    const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
-    if (!platform || !uses_whole_nodes(c, *platform)) return nullptr;
-  }
-  const Floor* best = nullptr;
-  for (const Floor& floor : all_floors()) {
-    const bool fits = std::ranges::find(floor.routes, c.collective->route) != floor.routes.end() &&
-                      c.nodes >= floor.fewest_nodes && c.nodes <= floor.most_nodes && c.ranks >= floor.ranks &&
-                      bytes_of_rank(c) >= floor.from;
-    if (fits && (!best || floor.from > best->from)) best = &floor;
-  }
-  return best;
-}
-
-double achievable_fraction(const topo::Limit& limit) {
-  static const std::map<std::string, double> least_of = [] {
-    std::map<std::string, double> least;
-    for (const topo::Platform& platform : topo::platforms()) {
-      const topo::Limits limits = limits_of(platform);
-      for (const topo::Limit& wire : limits) {
-        const topo::Limit* const reached = topo::find(limits, wire.name, topo::Level::achievable);
-        if (wire.level != topo::Level::wire || !reached) continue;
-        double& its = least.try_emplace(wire.binding, 1.0).first->second;
-        its = std::min(its, reached->rate.count / wire.rate.count);
-      }
-    }
-    return least;
-  }();
-  if (limit.level != topo::Level::wire) return 1;
-  const auto found = least_of.find(limit.binding);
-  return found == least_of.end() ? 0 : found->second;
-}
-
-namespace {
-
 bool is_bar_of(const Bar& bar, const topo::Limit& limit) {
   return bar.binding == limit.binding && bar.level == topo::name_of(limit.level);
 }
 
 // Reason without a matching bar. The wording is the same for all sizes, so that readers see each reason once.
-std::string why_no_bar(const Case& c, const std::vector<const Bar*>& bars, const topo::Limit& limit,
-                       const topo::Topology& topology) {
+std::string reason_without_bar(const Case& c, const std::vector<const Bar*>& bars, const topo::Limit& limit,
+                               const topo::Topology& topology) {
   const auto against = std::ranges::find_if(bars, [&](const Bar* bar) { return is_bar_of(*bar, limit); });
   if (against != bars.end())
     return fmt::format("less than {} a rank: too little to judge bandwidth by", to_text((*against)->from));
@@ -231,7 +172,7 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
     const topo::Limit* const nic = find(limits, topo::one_nic, topo::Level::wire);
     return nic ? std::optional(*nic) : std::nullopt;
   }
-  // The rate of host memory is below the wire rate, and known on some platforms only: see why_no_limit().
+  // The rate of host memory is below the wire rate, and known on some platforms only: see reason_without_limit().
   if (parts == BackendInfo::Parts::nics) return std::nullopt;
   if (parts == BackendInfo::Parts::gpus) return gpu_limit(m, limits);
   if (c.nodes < 2) return host_limit(c, limits, topology);
@@ -254,7 +195,7 @@ std::string find_conflict(const Case& c, const topo::Topology& topology) {
 }
 
 // Single NICs are compared with each other, not with their wire rate: see suspects.
-std::string why_no_nic_is_judged(const Measurement& m) {
+std::string reason_nic_not_judged(const Measurement& m) {
   std::string why = "not judged by the wire, but NICs by each other: data in host memory";
   if (m.selection && m.selection->protocol == packets_protocol)
     why +=
@@ -266,9 +207,9 @@ std::string why_no_nic_is_judged(const Measurement& m) {
 }
 
 // Reason for a missing limit; includes the known rate of host memory for messages through all NICs.
-std::string why_no_limit(const Measurement& m, const topo::Topology& topology) {
+std::string reason_without_limit(const Measurement& m, const topo::Topology& topology) {
   const Case& c = m.measured_case;
-  if (c.nic && find_backend(c.backend).parts == BackendInfo::Parts::nics) return why_no_nic_is_judged(m);
+  if (c.nic && find_backend(c.backend).parts == BackendInfo::Parts::nics) return reason_nic_not_judged(m);
   const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
   const topo::HostMemoryRate* const known = platform ? topo::host_memory_of(*platform) : nullptr;
   if (!known || find_backend(c.backend).parts != BackendInfo::Parts::nics) return "the limit is not known";
@@ -306,7 +247,7 @@ std::string share_of_limit(const Verdict& v) {
                      v.level);
 }
 
-std::string proves_no_nics(const Case& c, const topo::Limit& limit) {
+std::string note_on_nics(const Case& c, const topo::Limit& limit) {
   if (c.nodes < 2 || limit.binding == "nic") return "";
   return fmt::format("; between {} nodes this cannot prove the NICs: pairs and all_gather do", c.nodes);
 }
@@ -322,7 +263,7 @@ void apply_floor(const Measurement& m, const topo::Limit& limit, const topo::Top
       "{}; slow below {:.0f} % on any machine: the lowest published figure of a healthy one is {:.0f} % of what is "
       "achievable, with {} a rank and more ({})",
       share_of_limit(v), share * 100, floor->lowest * 100, to_text(floor->from), floor->of);
-  v.because += slowest_of(m, topology) + proves_no_nics(m.measured_case, limit);
+  v.because += slowest_of(m, topology) + note_on_nics(m.measured_case, limit);
 }
 
 // Verdict against one limit. `conflict` is a disagreement of sources that disables bars; "" without one.
@@ -335,7 +276,7 @@ Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo
   v.binding = limit.binding;
   v.fraction = bus_bandwidth(c, {m.throughput->summary.median}).count / limit.rate.count;
   if (c.nic && find_backend(c.backend).parts == BackendInfo::Parts::nics) {
-    v.because = why_no_nic_is_judged(m);
+    v.because = reason_nic_not_judged(m);
     return v;
   }
   // A group of one node is judged like a job of one node.
@@ -348,17 +289,72 @@ Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo
   for (const Bar* each : bars)
     if (is_bar_of(*each, limit) && bytes_of_rank(c) >= each->from) bar = each;
   if (!bar || !conflict.empty()) {
-    v.because = "not judged: " + (conflict.empty() ? why_no_bar(c, bars, limit, topology) : conflict);
+    v.because = "not judged: " + (conflict.empty() ? reason_without_bar(c, bars, limit, topology) : conflict);
     apply_floor(m, limit, topology, v);
     return v;
   }
   v.grade = *v.fraction >= bar->ok_from ? Grade::ok : Grade::slow;
   v.because = fmt::format("{}; good from {:.0f} %: {}", share_of_limit(v), bar->ok_from * 100, bar->because);
-  v.because += slowest_of(m, topology) + proves_no_nics(c, limit);
+  v.because += slowest_of(m, topology) + note_on_nics(c, limit);
   return v;
 }
 
 }  // namespace
+
+const std::vector<Floor>& all_floors() { return bars_file().floors; }
+
+Bytes bytes_of_rank(const Case& c) {
+  return c.collective->route == Route::neighbours ? c.bytes
+                                                  : Bytes{c.bytes.count / static_cast<std::uint64_t>(c.ranks)};
+}
+
+bool is_alone(const Case& c) {
+  return c.collective->pairwise && c.rounds &&
+         std::ranges::all_of(*c.rounds, [](const Round& round) { return round.size() == 1; });
+}
+
+std::vector<const Bar*> find_bars(const Case& c, const topo::Topology& topology) {
+  std::vector<const Bar*> bars;
+  for (const Bar& bar : bars_file().bars)
+    if (applies_to(bar, c, topology)) bars.push_back(&bar);
+  std::ranges::stable_sort(bars, {}, [](const Bar* bar) { return bar->from.count; });
+  return bars;
+}
+
+const Floor* find_floor(const Case& c, const topo::Topology& topology) {
+  if (c.nic || is_alone(c)) return nullptr;
+  if (c.nodes > 1 && !c.collective->pairwise) {
+    const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+    if (!platform || !uses_whole_nodes(c, *platform)) return nullptr;
+  }
+  const Floor* best = nullptr;
+  for (const Floor& floor : all_floors()) {
+    const bool fits = std::ranges::find(floor.routes, c.collective->route) != floor.routes.end() &&
+                      c.nodes >= floor.fewest_nodes && c.nodes <= floor.most_nodes && c.ranks >= floor.ranks &&
+                      bytes_of_rank(c) >= floor.from;
+    if (fits && (!best || floor.from > best->from)) best = &floor;
+  }
+  return best;
+}
+
+double achievable_fraction(const topo::Limit& limit) {
+  static const std::map<std::string, double> least_of = [] {
+    std::map<std::string, double> least;
+    for (const topo::Platform& platform : topo::platforms()) {
+      const topo::Limits limits = limits_of(platform);
+      for (const topo::Limit& wire : limits) {
+        const topo::Limit* const reached = topo::find(limits, wire.name, topo::Level::achievable);
+        if (wire.level != topo::Level::wire || !reached) continue;
+        double& its = least.try_emplace(wire.binding, 1.0).first->second;
+        its = std::min(its, reached->rate.count / wire.rate.count);
+      }
+    }
+    return least;
+  }();
+  if (limit.level != topo::Level::wire) return 1;
+  const auto found = least_of.find(limit.binding);
+  return found == least_of.end() ? 0 : found->second;
+}
 
 std::string name_of_rank(const topo::Topology& topology, int rank) {
   const auto at = static_cast<std::size_t>(rank);
@@ -376,7 +372,7 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   const std::optional<topo::Limit> limit = limit_for(m, limits, topology);
   const std::string conflict = find_conflict(m.measured_case, topology);
   if (!limit)
-    return without_limit(Grade::unknown, why_no_limit(m, topology) + (conflict.empty() ? "" : ": " + conflict));
+    return without_limit(Grade::unknown, reason_without_limit(m, topology) + (conflict.empty() ? "" : ": " + conflict));
   Verdict v = judge_against(m, *limit, topology, conflict);
   if (!fitness.comparable) {
     v.grade = Grade::unknown;

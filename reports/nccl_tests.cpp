@@ -46,7 +46,7 @@ std::optional<DataType> data_type_from(const std::string& name) {
   return std::ranges::find(names, ours) == names.end() ? std::nullopt : std::optional(parse_data_type(ours));
 }
 
-bool knows_op(const std::string& name) {
+bool is_known_op(const std::string& name) {
   const auto names = reduce_op_names();
   return std::ranges::find(names, name) != names.end();
 }
@@ -313,7 +313,7 @@ class Importer {
         throw UsageError(fmt::format("line {}: {} B in a time of 0", row.line, row.size));
     if (!type)
       return remark(fmt::format("rows of the type {} were left out: p5bench does not know it", in_quotes(row.type)));
-    if (collective.reduces && !knows_op(row.op))
+    if (collective.reduces && !is_known_op(row.op))
       return remark(fmt::format("rows of the operation {} were left out: p5bench does not know it", in_quotes(row.op)));
     Case c;
     c.backend = "nccl";

@@ -221,10 +221,10 @@ class Reader {
     const Words words = words_of(text);
     if (text.find("Out of bounds") != std::string::npos) {
       table().out_of_bounds = words.back() == "FAILED";
-      has_foot_ = true;
+      has_footer_ = true;
     }
     if (text.find("Avg bus") != std::string::npos) {
-      has_foot_ = true;
+      has_footer_ = true;
       end_table();
     }
   }
@@ -267,7 +267,7 @@ class Reader {
   void begin_table(const Columns& columns) {
     if (columns_) end_program();
     columns_ = columns;
-    has_foot_ = false;
+    has_footer_ = false;
     lost_.clear();
     mismatched_.clear();
     next_.line = line_;
@@ -331,7 +331,7 @@ class Reader {
       if (same(rows[i - 1], rows[i]) && bytes(rows[i - 1]) > slack &&
           exceeds(bytes(rows[i]), after(bytes(rows[i - 1]))))
         remark(fmt::format("before line {}", rows[i].line), bytes(rows[i - 1]), bytes(rows[i]));
-    if (has_foot_ && bytes(rows.back()) > slack && !reaches_its_end())
+    if (has_footer_ && bytes(rows.back()) > slack && !reaches_its_end())
       remark("the last", bytes(rows.back()), static_cast<double>(steps_.most));
   }
 
@@ -352,7 +352,7 @@ class Reader {
     std::string what;
     if (in_table) {
       const int head = table().line;
-      const bool whole = has_foot_, as_pasted = steps_.most == 0, reached = reaches_its_end();
+      const bool whole = has_footer_, as_pasted = steps_.most == 0, reached = reaches_its_end();
       end_table();
       if (!whole) {
         died = died || !(as_pasted || reached);
@@ -623,7 +623,7 @@ class Reader {
   std::set<int> lost_;                 // lines of the table without a row
   std::vector<std::string> failures_;
   std::size_t tries_ = 0;  // attempts to join pieces
-  bool has_foot_ = false;
+  bool has_footer_ = false;
   int program_line_ = 0;  // first line of the program; 0: it has a table already, or it is unknown
   int line_ = 0;
 };

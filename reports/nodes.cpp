@@ -24,14 +24,15 @@ namespace {
 // Collects reasons against hosts; a reason whose host is unknown applies to all.
 class HostVerdicts {
  public:
-  explicit HostVerdicts(const Report& report) : report_(report), verdicts(report.topology.hosts.size()) {}
+  std::vector<NodeVerdict> verdicts;
+
+  explicit HostVerdicts(const Report& report) : verdicts(report.topology.hosts.size()), report_(report) {}
 
   void blame(const std::string& host, std::vector<std::string> NodeVerdict::*list, const std::string& word) {
-    bool known = false;
+    const bool known =
+        std::ranges::find(report_.topology.hosts, host, &topo::Host::name) != report_.topology.hosts.end();
     for (std::size_t i = 0; i < verdicts.size(); ++i)
-      if (report_.topology.hosts[i].name == host) known = add(i, list, word);
-    if (!known)
-      for (std::size_t i = 0; i < verdicts.size(); ++i) add(i, list, word);
+      if (!known || report_.topology.hosts[i].name == host) add(i, list, word);
   }
   // Adds rank and GPU to the word if they are known.
   void blame_rank(std::optional<int> rank, std::vector<std::string> NodeVerdict::*list, std::string word) {
@@ -48,16 +49,12 @@ class HostVerdicts {
   }
 
  private:
-  bool add(std::size_t host, std::vector<std::string> NodeVerdict::*list, const std::string& word) {
+  void add(std::size_t host, std::vector<std::string> NodeVerdict::*list, const std::string& word) {
     std::vector<std::string>& words = verdicts[host].*list;
     if (std::ranges::find(words, word) == words.end()) words.push_back(word);
-    return true;
   }
 
   const Report& report_;
-
- public:
-  std::vector<NodeVerdict> verdicts;
 };
 
 std::string word_of(const topo::Finding& finding) {

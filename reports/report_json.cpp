@@ -55,6 +55,12 @@ Enum parse(const std::array<Enum, count>& all, const std::string& name, std::str
   throw UsageError(unknown_name(kind, name, names));
 }
 
+json list_of_entries(const auto& entries, const auto& write_entry) {
+  json list = json::array();
+  for (const auto& each : entries) list.push_back(write_entry(each));
+  return list;
+}
+
 // Reads each entry of a list; errors name the entry.
 auto list_from(const json& j, const auto& read_entry) {
   std::vector<decltype(read_entry(j))> all;
@@ -74,12 +80,7 @@ auto rounded_us(Is<std::optional<Interval>> auto& interval) {
 }
 
 auto rounded_us(Is<std::vector<double>> auto& times) {
-  return As{times,
-            [](const std::vector<double>& all) {
-              json list = json::array();
-              for (double seconds : all) list.push_back(microseconds(seconds));
-              return list;
-            },
+  return As{times, [](const std::vector<double>& all) { return list_of_entries(all, microseconds); },
             [](const json& j) { return list_from(j, seconds_from); }};
 }
 
@@ -118,12 +119,6 @@ std::vector<GroupResult> groups_from(const json& j, std::size_t ranks) {
     json_fields::at(ranks, [&] { group.median = {seconds_from(row.back())}; });
     return group;
   });
-}
-
-json results_json(const std::vector<Result>& results) {
-  json all = json::array();
-  for (const Result& result : results) all.push_back(to_json(result, false));
-  return all;
 }
 
 ExitCode exit_code_from(const json& j) {
@@ -265,7 +260,7 @@ void fields(auto& archive, Is<Result> auto& result) {
   archive.some("baseline", result.baseline);
 }
 
-// ---- the rest
+// ---- run, arms, suspects and decision
 
 void fields(auto& archive, Is<RunInfo> auto& run) {
   archive.must("version", run.version);
@@ -362,8 +357,12 @@ void fields(auto& archive, Is<Report> auto& report) {
   archive.must("context", report.context);
   archive.must("topology", converted(report.topology, topo::topology_from_json));
   archive.must("limits", converted(report.limits, topo::limits_from_json));
-  archive.must("measurements",
-               As{report.results, results_json, [](const json& j) { return list_from(j, result_from_json); }});
+  archive.must("measurements", As{report.results,
+                                  [](const std::vector<Result>& all) {
+                                    return list_of_entries(all,
+                                                           [](const Result& each) { return to_json(each, false); });
+                                  },
+                                  [](const json& j) { return list_from(j, result_from_json); }});
   archive.must("findings", converted(report.findings, topo::findings_from_json));
   archive.must("suspects", report.suspects);
   archive.may("open_questions", report.open_questions);  // reports before 2026-11-25 have none

@@ -171,20 +171,6 @@ std::vector<const Report*> reports_of(const Side& side) {
   return reports;
 }
 
-}  // namespace
-
-std::vector<Difference> differences_of(const Side& base, const Side& fresh) {
-  return differences_of(reports_of(base), reports_of(fresh));
-}
-
-std::vector<Difference> differences_between(const Report& base, const Report& fresh) {
-  const Report* const one = &base;
-  const Report* const other = &fresh;
-  return differences_of(Reports(&one, 1), Reports(&other, 1));
-}
-
-namespace {
-
 constexpr std::size_t longest_headline = 120;  // exceeded only to name at least one part
 
 std::string rounded_change(double ratio) {
@@ -293,6 +279,16 @@ std::string kind_for_people(const std::string& kind) {
 }
 
 }  // namespace
+
+std::vector<Difference> differences_of(const Side& base, const Side& fresh) {
+  return differences_of(reports_of(base), reports_of(fresh));
+}
+
+std::vector<Difference> differences_between(const Report& base, const Report& fresh) {
+  const Report* const one = &base;
+  const Report* const other = &fresh;
+  return differences_of(Reports(&one, 1), Reports(&other, 1));
+}
 
 bool precedes(const BandRow& one, const BandRow& other) {
   if (one.answer != other.answer) return one.answer > other.answer;
