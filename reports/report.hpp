@@ -111,8 +111,8 @@ struct Report {
   std::map<std::string, std::string> context;  // software and environment, allow-listed
   topo::Topology topology;
   topo::Limits limits;
-  std::vector<Result> results;             // "measurements" in JSON
-  std::vector<LocalFigures> local_checks;  // figures of each rank's GPU alone; empty: not measured
+  std::vector<Result> results;               // "measurements" in JSON
+  std::vector<LocalFigures> local_checks;    // figures of each rank's GPU alone; empty: not measured
   std::vector<ComputeCheck> compute_checks;  // of each rank's GPU; empty: not checked
   std::vector<topo::Finding> findings;
   std::vector<Suspect> suspects;

@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
-#include "bench/base/text.hpp"
 #include "bench/base/statistics.hpp"
+#include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/decision.hpp"
 #include "reports/markup.hpp"

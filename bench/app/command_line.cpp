@@ -1,11 +1,10 @@
-// The command line: CLI11 splits it, this file says what the words mean.
+// The command line: CLI11 splits it; this file declares commands and converts their options.
 #include "bench/app/command_line.hpp"
 
 #include <array>
 #include <tuple>
 
 #include "bench/app/declarations.hpp"
-#include "bench/app/describing.hpp"
 #include "bench/app/help.hpp"
 #include "bench/base/embedded.hpp"
 #include "bench/base/error.hpp"
@@ -99,7 +98,7 @@ void add_import(CLI::App& app, Declarations& all, Options& o) {
   import->fallthrough();
 }
 
-// "BASE NEW", or the two lists.
+// Accepts "BASE NEW" or two lists.
 void take_sides(Options& o, const std::vector<std::string>& sides) {
   if (!o.history.empty()) {
     if (sides.empty() && o.base_files.empty() && o.new_files.empty()) return;
@@ -114,10 +113,10 @@ void take_sides(Options& o, const std::vector<std::string>& sides) {
   o.new_files = {sides[1]};
 }
 
-// One large message, which is where links show and healthy machines are known: the largest of these that fits, see
-// run/checking.cpp.
+// Defaults of a check: one large message, the largest of these that fits, because links show there and reference rates
+// of healthy machines are known (run/preparing.cpp).
 void set_defaults_of_check(Options& o) {
-  o.backend = "nccl";  // a node that has lost its GPUs is not one that never had any
+  o.backend = "nccl";  // a node that lost its GPUs must not pass as a host-only node
   o.collectives = {"p2p", "all_reduce"};
   o.min = MiB(2);
   o.max = MiB(512);
@@ -128,8 +127,8 @@ void set_defaults_of_check(Options& o) {
   o.formats = {"console"};
 }
 
-// What follows from the limit: how soon somebody counts as silent.
-void divide_limit(Options& o) {
+// Derives budget and timeout from the limit of a check.
+void derive_check_limits(Options& o) {
   if (!o.checks()) return;
   if (o.backend == "auto") o.backend = defaults_of("check").backend;
   o.budget = o.limit;
@@ -167,7 +166,7 @@ void add_check(CLI::App& app, Declarations& all, Options& o) {
   check->fallthrough();
 }
 
-// Where they differ between commands.
+// Sets the defaults that differ between commands.
 void set_defaults(const std::string& command, Options& o) {
   if (command == "check") set_defaults_of_check(o);
   if (command == "explain") o.formats = {o.explain_json ? "json" : "console"};
@@ -180,9 +179,9 @@ void set_defaults(const std::string& command, Options& o) {
   o.launches = 7;
 }
 
-// The option that is none, or else the first word too many; CLI11 hands them back last first. An unknown option's value
-// is a word too many as well, but not the mistake.
-std::string culprit_of(const std::vector<std::string>& extras) {
+// The unknown option, or else the first excess word; CLI11 returns them in reverse order. The value of an unknown
+// option is an excess word too, but not the mistake.
+std::string find_culprit(const std::vector<std::string>& extras) {
   const auto option =
       std::find_if(extras.rbegin(), extras.rend(), [](const std::string& word) { return word.starts_with("-"); });
   const std::string& word = option == extras.rend() ? extras.back() : *option;
@@ -196,9 +195,9 @@ const CLI::Option* find_option(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// Ours instead of CLI11's words where a nearest name helps.
+// Replaces CLI11's message if a nearest name helps.
 UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
-  // Not by its name: that is the name of the program.
+  // CLI11's error name would be the program's name.
   const std::vector<std::string> extras = app.remaining(true);
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   if (!dynamic_cast<const CLI::ExtrasError*>(&error) || extras.empty()) {
@@ -206,7 +205,7 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
     const std::string command = chosen.front()->get_name();
     return UsageError(fmt::format("{}: {}. Run `p5bench {} --help` for what it takes", command, error.what(), command));
   }
-  const std::string culprit = culprit_of(extras);
+  const std::string culprit = find_culprit(extras);
   std::vector<std::string> known;
   if (culprit.starts_with("-")) {
     for (const CLI::App* each : {&app, chosen.empty() ? &app : chosen.front()})
@@ -225,9 +224,9 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   return UsageError(unknown_name("command", culprit, known, option ? "--" + culprit : nearest(culprit, known)));
 }
 
-// "--out=" is an option with an empty value, as "--out ''" is; CLI11 would take the next word for the value.
-std::vector<std::string> with_empty_values(const CLI::App& app, const Declarations& all,
-                                           const std::vector<std::string>& arguments) {
+// Splits "--out=" into the option and an empty value, like "--out ''"; CLI11 would take the next word as its value.
+std::vector<std::string> split_empty_values(const CLI::App& app, const Declarations& all,
+                                            const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
   for (const std::string& word : arguments) {
     const std::size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
@@ -235,7 +234,7 @@ std::vector<std::string> with_empty_values(const CLI::App& app, const Declaratio
     if (option && option->get_items_expected_max() == 0)
       throw UsageError(fmt::format("{} takes no value; leave '{}' out", option->get_name(), word.substr(equals)));
     if (option && equals + 1 == word.size()) {
-      all.refuse_empty(*option);  // before the words behind it are taken for mistakes
+      all.refuse_empty(*option);  // before later words are reported as mistakes
       words.push_back(word.substr(0, equals));
       words.emplace_back();
     } else {
@@ -404,8 +403,8 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   std::string description;
   add_describe(app, all, description);
   try {
-    std::vector<std::string> words = with_empty_values(app, all, arguments);
-    std::ranges::reverse(words);  // as CLI11 wants them
+    std::vector<std::string> words = split_empty_values(app, all, arguments);
+    std::ranges::reverse(words);  // CLI11 takes them in reverse
     app.parse(words);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
@@ -422,11 +421,11 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   set_defaults(o.command, o);
   all.take_all(o);
   if (!description.empty()) {
-    app.description(std::string(about));  // its last line is a section of its own
+    app.description(std::string(about));  // exit codes are a section of their own
     parsed.early = EarlyText{description == "man" ? manual_page(app, all, ends) : bash_completion(app, all)};
     return parsed;
   }
-  divide_limit(o);
+  derive_check_limits(o);
   if (o.command == "compare") take_sides(o, sides);
   all.check_all(o);
   return parsed;

@@ -1,4 +1,4 @@
-// The command line becomes Options. Parsing checks all that can be checked without knowing the job.
+// Converts the command line to Options, and checks all that does not depend on the job.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,14 @@
 
 namespace p5 {
 
-// What the options are when the command line does not say. ab: sizes by factor 4 in the two collectives that show a
-// slower library or fabric, so that seven launches an arm take less than three minutes on one node.
+// The options of a command by default. ab: sizes by factor 4 in the two collectives that show a slower library or
+// fabric, so that seven launches per arm take less than three minutes on one node.
 Options defaults_of(const std::string& command);
 
-// Whether a command takes options of a run: all of them, or, as `check`, a few.
+// True if a command takes options of a run: all, or a few as `check`.
 bool measures(const std::string& command);
 
-// A parse that ends the program without running a command: help and version.
+// Text that is printed instead of running a command: help, version, descriptions.
 struct EarlyText {
   std::string text;
 };
@@ -26,7 +26,7 @@ struct Parsed {
   std::optional<EarlyText> early;
 };
 
-// arguments: without the program's name. Throws UsageError.
+// arguments: without the program name. Throws UsageError.
 Parsed parse_options(const std::vector<std::string>& arguments);
 
 }  // namespace p5

@@ -1,5 +1,5 @@
-// How options are declared: one statement each, with its name, help, the value that help shows, what its text becomes,
-// and what it must not be combined with.
+// Declarations of options: one statement each, with name, help, the value shown in help, conversion of its text, and
+// conflicts with other options.
 #pragma once
 
 #include <algorithm>
@@ -19,35 +19,34 @@
 
 namespace p5 {
 
-// Both throw UsageError; Check when all options are known.
+// Both throw UsageError. Check runs after all options are set.
 using Take = std::function<void(const std::string& text)>;
 using Check = std::function<void(const Options& options)>;
 
 struct Declaration {
-  std::string name, shown, help;  // a name without dashes: a word of the command line
+  std::string name, shown, help;  // a name without dashes is a positional argument
   Take take;
   Check check = nullptr;
-  std::vector<std::string> commands = {};  // that it means something to; none: the command that it is declared for
-  bool several = false;                    // takes all words that follow
+  std::vector<std::string> commands = {};  // commands that take it; empty: the command that it is declared for
+  bool several = false;                    // takes all following words
   bool may_be_empty = false;
-  std::string alias = "";                // an older name, which help does not show
-  std::vector<std::string> values = {};  // all that it may be, or of lists each entry, where these can be named
+  std::string alias = "";                // an older name, not shown in help
+  std::vector<std::string> values = {};  // all possible values, or entries of lists, if enumerable
 };
 
-// CLI11 would wrap the errors of parsing in its own words; keeping the texts and taking them after the parse leaves
-// ours as they are.
+// CLI11 would add its own text to parse errors; texts are therefore stored and converted after the parse.
 class Declarations {
  public:
   CLI::Option* add(CLI::App& app, Declaration declaration);
   CLI::Option* add_flag(CLI::App& app, Declaration declaration, bool& value);
   void add_check(Check check) { checks_.push_back(std::move(check)); }
 
-  // Null for what was not declared here, as --help.
+  // Null for options not declared here, such as --help.
   const Declaration* find(const CLI::Option& option) const;
-  // Throws what take_all() would for an empty value of this option.
+  // Throws the error of take_all() for an empty value of this option.
   void refuse_empty(const CLI::Option& option) const;
-  // Calls what was declared for the options that were given, and notes their names in `options.given`. Refuses those
-  // that mean nothing to the command, and empty values.
+  // Converts the given options and adds their names to `options.given`. Refuses empty values and options that the
+  // command does not take.
   void take_all(Options& options) const;
   void check_all(const Options& options) const;
 
@@ -55,14 +54,14 @@ class Declarations {
   struct Entry {
     Declaration declared;
     const CLI::Option* option = nullptr;
-    std::unique_ptr<std::vector<std::string>> texts;  // of a flag none
+    std::unique_ptr<std::vector<std::string>> texts;  // null for a flag
   };
   std::vector<Entry> entries_;
   std::vector<Check> checks_;
 };
 
-// Options of the commands that measure, under one heading of the help; their checks are for these commands, and for
-// `check`, which takes a few of them.
+// Declares options of the measuring commands under one heading of the help. Their checks apply to these commands and to
+// `check`, which takes a few of the options.
 inline const std::vector<std::string> measuring_commands{"run", "tune", "ab", "plan"};
 
 class Declaring {
@@ -70,7 +69,7 @@ class Declaring {
   Declaring(Declarations& all, CLI::App& app, std::string heading)
       : all_(all), app_(app), heading_(std::move(heading)) {}
 
-  // `commands` of the declaration: others that have the option too.
+  // `commands`: further commands that take the option.
 
   void operator()(Declaration declaration);
   void flag(const std::string& name, bool& value, const std::string& help, Check check = nullptr,
@@ -84,11 +83,11 @@ class Declaring {
   const std::string heading_;
 };
 
-// All options of a run, from run_options.cpp.
+// Options of a run, and of `ab`.
 void declare_run_options(Declarations& all, CLI::App& app, Options& options);
 void declare_ab_options(Declarations& all, CLI::App& ab, Options& options);
 
-// ---- texts that become values
+// ---- conversions of texts
 
 template <class Number>
 Number whole_number(const std::string& text, Number least, Number most) {
@@ -115,7 +114,7 @@ std::vector<Value> list_of(const std::string& text, const std::function<Value(co
   return values;
 }
 
-// "all", or a list of names.
+// Parses "all" or a list of names.
 template <class Enum>
 std::vector<Enum> enums_of(const std::string& text, std::span<const std::string> names,
                            Enum (*parse)(std::string_view)) {

@@ -1,5 +1,4 @@
-// The variables by which p5bench itself is set: P5BENCH_*. What they hold is read like options: a wrong value is
-// refused before anything is done.
+// P5bench's own environment variables, P5BENCH_*. Like options, wrong values are refused before the command starts.
 #pragma once
 
 #include <optional>
@@ -8,11 +7,11 @@
 
 namespace p5 {
 
-// Throws UsageError that names the first variable with a wrong value.
+// Throws UsageError naming the first variable with a wrong value.
 void refuse_wrong_variables();
 
-// nullopt where it is not set. A host other than the leader's may hold a wrong one, which then counts for nothing.
-std::optional<Seconds> duration_variable(const char* name);  // zero for "off", where that is allowed
+// nullopt if not set. A wrong value on a host other than the leader's counts as not set.
+std::optional<Seconds> duration_variable(const char* name);  // zero for "off", if allowed
 std::optional<int> count_variable(const char* name);
 
 }  // namespace p5

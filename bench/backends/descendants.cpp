@@ -20,9 +20,9 @@ namespace p5 {
 
 namespace {
 
-constexpr Seconds to_be_gone{0.4};
+constexpr Seconds exit_timeout{0.4};
 
-// Those that run, without those that only wait to be reaped.
+// Running descendants, without zombies.
 std::vector<pid_t> descendants() {
   std::map<pid_t, std::vector<pid_t>> children;
   std::error_code problem;
@@ -53,7 +53,7 @@ void end_descendants() {
       shared_memory.insert(its.begin(), its.end());
     }
     for (const pid_t each : left) ::kill(each, SIGKILL);
-    if (since(start).count > to_be_gone.count) break;
+    if (since(start).count > exit_timeout.count) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   for (const std::string& path : shared_memory) ::unlink(path.c_str());

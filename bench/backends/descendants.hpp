@@ -1,10 +1,10 @@
-// All processes that this one started, and those that they started.
+// Ends all descendants of this process.
 #pragma once
 
 namespace p5 {
 
-// SIGKILL to all of them, stopped ones too, and what NCCL made for them in /dev/shm goes. Waits a moment for them to be
-// gone.
+// Sends SIGKILL to all descendants, including stopped ones, waits up to 0.4 s for their end, and removes NCCL's files
+// of theirs in /dev/shm.
 void end_descendants();
 
 }  // namespace p5

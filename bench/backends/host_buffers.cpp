@@ -12,7 +12,7 @@ namespace p5 {
 
 namespace {
 
-// Before and behind each buffer; as large as the alignment, so that the buffer itself stays aligned.
+// Size of the guards at both ends of a buffer; equal to the alignment, so that the buffer stays aligned.
 constexpr std::size_t guard_bytes = 4096;
 constexpr std::byte guard_value{0xdb};
 constexpr std::byte poison_value{0xa5};
@@ -25,7 +25,7 @@ void fill_input(std::byte* memory, std::uint64_t elements, const Pattern& patter
   for (std::uint64_t i = 0; i < elements; ++i) data[i] = input_element<T>(pattern, rank, i);
 }
 
-// Of a buffer for outputs, where in place the input lies too.
+// Elements of an output buffer; in place, it also contains the input.
 std::uint64_t output_elements(const Case& c) {
   return c.in_place ? in_place_elements(c.shape) : c.shape.output_elements;
 }
@@ -77,7 +77,7 @@ std::byte* HostBuffers::output_memory(int slot) const {
 }
 
 void HostBuffers::fill(const RankInGroup& place, int round) {
-  // Counted anew in each round: a rank that pauses in one fills less often than its next partner.
+  // Restarts in each round: a rank that pauses in a round fills less often than its next partner.
   fills_ = round == round_ ? fills_ + 1 : 1;
   round_ = round;
   poison_outputs();

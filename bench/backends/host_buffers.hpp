@@ -1,5 +1,5 @@
-// Input and output buffers of one rank in host memory: filled with a Pattern, guarded at both ends, checked element by
-// element. The backends that move host memory share it.
+// Buffers of one rank in host memory: filled with a Pattern, guarded at both ends, checked element by element. Shared
+// by the backends that move host memory.
 #pragma once
 
 #include <cstddef>
@@ -16,25 +16,26 @@
 
 namespace p5 {
 
-// Distinct buffers for a case: as many as fit `pool`, at most `most`, at least one. A rule of the case alone.
+// Number of distinct buffers for a case: as many as fit `pool`, from one to `most`. Depends on the case alone, so it is
+// equal on all ranks.
 int slots_for(const Case& c, Bytes pool, int most);
 
-// Bytes that HostBuffers takes for a case with that many slots.
+// Bytes that HostBuffers allocates for a case with that many slots.
 Bytes host_memory(const Case& c, int slots);
 
 class HostBuffers {
  public:
-  // In place, a slot has one buffer with both input and output in it.
+  // In place, a slot has a single buffer for input and output.
   HostBuffers(const Case& c, int slots);
 
   int slots() const { return slots_; }
   std::byte* input(int slot, const RankInGroup& place) const;
   std::byte* output(int slot, const RankInGroup& place) const;
 
-  // New data for a round, different in each fill; outputs poisoned. All ranks of the group fill together.
+  // Fills inputs with new data and poisons outputs. Collective within the group.
   void fill(const RankInGroup& place, int round);
   void poison_outputs();
-  // The outputs of `count` slots from `first` on, wrapping round, and all guards.
+  // Checks the outputs of `count` slots from `first`, wrapping round, and all guards.
   Verification check(const RankInGroup& place, int first, int count) const;
 
  private:

@@ -1,26 +1,229 @@
-// Host memory over MPI. Timed with the steady clock of each rank, from the end of a barrier.
+// The mpi backend: moves host memory over MPI. Times are each rank's steady clock, from the end of a barrier.
 #include <mpi.h>
-
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "bench/backends/backends.hpp"
 #include "bench/backends/host_buffers.hpp"
-#include "bench/backends/mpi_operations.hpp"
+#include "bench/backends/mpi_types.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/units.hpp"
 #include "bench/control/mpi_check.hpp"
 #include "bench/model/backends.hpp"
+#include "bench/model/case.hpp"
 #include "bench/model/groups.hpp"
 
 namespace p5 {
+
+// ---- MPI calls of each collective and pattern
+
+namespace mpi {
+
+namespace {
+
+// Arguments of an operation. Pairs use the job's communicator, collectives their group's.
+struct OperationContext {
+  const Case& of;
+  const HostBuffers& buffers;
+  const RankInGroup& place;
+  MPI_Comm group = MPI_COMM_NULL;
+};
+
+// Performs `count` operations on consecutive slots from `first`, wrapping round; they are complete on this rank on
+// return.
+using Perform = void (*)(const OperationContext& ground, int first, int count);
+
+std::byte* input(const OperationContext& g, int slot) { return g.buffers.input(slot, g.place); }
+std::byte* output(const OperationContext& g, int slot) { return g.buffers.output(slot, g.place); }
+int slot_of(const OperationContext& g, int number) { return number % g.buffers.slots(); }
+
+// ---- pairs
+
+int peer(const OperationContext& g) { return g.place.group[static_cast<std::size_t>(1 - g.place.member.rank)]; }
+bool source(const OperationContext& g) { return g.place.member.rank == 0; }
+
+// Posts a window of messages and waits for all.
+void messages(const OperationContext& g, int first, int count) {
+  const Count elements(g.of.shape.input_elements, g.of.type);
+  std::vector<MPI_Request> requests;
+  const bool both = g.of.pattern == "both_ways";
+  for (int i = 0; i < count; ++i) {
+    const int slot = slot_of(g, first + i);
+    if (both || !source(g))
+      check(MPI_Irecv(output(g, slot), elements.count(), elements.type(), peer(g), slot, MPI_COMM_WORLD,
+                      &requests.emplace_back()));
+    if (both || source(g))
+      check(MPI_Isend(input(g, slot), elements.count(), elements.type(), peer(g), slot, MPI_COMM_WORLD,
+                      &requests.emplace_back()));
+  }
+  check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
+}
+
+void ping_pong(const OperationContext& g, int first, int count) {
+  const Count elements(g.of.shape.input_elements, g.of.type);
+  for (int i = 0; i < count; ++i) {
+    const int slot = slot_of(g, first + i);
+    const auto send = [&] {
+      check(MPI_Send(input(g, slot), elements.count(), elements.type(), peer(g), slot, MPI_COMM_WORLD));
+    };
+    const auto receive = [&] {
+      check(MPI_Recv(output(g, slot), elements.count(), elements.type(), peer(g), slot, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE));
+    };
+    source(g) ? (send(), receive()) : (receive(), send());
+  }
+}
+
+// ---- groups: one operation
+
+void reduce_to_all(const OperationContext& g, int slot) {
+  all_reduce(g.of.in_place ? nullptr : input(g, slot), output(g, slot), g.of.shape.input_elements, g.of.type, *g.of.op,
+             g.group);
+}
+
+void gather_to_all(const OperationContext& g, int slot) {
+  const Count elements(g.of.shape.input_elements, g.of.type);
+  check(MPI_Allgather(g.of.in_place ? MPI_IN_PLACE : input(g, slot), elements.count(), elements.type(), output(g, slot),
+                      elements.count(), elements.type(), g.group));
+}
+
+void reduce_to_shares(const OperationContext& g, int slot) {
+  reduce_scatter(input(g, slot), output(g, slot), g.of.shape.output_elements, g.of.type, *g.of.op, g.group);
+}
+
+void reduce_to_root(const OperationContext& g, int slot) {
+  reduce(input(g, slot), output(g, slot), g.of.shape.input_elements, g.of.type, *g.of.op, g.place.member.root, g.group);
+}
+
+// MPI_Bcast works in place. Out of place the root also copies to its output, as NCCL does, after the broadcast.
+void broadcast_from_root(const OperationContext& g, int slot) {
+  const Count elements(g.of.shape.input_elements, g.of.type);
+  const bool is_root = g.place.member.rank == g.place.member.root;
+  check(MPI_Bcast(is_root ? input(g, slot) : output(g, slot), elements.count(), elements.type(), g.place.member.root,
+                  g.group));
+  if (is_root && !g.of.in_place)
+    std::memcpy(output(g, slot), input(g, slot), g.of.shape.input_elements * size_of(g.of.type));
+}
+
+void exchange_blocks(const OperationContext& g, int slot) {
+  const Count block(g.of.collective->block(g.of.shape, g.place.member, g.place.member).elements, g.of.type);
+  check(
+      MPI_Alltoall(input(g, slot), block.count(), block.type(), output(g, slot), block.count(), block.type(), g.group));
+}
+
+// Uses sends and receives, because MPI_Alltoallv's offsets are int.
+void exchange_uneven_blocks(const OperationContext& g, int slot) {
+  const Member self = g.place.member;
+  const std::size_t size = size_of(g.of.type);
+  std::vector<MPI_Request> requests;
+  for (Member other{.rank = 0, .ranks = self.ranks}; other.rank < self.ranks; ++other.rank) {
+    const Block received = g.of.collective->block(g.of.shape, other, self);
+    if (received.elements == 0) continue;
+    const Count elements(received.elements, g.of.type);
+    check(MPI_Irecv(output(g, slot) + received.output_offset * size, elements.count(), elements.type(), other.rank,
+                    slot, g.group, &requests.emplace_back()));
+  }
+  for (Member other{.rank = 0, .ranks = self.ranks}; other.rank < self.ranks; ++other.rank) {
+    const Block sent = g.of.collective->block(g.of.shape, self, other);
+    if (sent.elements == 0) continue;
+    const Count elements(sent.elements, g.of.type);
+    check(MPI_Isend(input(g, slot) + sent.input_offset * size, elements.count(), elements.type(), other.rank, slot,
+                    g.group, &requests.emplace_back()));
+  }
+  check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
+}
+
+void gather_to_root(const OperationContext& g, int slot) {
+  const Count share(g.of.shape.input_elements, g.of.type);
+  const Member self = g.place.member;
+  const bool in_place_root = g.of.in_place && self.rank == self.root;
+  check(MPI_Gather(in_place_root ? MPI_IN_PLACE : input(g, slot), share.count(), share.type(), output(g, slot),
+                   share.count(), share.type(), self.root, g.group));
+}
+
+void scatter_from_root(const OperationContext& g, int slot) {
+  const Count share(g.of.shape.output_elements, g.of.type);
+  const Member self = g.place.member;
+  const bool in_place_root = g.of.in_place && self.rank == self.root;
+  check(MPI_Scatter(input(g, slot), share.count(), share.type(), in_place_root ? MPI_IN_PLACE : output(g, slot),
+                    share.count(), share.type(), self.root, g.group));
+}
+
+// Each step exchanges the blocks gathered so far between ranks that differ in one bit.
+void exchange_doubling(const OperationContext& g, int slot) {
+  const int self = g.place.member.rank;
+  const std::uint64_t share = g.of.shape.input_elements;
+  const std::size_t bytes = share * size_of(g.of.type);
+  const auto blocks = [&](int first) { return output(g, slot) + static_cast<std::size_t>(first) * bytes; };
+  if (blocks(self) != input(g, slot)) std::memcpy(blocks(self), input(g, slot), bytes);
+  for (int held = 1; held < g.place.member.ranks; held *= 2) {
+    const int partner = self ^ held, mine = self & ~(held - 1), theirs = mine ^ held;
+    const Count elements(static_cast<std::uint64_t>(held) * share, g.of.type);
+    check(MPI_Sendrecv(blocks(mine), elements.count(), elements.type(), partner, slot, blocks(theirs), elements.count(),
+                       elements.type(), partner, slot, g.group, MPI_STATUS_IGNORE));
+  }
+}
+
+void pass_along_ring(const OperationContext& g, int slot) {
+  const Count elements(g.of.shape.input_elements, g.of.type);
+  check(MPI_Sendrecv(input(g, slot), elements.count(), elements.type(), next_in_ring(g.place.member), slot,
+                     output(g, slot), elements.count(), elements.type(), previous_in_ring(g.place.member), slot,
+                     g.group, MPI_STATUS_IGNORE));
+}
+
+template <void (*one)(const OperationContext&, int slot)>
+void repeat(const OperationContext& g, int first, int count) {
+  for (int i = 0; i < count; ++i) one(g, slot_of(g, first + i));
+}
+
+struct OperationEntry {
+  const Collective* collective;
+  std::string_view pattern;
+  Perform perform;
+};
+constexpr std::array table{
+    OperationEntry{&p2p, "one_way", messages},
+    OperationEntry{&p2p, "both_ways", messages},
+    OperationEntry{&p2p, "ping_pong", ping_pong},
+    OperationEntry{&p5::all_reduce, "", repeat<reduce_to_all>},
+    OperationEntry{&all_gather, "", repeat<gather_to_all>},
+    OperationEntry{&p5::reduce_scatter, "", repeat<reduce_to_shares>},
+    OperationEntry{&broadcast, "", repeat<broadcast_from_root>},
+    OperationEntry{&p5::reduce, "", repeat<reduce_to_root>},
+    OperationEntry{&all_to_all, "", repeat<exchange_blocks>},
+    OperationEntry{&all_to_allv, "", repeat<exchange_uneven_blocks>},
+    OperationEntry{&gather, "", repeat<gather_to_root>},
+    OperationEntry{&scatter, "", repeat<scatter_from_root>},
+    OperationEntry{&send_recv, "", repeat<pass_along_ring>},
+    OperationEntry{&hypercube, "", repeat<exchange_doubling>},
+};
+
+// Throws CaseError if the case has none.
+Perform perform_for(const Case& c) {
+  const auto* const row = std::ranges::find_if(
+      table, [&](const OperationEntry& each) { return each.collective == c.collective && each.pattern == c.pattern; });
+  if (row == table.end())
+    throw CaseError("the mpi backend has no " + std::string(c.collective->name) +
+                    (c.pattern.empty() ? "" : " " + c.pattern));
+  return row->perform;
+}
+
+}  // namespace
+
+}  // namespace mpi
+
+// ---- the backend
 
 namespace {
 
 using mpi::check;
 
-// Slots of 32 MiB in all: beyond most last-level caches' share of a core, small enough to fill and check quickly.
+// Total size of the slots: larger than most cores' share of the last-level cache, small enough to fill and check
+// quickly.
 constexpr Bytes pool{32u << 20};
 constexpr int most_slots = 32;
 
@@ -59,7 +262,7 @@ class MpiSession final : public Session {
 
   Times sample(const SampleRequest& request) override {
     refuse_setting("mpi", request.setting);
-    // A round trip is two messages: the time of one is half.
+    // A round trip is two messages; the time is that of one.
     const double messages = request.operations * (case_.pattern == "ping_pong" ? 2.0 : 1.0);
     std::vector<double> times;
     for (int s = 0; s < request.samples; ++s) {
@@ -103,7 +306,7 @@ class MpiBackend final : public Backend {
   MpiBackend(const MpiBackend&) = delete;
   MpiBackend& operator=(const MpiBackend&) = delete;
 
-  // Pairs exchange messages over the job's communicator: MPI gives a communicator nothing of its own for them.
+  // Pairs use the job's communicator, because a communicator of their own would change nothing in MPI.
   std::unique_ptr<Session> open(const Case& c, int round) override {
     if (!c.collective->pairwise) form((*c.rounds)[static_cast<std::size_t>(round)]);
     return std::make_unique<MpiSession>(c, round, rank_, group_ == MPI_COMM_NULL ? MPI_COMM_WORLD : group_);
@@ -112,7 +315,7 @@ class MpiBackend final : public Backend {
   CostModel cost() const override {
     return {.latency = {5e-6}, .bandwidth = {1.0}, .burst = {1e-3}, .repetition = {1e-3}, .communicator = {0}};
   }
-  // A rank that leaves a blocking MPI call to the others cannot be made up for.
+  // A blocking MPI call that a rank has left cannot be completed by the others.
   bool recovers() const override { return false; }
 
  private:
@@ -134,7 +337,7 @@ class MpiBackend final : public Backend {
   }
 
   int rank_ = world_rank();
-  Round formed_;  // alike on all ranks; empty: none but the job's
+  Round formed_;  // same on all ranks; empty: only the job's communicator
   MPI_Comm group_ = MPI_COMM_NULL;
 };
 

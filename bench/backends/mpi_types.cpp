@@ -12,7 +12,8 @@ namespace p5::mpi {
 
 namespace {
 
-// Integers travel as unsigned: sums and products wrap alike, and unsigned overflow is defined. Not for min and max.
+// Integers are reduced as unsigned where the result is the same, because signed overflow is undefined; min and max need
+// the sign.
 MPI_Datatype base_type(DataType type, bool wraps) {
   switch (type) {
     case DataType::int8:
@@ -52,7 +53,7 @@ T combined_floats(T a, T b) {
 }
 
 template <class T, ReduceOp op>
-T combined(T a, T b) {
+T reduced_value(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     static_assert(op == ReduceOp::sum);
     return static_cast<T>(a + b);
@@ -65,12 +66,13 @@ template <class T, ReduceOp op>
 void combine(void* in, void* in_out, int* length, MPI_Datatype*) {
   const T* const a = static_cast<const T*>(in);
   T* const b = static_cast<T*>(in_out);
-  for (int i = 0; i < *length; ++i) b[i] = combined<T, op>(a[i], b[i]);
+  for (int i = 0; i < *length; ++i) b[i] = reduced_value<T, op>(a[i], b[i]);
 }
 
-// Whether MPI's own operation will not do: it knows no 16-bit floats, and Open MPI's vector instructions saturate sums
-// of 8-bit integers (op/avx; open-mpi/ompi issue 8045, which will not be fixed) where wider types and NCCL wrap.
-bool needs_own_op(DataType type, ReduceOp op) {
+// True if MPI's built-in operation cannot be used: MPI has no 16-bit floats, and Open MPI's vector instructions
+// saturate sums of 8-bit integers (op/avx; open-mpi/ompi issue 8045, closed as won't fix), while wider types and NCCL
+// wrap.
+bool needs_custom_op(DataType type, ReduceOp op) {
   if (type == DataType::float16 || type == DataType::bfloat16) return true;
   return (type == DataType::int8 || type == DataType::uint8) && (op == ReduceOp::sum || op == ReduceOp::avg);
 }
@@ -126,7 +128,7 @@ void divide(void* memory, std::uint64_t elements, int ranks) {
   }
 }
 
-// MPI reduces no derived types, so that many elements are several calls.
+// Elements per call; larger reductions are split, because MPI cannot reduce derived types.
 constexpr std::uint64_t largest_piece = std::uint64_t{1} << 30;
 
 // Calls perform(first, count) for consecutive pieces.
@@ -155,8 +157,7 @@ int rank_in(MPI_Comm comm) {
   return rank;
 }
 
-// What MPI is told to reduce with. An operation of ours is made once per call: cheap beside a collective, and nothing
-// to free at the end.
+// Datatype and operation of a reduction. A custom MPI_Op is created per call, which is cheap beside a collective.
 class Reduction {
  public:
   Reduction(DataType type, ReduceOp op)
@@ -164,7 +165,7 @@ class Reduction {
         averages_(op == ReduceOp::avg),
         type_(base_type(type, op == ReduceOp::sum || op == ReduceOp::prod)),
         op_(built_in(op)),
-        own_(needs_own_op(type, op)) {
+        own_(needs_custom_op(type, op)) {
     if (own_) check(MPI_Op_create(own_function(type, op), /*commute=*/1, &op_));
   }
   ~Reduction() {
@@ -175,7 +176,7 @@ class Reduction {
 
   MPI_Datatype type() const { return type_; }
   MPI_Op op() const { return op_; }
-  // Sums to averages, where that is asked for.
+  // Divides sums by the number of ranks for ReduceOp::avg.
   void finish(void* output, std::uint64_t elements, int ranks) const {
     if (averages_) with_type(data_type_, [&]<class T>() { divide<T>(output, elements, ranks); });
   }
@@ -188,7 +189,7 @@ class Reduction {
   bool own_;
 };
 
-// Null input: in place, at the root. Without finish().
+// Reduces in pieces, without finish(). A null input means in place at the root.
 void reduce_pieces(const void* input, void* output, std::uint64_t elements, DataType type, const Reduction& reduction,
                    int root, MPI_Comm comm) {
   each_piece(elements, [&](std::uint64_t first, int count) {
@@ -207,7 +208,7 @@ Count::Count(std::uint64_t elements, DataType type) {
     type_ = base;
     return;
   }
-  // One element of a type made of whole pieces and a rest behind them.
+  // One element of a derived type: the whole pieces, then the remainder.
   std::array<MPI_Datatype, 2> types{};
   check(MPI_Type_contiguous(static_cast<int>(piece), base, &types[0]));
   MPI_Datatype pieces = MPI_DATATYPE_NULL;
@@ -249,7 +250,7 @@ void reduce_scatter(void* input, void* output, std::uint64_t share, DataType typ
   const Reduction reduction(type, op);
   const int ranks = size_of_group(comm), rank = rank_in(comm);
   const bool in_place = output == at(input, share * static_cast<std::uint64_t>(rank), type);
-  // Libraries add up the shares in an int, and shares cannot be cut into pieces: then each is reduced to its own rank.
+  // The total count overflows an int in MPI libraries, and shares cannot be split: each share is reduced to its rank.
   if (share > largest_piece / static_cast<std::uint64_t>(ranks)) {
     for (int root = 0; root < ranks; ++root) {
       const std::byte* const part = at(input, share * static_cast<std::uint64_t>(root), type);
@@ -257,7 +258,7 @@ void reduce_scatter(void* input, void* output, std::uint64_t share, DataType typ
                     root, comm);
     }
   } else if (in_place) {
-    // MPI leaves the share at the beginning.
+    // In place, MPI leaves the share at the start of the buffer.
     check(
         MPI_Reduce_scatter_block(MPI_IN_PLACE, input, static_cast<int>(share), reduction.type(), reduction.op(), comm));
     std::memmove(output, input, share * size_of(type));

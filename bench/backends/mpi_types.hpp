@@ -1,4 +1,4 @@
-// What MPI 3.1 lacks: counts above 2^31 - 1, 16-bit floats, averages.
+// Features that MPI 3.1 lacks: counts above 2^31 - 1, 16-bit floats, averages.
 #pragma once
 
 #include <mpi.h>
@@ -9,7 +9,7 @@
 
 namespace p5::mpi {
 
-// Any number of elements as a count and a datatype that MPI's int can say.
+// A count and a datatype for any number of elements; MPI's count is an int.
 class Count {
  public:
   Count(std::uint64_t elements, DataType type);
@@ -25,15 +25,15 @@ class Count {
   bool own_ = false;
 };
 
-// MPI_Allreduce of any length, type and operation. input null: in place.
+// MPI_Allreduce of any length, type and operation. A null input means in place.
 void all_reduce(const void* input, void* output, std::uint64_t elements, DataType type, ReduceOp op, MPI_Comm comm);
 
-// MPI_Reduce, likewise. The output is the root's alone; in place it is the input.
+// MPI_Reduce likewise. Only the root has an output; in place it is the input.
 void reduce(const void* input, void* output, std::uint64_t elements, DataType type, ReduceOp op, int root,
             MPI_Comm comm);
 
-// MPI_Reduce_scatter_block, likewise: `share` elements for each rank. In place, the output is the rank's own share of
-// the input, as NCCL has it; the rest of the input may then change.
+// MPI_Reduce_scatter_block likewise, with `share` elements per rank. In place, as in NCCL, the output is the rank's
+// share of the input; the rest of the input may change.
 void reduce_scatter(void* input, void* output, std::uint64_t share, DataType type, ReduceOp op, MPI_Comm comm);
 
 }  // namespace p5::mpi

@@ -69,9 +69,8 @@ struct Identity {
 // ("alone": is it one group, "pauses": does any rank of the job pause?), "job": those of earlier rounds are left, "":
 // what is there stays. Reply {"slots": int}. "warm_up" {"operations", "setting"}; "sample" {SampleRequest}:
 // {"seconds": [..]}, null for a sample of a rank that pauses. "verify" {}: {Verification}; "selection" {}: {Selection
-// or null}; "cost_table" {}: {"cost_table": [Offer]}; "close" {}; "check_locally" {"burn_s": SECONDS}: {"figures": {NAME: NUMBER},
-// "compute": {ComputeCheck}};
-// "quit" {}: no reply. A "setting" that is left out is none.
+// or null}; "cost_table" {}: {"cost_table": [Offer]}; "close" {}; "check_locally" {"burn_s": SECONDS}: {"figures":
+// {NAME: NUMBER}, "compute": {ComputeCheck}}; "quit" {}: no reply. A "setting" that is left out is none.
 
 // A case as a worker needs it: what moves, not where the figures go.
 nlohmann::json to_json(const Case& c);

@@ -13,12 +13,12 @@ namespace p5 {
 
 namespace {
 
-// Of the answer for thousands of ranks.
-constexpr std::size_t most_told = 64 << 10;
+// Maximum size of an answer, which grows with the number of ranks.
+constexpr std::size_t max_answer = 64 << 10;
 
 }  // namespace
 
-std::string ask_ras(const std::string& address, Seconds limit) {
+std::string query_ras(const std::string& address, Seconds limit) {
   const Clock::time_point deadline = deadline_in(limit);
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos) return "";
@@ -31,13 +31,13 @@ std::string ask_ras(const std::string& address, Seconds limit) {
   for (const addrinfo* each = found; each; each = each->ai_next) {
     const Connection service(*each->ai_addr, each->ai_addrlen, deadline);
     if (!service.connected()) continue;
-    // It shall tell what it knows before the limit, and not wait longer for processes that do not answer.
+    // Limits the service's own wait for processes that do not answer.
     const int patience = std::max(1, static_cast<int>(limit.count / 2));
     if (!service.send(fmt::format("TIMEOUT {}\n", patience)) ||
-        !service.receive(Connection::Until::line, most_told).complete)
+        !service.receive(Connection::Until::line, max_answer).complete)
       continue;
     if (!service.send("VERBOSE STATUS\n")) continue;
-    std::string told = service.receive(Connection::Until::closed, most_told).text;
+    std::string told = service.receive(Connection::Until::closed, max_answer).text;
     std::ranges::replace_if(
         told, [](char c) { return (c < ' ' && c != '\n') || c > '~'; }, '?');
     return told;

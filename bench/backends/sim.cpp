@@ -1,13 +1,14 @@
-// A cluster that exists only as numbers: latency plus bytes over the rate of the slowest part on the way, and faults
-// that slow, silence or falsify a part. It shows what the rest of the program makes of a machine; it measures nothing.
+// The sim backend, a model of a cluster: latency plus bytes over the rate of the slowest part on the path, and faults
+// that slow, silence or falsify a part (--fault KIND:WHERE:FACTOR[:MODE]). It tests the rest of the program and
+// measures nothing.
+#include <fmt/format.h>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <set>
-
-#include <fmt/format.h>
 
 #include "bench/backends/backends.hpp"
 #include "bench/backends/host_buffers.hpp"
@@ -19,17 +20,104 @@ namespace p5 {
 
 namespace {
 
-// A rank of the machine as node and GPU.
+struct Reader {
+  const std::string& text;
+
+  UsageError refuse(const std::string& why) const {
+    return UsageError(
+        fmt::format("--fault: '{}': {}. Write KIND:WHERE:FACTOR[:MODE], such as gpu:n3g2:0.5, nic:n3r5:0:always, "
+                    "node:n3:0.9:20% or link:n3-n5:0.5:all-rails",
+                    text, why));
+  }
+
+  // Consumes `letter` and a number at the start of `rest`, and returns the number.
+  int number(std::string_view& rest, std::string_view letter, int count, std::string_view what) const {
+    if (!rest.starts_with(letter))
+      throw refuse(fmt::format("'{}' stands where '{}' and a number are wanted", rest, letter));
+    rest.remove_prefix(letter.size());
+    int value = 0;
+    const auto [end, problem] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+    if (problem != std::errc() || value < 0) throw refuse(fmt::format("'{}' is not the number of a {}", rest, what));
+    if (value >= count) throw refuse(fmt::format("there is no {} {}: they are 0 to {}", what, value, count - 1));
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    return value;
+  }
+
+  double real(const std::string& part, std::string_view what) const {
+    double value = 0;
+    const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (problem != std::errc() || end != part.data() + part.size() || !(value >= 0 && value <= 1e6))
+      throw refuse(fmt::format("'{}' is not a {}", part, what));
+    return value;
+  }
+};
+
+void read_mode(const Reader& reader, const std::string& mode, Fault& fault) {
+  if (mode == "always") return;
+  if (mode == "all-rails") {
+    fault.mode = Fault::Mode::all_rails;
+  } else if (mode == "at-scale") {
+    fault.mode = Fault::Mode::at_scale;
+  } else if (mode == "lies") {
+    fault.mode = Fault::Mode::lies;
+  } else if (mode == "compute" || mode == "memory" || mode == "miscompute") {
+    if (fault.kind != Fault::Kind::gpu) throw reader.refuse(fmt::format("'{}' is a fault of a GPU alone", mode));
+    fault.mode = mode == "compute"  ? Fault::Mode::compute
+                 : mode == "memory" ? Fault::Mode::memory
+                                    : Fault::Mode::miscompute;
+  } else if (mode.ends_with("%")) {
+    fault.mode = Fault::Mode::sometimes;
+    fault.share = reader.real(mode.substr(0, mode.size() - 1), "share of samples in percent") / 100;
+    if (fault.share > 1) throw reader.refuse(fmt::format("'{}' is more than all samples", mode));
+  } else {
+    throw reader.refuse(unknown_name(
+        "mode", mode,
+        std::vector<std::string>{"always", "P%", "all-rails", "at-scale", "lies", "compute", "memory", "miscompute"}));
+  }
+}
+
+}  // namespace
+
+Fault parse_fault(const std::string& text, int nodes, int gpus, int nics) {
+  const Reader reader{text};
+  const std::vector<std::string> parts = split(text, ':');
+  if (parts.size() < 3 || parts.size() > 4) throw reader.refuse(fmt::format("it has {} parts", parts.size()));
+  Fault fault;
+  std::string_view where = parts[1];
+  fault.node = reader.number(where, "n", nodes, "node");
+  if (parts[0] == "gpu") {
+    fault.kind = Fault::Kind::gpu;
+    fault.part = reader.number(where, "g", gpus, "GPU");
+  } else if (parts[0] == "nic") {
+    fault.kind = Fault::Kind::nic;
+    fault.part = reader.number(where, "r", nics, "NIC");
+  } else if (parts[0] == "link") {
+    fault.kind = Fault::Kind::link;
+    fault.part = reader.number(where, "-n", nodes, "node");
+    if (fault.part == fault.node) throw reader.refuse("a link has two different nodes");
+  } else if (parts[0] != "node") {
+    throw reader.refuse(unknown_name("kind", parts[0], std::vector<std::string>{"gpu", "nic", "node", "link"}));
+  }
+  if (!where.empty()) throw reader.refuse(fmt::format("'{}' is left over behind the place", where));
+  fault.factor = reader.real(parts[2], "share of speed left, from 0 to 1");
+  if (fault.factor > 1) throw reader.refuse(fmt::format("'{}' is above 1, which would be no fault", parts[2]));
+  if (parts.size() == 4) read_mode(reader, parts[3], fault);
+  return fault;
+}
+
+namespace {
+
+// A rank's node and GPU.
 struct Port {
   int node = 0, gpu = 0;
 };
 
-// Uniform in [0, 1), from a counter: the same seed gives the same run.
+// Counter-based random numbers: the same seed gives the same run.
 class Noise {
  public:
   explicit Noise(std::uint64_t seed) : seed_(seed) {}
   double uniform() { return static_cast<double>(pattern::hash(seed_, 0, ++count_) >> 11) * 0x1p-53; }
-  // About normal with standard deviation 1: Irwin and Hall's sum of twelve.
+  // Approximately standard normal: the Irwin-Hall sum of twelve.
   double normal() {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += uniform();
@@ -40,7 +128,7 @@ class Noise {
   std::uint64_t seed_, count_ = 0;
 };
 
-// The machine during one sample: which faults act now, and what is left of each part's rate.
+// The machine during one sample: active faults and the remaining rate of each part.
 class SampleState {
  public:
   // full_load: all ranks take part; at_scale: more than two in a group.
@@ -58,33 +146,35 @@ class SampleState {
     }
   }
 
-  // True while a part is silent.
+  // True if an active fault silences a part.
   bool silences() const {
     return std::ranges::any_of(acting_, [](const Fault* fault) { return fault->factor == 0; });
   }
 
-  // Rate of messages from one rank to another, `sharing` GPUs of a node using its NICs at the same time.
+  // Rate of messages between two ranks when `sharing` GPUs of a node use its NICs.
   double between(Port a, Port b, int sharing) const {
-    const double ends = left(Fault::Kind::node, a.node) * left(Fault::Kind::node, b.node) *
-                        std::min(left(Fault::Kind::gpu, a.node, a.gpu), left(Fault::Kind::gpu, b.node, b.gpu));
+    const double ends =
+        remaining(Fault::Kind::node, a.node) * remaining(Fault::Kind::node, b.node) *
+        std::min(remaining(Fault::Kind::gpu, a.node, a.gpu), remaining(Fault::Kind::gpu, b.node, b.gpu));
     if (a.node == b.node)
-      return machine_.link.count * ends * std::min(natural(a.node, gpu_number(a)), natural(b.node, gpu_number(b)));
+      return machine_.link.count * ends *
+             std::min(natural_rate(a.node, gpu_number(a)), natural_rate(b.node, gpu_number(b)));
     const double nics = std::min(nics_of(a, sharing), nics_of(b, sharing));
-    return std::min(machine_.link.count, nics) * ends * left_of_link(a.node, b.node);
+    return std::min(machine_.link.count, nics) * ends * remaining_link_rate(a.node, b.node);
   }
 
-  // The same of memory of the hosts, through one of the NICs beside each.
+  // Rate of host-memory messages through NIC number `nic` of each rank.
   double through_nic(Port a, Port b, int nic) const {
     const auto end = [&](Port p) {
       const auto [first, last] = nics_of_gpu(p.gpu);
       const int number = std::min(first + nic, last - 1);
-      return machine_.nic.count * left(Fault::Kind::nic, p.node, number) * natural(p.node, number);
+      return machine_.nic.count * remaining(Fault::Kind::nic, p.node, number) * natural_rate(p.node, number);
     };
-    return std::min(end(a), end(b)) * left(Fault::Kind::node, a.node) * left(Fault::Kind::node, b.node) *
-           left_of_link(a.node, b.node);
+    return std::min(end(a), end(b)) * remaining(Fault::Kind::node, a.node) * remaining(Fault::Kind::node, b.node) *
+           remaining_link_rate(a.node, b.node);
   }
 
-  // Bus bandwidth of a group, by the way that its message goes. The root is one of the members.
+  // Bus bandwidth of a group by the route of its collective.
   double of_group(const std::vector<Port>& members, Route route, std::size_t root) const {
     switch (route) {
       case Route::exchange:
@@ -104,15 +194,14 @@ class SampleState {
   }
 
  private:
-  // The ring through all its members is as fast as its slowest part. Where sums are enough, few nodes need less of
-  // their NICs: (nodes - 1) / nodes of a message out, and as much again, for what bus bandwidth counts as 2 (n - 1) /
-  // n.
+  // A ring is as fast as its slowest part. If sums are enough, few nodes need less of their NICs: (nodes - 1) / nodes
+  // of a message each way, where bus bandwidth counts 2 (n - 1) / n.
   double of_rings(const std::vector<Port>& members, bool sums) const {
     double rate = std::numeric_limits<double>::infinity();
     std::map<int, std::vector<int>> gpus_of_node;
     for (Port p : members) {
-      rate =
-          std::min(rate, machine_.link.count * left(Fault::Kind::gpu, p.node, p.gpu) * left(Fault::Kind::node, p.node));
+      rate = std::min(rate, machine_.link.count * remaining(Fault::Kind::gpu, p.node, p.gpu) *
+                                remaining(Fault::Kind::node, p.node));
       gpus_of_node[p.node].push_back(p.gpu);
     }
     if (gpus_of_node.size() < 2) return rate;
@@ -121,13 +210,14 @@ class SampleState {
     const double spared = sums && nodes <= few ? nodes * (ranks - 1) / ((nodes - 1) * ranks) : 1;
     for (auto here = gpus_of_node.begin(); here != gpus_of_node.end(); ++here) {
       const auto next = std::next(here) == gpus_of_node.end() ? gpus_of_node.begin() : std::next(here);
-      rate = std::min(rate, nics_of_node(here->first, here->second) * spared * left(Fault::Kind::node, here->first) *
-                                left_of_link(here->first, next->first));
+      rate =
+          std::min(rate, nics_of_node(here->first, here->second) * spared * remaining(Fault::Kind::node, here->first) *
+                             remaining_link_rate(here->first, next->first));
     }
     return rate;
   }
 
-  // Each member sends the next one the whole message, over its own NICs where that is on another node.
+  // Each member sends the whole message to the next, over its own NICs if that is on another node.
   double of_neighbours(const std::vector<Port>& members) const {
     const auto next = [&](std::size_t i) { return members[(i + 1) % members.size()]; };
     std::map<int, int> leaving;
@@ -139,13 +229,13 @@ class SampleState {
     return rate;
   }
 
-  // Each member sends a block to each other one, within its node and beyond it at the same time; all wait for the
-  // slowest block. Uneven: blocks in proportion to the distance, from 0 for itself to n - 1.
+  // Each member sends a block to each other one, within its node and to others concurrently; the slowest block decides.
+  // Uneven blocks are proportional to the distance, from 0 to n - 1.
   double of_exchange(const std::vector<Port>& members, bool uneven) const {
     std::map<int, std::vector<std::size_t>> on_node;
     for (std::size_t i = 0; i < members.size(); ++i) on_node[members[i].node].push_back(i);
     const auto n = static_cast<double>(members.size());
-    // What a member sends those of its node, of its message.
+    // Share of a member's message that stays on its node.
     const auto stays = [&](std::size_t i) {
       const std::vector<std::size_t>& here = on_node.at(members[i].node);
       if (!uneven) return static_cast<double>(here.size()) / n;
@@ -156,13 +246,13 @@ class SampleState {
     double worst_link = 1;
     for (const Fault* fault : acting_)
       if (fault->kind == Fault::Kind::link && on_node.contains(fault->node) && on_node.contains(fault->part))
-        worst_link = std::min(worst_link, left_of_link(fault->node, fault->part));
+        worst_link = std::min(worst_link, remaining_link_rate(fault->node, fault->part));
     // Bus bandwidth counts (n - 1) / n of a message.
     const double counted = (n - 1) / n, sent = uneven ? 1 : counted;
     double rate = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < members.size(); ++i) {
       const Port p = members[i];
-      const double own = left(Fault::Kind::gpu, p.node, p.gpu) * left(Fault::Kind::node, p.node);
+      const double own = remaining(Fault::Kind::gpu, p.node, p.gpu) * remaining(Fault::Kind::node, p.node);
       rate = std::min(rate, machine_.link.count * own * counted / sent);
       const std::size_t here = on_node.at(p.node).size();
       if (here < members.size())
@@ -171,12 +261,12 @@ class SampleState {
     return rate;
   }
 
-  // All others send the root their parts at once, or it them: within its node over its link, beyond it over its NICs,
-  // where a slow way to one node holds up the parts of that node.
+  // The root exchanges parts with all others concurrently: over its link within the node, over its NICs beyond it,
+  // where a slow link to a node delays that node's parts.
   double of_star(const std::vector<Port>& members, std::size_t root) const {
     const Port hub = members[root];
     const auto others = static_cast<double>(members.size()) - 1;
-    const double own = left(Fault::Kind::gpu, hub.node, hub.gpu) * left(Fault::Kind::node, hub.node);
+    const double own = remaining(Fault::Kind::gpu, hub.node, hub.gpu) * remaining(Fault::Kind::node, hub.node);
     double rate = machine_.link.count * own;
     std::map<int, double> parts;
     for (std::size_t i = 0; i < members.size(); ++i) {
@@ -187,19 +277,19 @@ class SampleState {
     const double elsewhere = others - parts[hub.node];
     for (const auto& [node, count] : parts)
       if (node != hub.node)
-        rate =
-            std::min(rate, nics_of(hub, 1) * own * others / std::max(elsewhere, count / left_of_link(hub.node, node)));
+        rate = std::min(
+            rate, nics_of(hub, 1) * own * others / std::max(elsewhere, count / remaining_link_rate(hub.node, node)));
     return rate;
   }
 
-  double left(Fault::Kind kind, int node, int part = 0) const {
+  double remaining(Fault::Kind kind, int node, int part = 0) const {
     double share = 1;
     for (const Fault* fault : acting_)
       if (fault->kind == kind && fault->node == node && (kind == Fault::Kind::node || fault->part == part))
         share *= fault->factor;
     return share;
   }
-  double left_of_link(int a, int b) const {
+  double remaining_link_rate(int a, int b) const {
     double share = 1;
     for (const Fault* fault : acting_)
       if (fault->kind == Fault::Kind::link && std::minmax(fault->node, fault->part) == std::minmax(a, b))
@@ -207,8 +297,8 @@ class SampleState {
     return share;
   }
 
-  // What a healthy part reaches of its rate. NICs are counted from 0, GPUs behind them.
-  double natural(int node, int number) const {
+  // Rate share of a healthy part. NICs are numbered from 0, GPUs after them.
+  double natural_rate(int node, int number) const {
     const auto drawn = pattern::hash(own_, static_cast<std::uint64_t>(node) + 2, static_cast<std::uint64_t>(number));
     return 1 - machine_.part_spread * static_cast<double>(drawn >> 11) * 0x1p-53;
   }
@@ -222,14 +312,14 @@ class SampleState {
     return {first, std::max(first + 1, (gpu + 1) * machine_.nics / machine_.gpus)};
   }
 
-  // NICs of a GPU carry even parts of its traffic, so the slowest decides. Several GPUs may have to share one.
+  // NICs of a GPU carry equal parts of its traffic, so the slowest decides. Several GPUs may share one.
   double nics_of(Port p, int sharing) const {
     const auto [first, last] = nics_of_gpu(p.gpu);
     const double most_ranks =
         std::min<double>(sharing, std::max(1.0, static_cast<double>(machine_.gpus) / machine_.nics));
     double slowest = 1;
     for (int nic = first; nic < last; ++nic)
-      slowest = std::min(slowest, left(Fault::Kind::nic, p.node, nic) * natural(p.node, nic));
+      slowest = std::min(slowest, remaining(Fault::Kind::nic, p.node, nic) * natural_rate(p.node, nic));
     return machine_.nic.count * slowest * (last - first) / most_ranks;
   }
   double nics_of_node(int node, const std::vector<int>& gpus) const {
@@ -238,7 +328,7 @@ class SampleState {
     for (int gpu : gpus) {
       const auto [first, last] = nics_of_gpu(gpu);
       for (int nic = first; nic < last; ++nic)
-        if (used.insert(nic).second) slowest = std::min(slowest, left(Fault::Kind::nic, node, nic));
+        if (used.insert(nic).second) slowest = std::min(slowest, remaining(Fault::Kind::nic, node, nic));
     }
     return machine_.nic.count * slowest * static_cast<double>(used.size());
   }
@@ -270,15 +360,15 @@ class SimSession final : public Session {
     std::size_t active = 0;
     for (const Group& group : round_) active += group.size();
     const bool full_load = active + 1 >= times.size();
-    std::vector<double> ways;
-    for (const Group& group : round_) ways.push_back(way_factor(group));
+    std::vector<double> routes;
+    for (const Group& group : round_) routes.push_back(route_factor(group));
     for (int s = 0; s < request.samples; ++s) {
-      const SampleState moment(machine_, full_load, round_.front().size() > 2, noise_);
-      refuse_silence(moment, full_load);
+      const SampleState state(machine_, full_load, round_.front().size() > 2, noise_);
+      refuse_silence(state, full_load);
       for (std::size_t g = 0; g < round_.size(); ++g) {
         const Group& group = round_[g];
         const double blip = noise_.uniform() < machine_.outliers ? 1 + noise_.uniform() : 1;
-        const double time = time_of(moment, group, full_load) * launch_factor_ * ways[g] * blip *
+        const double time = time_of(state, group, full_load) * launch_factor_ * routes[g] * blip *
                             std::max(0.5, 1 + machine_.noise * noise_.normal());
         for (int rank : group)
           times[static_cast<std::size_t>(rank)][static_cast<std::size_t>(s)] = time * (1 - 0.001 * noise_.uniform());
@@ -287,8 +377,8 @@ class SimSession final : public Session {
     return times;
   }
 
-  // Right results, but for one element wherever a part that lies had a hand in it: planted into a window of what has to
-  // be there, and looked for as in any other backend.
+  // Plants one wrong element into the expected output of each group with a lying part, and checks it like any other
+  // backend.
   Verification verify() override {
     Verification v;
     for (const Group& group : round_)
@@ -302,8 +392,8 @@ class SimSession final : public Session {
     return launch == 0 ? machine.seed : pattern::hash(machine.seed, 1, launch);
   }
 
-  // Of two ranks, whichever sends.
-  double way_factor(const Group& group) const {
+  // Permanent factor of a pair of ranks, in both directions.
+  double route_factor(const Group& group) const {
     if (group.size() != 2) return 1;
     const auto [low, high] = std::minmax(group[0], group[1]);
     Noise own(
@@ -313,18 +403,18 @@ class SimSession final : public Session {
 
   Port port(int rank) const { return {rank / machine_.gpus, rank % machine_.gpus}; }
 
-  double time_of(const SampleState& moment, const Group& group, bool full_load) const {
+  double time_of(const SampleState& state, const Group& group, bool full_load) const {
     std::vector<Port> members;
     for (int rank : group) members.push_back(port(rank));
     const bool many_nodes = std::ranges::any_of(members, [&](Port p) { return p.node != members.front().node; });
     const double rate =
-        case_.nic ? moment.through_nic(members[0], members[1], *case_.nic)
+        case_.nic ? state.through_nic(members[0], members[1], *case_.nic)
         : case_.collective->pairwise
-            ? moment.between(members[0], members[1], full_load ? machine_.gpus : 1)
-            : moment.of_group(members, case_.collective->route, static_cast<std::size_t>(case_.root.value_or(0)));
+            ? state.between(members[0], members[1], full_load ? machine_.gpus : 1)
+            : state.of_group(members, case_.collective->route, static_cast<std::size_t>(case_.root.value_or(0)));
     if (!(rate > 0)) return std::numeric_limits<double>::infinity();
     const int ranks = static_cast<int>(group.size());
-    // Rings for bandwidth, trees for latency: a message never needs more hops than up and down a binary tree.
+    // The latency is at most that of a binary tree, up and down.
     const int tree = 2 * static_cast<int>(std::ceil(std::log2(std::max(ranks, 2))));
     const double hops = std::min(case_.collective->steps(ranks), tree);
     const double latency = (many_nodes ? machine_.nic_latency : machine_.link_latency).count * std::max(hops, 1.0);
@@ -333,12 +423,12 @@ class SimSession final : public Session {
     return latency + bytes / (rate * 1e9);
   }
 
-  // Groups with a silent part on their way never end; the others do.
-  void refuse_silence(const SampleState& moment, bool full_load) const {
-    if (!moment.silences()) return;
+  // Throws for groups with a silent part on their path, which never end.
+  void refuse_silence(const SampleState& state, bool full_load) const {
+    if (!state.silences()) return;
     std::vector<int> stalled;
     for (const Group& group : round_)
-      if (std::isinf(time_of(moment, group, full_load))) stalled.insert(stalled.end(), group.begin(), group.end());
+      if (std::isinf(time_of(state, group, full_load))) stalled.insert(stalled.end(), group.begin(), group.end());
     if (stalled.empty()) return;
     StalledError problem(fmt::format("no progress in {}: a part on the way is silent", describe(case_)),
                          stalled.front());
@@ -357,24 +447,24 @@ class SimSession final : public Session {
   std::optional<std::size_t> victim(const Fault& fault, const Group& group) const {
     for (std::size_t i = 0; i < group.size(); ++i) {
       const Port p = port(group[i]);
-      // Messages of one NIC alone are of the host's memory.
+      // Single-NIC messages are host memory, so a GPU's fault does not affect them.
       const bool touched = fault.kind == Fault::Kind::gpu ? p.node == fault.node && p.gpu == fault.part && !case_.nic
                            : fault.kind == Fault::Kind::nic
                                ? p.node == fault.node && crosses_nodes(group) && is_nic_of(fault.part, p)
                            : fault.kind == Fault::Kind::node ? p.node == fault.node
                                                              : p.node == fault.node && reaches(group, fault.part);
       if (!touched) continue;
-      return gets_something(group, i) ? i : receiver(group);
+      return has_output(group, i) ? i : receiver(group);
     }
     return std::nullopt;
   }
-  // Of a fault at a rank that gets nothing: who gets what it falsified.
+  // The member that receives what a rank without output falsified.
   std::size_t receiver(const Group& group) const {
     std::size_t i = 0;
-    while (!gets_something(group, i)) ++i;
+    while (!has_output(group, i)) ++i;
     return i;
   }
-  bool gets_something(const Group& group, std::size_t i) const {
+  bool has_output(const Group& group, std::size_t i) const {
     return !case_.collective->result(case_.shape, member(group, i), case_.pattern).empty();
   }
   Member member(const Group& group, std::size_t i) const {
@@ -398,7 +488,7 @@ class SimSession final : public Session {
         static_cast<std::uint64_t>(noise_.uniform() * static_cast<double>(case_.shape.output_elements - window + 1));
     std::vector<std::byte> data(window * size_of(case_.type));
     write_expected(case_, place, pattern, data.data(), first, window);
-    // A high bit of one element: beyond the tolerance of an average too.
+    // A high bit, beyond the tolerance of an average too.
     const auto element = static_cast<std::uint64_t>(noise_.uniform() * static_cast<double>(window));
     data[element * size_of(case_.type) + size_of(case_.type) - 1] ^= std::byte{0x20};
     check_output(case_, place, pattern, data.data(), first, window, v);
@@ -407,7 +497,7 @@ class SimSession final : public Session {
   const SimMachine& machine_;
   Case case_;
   int number_ = 0;
-  const Round& round_;  // of the case
+  const Round& round_;  // points into `case_`
   Noise noise_;
   double launch_factor_;
 };
@@ -423,7 +513,7 @@ class SimBackend final : public Backend {
   Bytes memory_per_rank(const Case& c) const override {
     return {(c.shape.input_elements + c.shape.output_elements) * size_of(c.type)};
   }
-  // Of computing the model, not of the machine it stands for.
+  // The cost of computing the model, not of the simulated machine.
   CostModel cost() const override {
     return {.latency = {1e-9}, .bandwidth = {1e6}, .burst = {1e-3}, .repetition = {1e-4}, .communicator = {0}};
   }

@@ -192,7 +192,7 @@ json WorkerBackend::wait(Seconds limit) {
         limit, [&] { return control_.abort_notified(abort_epoch_); },
         [&] {
           if (joined() && speaks_ && !options_.ras.empty() && !options_.deadline)
-            library_status_ = ask_ras(options_.ras, ras_limit);
+            library_status_ = query_ras(options_.ras, ras_limit);
         });
   } catch (const StalledError& problem) {
     control_.notify_abort(abort_epoch_);

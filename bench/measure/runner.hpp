@@ -145,9 +145,9 @@ class CaseRun {
   std::vector<int> slowest_ranks_;
 };
 
-// Backend::check_locally() on all participants at the same time, with joined ranks. A figure that differs from all others
-// points to the device, its link to the host or the host, not to the fabric. Returns the checks of each rank at the
-// leader, empty elsewhere. Throws PhaseFailed.
+// Backend::check_locally() on all participants at the same time, with joined ranks. A figure that differs from all
+// others points to the device, its link to the host or the host, not to the fabric. Returns the checks of each rank at
+// the leader, empty elsewhere. Throws PhaseFailed.
 std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, Seconds burn);
 
 }  // namespace p5

@@ -1,8 +1,7 @@
 # Programs that the tests on GPUs, real or fake, need besides p5bench. They use no test library, because GPU hosts may
 # have none.
 set(worker_folder ${CMAKE_SOURCE_DIR}/bench/backends/nccl)
-add_executable(kernels_check ${CMAKE_CURRENT_LIST_DIR}/kernels_check.cu $<TARGET_OBJECTS:p5bench_kernels> ${worker_folder}/handles.cpp
-               ${worker_folder}/library.cpp)
+add_executable(kernels_check ${CMAKE_CURRENT_LIST_DIR}/kernels_check.cu $<TARGET_OBJECTS:p5bench_kernels> ${worker_folder}/handles.cpp)
 add_library(misbehave MODULE ${CMAKE_CURRENT_LIST_DIR}/misbehave.cu)
 foreach(target kernels_check misbehave)
   set_target_properties(${target} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Shared

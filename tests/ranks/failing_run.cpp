@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "bench/app/program.hpp"
-#include "bench/app/run/acceptance.hpp"
+#include "bench/app/run/phases.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/thread.hpp"
 

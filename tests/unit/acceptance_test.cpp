@@ -1,5 +1,5 @@
-// The report and the exit code of a run that an unexpected error or signal ends.
-#include "bench/app/run/acceptance.hpp"
+// What is left of a run that something unexpected ends.
+#include "bench/app/run/phases.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

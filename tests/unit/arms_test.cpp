@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "bench/app/run/closing.hpp"
+#include "bench/app/run/comparing.hpp"
 
 namespace p5 {
 namespace {
@@ -19,17 +19,17 @@ Environment rank_with(const std::string& library, const std::string& gpu) {
 TEST(ArmsOfRanks, that_loaded_one_library_on_their_gpus_are_measured) {
   Machine machine;
   machine.gpu_of_rank = {"GPU-0", "GPU-1"};
-  EXPECT_EQ(objection_to({rank_with("2.28", "GPU-0"), rank_with("2.28", "GPU-1")}, machine), "");
-  EXPECT_EQ(objection_to({{{"model", "x"}}}, Machine{}), "")
+  EXPECT_EQ(launch_mismatch({rank_with("2.28", "GPU-0"), rank_with("2.28", "GPU-1")}, machine), "");
+  EXPECT_EQ(launch_mismatch({{{"model", "x"}}}, Machine{}), "")
       << "of what a backend does not tell nothing is held against";
 }
 
 TEST(ArmsOfRanks, that_differ_are_refused_by_rank_and_path) {
   Machine machine;
   machine.gpu_of_rank = {"GPU-0", "GPU-1"};
-  EXPECT_EQ(objection_to({rank_with("2.28", "GPU-0"), rank_with("2.27", "GPU-1")}, machine),
+  EXPECT_EQ(launch_mismatch({rank_with("2.28", "GPU-0"), rank_with("2.27", "GPU-1")}, machine),
             "rank 1 loaded 2.27 (/opt/2.27), rank 0 2.28 (/opt/2.28)");
-  EXPECT_EQ(objection_to({rank_with("2.28", "GPU-0"), rank_with("2.28", "GPU-0")}, machine),
+  EXPECT_EQ(launch_mismatch({rank_with("2.28", "GPU-0"), rank_with("2.28", "GPU-0")}, machine),
             "rank 1 is on another GPU (GPU-0) than the job (GPU-1)");
 }
 

@@ -1,5 +1,5 @@
-// Facts about hosts that ranks other than the leader have, compared with the leader's.
-#include "bench/app/machine/cluster.hpp"
+// What ranks other than the leader know of the hosts, against what the leader knows of them.
+#include "bench/app/machine/machine.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -19,7 +19,7 @@ namespace p5::reports {
 namespace {
 
 // A healthy figure of a collective with its size, measured with NCCL.
-std::vector<topo::Published> rows_of(const topo::Platform& platform) {
+std::vector<topo::Published> make_rows(const topo::Platform& platform) {
   std::vector<topo::Published> rows;
   for (const topo::Published& row : platform.published)
     if (row.healthy && row.busbw && row.bytes) rows.push_back(row);
@@ -37,7 +37,7 @@ Verdict judged(const topo::Platform& platform, const topo::Published& row, doubl
 TEST(JudgePublished, calls_no_figure_of_a_healthy_machine_slow) {
   int ok = 0;
   for (const topo::Platform& platform : topo::platforms())
-    for (const topo::Published& row : rows_of(platform)) {
+    for (const topo::Published& row : make_rows(platform)) {
       const Verdict v = judged(platform, row);
       EXPECT_NE(v.grade, Grade::slow) << published::text_of(platform, row) << ": " << v.because;
       ok += v.grade == Grade::ok;
@@ -48,7 +48,7 @@ TEST(JudgePublished, calls_no_figure_of_a_healthy_machine_slow) {
 TEST(JudgePublished, judges_most_large_messages_and_calls_three_quarters_of_them_slow) {
   int large = 0, ok = 0;
   for (const topo::Platform& platform : topo::platforms())
-    for (const topo::Published& row : rows_of(platform)) {
+    for (const topo::Published& row : make_rows(platform)) {
       if (part_of(row) < MiB(64)) continue;
       ++large;
       if (judged(platform, row).grade != Grade::ok) continue;
@@ -102,7 +102,7 @@ std::string table() {
       "|---|---|---|---|---|---|---|\n";
   for (const topo::Platform& platform : topo::platforms()) {
     std::map<std::pair<std::string, int>, Tally> tallies;
-    for (const topo::Published& row : rows_of(platform)) {
+    for (const topo::Published& row : make_rows(platform)) {
       const Verdict v = judged(platform, row);
       const bool ok = v.grade == Grade::ok, large = part_of(row) >= MiB(64);
       Tally& tally = tallies[{row.collective, row.nodes}];

@@ -1,5 +1,5 @@
-// The GPUs of a host that a check takes, and the messages about the others.
-#include "bench/app/machine/own_gpus.hpp"
+// Which of a host's GPUs a check takes, and what is said of the others.
+#include "bench/app/machine/machine.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -181,7 +181,7 @@ TEST(TuningReport, tells_apart_settings_nothing_and_refusal) {
   TuningCourse some = course();
   tuner::TuningResult result;
   EXPECT_EQ(tuning_report(some, result, {}).outcome, "nothing");
-  some.left_out = true;
+  some.skipped = true;
   EXPECT_EQ(tuning_report(some, result, {}).outcome, "refused");
   result.environment = {{"NCCL_X", "1"}};
   EXPECT_EQ(tuning_report(some, result, {}).outcome, "settings");

@@ -1,5 +1,5 @@
-// A tuning's clock where workers join fast or slowly, and tunings that do not fit the budget.
-#include "bench/app/tuning/clock.hpp"
+// What a tuning's time is spent on where workers come together fast or slowly, and what does not fit the budget.
+#include "bench/app/tuning/stages.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(TuningClock, ends_with_the_budget_less_what_is_kept) {
   EXPECT_DOUBLE_EQ(hand.clock.until({100})(), 15);
   EXPECT_DOUBLE_EQ(hand.clock.until({100}, {10})(), 5);
   const TuningLimits quick = limits_of_mode("quick");
-  EXPECT_DOUBLE_EQ(hand.clock.confirmation(quick).count, quick.end.count - quick.ways_end.count + 4 * 13);
+  EXPECT_DOUBLE_EQ(hand.clock.confirmation(quick).count, quick.end.count - quick.call_modes_end.count + 4 * 13);
 }
 
 TEST(TuningClock, objects_to_what_does_not_fit_the_budget) {
@@ -68,20 +68,20 @@ TEST(TuningClock, objects_to_what_does_not_fit_the_budget) {
 }
 
 TEST(TuningClock, a_budget_that_is_shorter_shortens_everything) {
-  const TuningLimits full = limits_of_mode("full"), half = fitted(full, {full.end.count / 2});
+  const TuningLimits full = limits_of_mode("full"), half = scale_limits(full, {full.end.count / 2});
   EXPECT_DOUBLE_EQ(half.end.count, full.end.count / 2);
   EXPECT_DOUBLE_EQ(half.search_end.count, full.search_end.count / 2);
   EXPECT_DOUBLE_EQ(half.burst.count, full.burst.count);
-  EXPECT_DOUBLE_EQ(fitted(full, {1000}).end.count, full.end.count);
+  EXPECT_DOUBLE_EQ(scale_limits(full, {1000}).end.count, full.end.count);
 }
 
 TEST(SetAside, is_what_a_tuning_can_use_and_a_quarter_at_most) {
   const double quick = limits_of_mode("quick").end.count, full = limits_of_mode("full").end.count;
-  EXPECT_DOUBLE_EQ(set_aside("quick", {600}).count, quick);
-  EXPECT_DOUBLE_EQ(set_aside("full", {600}).count, std::min(full, 150.0));
-  EXPECT_DOUBLE_EQ(set_aside("quick", {4 * quick}).count, quick);
-  EXPECT_DOUBLE_EQ(set_aside("quick", {4 * quick - 1}).count, 0) << "it would not fit";
-  EXPECT_DOUBLE_EQ(set_aside("full", {20}).count, 0);
+  EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {600}).count, quick);
+  EXPECT_DOUBLE_EQ(reserve_tuning_time("full", {600}).count, std::min(full, 150.0));
+  EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {4 * quick}).count, quick);
+  EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {4 * quick - 1}).count, 0) << "it would not fit";
+  EXPECT_DOUBLE_EQ(reserve_tuning_time("full", {20}).count, 0);
 }
 
 }  // namespace

@@ -80,12 +80,12 @@ TEST(tuning_log, a_log_without_a_choice_tells_nothing) {
 }
 
 TEST(tuning_log, subsystems_are_the_operators_and_ours) {
-  EXPECT_EQ(subsystems_with_ours("", "INIT,TUNING"), "INIT,TUNING");
-  EXPECT_EQ(subsystems_with_ours("COLL", "INIT,TUNING"), "COLL,INIT,TUNING");
-  EXPECT_EQ(subsystems_with_ours("^COLL,init,P2P", "INIT,TUNING"), "^COLL,P2P");
-  EXPECT_EQ(subsystems_with_ours("^tuning", "INIT,TUNING"), "ALL");
-  EXPECT_EQ(subsystems_with_ours("COLL,misspelt", "INIT,TUNING"), "COLL,INIT,TUNING");
-  EXPECT_EQ(subsystems_with_ours("^COLL,misspelt", "INIT,TUNING"), "^COLL");
+  EXPECT_EQ(merge_subsystems("", "INIT,TUNING"), "INIT,TUNING");
+  EXPECT_EQ(merge_subsystems("COLL", "INIT,TUNING"), "COLL,INIT,TUNING");
+  EXPECT_EQ(merge_subsystems("^COLL,init,P2P", "INIT,TUNING"), "^COLL,P2P");
+  EXPECT_EQ(merge_subsystems("^tuning", "INIT,TUNING"), "ALL");
+  EXPECT_EQ(merge_subsystems("COLL,misspelt", "INIT,TUNING"), "COLL,INIT,TUNING");
+  EXPECT_EQ(merge_subsystems("^COLL,misspelt", "INIT,TUNING"), "^COLL");
 }
 
 }  // namespace

@@ -1,15 +1,32 @@
 #include "bench/app/commands/commands.hpp"
-#include "bench/app/command_line.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <array>
-
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "bench/app/command_line.hpp"
 #include "bench/app/machine/backends.hpp"
+#include "bench/app/machine/preflight.hpp"
+#include "bench/app/machine/worker_interfaces.hpp"
+#include "bench/app/run/phases.hpp"
+#include "bench/base/console.hpp"
+#include "bench/base/names.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/measure/agreement.hpp"
+#include "bench/model/backends.hpp"
+#include "bench/model/collective.hpp"
+#include "reports/findings.hpp"
+#include "reports/local_checks.hpp"
+#include "reports/reachability.hpp"
+#include "reports/writer.hpp"
+#include "topo/finding.hpp"
+#include "topo/nccl_log.hpp"
+#include "topo/platform.hpp"
+#include "topo/settings.hpp"
+#include "topo/watch.hpp"
+#include "tuner/arms.hpp"
 
 namespace p5 {
 
@@ -36,8 +53,8 @@ const Command& find_command(const std::string& name) { return *std::ranges::find
 
 namespace {
 
-// A run, or a plan of one, with its options; refused arguments are none: rank 0 alone will say why.
-std::optional<Options> run_in(const std::vector<std::string>& arguments) {
+// The options of a measuring command; nullopt for others and for refused arguments, which rank 0 reports later.
+std::optional<Options> measuring_options(const std::vector<std::string>& arguments) {
   try {
     const Parsed parsed = parse_options(arguments);
     const std::string& command = parsed.options.command;
@@ -49,26 +66,77 @@ std::optional<Options> run_in(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-std::optional<Options> check_in(const std::vector<std::string>& arguments) {
-  std::optional<Options> options = run_in(arguments);
+std::optional<Options> check_options(const std::vector<std::string>& arguments) {
+  std::optional<Options> options = measuring_options(arguments);
   return options && options->checks() ? options : std::nullopt;
 }
 
 bool measures_over_mpi(const std::vector<std::string>& arguments) {
-  const std::optional<Options> options = run_in(arguments);
+  const std::optional<Options> options = measuring_options(arguments);
   return options && !simulates(*options) && likely_backend(*options).ranks == BackendInfo::Ranks::of_job;
 }
 
 bool needs_mpi(const std::vector<std::string>& arguments) {
   if (started_by_launcher()) return true;
-  const std::optional<Options> options = run_in(arguments);
+  const std::optional<Options> options = measuring_options(arguments);
   if (!options) return false;
-  // Copies of a simulation are refused as well.
+  // Copies of a simulation need MPI to be refused together.
   return !simulates(*options) || (options->command != "plan" && has_launched_peers());
 }
 
 std::vector<std::string> share_arguments(ControlPlane& control, const std::vector<std::string>& arguments) {
-  return shared_by_leader(control, arguments);  // of any bytes
+  return shared_by_leader(control, arguments);  // arguments may be any bytes
+}
+
+namespace {
+
+template <class Rows>
+std::string lines_of(const Rows& rows) {
+  std::string text;
+  for (const auto& row : rows) text += fmt::format("{:<18} {}\n", row.name, row.summary);
+  return text;
+}
+
+std::string finding_line(const auto& kind) {
+  return fmt::format("{:<26} {:<9} {}\n", kind.id, topo::name_of(kind.about), kind.summary);
+}
+
+std::string list_of(const std::string& what) {
+  std::string text;
+  if (what == "collectives") {
+    for (const Collective* each : collectives()) text += fmt::format("{:<18} {}\n", each->name, each->summary);
+  } else if (what == "platforms") {
+    text = lines_of(topo::platforms());
+  } else if (what == "backends") {
+    text = lines_of(backend_table());
+  } else if (what == "formats") {
+    text = lines_of(reports::writers());
+  } else if (what == "findings") {
+    for (const topo::Check& check : topo::checks()) text += finding_line(check);
+    for (const auto& kinds : {topo::log_findings(), topo::watch_kinds(), topo::setting_findings(),
+                              interface_finding_kinds(), start_finding_kinds(), reports::finding_kinds()})
+      for (const topo::FindingKind& kind : kinds) text += finding_line(kind);
+  } else if (what == "knobs") {
+    for (const tuner::Knob& knob : tuner::knobs())
+      text += fmt::format("{:<29} {}; {} (default {})\n", knob.name, knob.summary, join(knob.values),
+                          knob.standard.empty() ? "depends" : knob.standard);
+  }
+  return text;
+}
+
+}  // namespace
+
+ExitCode list_command(const Request& request) {
+  if (!request.control.is_leader()) return ExitCode::ok;
+  return print_result_for(ExitCode::ok, list_of(request.options.list_what));
+}
+
+ExitCode run_command(const Request& request) {
+  if (!simulates(request.options)) return run_acceptance(request.control, request);
+  // The simulator needs no job: the leader hosts all ranks.
+  if (!request.control.is_leader()) return ExitCode::ok;
+  const int gpus = topo::find_platform(request.options.platform).gpus;
+  return run_acceptance(*make_solo_world(gpus * request.options.nodes), request);
 }
 
 }  // namespace p5

@@ -1,15 +1,15 @@
-// The subcommands: each composes the rooms into one thing that a user asks for.
+// The subcommands, each of which combines the rooms for one task of the user.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "bench/app/machine/own_gpus.hpp"
-#include "bench/app/run/fault_hooks.hpp"
-#include "bench/app/run/signals.hpp"
-#include "bench/app/run/wall_limit.hpp"
+#include "bench/app/machine/machine.hpp"
+#include "bench/app/run/termination.hpp"
 #include "bench/base/error.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/control_plane.hpp"
@@ -17,13 +17,22 @@
 
 namespace p5 {
 
+// Hooks by which tests make a run fail.
+struct FaultHooks {
+  // Called on each rank with the backend that the options selected; the returned one is measured.
+  std::function<std::unique_ptr<Backend>(std::unique_ptr<Backend>, int rank)> wrap_backend = {};
+  // Called on each rank at the start of a phase.
+  std::function<void(const std::string& phase, int rank)> enter_phase = {};
+  std::optional<Seconds> longest_wait = {};  // limit for waiting for other ranks outside of cases
+};
+
 struct Request {
   ControlPlane& control;
   const Options& options;
-  const std::vector<std::string>& arguments;  // as given, for the report
+  const std::vector<std::string>& arguments;  // unchanged, for the report
   TerminationSignals& signals;
-  const FaultHooks& fault_hooks;  // nothing but in tests
-  // Of a check: the time for the whole of it; and its GPUs where it has found them by itself, else null.
+  const FaultHooks& fault_hooks;  // empty except in tests
+  // Only for `check`: the limit of the whole command, and its GPUs if it runs without a launcher; else null.
   WallLimit* wall_limit = nullptr;
   const OwnGpus* own_gpus = nullptr;
 };
@@ -35,7 +44,7 @@ struct Command {
 
 const Command& find_command(const std::string& name);
 
-// One per file. Called on all participants.
+// Called on all participants.
 ExitCode run_command(const Request& request);
 ExitCode plan_command(const Request& request);
 ExitCode list_command(const Request& request);
@@ -46,12 +55,12 @@ ExitCode baseline_command(const Request& request);
 ExitCode explain_command(const Request& request);
 ExitCode topo_command(const Request& request);
 
-// The options of these arguments where they are a check; no options where they are refused, which is said later.
-std::optional<Options> check_in(const std::vector<std::string>& arguments);
+// The options if the arguments are a check; nullopt if not, or if refused, which is reported later.
+std::optional<Options> check_options(const std::vector<std::string>& arguments);
 
-// Whether these arguments need MPI: a launcher started us, or they measure over it.
+// True if the command needs MPI: a launcher started this process, or data is measured over MPI.
 bool needs_mpi(const std::vector<std::string>& arguments);
-// Whether the data under test travels over MPI; if not, MPI is kept off the fabric.
+// True if MPI is the data path under test; otherwise MPI is kept off the fabric.
 bool measures_over_mpi(const std::vector<std::string>& arguments);
 std::vector<std::string> share_arguments(ControlPlane& control, const std::vector<std::string>& arguments);
 

@@ -1,16 +1,20 @@
-// p5bench compare BASE NEW: did anything get slower? Reads reports, measures nothing.
+// p5bench compare BASE NEW: did anything get slower? p5bench baseline REPORT...: combines launches of healthy runs for
+// later comparisons. They read reports and measure nothing.
+#include <fmt/format.h>
 #include <algorithm>
 #include <filesystem>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "bench/app/commands/commands.hpp"
-#include "bench/app/run/sides.hpp"
+#include "bench/app/run/comparing.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
+#include "reports/atomic_file.hpp"
+#include "reports/baseline.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -21,7 +25,7 @@ reports::Side read_side(const char* name, const std::vector<std::string>& paths,
   return reports::make_side(name, read_runs(paths, reports::Reading::to_compare), arm);
 }
 
-// The first run of NEW that BASE has too, whatever it is called; "": none.
+// The first run of NEW that is also in BASE, under any name; "": none.
 std::string on_both_sides(const reports::Side& base, const reports::Side& fresh) {
   namespace fs = std::filesystem;
   const auto file_of = [](const std::string& source) {
@@ -37,7 +41,7 @@ std::string on_both_sides(const reports::Side& base, const reports::Side& fresh)
 }
 
 reports::Comparison compare_sides(const Options& options, const reports::ComparisonOptions& how) {
-  // Reading is most of the work. Without a thread for it the sides are read one after the other.
+  // Reading takes most of the time. If no thread can start, the sides are read in sequence.
   std::future<reports::Side> base =
       std::async(std::launch::async | std::launch::deferred, read_side, "BASE", options.base_files, options.base_arm);
   const reports::Side fresh = read_side("NEW", options.new_files, options.new_arm), before = base.get();
@@ -47,8 +51,8 @@ reports::Comparison compare_sides(const Options& options, const reports::Compari
   return comparison;
 }
 
-// Of a history that has grown for years the newest runs, by the times that their folders are called: so many, and so
-// many bytes of files, that reading them takes seconds. At least two.
+// The newest runs of a history by folder name: limited in number and bytes, so that reading takes seconds; at least
+// two.
 std::vector<std::string> newest_of(std::vector<std::string> runs) {
   namespace fs = std::filesystem;
   constexpr std::size_t most_runs = 200;
@@ -68,7 +72,7 @@ std::vector<std::string> newest_of(std::vector<std::string> runs) {
   return runs;
 }
 
-// The newest run against those before it.
+// Compares the newest run with earlier ones.
 reports::Comparison compare_history(const Options& options, const reports::ComparisonOptions& how) {
   const std::vector<std::string> found = reports::find_runs(options.history), newest = newest_of(found);
   std::vector<reports::Run> runs = read_runs(newest, reports::Reading::to_compare);
@@ -108,6 +112,50 @@ ExitCode compare_command(const Request& request) {
   for (const std::filesystem::path& path : write_comparison(comparison, formats, options.out))
     if (!options.quiet || text.empty()) text += path.string() + "\n";
   return print_result_for(comparison.exit_code, text);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The name from the options, else from the newest report, which may come from anywhere.
+std::string name_of_baseline(const Options& options, const reports::Baseline& baseline) {
+  if (!options.cluster.empty()) return options.cluster;
+  const std::string& cluster = baseline.report.run.cluster;
+  if (const std::string objection = folder_name_error(cluster); !objection.empty())
+    throw UsageError(
+        fmt::format("run.cluster of {}: {}, or name the baseline with --cluster", baseline.newest, objection));
+  return cluster;
+}
+
+// An existing baseline may be in use, or be an input of this one, so it is not replaced.
+fs::path folder_of_baseline(const Options& options, const std::string& name) {
+  // Outside the cluster's runs, because it is not part of their history.
+  const fs::path folder = fs::path(options.out) / "baselines" / name;
+  if (fs::exists(folder / "report.json"))
+    throw UsageError(fmt::format("'{}' is there already; move it, or name another --out or --cluster",
+                                 (folder / "report.json").string()));
+  return folder;
+}
+
+}  // namespace
+
+ExitCode baseline_command(const Request& request) {
+  if (!request.control.is_leader()) return ExitCode::ok;
+  const reports::Baseline baseline =
+      reports::make_baseline(read_runs(request.options.baseline_files, reports::Reading::whole), utc_now());
+  const fs::path folder = folder_of_baseline(request.options, name_of_baseline(request.options, baseline));
+  std::string journal;
+  for (const reports::Result& line : baseline.journal)
+    journal += to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  reports::make_folder(folder);
+  for (const char* const name : {"measurements.jsonl", "report.json"}) reports::check_writable(folder / name);
+  reports::write_atomically(folder / "measurements.jsonl", journal);
+  reports::write_atomically(folder / "report.json", reports::render_json(baseline.report));
+  for (const std::string& remark : baseline.report.run.remarks) print_result(printable(remark) + "\n");
+  print_result(fmt::format("{} cases, up to {} launches each. Baseline: {}\n", baseline.report.results.size(),
+                           baseline.report.run.launches, folder.string()));
+  return ExitCode::ok;
 }
 
 }  // namespace p5

@@ -69,7 +69,7 @@ std::string summary_of(const topo::Explanation& all) {
                           counted(all.lines, "line"), all.nccl_lines, software.empty() ? "" : "; ", join(software));
 }
 
-// Says what an empty answer is worth.
+// Explains an empty result.
 std::string remark_on(const topo::Explanation& all) {
   if (all.nccl_lines > 0 || !all.findings.empty()) return "";
   return "No line in it is NCCL's: run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV, and keep "

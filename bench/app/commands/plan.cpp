@@ -16,8 +16,7 @@ namespace p5 {
 
 namespace {
 
-// What a case costs on the machine that a run would be on, also when that is only simulated here: as fast as the part
-// that binds it allows.
+// The cost model of the planned machine, also if it is simulated here: the binding part's rate.
 CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case& c) {
   const topo::Operation op{.route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes};
   auto limit = limit_of(parts, op, topo::Level::achievable);
@@ -32,7 +31,7 @@ std::string label_of(const Case& c) {
   return c.group == "world" ? operation_of(c) : fmt::format("{}, group {}", operation_of(c), c.group);
 }
 
-// Of groups that are not the whole job, in one launch; where they cost nothing there are none.
+// Communicators of groups smaller than the job, in one launch; none if they cost nothing.
 struct Communicators {
   int count = 0;
   double seconds = 0;

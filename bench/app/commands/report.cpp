@@ -1,15 +1,20 @@
-// p5bench report FILE: renders a report.json again.
+// p5bench report FILE: renders a report.json again. p5bench import nccl-tests LOG: a report from another benchmark's
+// output, in a folder like that of a run.
+#include <fmt/format.h>
 #include <algorithm>
 #include <filesystem>
-
-#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "bench/app/commands/commands.hpp"
-#include "bench/app/run/sides.hpp"
+#include "bench/app/run/comparing.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/input.hpp"
+#include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/baseline.hpp"
 #include "reports/journal.hpp"
+#include "reports/nccl_tests.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -18,18 +23,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of a run stands for the report in it.
+// A folder of a run means the report in it.
 std::string report_in(const std::string& path) {
   std::error_code problem;
   if (!fs::is_directory(path, problem)) return path;
-  const std::vector<std::string> runs = reports::find_runs(path);  // the folder itself where it is one
+  const std::vector<std::string> runs = reports::find_runs(path);  // includes the folder itself
   if (runs.size() > 1)
     throw UsageError(fmt::format("'{}' holds {} runs; name one of them, such as '{}'", path, runs.size(),
                                  fs::path(runs.back()).parent_path().string()));
   return runs.front() == path ? (fs::path(path) / "report.json").string() : runs.front();
 }
 
-// For the page. A journal that cannot be read keeps nobody from one without samples.
+// Adds samples for the HTML page. An unreadable journal only means a page without samples.
 void add_samples_beside(const fs::path& file, reports::Report& report) {
   const fs::path journal = file.parent_path() / reports::journal_name;
   std::error_code problem;
@@ -53,9 +58,9 @@ ExitCode report_command(const Request& request) {
   if (page) add_samples_beside(file, report);
   if (!options.report_as.empty()) {
     const bool table = options.table && options.report_as == "console";
-    return print_result_for(ExitCode::ok,
-                reports::coloured_for_terminal(table ? reports::render_table(report)
-                                                     : reports::find_writer(options.report_as).render(report)));
+    return print_result_for(
+        ExitCode::ok, reports::coloured_for_terminal(table ? reports::render_table(report)
+                                                           : reports::find_writer(options.report_as).render(report)));
   }
   std::optional<reports::Comparison> comparison;
   if (!options.baseline.empty()) {
@@ -64,7 +69,7 @@ ExitCode report_command(const Request& request) {
     reports::add_baseline(baseline, report);
     comparison = reports::compare(baseline, reports::make_side("NEW", runs), {.seed = options.seed.value_or(1)});
   }
-  // Without a choice: to the terminal, where nothing is overwritten.
+  // By default prints to the terminal, which overwrites nothing.
   const std::vector<std::string> formats =
       options.given.contains("--format") ? options.formats : std::vector<std::string>{"console"};
   std::string text;
@@ -85,6 +90,59 @@ ExitCode report_command(const Request& request) {
   for (const std::filesystem::path& path : write_comparison(*comparison, formats, options.out))
     text += path.string() + "\n";
   return print_result_for(comparison->exit_code, text);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+reports::nccl_tests::Imported read(const Options& options, const std::string& cluster) {
+  const std::string text = read_input(options.import_file, largest_json, "name a file that nccl-tests left");
+  try {
+    return reports::nccl_tests::import(text, options.import_collective, cluster,
+                                       {.ranks = options.import_ranks, .hosts = options.import_hosts});
+  } catch (const UsageError& problem) {
+    throw UsageError(fmt::format("'{}': {}", printable(options.import_file), problem.what()));
+  }
+}
+
+// Creates a folder named after the file if that is a valid name, with "-2", "-3", ... if it exists.
+fs::path new_folder_of_import(const Options& options, const std::string& cluster) {
+  const std::string stem = fs::path(options.import_file).stem().string();
+  const std::string name = folder_name_error(stem).empty() ? stem : "log";
+  const fs::path parent = fs::path(options.out) / cluster;
+  reports::make_folder(parent);
+  constexpr int most = 100'000;
+  for (int number = 1; number <= most; ++number) {
+    const fs::path folder = parent / (number == 1 ? name : fmt::format("{}-{}", name, number));
+    std::error_code problem;
+    if (fs::create_directory(folder, problem)) return folder;
+    if (problem) throw UsageError(fmt::format("'{}' cannot be made: {}", folder.string(), problem.message()));
+  }
+  throw UsageError(fmt::format("'{}' has {} imports of this name; name another --out", parent.string(), most));
+}
+
+}  // namespace
+
+ExitCode import_command(const Request& request) {
+  if (!request.control.is_leader()) return ExitCode::ok;
+  const Options& options = request.options;
+  const std::string cluster = options.cluster.empty() ? "imported" : options.cluster;
+  const reports::nccl_tests::Imported imported = read(options, cluster);
+  const fs::path folder = new_folder_of_import(options, cluster);
+  std::string journal;
+  for (const reports::Result& line : imported.journal)
+    journal += to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  reports::write_atomically(folder / "measurements.jsonl", journal);
+  for (const std::string& format : options.formats) {
+    const reports::Writer& writer = reports::find_writer(format);
+    if (!writer.suffix.empty())
+      reports::write_atomically(folder / writer.file_name("report"), writer.render(imported.report));
+  }
+  reports::write_atomically(folder / "report.json", reports::render_json(imported.report));
+  for (const std::string& remark : imported.report.run.remarks) print_result(printable(remark) + "\n");
+  print_result(fmt::format("{} cases. Report: {}\n", imported.report.results.size(), folder.string()));
+  return imported.report.exit_code;
 }
 
 }  // namespace p5

@@ -8,7 +8,6 @@
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/backends.hpp"
-#include "bench/app/machine/cluster.hpp"
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/machine.hpp"
 #include "bench/base/console.hpp"
@@ -54,7 +53,7 @@ topo::Topology topology_in(const std::string& path) {
   }
 }
 
-// A recording, a run's topology.json or report.json, hwloc's or NCCL's XML, or a folder that holds copies of /proc and
+// Reads a recording, a run's topology.json or report.json, hwloc's or NCCL's XML, or a folder with copies of /proc and
 // /sys.
 topo::Topology load_topology(const std::string& path) {
   std::error_code problem;
@@ -70,7 +69,7 @@ topo::Topology load_topology(const std::string& path) {
   return topology;
 }
 
-// hwloc's XML of each host, from its first rank, at the leader.
+// hwloc's XML of each host from its first rank, at the leader.
 json hwloc_of_hosts(ControlPlane& control, const topo::Topology& topology) {
   const auto& host_of_rank = topology.host_of_rank;
   const auto me = static_cast<std::size_t>(control.participant());
@@ -78,7 +77,7 @@ json hwloc_of_hosts(ControlPlane& control, const topo::Topology& topology) {
   std::string xml;
   try {
     if (first) xml = topo::hwloc_xml();
-  } catch (const EnvironmentError&) {  // the rest is worth keeping
+  } catch (const EnvironmentError&) {  // a recording without it is still useful
   }
   json all = json::object();
   const std::vector<std::string> texts = control.gather(xml);
@@ -89,7 +88,7 @@ json hwloc_of_hosts(ControlPlane& control, const topo::Topology& topology) {
 
 bool looks_around(const Options& options) { return !simulates(options) && options.load_file.empty(); }
 
-// Of a file at the leader alone.
+// The topology that the options select; complete at the leader only.
 topo::Topology find_topology(const Request& request) {
   const Options& options = request.options;
   topo::Topology topology;
@@ -97,7 +96,7 @@ topo::Topology find_topology(const Request& request) {
     topology = topo::synthetic(topo::find_platform(options.platform), options.nodes);
   else if (!options.load_file.empty())
     from_leader(request.control, [&]() -> std::string {
-      // A folder of copies may hold names in any letters.
+      // Names in a copied folder may have any encoding.
       topology = topo::topology_from_json(
           json::parse(to_json(load_topology(options.load_file)).dump(-1, ' ', false, json::error_handler_t::replace)));
       return "";
@@ -114,13 +113,13 @@ topo::Topology find_topology(const Request& request) {
   return topology;
 }
 
-// Before anything is done: files that are asked for can be made.
+// Checks before any work that requested files can be written.
 void check_targets(const Options& options) {
   for (const std::string& file : {options.record_file, options.rank_file})
     if (!file.empty()) reports::check_writable(file);
 }
 
-// A rank a host only looks around: the job to come has a rank for each GPU.
+// With one rank per host, assumes that the job to come has a rank per GPU.
 topo::Topology with_job_ranks(topo::Topology topology) {
   if (topology.host_of_rank.size() <= topology.hosts.size()) topology.host_of_rank.clear();
   return topology;
@@ -139,7 +138,7 @@ json binding_json(const topo::Binding& binding, const topo::Topology& topology) 
 
 std::string shown(const Options& options, const topo::Topology& topology, const std::vector<topo::Finding>& findings,
                   const std::vector<topo::Binding>& bindings) {
-  // Without a choice: to the terminal.
+  // Prints to the terminal by default.
   const bool as_json = options.formats == std::vector<std::string>{"json"};
   if (!as_json) return reports::render_topology(topology, findings, bindings);
   json bound = json::array();
@@ -163,7 +162,7 @@ ExitCode topo_command(const Request& request) {
   });
   const topo::Topology topology = find_topology(request);
   const bool live = looks_around(options);
-  std::string text;  // the leader's
+  std::string text;  // at the leader
   const json hwloc = live && !options.record_file.empty() ? hwloc_of_hosts(control, topology) : json::object();
   from_leader(control, [&]() -> std::string {
     const char* const visible = live ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;

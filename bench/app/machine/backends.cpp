@@ -1,16 +1,101 @@
 #include "bench/app/machine/backends.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "bench/app/machine/fabric.hpp"
-#include "bench/app/machine/gpus.hpp"
+#include "bench/app/machine/leader.hpp"
+#include "bench/app/machine/worker_interfaces.hpp"
+#include "bench/app/machine/workers.hpp"
 #include "bench/backends/backends.hpp"
+#include "bench/backends/ras.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5 {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* program = "p5bench-worker-nccl";
+
+// The largest number of ranks on a GPU.
+int max_ranks_per_gpu(const std::vector<protocol::Identity>& identities, const topo::Topology& topology, bool allowed) {
+  int most = 1;
+  std::map<std::string, std::vector<std::size_t>> ranks_of;
+  for (std::size_t rank = 0; rank < identities.size(); ++rank) ranks_of[identities[rank].device_uuid].push_back(rank);
+  for (const auto& [uuid, ranks] : ranks_of) {
+    most = std::max(most, static_cast<int>(ranks.size()));
+    if (ranks.size() > 1 && !allowed)
+      throw EnvironmentError(fmt::format(
+          "ranks {} and {} on {} have the same GPU ({}, {}): start one rank a GPU, or give "
+          "--allow-shared-gpu for figures that "
+          "are not to be judged",
+          ranks[0], ranks[1], host_of_rank(topology, ranks[0]).name, identities[ranks[0]].device_name, uuid));
+  }
+  return most;
+}
+
+// The address of NCCL's RAS service in the workers, unless the user has set one.
+std::string choose_ras_address(Environment& changes) {
+  const Environment own = current_environment();
+  for (const Environment* const variables : {&std::as_const(changes), &own})
+    if (const auto chosen = variables->find(ras_variable); chosen != variables->end() && !chosen->second.empty())
+      return chosen->second;
+  return changes[ras_variable] = ras_address;
+}
+
+}  // namespace
+
+bool may_use_gpus() {
+  std::error_code problem;
+  return fs::exists("/dev/nvidiactl", problem) && fs::exists(file_of_ours(program), problem);
+}
+
+GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology) {
+  WorkerOptions worker = worker_options(control, options, topology, program,
+                                        "this build found no CUDA toolkit or no NCCL; install them and build again");
+  GpuBackend made;
+  made.findings = name_interfaces_for_nccl(control, topology, worker.environment);
+  const auto named = worker.environment.find("NCCL_SOCKET_IFNAME");
+  const std::string interfaces = named == worker.environment.end() ? "" : named->second;
+  worker.ras = choose_ras_address(worker.environment);
+  auto backend = std::make_unique<WorkerBackend>(control, std::move(worker));
+  const std::vector<std::string> texts = identify_workers(control, *backend);
+  const json agreed = json::parse(from_leader(control, [&] {
+    const std::vector<protocol::Identity> identities = parse_identities(texts);
+    refuse_mixed_libraries(identities, topology);
+    const int most_ranks = max_ranks_per_gpu(identities, topology, options.allow_shared_gpu);
+    std::uint64_t least = identities.front().free_memory;
+    for (const protocol::Identity& each : identities) {
+      least = std::min(least, each.free_memory);
+      made.gpu_of_rank.push_back(each.device_uuid);
+      made.gpus_seen_of_rank.push_back(each.visible_devices);
+    }
+    return json{{"most_ranks", most_ranks}, {"memory", least}, {"first", protocol::to_json(identities.front())}}.dump();
+  }));
+  const int most_ranks = agreed.at("most_ranks");
+  backend->share_device(most_ranks);
+  made.memory_of_rank =
+      Bytes{WorkerBackend::usable({agreed.at("memory")}).count / static_cast<std::uint64_t>(most_ranks)};
+  if (most_ranks > 1) made.why_not_judged = fmt::format("up to {} ranks share a GPU", most_ranks);
+  const protocol::Identity first = protocol::identity_from_json(agreed.at("first"));
+  made.software = {{"gpu", first.device_name},
+                   {"nccl", first.library},
+                   {"nccl.path", first.library_path},
+                   {"cuda.driver", first.driver},
+                   {"cuda.runtime", first.runtime}};
+  if (!interfaces.empty()) made.software["workers.NCCL_SOCKET_IFNAME"] = interfaces;
+  made.backend = std::move(backend);
+  return made;
+}
 
 namespace {
 
@@ -41,7 +126,7 @@ SimMachine sim_machine(const Options& options, const topo::Platform& platform, s
   machine.nodes = options.nodes;
   machine.gpus = platform.gpus;
   machine.nics = std::max(platform.nics, 1);
-  // The only GPU of its node has no link in its way.
+  // A single GPU per node has no link on its path.
   constexpr GBps unbounded{1e6};
   machine.link = platform.links_per_gpu > 0 ? platform.link_rate_achievable * platform.links_per_gpu : unbounded;
   machine.nic = platform.nic_rate * platform.nic_efficiency.value_or(1);
@@ -62,38 +147,38 @@ void make_sim(ControlPlane&, const Options& options, std::uint64_t seed, Machine
         machine.topology.hosts[static_cast<std::size_t>(node)].gpu_devices.at(seen[node]++).nics);
 }
 
-// In the order in which they are tried where nobody asks for one.
+// Backends in the order in which `auto` tries them.
 struct BackendFactory {
   std::string name;
   void (*make)(ControlPlane& control, const Options& options, std::uint64_t seed, Machine& machine);
-  // Whether this host has what it takes; null: only who asks for the backend gets it.
+  // True if this host can run the backend; null: only on explicit request.
   bool (*here)() = nullptr;
 };
 
-const std::vector<BackendFactory> makers{
+const std::vector<BackendFactory> factories{
     {"nccl", make_nccl, may_use_gpus},
     {"mpi", make_mpi, [] { return true; }},
     {"ofi", make_ofi},
     {"sim", make_sim},
 };
 
-const BackendFactory& maker_of(const std::string& backend) {
-  const auto found = std::ranges::find(makers, backend, &BackendFactory::name);
-  if (found == makers.end()) throw std::logic_error("nothing here makes the backend " + backend);
+const BackendFactory& find_factory(const std::string& backend) {
+  const auto found = std::ranges::find(factories, backend, &BackendFactory::name);
+  if (found == factories.end()) throw std::logic_error("nothing here makes the backend " + backend);
   return *found;
 }
 
-// Of each maker: y where this host has what it takes.
-std::string found_here() {
+// One letter per backend: y if this host can run it.
+std::string usable_backends() {
   std::string found;
-  for (const BackendFactory& each : makers) found += each.here && each.here() ? 'y' : 'n';
+  for (const BackendFactory& each : factories) found += each.here && each.here() ? 'y' : 'n';
   return found;
 }
 
-const BackendInfo& first_found(const std::vector<std::string>& on_hosts) {
+const BackendInfo& first_usable_everywhere(const std::vector<std::string>& on_hosts) {
   std::size_t at = 0;
   while (!std::ranges::all_of(on_hosts, [&](const std::string& found) { return found.at(at) == 'y'; })) ++at;
-  return find_backend(makers.at(at).name);
+  return find_backend(factories.at(at).name);
 }
 
 }  // namespace
@@ -105,17 +190,17 @@ bool simulates(const Options& options) {
 
 const BackendInfo& likely_backend(const Options& options) {
   const BackendInfo* const asked = requested_backend(options.backend);
-  return asked ? *asked : first_found({found_here()});
+  return asked ? *asked : first_usable_everywhere({usable_backends()});
 }
 
 const BackendInfo& choose_backend(ControlPlane& control, const Options& options) {
   if (const BackendInfo* const asked = requested_backend(options.backend)) return *asked;
-  const std::vector<std::string> on_hosts = control.gather(found_here());
-  return find_backend(control.broadcast(control.is_leader() ? first_found(on_hosts).name : ""));
+  const std::vector<std::string> on_hosts = control.gather(usable_backends());
+  return find_backend(control.broadcast(control.is_leader() ? first_usable_everywhere(on_hosts).name : ""));
 }
 
 void make_backend(ControlPlane& control, const Options& options, std::uint64_t seed, Machine& machine) {
-  maker_of(machine.backend_name).make(control, options, seed, machine);
+  find_factory(machine.backend_name).make(control, options, seed, machine);
 }
 
 }  // namespace p5

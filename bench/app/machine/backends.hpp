@@ -1,24 +1,50 @@
-// How each backend of the table (bench/model/backends.hpp) is chosen and made.
+// Selects and makes a backend of the table (bench/model/backends.hpp), and starts a worker for each rank on a GPU.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "bench/app/machine/machine.hpp"
+#include "bench/model/backend.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
+#include "topo/finding.hpp"
+#include "topo/topology.hpp"
 
 namespace p5 {
 
+// True if this host has a GPU driver and the worker program.
+bool may_use_gpus();
+
+struct GpuBackend {
+  std::unique_ptr<Backend> backend;
+  std::optional<Bytes> memory_of_rank;
+  std::string why_not_judged;
+  std::map<std::string, std::string> software;
+  std::vector<std::string> gpu_of_rank;  // UUIDs; at the leader, as the next
+  std::vector<int> gpus_seen_of_rank;
+  std::vector<topo::Finding> findings;  // at the leader
+};
+
+// Collective; starts a worker for each rank. Throws EnvironmentError naming the rank and host whose worker has no GPU,
+// shares a GPU (unless allowed), or has a library of another version than rank 0's.
+GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology);
+
 bool simulates(const Options& options);
 
-// The one that is asked for, or else the first one that this host alone has what it takes for.
+// The requested backend, or the first that this host can run.
 const BackendInfo& likely_backend(const Options& options);
 
-// On all ranks together: as likely_backend(), where all hosts have what it takes.
+// Collective. The requested backend, or the first that all hosts can run.
 const BackendInfo& choose_backend(ControlPlane& control, const Options& options);
 
-// That of machine.backend_name, with what it tells of the machine. Topology and platform are known.
+// Makes the backend machine.backend_name and fills in what it reports of the machine. Topology and platform must be
+// set.
 void make_backend(ControlPlane& control, const Options& options, std::uint64_t seed, Machine& machine);
 
 }  // namespace p5

@@ -25,10 +25,10 @@ namespace {
 
 using nlohmann::json;
 
-// Beyond those of the workers under test.
+// Epochs above those of the workers under test.
 constexpr std::uint32_t own_abort_epochs = 1u << 31;
 
-// The leader's; 0: nothing is to be tried.
+// The leader's limit on all ranks; 0: no check.
 Seconds agree_on_limit(ControlPlane& control) {
   return {std::stod(from_leader(control, [] {
     std::error_code problem;
@@ -37,14 +37,14 @@ Seconds agree_on_limit(ControlPlane& control) {
   }))};
 }
 
-// nullopt: some rank cannot tell which way data will go.
-std::optional<WorkerOptions> agree_on_way(ControlPlane& control, const Options& options, const Machine& machine) {
+// Worker options for the path that data will take; nullopt if a rank cannot determine it.
+std::optional<WorkerOptions> agree_on_path(ControlPlane& control, const Options& options, const Machine& machine) {
   WorkerOptions worker = fabric_worker(control, options, machine.topology);
   bool clear = true;
   if (machine.backend_info().parts == BackendInfo::Parts::gpus) {
     name_interfaces_for_nccl(control, machine.topology, worker.environment);
     const auto way =
-        way_of_nccl(all_have_efa(machine.topology), with_changes(worker.environment), read_file, list_interfaces());
+        path_of_nccl(all_have_efa(machine.topology), with_changes(worker.environment), read_file, list_interfaces());
     clear = way.has_value();
     for (const auto& [name, value] : way.value_or(Environment())) worker.environment[name] = value;
   }
@@ -54,7 +54,7 @@ std::optional<WorkerOptions> agree_on_way(ControlPlane& control, const Options& 
   return control.broadcast(agreed ? "y" : "n") == "y" ? std::optional(std::move(worker)) : std::nullopt;
 }
 
-// What the last worker of each of these ranks said that it ran on; at the leader.
+// Identities of the last workers of these ranks; at the leader.
 std::vector<reports::ReachabilityHost> describe(ControlPlane& control, const Machine& machine,
                                                 const std::vector<int>& ranks, const protocol::Identity& mine) {
   const std::vector<std::string> all =
@@ -97,7 +97,7 @@ FabricCheck check_fabric(ControlPlane& control, const Options& options, const Ma
   if (ranks.size() < 2) return {};
   const Seconds limit = agree_on_limit(control);
   if (limit.count <= 0) return {};
-  std::optional<WorkerOptions> worker = agree_on_way(control, options, machine);
+  std::optional<WorkerOptions> worker = agree_on_path(control, options, machine);
   if (!worker) return {};
   worker->timeout = limit;
   worker->abort_epochs_from = own_abort_epochs;

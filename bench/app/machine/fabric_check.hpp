@@ -1,4 +1,4 @@
-// Whether the network that data will go over is there at all, before the ranks' library waits for it.
+// Checks the network that data will use before the library under test waits for it.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@ namespace p5 {
 
 struct FabricCheck {
   std::vector<topo::Finding> findings = {};  // at the leader
-  bool cut = false;                          // alike on all ranks: hosts do not reach each other
+  bool cut = false;                          // same on all ranks: hosts do not reach each other
 };
 
-// One rank of each host sends messages over libfabric (check_reachability()), over the way that NCCL will go where that
-// is under test. Nothing on one host, where this build has no worker for libfabric, or where the way is not clear.
-// P5BENCH_REACH_LIMIT is the deadline of a message, 5 s without it; "off": nothing is tried.
+// One rank of each host sends messages over libfabric (check_reachability()), on the path that NCCL will use if NCCL is
+// under test. Skipped on one host, in a build without a libfabric worker, or if the path is not known.
+// P5BENCH_REACH_LIMIT is the deadline of a message, by default 5 s; "off" skips the check.
 FabricCheck check_fabric(ControlPlane& control, const Options& options, const Machine& machine);
 
-// The first rank on each machine. Hosts that are pretended are one.
+// The first rank on each machine; pretended hosts count as one.
 std::vector<int> first_ranks(const topo::Topology& topology);
 
-// Whether each host has EFA devices.
+// True if each host has EFA devices.
 bool all_have_efa(const topo::Topology& topology);
 
 }  // namespace p5

@@ -17,7 +17,7 @@ namespace p5 {
 
 namespace {
 
-// Libraries are among them.
+// Libraries may be among the files.
 constexpr Bytes largest_file = GiB(4);
 
 namespace fs = std::filesystem;
@@ -25,17 +25,17 @@ using nlohmann::json;
 
 fs::path at(const HostRole& place, const fs::path& path) { return place.root / path.relative_path(); }
 
-// "" or why the file is not there after all.
-std::string write_where_needed(const fs::path& path, const std::string& text) try {
+// "" or the reason that the file was not written.
+std::string write_if_different(const fs::path& path, const std::string& text) try {
   if (bytes_of(path) == text) return "";
   fs::create_directories(path.parent_path());
   reports::write_atomically(path, text);
   return bytes_of(path) == text ? "" : fmt::format("'{}' does not hold what was written to it", path.string());
-} catch (const std::exception& problem) {  // of the file system, whatever it is
+} catch (const std::exception& problem) {  // any error of the file system
   return problem.what();
 }
 
-// The first rank of each host says "" or what is wrong there; nobody else says anything.
+// Gathers the problem of the first rank of each host; other ranks contribute none.
 std::vector<HostProblem> gather_problems(ControlPlane& control, const HostRole& place, const std::string& mine) {
   const json said = place.first && !mine.empty() ? json{{"host", place.host}, {"why", mine}} : json();
   std::vector<HostProblem> problems;
@@ -44,7 +44,7 @@ std::vector<HostProblem> gather_problems(ControlPlane& control, const HostRole& 
   return problems;
 }
 
-// Bytes of any kind, which JSON could not hold.
+// Broadcasts arbitrary bytes, which JSON cannot hold.
 std::vector<tuner::NamedFile> files_of_leader(ControlPlane& control, const std::vector<tuner::NamedFile>& files) {
   json names = json::array();
   for (const tuner::NamedFile& file : files) names.push_back(file.name);
@@ -90,13 +90,13 @@ std::vector<HostProblem> put_on_hosts(ControlPlane& control, const HostRole& pla
   std::string why;
   const auto write_all = [&] {
     for (const tuner::NamedFile& file : all)
-      if (why.empty()) why = write_where_needed(at(place, leaders_folder) / file.name, file.text);
+      if (why.empty()) why = write_if_different(at(place, leaders_folder) / file.name, file.text);
   };
   if (control.is_leader()) write_all();
   control.barrier();
   if (place.first && !control.is_leader()) write_all();
   std::vector<HostProblem> problems = gather_problems(control, place, why);
-  control.broadcast("");  // nobody looks for them before they are there
+  control.broadcast("");  // no rank reads the files before all are written
   return problems;
 }
 
@@ -108,7 +108,7 @@ TemporaryOnHosts::TemporaryOnHosts(ControlPlane& control, const HostRole& place)
   if (!place.first) return;
   const fs::path mine = at(place, folder_);
   fs::create_directories(mine.parent_path(), error);
-  ::mkdir(mine.c_str(), S_IRWXU);  // others may write beside it
+  ::mkdir(mine.c_str(), S_IRWXU);  // the parent folder may be writable by other users
 }
 
 TemporaryOnHosts::~TemporaryOnHosts() {

@@ -1,5 +1,5 @@
-// Files that ranks on all hosts read at the same path: which hosts have them, and a copy where one has not. Hosts may
-// share a file system or none; only what they find tells.
+// Files that ranks on all hosts read at the same path: which hosts lack them, and copies for those. Hosts may or may
+// not share file systems, so each host checks its own.
 #pragma once
 
 #include <filesystem>
@@ -13,30 +13,30 @@
 
 namespace p5 {
 
-// How a rank takes part in it. The first rank of each host looks and writes.
+// A rank's role in it. Only the first rank of each host reads and writes.
 struct HostRole {
-  std::string host;                  // as the user knows it
-  bool first = false;                // of its ranks
-  std::filesystem::path root = "/";  // what absolute paths begin at (tests)
+  std::string host;                  // the name that the user knows
+  bool first = false;                // first rank of its host
+  std::filesystem::path root = "/";  // prefix of absolute paths (for tests)
 };
 HostRole role_on_host(const ControlPlane& control, const topo::Topology& topology);
 
-// A host that does not have what it should.
+// A host without the right file.
 struct HostProblem {
   std::string host, why;
 };
 
-// All that follows on all ranks together; what comes back is complete at the leader and empty elsewhere.
+// All of the following are collective; results are complete at the leader and empty elsewhere.
 
-// The hosts whose file at the leader's path is not the leader's, byte for byte; none where the leader has none itself.
+// Hosts whose file at the leader's path differs from the leader's; none if the leader has no such file.
 std::vector<HostProblem> hosts_without(ControlPlane& control, const HostRole& place, const std::string& path);
 
-// The leader's files in the leader's folder, an absolute path, on every host. First on the leader's, so that those that
-// share its file system find them; what is there already and the same stays as it is. The hosts where that failed.
+// Writes the leader's files to the leader's folder, an absolute path, on every host: first on the leader's, so that
+// hosts sharing its file system find them. Identical files are kept. Returns the hosts where that failed.
 std::vector<HostProblem> put_on_hosts(ControlPlane& control, const HostRole& place, const std::string& folder,
                                       const std::vector<tuner::NamedFile>& files);
 
-// The leader's files on every host, in a folder that goes with this object.
+// A folder on every host for the leader's files; removed with this object.
 class TemporaryOnHosts {
  public:
   TemporaryOnHosts(ControlPlane& control, const HostRole& place);
@@ -44,7 +44,7 @@ class TemporaryOnHosts {
   TemporaryOnHosts(const TemporaryOnHosts&) = delete;
   TemporaryOnHosts& operator=(const TemporaryOnHosts&) = delete;
 
-  const std::string& folder() const { return folder_; }  // the same on all hosts
+  const std::string& folder() const { return folder_; }  // same on all hosts
   std::vector<HostProblem> put(const std::vector<tuner::NamedFile>& files);
 
  private:
@@ -53,7 +53,7 @@ class TemporaryOnHosts {
   std::string folder_;
 };
 
-// Null where it cannot be read.
+// The file's content; null if it cannot be read.
 std::optional<std::string> bytes_of(const std::filesystem::path& path);
 
 // "n1: cannot write ...; n2: ..."

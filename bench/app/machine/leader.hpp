@@ -1,4 +1,4 @@
-// What the leader alone can do or decide, with an outcome that all participants share.
+// Actions of the leader alone, with an outcome on all ranks.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,8 @@
 
 namespace p5 {
 
-// Runs `action` at the leader; its text goes to all. When it throws UsageError or EnvironmentError, all throw the same.
+// Runs `action` at the leader and returns its text on all ranks. A UsageError or EnvironmentError is thrown on all
+// ranks.
 std::string from_leader(ControlPlane& control, const std::function<std::string()>& action);
 
 }  // namespace p5

@@ -1,30 +1,207 @@
 #include "bench/app/machine/machine.hpp"
 
+#include <fmt/format.h>
 #include <mpi.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <iterator>
 #include <map>
-
-#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <utility>
 
 #include "bench/app/machine/backends.hpp"
-#include "bench/app/machine/cluster.hpp"
-#include "bench/app/machine/own_gpus.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/variables.hpp"
 #include "bench/backends/backends.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
+#include "bench/base/units.hpp"
 #include "bench/base/wire.hpp"
+#include "bench/control/control_planes.hpp"
+#include "bench/control/host_tree.hpp"
+#include "bench/measure/agreement.hpp"
+#include "bench/model/backends.hpp"
 
 namespace p5 {
 
 namespace {
 
-// Of the first host, which the leader knows.
+constexpr const char* visible_variable = "CUDA_VISIBLE_DEVICES";
+
+// CUDA's rules: numbers or prefixes of UUIDs; the first entry that matches no GPU ends the list.
+bool is_visible(const std::vector<topo::Gpu>& gpus, std::size_t gpu, const char* visible) {
+  if (!visible) return true;
+  for (const std::string& word : split(visible)) {
+    const auto named = std::ranges::find_if(gpus, [&](const topo::Gpu& each) {
+      const auto at = static_cast<std::size_t>(&each - gpus.data());
+      return word == std::to_string(at) || (word.starts_with("GPU-") && each.uuid.starts_with(word));
+    });
+    if (named == gpus.end()) return false;
+    if (std::cmp_equal(named - gpus.begin(), gpu)) return true;
+  }
+  return false;
+}
+
+// The reason that a GPU cannot be used; else "".
+std::string why_not(const topo::Gpu& gpu) {
+  if (!gpu.problem.empty()) return gpu.problem;
+  if (gpu.uuid.empty()) return "NVML does not tell of it";
+  if (gpu.mig == true) return "split into instances (MIG)";
+  if (gpu.compute_mode == "prohibited") return "nobody may compute on it";
+  if (gpu.processes.value_or(0) == 0) return "";
+  if (!gpu.used_by.empty()) return "in use by " + join(gpu.used_by, "; ");
+  return fmt::format("in use by {} {}", *gpu.processes, *gpu.processes == 1 ? "process" : "processes");
+}
+
+}  // namespace
+
+bool finds_own_gpus(const Options& options) {
+  return options.checks() && find_backend(options.backend).on_gpus() && !has_launched_peers();
+}
+
+OwnGpus choose_gpus(const topo::NvmlAnswer& told, const char* visible) {
+  OwnGpus own;
+  bool in_use = false;
+  for (std::size_t i = 0; i < told.gpus.size(); ++i) {
+    if (!is_visible(told.gpus, i, visible)) continue;
+    const topo::Gpu& gpu = told.gpus[i];
+    const std::string why = why_not(gpu);
+    in_use = in_use || why.starts_with("in use");
+    why.empty() ? own.usable.push_back(gpu.uuid) : own.skipped.push_back(fmt::format("GPU {} ({})", i, why));
+  }
+  if (!own.usable.empty()) return own;
+  if (!told.answered) {
+    own.why_none = fmt::format("NVML: {}", told.problem);
+    own.code_of_none = told.asked ? ExitCode::unfinished : ExitCode::environment;
+  } else if (in_use) {
+    own.why_none = "no GPU is free";
+  } else if (!own.skipped.empty()) {
+    own.why_none = "no GPU can be used";
+    own.code_of_none = ExitCode::environment;
+  } else {
+    own.why_none = fmt::format("there is no GPU here{}; --backend mpi, ofi and sim do without",
+                               !told.problem.empty() ? fmt::format(" (NVML: {})", told.problem)
+                               : visible             ? fmt::format(" ({}={})", visible_variable, visible)
+                                                     : "");
+    own.code_of_none = ExitCode::environment;
+  }
+  return own;
+}
+
+int visible_gpus(const std::vector<topo::Gpu>& gpus, const char* visible) {
+  int count = 0;
+  for (std::size_t i = 0; i < gpus.size(); ++i) count += is_visible(gpus, i, visible);
+  return count;
+}
+
+OwnGpus take_own_gpus(const Options& options) {
+  const topo::Probes probes = probes_for(options);
+  OwnGpus own = choose_gpus(topo::ask_nvml(probes.nvml, probes.limit), std::getenv(visible_variable));
+  if (!own.usable.empty()) setenv(visible_variable, join(own.usable, ",").c_str(), /*overwrite=*/1);
+  return own;
+}
+
+namespace {
+
+using nlohmann::json;
+
+enum HostTrait : std::uint8_t { is_pretended = 1, has_efa = 2, has_infiniband = 4, fabric_is_up = 8, has_links = 16 };
+
+std::uint8_t traits_of(const topo::Host& host) {
+  int traits = host.pretended ? is_pretended : 0;
+  for (const topo::Nic& nic : host.nics) {
+    const int kind = nic.kind == "efa" ? has_efa : nic.kind == "infiniband" ? has_infiniband : 0;
+    traits |= kind;
+    if (kind != 0 && nic.state == "up") traits |= fabric_is_up;
+  }
+  for (const topo::Gpu& gpu : host.gpu_devices)
+    if (gpu.links.value_or(0) > 0) traits |= has_links;
+  return static_cast<std::uint8_t>(traits);
+}
+
+topo::Host host_with(int traits) {
+  topo::Host host;
+  host.pretended = (traits & is_pretended) != 0;
+  for (const auto& [trait, kind] : {std::pair{has_efa, "efa"}, std::pair{has_infiniband, "infiniband"}}) {
+    if ((traits & trait) == 0) continue;
+    topo::Nic& nic = host.nics.emplace_back();
+    nic.kind = kind;
+    if (traits & fabric_is_up) nic.state = "up";
+  }
+  if (traits & has_links) host.gpu_devices.emplace_back().links = 1;
+  return host;
+}
+
+template <class Member>
+std::vector<std::uint16_t> numbers_of(const std::vector<topo::Host>& hosts, Member member) {
+  std::vector<std::string> texts;
+  for (const topo::Host& host : hosts) texts.push_back(host.*member);
+  const std::vector<int> numbers = number_hosts(texts);
+  return {numbers.begin(), numbers.end()};
+}
+
+}  // namespace
+
+ClusterSketch sketch_of(const std::vector<topo::Host>& hosts) {
+  ClusterSketch sketch;
+  sketch.name_of_host = numbers_of(hosts, &topo::Host::host_name);
+  sketch.boot_of_host = numbers_of(hosts, &topo::Host::boot_id);
+  for (const topo::Host& host : hosts) {
+    sketch.traits_of_host.push_back(traits_of(host));
+    sketch.memory_of_host.push_back(host.memory_available.count);
+  }
+  return sketch;
+}
+
+std::vector<topo::Host> hosts_from(const ClusterSketch& sketch) {
+  std::vector<topo::Host> hosts;
+  for (std::size_t at = 0; at < sketch.traits_of_host.size(); ++at) {
+    topo::Host& host = hosts.emplace_back(host_with(sketch.traits_of_host[at]));
+    host.host_name = std::to_string(sketch.name_of_host.at(at));
+    host.boot_id = std::to_string(sketch.boot_of_host.at(at));
+    host.memory_available = Bytes{sketch.memory_of_host.at(at)};
+  }
+  return hosts;
+}
+
+topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probes) {
+  const std::string name = topo::host_name().name;
+  const std::vector<int> numbers = number_hosts(control.gather(name));
+  const auto host_of_rank = shared_by_leader(control, std::vector<std::uint16_t>(numbers.begin(), numbers.end()));
+  const std::uint16_t mine = host_of_rank[static_cast<std::size_t>(control.participant())];
+  const bool first = std::ranges::find(host_of_rank, mine) - host_of_rank.begin() == control.participant();
+  topo::Host host;
+  if (first) host = topo::discover_host(probes);
+  const std::vector<std::string> described =
+      control.gather(first ? to_json(host).dump(-1, ' ', true, json::error_handler_t::replace) : "");
+  topo::Topology topology;
+  topology.host_of_rank.assign(host_of_rank.begin(), host_of_rank.end());
+  topology.taken = utc_now();
+  if (control.is_leader()) {
+    topology.settings = topo::job_settings();
+    for (const std::string& text : described)
+      if (!text.empty()) topology.hosts.push_back(topo::host_from_json(json::parse(text)));
+  }
+  const ClusterSketch sketch = shared_by_leader(control, sketch_of(topology.hosts));
+  if (control.is_leader()) return topology;
+  topology.hosts = hosts_from(sketch);
+  topo::Host& own = topology.hosts.at(mine);
+  own.name = name;
+  if (!first) return topology;
+  // The sketch names hosts by number, so this host needs its number to compare with others.
+  host.host_name = own.host_name;
+  host.boot_id = own.boot_id;
+  own = std::move(host);
+  return topology;
+}
+
+namespace {
+
+// The platform of the first host.
 const topo::Platform* agree_on_platform(ControlPlane& control, const Options& options, const topo::Topology& topology) {
   if (!options.platform.empty()) return &topo::find_platform(options.platform);
   const topo::Platform* const found =
@@ -40,8 +217,19 @@ void refuse_unknown_nics(const Options& options, const topo::Platform& platform)
                   options.nodes, platform.name, conflict ? " (" + conflict->text + ")" : ""));
 }
 
-void go_idle(Machine& machine, std::string why, ExitCode code) {
-  machine.backend = make_idle_backend();
+// The backend of a machine with nothing to measure: it performs nothing, so no case is opened.
+class IdleBackend final : public Backend {
+ public:
+  std::unique_ptr<Session> open(const Case&, int) override { throw std::logic_error("an idle backend opens nothing"); }
+  Bytes memory_per_rank(const Case&) const override { return {}; }
+  CostModel cost() const override { return {}; }
+  bool performs(const Collective&) const override { return false; }
+  bool recovers() const override { return true; }
+  bool joined() const override { return false; }
+};
+
+void make_idle(Machine& machine, std::string why, ExitCode code) {
+  machine.backend = std::make_unique<IdleBackend>();
   machine.why_idle = std::move(why);
   machine.code_of_idle = code;
 }
@@ -77,17 +265,17 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     machine.topology = discover_cluster(control, probes_for(options));
     machine.platform = agree_on_platform(control, options, machine.topology);
     machine.topology.platform = machine.platform ? machine.platform->name : "";
-    if (!backend.tunable) machine.topology.settings.reset();  // they concern NCCL
+    if (!backend.tunable) machine.topology.settings.reset();  // NCCL's settings
   }
   if (own && own->usable.empty()) {
-    go_idle(machine, own->why_none, own->code_of_none);
+    make_idle(machine, own->why_none, own->code_of_none);
     return machine;
   }
   try {
     make_backend(control, options, seed, machine);
-  } catch (const EnvironmentError& problem) {  // the same on all ranks
+  } catch (const EnvironmentError& problem) {  // same on all ranks
     if (!options.checks()) throw;
-    go_idle(machine, problem.what(), ExitCode::environment);
+    make_idle(machine, problem.what(), ExitCode::environment);
   }
   return machine;
 }
@@ -103,7 +291,7 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   return facts;
 }
 
-// What the machine tells of itself counts; the platform file says what cannot be asked.
+// Measured properties of the machine take precedence over the platform file.
 topo::Limits gpu_limits(const Machine& machine) {
   const BackendInfo& backend = machine.backend_info();
   if (backend.parts == BackendInfo::Parts::hosts) return {};
@@ -161,7 +349,7 @@ std::map<std::string, std::string> find_context() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
   int length = 0;
   MPI_Get_library_version(version.data(), &length);
-  context["mpi"] = std::string(version.data());  // whose length may count its end
+  context["mpi"] = std::string(version.data());  // some MPIs include the terminator in the length
   context["compiler"] = __VERSION__;
   return context;
 }

@@ -1,6 +1,8 @@
-// What the job runs on, agreed among all ranks: topology, limits and the backend that fits the options.
+// The machine of a job, agreed among all ranks: the hosts as each rank knows them, limits, the backend under test, and
+// for `check` without a launcher the free GPUs.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "bench/base/error.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/control_plane.hpp"
@@ -20,42 +23,88 @@
 
 namespace p5 {
 
-struct OwnGpus;
+// The GPUs of this host that a job without a launcher may use: visible to this process and without other processes.
+// Determined before the job starts.
+struct OwnGpus {
+  std::vector<std::string> usable;   // UUIDs in NVML's order
+  std::vector<std::string> skipped;  // "GPU 3 (in use by pid 123, python)"
+  // If no GPU is usable, the reason and the exit code: ok if all are in use, unfinished if the driver does not answer,
+  // environment if there are none.
+  std::string why_none;
+  ExitCode code_of_none = ExitCode::ok;
+};
+
+// True for `check` on GPUs without a launcher.
+bool finds_own_gpus(const Options& options);
+
+// `visible`: CUDA_VISIBLE_DEVICES, null if not set.
+OwnGpus choose_gpus(const topo::NvmlAnswer& told, const char* visible);
+
+// The number of GPUs visible to this process.
+int visible_gpus(const std::vector<topo::Gpu>& gpus, const char* visible);
+
+// Queries NVML, for at most a quarter of the limit, and restricts CUDA in this process and its children to the usable
+// GPUs. Must be called before any thread starts.
+OwnGpus take_own_gpus(const Options& options);
+
+// The sketch of all hosts that each rank gets: 13 bytes per host.
+struct ClusterSketch {
+  std::vector<std::uint16_t> name_of_host, boot_of_host;  // equal numbers: equal names, or equal boot ids
+  std::vector<std::uint8_t> traits_of_host;
+  std::vector<std::uint64_t> memory_of_host;  // available bytes
+};
+
+void fields(auto& archive, Is<ClusterSketch> auto& sketch) {
+  archive.must("name_of_host", sketch.name_of_host);
+  archive.must("boot_of_host", sketch.boot_of_host);
+  archive.must("traits_of_host", sketch.traits_of_host);
+  archive.must("memory_of_host", sketch.memory_of_host);
+}
+
+ClusterSketch sketch_of(const std::vector<topo::Host>& hosts);
+
+// Hosts with the facts that all ranks need: same kernel, pretended, fabric, links between GPUs, memory. They have
+// neither names nor devices.
+std::vector<topo::Host> hosts_from(const ClusterSketch& sketch);
+
+// Collective; the first rank of each host describes it. The leader gets all; other ranks get hosts_from() with their
+// own host's name, and the first rank of a host also its full description. The platform's name is not set.
+topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probes);
 
 struct Machine {
-  topo::Topology topology;                   // all of it at the leader only: see discover_cluster()
-  const topo::Platform* platform = nullptr;  // null: not a known instance type
+  topo::Topology topology;                   // complete at the leader only: see discover_cluster()
+  const topo::Platform* platform = nullptr;  // null: unknown instance type
   std::string backend_name;
   std::unique_ptr<Backend> backend;
-  std::optional<Bytes> memory_of_rank;  // on devices: the worst one's, free for buffers
-  std::string why_not_judged;           // ranks that share a GPU; "" when they do not
-  std::string why_idle;                 // check: why there is nothing to measure with; "": there is
+  std::optional<Bytes> memory_of_rank;  // device memory free for buffers, minimum over ranks
+  std::string why_not_judged;           // reason, if ranks share a GPU; else ""
+  std::string why_idle;                 // `check`: the reason that nothing can be measured; else ""
   ExitCode code_of_idle = ExitCode::ok;
-  std::map<std::string, std::string> software;  // of the devices' library, for the report's context
-  std::vector<std::string> gpu_of_rank;         // at the leader: UUIDs
+  std::map<std::string, std::string> software;  // versions of library and driver, for the report's context
+  std::vector<std::string> gpu_of_rank;         // UUIDs; at the leader
   bool nics_loop_back = true;                   // FabricBackend::loops_back
-  std::vector<topo::Finding> findings;          // at the leader: what was noticed on the way
+  std::vector<topo::Finding> findings;          // at the leader
 
   const BackendInfo& backend_info() const { return find_backend(backend_name); }
 };
 
-// Who is asked about a live host besides its files.
+// The probe programs of a live host, and their time limit.
 topo::Probes probes_for(const Options& options);
 
-// Discovers, or makes up for sim. `world` has one rank per GPU or process; sim brings its own. `own`: of a check
-// without a launcher. A check goes on where the backend does not: what was discovered tells why, or that all GPUs are
-// in use.
+// Collective. Discovers the machine, or synthesizes it for sim. `own`: the GPUs of a check without a launcher. A check
+// without a working backend continues: the discovered facts show the reason, or that all GPUs are in use.
 Machine find_machine(ControlPlane& control, const Options& options, std::uint64_t seed, const OwnGpus* own = nullptr);
 
 JobFacts job_facts(const Machine& machine, std::uint64_t seed);
 
-// What the parts of GPUs and their NICs can do, as the machine tells and its platform file. Empty without GPUs.
+// Limits of GPUs and NICs, from the machine and its platform file; empty without GPUs.
 topo::Limits gpu_limits(const Machine& machine);
 
-// At the leader. Measures what cannot be looked up (host memory), so it takes a moment and all ranks.
+// Collective; the result is the leader's. Measures the limits that cannot be looked up (host memory), which takes about
+// 0.3 s.
 topo::Limits find_limits(ControlPlane& control, const Machine& machine);
 
-// Software and environment, from an allow-list: nothing secret.
+// Software versions and environment variables of an allow-list, so that secrets are not recorded.
 std::map<std::string, std::string> find_context();
 
 }  // namespace p5

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/app/machine/own_gpus.hpp"
+#include "bench/app/machine/machine.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/control/control_planes.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// What has to be alike on all ranks. NCCL_HOSTID differs on purpose; launchers prepend to LD_LIBRARY_PATH on some
+// Variables that must be equal on all ranks. NCCL_HOSTID may differ; launchers prepend to LD_LIBRARY_PATH on some
 // nodes.
 Environment shared_settings() {
   Environment all = current_environment();
@@ -30,7 +30,8 @@ Environment shared_settings() {
   return all;
 }
 
-std::vector<topo::Finding> differing_settings(ControlPlane& control, const Options& options, const Machine& machine) {
+std::vector<topo::Finding> gather_differing_settings(ControlPlane& control, const Options& options,
+                                                     const Machine& machine) {
   const std::vector<std::string> all =
       control.gather(json(shared_settings()).dump(-1, ' ', true, json::error_handler_t::replace));
   if (!control.is_leader()) return {};
@@ -40,7 +41,7 @@ std::vector<topo::Finding> differing_settings(ControlPlane& control, const Optio
   return differing_settings(of_rank, options.environment_of_rank0);
 }
 
-std::vector<topo::Finding> started_without_launcher(const ControlPlane& control, const Options& options,
+std::vector<topo::Finding> missing_launcher_finding(const ControlPlane& control, const Options& options,
                                                     const Machine& machine) {
   if (control.ranks() != 1 || options.checks() || machine.backend_info().simulated() || started_by_launcher())
     return {};
@@ -65,9 +66,9 @@ void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
 std::vector<topo::Finding> preflight_findings(ControlPlane& control, const Options& options, const Machine& machine) {
   const BackendInfo& backend = machine.backend_info();
   std::vector<topo::Finding> findings;
-  if (backend.ranks == BackendInfo::Ranks::workers) findings = differing_settings(control, options, machine);
+  if (backend.ranks == BackendInfo::Ranks::workers) findings = gather_differing_settings(control, options, machine);
   if (!control.is_leader()) return {};
-  append(findings, started_without_launcher(control, options, machine));
+  append(findings, missing_launcher_finding(control, options, machine));
   append(findings, topo::look(machine.topology));
   append(findings, machine.findings);
   std::ranges::stable_sort(findings, {}, &topo::Finding::severity);
@@ -87,7 +88,7 @@ std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Mac
   for (const Arm& arm : arms) {
     const Backend::LibraryStart start = arm.backend->library_start();
     std::vector<topo::Finding> told = findings_in_log(start.log, host, machine.platform, control.participant());
-    // The leader's worker alone has the environment of its supervisor, and what the arm adds.
+    // Only the leader's worker is compared: it has its supervisor's environment plus the arm's variables.
     Environment before = current_environment();
     before.insert(arm.settings.begin(), arm.settings.end());
     if (control.is_leader()) append(told, topo::injected_settings(before, start.environment, host.name));
@@ -100,7 +101,7 @@ std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Mac
   std::vector<std::vector<topo::Finding>> of_rank;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     of_rank.push_back(topo::findings_from_json(json::parse(all[rank])));
-    // Most ranks know no more of their host than its name.
+    // Most ranks know only their host's name.
     const topo::Host& its = host_of_rank(machine.topology, rank);
     for (topo::Finding& each : of_rank.back())
       if (each.subject.host == its.name) each.subject.instance = its.instance;

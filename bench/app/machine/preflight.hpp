@@ -1,5 +1,4 @@
-// What endangers the figures, looked for before the first case and, where only the library under test can tell, once it
-// has started.
+// Findings that endanger the figures: before the first case, and from the log of the library under test.
 #pragma once
 
 #include <string_view>
@@ -13,16 +12,14 @@
 
 namespace p5 {
 
-// On all ranks together; the findings are at the leader. Of the machine, of its settings, and of settings that differ
-// between ranks.
+// Collective; findings of the machine, its settings and settings that differ between ranks, at the leader.
 std::vector<topo::Finding> preflight_findings(ControlPlane& control, const Options& options, const Machine& machine);
 
-// One rank, started without a launcher on a host of which the process may see several GPUs.
+// A single rank started without a launcher on a host with several visible GPUs.
 inline constexpr std::string_view without_launcher = "job.without_mpirun";
 std::vector<topo::FindingKind> start_finding_kinds();
 
-// Likewise, after the last case: what NCCL and its plugin said in any of the arms while they started, or failed to, and
-// what they set.
+// Collective, after the last case; findings in what NCCL and its plugins logged or set at the start, in any arm.
 std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Machine& machine,
                                                 const std::vector<Arm>& arms);
 

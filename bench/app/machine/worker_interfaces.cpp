@@ -22,7 +22,12 @@ constexpr const char* interface_of_libfabric = "FI_TCP_IFACE";
 constexpr const char* finding_id = "nccl.interfaces";
 constexpr std::size_t most_hosts_named = 8;
 
-// NCCL_SOCKET_IFNAME, also of NCCL's files; "" where nobody set it.
+std::string value_of(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
+}
+
+// NCCL_SOCKET_IFNAME of the environment or NCCL's configuration files; "" if not set.
 std::string setting_for_nccl(const Environment& environment, const ReadFile& read) {
   std::string set = value_or_empty(environment, nccl_setting);
   if (!set.empty()) return set;
@@ -52,14 +57,14 @@ std::string shown(std::vector<std::string> hosts) {
 }  // namespace
 
 bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& read) {
-  // With an address for all to meet at, NCCL takes the interface in its network.
-  return !value_or_empty(environment, "NCCL_COMM_ID").empty() || !setting_for_nccl(environment, read).empty();
+  // With NCCL_COMM_ID, NCCL uses the interface in that address's network.
+  return !value_of(environment, "NCCL_COMM_ID").empty() || !setting_for_nccl(environment, read).empty();
 }
 
-std::optional<Environment> way_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
-                                       const std::vector<Interface>& all) {
-  if (!value_or_empty(environment, "FI_PROVIDER").empty()) return Environment();
-  if (efa && lower(value_or_empty(environment, "NCCL_NET")) != "socket") return Environment{{"FI_PROVIDER", "efa"}};
+std::optional<Environment> path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
+                                        const std::vector<Interface>& all) {
+  if (!value_of(environment, "FI_PROVIDER").empty()) return Environment();
+  if (efa && lower(value_of(environment, "NCCL_NET")) != "socket") return Environment{{"FI_PROVIDER", "efa"}};
   for (const char* const name : {"NCCL_COMM_ID", "NCCL_SOCKET_FAMILY"})
     if (!value_or_empty(environment, name).empty()) return std::nullopt;
   const std::vector<Interface> taken = nccl_interface_choice(all, setting_for_nccl(environment, read));
@@ -111,7 +116,7 @@ std::vector<std::string> interfaces_for_libfabric(const topo::Topology& topology
 
 std::vector<topo::Finding> interface_findings(const std::vector<NcclInterfaces>& of_rank,
                                               const topo::Topology& topology) {
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> hosts_of;  // by setting and what is wrong
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> hosts_of;  // by setting and wrong interfaces
   for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
     if (of_rank[rank].setting.empty()) continue;
     std::vector<std::string>& hosts = hosts_of[{of_rank[rank].setting, join(of_rank[rank].wrong)}];

@@ -1,5 +1,5 @@
-// What the libraries of workers are told of network interfaces where their own choice would lead nowhere: each rank
-// finds out for itself, because hosts name their interfaces differently. What the operator set stands.
+// Network interfaces set for the workers' libraries if their own choice would not reach other hosts. Each rank decides
+// for itself because interface names differ between hosts. The user's settings are kept.
 #pragma once
 
 #include <optional>
@@ -14,28 +14,28 @@
 
 namespace p5 {
 
-// Whether an environment, or one of NCCL's files that it leads to, says which interfaces NCCL takes.
+// True if the environment, or a configuration file of NCCL, selects NCCL's interfaces.
 bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& read);
 
-// What a worker for libfabric is told so that it goes where NCCL will go with this environment. `efa`: all hosts have
-// EFA devices. EFA then, unless NCCL_NET names sockets; elsewhere TCP over the interface that NCCL comes together over,
-// whatever its data take later. What the operator told libfabric (FI_PROVIDER) stands: then nothing. nullopt: where
-// NCCL goes is not clear, or not over IPv4.
-std::optional<Environment> way_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
-                                       const std::vector<Interface>& all);
+// Variables that make a libfabric worker use the path that NCCL will use with this environment. `efa`: all hosts have
+// EFA devices. Selects EFA unless NCCL_NET is Socket; otherwise TCP over NCCL's bootstrap interface. Empty if the user
+// set FI_PROVIDER. nullopt if NCCL's path is unknown or not IPv4.
+std::optional<Environment> path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
+                                        const std::vector<Interface>& all);
 
-// `changes`: a worker's variables over its supervisor's, which may get NCCL_SOCKET_IFNAME. On all ranks together; the
-// leader gets the findings.
+// Collective; may add NCCL_SOCKET_IFNAME to `changes`, the variables that a worker gets besides its supervisor's. The
+// findings are the leader's.
 std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const topo::Topology& topology,
                                                     Environment& changes);
-// The same for libfabric's TCP (FI_TCP_IFACE), which takes the first.
+// Sets FI_TCP_IFACE likewise: libfabric's TCP would take the first interface.
 void name_interface_for_libfabric(const topo::Topology& topology, Environment& changes);
-// All that lead to other hosts, for a worker that takes each of them: on several hosts, where the operator named none.
+// All interfaces that lead to other hosts, for a worker that uses each of them; empty on one host or if the user
+// selected one.
 std::vector<std::string> interfaces_for_libfabric(const topo::Topology& topology, const Environment& changes);
-// This process' variables, and a worker's over them; empty values are of variables that it does not have.
+// This process's variables with a worker's changes; an empty value unsets a variable.
 Environment with_changes(const Environment& changes);
 
-// At the leader: what each rank's NCCL would take wrongly, hosts that are alike together.
+// Findings of interfaces that NCCL would select wrongly, one for all hosts with the same ones; at the leader.
 std::vector<topo::Finding> interface_findings(const std::vector<NcclInterfaces>& of_rank,
                                               const topo::Topology& topology);
 std::vector<topo::FindingKind> interface_finding_kinds();

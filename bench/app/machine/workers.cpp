@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// What shapes the library's behaviour and has to be alike on all ranks. NCCL_HOSTID differs on purpose.
+// Variables that change the library's behaviour and must be equal on all ranks. NCCL_HOSTID may differ.
 Environment library_environment() {
   constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "P5BENCH_TUNER_", "LD_LIBRARY_PATH"};
   Environment found = current_environment();
@@ -33,17 +33,17 @@ Environment library_environment() {
   return found;
 }
 
-// Rank 0's variables; what only this rank has is removed.
+// Rank 0's variables; variables that only this rank has are unset.
 Environment worker_environment(ControlPlane& control, const Options& options) {
   const Environment mine = library_environment();
-  const Environment leaders = shared_by_leader(control, mine);  // of any bytes
+  const Environment leaders = shared_by_leader(control, mine);  // values may be any bytes
   if (!options.environment_of_rank0) return {};
   Environment changes = leaders;
   for (const auto& [name, value] : mine) changes.try_emplace(name, "");
   return changes;
 }
 
-// Among the ranks on the same kernel: pretended nodes share its devices.
+// Local rank among the ranks on the same kernel: pretended nodes share devices.
 protocol::LocalRank local_rank_of(const topo::Topology& topology, std::size_t me) {
   protocol::LocalRank local{.local_rank = 0, .local_ranks = 0};
   for (std::size_t rank = 0; rank < topology.host_of_rank.size(); ++rank) {
@@ -55,7 +55,7 @@ protocol::LocalRank local_rank_of(const topo::Topology& topology, std::size_t me
   return local;
 }
 
-// The identity of a rank's device, or why there is none: a failure of its own, or that it was given up.
+// The identity of a rank's device, or the error: its own (-) or an abort (~).
 std::string identify(WorkerBackend& backend) {
   try {
     return "+" + protocol::to_json(backend.identify()).dump();
@@ -90,7 +90,7 @@ WorkerOptions worker_options(ControlPlane& control, const Options& options, cons
   worker.local = local_rank_of(topology, me);
   worker.timeout = options.timeout;
   worker.deadline = options.deadline;
-  constexpr double join_share_of_check = 0.25;  // so that there is time to find out who it is
+  constexpr double join_share_of_check = 0.25;  // leaves time to find the rank that does not join
   if (options.checks()) worker.join_limit = {options.limit.count * join_share_of_check};
   worker.join_limit = duration_variable("P5BENCH_JOIN_LIMIT").value_or(worker.join_limit);
   from_leader(control, [&]() -> std::string {

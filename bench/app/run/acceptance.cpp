@@ -1,10 +1,9 @@
-#include "bench/app/run/acceptance.hpp"
+#include "bench/app/run/phases.hpp"
 
 #include <array>
 
 #include <fmt/format.h>
 
-#include "bench/app/run/phases.hpp"
 #include "bench/base/console.hpp"
 
 namespace p5 {
@@ -13,10 +12,10 @@ namespace {
 
 struct RunPhase {
   const char* name;
-  bool (*applies)(const Run& run);  // the same on all ranks
+  bool (*applies)(const Run& run);  // must return the same on all ranks
   void (*act)(Run& run);
-  // What is told instead where it could not be done; null: there is no run without it.
-  void (*do_without)(Run& run, const RunPhase& phase, const Problem& problem) = nullptr;
+  // Called when `act` failed; null: the run ends then.
+  void (*on_failure)(Run& run, const RunPhase& phase, const Problem& problem) = nullptr;
 };
 
 bool always(const Run&) { return true; }
@@ -28,24 +27,24 @@ void remark(Run& run, const RunPhase& phase, const Problem& problem) {
   run.recorder.remark(fmt::format("{} failed: {}", phase.name, problem.what));
 }
 
-void watch_nothing(Run& run, const RunPhase& phase, const Problem& problem) {
+void disable_case_monitor(Run& run, const RunPhase& phase, const Problem& problem) {
   run.case_monitor.reset();
   remark(run, phase, problem);
 }
 
-// Who asked for nothing else is told so.
+// `tune` does nothing else, so its failure is also an error on the console.
 void refuse_tuning(Run& run, const RunPhase&, const Problem& problem) {
   report_tuning_refused(run, problem.what);
   if (run.options.command != "tune") return;
   if (run.control.is_leader()) print_error(problem.what);
-  // The command line was right when the tuning began.
+  // The command line was already accepted, so a usage error is the environment's here.
   run.code = problem.code == ExitCode::usage ? ExitCode::environment : problem.code;
 }
 
-// A report is complete when no rank is lost any more.
+// The barrier comes first: a report is complete only when no rank can be lost any more.
 void finish(Run& run) {
   run.finishing = true;
-  if (run.options.checks()) sum_up_check(run);
+  if (run.options.checks()) finish_check(run);
   run.control.barrier();
   run.code = run.recorder.finish(run.code);
 }
@@ -55,7 +54,7 @@ constexpr std::array phases{
     RunPhase{"opening the report", always, open_report},
     RunPhase{"reaching all hosts", in_workers, check_reachability_of_hosts, remark},
     RunPhase{"evaluating the machine", always, evaluate_machine},
-    RunPhase{"watching GPUs and NICs", measures, start_watching, watch_nothing},
+    RunPhase{"watching GPUs and NICs", measures, start_watching, disable_case_monitor},
     RunPhase{"measuring", measures, measure},
     RunPhase{"checking each GPU alone", gpus_can_be_checked, check_gpus_alone, remark},
     RunPhase{"summing up what GPUs and NICs did", watches, report_watch_findings, remark},
@@ -68,8 +67,8 @@ constexpr std::array phases{
 
 }  // namespace
 
-// Each attempt ends when all ranks have come to its end, so that nobody leaves before the report is written: a launcher
-// may end the job when the first rank goes.
+// Each attempt ends when all ranks have finished it, so that no rank exits before the report is written: a launcher may
+// end the job when the first rank exits.
 ExitCode run_acceptance(ControlPlane& control, const Request& request) {
   Run run(control, request);
   if (request.wall_limit) watch_wall_limit(run);
@@ -88,15 +87,15 @@ ExitCode run_acceptance(ControlPlane& control, const Request& request) {
       abort_job(run, lost);
     }
     if (!problem) continue;
-    if (phase.do_without) {
-      phase.do_without(run, phase, *problem);
+    if (phase.on_failure) {
+      phase.on_failure(run, phase, *problem);
       continue;
     }
     if (!run.opened) problem->raise();
     run.code = run.recorder.end_early(problem->what, problem->code);
     break;
   }
-  request.signals.ends_with(control.is_leader() ? run.code : ExitCode::ok);
+  request.signals.set_final_exit_code(control.is_leader() ? run.code : ExitCode::ok);
   return run.code;
 }
 

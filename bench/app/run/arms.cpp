@@ -23,7 +23,7 @@ constexpr const char* library_path = "LD_LIBRARY_PATH";
 
 using Settings = std::map<std::string, std::string>;
 
-void refuse_what_cannot_be(const Options& options, const Machine& machine) {
+void refuse_unsupported_launches(const Options& options, const Machine& machine) {
   if (machine.backend->relaunches()) return;
   if (options.command == "ab")
     throw UsageError(
@@ -34,7 +34,7 @@ void refuse_what_cannot_be(const Options& options, const Machine& machine) {
   if (options.launches > 1) throw UsageError(launches_error(machine.backend_name, options.launches));
 }
 
-// The first of the arm's folders that is not there, on this host.
+// The first missing folder of the arm's LD_LIBRARY_PATH on this host, as a message; "" if all exist.
 std::string missing_folder(const Settings& settings) {
   const auto found = settings.find(library_path);
   if (found == settings.end() || found->second.empty()) return "";
@@ -59,7 +59,7 @@ void refuse_missing_folders(ControlPlane& control, const std::string& name, cons
   });
 }
 
-// With the arm's folders before those that are searched without it.
+// The arm's variables; its library folders are searched before the inherited ones.
 Environment variables_of(ControlPlane& control, const Options& options, Settings settings) {
   const char* const own = std::getenv(library_path);
   std::string before = own ? own : "";
@@ -72,7 +72,7 @@ Environment variables_of(ControlPlane& control, const Options& options, Settings
 }  // namespace
 
 Arms make_arms(ControlPlane& control, const Options& options, const Machine& machine) {
-  refuse_what_cannot_be(options, machine);
+  refuse_unsupported_launches(options, machine);
   Arms arms;
   if (options.command != "ab") {
     arms.all.push_back({.backend = machine.backend.get()});
@@ -88,7 +88,7 @@ Arms make_arms(ControlPlane& control, const Options& options, const Machine& mac
   return arms;
 }
 
-std::string objection_to(const std::vector<Environment>& of_ranks, const Machine& machine) {
+std::string launch_mismatch(const std::vector<Environment>& of_ranks, const Machine& machine) {
   const auto value = [&](std::size_t rank, const char* key) {
     const auto found = of_ranks[rank].find(key);
     return found == of_ranks[rank].end() ? std::string() : found->second;

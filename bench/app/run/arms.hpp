@@ -1,4 +1,4 @@
-// The arms of a run: its backend alone, or for `ab` two of them with other variables.
+// The arms of a run: the backend alone, or for `ab` two sets of variables with workers of their own.
 #pragma once
 
 #include <memory>
@@ -18,15 +18,15 @@ struct Arms {
   std::vector<Arm> all;
 };
 
-// On all ranks together. For `ab` the machine's own backend has no workers afterwards. Throws UsageError or
-// EnvironmentError on all ranks where the options ask for launches or arms that there cannot be here.
+// Collective. For `ab`, ends the workers of the machine's own backend. Throws UsageError or EnvironmentError on all
+// ranks if the options need launches or arms that the backend cannot provide.
 Arms make_arms(ControlPlane& control, const Options& options, const Machine& machine);
 
-// Why the ranks of a launch cannot be measured: they loaded different libraries, or have other GPUs than the job's; ""
-// when they can.
-std::string objection_to(const std::vector<Environment>& of_ranks, const Machine& machine);
+// The reason that the ranks of a launch cannot be measured: they loaded different libraries, or use other GPUs than the
+// job's; "" if there is none.
+std::string launch_mismatch(const std::vector<Environment>& of_ranks, const Machine& machine);
 
-// For the report, before any launch: none unless there are several.
+// The arms as the report lists them before any launch; empty unless the command is `ab`.
 std::vector<reports::ArmInfo> describe_arms(const Options& options);
 
 }  // namespace p5

@@ -16,14 +16,13 @@ using nlohmann::json;
 
 namespace {
 
-bool first_of_its_host(ControlPlane& control, const Machine& machine) {
+bool is_first_on_host(ControlPlane& control, const Machine& machine) {
   const std::vector<int>& hosts = machine.topology.host_of_rank;
   const auto me = static_cast<std::size_t>(control.participant());
   return std::ranges::find(hosts, hosts[me]) - hosts.begin() == control.participant();
 }
 
-// Bytes that every node must have sent to others, whatever the algorithm: what the busbw of one rank a node would
-// count.
+// Minimum bytes that each node sent to others, whatever the algorithm: as busbw counts them for one rank per node.
 std::uint64_t least_sent(const Measurement& m) {
   const Case& c = m.measured_case;
   constexpr std::array known{"all_reduce", "all_gather", "reduce_scatter"};
@@ -60,26 +59,26 @@ std::vector<topo::Windows> windows_from(const json& list, Seconds begin) {
 
 class CaseMonitor::Cases final : public Observer {
  public:
-  Cases(const CaseMonitor& case_monitor, Observer& inner) : watching_(case_monitor), inner_(inner) {}
+  Cases(const CaseMonitor& case_monitor, Observer& inner) : monitor_(case_monitor), inner_(inner) {}
 
-  void repetition_started(const Case& c, const RunProgress& standing) override {
-    number_ = standing.number;
-    started_ = watching_.now();
-    inner_.repetition_started(c, standing);
+  void repetition_started(const Case& c, const RunProgress& progress) override {
+    number_ = progress.number;
+    started_ = monitor_.now();
+    inner_.repetition_started(c, progress);
   }
   void repetition_finished(const Measurement& so_far, bool failed) override {
-    begun_[number_].push_back({started_, watching_.now(), failed});
+    unfinished_[number_].push_back({started_, monitor_.now(), failed});
     inner_.repetition_finished(so_far, failed);
   }
   void case_finished(const Measurement& m, bool failed) override {
-    const auto [place, first] = place_of_.try_emplace(number_, windows.size());
+    const auto [place, first] = index_of_.try_emplace(number_, windows.size());
     if (first) {
       windows.emplace_back();
       numbers.push_back(number_);
     }
-    topo::Windows repetitions = std::move(begun_[number_]);
-    begun_.erase(number_);
-    repetitions.push_back({started_, watching_.now(), failed});
+    topo::Windows repetitions = std::move(unfinished_[number_]);
+    unfinished_.erase(number_);
+    repetitions.push_back({started_, monitor_.now(), failed});
     std::ranges::move(repetitions, std::back_inserter(windows[place->second]));
     bytes += least_sent(m);
     inner_.case_finished(m, failed);
@@ -91,23 +90,23 @@ class CaseMonitor::Cases final : public Observer {
   void joining_failed(const JoinFailure& failure) override { inner_.joining_failed(failure); }
   void remark(const std::string& text) override { inner_.remark(text); }
 
-  std::vector<std::size_t> numbers;    // of cases, in the order in which they were first finished
-  std::vector<topo::Windows> windows;  // of these
+  std::vector<std::size_t> numbers;    // case numbers, in the order in which the cases first finished
+  std::vector<topo::Windows> windows;  // one entry per case of `numbers`
   std::uint64_t bytes = 0;
 
  private:
-  const CaseMonitor& watching_;
+  const CaseMonitor& monitor_;
   Observer& inner_;
   Seconds started_{};
   std::size_t number_ = 0;
-  std::map<std::size_t, std::size_t> place_of_;
-  std::map<std::size_t, topo::Windows> begun_;  // of cases with rounds to come
+  std::map<std::size_t, std::size_t> index_of_;
+  std::map<std::size_t, topo::Windows> unfinished_;  // cases whose rounds are not all done
 };
 
 CaseMonitor::CaseMonitor(ControlPlane& control, const Machine& machine) : wanted_(machine.backend_info().on_gpus()) {
   if (!wanted_) return;
-  if (first_of_its_host(control, machine)) watch_ = std::make_unique<topo::Watch>(file_of_ours("p5bench-probe-nvml"));
-  control.barrier();  // from here on all hosts count alike
+  if (is_first_on_host(control, machine)) watch_ = std::make_unique<topo::Watch>(file_of_ours("p5bench-probe-nvml"));
+  control.barrier();  // all hosts count time from here
   if (watch_) begin_ = watch_->now();
 }
 
@@ -130,11 +129,11 @@ void CaseMonitor::finish(ControlPlane& control, const Machine& machine, Recorder
     mine = to_json(summarize(ticks, windows_from(agreed, begin_), host))
                .dump(-1, ' ', true, json::error_handler_t::replace);
   }
-  const std::vector<std::string> told = control.gather(mine);
+  const std::vector<std::string> replies = control.gather(mine);
   if (!cases_) return;
-  // By case, then by host; the first is the whole watch.
+  // Indexed by case, then by host; the first entry covers the whole watch.
   std::vector<std::vector<topo::HostActivity>> by_case(cases_->windows.size() + 1);
-  for (const std::string& text : told) {
+  for (const std::string& text : replies) {
     if (text.empty()) continue;
     std::vector<topo::HostActivity> host = topo::during_from_json(json::parse(text));
     for (std::size_t i = 0; i < by_case.size() && i < host.size(); ++i) by_case[i].push_back(std::move(host[i]));

@@ -1,4 +1,4 @@
-// Looks at GPUs and NICs once a second while cases run, on every host, and attaches what happened to the cases.
+// Polls GPUs and NICs of every host once a second while cases run, and attaches what it saw to the cases.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@ namespace p5 {
 
 class CaseMonitor {
  public:
-  // On all ranks together: the first of each host starts the watching program, where ranks have GPUs.
+  // Collective. The first rank of each host starts the polling program if ranks have GPUs.
   CaseMonitor(ControlPlane& control, const Machine& machine);
 
-  // Wraps the leader's observer: notes when cases ran and what they must have sent.
+  // Wraps the leader's observer to record when cases ran and how many bytes they must have sent.
   Observer& around(Observer& inner);
 
-  // On all ranks together, after the last case. The recorder gets what was seen.
+  // Collective, after the last case. Adds the observations to the recorder.
   void finish(ControlPlane& control, const Machine& machine, Recorder& recorder);
 
  private:
@@ -27,7 +27,7 @@ class CaseMonitor {
   Seconds now() const;
 
   std::unique_ptr<topo::Watch> watch_;
-  Seconds begin_{};  // when all ranks were here, on this host's watch
+  Seconds begin_{};  // time of the barrier on this host's clock
   std::shared_ptr<Cases> cases_;
   bool wanted_ = false;
 };

@@ -1,5 +1,5 @@
-// How a run ends before it is through: by a signal, by a rank that hangs, by one that is lost. The leader writes what
-// there is, and the others give it the time to.
+// Early ends of a run: by a signal, a hung rank or a lost rank. The leader writes the report, and the other ranks give
+// it time to.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -19,13 +19,13 @@ namespace p5 {
 
 namespace {
 
-// How long ranks other than the leader wait before they leave, so that its report is written first: the launcher ends
-// the leader with them. After a signal it does so within a second anyway; after a hang nothing presses, and a busy
-// machine may need long. Progress in that time takes the hang back.
+// Time that ranks other than the leader wait before they exit, so that the leader writes its report first: the launcher
+// ends the leader with them. After a signal the launcher allows about a second; after a hang there is no such limit,
+// and a busy machine may need long. Progress within that time cancels the hang.
 constexpr Seconds grace{0.7}, grace_after_hang{10};
 
-// Longer than anything that backends give up by themselves; coming together takes them more with more ranks. The steps
-// of a case have limits of their own.
+// Longer than any timeout inside the backends. A rendezvous takes longer with more ranks. The steps of a case have
+// limits of their own.
 constexpr Seconds longest_of_all{150};
 constexpr double ranks_of_longest = 1024;
 constexpr double rounds_in_a_wait = 20, timeouts_in_a_wait = 4;
@@ -35,7 +35,7 @@ void wait_while(const std::function<bool()>& condition, Seconds longest) {
   while (condition() && since(start).count < longest.count) std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
-std::string who_is(const Run& run, int rank) {
+std::string describe_rank(const Run& run, int rank) {
   const OwnGpus* const own = run.request.own_gpus;
   if (own && std::cmp_less(rank, own->usable.size()))
     return fmt::format("rank {} ({})", rank, own->usable[static_cast<std::size_t>(rank)]);
@@ -49,19 +49,19 @@ void write_abort_note(const Run& run, const std::string& why) {
   if (!run.folder.empty()) write_note_for_leader(run.folder, run.control.participant(), why);
 }
 
-// Others are left to the launcher, or end with this process; but for their shared memory.
+// Other processes end with this one or by the launcher, but their shared memory has to be removed here.
 [[noreturn]] void leave(const Run& run, ExitCode code) {
   if (run.request.wall_limit) end_descendants();
   std::_Exit(static_cast<int>(code));
 }
 
-// "" where nobody can tell, as inside of the operation under test.
-std::string who_is_awaited(const Run& run) {
+// Empty if unknown, as within the operation under test.
+std::string describe_missing_ranks(const Run& run) {
   constexpr std::size_t most = 4;
   std::vector<std::string> names;
   const std::vector<int> awaited = run.control.missing_participants();
   for (const int rank : awaited)
-    if (names.size() < most) names.push_back(who_is(run, rank));
+    if (names.size() < most) names.push_back(describe_rank(run, rank));
   if (names.empty()) return "";
   const std::string more = awaited.size() > most ? fmt::format(" and {} more", awaited.size() - most) : "";
   return fmt::format(": all others wait for {}{}", join(names, ", "), more);
@@ -81,11 +81,12 @@ Seconds longest_wait(const Run& run) {
 }
 
 void handle_hang(Run& run, const Watchdog::Hang& hang) {
-  std::string why = fmt::format("no progress in {} within {}{}", hang.step, to_text(hang.limit), who_is_awaited(run));
+  std::string why =
+      fmt::format("no progress in {} within {}{}", hang.step, to_text(hang.limit), describe_missing_ranks(run));
   if (!run.control.is_leader()) {
     wait_while(hang.lasts, grace_after_hang);
     if (!hang.lasts()) return;
-    // The leader itself got on, or it would have ended the job by now.
+    // The leader made progress, or it would have ended the job by now.
     why = fmt::format("rank {}: {}", run.control.participant(), why);
     write_abort_note(run, why);
   }
@@ -101,13 +102,14 @@ void abort_job(Run& run, const JobLost& lost) {
   leave(run, run.recorder.end_early(lost.what(), lost.code));
 }
 
-// What the leader itself waits for is known to its workers' limits, which are shorter.
+// Timeouts of the leader's own workers are shorter than this limit.
 void watch_wall_limit(Run& run) {
   run.request.wall_limit->on_end([&run] {
     if (!run.control.is_leader()) return;
-    const std::string awaited = who_is_awaited(run);
-    const std::string why = fmt::format("no answer within {} while {}{}", to_text(run.options.limit), run.phase.load(),
-                                        awaited.empty() ? ": " + who_is(run, run.control.participant()) : awaited);
+    const std::string awaited = describe_missing_ranks(run);
+    const std::string why =
+        fmt::format("no answer within {} while {}{}", to_text(run.options.limit), run.phase.load(),
+                    awaited.empty() ? ": " + describe_rank(run, run.control.participant()) : awaited);
     if (!run.opened) print_result(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
     run.recorder.end_early(why);
   });
@@ -116,10 +118,10 @@ void watch_wall_limit(Run& run) {
 void prepare_for_signals(Run& run) {
   run.termination_handler.emplace(run.request.signals, [&run](const std::string& signal) -> std::optional<ExitCode> {
     const ExitCode code = run.recorder.end_early(fmt::format("ended by {} while {}", signal, run.phase.load()));
-    // A rank that is at its end may come through all the same.
+    // A rank that is finishing may still complete.
     if (!run.control.is_leader())
-      wait_while([&] { return !run.recorder.came_to_its_end(); }, run.finishing ? grace_after_hang : grace);
-    if (run.recorder.came_to_its_end()) return std::nullopt;
+      wait_while([&] { return !run.recorder.finished(); }, run.finishing ? grace_after_hang : grace);
+    if (run.recorder.finished()) return std::nullopt;
     if (run.request.wall_limit) end_descendants();
     return code;
   });

@@ -1,18 +1,19 @@
-// The cases, and what is noticed beside them.
+// The phases that measure and tune: the cases, each GPU alone, and the tuning.
+#include <fmt/format.h>
 #include <exception>
 #include <optional>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/preflight.hpp"
 #include "bench/app/run/phases.hpp"
+#include "bench/app/tuning/tuning.hpp"
 #include "bench/measure/agreement.hpp"
 #include "bench/measure/rendezvous.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/backends.hpp"
-#include "reports/local_checks.hpp"
 #include "reports/findings.hpp"
+#include "reports/local_checks.hpp"
 
 namespace p5 {
 
@@ -25,7 +26,7 @@ void measure(Run& run) {
   } catch (const JobLost&) {
     throw;
   } catch (const std::exception& problem) {
-    // Others may wait for this rank in the operation under test, where nobody can tell them.
+    // Other ranks may wait for this one in the operation under test, where no message reaches them.
     if (run.machine.backend->recovers()) throw;
     const bool of_machine = dynamic_cast<const EnvironmentError*>(&problem) != nullptr;
     throw JobLost(problem.what(), of_machine ? ExitCode::environment : ExitCode::unfinished);
@@ -34,14 +35,15 @@ void measure(Run& run) {
 
 void report_watch_findings(Run& run) { run.case_monitor->finish(run.control, run.machine, run.recorder); }
 
-// In the workers that measured the last case; where that failed they are gone, and a GPU that hangs would hang again.
+// The checks run in the workers that measured the last case. If that case failed they are gone, and a hung GPU would
+// hang again.
 bool gpus_can_be_checked(const Run& run) {
   return (run.options.command == "run" || run.options.checks()) &&
          run.machine.backend_info().parts == BackendInfo::Parts::gpus && run.machine.why_not_judged.empty() &&
          run.arms.all.front().backend->joined();
 }
 
-// Nothing where all went well.
+// Returns the failure, if any.
 static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
   try {
     if (!backend.joined()) join_ranks(run.control, backend);
@@ -50,20 +52,20 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
     return std::nullopt;
   } catch (const PhaseFailed& failed) {
     backend.abandon();
-    run.control.barrier();  // the processes of all ranks are gone before a new one starts
+    run.control.barrier();  // all ranks' workers have ended before new ones start
     return failed;
   }
 }
 
-// Others may use the node of a check at the same time. What failed once is tried again in fresh workers, and only what
-// fails again at the same rank and within the time is a GPU's fault.
+// Other jobs may use the node of a check at the same time. A failed check is therefore repeated in fresh workers, and
+// only a second failure at the same rank within the time is the GPU's fault.
 void check_gpus_alone(Run& run) {
-  if (!all_have_time(run)) return;
+  if (!agree_on_time_left(run)) return;
   Backend& backend = *run.arms.all.front().backend;
   std::optional<PhaseFailed> first = try_gpus_alone(run, backend), problem = first;
   if (problem && run.options.checks()) {
-    if (all_have_time(run)) problem = try_gpus_alone(run, backend);
-    const bool again = problem && problem->rank == first->rank && all_have_time(run);
+    if (agree_on_time_left(run)) problem = try_gpus_alone(run, backend);
+    const bool again = problem && problem->rank == first->rank && agree_on_time_left(run);
     const std::string what = first->rank ? fmt::format("rank {}: {}", *first->rank, first->what) : first->what;
     run.recorder.remark(fmt::format("GPUs alone {}: {}",
                                     !problem ? "were measured again, because it failed once"
@@ -86,8 +88,58 @@ void check_gpus_alone(Run& run) {
 }
 
 void report_library_log(Run& run) {
-  std::vector<topo::Finding> told = library_log_findings(run.control, run.machine, run.arms.all);
-  run.recorder.add([&](ReportBuilder& report) { report.add_findings(std::move(told)); });
+  std::vector<topo::Finding> findings = library_log_findings(run.control, run.machine, run.arms.all);
+  run.recorder.add([&](ReportBuilder& report) { report.add_findings(std::move(findings)); });
+}
+
+namespace {
+
+std::string reason_not_to_tune(Run& run) {
+  return from_leader(run.control, [&] {
+    const std::string& shared = run.machine.why_not_judged;
+    if (!run.runner.skip_all_because.empty()) return run.runner.skip_all_because;
+    if (!shared.empty()) return shared + ": their times say nothing about settings";
+    std::string reason;
+    run.recorder.add([&](ReportBuilder& report) { reason = report.reason_not_to_tune(); });
+    return reason;
+  });
+}
+
+}  // namespace
+
+std::string tuning_mode(const Options& options) {
+  if (!options.tune.empty()) return options.tune;
+  return options.command == "tune" ? "full" : "quick";
+}
+
+bool may_tune(const Run& run) {
+  return tuning_mode(run.options) != "off" && run.machine.backend_info().tunable && run.options.command != "ab";
+}
+
+void tune_settings(Run& run) {
+  // Launches of a soak have a budget each, and so does its tuning.
+  const double spent = run.options.soak.count > 0 ? 0 : since(run.start).count;
+  const Seconds time_left{run.options.budget.count * (1 - finishing_share) - spent};
+  if (const std::string reason = reason_not_to_tune(run); !reason.empty()) return report_tuning_refused(run, reason);
+  TuningJob job{.mode = tuning_mode(run.options),
+                .seed = run.seed,
+                .runner = run.runner,
+                .weights = run.weights,
+                .kept = run.kept_tables,
+                .time_left = time_left,
+                .cluster = run.cluster,
+                .folder = {}};
+  if (run.control.is_leader()) job.folder = std::filesystem::absolute(run.folder).string();
+  reports::Tuning tuned = tune(run.control, run.options, run.machine, job);
+  run.recorder.add([&](ReportBuilder& report) { report.add_tuning(std::move(tuned)); });
+}
+
+void report_tuning_refused(Run& run, const std::string& because) {
+  reports::Tuning refused;
+  refused.mode = tuning_mode(run.options);
+  refused.outcome = "refused";
+  refused.because = because;
+  run.recorder.add([&](ReportBuilder& report) { report.add_tuning(std::move(refused)); });
 }
 
 }  // namespace p5

@@ -1,5 +1,5 @@
-// What the phases of a run do (acceptance.cpp: in which order, and which it can do without). They share a Run, in which
-// each finds what those before it left. All of them on all ranks together.
+// The acceptance run and its phases (acceptance.cpp has their order and which of them may fail). They share a Run; each
+// uses the results of the phases before it. All phase functions are collective.
 #pragma once
 
 #include <atomic>
@@ -11,12 +11,11 @@
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/machine.hpp"
-#include "bench/app/run/acceptance.hpp"
 #include "bench/app/run/arms.hpp"
 #include "bench/app/run/case_monitor.hpp"
 #include "bench/app/run/recorder.hpp"
 #include "bench/app/run/resuming.hpp"
-#include "bench/app/run/signals.hpp"
+#include "bench/app/run/termination.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/control/collective_errors.hpp"
@@ -26,7 +25,12 @@
 
 namespace p5 {
 
-// Of the budget, what stays for judging and writing.
+ExitCode run_acceptance(ControlPlane& control, const Request& request);
+
+// The names of the run's phases, in order.
+std::vector<std::string> phases_of_run();
+
+// Budget fraction reserved for the report.
 inline constexpr double finishing_share = 0.1;
 
 struct Run;
@@ -45,68 +49,67 @@ struct Run {
   const Clock::time_point start = Clock::now();
 
   std::uint64_t seed = 0;
-  std::optional<EarlierRun> earlier;  // at the leader: what this run goes on with
+  std::optional<EarlierRun> earlier;  // at the leader: the run that --resume continues
   Machine machine;
   Plan plan;
   std::vector<tuner::Weight> weights;
-  std::vector<tuner::Table> kept_tables;  // of --keep-table, at the leader
+  std::vector<tuner::Table> kept_tables;  // from --keep-table, at the leader
   Arms arms;
 
   std::string cluster;           // at the leader
-  std::filesystem::path folder;  // the leader's
+  std::filesystem::path folder;  // the same path on all ranks
   Recorder recorder;
-  std::optional<TerminationHandler> termination_handler;  // refers to the recorder
+  std::optional<TerminationHandler> termination_handler;
   RunnerOptions runner;
   std::optional<CaseMonitor> case_monitor;
-  std::unique_ptr<Backend> fabric;  // for NICs one by one, where the backend under test is not it
-  std::vector<Case> beside;         // of parts, beside the plan; alike on all ranks
-  ExitCode code = ExitCode::ok;     // what counts beside the report; in the end the run's
+  std::unique_ptr<Backend> fabric;  // measures single NICs if the backend under test cannot
+  std::vector<Case> beside;         // cases that locate slow parts, beside the plan; the same on all ranks
+  ExitCode code = ExitCode::ok;     // merged with the report's exit code; at the end the run's
 
-  // For other threads.
+  // Read by other threads.
   std::atomic<const char*> phase{"starting"};
-  std::atomic<bool> opened{false};  // machine, plan and folder are known
+  std::atomic<bool> opened{false};  // machine, plan and folder are set
   std::atomic<bool> finishing{false};
-  Watchdog watchdog;  // the last: it looks at all of this
+  Watchdog watchdog;  // declared last: its thread uses all of the above
 };
 
-// ---- ending.cpp: before the end of the last phase
+// ---- ending.cpp: early ends of a run
 
-// How long ranks may wait for each other outside of cases before one of them counts as hung.
+// Limit for waiting for other ranks outside of cases; beyond it a rank counts as hung.
 Seconds longest_wait(const Run& run);
-// On the watchdog's thread: leaves the job, unless what hung goes on.
+// Called on the watchdog's thread. Ends the process unless the hung step resumes.
 void handle_hang(Run& run, const Watchdog::Hang& hang);
-// Leaves word and goes: others wait for this rank in calls that nothing ends.
+// Leaves a note for the leader and ends the process: other ranks wait for this one in calls that nothing else ends.
 [[noreturn]] void abort_job(Run& run, const JobLost& lost);
-// When the time of a check is over, what has not answered is named.
+// Names the ranks that have not answered when the time of a check is over.
 void watch_wall_limit(Run& run);
-// From here on a signal ends the run with a report.
+// Installs the handler by which a signal ends the run with a report.
 void prepare_for_signals(Run& run);
 
-// ---- checking.cpp: what is a check's alone
+// ---- preparing.cpp, measuring.cpp: only for `check`
 
-// All pairs within nodes, and each node's GPUs together, with the largest message that fits; on several nodes all GPUs
-// together besides.
+// Plans all pairs within nodes and all GPUs of each node together, with the largest message that fits; on several nodes
+// also all GPUs together.
 Plan plan_check(const Run& run);
-// Of the limit, without what comes before and behind cases.
+// The time left for cases under --limit.
 Seconds time_for_cases(const Run& run);
-// On one host: which GPU it is that does not join.
+// On one host, treats each GPU as a host, so that a failure to join names the GPU.
 RanksOnHosts gpus_as_hosts(const Run& run);
-// Whether there is time for more that may hang.
-bool has_time(const Run& run);
-// What the leader says of it.
-bool all_have_time(Run& run);
-// What a check's end adds to the report: GPUs that were left out, that there was nothing to measure with, that somebody
-// was not waited for any more.
-void sum_up_check(Run& run);
+// False after the deadline for steps that may hang.
+bool has_time_left(const Run& run);
+// The leader's has_time_left() on all ranks.
+bool agree_on_time_left(Run& run);
+// Adds skipped GPUs, the reason that nothing was measured, and timeouts to the report and the exit code.
+void finish_check(Run& run);
 
 // ---- preparing.cpp
 
 void find_machine_and_plan(Run& run);
-// The folder, with what is known so far; and a baseline, or an earlier run, that has to fit it.
+// Creates the folder and the partial report; reads a baseline or an earlier run, which have to match.
 void open_report(Run& run);
-// Whether hosts reach each other where data will go; if not, no case is tried.
+// Tests whether hosts reach each other where data will go; if not, no case is run.
 void check_reachability_of_hosts(Run& run);
-// Limits and findings of the machine; then the time that there is for cases is known.
+// Adds limits and findings of the machine, then allocates the budget.
 void evaluate_machine(Run& run);
 
 // ---- measuring.cpp
@@ -120,11 +123,11 @@ void report_library_log(Run& run);
 
 // ---- parts.cpp
 
-// NICs one by one, rails and halves of the nodes.
+// Measures single NICs, rails and halves of the nodes.
 bool parts_can_be_measured(const Run& run);
 void measure_parts(Run& run);
 bool may_need_retest(const Run& run);
-// What seemed slow, before anybody is named.
+// Measures slow parts again before a part is named.
 void measure_again(Run& run);
 
 // ---- tuning_phase.cpp
@@ -132,7 +135,7 @@ void measure_again(Run& run);
 std::string tuning_mode(const Options& options);
 bool may_tune(const Run& run);
 void tune_settings(Run& run);
-// Instead of it; one sentence.
+// Records that tuning was refused; `because` is one sentence.
 void report_tuning_refused(Run& run, const std::string& because);
 
 }  // namespace p5

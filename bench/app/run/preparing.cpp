@@ -1,22 +1,22 @@
-// Before the first case: the machine, the plan, the report's folder, and what endangers the figures.
+// The phases before the first case: machine, plan, report folder, and findings that endanger the figures; and how
+// `check` differs from `run`.
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include "bench/app/machine/fabric_check.hpp"
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/preflight.hpp"
+#include "bench/app/run/comparing.hpp"
 #include "bench/app/run/parts.hpp"
 #include "bench/app/run/phases.hpp"
-#include "bench/app/run/sides.hpp"
-#include "bench/app/tuning/clock.hpp"
 #include "bench/app/tuning/inputs.hpp"
+#include "bench/app/tuning/stages.hpp"
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/app/variables.hpp"
 #include "bench/base/console.hpp"
@@ -24,14 +24,100 @@
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
+#include "reports/nodes.hpp"
+#include "reports/reachability.hpp"
 
 namespace p5 {
 
 namespace {
 
+// Larger messages take long without NVLink and show no more.
+constexpr Bytes largest_without_links = MiB(64);
+// Time reserved for the checks of each GPU alone, after the cases and without --burn.
+constexpr Seconds alone{5};
+
+bool has_links(const topo::Topology& topology) {
+  return std::ranges::any_of(topology.hosts, [](const topo::Host& host) {
+    return std::ranges::any_of(host.gpu_devices, [](const topo::Gpu& gpu) { return gpu.links.value_or(0) > 0; });
+  });
+}
+
+// Keeps the largest size that fits, and drops ping_pong, which shows no more than the two directions.
+void keep_largest_size(Plan& plan) {
+  Bytes largest;
+  for (const Case& c : plan.cases) largest = std::max(largest, c.bytes);
+  std::erase_if(plan.cases, [&](const Case& c) { return c.bytes < largest || c.pattern == "ping_pong"; });
+}
+
+}  // namespace
+
+Plan plan_check(const Run& run) {
+  const Machine& machine = run.machine;
+  if (!machine.why_idle.empty()) return {};
+  Options options = run.options;
+  if (machine.backend_info().on_gpus() && !has_links(machine.topology)) options.max = largest_without_links;
+  const auto plan_with = [&](std::vector<std::string> collectives, const std::string& group) {
+    options.collectives = std::move(collectives);
+    options.group = group;
+    Plan plan = make_plan(options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
+    keep_largest_size(plan);
+    return plan;
+  };
+  Plan plan = plan_with(run.options.collectives, run.options.group);
+  if (machine.topology.hosts.size() < 2) return plan;
+  Plan together = plan_with({"all_reduce"}, "world");
+  std::ranges::move(together.cases, std::back_inserter(plan.cases));
+  plan.max = std::max(plan.max, together.max);
+  plan.memory_per_rank = std::max(plan.memory_per_rank, together.memory_per_rank);
+  return plan;
+}
+
+Seconds time_for_cases(const Run& run) {
+  const Seconds all = run.options.deadline ? Seconds{-since(*run.options.deadline).count} : run.options.limit;
+  return {all.count - alone.count - run.options.burn.count};
+}
+
+RanksOnHosts gpus_as_hosts(const Run& run) {
+  const topo::Topology& topology = run.machine.topology;
+  const topo::Host& host = topology.hosts.front();
+  RanksOnHosts gpus{.host_of_rank = {}, .names = {}, .one_host = host.name};
+  for (int rank = 0; rank < run.control.ranks(); ++rank) {
+    gpus.host_of_rank.push_back(rank);
+    const auto at = static_cast<std::size_t>(rank);
+    const auto gpu = at < topology.gpu_of_rank.size()
+                         ? std::ranges::find(host.gpu_devices, topology.gpu_of_rank[at], &topo::Gpu::uuid)
+                         : host.gpu_devices.end();
+    gpus.names.push_back(gpu == host.gpu_devices.end() ? fmt::format("rank {}", rank)
+                                                       : fmt::format("GPU {}", gpu - host.gpu_devices.begin()));
+  }
+  return gpus;
+}
+
+bool agree_on_time_left(Run& run) { return run.control.broadcast(has_time_left(run) ? "y" : "n") == "y"; }
+
+bool has_time_left(const Run& run) { return !run.options.deadline || Clock::now() < *run.options.deadline; }
+
+void finish_check(Run& run) {
+  const Machine& machine = run.machine;
+  if (const OwnGpus* const own = run.request.own_gpus)
+    for (const std::string& each : own->skipped) run.recorder.remark("skipped: " + each);
+  if (!machine.why_idle.empty()) run.recorder.remark("nothing measured: " + machine.why_idle);
+  ExitCode code = machine.code_of_idle;
+  run.recorder.add([&](ReportBuilder& builder) {
+    const reports::Report& report = builder.report();
+    if (reports::ran_out_of_time(report)) code = ExitCode::unfinished;
+    if (reports::never_joined(report)) code = ExitCode::environment;
+    // A host that did not answer in time is a hang, not an environment error.
+    if (code == ExitCode::environment && !has_time_left(run)) code = ExitCode::unfinished;
+  });
+  run.code = worse(run.code, code);
+}
+
+namespace {
+
 constexpr double longest_finishing_s = 60;
 
-// The leader's; that of the run that this one goes on with, if any.
+// The leader's seed, or that of the run that --resume continues.
 std::uint64_t agree_on_seed(Run& run) {
   const Options& options = run.options;
   return std::stoull(from_leader(run.control, [&] {
@@ -41,7 +127,7 @@ std::uint64_t agree_on_seed(Run& run) {
   }));
 }
 
-// The default is to tune where that is possible; who asks for it has to be told where it is not.
+// Tuning is on by default where possible; only an explicit request is refused.
 void refuse_tuning_without_nccl(const Options& options, const Machine& machine) {
   if (!options.requests_tuning() || machine.backend_info().tunable) return;
   throw EnvironmentError(fmt::format(
@@ -50,7 +136,7 @@ void refuse_tuning_without_nccl(const Options& options, const Machine& machine) 
       machine.backend_name));
 }
 
-// The same on all ranks: what the leader keeps of an earlier run.
+// Shares the results that the leader kept of an earlier run.
 std::set<CaseInLaunch> agree_on_done(ControlPlane& control, const std::vector<KeptLine>& kept) {
   nlohmann::json places = nlohmann::json::array();
   for (const KeptLine& line : kept) places.push_back({line.place.arm, line.place.launch, line.place.at});
@@ -62,7 +148,7 @@ std::set<CaseInLaunch> agree_on_done(ControlPlane& control, const std::vector<Ke
 
 struct ClusterName {
   std::string name;
-  std::string remark;  // "" or why it is not the scheduler's
+  std::string remark;  // "" or the reason that it is not the scheduler's
 };
 
 ClusterName name_cluster(const Options& options, const Machine& machine) {
@@ -74,7 +160,7 @@ ClusterName name_cluster(const Options& options, const Machine& machine) {
   if (sim || !scheduler || !*scheduler) return own;
   const std::string objection = folder_name_error(scheduler);
   if (objection.empty()) return {scheduler, ""};
-  // Who starts a job seldom chose its scheduler's name: no reason to refuse the run.
+  // Users seldom choose their scheduler's name, so it is no reason to refuse the run.
   own.remark =
       fmt::format("SLURM_CLUSTER_NAME: {}; the run is kept as {}, --cluster names it otherwise", objection, own.name);
   return own;
@@ -103,7 +189,7 @@ reports::Report new_report(const Run& run) {
   return report;
 }
 
-bool is_of_a_rank(const topo::Subject& subject, const Machine& machine) {
+bool belongs_to_rank(const topo::Subject& subject, const Machine& machine) {
   for (const topo::Host& host : machine.topology.hosts)
     if (host.name == subject.host && subject.gpu && std::cmp_less(*subject.gpu, host.gpu_devices.size()))
       return std::ranges::find(machine.gpu_of_rank, host.gpu_devices[static_cast<std::size_t>(*subject.gpu)].uuid) !=
@@ -111,17 +197,17 @@ bool is_of_a_rank(const topo::Subject& subject, const Machine& machine) {
   return false;
 }
 
-// What makes figures unfit for judging.
-reports::Comparability fitness_of(const Options& options, const Machine& machine,
-                                  const std::vector<topo::Finding>& findings) {
+// Conditions under which figures are not judged.
+reports::Comparability comparability_of(const Options& options, const Machine& machine,
+                                        const std::vector<topo::Finding>& findings) {
   if (options.command == "ab") return {false, "arms are compared with each other, not with what the hardware can do"};
   if (!machine.why_not_judged.empty()) return {false, machine.why_not_judged};
   for (const topo::Finding& finding : findings) {
-    // Ranks on GPUs wait more than they work: sharing hardware threads is no good, but does not spoil their figures.
+    // Ranks on GPUs mostly wait: shared hardware threads do not spoil their figures.
     if (finding.id == "host.oversubscribed" && !machine.backend_info().on_gpus())
       return {false, "ranks share hardware threads (" + finding.evidence + ")"};
     if (finding.id == "host.pretended") return {false, "nodes are pretended"};
-    if (finding.id == "gpu.busy" && options.checks() && is_of_a_rank(finding.subject, machine))
+    if (finding.id == "gpu.busy" && options.checks() && belongs_to_rank(finding.subject, machine))
       return {false, "others use a GPU of the job (" + finding.evidence + ")"};
   }
   return {};
@@ -134,9 +220,9 @@ RunnerOptions runner_options(Run& run) {
   runner.launches = run.options.launches;
   runner.seed = run.seed;
   runner.most_samples = count_variable("P5BENCH_MOST_SAMPLES").value_or(runner.most_samples);
-  if (run.options.checks()) runner.most_samples = 0;  // as few as there have to be
+  if (run.options.checks()) runner.most_samples = 0;  // the minimum
   runner.objection = [&machine = run.machine](const Arm&, const std::vector<Environment>& of_ranks) {
-    return objection_to(of_ranks, machine);
+    return launch_mismatch(of_ranks, machine);
   };
   runner.hosts = {.host_of_rank = run.machine.topology.host_of_rank, .names = {}};
   for (const topo::Host& host : run.machine.topology.hosts) runner.hosts.names.push_back(host.name);
@@ -145,7 +231,7 @@ RunnerOptions runner_options(Run& run) {
   return runner;
 }
 
-void divide_time(Run& run) {
+void allocate_budget(Run& run) {
   const Options& options = run.options;
   if (options.checks()) {
     run.runner.budget = time_for_cases(run);
@@ -154,7 +240,7 @@ void divide_time(Run& run) {
   const double spent = since(run.start).count;
   run.runner.budget = {options.budget.count * (1 - finishing_share) - spent};
   if (may_tune(run) && run.machine.why_not_judged.empty() && options.soak.count == 0)
-    run.runner.budget.count -= set_aside(tuning_mode(options), options.budget).count;
+    run.runner.budget.count -= reserve_tuning_time(tuning_mode(options), options.budget).count;
   if (may_need_retest(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
   if (parts_can_be_measured(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
   if (options.soak.count > 0)
@@ -192,7 +278,7 @@ void open_report(Run& run) {
     if (run.earlier) {
       std::string journal;
       for (const KeptLine& line : kept) journal += line.text + "\n";
-      run.recorder.add([&](ReportBuilder& built) { built.go_on(*run.earlier, kept, run.plan.cases.size()); });
+      run.recorder.add([&](ReportBuilder& built) { built.resume_from(*run.earlier, kept, run.plan.cases.size()); });
       run.recorder.add_file("measurements.jsonl", journal);
       run.recorder.write_report();
     }
@@ -217,7 +303,7 @@ void evaluate_machine(Run& run) {
   std::vector<topo::Finding> findings = preflight_findings(run.control, run.options, run.machine);
   for (const topo::Finding& each : findings)
     if (each.id == without_launcher) print_error(fmt::format("{}; {}", each.evidence, each.action));
-  reports::Comparability fitness = fitness_of(run.options, run.machine, findings);
+  reports::Comparability fitness = comparability_of(run.options, run.machine, findings);
   run.recorder.add(
       [&](ReportBuilder& report) { report.begin(std::move(limits), std::move(findings), std::move(fitness)); });
   run.recorder.write_report();
@@ -227,7 +313,7 @@ void evaluate_machine(Run& run) {
         to_json(run.machine.topology).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     if (!run.machine.backend_info().simulated()) run.recorder.add_file("topology.xml", topo::hwloc_xml());
   }
-  divide_time(run);
+  allocate_budget(run);
 }
 
 }  // namespace p5

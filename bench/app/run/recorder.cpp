@@ -1,14 +1,16 @@
 #include "bench/app/run/recorder.hpp"
 
 #include <fmt/format.h>
-
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include <algorithm>
 #include <exception>
 #include <filesystem>
 
-#include "bench/app/run/closing.hpp"
+#include "bench/app/run/comparing.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/text.hpp"
+#include "bench/base/units.hpp"
 #include "reports/journal.hpp"
 #include "reports/reachability.hpp"
 #include "reports/suspects.hpp"
@@ -18,7 +20,63 @@ namespace p5 {
 
 namespace {
 
-// The first problem of several attempts, of which none keeps the next from being made; "": there was none.
+int columns_of_stderr() {
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+// Rank of a result: wrong data and failures first, then slow ones, then those closest to slow; 0: not judged.
+double how_bad(const reports::Result& result) {
+  switch (result.verdict.grade) {
+    case reports::Grade::wrong:
+      return 4;
+    case reports::Grade::failed:
+      return 3;
+    case reports::Grade::slow:
+      return 3 - std::min(result.verdict.fraction.value_or(0), 1.0);
+    case reports::Grade::ok:
+      return 2 - std::min(result.verdict.fraction.value_or(0), 1.0);
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(bool wanted)
+    : visible_(wanted && leads_to_terminal(STDERR_FILENO)), columns_(visible_ ? columns_of_stderr() : 0) {}
+
+void ProgressLine::show(const Case& c, const RunProgress& standing) {
+  if (visible_ && since(shown_).count > 0.2)
+    print(fmt::format("{:>3} %  {} of {}, about {} left, {}{}", 100 * standing.index / standing.count,
+                      standing.index + 1, standing.count, to_text(standing.left), describe(c), worst_));
+}
+
+void ProgressLine::finished(const reports::Result& result) {
+  const double bad = how_bad(result);
+  if (!visible_ || bad <= how_bad_) return;
+  how_bad_ = bad;
+  const reports::Verdict& v = result.verdict;
+  const bool rate = v.fraction && (v.grade == reports::Grade::ok || v.grade == reports::Grade::slow);
+  worst_ = fmt::format("; worst so far: {} {}", describe(result.measurement.measured_case),
+                       rate ? fmt::format("{:.0f} % of its limit, {}", 100 * *v.fraction, name_of(v.grade))
+                            : std::string(name_of(v.grade)));
+}
+
+void ProgressLine::clear() {
+  if (visible_) print("");
+}
+
+// A longer line would wrap, and the wrapped part is never cleared.
+void ProgressLine::print(const std::string& line) {
+  const std::size_t fits = columns_ > 1 ? static_cast<std::size_t>(columns_ - 1) : line.size();
+  print_stderr(fmt::format("\r\033[K{}", line.substr(0, fits)));
+  shown_ = Clock::now();
+}
+
+namespace {
+
+// Runs several actions, each whatever the others threw, and keeps the first problem; "" if none.
 class FirstProblem {
  public:
   void operator()(const std::function<void()>& action) try { action(); } catch (const std::exception& problem) {
@@ -30,7 +88,7 @@ class FirstProblem {
   std::string first_;
 };
 
-// As --resume itself has it (run_options.cpp).
+// The same condition as --resume (run_options.cpp).
 bool can_be_resumed(const Options& options) {
   return (options.command == "run" || options.command == "ab") && options.soak.count == 0;
 }
@@ -40,14 +98,14 @@ std::string with_remedy(const std::string& problem, const Options& options) {
                      can_be_resumed(options) ? ", and go on with --resume" : "");
 }
 
-// JSON on the console is for programs.
-std::string where_it_is(const Options& options, const std::filesystem::path& folder) {
+// JSON on the console is read by programs, so no other line is added.
+std::string report_location(const Options& options, const std::filesystem::path& folder) {
   const bool for_programs = options.checks() && options.formats.front() == "json";
   return folder.empty() || for_programs ? "" : fmt::format("Report: {}\n", folder.string());
 }
 
-// What is wrong with the disk is said with what to do.
-void do_on_disk(const Options& options, const std::function<void()>& action) {
+// Adds the remedy to a disk error.
+void with_disk_remedy(const Options& options, const std::function<void()>& action) {
   try {
     action();
   } catch (const EnvironmentError& problem) {
@@ -66,7 +124,7 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
                        .folder = std::move(folder),
                        .builder = ReportBuilder(options, std::move(report)),
                        .progress = ProgressLine(!options.quiet)});
-  do_on_disk(options, [&] {
+  with_disk_remedy(options, [&] {
     parts_->write();
     parts_->folder.flush();
   });
@@ -81,7 +139,7 @@ void Recorder::with_parts(const std::function<void(Parts&)>& action) {
 void Recorder::on_disk(const std::function<void(Parts&)>& action) {
   with_parts([&](Parts& parts) {
     try {
-      do_on_disk(parts.options, [&] {
+      with_disk_remedy(parts.options, [&] {
         parts.folder.check();
         action(parts);
       });
@@ -106,12 +164,12 @@ void Recorder::case_finished(const Measurement& m, bool /*failed*/) {
     const reports::Result line = parts.builder.case_finished(m);
     parts.folder.add_to_journal(line);
     parts.progress.finished(line);
-    // A hundredth of the time at most: the report of a long run takes a while to write.
+    // Writing takes at most 1 % of the time: the report of a long run takes long to write.
     if (since(parts.written).count > std::max(2.0, 100 * parts.writing_s)) parts.write();
   });
 }
 
-// At once: what follows may take as long again.
+// Written at once, because the next attempt to join may take as long.
 void Recorder::joining_failed(const JoinFailure& failure) {
   print_error(reports::join_message(failure));
   add([&](ReportBuilder& builder) { builder.add_findings(reports::join_findings(failure)); });
@@ -139,7 +197,7 @@ void Recorder::add_file(const std::string& name, const std::string& text) {
   on_disk([](Parts&) {});
   with_parts([&](Parts& parts) {
     parts.folder.write(name, text);
-    do_on_disk(parts.options, [&] { parts.folder.flush(); });  // who asked for the file may do without
+    with_disk_remedy(parts.options, [&] { parts.folder.flush(); });
   });
 }
 
@@ -150,8 +208,8 @@ void Recorder::Parts::write(const std::vector<std::string>& formats) {
   writing_s = since(began).count;
 }
 
-// For the page, which shows them; the samples of a long run would take longer to read than its reader waits. A page
-// without them is whole too.
+// Adds samples for the HTML page. Journals above 64 MiB are skipped: the page would load too slowly. It is complete
+// without samples.
 void Recorder::Parts::add_samples() {
   constexpr std::uintmax_t most = 64 << 20;
   const std::filesystem::path journal = folder.path() / reports::journal_name;
@@ -160,12 +218,12 @@ void Recorder::Parts::add_samples() {
   try {
     if (std::filesystem::file_size(journal) <= most) builder.add_samples(reports::read_journal(journal));
   } catch (const std::exception&) {
-    // No case was measured, or more launches than a journal is read for.
+    // No case was measured, or the journal is too large to read.
   }
 }
 
-// For the next job and for support, where something is wrong.
-void Recorder::Parts::write_for_others() {
+// Writes hosts.healthy and support.txt if something is wrong.
+void Recorder::Parts::write_handover_files() {
   const std::pair<const char*, std::string> files[] = {{"hosts.healthy", reports::healthy_hosts(builder.report())},
                                                        {"support.txt", reports::support_text(builder.report())}};
   for (const auto& [name, text] : files)
@@ -180,45 +238,45 @@ ExitCode Recorder::finish(ExitCode code) {
     const std::filesystem::path& folder = parts.folder.path();
     ReportBuilder& builder = parts.builder;
     FirstProblem attempt;
-    std::string lost;  // what ranks left word of that gave up, as while this one stood still
+    std::string lost;  // notes of ranks that aborted while this one was blocked
     attempt([&] { lost = parts.folder.take_notes(); });
     builder.close(lost);
-    builder.count(code);
-    if (options.checks()) builder.count_as_check();
-    attempt([&] { parts.write_for_others(); });
+    builder.add_exit_code(code);
+    if (options.checks()) builder.apply_check_exit_code();
+    attempt([&] { parts.write_handover_files(); });
     parts.progress.clear();
     ComparisonOutput arms, with_baseline;
     if (!builder.report().arms.empty()) arms = compare_own_arms(builder.report(), builder.launches(), options, folder);
-    builder.count(arms.code);
+    builder.add_exit_code(arms.code);
     if (parts.baseline) {
       builder.add_baseline(*parts.baseline);
       attempt([&] { parts.write(); });
-      attempt([&] { parts.folder.flush(); });  // the run is read like any other
+      attempt([&] { parts.folder.flush(); });  // the comparison reads the run from disk
       with_baseline = compare_with_baseline(*parts.baseline, builder.report(), options, folder);
-      builder.count_baseline(with_baseline.code);
+      builder.apply_baseline_exit_code(with_baseline.code);
     }
     attempt([&] { parts.add_samples(); });
     attempt([&] { parts.write(options.formats); });
     attempt([&] { parts.folder.flush(); });
     if (!attempt.problem().empty()) {
       builder.remark(with_remedy(attempt.problem(), options));
-      builder.count(ExitCode::unfinished);
+      builder.add_exit_code(ExitCode::unfinished);
       FirstProblem once_more;
       once_more([&] { parts.write(); });
       once_more([&] { parts.folder.flush(); });
       print_error(with_remedy(attempt.problem(), options) + ". The result is printed all the same");
     }
-    print_result(reports::coloured_for_terminal(printable_lines(closing_text(builder.report(), options, arms.text) +
-                                                       with_baseline.text + where_it_is(options, folder))));
+    print_result(reports::coloured_for_terminal(printable_lines(
+        closing_text(builder.report(), options, arms.text) + with_baseline.text + report_location(options, folder))));
     code = builder.report().exit_code;
     ended_with_ = code;
-    came_to_its_end_ = true;
+    finished_ = true;
   });
-  if (!parts_) came_to_its_end_ = true;
+  if (!parts_) finished_ = true;
   return code;
 }
 
-bool Recorder::came_to_its_end() const { return came_to_its_end_; }
+bool Recorder::finished() const { return finished_; }
 
 ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
   with_parts([&](Parts& parts) {
@@ -233,10 +291,10 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
     for (const reports::Result& line : lines) attempt([&] { parts.folder.add_to_journal(line); });
     attempt([&] {
       parts.builder.close(reason, code);
-      if (parts.options.checks()) parts.builder.count_as_check();
+      if (parts.options.checks()) parts.builder.apply_check_exit_code();
       parts.progress.clear();
     });
-    attempt([&] { parts.write_for_others(); });
+    attempt([&] { parts.write_handover_files(); });
     attempt([&] { parts.write(parts.options.formats); });
     attempt([&] { parts.folder.flush(); });
     const reports::Report& report = parts.builder.report();

@@ -1,5 +1,5 @@
-// Keeps a run's report on disk while the run goes on, so that whatever ends it leaves a valid one. Nothing of the run
-// waits for the disk before the end.
+// Keeps a run's report on disk during the run, so that every kind of end leaves a valid one, and shows its progress.
+// The run does not wait for the disk before its end.
 #pragma once
 
 #include <atomic>
@@ -11,30 +11,52 @@
 #include <string>
 #include <vector>
 
-#include "bench/app/run/progress_line.hpp"
 #include "bench/app/run/report_builder.hpp"
 #include "bench/app/run/run_folder.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/options.hpp"
 #include "reports/compare/comparison.hpp"
+#include "reports/report.hpp"
 
 namespace p5 {
 
-// The leader opens its own; elsewhere, and until then, a Recorder does nothing.
+// The progress line on a terminal: how far the run is, and the worst result so far.
+class ProgressLine {
+ public:
+  // Shows nothing unless `wanted` and stderr is a terminal.
+  explicit ProgressLine(bool wanted);
+
+  // Shows the repetition that starts, at most five times a second.
+  void show(const Case& c, const RunProgress& standing);
+  // Updates the worst result.
+  void finished(const reports::Result& result);
+  void clear();
+
+ private:
+  void print(const std::string& line);
+
+  bool visible_;
+  int columns_ = 0;  // terminal width; 0: unknown
+  std::string worst_;
+  double how_bad_ = 0;  // badness of `worst_`; 0: nothing judged
+  std::chrono::steady_clock::time_point shown_{};
+};
+
+// Does nothing until opened; only the leader opens it.
 //
-// The thread that notices a signal or a hang comes in while a case runs. What a Recorder is made of knows nothing of
-// threads: whatever happens to it happens in with_parts(), under the one lock, and nothing does after the end.
+// The threads that handle signals and hangs call it while a case runs. Its parts are not thread-safe: every access goes
+// through with_parts(), which holds the lock and does nothing after the end.
 //
-// Where the folder cannot be written any more, what is told of the run's course throws: EnvironmentError before the
-// first result, and JobLost after it.
+// If the folder cannot be written any more, the calls that report progress throw: EnvironmentError before the first
+// result, JobLost after it.
 class Recorder final : public Observer {
  public:
-  // Makes OUT/CLUSTER/STAMP, or nothing where OUT is "". Throws UsageError when that cannot be written. `baseline`:
-  // what the run is compared with in the end. Returns the folder.
+  // Creates OUT/CLUSTER/STAMP, or nothing if OUT is "", and returns its path. Throws UsageError if it cannot be
+  // written. `baseline`: compared with the run at its end.
   const std::filesystem::path& open(const Options& options, reports::Report report,
                                     std::optional<reports::Side> baseline);
 
-  // ---- to the report, which is written now and then
+  // ---- during the run; the report is written at intervals
 
   void repetition_started(const Case& c, const RunProgress& standing) override;
   void repetition_finished(const Measurement& so_far, bool /*failed*/) override {
@@ -51,24 +73,24 @@ class Recorder final : public Observer {
   void remark(const std::string& text) override {
     add([&](ReportBuilder& report) { report.remark(text); });
   }
-  // Whatever else is noticed.
+  // Any other change to the report.
   void add(const std::function<void(ReportBuilder&)>& what);
   void write_report();
-  // What was measured beside the plan, and the names of NICs as Case::nic counts them.
+  // Results measured beside the plan, and the names of NICs as Case::nic counts them.
   void add_beside(const std::vector<std::vector<std::string>>& nics_of_rank, const std::vector<Measurement>& measured);
-  // Is on disk afterwards. Throws EnvironmentError: whether the run can do without is the caller's to say.
+  // Returns when the file is on disk. Throws EnvironmentError; the caller decides if that ends the run.
   void add_file(const std::string& name, const std::string& text);
 
   // ---- the end
 
-  // The plan was run to its end. `code` counts beside what the report says. Returns the exit code, which the report has
-  // too; where it could not be written the console has it all, and the run is unfinished.
+  // Ends a run whose plan is done. `code` is merged with the report's exit code. Returns the exit code, also in the
+  // report. If the report cannot be written, the console has all of it and the run is unfinished.
   ExitCode finish(ExitCode code);
-  // Something ends the run now; the cases that were not finished failed of it, unless it was at its end already.
-  // Returns the exit code, which is `code` unless what was measured is worse. Safe from any thread, throws nothing.
+  // Ends the run now: unfinished cases fail, unless the run had ended already. Returns the exit code: `code` unless the
+  // results are worse. Safe from any thread; does not throw.
   ExitCode end_early(const std::string& why, ExitCode code = ExitCode::unfinished);
-  // Not early.
-  bool came_to_its_end() const;
+  // True after finish().
+  bool finished() const;
 
  private:
   struct Parts {
@@ -77,12 +99,12 @@ class Recorder final : public Observer {
     RunFolder folder;
     ReportBuilder builder;
     ProgressLine progress;
-    double writing_s = 0;  // of the last report
+    double writing_s = 0;  // duration of the last write of the report
     std::chrono::steady_clock::time_point written{};
 
-    // report.json, and these formats.
+    // Writes report.json and these formats.
     void write(const std::vector<std::string>& formats = {});
-    void write_for_others();
+    void write_handover_files();
     void add_samples();
   };
   void with_parts(const std::function<void(Parts&)>& action);
@@ -91,7 +113,7 @@ class Recorder final : public Observer {
   mutable std::mutex mutex_;
   std::optional<Parts> parts_;
   std::optional<ExitCode> ended_with_;
-  std::atomic<bool> came_to_its_end_{false};
+  std::atomic<bool> finished_{false};
 };
 
 }  // namespace p5

@@ -16,11 +16,11 @@ namespace p5 {
 
 namespace {
 
-// The journal keeps the samples; the report needs only what they sum up to.
+// The journal keeps the samples; the report needs only their summary.
 void drop_samples(Measurement& m) {
   for (std::optional<Series>* series : {&m.latency, &m.throughput})
     if (*series) std::vector<double>().swap((*series)->samples);
-  // A group of the whole job tells nothing and may be large.
+  // A group of the whole job adds no information and may be large.
   if (!m.measured_case.collective->pairwise) m.slowest_group.clear();
   if (m.groups.size() == 1 && !m.measured_case.collective->pairwise) m.groups.clear();
 }
@@ -33,7 +33,7 @@ ReportBuilder::ReportBuilder(const Options& options, reports::Report report)
   report_.run.started = utc_now();
 }
 
-void ReportBuilder::go_on(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases) {
+void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases) {
   const std::string how =
       earlier.report.run.ended_by.empty() ? "" : fmt::format(", which was ended: {}", earlier.report.run.ended_by);
   remark(fmt::format("goes on with the run of {} ({}){}; {} results are of that one", earlier.report.run.started,
@@ -43,7 +43,7 @@ void ReportBuilder::go_on(const EarlierRun& earlier, const std::vector<KeptLine>
     add(line.place.arm * cases + line.place.at, line.result.measurement);
     ++of_launch[{line.place.arm, line.place.launch}];
   }
-  // What is left of the other launches comes together anew.
+  // Launches that are not complete are launched again, and counted then.
   for (const auto& [launch, lines] : of_launch)
     if (lines == cases && launch.first < report_.arms.size()) ++report_.arms[launch.first].launches;
   for (const reports::ArmInfo& arm : earlier.report.arms)
@@ -59,20 +59,20 @@ void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findin
 
 void ReportBuilder::repetition_started(const Case& c, const RunProgress& standing) {
   running_ = c;
-  standing_ = standing;
+  progress_ = standing;
   if (standing.several) launch_started_.try_emplace({c.arm, standing.launch}, utc_now());
 }
 
 void ReportBuilder::repetition_finished(const Measurement& so_far) {
   running_.reset();
-  begun_.insert_or_assign(standing_.number, so_far);
+  unfinished_.insert_or_assign(progress_.number, so_far);
 }
 
 reports::Result ReportBuilder::case_finished(const Measurement& m) {
   running_.reset();
-  begun_.erase(standing_.number);
+  unfinished_.erase(progress_.number);
   has_results_ = true;
-  return add(standing_.number, m);
+  return add(progress_.number, m);
 }
 
 void ReportBuilder::launch_started(const Arm& arm, const std::vector<Environment>& of_ranks) {
@@ -143,15 +143,15 @@ std::string ReportBuilder::reason_not_to_tune() {
 
 std::vector<reports::Result> ReportBuilder::fail_unfinished(const std::string& why) {
   std::vector<reports::Result> lines;
-  if (running_) begun_.try_emplace(standing_.number).first->second.measured_case = *running_;
-  for (auto& [number, m] : begun_) {
-    // What fewer repetitions have shown than planned holds all the same.
-    const bool stands = m.throughput && is_repeated(m.measured_case) && !(running_ && number == standing_.number);
+  if (running_) unfinished_.try_emplace(progress_.number).first->second.measured_case = *running_;
+  for (auto& [number, m] : unfinished_) {
+    // A result of fewer repetitions than planned is still valid.
+    const bool stands = m.throughput && is_repeated(m.measured_case) && !(running_ && number == progress_.number);
     if (!stands && m.outcome != Outcome::failed) {
       m.because = why;
       m.outcome = Outcome::failed;
     }
-    if (standing_.several) m.launch = standing_.launch;
+    if (progress_.several) m.launch = progress_.launch;
     lines.push_back(add(number, m));
   }
   return lines;
@@ -166,7 +166,7 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
   add_findings(reports::slow_launches(cases, launch_started_));
   if (fitness_.comparable) {
-    reports::Diagnosis found = reports::diagnose(report_, again_);
+    reports::Diagnosis found = reports::diagnose(report_, retested_);
     report_.suspects = std::move(found.suspects);
     report_.open_questions = std::move(found.questions);
     add_findings(reports::below_published(report_));
@@ -174,22 +174,22 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   reports::withdraw_sampled_pairs(report_.results);
   report_.grade = reports::overall(report_);
   report_.exit_code = reports::exit_code(report_, wants_verdict_);
-  count(ended_by.empty() ? ExitCode::ok : code);
+  add_exit_code(ended_by.empty() ? ExitCode::ok : code);
 }
 
-void ReportBuilder::count(ExitCode code) {
+void ReportBuilder::add_exit_code(ExitCode code) {
   report_.exit_code = worse(report_.exit_code, code);
   report_.decision = reports::decide(report_);
 }
 
-void ReportBuilder::count_as_check() {
+void ReportBuilder::apply_check_exit_code() {
   report_.exit_code = reports::check_exit_code(report_, report_.exit_code);
   report_.decision = reports::decide(report_);
 }
 
-void ReportBuilder::count_baseline(ExitCode code) {
+void ReportBuilder::apply_baseline_exit_code(ExitCode code) {
   if (code == ExitCode::ok && report_.exit_code == ExitCode::inconclusive) report_.exit_code = ExitCode::ok;
-  count(code);
+  add_exit_code(code);
 }
 
 const reports::Report& ReportBuilder::report() {
@@ -223,7 +223,7 @@ reports::Result ReportBuilder::add(std::size_t number, const Measurement& m) {
   return line;
 }
 
-// What each case's launches come to together.
+// Combines the launches of each case.
 void ReportBuilder::combine_launches() {
   for (auto& [number, launches] : launches_) {
     if (launches.combined) continue;

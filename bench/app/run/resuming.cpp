@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// A case by what its report says of it, so by everything that a measurement depends on. Which pairs the budget left out
-// was not planned.
+// Identifies a case by its JSON, so by everything that a measurement depends on. `pairs_sampled` is a result of the
+// budget, not of the plan.
 std::string key_of(const Case& c) {
   json key = reports::to_json(c);
   key.erase("pairs_sampled");
@@ -40,8 +40,8 @@ std::string arms_of(const reports::Report& report) {
   return arms.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// Figures of both would stand side by side in one report.
-void refuse_another_job(const EarlierRun& earlier, const reports::Report& fresh) {
+// Results of both runs share one report, so machine, versions and layout must match.
+void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   const auto same = [&](const std::string& what, const std::string& then, const std::string& now) {
     if (then != now) throw refusal(earlier, fmt::format("it had {} '{}', now it is '{}'", what, then, now));
   };
@@ -62,13 +62,13 @@ void refuse_another_job(const EarlierRun& earlier, const reports::Report& fresh)
   }
 }
 
-// A fault stays one. Only what a signal interrupted has not failed.
-bool stands(const Measurement& m, const std::string& ended_by) {
+// Failed cases are kept; only cases interrupted by a signal are measured again.
+bool can_be_kept(const Measurement& m, const std::string& ended_by) {
   const bool interrupted = m.because == ended_by && ended_by.starts_with("ended by ");
   return m.outcome == Outcome::measured || (m.outcome == Outcome::failed && !interrupted);
 }
 
-// What groups were, of which a line names the first rank.
+// Completes groups from the plan: a line names only their first rank.
 void complete_groups(Measurement& m) {
   if (m.measured_case.collective->pairwise) return;
   for (const Round& round : *m.measured_case.rounds)
@@ -87,7 +87,7 @@ std::vector<std::string> lines_of_journal(const EarlierRun& earlier) {
   return lines;
 }
 
-// By key: its place among the cases, its arm.
+// Case key to arm and index in the plan.
 using Places = std::map<std::string, std::pair<std::size_t, std::size_t>>;
 
 Places places_of(const std::vector<Case>& planned, const std::vector<Arm>& arms) {
@@ -115,7 +115,7 @@ EarlierRun find_earlier_run(const Options& options) {
 
 std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Report& fresh,
                                    const std::vector<Case>& planned, const std::vector<Arm>& arms) {
-  refuse_another_job(earlier, fresh);
+  require_same_job(earlier, fresh);
   const Places places = places_of(planned, arms);
   std::vector<KeptLine> kept;
   std::map<CaseInLaunch, std::size_t> line_of;
@@ -124,11 +124,11 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
     try {
       result = reports::result_from_json(parse_json(text));
     } catch (const std::exception&) {
-      continue;  // as a run leaves that was ended hard: measured again
+      continue;  // truncated by a killed run: measured again
     }
     Measurement& m = result.measurement;
-    if (!stands(m, earlier.report.run.ended_by)) continue;
-    if (m.measured_case.for_parts || m.measured_case.nic) continue;  // beside the plan: measured again
+    if (!can_be_kept(m, earlier.report.run.ended_by)) continue;
+    if (m.measured_case.for_parts || m.measured_case.nic) continue;  // not in the plan: measured again
     const auto found = places.find(key_of(m.measured_case));
     if (found == places.end())
       throw refusal(earlier, fmt::format("it measured {}, which is not in this plan: give the options that it had",

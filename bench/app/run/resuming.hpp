@@ -1,5 +1,5 @@
-// run --resume: going on with a run that was ended before its plan. Its journal is what it measured, launch by launch;
-// its report says what it was. At the leader only.
+// `run --resume`: continues a run that ended early. Its journal has its results launch by launch; its report has its
+// configuration. At the leader only.
 #pragma once
 
 #include <cstddef>
@@ -16,24 +16,23 @@ namespace p5 {
 
 struct EarlierRun {
   std::filesystem::path folder;
-  reports::Report report;                                    // with what only the journal holds yet
-  std::vector<std::pair<std::string, std::string>> journal;  // of each whole line its case, and the line
+  reports::Report report;  // may lack results that only the journal has
 };
 
-// The newest run in the folder of --out. Throws UsageError where there is none that could be gone on with.
+// The newest run in --out. Throws UsageError if there is none to continue.
 EarlierRun find_earlier_run(const Options& options);
 
-// A line of an earlier run's journal that stands.
+// A journal line of an earlier run that is kept.
 struct KeptLine {
   CaseInLaunch place;
   reports::Result result;
   std::string text;
 };
 
-// What stands of an earlier run: what was measured, and what failed. Still to be measured are skipped cases and those
-// that a signal interrupted. Throws UsageError naming what differs where `fresh`, the report as this run begins it, is
-// of another job or machine, or where `planned` in these arms lacks a case that was measured; where the journal cannot
-// be read; and where the run was complete.
+// Results kept of an earlier run: measured and failed cases. Skipped cases and those that a signal interrupted are
+// measured again. Throws UsageError, naming the difference, if `fresh` (the report at the start of this run) is of
+// another job or machine, if `planned` in these arms lacks a measured case, if the journal cannot be read, or if the
+// run was complete.
 std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Report& fresh,
                                    const std::vector<Case>& planned, const std::vector<Arm>& arms);
 

@@ -1,4 +1,4 @@
-// A run's folder, OUT/CLUSTER/STAMP, and the files in it. It is the leader's; other ranks leave notes there.
+// A run's folder, OUT/CLUSTER/STAMP, and its files. The leader writes it; other ranks leave notes there.
 #pragma once
 
 #include <filesystem>
@@ -7,37 +7,61 @@
 #include <utility>
 #include <vector>
 
-#include "bench/app/run/file_writer.hpp"
+#include "bench/base/units.hpp"
 #include "reports/report.hpp"
 
 namespace p5 {
 
+// Writes files on a thread of its own, so that a slow file system delays neither the leader nor the ranks that wait for
+// it. A failure is thrown once, as an EnvironmentError that names the file, by the next call of any kind; later files
+// are still tried.
+class FileWriter {
+ public:
+  FileWriter();
+  // Discards what is not written yet.
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  // Replaces the file; a newer text replaces one that still waits.
+  void write(const std::filesystem::path& path, std::string text);
+  // Appends a line.
+  void append(const std::filesystem::path& path, std::string line);
+  // Waits until everything is written. Throws EnvironmentError also after `timeout`.
+  void flush(Seconds timeout);
+  void check();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // shared with the thread, which may outlive this if it blocks in a file system
+};
+
 class RunFolder {
  public:
-  // None: nothing is written.
+  // No folder: nothing is written.
   RunFolder() = default;
-  // Makes it, and both links `latest` point to it. Throws UsageError when it cannot be written.
+  // Creates the folder and points both `latest` links to it. Throws UsageError if it cannot be written.
   RunFolder(const std::filesystem::path& out, const std::string& cluster);
 
-  // "" where there is none.
+  // Empty if there is no folder.
   const std::filesystem::path& path() const { return path_; }
 
-  // These return at once; what goes wrong is thrown by a later call, as FileWriter says.
+  // These return at once; a failure is thrown by a later call, as for FileWriter.
   void write(const std::string& name, std::string text) {
     if (files_) files_->write(path_ / name, std::move(text));
   }
-  // report.json, and of these formats those that are files.
+  // Writes report.json and those of the formats that are files.
   void write_report(const reports::Report& report, const std::vector<std::string>& formats);
-  // A line of the journal, with samples.
+  // Appends a line with samples to the journal.
   void add_to_journal(const reports::Result& result);
 
   void check() {
     if (files_) files_->check();
   }
-  // Until all that was given is in its file.
+  // Waits until everything is written.
   void flush();
 
-  // What lost ranks left word of, which is then removed.
+  // Notes that lost ranks left; removes them.
   std::string take_notes() const;
 
  private:
@@ -45,7 +69,7 @@ class RunFolder {
   std::unique_ptr<FileWriter> files_;
 };
 
-// Where a rank that cannot go on leaves word for the leader, on a shared file system.
+// Writes a note of a rank that aborts, for the leader, on a shared file system.
 void write_note_for_leader(const std::filesystem::path& folder, int rank, const std::string& why);
 
 }  // namespace p5

@@ -1,16 +1,20 @@
 #include "bench/app/tuning/inputs.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string>
+#include <tuple>
 #include <variant>
 
 #include "bench/app/machine/leader.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/text.hpp"
+#include "bench/model/groups.hpp"
+#include "bench/model/plan.hpp"
+#include "tuner/table.hpp"
 
 namespace p5 {
 
@@ -18,12 +22,12 @@ namespace {
 
 constexpr Bytes largest_file = MiB(16);
 
-// What a message may show of a file.
+// The part of a file that a message may show.
 std::string first_line(const std::string& text) {
   return text.empty() ? "none" : text.substr(0, std::min<std::size_t>(text.find('\n'), 120));
 }
 
-// Or that there is none.
+// The file's content, or that it is not readable.
 std::string content_of(const char* path) try { return read_input(path, largest_file, ""); } catch (const UsageError&) {
   return "not readable";
 }
@@ -31,7 +35,7 @@ std::string content_of(const char* path) try { return read_input(path, largest_f
 }  // namespace
 
 void refuse_differing_tuning_files(ControlPlane& control) {
-  // Each rank's view: the names and the contents of the files that decide how it runs a call.
+  // Names and contents of the files that decide how a rank runs a call.
   std::string mine;
   for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"}) {
     const char* const path = std::getenv(name);
@@ -73,6 +77,65 @@ std::vector<tuner::Weight> read_weights(ControlPlane& control, const Options& op
     return all;
   });
   return tuner::parse_weights(options.weights, text);
+}
+
+namespace {
+
+std::vector<Bytes> sizes_between(Bytes min, Bytes max) {
+  std::vector<Bytes> sizes;
+  for (std::uint64_t size = min.count; size <= max.count; size *= 2) sizes.push_back({size});
+  return sizes;
+}
+
+}  // namespace
+
+std::vector<std::string> tunable(const Options& options, const std::string& mode) {
+  const bool all = mode == "full" && options.collectives == Options{}.collectives;
+  std::vector<std::string> names;
+  for (const std::string& name : all ? collective_names() : options.collectives)
+    if (tuner::parse_function(name)) names.push_back(name);
+  return names;
+}
+
+std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed,
+                             const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes) {
+  Options what;
+  what.collectives = collectives;
+  what.sizes = sizes;
+  what.group = options.group;
+  what.allow_shared_gpu = options.allow_shared_gpu;
+  std::vector<Case> cases = make_plan(what, job_facts(machine, seed), *machine.backend, machine.backend_name).cases;
+  std::ranges::sort(cases, [](const Case& a, const Case& b) {
+    return std::tuple(a.collective->name, a.bytes.count) < std::tuple(b.collective->name, b.bytes.count);
+  });
+  return cases;
+}
+
+std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, const TuningLimits& tuning_limits) {
+  Bytes most = tuning_limits.max;
+  // A rank has at least an input and an output buffer, and the library its own.
+  if (machine.memory_of_rank) most = std::min(most, Bytes{machine.memory_of_rank->count / 4});
+  if (options.sizes.empty()) {
+    most = options.max_given ? std::min(most, options.max) : most;
+    std::vector<Bytes> sizes = tuning_limits.small;
+    std::ranges::move(sizes_between(tuning_limits.min, most), std::back_inserter(sizes));
+    std::erase_if(sizes, [&](Bytes size) { return size < options.min || size > most; });
+    return sizes;
+  }
+  std::vector<Bytes> sizes;
+  for (const Bytes size : options.sizes)
+    if (size >= tuning_limits.min && size <= most) sizes.push_back(size);
+  return sizes;
+}
+
+std::set<Communicator> communicator_sizes(const Options& options, const NodeOfRank& node_of_rank) {
+  std::set<Communicator> all;
+  for (const Group& group : make_groups(options.group, node_of_rank)) {
+    std::set<int> nodes;
+    for (const int rank : group) nodes.insert(node_of_rank[static_cast<std::size_t>(rank)]);
+    all.insert({static_cast<int>(group.size()), static_cast<int>(nodes.size())});
+  }
+  return all;
 }
 
 }  // namespace p5

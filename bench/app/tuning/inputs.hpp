@@ -1,8 +1,14 @@
-// What a run reads for tuning, and NCCL with it: files that the user names.
+// Inputs of a tuning: the files that the user names, and the collectives, sizes and groups to tune.
 #pragma once
 
+#include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "bench/app/machine/machine.hpp"
+#include "bench/app/tuning/stages.hpp"
+#include "bench/model/case.hpp"
 #include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
 #include "tuner/arms.hpp"
@@ -10,14 +16,31 @@
 
 namespace p5 {
 
-// --weights, read by the leader. Throws UsageError on all ranks.
+// Reads --weights at the leader. Throws UsageError on all ranks.
 std::vector<tuner::Weight> read_weights(ControlPlane& control, const Options& options);
 
-// --keep-table, at the leader; the others get none. Throws UsageError on all ranks.
+// Reads --keep-table; empty except at the leader. Throws UsageError on all ranks.
 std::vector<tuner::Table> read_kept_tables(ControlPlane& control, const Options& options);
 
-// Throws EnvironmentError on all ranks when the files that NCCL's variables name for its tuner differ between ranks:
-// then they would decide differently, and hang.
+// Throws EnvironmentError on all ranks if the tuner files named by NCCL's variables differ between ranks: ranks would
+// choose differently and hang.
 void refuse_differing_tuning_files(ControlPlane& control);
+
+// The job's collectives for which NCCL queries tuners; for a full tuning without --collectives, all of them.
+std::vector<std::string> tunable(const Options& options, const std::string& mode);
+
+// Cases of one round with the job's groups, ordered by collective and size; the same on all ranks.
+std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed,
+                             const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes);
+
+// The job's sizes within the limits.
+std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, const TuningLimits& tuning_limits);
+
+// Size of a communicator; a table is valid for one.
+struct Communicator {
+  int ranks = 0, nodes = 0;
+  auto operator<=>(const Communicator&) const = default;
+};
+std::set<Communicator> communicator_sizes(const Options& options, const NodeOfRank& node_of_rank);
 
 }  // namespace p5

@@ -18,7 +18,7 @@ std::optional<std::string> text_of(const std::optional<tuner::Setting>& setting)
   return setting ? std::optional(to_text(*setting)) : std::nullopt;
 }
 
-reports::TuningCallMode way_of(const CallModeResult& each) {
+reports::TuningCallMode call_mode_report(const CallModeResult& each) {
   reports::TuningCallMode way{.name = std::string(each.way.name), .how = std::string(each.way.how), .sizes = {}};
   for (const CallModeSize& size : each.sizes)
     way.sizes.push_back({.collective = size.point.collective,
@@ -39,7 +39,7 @@ reports::TuningSetting measured(const tuner::Record& record, const tuner::Candid
   return setting;
 }
 
-// The default, what NCCL offered, and what else was tried.
+// The default, the settings that NCCL offered, and others that were tried.
 std::vector<reports::TuningSetting> settings_of(const tuner::Record& record) {
   std::vector<reports::TuningSetting> settings{measured(record, {})};
   for (const tuner::CostEntry& offer : record.offered) {
@@ -80,7 +80,7 @@ reports::TuningSizePoint point_of(const tuner::Record& record, const tuner::Tabl
 
 void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
   const bool sets = !result.table.rows.empty() || !result.environment.empty();
-  tuning.outcome = sets ? "settings" : course.left_out ? "refused" : "nothing";
+  tuning.outcome = sets ? "settings" : course.skipped ? "refused" : "nothing";
   if (sets)
     tuning.because =
         fmt::format("{} of sizes with a setting of its own.",
@@ -91,7 +91,7 @@ void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tune
 }
 
 void add_arms(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
-  for (const CallModeResult& each : course.call_modes) tuning.call_modes.push_back(way_of(each));
+  for (const CallModeResult& each : course.call_modes) tuning.call_modes.push_back(call_mode_report(each));
   for (const tuner::JudgedArm& judged : course.arms) {
     reports::TuningArm arm;
     arm.name = judged.arm.name;

@@ -1,7 +1,7 @@
-// What the tuner found, as the report's value: the tuner knows nothing of reports, and reports nothing of the tuner.
+// Converts the tuner's result to the report's type: tuner and reports do not know each other.
 #pragma once
 
-#include "bench/app/tuning/call_modes.hpp"
+#include "bench/app/tuning/alternatives.hpp"
 #include "reports/tuning.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/confirm.hpp"
@@ -9,26 +9,26 @@
 
 namespace p5 {
 
-// What a tuning went through, as far as it came.
+// The course of a tuning, possibly incomplete.
 struct TuningCourse {
   std::string mode = "quick";  // or "full"
   std::uint64_t seed = 0;
   double wall_s = 0;
   std::vector<reports::TuningStage> stages;
   tuner::SearchResult search;
-  bool left_out = false;  // for want of time, or of a way to confirm anything
+  bool skipped = false;  // skipped: no time, or no way to confirm a result
   std::vector<tuner::JudgedArm> arms;
   std::vector<CallModeResult> call_modes;
   std::vector<tuner::ConfirmedSizePoint> confirmations;
-  std::vector<std::string> dropped;  // rows and parts of rows that did not hold up
-  int processes = 0;                 // that confirmed each side
-  std::vector<std::string> remarks;  // of constraints, and whatever else was not done
+  std::vector<std::string> dropped;  // rows and parts of rows that were not confirmed
+  int processes = 0;                 // processes that confirmed each side
+  std::vector<std::string> remarks;  // constraints and other omissions
 };
 
 reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningResult& result,
                               const std::vector<tuner::NamedFile>& files);
 
-// The gain table of the files: the cells of the final table that were faster.
+// The gain table of the files: size points of the final table that were faster.
 std::vector<tuner::GainLine> gain_lines(const std::vector<tuner::ConfirmedSizePoint>& confirmed);
 
 }  // namespace p5

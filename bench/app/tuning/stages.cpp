@@ -1,20 +1,21 @@
 #include "bench/app/tuning/stages.hpp"
-#include "bench/base/units.hpp"
-#include "bench/measure/trials.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
 #include <set>
+#include <utility>
+
+#include "bench/base/units.hpp"
+#include "bench/measure/trials.hpp"
 
 namespace p5 {
 
 namespace {
 
-// Seconds of one operation of the default: of the nearest size that was searched, longer with more bytes.
+// Expected seconds of one operation with the default, from the nearest searched size; longer messages scale linearly.
 double expected_s(const tuner::SearchResult& search, const Case& c) {
   double seconds = 0, nearest = 0;
   for (const tuner::Record& record : search.records) {
@@ -30,8 +31,8 @@ double expected_s(const tuner::SearchResult& search, const Case& c) {
   return seconds;
 }
 
-// What the ranks need to agree on a sample, and its share of what a repetition takes beforehand.
-constexpr double agreeing_s = 1e-3;
+// Time for the ranks to agree on a sample; it is also part of the preparation of a repetition.
+constexpr double agreement_s = 1e-3;
 
 }  // namespace
 
@@ -58,7 +59,7 @@ TuningLimits limits_of_mode(const std::string& mode) {
             .burn_in = {0.7},
             .search_end = {8.5},
             .arms_end = {9.5},
-            .ways_end = {9.5},
+            .call_modes_end = {9.5},
             .end = {17},
             .burst = {0.5e-3},
             .samples = 8,
@@ -72,7 +73,7 @@ TuningLimits limits_of_mode(const std::string& mode) {
           .burn_in = {3},
           .search_end = {0.45 * most_s},
           .arms_end = {0.7 * most_s},
-          .ways_end = {0.75 * most_s},
+          .call_modes_end = {0.75 * most_s},
           .end = {most_s},
           .burst = {1e-3},
           .samples = 12,
@@ -145,8 +146,8 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
   tuner::SearchRules rules;
   rules.seed = seed;
   rules.exhaustive = tuning_limits.exhaustive;
-  // Inside a node more channels pay off with less: 4 x H200 (18 NVLinks, NVLS off, NCCL 2.28.3) gathered 32 KiB 8 %
-  // faster with 8 channels.
+  // Within a node more channels pay off for smaller messages: 4 x H200 (18 NVLinks, NVLS off, NCCL 2.28.3) gathered 32
+  // KiB 8 % faster with 8 channels.
   if (std::ranges::all_of(trials.cases(), [](const Case& c) { return c.nodes == 1; }))
     rules.candidates.bytes_per_channel = 4 << 10;
   return tuner::search(tasks, rules, constraints, measure, time_left);
@@ -156,8 +157,8 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
                                               const tuner::Table& table, const tuner::SearchResult& search,
                                               const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left) {
   constexpr std::size_t standard = 0, files = 1;
-  constexpr int least_launches = 2;  // a single one tells nothing about others
-  constexpr double spare = 1.1;      // of what a launch has taken
+  constexpr int min_launches = 2;  // one launch has no variation
+  constexpr double spare = 1.1;    // factor on the duration of the last launch
   std::vector<tuner::Confirmation> measured;
   std::vector<tuner::SamplePlan> sizes;
   std::vector<AlternatedSize> alternated;
@@ -166,9 +167,9 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
     const tuner::Function function = *tuner::parse_function(c.collective->name);
     const double operation_s = expected_s(search, c);
     const bool host_counts = operation_s < tuner::launch_counts_below_s;
-    const double sample_s = std::max(operation_s, tuning_limits.burst.count) * (host_counts ? 2 : 1) + agreeing_s;
-    // As Trials::prepare() does it.
-    const double preparation_s = 3 * operation_s + std::max(operation_s, tuning_limits.burst.count) + 5 * agreeing_s;
+    const double sample_s = std::max(operation_s, tuning_limits.burst.count) * (host_counts ? 2 : 1) + agreement_s;
+    // The same steps as Trials::prepare().
+    const double preparation_s = 3 * operation_s + std::max(operation_s, tuning_limits.burst.count) + 5 * agreement_s;
     sizes.push_back({function, c.bytes.count, tuner::find_row(table, function, c.bytes.count) != nullptr, sample_s, 0,
                      preparation_s});
     measured.push_back({.function = function, .bytes = c.bytes.count, .device = {}});
@@ -197,10 +198,63 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
     const bool settled = launches >= tuning_limits.planned_launches && !tuner::confirm(table, measured).undecided;
     const bool spent =
         time_left() < spare * (began - time_left()) || budget_left() < spare * (budget_began - budget_left());
-    more = launches < least_launches || (launches < tuning_limits.most_launches && !settled && !spent);
+    more = launches < min_launches || (launches < tuning_limits.most_launches && !settled && !spent);
   }
   std::erase_if(measured, [](const tuner::Confirmation& size) { return size.device.standard.empty(); });
   return measured;
+}
+
+namespace {
+
+// On the hosts for which the limits were chosen (4 x H200: context, NCCL's start and first call, bench/RESULTS.md).
+constexpr double typical_join_s = 2;
+// Two launches of both sides, in sequence.
+constexpr int joins_to_confirm = 4;
+
+double excess_join_time(double join_s) { return std::max(0.0, join_s - typical_join_s); }
+
+}  // namespace
+
+TuningClock::TuningClock(Seconds budget, std::function<double()> wall) : budget_(budget), wall_(std::move(wall)) {}
+
+void TuningClock::joined(Seconds took) {
+  waited_ += excess_join_time(took.count);
+  longest_join_ = std::max(longest_join_, took.count);
+}
+
+tuner::TimeLeft TuningClock::until(Seconds end, Seconds reserve) const {
+  return [this, end, reserve] { return std::min(end.count - worked(), budget_left() - reserve.count); };
+}
+
+Seconds TuningClock::confirmation(const TuningLimits& tuning_limits) const {
+  return {tuning_limits.end.count - tuning_limits.call_modes_end.count +
+          joins_to_confirm * excess_join_time(longest_join_)};
+}
+
+std::string TuningClock::objection() const {
+  const double needed =
+      limits_of_mode("quick").end.count - worked() + joins_to_confirm * excess_join_time(longest_join_);
+  if (budget_left() >= needed) return "";
+  const std::string slow = excess_join_time(longest_join_) > 0
+                               ? fmt::format("its workers take {} to come together here, so it would take some {} more",
+                                             to_text(Seconds{longest_join_}), to_text(Seconds{needed}))
+                               : fmt::format("it takes some {}", to_text(Seconds{needed}));
+  return fmt::format("No time for tuning: {}, and --budget leaves {}. Give it more, or --tuning off.", slow,
+                     to_text(Seconds{std::max(0.0, budget_left())}));
+}
+
+Seconds reserve_tuning_time(const std::string& mode, Seconds budget) {
+  const double most = budget.count / 4;
+  if (limits_of_mode("quick").end.count > most) return {0};
+  return {std::min(limits_of_mode(mode).end.count, most)};
+}
+
+TuningLimits scale_limits(TuningLimits tuning_limits, Seconds budget) {
+  const double share = std::min(1.0, budget.count / tuning_limits.end.count);
+  for (Seconds TuningLimits::*end :
+       {&TuningLimits::search_end, &TuningLimits::arms_end, &TuningLimits::call_modes_end, &TuningLimits::end})
+    (tuning_limits.*end).count *= share;
+  return tuning_limits;
 }
 
 }  // namespace p5

@@ -1,4 +1,4 @@
-// The stages of tuning at the leader, each measured with Trials while all others follow.
+// Limits, clock and stages of a tuning. Stages run at the leader; the other ranks follow its Trials.
 #pragma once
 
 #include <functional>
@@ -13,17 +13,17 @@
 
 namespace p5 {
 
-// What the two ways of tuning differ in.
+// Limits of a tuning mode.
 struct TuningLimits {
-  std::vector<Bytes> small;  // sizes below `min`, where one behaves like the next
+  std::vector<Bytes> small;  // sizes below `min`; one represents its neighbours
   Bytes min, max;
   Seconds burn_in;
-  // Wall time since tuning began, at which the search, the arms, the ways of calling and everything are to be over.
-  Seconds search_end, arms_end, ways_end, end;
-  Seconds burst;    // of one sample
-  int samples = 8;  // of one launch in the confirmation, at most
-  // Of each side in the confirmation: what the time is divided for. There are 2 at least, and, where there is time, up
-  // to 4, and more while more would tell more.
+  // Time since tuning began at which search, arms, call modes and the whole must end.
+  Seconds search_end, arms_end, call_modes_end, end;
+  Seconds burst;    // duration of a sample
+  int samples = 8;  // maximum per launch in the confirmation
+  // Launches per side in the confirmation: the number that the time is divided among, and the maximum. There are at
+  // least 2; more follow while there is time and the result is undecided.
   int planned_launches = 2, most_launches = 2;
   bool exhaustive = false;  // SearchRules
 };
@@ -31,35 +31,72 @@ struct TuningLimits {
 // mode: quick, full, exhaustive.
 TuningLimits limits_of_mode(const std::string& mode);
 
-// NCCL counts for its tuners the whole message of the collectives that are measured here.
+// NCCL passes the whole message size to tuners for the collectives measured here.
 tuner::SizePoint point_of(const Case& c);
 
-// Runs `lead` at the leader while all others take part in the trials; they are let go whatever happens.
+// Runs `lead` at the leader while all other ranks follow the trials; they are released even if `lead` throws.
 void run_on_leader(ControlPlane& control, Trials& trials, const std::function<void()>& lead);
 
 bool on_efa(const topo::Topology& topology);
 
-// aws-ofi-nccl's library, where NCCL on EFA finds it on all hosts: NCCL has room for one tuner, and the one in there is
-// to keep the calls that ours has nothing for. "" elsewhere, and where network plugins lie in several folders: a second
-// copy of the wrong one in a process is worse than none.
+// The path of aws-ofi-nccl's library if NCCL on EFA finds the same one on all hosts: NCCL loads a single tuner, and
+// aws-ofi-nccl's should keep the calls for which ours has no setting. "" without EFA, or if network plugins are in
+// several folders: loading a second copy of the wrong one is worse than none.
 std::string tuner_to_keep(const topo::Topology& topology);
 
-// What NCCL offers in each case; what failed or offered nothing is remarked.
+// Queries what NCCL offers for each case; adds a remark if that fails.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks);
 
-// Clocks rise and connections warm up under load: the first repetitions of a fresh worker would look like drift.
+// Warms up clocks and connections: the first repetitions of a fresh worker would look like drift.
 void burn_in(Trials& trials, const TuningLimits& tuning_limits);
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks,
                                 const TuningLimits& tuning_limits, const tuner::Constraints& constraints,
                                 std::uint64_t seed, const tuner::TimeLeft& time_left);
 
-// The default in arm 0 and the files in arm 1, in turns, each in processes of its own. Those of the first launch are
-// fresh, but for the default's where it has been measured before.
-// Sizes for which there is no time are left out, but those in rows. Joins count less for the time that is left than for
-// the budget's, which is wall time.
+// Measures the default (arm 0) and the files (arm 1) alternately, each in processes of its own. Workers of the first
+// launch are fresh, except the default's if measured before. Skips sizes for which there is no time unless they are in
+// rows. Joins count less against `time_left` than against `budget_left`, which is wall time.
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits& tuning_limits,
                                               const tuner::Table& table, const tuner::SearchResult& search,
                                               const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left);
+
+// Clock of a tuning. Two times count: work, in which joins beyond the usual duration are free, and wall time under
+// --budget, in which they are not.
+class TuningClock {
+ public:
+  // wall: seconds since tuning began; budget: wall time available.
+  TuningClock(Seconds budget, std::function<double()> wall);
+
+  // Records the duration of a join.
+  void joined(Seconds took);
+
+  double wall() const { return wall_(); }
+  double worked() const { return wall_() - waited_; }
+  double budget_left() const { return budget_.count - wall_(); }
+
+  // Time left until `end` of work, keeping `reserve` of the budget.
+  tuner::TimeLeft until(Seconds end, Seconds reserve = {0}) const;
+
+  // Minimum time of the confirmation, including its joins.
+  Seconds confirmation(const TuningLimits& tuning_limits) const;
+
+  // The reason that the shortest useful tuning does not fit the budget; "" if it fits. Join times are unknown before
+  // the first join, so check again after it.
+  std::string objection() const;
+
+ private:
+  Seconds budget_;
+  std::function<double()> wall_;
+  double waited_ = 0;        // join time beyond the usual
+  double longest_join_ = 0;  // 0: no join yet
+};
+
+// Time reserved for tuning in a run's budget: what the mode can use, at most a quarter, and nothing if the shortest
+// tuning does not fit into a quarter.
+Seconds reserve_tuning_time(const std::string& mode, Seconds budget);
+
+// The limits, scaled to a shorter budget.
+TuningLimits scale_limits(TuningLimits tuning_limits, Seconds budget);
 
 }  // namespace p5

@@ -14,11 +14,9 @@
 #include "bench/app/machine/files_on_hosts.hpp"
 #include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/workers.hpp"
-#include "bench/app/tuning/arms.hpp"
-#include "bench/app/tuning/call_modes.hpp"
-#include "bench/app/tuning/clock.hpp"
+#include "bench/app/tuning/alternatives.hpp"
+#include "bench/app/tuning/inputs.hpp"
 #include "bench/app/tuning/report.hpp"
-#include "bench/app/tuning/size_points.hpp"
 #include "bench/app/tuning/stages.hpp"
 #include "bench/base/embedded.hpp"
 #include "bench/base/environment.hpp"
@@ -36,7 +34,7 @@ namespace {
 
 constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
 
-// Different settings, in all cells together.
+// Number of distinct settings over all size points.
 int candidates_in(const tuner::SearchResult& found) {
   int candidates = 0;
   for (const tuner::Record& record : found.records) {
@@ -59,7 +57,7 @@ class Tuning {
         machine_(machine),
         place_(role_on_host(control, machine.topology)),
         clock_(job.time_left, [this] { return since(start_).count; }),
-        tuning_limits_(fitted(limits_of_mode(job.mode), job.time_left)),
+        tuning_limits_(scale_limits(limits_of_mode(job.mode), job.time_left)),
         seed_(job.seed),
         runner_(job.runner),
         constraints_(tuner::constraints_of(current_environment())),
@@ -81,51 +79,51 @@ class Tuning {
     result_.folder = job.folder;
     result_.plugin = plugin();
     result_.table.nccl_version = nccl_version();
-    const std::set<Communicator> communicators =
-        kinds_of_communicators(options, job_facts(machine, job.seed).node_of_rank);
+    const std::set<Communicator> communicators = communicator_sizes(options, job_facts(machine, job.seed).node_of_rank);
     result_.table.ranks = communicators.rbegin()->ranks;
     result_.table.nodes = communicators.rbegin()->nodes;
-    alike_ = communicators.size() == 1;
+    one_communicator_size_ = communicators.size() == 1;
     result_.kept = job.kept;
     for (const auto& [name, value] : machine.software)
       if (name != "nccl.path") result_.valid_for.emplace_back(name, value);
   }
 
   reports::Tuning run() {
-    if (agreed(fits())) go_through_stages();
+    if (agreed(fits())) run_stages();
     course_.wall_s = clock_.wall();
     return deliver();
   }
 
  private:
-  // The leader's answer, for all.
+  // Broadcasts the leader's answer.
   bool agreed(bool leaders) { return control_.broadcast(leaders ? "y" : "n") == "y"; }
 
-  // At the leader.
+  // True at the leader if tuning fits the budget and one table fits all groups.
   bool fits() {
     if (!control_.is_leader()) return false;
     const std::string objection =
-        alike_ ? clock_.objection()
-               : fmt::format("The groups of --group {} are not all of as many ranks and nodes: no table fits them all.",
-                             options_.group);
-    if (!objection.empty()) leave_out(objection);
+        one_communicator_size_
+            ? clock_.objection()
+            : fmt::format("The groups of --group {} are not all of as many ranks and nodes: no table fits them all.",
+                          options_.group);
+    if (!objection.empty()) skip_tuning(objection);
     return objection.empty();
   }
 
-  // Nobody can tell whether anything is faster.
-  void leave_out(const std::string& why) {
-    course_.left_out = true;
+  // Ends the tuning without a setting: no gain can be measured.
+  void skip_tuning(const std::string& why) {
+    course_.skipped = true;
     result_.no_settings_reason = why;
     result_.table.rows.clear();
     if (!result_.environment.empty()) course_.remarks.push_back(why);
   }
 
-  void go_through_stages() {
-    const std::string taken = from_leader(control_, [&] { return tuner_taken(); });
+  void run_stages() {
+    const std::string taken = from_leader(control_, [&] { return tuner_conflict(); });
     if (options_.delivery != "env") search(taken);
-    if (agreed(course_.left_out)) return;
+    if (agreed(course_.skipped)) return;
     if (course_.mode != "quick" || options_.delivery == "env") {
-      try_environments();
+      search_environments();
       end_stage("variables");
     }
     if (course_.mode == "full") {
@@ -138,8 +136,8 @@ class Tuning {
     }
   }
 
-  // The files where jobs will look for them, on all hosts, and how they are loaded; or, where that cannot be, how they
-  // get there first.
+  // Puts the files on all hosts where jobs will look for them, and reports how to load them or, on failure, how to copy
+  // them.
   reports::Tuning deliver() {
     const bool sets = agreed(!result_.table.rows.empty() || !result_.environment.empty());
     std::vector<tuner::NamedFile> files;
@@ -171,8 +169,8 @@ class Tuning {
   std::vector<tuner::NamedFile> make_files(bool sets) {
     const bool with_table = !result_.table.rows.empty();
     if (!chain_.empty() && with_table) result_.environment[chain_variable] = chain_;
-    if (carried_plugin_ && with_table)
-      result_.plugin = (std::filesystem::path(result_.folder) / carried_plugin_->name).string();
+    if (copied_plugin_ && with_table)
+      result_.plugin = (std::filesystem::path(result_.folder) / copied_plugin_->name).string();
     std::vector<tuner::NamedFile> files = tuner::tuning_files(result_);
     if (sets) files.push_back({"nccl-configmap.yaml", tuner::config_map(result_)});
     const auto add = [&](const std::variant<tuner::NamedFile, std::string>& made) {
@@ -184,7 +182,7 @@ class Tuning {
     if (!result_.kept.empty() && !with_table)
       course_.remarks.push_back(
           fmt::format("{} stays as it is: there is nothing to add to it", printable(options_.keep_table)));
-    if (carried_plugin_ && with_table) files.push_back(*carried_plugin_);
+    if (copied_plugin_ && with_table) files.push_back(*copied_plugin_);
     return files;
   }
 
@@ -194,7 +192,7 @@ class Tuning {
     stage_began_ = now;
   }
 
-  // With time left for a confirmation.
+  // Keeps time for the confirmation.
   tuner::TimeLeft until(Seconds end) const { return clock_.until(end, clock_.confirmation(tuning_limits_)); }
 
   static std::string plugin() { return file_of_ours(tuner::plugin_file_name); }
@@ -204,8 +202,8 @@ class Tuning {
     return tuner::parse_nccl_version(found->second.substr(found->second.find(' ') + 1));
   }
 
-  // NCCL has room for one tuner, and the operator has chosen it.
-  std::string tuner_taken() const {
+  // NCCL loads a single tuner, and the user may have selected it.
+  std::string tuner_conflict() const {
     for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"})
       if (!constraints_.allows_variable(name))
         return fmt::format("{} is set, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name);
@@ -237,7 +235,7 @@ class Tuning {
                         "been tried on EFA yet.",
                         chain_));
       const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
-      if (!fits()) return;  // now that it is known how long workers take to come together
+      if (!fits()) return;  // checked again: the join time is known now
       if (!tasks.empty()) burn_in(trials, tuning_limits_);
       end_stage("preparation");
       course_.search =
@@ -247,13 +245,13 @@ class Tuning {
       result_.candidates_tried = candidates_in(course_.search);
       result_.table.rows = tuner::make_rows(course_.search);
       if (tasks.empty()) result_.no_settings_reason = "The library offers nothing to a tuner.";
-      if (options_.delivery == "nvidia") see_channels(trials);
+      if (options_.delivery == "nvidia") read_channels(trials);
     });
     workers->abandon();
   }
 
-  // What the table for the example plugin needs besides.
-  void see_channels(Trials& trials) {
+  // Reads the channel counts that the table of the example plugin needs.
+  void read_channels(Trials& trials) {
     for (std::size_t at = 0; at < trials.cases().size(); ++at) {
       const tuner::SizePoint point = point_of(trials.cases()[at]);
       const std::optional<tuner::Function> function = tuner::parse_function(point.collective);
@@ -274,8 +272,8 @@ class Tuning {
     }
   }
 
-  // The operator's, or those of these that fit.
-  std::vector<Bytes> sizes_among(std::vector<Bytes> sizes) const {
+  // The user's sizes, or those of `sizes` that fit.
+  std::vector<Bytes> fitting_sizes(std::vector<Bytes> sizes) const {
     if (!options_.sizes.empty()) return options_.sizes;
     std::erase_if(sizes, [&](Bytes size) {
       return size > tuning_limits_.max || (machine_.memory_of_rank && size.count > machine_.memory_of_rank->count / 4);
@@ -283,25 +281,25 @@ class Tuning {
     return sizes;
   }
 
-  // What no tuner is asked about is among the judges: send_recv, all_to_all.
-  void try_environments() {
+  // Includes collectives for which NCCL queries no tuner: send_recv, all_to_all.
+  void search_environments() {
     std::vector<std::string> collectives = options_.collectives;
     if (options_.collectives == Options{}.collectives)
       collectives = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"};
-    std::erase(collectives, "p2p");  // several rounds; send_recv stands for it
+    std::erase(collectives, "p2p");  // has several rounds; send_recv represents it
     if (collectives.empty()) return;
-    const std::vector<Bytes> sizes = sizes_among({Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)});
+    const std::vector<Bytes> sizes = fitting_sizes({Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)});
     const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, collectives, sizes),
                          .runner = runner_,
                          .place = place(collectives),
                          .constraints = constraints_,
                          .weights = weights_,
                          .burst = tuning_limits_.burst};
-    ArmsTried tried = try_arms(control_, machine_, trial, until(tuning_limits_.arms_end));
+    ArmSearchResult tried = try_arms(control_, machine_, trial, until(tuning_limits_.arms_end));
     if (!control_.is_leader()) return;
     course_.arms = std::move(tried.judged);
     std::ranges::move(tried.remarks, std::back_inserter(course_.remarks));
-    // The rows were found without the variables, and the two together are nothing that anybody has seen win.
+    // Rows and variables were measured separately, and their combination is unmeasured, so only one is set.
     if (result_.table.rows.empty())
       result_.environment = std::move(tried.best);
     else if (!tried.best.empty())
@@ -315,17 +313,17 @@ class Tuning {
           "No environment was faster in fresh processes without making a band of sizes slower.";
   }
 
-  // Where calls differ most: small ones by their launch, large ones by what is copied.
+  // Sizes at which call modes differ most: small ones by launch cost, large ones by copies.
   void measure_call_modes() {
     std::vector<std::string> collectives = options_.collectives;
     if (options_.collectives == Options{}.collectives)
       collectives = {"all_reduce", "all_gather", "all_to_all", "send_recv"};
     std::erase(collectives, "p2p");
     if (collectives.empty()) return;
-    const std::vector<Bytes> sizes = sizes_among({KiB(1), KiB(64), MiB(8), MiB(128)});
+    const std::vector<Bytes> sizes = fitting_sizes({KiB(1), KiB(64), MiB(8), MiB(128)});
     course_.call_modes =
         try_call_modes(control_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes), runner_,
-                       result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.ways_end));
+                       result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.call_modes_end));
   }
 
   tuner::KnobScope place(const std::vector<std::string>& collectives) const {
@@ -340,7 +338,7 @@ class Tuning {
             .collectives = collectives};
   }
 
-  // All ranks need the sizes to make the same cases.
+  // The sizes of the table, and held-out ones between them.
   std::vector<std::pair<std::string, Bytes>> sizes_to_confirm() const {
     std::set<std::pair<std::string, std::uint64_t>> sizes;
     for (const tuner::Row& row : result_.table.rows)
@@ -370,16 +368,16 @@ class Tuning {
     return cases;
   }
 
-  // The plugin goes along with the table where it is not the same on all hosts where it lies here: NCCL goes on without
-  // one that it does not find.
+  // Copies the plugin along with the table if hosts do not all have the same file at its path: NCCL continues without a
+  // plugin that it does not find.
   void find_plugin() {
     const std::vector<HostProblem> without = hosts_without(control_, place_, result_.plugin);
     if (without.empty()) return;
     if (const auto content = bytes_of(result_.plugin))
-      carried_plugin_ = tuner::NamedFile{tuner::plugin_file_name, *content};
+      copied_plugin_ = tuner::NamedFile{tuner::plugin_file_name, *content};
   }
 
-  // Fresh workers that load nothing but the files, against the default in fresh workers too.
+  // Measures fresh workers that load only the files against the default in fresh workers.
   void confirm() {
     TemporaryOnHosts there(control_, place_);
     find_plugin();
@@ -388,14 +386,14 @@ class Tuning {
     if (!chain_.empty()) trial.environment[chain_variable] = chain_;
     std::vector<tuner::NamedFile> needed;
     if (control_.is_leader()) needed = {tuner::table_file(trial)};
-    if (carried_plugin_) {
-      trial.plugin = (std::filesystem::path(trial.folder) / carried_plugin_->name).string();
-      needed.push_back(*carried_plugin_);
+    if (copied_plugin_) {
+      trial.plugin = (std::filesystem::path(trial.folder) / copied_plugin_->name).string();
+      needed.push_back(*copied_plugin_);
     }
     const std::vector<HostProblem> problems = there.put(needed);
     if (agreed(!problems.empty())) {
       if (control_.is_leader())
-        leave_out(fmt::format(
+        skip_tuning(fmt::format(
             "What was found could not be confirmed ({}): set TMPDIR to a folder that can be written on every host.",
             to_text(problems)));
       return;
@@ -435,11 +433,11 @@ class Tuning {
   tuner::Constraints constraints_;
   std::vector<tuner::Weight> weights_;
   tuner::TuningResult result_;
-  bool alike_ = true;                         // groups have communicators of one kind
-  std::vector<tuner::Row> standard_, taken_;  // as example_plugin_csv() takes them
+  bool one_communicator_size_ = true;         // all groups have communicators of the same size
+  std::vector<tuner::Row> standard_, taken_;  // arguments of example_plugin_csv()
   TuningCourse course_;
-  std::optional<tuner::NamedFile> carried_plugin_;  // at the leader, where some host has none or another
-  std::string chain_;  // the tuner that ours displaces and that keeps the calls without a row; rank 0's, "" for none
+  std::optional<tuner::NamedFile> copied_plugin_;  // at the leader, if a host lacks it or has another
+  std::string chain_;                              // path of the chained tuner, the same on all ranks; "": none
 };
 
 }  // namespace

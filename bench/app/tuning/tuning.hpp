@@ -1,4 +1,4 @@
-// The tuning phase of a run: the tuner's decisions at the leader, measured on all ranks, and what comes of it.
+// The tuning phase of a run: the tuner decides at the leader, all ranks measure.
 #pragma once
 
 #include <string>
@@ -20,12 +20,12 @@ struct TuningJob {
   RunnerOptions runner;
   std::vector<tuner::Weight> weights;
   std::vector<tuner::Table> kept;  // at the leader
-  Seconds time_left;               // of the budget
-  std::string cluster, folder;     // at the leader: for the files, and where they will lie
+  Seconds time_left;               // budget left
+  std::string cluster, folder;     // at the leader: name in the files, and their folder
 };
 
-// On all ranks together. Leaves the files in the folder, on all hosts where they set anything. The result is complete
-// at the leader only. The machine's backend has no workers afterwards.
+// Collective. Writes the files to the folder, on all hosts if they set anything. The result is complete at the leader
+// only. The machine's backend has no workers afterwards.
 reports::Tuning tune(ControlPlane& control, const Options& options, const Machine& machine, const TuningJob& job);
 
 }  // namespace p5

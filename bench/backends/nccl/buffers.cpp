@@ -9,7 +9,7 @@ namespace p5::nccl {
 
 namespace {
 
-constexpr std::uint64_t guard = 512;  // keeps the alignment that NCCL's fastest paths want
+constexpr std::uint64_t guard = 512;  // keeps the alignment of NCCL's fastest paths
 constexpr std::uint64_t pool = 8ull << 30;
 constexpr std::uint64_t most_slots = 20;
 
@@ -23,7 +23,7 @@ Layout layout_of(const Case& c, std::uint64_t usable_memory) {
   layout.output_bytes = (c.in_place ? in_place_elements(c.shape) : c.shape.output_elements) * size_of(c.type);
   layout.input_stride = c.in_place ? 0 : stride_of(layout.input_bytes);
   layout.output_stride = stride_of(layout.output_bytes);
-  // The pool counts what moves, so that guards do not cost a slot where sizes are powers of two.
+  // The pool counts payload only, so that guards do not cost a slot at powers of two.
   const std::uint64_t moved = layout.output_bytes + (c.in_place ? 0 : layout.input_bytes);
   const std::uint64_t fitting =
       std::min(pool / std::max<std::uint64_t>(moved, 1), usable_memory / (layout.input_stride + layout.output_stride));
@@ -92,7 +92,7 @@ Verification Buffers::check(const RankInGroup& place, int round, std::uint64_t f
   check_guards(queue_.stream(), inputs(), found);
   check_guards(queue_.stream(), outputs(), found + 1);
   const auto pattern = [&](int i) { return pattern_for(case_, place, round, (first + i) % slots(), fill); };
-  // Alive until all is done.
+  // Must outlive the kernels.
   const std::vector<NumberedSegment> segments =
       number_elements(case_.collective->result(case_.shape, place.member, case_.pattern));
   if (!segments.empty()) {
@@ -140,7 +140,7 @@ void Buffers::add_elements(Verification& v, const RankInGroup& place, const Patt
   const std::byte* got = fetch(output(slot, place) + found.lowest * size, size);
   Verification one;
   check_output(case_, place, pattern, got, found.lowest, 1, one);
-  if (!one.first)  // right on the host, wrong on the device: the memory changed in between, or the device miscounts
+  if (!one.first)  // right on the host, wrong on the device: memory changed, or the device miscounted
     one.first = WrongElement{.rank = place.group[static_cast<std::size_t>(place.member.rank)],
                              .offset = found.lowest,
                              .wanted = "what the host finds there",

@@ -1,5 +1,5 @@
-// The input and output buffers of one case in device memory: a number of slots, each guarded at both ends, filled with
-// a Pattern and checked element by element on the device.
+// Buffers of one case in device memory: slots with guards at both ends, filled with a Pattern and checked element by
+// element on the device.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace p5::nccl {
 
-// Where the buffers lie: all inputs, then all outputs. In place there are only outputs, with the inputs in them. A rule
-// of the case and of what all ranks agree on, so that all have the same number of slots.
+// Layout of the buffers: all inputs, then all outputs; in place only outputs, which contain the inputs. Depends only on
+// the case and agreed values, so all ranks have the same number of slots.
 struct Layout {
-  std::uint64_t input_bytes = 0, output_bytes = 0;    // of one buffer
-  std::uint64_t input_stride = 0, output_stride = 0;  // with guards; input_stride is 0 in place
+  std::uint64_t input_bytes = 0, output_bytes = 0;    // per buffer
+  std::uint64_t input_stride = 0, output_stride = 0;  // including guards; input_stride is 0 in place
   int slots = 1;
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(slots) * (input_stride + output_stride); }
 };
@@ -27,27 +27,27 @@ Layout layout_of(const Case& c, std::uint64_t usable_memory);
 
 class Buffers {
  public:
-  // `memory` holds layout.bytes().
+  // `memory` has layout.bytes().
   Buffers(const Case& c, const Layout& layout, std::byte* memory, Queue& queue);
 
   int slots() const { return layout_.slots; }
-  // All of them, for NCCL to know.
+  // The whole memory, for registration.
   std::byte* memory() const { return memory_; }
   std::uint64_t bytes() const { return layout_.bytes(); }
   std::byte* input(int slot, const RankInGroup& place) const;
   std::byte* output(int slot, const RankInGroup& place) const;
 
-  // New inputs in slots [0, count), different for each number of the fill, outputs poisoned out of place, all guards
-  // renewed.
+  // Fills inputs of slots [0, count), different for each fill number; poisons outputs unless in place; renews all
+  // guards.
   void fill(const RankInGroup& place, int round, std::uint64_t fill, int count);
-  // The outputs of `count` slots from `first` on, wrapping round.
+  // Poisons the outputs of `count` slots from `first`, wrapping round.
   void poison(int first, int count);
-  // The same outputs, filled by fill number `fill`, and all guards.
+  // Checks the same outputs against fill number `fill`, and all guards.
   Verification check(const RankInGroup& place, int round, std::uint64_t fill, int first, int count);
 
  private:
   std::byte* output_memory(int slot) const;
-  // What the last check of one slot, or of all guards, found; where its first wrong byte or element can be read.
+  // Result of the last check per slot and for the guards, and the first wrong byte or element.
   struct Staging {
     static constexpr std::size_t most_slots = 64;
     Mismatches found[most_slots];
@@ -67,7 +67,7 @@ class Buffers {
   std::byte* memory_;
   Queue& queue_;
   DeviceMemory found_, segments_;
-  std::size_t most_segments_ = 0;  // that segments_ has room for
+  std::size_t most_segments_ = 0;  // capacity of segments_
   PinnedMemory staging_;
 };
 

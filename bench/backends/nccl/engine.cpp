@@ -1,14 +1,34 @@
 #include "bench/backends/nccl/engine.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <atomic>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include "bench/backends/nccl/handles.hpp"
 #include "bench/base/error.hpp"
 
 namespace p5::nccl {
+
+std::byte* Arena::reserve(std::uint64_t bytes) {
+  if (bytes <= size_) return memory_.get();
+  memory_.reset();
+  size_ = 0;
+  void* memory = nullptr;
+  // ncclMemAlloc's memory supports registration and multicast; nccl-tests uses it too.
+  const OptionalCalls& calls = optional_calls();
+  if (calls.mem_alloc && calls.mem_free) {
+    check(calls.mem_alloc(&memory, bytes), fmt::format("ncclMemAlloc of {} bytes", bytes));
+    memory_ = {static_cast<std::byte*>(memory), [](std::byte* at) { optional_calls().mem_free(at); }};
+  } else {
+    check(cudaMalloc(&memory, bytes), fmt::format("cudaMalloc of {} bytes", bytes));
+    memory_ = {static_cast<std::byte*>(memory), [](std::byte* at) { cudaFree(at); }};
+  }
+  size_ = bytes;
+  return memory_.get();
+}
 
 Engine::Engine(int device, protocol::SharedPage& page, TuningLog& log, const ncclUniqueId& id, int rank, int ranks)
     : rank_(rank),
@@ -26,11 +46,11 @@ Engine::Engine(int device, protocol::SharedPage& page, TuningLog& log, const ncc
   check(ncclCommInitRank(&control, ranks, id, rank), "ncclCommInitRank");
   control_.reset(control);
   queue_.watch({control});
-  align();  // connects what is connected at first use
+  align();  // opens connections that NCCL makes at first use
   queue_.finish();
 }
 
-// Ranks of a group are in ascending order in it.
+// A group's communicator has its ranks in ascending order.
 void Engine::form(const std::optional<Group>& group, Aligned aligned) {
   leave_groups();
   const auto split = [&](int color) {
@@ -48,18 +68,18 @@ void Engine::form(const std::optional<Group>& group, Aligned aligned) {
 }
 
 void Engine::leave_groups() {
-  constexpr int most_rounds = 4;  // each may hold hundreds of MiB of the device
+  constexpr int most_rounds = 4;  // each may hold hundreds of MiB of device memory
   queue_.watch({control()});
   aligned_ = Aligned::job;
   for (Communicator* each : {&group_, &members_})
-    if (*each) left_behind_.push_back(std::move(*each));
-  // Counted alike on ranks that had none.
-  if (++rounds_behind_ < most_rounds) return;
-  rounds_behind_ = 0;
-  leave(std::exchange(left_behind_, {}));
+    if (*each) old_communicators_.push_back(std::move(*each));
+  // The count includes ranks without a communicator, so it is equal on all.
+  if (++old_rounds_ < most_rounds) return;
+  old_rounds_ = 0;
+  leave(std::exchange(old_communicators_, {}));
 }
 
-ncclComm_t Engine::aligning() const {
+ncclComm_t Engine::aligned_communicator() const {
   switch (aligned_) {
     case Aligned::group:
       return group_.get();
@@ -72,7 +92,7 @@ ncclComm_t Engine::aligning() const {
 }
 
 void Engine::align() {
-  ncclComm_t const together = aligning();
+  ncclComm_t const together = aligned_communicator();
   if (!together) return;
   void* const element = one_element_.get();
   check(ncclAllReduce(element, element, 1, ncclFloat32, ncclSum, together, stream()), "ncclAllReduce to align");

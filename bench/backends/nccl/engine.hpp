@@ -1,10 +1,12 @@
-// What a worker has once it has joined the others, and all of its cases use: communicator, stream, memory, the gate.
+// State of a worker after joining, shared by its cases: communicators, stream, memory, gate.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "bench/backends/nccl/arena.hpp"
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/kernels.hpp"
 #include "bench/backends/nccl/queue.hpp"
@@ -13,48 +15,59 @@
 
 namespace p5::nccl {
 
+// Device memory shared by the successive cases of a worker.
+class Arena {
+ public:
+  // Returns at least `bytes`. Frees the previous memory first, which must not be in use.
+  std::byte* reserve(std::uint64_t bytes);
+
+ private:
+  std::unique_ptr<std::byte, void (*)(std::byte*)> memory_{nullptr, nullptr};
+  std::uint64_t size_ = 0;
+};
+
 class Engine {
  public:
-  // Joins the job: all ranks construct theirs at the same time.
+  // Joins the job; collective.
   Engine(int device, protocol::SharedPage& page, TuningLog& log, const ncclUniqueId& id, int rank, int ranks);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   ncclComm_t control() const { return control_.get(); }
-  // The one that this rank's group has, else the job's.
+  // The communicator of this rank's group, or the job's.
   ncclComm_t communicator() const { return group_ ? group_.get() : control(); }
   Queue& queue() { return queue_; }
   cudaStream_t stream() const { return queue_.stream(); }
   Arena& arena() { return arena_; }
   TuningLog& log() { return log_; }
 
-  // Who begins a sample together: all ranks, those of this rank's group, or those of all groups.
+  // Ranks that start a sample together: the job, this rank's group, or the members of all groups.
   enum class Aligned { job, group, members };
-  // All ranks take part, those in no group with none: from here on groups have communicators of their own.
+  // Collective, also for ranks in no group: gives each group a communicator of its own.
   void form(const std::optional<Group>& group, Aligned aligned);
-  // On all ranks. Communicators are left several at a time.
+  // Collective. Communicators are destroyed several at a time.
   void leave_groups();
 
-  // Those left behind have nothing more to do, and go with the process.
+  // Communicators of earlier rounds are idle and end with the process.
   void abort() {
-    for (Communicator& each : left_behind_) static_cast<void>(each.release());
-    left_behind_.clear();
+    for (Communicator& each : old_communicators_) static_cast<void>(each.release());
+    old_communicators_.clear();
     members_.reset();
     group_.reset();
     control_.reset();
   }
 
-  // Queues an all-reduce of one element over the ranks that are aligned: when it ends, all are there. Nothing on a rank
-  // that pauses.
+  // Queues an all-reduce of one element over the aligned ranks, which ends when all have reached it. Does nothing on a
+  // rank that pauses.
   void align();
-  // Holds back what is queued from now on until the gate is opened.
+  // Work queued after this waits until the gate opens.
   void close_gate();
   void open_gate();
-  // Throws when the device stopped waiting before the gate was opened: what was timed was not all queued.
+  // Throws if the device timed out at the gate: then not all timed work had been queued.
   void check_gate() const;
 
  private:
-  ncclComm_t aligning() const;
+  ncclComm_t aligned_communicator() const;
   Gate& gate() const { return *static_cast<Gate*>(gate_memory_.get()); }
 
   int rank_ = 0, ranks_ = 1;
@@ -64,10 +77,10 @@ class Engine {
   DeviceMemory one_element_;
   PinnedMemory gate_memory_;
   Gate* gate_on_device_ = nullptr;
-  Communicator control_, group_, members_;  // members_: the ranks of all groups, where some pause
+  Communicator control_, group_, members_;  // members_: the members of all groups, if some ranks pause
   Aligned aligned_ = Aligned::job;
-  std::vector<Communicator> left_behind_;  // of earlier rounds, of which there were so many since the last were left
-  int rounds_behind_ = 0;
+  std::vector<Communicator> old_communicators_;  // earlier rounds' communicators, not yet destroyed
+  int old_rounds_ = 0;
 };
 
 }  // namespace p5::nccl

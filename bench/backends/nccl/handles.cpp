@@ -1,18 +1,53 @@
 #include "bench/backends/nccl/handles.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
-
 #include <thread>
 #include <vector>
 
-#include "bench/backends/nccl/library.hpp"
 #include "bench/base/error.hpp"
 
 namespace p5::nccl {
 
+namespace {
+
+template <class Call>
+void look_up(Call& call, const char* name) {
+  call = reinterpret_cast<Call>(dlsym(RTLD_DEFAULT, name));
+}
+
+}  // namespace
+
+const OptionalCalls& optional_calls() {
+  static const OptionalCalls calls = [] {
+    OptionalCalls found;
+    look_up(found.get_last_error, "ncclGetLastError");
+    look_up(found.mem_alloc, "ncclMemAlloc");
+    look_up(found.mem_free, "ncclMemFree");
+    look_up(found.comm_register, "ncclCommRegister");
+    look_up(found.comm_deregister, "ncclCommDeregister");
+    look_up(found.window_register, "ncclCommWindowRegister");
+    look_up(found.window_deregister, "ncclCommWindowDeregister");
+    return found;
+  }();
+  return calls;
+}
+
+std::string library_version() {
+  int code = 0;
+  check(ncclGetVersion(&code), "ncclGetVersion");
+  return fmt::format("NCCL {}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+}
+
+std::string library_path() {
+  Dl_info info{};
+  const bool found = dladdr(reinterpret_cast<const void*>(&ncclGetUniqueId), &info) != 0;
+  return found && info.dli_fname ? info.dli_fname : "";
+}
+
 void check(cudaError_t result, std::string_view call) {
   if (result == cudaSuccess) return;
-  cudaGetLastError();  // else the next call that succeeds reports this one again
+  cudaGetLastError();  // clears the error, which the next call would report again
   throw CaseError(fmt::format("{}: {} ({}, {})", call, cudaGetErrorString(result), cudaGetErrorName(result),
                               static_cast<int>(result)));
 }
@@ -22,7 +57,7 @@ void check(ncclResult_t result, std::string_view call) {
   std::string text = fmt::format("{}: {} ({})", call, ncclGetErrorString(result), static_cast<int>(result));
   if (const auto last_error = optional_calls().get_last_error)
     if (const char* noted = last_error(nullptr); noted && *noted) text += fmt::format(": {}", noted);
-  // The cause lies with another rank, which will say more.
+  // The cause is at another rank, which reports more.
   if (result == ncclRemoteError) throw StalledError(text);
   throw CaseError(text);
 }
@@ -47,7 +82,7 @@ Event make_marker_event() {
 
 GraphLaunch capture(cudaStream_t stream, const std::function<void()>& queue) {
   using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
-  // Other threads of this process, NCCL's among them, may do with CUDA what they like meanwhile.
+  // Other threads, such as NCCL's, may use CUDA during the capture.
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   cudaGraph_t captured = nullptr;
   try {

@@ -1,19 +1,34 @@
-// Handles of CUDA and NCCL that close themselves, and the functions that turn the results of calls into errors.
+// Owning handles of CUDA and NCCL, conversion of their results to errors, and calls that not every NCCL has.
 #pragma once
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
-
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace p5::nccl {
 
-// Throw CaseError with the call, the library's text and code, and what NCCL noted last.
+// Functions that not every NCCL library has, looked up by name; null if missing.
+struct OptionalCalls {
+  const char* (*get_last_error)(ncclComm_t) = nullptr;                                                    // 2.13
+  ncclResult_t (*mem_alloc)(void** memory, size_t) = nullptr;                                             // 2.19
+  ncclResult_t (*mem_free)(void* memory) = nullptr;                                                       // 2.19
+  ncclResult_t (*comm_register)(const ncclComm_t, void* memory, size_t, void** handle) = nullptr;         // 2.19
+  ncclResult_t (*comm_deregister)(const ncclComm_t, void* handle) = nullptr;                              // 2.19
+  ncclResult_t (*window_register)(ncclComm_t, void* memory, size_t, void** window, int flags) = nullptr;  // 2.27
+  ncclResult_t (*window_deregister)(ncclComm_t, void* window) = nullptr;                                  // 2.27
+};
+const OptionalCalls& optional_calls();
+
+std::string library_version();  // "NCCL 2.28.9"
+std::string library_path();     // path of the loaded file
+
+// Throw CaseError with the call, the library's text and code, and NCCL's last error.
 void check(cudaError_t result, std::string_view call);
 void check(ncclResult_t result, std::string_view call);
 
@@ -29,19 +44,19 @@ using Event = Owned<cudaEvent_t, cudaEventDestroy>;
 using GraphLaunch = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 using DeviceMemory = Owned<void*, cudaFree>;
 using PinnedMemory = Owned<void*, cudaFreeHost>;
-// Aborts: what is right when something went wrong. A healthy one is left by leave().
+// Aborts on destruction, as is right after an error. A healthy communicator is destroyed by leave().
 using Communicator = Owned<ncclComm_t, ncclCommAbort>;
 
 Stream make_stream();
 Event make_timing_event();
-// What `queue` puts on the stream, without running it: ready to be launched as one.
+// Captures the work that `queue` puts on the stream as a graph.
 GraphLaunch capture(cudaStream_t stream, const std::function<void()>& queue);
-Event make_marker_event();  // cheaper: says only whether it has happened
+Event make_marker_event();  // cheaper: without a time
 DeviceMemory make_device_memory(std::size_t bytes);
-PinnedMemory make_pinned_memory(std::size_t bytes);  // of the host; the device can address it too
+PinnedMemory make_pinned_memory(std::size_t bytes);  // host memory that the device can address
 
-// Waits for what NCCL still has to send for the others, which an abort would not. All members of each communicator call
-// it. Each in a thread of its own, since NCCL takes half a second for one, in which it only waits.
+// Destroys communicators, waiting for outstanding sends, which an abort would not. Collective over each communicator's
+// members. Uses a thread per communicator, because NCCL waits about half a second for each.
 void leave(std::vector<Communicator> communicators);
 
 }  // namespace p5::nccl

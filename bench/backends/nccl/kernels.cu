@@ -14,7 +14,7 @@ namespace p5::nccl {
 namespace {
 
 constexpr unsigned block_threads = 256;
-constexpr std::uint64_t most_blocks = 4096;  // some blocks for each multiprocessor of the largest device
+constexpr std::uint64_t most_blocks = 4096;  // several blocks per multiprocessor of the largest device
 
 template <class Body>
 __global__ void for_each(Body body, std::uint64_t count) {
@@ -49,7 +49,7 @@ struct Compare {
   Outputs outputs;
   Mismatches* found;
 
-  // The one that has element `number`.
+  // The segment with element `number`.
   __host__ __device__ const NumberedSegment& segment_of(std::uint64_t number) const {
     std::uint64_t first = 0, behind = outputs.segments_count;
     while (behind - first > 1) {
@@ -163,7 +163,7 @@ void gate_on_host(void** arguments, unsigned, unsigned) {
 __global__ void empty_kernel() {}
 void empty_on_host(void**, unsigned, unsigned) {}
 
-// By name and not with <<<>>>: a fake then gets the same address here and in register_twins().
+// Launches by address instead of <<<>>>, so that a fake gets the same address as in register_twins().
 void launch(const void* kernel, unsigned blocks, unsigned threads, void** arguments, cudaStream_t stream) {
   check(cudaLaunchKernel(kernel, dim3(blocks), dim3(threads), arguments, 0, stream), "cudaLaunchKernel");
 }

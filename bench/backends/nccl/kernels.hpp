@@ -1,5 +1,5 @@
-// The worker's own work on the device: filling buffers, comparing results, and a gate that holds a stream back. What
-// they compute is a body per element, so that the same code runs on the host where a test has no GPU.
+// The worker's own kernels: filling buffers, comparing results, and a gate that delays a stream. Their bodies are per
+// element, so that the same code runs on the host in tests without a GPU.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,23 +15,22 @@
 
 namespace p5::nccl {
 
-// What a comparison found, in device memory. `lowest` is the smallest index that was wrong.
+// Result of a comparison, in device memory. `lowest` is the smallest wrong index.
 struct Mismatches {
   unsigned long long wrong = 0;
   unsigned long long lowest = ~0ull;
 };
 
-// Buffers at equal distances, each with guard bytes before and behind it: `front` bytes before, and behind up to the
-// end of the stride.
+// Buffers at equal distances with guard bytes: `front` bytes before each, and behind it up to the end of the stride.
 struct GuardedBuffers {
-  std::byte* memory = nullptr;  // of the first front guard
+  std::byte* memory = nullptr;  // start of the first front guard
   std::uint64_t buffers = 0;
   std::uint64_t stride = 0;
   std::uint64_t front = 0;
-  std::uint64_t bytes = 0;  // of one buffer, without guards
+  std::uint64_t bytes = 0;  // per buffer, without guards
 
   constexpr std::uint64_t guard_bytes() const { return stride - bytes; }
-  // Byte `i` of all guards together, as a position in memory.
+  // Position in memory of byte `i` of all guards.
   constexpr std::uint64_t position(std::uint64_t i) const {
     const std::uint64_t within = i % guard_bytes();
     return i / guard_bytes() * stride + (within < front ? within : within + bytes);
@@ -40,42 +39,42 @@ struct GuardedBuffers {
 inline constexpr unsigned char guard_value = 0xdb;
 inline constexpr unsigned char poison_value = 0xa5;
 
-// Segments of an output with their elements numbered through, so that one kernel finds what each of them has to be.
+// Segments of an output with consecutively numbered elements, so that one kernel checks all of them.
 struct NumberedSegment {
-  std::uint64_t begin = 0;  // the number of its first element
+  std::uint64_t begin = 0;  // number of the first element
   Segment segment;
 };
 std::vector<NumberedSegment> number_elements(const std::vector<Segment>& segments);
 
-// Outputs of the same segments, each filled from another pattern.
+// Outputs with the same segments and different patterns.
 struct Outputs {
   static constexpr int most = 32;
   int count = 0;
   std::array<const std::byte*, most> data{};
   std::array<Pattern, most> patterns{};
-  // In device memory, at least one.
+  // At least one, in device memory.
   const NumberedSegment* segments = nullptr;
   std::uint64_t segments_count = 0;
-  std::uint64_t elements = 0;  // of all segments
+  std::uint64_t elements = 0;  // in all segments
 };
 
-// The memory that holds a stream back, in host memory that the device can address.
+// The gate's flags, in host memory that the device can address.
 struct Gate {
   unsigned open = 0;
-  unsigned gave_up = 0;  // the device waited longer than gate_patience_ns and went on
+  unsigned gave_up = 0;  // the device timed out after gate_patience_ns and continued
 };
 inline constexpr std::uint64_t gate_patience_ns = 5'000'000'000;
 
-// All of these queue work and return.
+// All of these functions queue work and return.
 void fill(cudaStream_t stream, DataType type, std::byte* input, std::uint64_t elements, const Pattern& pattern,
           int rank);
-// Compares outputs by one kernel, however many segments they have: a gathered one has as many as there are ranks.
-// `found`: one for each output; Mismatches::lowest is an element of the output.
+// Compares outputs with one kernel, however many segments they have. `found`: one per output; Mismatches::lowest is an
+// element of the output.
 void compare(cudaStream_t stream, DataType type, const Outputs& outputs, Mismatches* found);
 void fill_guards(cudaStream_t stream, const GuardedBuffers& buffers);
-// Mismatches::lowest counts the bytes of all guards together.
+// Mismatches::lowest is a byte of all guards together.
 void check_guards(cudaStream_t stream, const GuardedBuffers& buffers, Mismatches* found);
-// Work queued behind it waits until gate->open is set. Gives up by itself, so that nothing hangs for ever.
+// Work queued after it waits until gate->open is set or gate_patience_ns have passed.
 void hold_at(cudaStream_t stream, Gate* gate);
 
 // The functions below work on 64-bit words at `memory`, whose number is `words`.
@@ -95,10 +94,10 @@ void compare_words(cudaStream_t stream, const void* memory, const void* wanted, 
 // Adds a hash of the words and their positions to *sum, in device memory.
 void hash_words(cudaStream_t stream, const void* memory, std::uint64_t words, unsigned long long* sum);
 
-// A kernel that does nothing.
+// Queues an empty kernel.
 void do_nothing(cudaStream_t stream);
 
-// Tells a fake of the CUDA runtime what each kernel computes. Without effect on the real one.
+// Registers the host version of each kernel with a fake CUDA runtime; no effect with the real one.
 void register_twins();
 
 }  // namespace p5::nccl

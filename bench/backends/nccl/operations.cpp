@@ -13,7 +13,7 @@ namespace {
 
 std::size_t elements(const Operation& o) { return o.of.shape.input_elements; }
 bool source(const Operation& o) { return o.place.member.rank == 0; }
-// A pair's source may be the higher of the two ranks, and is the second in the communicator then.
+// The source may be the higher of the two ranks, and is then second in the communicator.
 int peer(const Operation& o) {
   const bool source_first = o.place.group[0] < o.place.group[1];
   return source(o) == source_first ? 1 : 0;
@@ -77,8 +77,8 @@ std::byte* output_at(const Operation& o, std::uint64_t element) {
   return static_cast<std::byte*>(o.output) + element * size_of(o.of.type);
 }
 
-// As sends and receives in one group: ncclAlltoAll, ncclGather and ncclScatter, which NCCL has from 2.28 on, would keep
-// a worker that is built with them from starting with an older library.
+// Sends and receives in one group: ncclAlltoAll, ncclGather and ncclScatter exist only since NCCL 2.28, and a worker
+// that links them would not start with an older library.
 void exchange_blocks(const Operation& o) {
   const Member self = o.place.member;
   check(ncclGroupStart(), "ncclGroupStart");
@@ -97,8 +97,8 @@ void exchange_blocks(const Operation& o) {
   check(ncclGroupEnd(), "ncclGroupEnd");
 }
 
-// Each step exchanges all blocks that two ranks have: those of the ranks that differ from them in lower bits alone.
-void double_in_steps(const Operation& o) {
+// Each step exchanges the blocks gathered so far between ranks that differ in one bit.
+void exchange_doubling(const Operation& o) {
   const int self = o.place.member.rank;
   const std::size_t share = elements(o);
   const auto blocks = [&](int first) { return output_at(o, static_cast<std::uint64_t>(first) * share); };
@@ -141,7 +141,7 @@ constexpr std::array table{
     OperationEntry{&gather, "", exchange_blocks},
     OperationEntry{&scatter, "", exchange_blocks},
     OperationEntry{&send_recv, "", pass_along_ring},
-    OperationEntry{&hypercube, "", double_in_steps},
+    OperationEntry{&hypercube, "", exchange_doubling},
 };
 
 }  // namespace

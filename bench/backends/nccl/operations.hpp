@@ -1,4 +1,4 @@
-// How NCCL is asked for one operation of each collective and pattern.
+// NCCL calls of each collective and pattern.
 #pragma once
 
 #include <nccl.h>
@@ -15,14 +15,14 @@ struct Operation {
   const RankInGroup& place;
   const void* input = nullptr;
   void* output = nullptr;
-  ncclComm_t communicator = nullptr;  // of the group, whose ranks ascend in it
+  ncclComm_t communicator = nullptr;  // the group's, ranks ascending
   cudaStream_t stream = nullptr;
 };
 
 ncclDataType_t nccl_type(DataType type);
 ncclRedOp_t nccl_op(ReduceOp op);
 
-// What queues an operation of a case. Throws CaseError when there is none.
+// Queues an operation of a case. Throws CaseError if NCCL has none.
 using Enqueue = void (*)(const Operation&);
 Enqueue enqueue_for(const Case& c);
 

@@ -1,16 +1,53 @@
-// The stream that all of a worker's work goes through, and waiting for it with an eye on what NCCL reports meanwhile.
+// The stream of a worker: waiting for it while checking NCCL's errors, and counting completed operations.
 #pragma once
 
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "bench/backends/nccl/handles.hpp"
-#include "bench/backends/nccl/progress.hpp"
+#include "bench/backends/protocol.hpp"
 #include "bench/backends/worker_program.hpp"
 #include "bench/base/units.hpp"
 
 namespace p5::nccl {
 
-// alert: never sleeps, so that all ranks go on within microseconds. relaxed: leaves the core to others after a while.
+// Counts operations that the device has completed on the shared page, also while the main thread is blocked in a call:
+// this distinguishes the hung rank from those waiting for it.
+class Progress {
+ public:
+  Progress(int device, protocol::SharedPage& page);
+
+  // Records that `operations` are complete when the work queued so far is.
+  void mark(cudaStream_t stream, int operations);
+  // Updates the count.
+  void poll();
+
+ private:
+  struct Mark {
+    std::size_t event = 0;
+    std::uint64_t operations = 0;
+  };
+  static constexpr std::size_t most_marks = 256;
+
+  void poll_periodically(const std::stop_token& stop, int device);
+  void poll_locked();
+
+  protocol::SharedPage& page_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::array<Event, most_marks> events_;
+  std::size_t next_event_ = 0;
+  std::deque<Mark> marks_;     // oldest first
+  std::uint64_t carried_ = 0;  // operations without a free event; added to the next mark
+  std::jthread thread_;
+};
+
+// alert: spins, so that all ranks resume within microseconds. relaxed: sleeps after 2 ms.
 enum class Waiting { alert, relaxed };
 
 class Queue {
@@ -18,14 +55,14 @@ class Queue {
   Queue(int device, protocol::SharedPage& page);
 
   cudaStream_t stream() const { return stream_.get(); }
-  // Communicators whose errors end a wait.
+  // Communicators whose asynchronous errors end a wait.
   void watch(std::vector<ncclComm_t> communicators) { watched_ = std::move(communicators); }
   void mark(int operations) { progress_.mark(stream(), operations); }
-  // Returns when all that is queued is done. Throws CaseError on an error of the device or of NCCL, AbortRequested when
-  // told so.
+  // Waits for all queued work. Throws CaseError on an error of the device or NCCL, AbortRequested if the supervisor
+  // requests it.
   void finish(Waiting waiting = Waiting::relaxed);
-  // Whether all that is queued is done within that time, whatever NCCL says.
-  bool rests_within(Seconds limit) const;
+  // True if all queued work completes within the limit, regardless of NCCL's state.
+  bool idle_within(Seconds limit) const;
 
  private:
   void check_communicators() const;

@@ -1,10 +1,11 @@
 #include "bench/backends/nccl/session.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
+#include <utility>
 
+#include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/tuner_control.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
@@ -14,13 +15,49 @@ namespace p5::nccl {
 
 namespace {
 
-void refuse_what_is_not_offered(const Case& c) {
+constexpr int symmetric_window = 1;  // NCCL_WIN_COLL_SYMMETRIC, which headers before 2.27 lack
+
+}  // namespace
+
+Registration::Registration(const std::string& kind, ncclComm_t communicator, std::byte* memory, std::uint64_t bytes)
+    : communicator_(communicator), window_(kind == "symmetric") {
+  if (kind == "none") return;
+  const OptionalCalls& calls = optional_calls();
+  if (window_ ? !calls.window_register || !calls.window_deregister : !calls.comm_register || !calls.comm_deregister)
+    throw CaseError(fmt::format("{} registration of buffers needs NCCL {}; this is {}", kind, window_ ? "2.27" : "2.19",
+                                library_version()));
+  check(window_ ? calls.window_register(communicator, memory, bytes, &handle_, symmetric_window)
+                : calls.comm_register(communicator, memory, bytes, &handle_),
+        window_ ? "ncclCommWindowRegister" : "ncclCommRegister");
+}
+
+Registration::~Registration() {
+  if (!handle_) return;
+  if (window_)
+    optional_calls().window_deregister(communicator_, handle_);
+  else
+    optional_calls().comm_deregister(communicator_, handle_);
+}
+
+Registration::Registration(Registration&& other) noexcept
+    : communicator_(other.communicator_), handle_(std::exchange(other.handle_, nullptr)), window_(other.window_) {}
+
+Registration& Registration::operator=(Registration&& other) noexcept {
+  std::swap(communicator_, other.communicator_);
+  std::swap(handle_, other.handle_);
+  std::swap(window_, other.window_);
+  return *this;
+}
+
+namespace {
+
+void require_in_place_form(const Case& c) {
   if (c.in_place && !c.collective->in_place_offset)
     throw CaseError(fmt::format("{} has no in-place form", c.collective->name));
 }
 
 Layout checked_layout(const Case& c, std::uint64_t usable_memory) {
-  refuse_what_is_not_offered(c);
+  require_in_place_form(c);
   return layout_of(c, usable_memory);
 }
 
@@ -28,8 +65,8 @@ int operations_of(const SampleRequest& request) {
   return request.quantity == Quantity::latency ? 1 : request.operations;
 }
 
-// Lets the tuner plugin force a setting on what is queued meanwhile. Not on anything else: what aligns the ranks is the
-// same for all settings.
+// Makes the tuner plugin force a setting on work queued during its lifetime; alignment is excluded, so that it is equal
+// for all settings.
 class ForcedSetting {
  public:
   explicit ForcedSetting(const std::string& setting) : forces_(!setting.empty()) {
@@ -75,7 +112,7 @@ void NcclSession::close() {
   registration_ = {};
 }
 
-// What belongs to an aborted communicator is not given back any more: that would ask it.
+// Resources of an aborted communicator are not released, because that would use the communicator.
 void NcclSession::abort() {
   for (auto& [key, graph] : graphs_) static_cast<void>(graph.release());
   graphs_.clear();
@@ -93,7 +130,7 @@ void NcclSession::operate(int slot) {
             .stream = stream()});
 }
 
-void NcclSession::operate_as_set(int slot) {
+void NcclSession::operate_with_setting(int slot) {
   const ForcedSetting forcing(setting_);
   operate(slot);
 }
@@ -109,9 +146,8 @@ void NcclSession::launch(int first, int count) {
     operate_on(first, count);
 }
 
-// Outside what is timed. The first launch of a graph takes longer, so it has one before; inputs in place do not survive
-// that.
-void NcclSession::get_ready(int first, int count) {
+// Untimed. The first launch of a graph takes longer, so it is launched once here; in-place inputs do not survive that.
+void NcclSession::prepare_graph(int first, int count) {
   if (!case_.cuda_graph || !place_) return;
   GraphLaunch& graph = graphs_[{first, count, setting_}];
   if (graph) return;
@@ -127,22 +163,22 @@ void NcclSession::operate_first() {
   const bool logged = place_->member.rank == 0 && !case_.collective->pairwise && !known;
   const std::uint64_t calls = tuner_control().last_call().number;
   if (logged) engine_.log().start();
-  operate_as_set(0);
+  operate_with_setting(0);
   if (logged) {
     selection_ = engine_.log().stop();
     selected_with_ = setting_;
   }
-  check_granted(calls);
+  require_forced_setting(calls);
 }
 
-// All ranks find the same, since NCCL's offers are alike on all of them.
-void NcclSession::check_granted(std::uint64_t calls_before) const {
+// The result is equal on all ranks, as NCCL's offers are.
+void NcclSession::require_forced_setting(std::uint64_t calls_before) const {
   if (setting_.empty()) return;
   const TunerCall call = tuner_control().last_call();
   if (call.number == calls_before)
     throw CaseError(fmt::format("{} cannot be forced: NCCL asks no tuner about this case", setting_));
   if (call.granted) return;
-  // Version 2 of the tuner interface shows no offers; NCCL 2.31 has none where it runs a kernel for symmetric memory.
+  // Version 2 of the tuner interface passes no offers; NCCL 2.31 passes none for kernels on symmetric memory.
   if (call.offers.empty())
     throw CaseError(fmt::format("{} cannot be forced: for this case NCCL shows the tuner nothing to choose", setting_));
   std::vector<std::string> offered;
@@ -154,15 +190,15 @@ void NcclSession::warm_up(int operations, const std::string& setting) {
   setting_ = setting;
   if (place_) {
     for (int i = 0; i < std::max(operations, 1); ++i) {
-      i == 0 ? operate_first() : operate_as_set(i % slots());
+      i == 0 ? operate_first() : operate_with_setting(i % slots());
       engine_.queue().mark(1);
     }
   }
   engine_.queue().finish();
   if (!place_) return;
-  // The first kernel of a kind is loaded when it is launched, which may wait for the device: never behind the gate.
-  get_ready(cursor_, 1);
-  queued_ahead(1);
+  // Kernels are loaded at first launch, which may wait for the device: that must not happen behind the gate.
+  prepare_graph(cursor_, 1);
+  sample_device_time(1);
 }
 
 // ---- time
@@ -176,8 +212,8 @@ double NcclSession::elapsed_s() const {
   return elapsed_ms / 1e3;
 }
 
-// From the first call until the host sees the device idle: what an application pays for the burst, and what nccl-tests
-// prints. Events in the stream would leave out the way to the device and back.
+// Time from the first call until the host sees the device idle: an application's cost of the burst, and nccl-tests'
+// definition. Events would exclude launch and completion.
 double NcclSession::burst(int operations) {
   engine_.align();
   engine_.queue().finish(Waiting::alert);
@@ -190,8 +226,8 @@ double NcclSession::burst(int operations) {
   return elapsed / operations;
 }
 
-// Everything is queued before any of it runs, so that no launch is in the time, and ranks begin together.
-double NcclSession::queued_ahead(int operations) {
+// Queues everything before any of it runs, so that the time excludes launches and ranks start together.
+double NcclSession::sample_device_time(int operations) {
   engine_.close_gate();
   try {
     engine_.align();
@@ -212,11 +248,11 @@ double NcclSession::queued_ahead(int operations) {
   return elapsed_s() / operations;
 }
 
-// None for a rank that pauses: its device may be another rank's too, which waiting would slow down.
+// Ranks that pause do not wait: their device may be shared with an active rank.
 double NcclSession::seconds_per_operation(const SampleRequest& request) {
   if (!place_) return std::numeric_limits<double>::quiet_NaN();
   const double seconds =
-      request.quantity == Quantity::throughput ? burst(request.operations) : queued_ahead(operations_of(request));
+      request.quantity == Quantity::throughput ? burst(request.operations) : sample_device_time(operations_of(request));
   return case_.pattern == "ping_pong" ? seconds / 2 : seconds;  // a round trip is two messages
 }
 
@@ -229,7 +265,7 @@ Times NcclSession::sample(const SampleRequest& request) {
   std::vector<double> times;
   for (int s = 0; s < request.samples; ++s) {
     const bool last = s + 1 == request.samples;
-    get_ready(cursor_, operations);
+    prepare_graph(cursor_, operations);
     if (request.poison_last && last && place_ && !case_.in_place) buffers_.poison(cursor_, operations);
     times.push_back(seconds_per_operation(request));
     last_slot_ = cursor_;
@@ -255,7 +291,7 @@ Verification NcclSession::verify() {
   if (again) fill_checked_ = ++fills_;
   if (!place_) return {};
   if (again) {
-    get_ready(0, 1);
+    prepare_graph(0, 1);
     buffers_.fill(*place_, round_, fills_, 1);
     const ForcedSetting forcing(setting_);
     launch(0, 1);

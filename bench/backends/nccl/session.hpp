@@ -1,6 +1,8 @@
-// One round of a case on NCCL: its buffers and operations, and timing them with CUDA events.
+// One round of a case on NCCL: buffers and their registration, operations, timing.
 #pragma once
 
+#include <nccl.h>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,24 +14,43 @@
 #include "bench/backends/nccl/buffers.hpp"
 #include "bench/backends/nccl/engine.hpp"
 #include "bench/backends/nccl/operations.hpp"
-#include "bench/backends/nccl/registration.hpp"
 #include "bench/model/backend.hpp"
 
 namespace p5::nccl {
 
+// Registration of a case's buffers with NCCL, which enables zero-copy transfers.
+class Registration {
+ public:
+  Registration() = default;
+  // kind: "none", "local" (ncclCommRegister, NCCL 2.19) or "symmetric" (ncclCommWindowRegister, NCCL 2.27; collective,
+  // with equal buffer layouts). Throws CaseError if the library lacks it.
+  Registration(const std::string& kind, ncclComm_t communicator, std::byte* memory, std::uint64_t bytes);
+  ~Registration();
+  Registration(Registration&& other) noexcept;
+  Registration& operator=(Registration&& other) noexcept;
+
+  // Drops the handle after its communicator was aborted.
+  void forget() { handle_ = nullptr; }
+
+ private:
+  ncclComm_t communicator_ = nullptr;
+  void* handle_ = nullptr;
+  bool window_ = false;
+};
+
 class NcclSession final : public Session {
  public:
-  // On the communicators that the engine has. `usable_memory` is the same on all ranks.
+  // Uses the engine's communicators. `usable_memory` is the same on all ranks.
   NcclSession(Case c, int round, std::optional<RankInGroup> place, Engine& engine, std::uint64_t usable_memory);
 
   int slots() const override { return buffers_.slots(); }
   void warm_up(int operations, const std::string& setting) override;
   Times sample(const SampleRequest& request) override;
   Verification verify() override;
-  // Of the group's first rank: only there NCCL tells.
+  // Set at the group's first rank only, whose NCCL logs it.
   std::optional<Selection> selection() override { return selection_; }
   std::vector<Offer> cost_table() override;
-  // Gives back what belongs to its communicator, together with the other members.
+  // Releases resources of the communicator; collective over its members.
   void close();
   void abort();
 
@@ -37,20 +58,20 @@ class NcclSession final : public Session {
   cudaStream_t stream() const { return engine_.stream(); }
 
   void operate(int slot);
-  // With the setting at hand.
-  void operate_as_set(int slot);
-  // On `count` slots from `first` on, wrapping round.
+  // Operates with `setting_` forced.
+  void operate_with_setting(int slot);
+  // Operates on `count` slots from `first`, wrapping round.
   void operate_on(int first, int count);
-  // The same, as a CUDA graph where the case wants that, which get_ready() has made with the setting at hand.
+  // The same, with the CUDA graph that prepare_graph() captured if the case uses graphs.
   void launch(int first, int count);
-  void get_ready(int first, int count);
+  void prepare_graph(int first, int count);
   void operate_first();
-  void check_granted(std::uint64_t calls_before) const;
+  void require_forced_setting(std::uint64_t calls_before) const;
   void start_clock();
   void stop_clock();
   double elapsed_s() const;
   double burst(int operations);
-  double queued_ahead(int operations);
+  double sample_device_time(int operations);
   double seconds_per_operation(const SampleRequest& request);
 
   Case case_;
@@ -62,12 +83,12 @@ class NcclSession final : public Session {
   Event start_, stop_;
 
   Registration registration_;
-  std::map<std::tuple<int, int, std::string>, GraphLaunch> graphs_;  // by first slot, count, setting
+  std::map<std::tuple<int, int, std::string>, GraphLaunch> graphs_;  // key: first slot, count, setting
   std::uint64_t fills_ = 1, fill_checked_ = 1;
   int cursor_ = 0, last_slot_ = 0, last_count_ = 0;
-  std::string setting_;  // of the latest warm-up or samples
+  std::string setting_;  // setting of the last warm-up or sample
   std::optional<Selection> selection_;
-  std::string selected_with_;  // the setting that it tells of
+  std::string selected_with_;  // setting of `selection_`
 };
 
 }  // namespace p5::nccl

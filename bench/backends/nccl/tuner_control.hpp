@@ -1,6 +1,5 @@
-// What the worker tells NCCL's tuner plugin in its own process, and what that plugin saw. The plugin is compiled into
-// the worker and implements this (tuner/plugin/worker.cpp); NCCL loads it where NCCL_TUNER_PLUGIN is STATIC_PLUGIN,
-// else it is not there for NCCL.
+// The worker's control of NCCL's tuner plugin in its own process. The plugin is compiled into the worker and implements
+// this interface (tuner/plugin/worker.cpp); NCCL loads it only if NCCL_TUNER_PLUGIN is STATIC_PLUGIN.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +10,21 @@
 
 namespace p5::nccl {
 
-// The latest call that NCCL asked the plugin about, on any communicator.
+// NCCL's last query to the plugin, on any communicator.
 struct TunerCall {
-  std::uint64_t number = 0;  // counts the calls from 1; 0: none yet
-  bool granted = false;      // a setting was forced, and NCCL offered it
+  std::uint64_t number = 0;  // number of queries so far
+  bool granted = false;      // the forced setting was offered by NCCL
   std::vector<Offer> offers;
 };
 
 class TunerControl {
  public:
   virtual ~TunerControl() = default;
-  // Whether NCCL has loaded the plugin.
+  // True if NCCL has loaded the plugin.
   virtual bool loaded() const = 0;
-  // All calls from now on run with this setting where NCCL offers it for them. Throws CaseError when it is no setting.
+  // Forces this setting on later calls for which NCCL offers it. Throws CaseError if it is not a setting.
   virtual void force(const std::string& setting) = 0;
-  // They run as NCCL chooses again.
+  // Ends the forcing.
   virtual void release() noexcept = 0;
   virtual TunerCall last_call() const = 0;
 };

@@ -22,16 +22,16 @@ namespace {
 constexpr std::string_view level_variable = "NCCL_DEBUG=", quiet = "WARN";
 constexpr std::size_t longest_level = 7;
 constexpr std::array debug_variables{"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
-// What findings are read from; TUNING tells the choices, for each operation.
+// Subsystems read for findings; TUNING logs the choice for each operation.
 constexpr std::string_view subsystems_of_start = "INIT,BOOTSTRAP,NET,ENV",
                            subsystems_of_all = "INIT,BOOTSTRAP,NET,ENV,TUNING";
 
-// NCCL from 2.30.7 on takes nothing of a list in which it does not know a name, earlier ones leave such names out.
+// NCCL since 2.30.7 ignores a list with an unknown name; earlier versions ignore only the name.
 constexpr std::array<std::string_view, 18> subsystems{"INIT",      "COLL", "P2P",     "SHM",  "NET",     "GRAPH",
                                                       "TUNING",    "ENV",  "ALLOC",   "CALL", "PROXY",   "NVLS",
                                                       "BOOTSTRAP", "REG",  "PROFILE", "RAS",  "DESTROY", "ALL"};
 
-// NCCL up to 2.23 logs numbers, in this order (src/include/nccl_common.h).
+// NCCL up to 2.23 logs numbers in this order (src/include/nccl_common.h).
 constexpr std::array algorithms{"tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
 constexpr std::array protocols{"ll", "ll128", "simple"};
 
@@ -50,10 +50,10 @@ std::optional<Selection> parse_line(const std::string& line) {
   static const std::regex chosen(R"(Bytes -> Algo (\w+) proto (\w+)(?:.*channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\})?)");
   // 2.27 and later, for kernels on symmetric memory
   static const std::regex symmetric(R"(Bytes -> Kernel (\w+) nchannels (\d+))");
-  // 2.29 and later, for copies by the copy engines; in a case of several nodes with the proxy's between them
+  // 2.29 and later, for copies by copy engines; with several nodes also the proxy's
   static const std::regex copied(R"(\[(?:Copy Engine|Hierarchical CE)\]: \d+ Bytes -> )");
-  // 2.31 and later. Without an algorithm a kernel on symmetric memory or a copy was chosen, of which a later line
-  // tells.
+  // 2.31 and later. Without an algorithm, NCCL chose a kernel on symmetric memory or a copy, and logs it in a later
+  // line.
   static const std::regex best(R"(Best tuning \{.*\.algo = (?!Unknown)(\w+).*proto = (\w+).*nChannels = (\d+))");
   std::smatch found;
   if (std::regex_search(line, found, chosen)) {
@@ -68,7 +68,7 @@ std::optional<Selection> parse_line(const std::string& line) {
   return std::nullopt;
 }
 
-// Of standard output, from there to its end.
+// The log from `begin` to its end.
 std::string written_since(off_t begin) {
   std::string text;
   std::array<char, 4096> part{};
@@ -107,7 +107,7 @@ std::optional<Selection> parse_tuning_log(std::string_view log) {
   return std::nullopt;
 }
 
-std::string subsystems_with_ours(std::string_view operators, std::string_view ours) {
+std::string merge_subsystems(std::string_view operators, std::string_view ours) {
   if (operators.empty()) return std::string(ours);
   const bool all_but = operators.front() == '^';
   std::vector<std::string> names = split(operators.substr(all_but ? 1 : 0));
@@ -127,19 +127,18 @@ TuningLog::TuningLog() {
   on_ = true;
   for (const char* name : debug_variables)
     if (const char* value = std::getenv(name)) operators_[name] = value;
-  // Exported by all versions so far, though no longer in the header.
+  // Exported by all versions so far, but no longer in the header.
   reset_ = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "ncclResetDebugInit"));
   const auto of_operator = [&](const char* name) { return operators_.contains(name) ? operators_[name] : ""; };
   const std::string level = upper(of_operator("NCCL_DEBUG"));
-  const bool more = level == "TRACE" || level == "ABORT";  // than INFO
+  const bool more = level == "TRACE" || level == "ABORT";  // beyond INFO
   loud_ = more ? level : "INFO";
   const std::string subsystems = more || level == "INFO" ? of_operator("NCCL_DEBUG_SUBSYS") : "";
   level_ = std::string(level_variable) + std::string(longest_level, '\0');
   loud_.copy(level_.data() + level_variable.size(), loud_.size());
-  // What is said of each operation would be in all times where it cannot be switched off again.
-  subsystems_ =
-      "NCCL_DEBUG_SUBSYS=" + subsystems_with_ours(subsystems, reset_ ? subsystems_of_all : subsystems_of_start);
-  path_ = "NCCL_DEBUG_FILE=";  // standard output, also where NCCL's own configuration file names another one
+  // Lines per operation would distort all times if the log could not be switched off again.
+  subsystems_ = "NCCL_DEBUG_SUBSYS=" + merge_subsystems(subsystems, reset_ ? subsystems_of_all : subsystems_of_start);
+  path_ = "NCCL_DEBUG_FILE=";  // standard output, also if NCCL's configuration file names another
   for (std::string* each : {&level_, &subsystems_, &path_}) putenv(each->data());
 }
 

@@ -1,7 +1,6 @@
-// NCCL's debug log inside the worker: how much is written when, and what NCCL chose for an operation (algorithm,
-// protocol, channels), read from it. All that is of interest is written from the worker's start until it has joined,
-// and for one untimed operation; otherwise only warnings, because writing takes time. Knows NCCL's debug variables, and
-// nothing of CUDA.
+// NCCL's debug log in the worker: its level over time, and NCCL's choice for an operation (algorithm, protocol,
+// channels) read from it. The level is full from the worker's start until it has joined and for one untimed operation,
+// otherwise warnings only, because logging takes time. This file knows NCCL's debug variables and no CUDA.
 #pragma once
 
 #include <sys/types.h>
@@ -15,28 +14,27 @@
 
 namespace p5::nccl {
 
-// The choice that the newest line of a log tells of; the wordings of NCCL 2.20 to 2.32 are known.
+// The choice in the last matching line of a log of NCCL 2.20 to 2.32.
 std::optional<Selection> parse_tuning_log(std::string_view log);
 
-// NCCL_DEBUG_SUBSYS with which NCCL writes what we read, beside what an operator asked for with his ("": nothing), as
-// far as all of NCCL 2.30 and later know it.
-std::string subsystems_with_ours(std::string_view operators, std::string_view ours);
+// NCCL_DEBUG_SUBSYS that adds our subsystems to the user's ("": none), limited to names that NCCL 2.30 and later know.
+std::string merge_subsystems(std::string_view operators, std::string_view ours);
 
 class TuningLog {
  public:
-  // Before NCCL's first call, which reads its environment. From here on NCCL writes all, to standard output, the file
-  // of the worker's supervisor. Where that is no file that can be read back, nothing is done.
+  // Construct before NCCL's first call, which reads the environment. Then NCCL logs everything to standard output, a
+  // file of the supervisor's. Does nothing if that cannot be read back.
   TuningLog();
   TuningLog(const TuningLog&) = delete;
   TuningLog& operator=(const TuningLog&) = delete;
 
-  // Without effect where this NCCL cannot switch its log.
+  // No effect if this NCCL cannot switch its log.
   void start();
-  // From now on only warnings.
+  // Logs only warnings from here.
   void log_warnings_only();
-  // The same; what was chosen since start().
+  // Logs only warnings, and returns the choice since start().
   std::optional<Selection> stop();
-  // Puts the variables of the log as the operator has them in place of ours.
+  // Restores the user's values of the log variables in `environment`.
   void restore(std::map<std::string, std::string>& environment) const;
 
  private:
@@ -46,7 +44,8 @@ class TuningLog {
   void (*reset_)() = nullptr;
   off_t begin_ = 0;
   std::map<std::string, std::string> operators_;
-  // In the environment itself, and changed there: setenv would move what NCCL's threads may be reading.
+  // These strings are part of the environment and are changed in place: setenv could move memory that NCCL's threads
+  // read.
   std::string level_, subsystems_, path_, loud_;
 };
 

@@ -1,16 +1,112 @@
 #include "bench/backends/nccl/worker.hpp"
 
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <unistd.h>
-
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <csignal>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
-#include "bench/backends/nccl/device.hpp"
+#include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/local_checks.hpp"
 #include "bench/base/error.hpp"
 
 namespace p5::nccl {
+
+namespace {
+
+// The address in sysfs's format: lower case.
+std::string pci_address_of(int device) {
+  std::array<char, 32> text{};
+  check(cudaDeviceGetPCIBusId(text.data(), text.size(), device), "cudaDeviceGetPCIBusId");
+  std::string address = text.data();
+  std::ranges::transform(address, address.begin(), [](unsigned char c) { return std::tolower(c); });
+  return address;
+}
+
+// The UUID in NVML's format.
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+}  // namespace
+
+std::vector<int> parse_cpu_list(const std::string& text) {
+  std::vector<int> numbers;
+  std::istringstream ranges(text);
+  for (std::string range; std::getline(ranges, range, ',');) {
+    int first = 0, last = 0;
+    char dash = 0;
+    std::istringstream parts(range);
+    if (!(parts >> first)) return {};
+    last = first;
+    if (parts >> dash && (dash != '-' || !(parts >> last))) return {};
+    if (first < 0 || last < first || last >= CPU_SETSIZE) return {};
+    for (int each = first; each <= last; ++each) numbers.push_back(each);
+  }
+  return numbers;
+}
+
+void bind_near(const std::string& pci_address) {
+  // The kernel limits affinity to the cpuset, so requesting all CPUs shows the allowed ones.
+  cpu_set_t all, allowed, near;
+  CPU_ZERO(&all);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &all);
+  sched_setaffinity(0, sizeof all, &all);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  std::ifstream file("/sys/bus/pci/devices/" + pci_address + "/local_cpulist");
+  std::string text;
+  std::getline(file, text);
+  CPU_ZERO(&near);
+  for (const int cpu : parse_cpu_list(text))
+    if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &near);
+  if (CPU_COUNT(&near) > 0) sched_setaffinity(0, sizeof near, &near);
+}
+
+int choose_device(int local_rank) {
+  int devices = 0;
+  check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  if (devices == 0) throw CaseError("cudaGetDeviceCount: this process sees no GPU; look at CUDA_VISIBLE_DEVICES");
+  if (local_rank < 0) throw CaseError(fmt::format("local rank {} is not a rank", local_rank));
+  const int device = local_rank % devices;
+  bind_near(pci_address_of(device));  // before the context, so that the driver's threads inherit it
+  check(cudaSetDevice(device), "cudaSetDevice");
+  check(cudaFree(nullptr), "cudaFree, the first call on the device");
+  return device;
+}
+
+protocol::Identity identify_device(int device) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  std::size_t free_memory = 0, total_memory = 0;
+  check(cudaMemGetInfo(&free_memory, &total_memory), "cudaMemGetInfo");
+  int driver = 0, runtime = 0, visible = 0;
+  check(cudaGetDeviceCount(&visible), "cudaGetDeviceCount");
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  return {.device_uuid = uuid_text(properties.uuid),
+          .device_name = properties.name,
+          .pci_address = pci_address_of(device),
+          .free_memory = free_memory,
+          .total_memory = total_memory,
+          .visible_devices = visible,
+          .library = library_version(),
+          .library_path = library_path(),
+          .driver = version_text(driver),
+          .runtime = version_text(runtime)};
+}
 
 namespace {
 
@@ -51,7 +147,7 @@ Environment Worker::join(const std::vector<std::string>& ids, int rank, int rank
   return environment;
 }
 
-// Ranks that pause have nothing to do on their devices: not even to wait for the others there.
+// Ranks that pause use their devices for nothing, not even waiting.
 void Worker::form(const Formation& formation) {
   using Aligned = Engine::Aligned;
   const Aligned beginners = !formation.pauses ? Aligned::job : formation.alone ? Aligned::group : Aligned::members;
@@ -68,15 +164,14 @@ void Worker::close() { std::exchange(session_, nullptr)->close(); }
 
 LocalChecks Worker::check_locally(Seconds burn) { return nccl::check_locally(engine_->queue(), burn); }
 
-// NCCL's own kernels end once it is aborted; one that does not end is not NCCL's, and what its peers wait for.
+// NCCL's kernels end after an abort; a kernel that does not is another one, and the reason that peers wait.
 bool Worker::is_idle_after_abort() noexcept {
   constexpr Seconds patience{1};
-  // Given up while it joined: on the way here NCCL was aborted and memory freed, for which the device had to come to
-  // rest.
+  // Aborted while joining: NCCL was aborted and memory freed, for which the device had to become idle.
   if (!engine_) return true;
   if (session_) session_->abort();
   engine_->abort();
-  return engine_->queue().rests_within(patience);
+  return engine_->queue().idle_within(patience);
 }
 
 void Worker::abort() {

@@ -1,4 +1,4 @@
-// The worker for NCCL: one GPU, one communicator of all ranks, sessions on both.
+// The NCCL worker: one GPU, one communicator of all ranks, and their sessions.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,19 @@
 
 #include "bench/backends/nccl/session.hpp"
 #include "bench/backends/nccl/tuning_log.hpp"
+#include "bench/backends/protocol.hpp"
 #include "bench/backends/worker_program.hpp"
 
 namespace p5::nccl {
+
+// Makes GPU number local_rank, modulo the visible ones, current and binds this process to the cores near it.
+int choose_device(int local_rank);
+protocol::Identity identify_device(int device);
+
+// Replaces the launcher's binding by the allowed cores near a PCI device; all allowed cores if those are unknown.
+void bind_near(const std::string& pci_address);
+// Parses the kernel's list format, "0-3,8"; empty if malformed.
+std::vector<int> parse_cpu_list(const std::string& text);
 
 class Worker final : public WorkerProgram {
  public:
@@ -34,7 +44,7 @@ class Worker final : public WorkerProgram {
   TuningLog log_;
   std::optional<int> device_;
   std::optional<Engine> engine_;
-  NcclSession* session_ = nullptr;  // the open one
+  NcclSession* session_ = nullptr;  // the open session
 };
 
 }  // namespace p5::nccl

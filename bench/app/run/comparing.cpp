@@ -1,7 +1,6 @@
-#include "bench/app/run/closing.hpp"
+#include "bench/app/run/comparing.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -9,18 +8,61 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "bench/app/run/sides.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "reports/atomic_file.hpp"
+#include "reports/compare/comparing.hpp"
 #include "reports/nodes.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
 
+namespace fs = std::filesystem;
+
+std::vector<reports::Run> read_runs(const std::vector<std::string>& paths, reports::Reading reading) {
+  std::vector<std::string> found;
+  for (const std::string& path : paths)
+    for (std::string& run : reports::find_runs(path))
+      // The same run given twice would count as two.
+      if (std::ranges::find(found, run) == found.end()) found.push_back(std::move(run));
+  std::vector<reports::Run> runs;
+  for (const std::string& each : found) runs.push_back(reports::read_run(each, reading));
+  return runs;
+}
+
+reports::Side read_baseline(const std::string& path, const reports::Report& about) {
+  try {
+    reports::Side base = reports::make_side("BASELINE", read_runs({path}, reports::Reading::to_compare));
+    reports::Side here;
+    here.reports = {about};
+    std::vector<std::string> hardware;
+    for (const reports::Difference& each : reports::differences_of(base, here))
+      if (each.kind == "hardware") hardware.push_back(fmt::format("{}: {}, here {}", each.name, each.base, each.fresh));
+    if (!hardware.empty()) throw UsageError(fmt::format("it is of other hardware ({})", join(hardware, "; ")));
+    return base;
+  } catch (const UsageError& problem) {
+    throw UsageError(fmt::format("--baseline: {}", problem.what()));
+  }
+}
+
+std::vector<fs::path> write_comparison(const reports::Comparison& comparison, const std::vector<std::string>& formats,
+                                       const fs::path& folder) {
+  std::vector<fs::path> written;
+  for (const std::string& format : formats) {
+    const reports::Writer& writer = reports::find_writer(format);
+    if (!writer.render_comparison || writer.suffix.empty()) continue;
+    reports::make_folder(folder);
+    written.push_back(folder / writer.file_name("comparison"));
+    reports::check_writable(written.back());
+    reports::write_atomically(written.back(), writer.render_comparison(comparison));
+  }
+  return written;
+}
+
 namespace {
 
-// Of the variables those that a worker tells of itself; the job's own are then not what the arm ran with.
-bool is_an_arms(const std::string& key) {
+// Variables that each worker reports for itself. An arm's values replace the job's own.
+bool is_arm_variable(const std::string& key) {
   constexpr std::array prefixes{"env.NCCL_", "env.FI_",  "env.OFI_NCCL_",
                                 "env.CUDA_", "env.UCX_", "env.LD_LIBRARY_PATH"};
   return std::ranges::any_of(prefixes, [&](const char* prefix) { return key.starts_with(prefix); });
@@ -32,21 +74,21 @@ std::string settings_text(const reports::ArmInfo& arm) {
   return settings.empty() ? "nothing set" : join(settings, ",");
 }
 
-// The report as if it had been of this arm alone.
+// The report reduced to one arm.
 reports::Side side_of(const reports::Report& report, const std::vector<reports::Result>& journal,
                       const reports::ArmInfo& arm, const std::string& role) {
   reports::Run run{
       .name = fmt::format("arm {}: {}", arm.name, settings_text(arm)), .report = report, .journal = journal};
   std::map<std::string, std::string>& context = run.report.context;
-  std::erase_if(context, [](const auto& entry) { return is_an_arms(entry.first); });
+  std::erase_if(context, [](const auto& entry) { return is_arm_variable(entry.first); });
   for (const auto& [name, value] : arm.settings)
     if (!value.empty()) context["env." + name] = value;
   for (const auto& [name, value] : arm.context) context[name] = value;
   return reports::make_side(role, {&run, 1}, arm.name);
 }
 
-// An arm that names a library path, but loaded what the other one did, may have been misspelt.
-std::vector<std::string> doubts(const reports::Report& report) {
+// Warns if an arm sets LD_LIBRARY_PATH but both arms loaded the same libraries: the path may be misspelt.
+std::vector<std::string> library_path_warnings(const reports::Report& report) {
   std::vector<std::string> found;
   const auto libraries = [](const reports::ArmInfo& arm) {
     const auto place = arm.context.find("libraries");
@@ -64,15 +106,15 @@ bool wants(const Options& options, const std::string& format) {
   return std::ranges::find(options.formats, format) != options.formats.end();
 }
 
-void write_beside(reports::Comparison& comparison, const reports::Report& report, const Options& options,
-                  const std::filesystem::path& folder) {
+void write_comparison_files(reports::Comparison& comparison, const reports::Report& report, const Options& options,
+                            const std::filesystem::path& folder) {
   comparison.made = report.run.ended;
   std::vector<std::string> formats = options.formats;
   if (!wants(options, "json")) formats.emplace_back("json");
   write_comparison(comparison, formats, folder);
 }
 
-// Adds why not where it cannot be done.
+// Turns an exception into the comparison's text and exit code.
 void attempt(ComparisonOutput& compared, const std::string& failure, ExitCode code,
              const std::function<void()>& compare) try {
   compare();
@@ -89,7 +131,7 @@ std::optional<reports::Comparison> compare_arms(const reports::Report& report,
     const reports::ArmInfo &a = report.arms.at(0), &b = report.arms.at(1);
     reports::Comparison comparison = reports::compare(side_of(report, journal, a, "BASE"),
                                                       side_of(report, journal, b, "NEW"), {.seed = report.run.seed});
-    std::ranges::move(doubts(report), std::back_inserter(comparison.remarks));
+    std::ranges::move(library_path_warnings(report), std::back_inserter(comparison.remarks));
     return comparison;
   } catch (const UsageError& problem) {
     why_not = problem.what();
@@ -105,7 +147,7 @@ ComparisonOutput compare_own_arms(const reports::Report& report, const std::vect
     std::optional<reports::Comparison> comparison = compare_arms(report, journal, why_not);
     if (!comparison) throw UsageError(why_not);
     compared.code = comparison->exit_code;
-    write_beside(*comparison, report, options, folder);
+    write_comparison_files(*comparison, report, options, folder);
     compared.text = reports::render_console(*comparison);
   });
   return compared;
@@ -115,12 +157,11 @@ ComparisonOutput compare_with_baseline(const reports::Side& baseline, const repo
                                        const Options& options, const std::filesystem::path& folder) {
   ComparisonOutput compared;
   attempt(compared, "This run cannot be compared with the baseline", ExitCode::inconclusive, [&] {
-    const std::vector<reports::Run> runs{
-        reports::read_run(folder.string(), reports::Reading::to_compare)};  // like any other
+    const std::vector<reports::Run> runs{reports::read_run(folder.string(), reports::Reading::to_compare)};
     reports::Comparison comparison =
         reports::compare(baseline, reports::make_side("NEW", runs), {.seed = report.run.seed});
     compared.code = comparison.exit_code;
-    write_beside(comparison, report, options, folder);
+    write_comparison_files(comparison, report, options, folder);
     compared.text = options.quiet ? comparison.headline + "\n" : "\n" + reports::render_console(comparison);
   });
   return compared;

@@ -1,7 +1,7 @@
-#include "bench/app/tuning/arms.hpp"
+#include "bench/app/tuning/alternatives.hpp"
 
 #include <fmt/format.h>
-
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "bench/app/tuning/stages.hpp"
@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int samples_in_a_turn = 4;
-constexpr int launches_to_believe = 2;
+constexpr int samples_per_block = 4;
+constexpr int confirmation_launches = 2;
 
 class ArmSearch {
  public:
@@ -29,20 +29,20 @@ class ArmSearch {
           fmt::format("the weight of {} counts nowhere: it is not among what is measured", weight.collective));
   }
 
-  ArmsTried run() {
+  ArmSearchResult run() {
     while (const std::optional<Environment> next = agree_on(next_arm())) {
       const double before = time_left_();
       const tuner::JudgedArm judged = judge(*next, 1, nullptr);
-      longest_s_ = std::max(longest_s_, before - time_left_());
+      longest_arm_s_ = std::max(longest_arm_s_, before - time_left_());
       if (control_.is_leader()) result_.judged.push_back(judged);
     }
     const std::optional<Environment> best = agree_on(best_arm());
-    if (best) believe(*best);
+    if (best) confirm_winner(*best);
     return std::move(result_);
   }
 
  private:
-  // The leader's choice, known to all.
+  // Broadcasts the leader's choice.
   std::optional<Environment> agree_on(const std::optional<Environment>& mine) {
     const json said = json::parse(control_.broadcast(mine ? json(*mine).dump() : "null"));
     if (said.is_null()) return std::nullopt;
@@ -54,8 +54,8 @@ class ArmSearch {
     const std::optional<tuner::Arm> next =
         tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {});
     if (!next) return std::nullopt;
-    // What was the best is to be believed in the same time.
-    if (time_left_() > longest_s_ * (1 + launches_to_believe)) return next->environment;
+    // The best arm must be confirmed within the same time.
+    if (time_left_() > longest_arm_s_ * (1 + confirmation_launches)) return next->environment;
     result_.remarks.push_back(fmt::format("no time left to try {} and what might follow", next->name));
     return std::nullopt;
   }
@@ -67,10 +67,11 @@ class ArmSearch {
     return best.empty() ? std::nullopt : std::optional(best);
   }
 
-  // A winner was chosen among several for how it looked: it has to win again, in fresh workers, and harm no band.
-  void believe(const Environment& best) {
+  // The winner was selected among several by its measurement, so it has to win again, in fresh workers and without
+  // making a band of sizes slower.
+  void confirm_winner(const Environment& best) {
     std::string loses;
-    const tuner::JudgedArm again = judge(best, launches_to_believe, &loses);
+    const tuner::JudgedArm again = judge(best, confirmation_launches, &loses);
     if (!control_.is_leader()) return;
     const bool gains = again.objective && again.objective->interval.low > 1 &&
                        again.objective->speedup >= 1 + tuner::ArmRules{}.least_gain;
@@ -95,15 +96,15 @@ class ArmSearch {
     return judged;
   }
 
-  // Empty where the arm failed, or gave wrong data.
+  // Empty if the arm failed or gave wrong data.
   std::vector<tuner::ArmSizePoint> alternate(Trials& trials, int launches) const {
     constexpr std::size_t default_arm = 0, trial_arm = 1;
-    // What is to be believed has to win as an application sees it, launches included.
+    // A confirmation counts what an application sees, kernel launches included.
     const Quantity quantity = launches > 1 ? Quantity::throughput : Quantity::device;
     std::vector<AlternatedSize> sizes;
     for (std::size_t at = 0; at < size_points_.size(); ++at)
       sizes.push_back(
-          {.sides = {{default_arm, at}, {trial_arm, at}}, .samples = samples_in_a_turn, .quantities = {quantity}});
+          {.sides = {{default_arm, at}, {trial_arm, at}}, .samples = samples_per_block, .quantities = {quantity}});
     bool failed = false;
     Alternation alternation(trials, std::move(sizes), {.burst = trial_.burst, .turns = 2, .may_continue = [&] {
                                                          return !(failed = alternation.failed(trial_arm));
@@ -124,15 +125,73 @@ class ArmSearch {
   const tuner::TimeLeft& time_left_;
   std::vector<tuner::SizePoint> size_points_;
   std::vector<double> weights_;
-  double longest_s_ = 0;  // that an arm has taken
-  ArmsTried result_;
+  double longest_arm_s_ = 0;  // longest time of an arm so far
+  ArmSearchResult result_;
 };
 
 }  // namespace
 
-ArmsTried try_arms(ControlPlane& control, const Machine& machine, const ArmTrial& trial,
-                   const tuner::TimeLeft& time_left) {
+ArmSearchResult try_arms(ControlPlane& control, const Machine& machine, const ArmTrial& trial,
+                         const tuner::TimeLeft& time_left) {
   return ArmSearch(control, machine, trial, time_left).run();
+}
+
+namespace {
+
+constexpr int turns = 8, mode_samples_per_block = 3;
+// Minimum for a useful median.
+constexpr std::size_t min_samples = 6;
+
+CallModeSize call_mode_size(const tuner::SizePoint& point, const SideSamples& plain, const SideSamples& way) {
+  CallModeSize size{
+      .point = point, .gain = std::nullopt, .because = plain.failure.empty() ? way.failure : plain.failure};
+  if (!size.because.empty()) return size;
+  const tuner::BothSides both{plain.of(Quantity::throughput), way.of(Quantity::throughput)};
+  const auto enough = [](const std::vector<Launch>& launches) {
+    return !launches.empty() && launches.front().samples_s.size() >= min_samples;
+  };
+  if (enough(both.standard) && enough(both.tuned))
+    size.gain = tuner::gain_of(both, band_of({point.bytes}).launch_spread);
+  else
+    size.because = "no time was left to measure it";
+  return size;
+}
+
+}  // namespace
+
+std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& workers, const std::vector<Case>& cases,
+                                           const RunnerOptions& runner, int nccl_version, Seconds burst,
+                                           const tuner::TimeLeft& time_left) {
+  std::vector<CallModeResult> tried;
+  for (const tuner::CallMode& way : tuner::call_modes)
+    if (way.since <= nccl_version) tried.push_back({way, {}});
+  const std::size_t stride = 1 + tried.size();
+  std::vector<Case> all;
+  for (const Case& plain : cases) {
+    all.push_back(plain);
+    for (const CallModeResult& each : tried) {
+      Case& c = all.emplace_back(plain);
+      c.cuda_graph = each.way.cuda_graph;
+      c.registration = each.way.registration;
+    }
+  }
+  Trials trials(control, {&workers}, all, runner);
+  run_on_leader(control, trials, [&] {
+    std::vector<AlternatedSize> sizes(cases.size());
+    for (std::size_t at = 0; at < cases.size(); ++at) {
+      sizes[at].samples = mode_samples_per_block;
+      sizes[at].quantities = {Quantity::throughput};
+      for (std::size_t way = 0; way < stride; ++way) sizes[at].sides.push_back({0, at * stride + way});
+    }
+    Alternation alternation(trials, std::move(sizes),
+                            {.burst = burst, .turns = turns, .may_continue = [&] { return time_left() > 0; }});
+    alternation.launch();
+    for (std::size_t way = 0; way < tried.size(); ++way)
+      for (std::size_t at = 0; at < cases.size(); ++at)
+        tried[way].sizes.push_back(
+            call_mode_size(point_of(cases[at]), alternation.at(at, 0), alternation.at(at, 1 + way)));
+  });
+  return tried;
 }
 
 }  // namespace p5
