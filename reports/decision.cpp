@@ -260,8 +260,36 @@ std::string first_of(std::initializer_list<std::string> clauses, const std::stri
   return otherwise;
 }
 
+void add_step(std::vector<std::string>& list, const std::string& text) {
+  if (!text.empty() && std::ranges::find(list, text) == list.end()) list.push_back(text);
+}
+
+// What does not change the decision and has to be mended all the same: software, settings and the hosts' setup.
+// Rendezvous has a clause of its own.
+std::string errors_beside(const Report& report) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> errors;
+  for (const topo::Finding& finding : report.findings) {
+    if (finding.severity != topo::Severity::error || topo::condemns(finding) || finding.id.starts_with("join."))
+      continue;
+    auto at = std::ranges::find(errors, finding.id, &std::pair<std::string, std::vector<std::string>>::first);
+    if (at == errors.end()) at = errors.insert(errors.end(), {finding.id, {}});
+    if (!finding.subject.host.empty()) add_step(at->second, finding.subject.host);
+  }
+  constexpr std::size_t most = 3;
+  std::vector<std::string> words;
+  for (const auto& [id, hosts] : errors)
+    if (words.size() < most)
+      words.push_back(id + (hosts.empty()       ? ""
+                            : hosts.size() == 1 ? " on " + hosts.front()
+                                                : " on " + counted(hosts.size(), "host")));
+  if (words.empty()) return "";
+  return "errors to mend first: " + join(words) +
+         (errors.size() > most ? fmt::format(" and {} more", errors.size() - most) : "");
+}
+
 std::string reason_for(const Report& report, std::string_view word) {
-  if (word == accept) return healthy_figures(report);
+  const std::string errors = errors_beside(report);
+  if (word == accept) return healthy_figures(report) + (errors.empty() ? "" : "; " + errors);
   if (word == reject && report.exit_code == ExitCode::wrong_data &&
       std::ranges::find(report.suspects, "wrong", &Suspect::fault) == report.suspects.end()) {
     std::vector<std::string> clauses;
@@ -273,7 +301,9 @@ std::string reason_for(const Report& report, std::string_view word) {
     return first_of({about_suspects(report), about_findings(report), about_questions(report), about_slow(report),
                      about_comparison(report)},
                     "it is not sound");
-  return first_of({about_joining(report), about_failed(report), about_end(report), about_comparison(report)},
+  // First, because they may be why, and the rest of a long sentence is cut.
+  return (errors.empty() ? "" : errors + "; ") +
+         first_of({about_joining(report), about_failed(report), about_end(report), about_comparison(report)},
                   report.exit_code == ExitCode::environment  ? "the environment makes measuring impossible"
                   : report.exit_code == ExitCode::unfinished ? "the run is unfinished"
                                                              : reason_not_judged(report));
@@ -298,10 +328,6 @@ std::string_view word_of(const Report& report) {
 }
 
 // ---- steps to take
-
-void add_step(std::vector<std::string>& list, const std::string& text) {
-  if (!text.empty() && std::ranges::find(list, text) == list.end()) list.push_back(text);
-}
 
 std::string value_in(const std::map<std::string, std::string>& context, const char* key) {
   const auto found = context.find(key);

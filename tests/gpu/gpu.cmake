@@ -4,7 +4,7 @@ set(worker_folder ${CMAKE_SOURCE_DIR}/bench/backends/nccl)
 add_executable(kernels_check ${CMAKE_CURRENT_LIST_DIR}/kernels_check.cu $<TARGET_OBJECTS:p5bench_kernels> ${worker_folder}/handles.cpp)
 add_library(misbehave MODULE ${CMAKE_CURRENT_LIST_DIR}/misbehave.cu)
 foreach(target kernels_check misbehave)
-  set_target_properties(${target} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Shared
+  set_target_properties(${target} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY None
     LINKER_LANGUAGE CXX BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${CMAKE_BINARY_DIR}/lib;${nccl_folder}"
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu PREFIX "")
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${device_code_options}>)

@@ -66,6 +66,15 @@ class Installed(Folder):
         for name in ("prolog", "p5bench.sbatch"):
             self.assertTrue(os.access(self.prefix / "share/p5bench/slurm" / name, os.X_OK), name)
 
+    def test_a_package_is_called_after_the_cuda_that_it_brings(self):
+        settings = (BUILD / "CPackConfig.cmake").read_text()
+        cuda = [path.name.removeprefix("libcudart.so.") for path in (self.prefix / "lib/p5bench").glob("libcudart.so.*")]
+        self.assertEqual(len(cuda), HAVE_NCCL)
+        for variable, wanted in (("CPACK_PACKAGE_FILE_NAME", rf"p5bench-[\d.]+{'-cuda' + cuda[0] if cuda else ''}-linux-\w+"),
+                                 ("CPACK_DEBIAN_FILE_NAME", rf"p5bench_[\d.]+{'_cuda' + cuda[0] if cuda else ''}_[a-z0-9]+\.deb")):
+            with self.subTest(variable=variable):
+                self.assertRegex(settings, rf'set\({variable} "{wanted}"\)')
+
     def test_it_runs_by_its_path_through_a_link_and_through_PATH(self):
         (self.folder / "link").symlink_to(self.program)
         for program in (self.program, self.folder / "link", "p5bench"):

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Bare systems in a folder, Debian 12 (bookworm) and Ubuntu (jammy, noble): made by debootstrap, entered with mounts and
+# Bare systems in a folder, Debian 12 and 13 (bookworm, trixie) and Ubuntu (jammy, noble): made by debootstrap, entered with mounts and
 # processes of their own. Sourced by empty_root, and for package_test.py.
 # shellcheck disable=SC2034  # read where this file is sourced
 roots_usage="  P5BENCH_DEBIAN_MIRROR, P5BENCH_UBUNTU_MIRROR  where packages come from; else what this machine's apt uses for the release
@@ -28,7 +28,11 @@ own_mirror() {  # RELEASE
 
 make_base() {  # RELEASE FOLDER
   local options=(--variant=minbase) mirror script=""
-  if [ "$1" != bookworm ]; then
+  if [ "$1" = trixie ]; then  # with what is not free: CUDA and NCCL
+    mirror=${P5BENCH_DEBIAN_MIRROR:-$(own_mirror bookworm)}
+    options+=("--components=main,contrib,non-free,non-free-firmware")
+    [ -e /usr/share/debootstrap/scripts/trixie ] || script=/usr/share/debootstrap/scripts/sid
+  elif [ "$1" != bookworm ]; then
     mirror=${P5BENCH_UBUNTU_MIRROR-}
     options+=("--components=main,universe" "--keyring=${P5BENCH_UBUNTU_KEYRING:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}")
     [ -e "${options[-1]#--keyring=}" ] || skip "no keyring for $1, set P5BENCH_UBUNTU_KEYRING"
@@ -49,14 +53,25 @@ make_base() {  # RELEASE FOLDER
 }
 
 # Runs COMMAND in ROOT with mounts and processes of its own, which go with it. The bind of ROOT onto itself is for programs
-# that want / to be a mount point, as `ip netns exec` does.
+# that want / to be a mount point, as `ip netns exec` does. Its /dev is its own, with a few devices of this machine.
 enter() {  # ROOT COMMAND...
   # shellcheck disable=SC2016  # the inner shell expands
   unshare --mount --propagation private --pid --fork --kill-child sh -euc '
     root=$1; shift
     mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
-    for folder in sys dev dev/pts dev/shm; do mount --bind "/$folder" "$root/$folder"; done
+    mount --bind /sys "$root/sys"
+    mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+    for device in null zero full random urandom tty; do
+      : >"$root/dev/$device"
+      mount --bind "/dev/$device" "$root/dev/$device"
+    done
+    mkdir "$root/dev/pts" "$root/dev/shm"
+    mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
+    mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+    ln -s pts/ptmx "$root/dev/ptmx"
+    ln -s /proc/self/fd "$root/dev/fd"
+    for stream in 0:stdin 1:stdout 2:stderr; do ln -s "fd/${stream%%:*}" "$root/dev/${stream#*:}"; done
     exec env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin CI=true ${http_proxy:+http_proxy=$http_proxy} \
       chroot "$root" "$@"' sh "$@" </dev/null
 }

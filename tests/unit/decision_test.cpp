@@ -190,6 +190,31 @@ TEST(Decision, of_wrong_data_says_so_before_what_is_slow) {
   EXPECT_EQ(decide(report).sentence, "REJECT h1: gpu n1g1 falsifies data");
 }
 
+TEST(Decision, errors_that_do_not_change_it_are_named) {
+  const auto about_software = [](const std::string& id, const std::string& host) {
+    topo::Finding finding = broken(host);
+    finding.id = id;
+    finding.about = topo::About::software;
+    return finding;
+  };
+  const std::vector<topo::Finding> findings{about_software("efa.provider", "h0"), about_software("efa.provider", "h2"),
+                                            about_software("efa.plugin", "h1"), about_software("nccl.sockets", "")};
+  EXPECT_EQ(
+      report_of({.grades = {Grade::unknown}, .findings = findings}).decision.sentence,
+      "CANNOT TELL: errors to mend first: efa.provider on 2 hosts, efa.plugin on h1, nccl.sockets; nobody has shown "
+      "it");
+  EXPECT_THAT(report_of({.grades = {Grade::ok}, .findings = findings}).decision.sentence,
+              AllOf(HasSubstr("ACCEPT: "), HasSubstr("; errors to mend first: efa.provider on 2 hosts")));
+  std::vector<topo::Finding> more = findings;
+  more.push_back(about_software("host.memlock", "h0"));
+  EXPECT_THAT(report_of({.grades = {Grade::unknown}, .findings = more}).decision.sentence,
+              HasSubstr("nccl.sockets and 1 more; nobody"));
+  topo::Finding warning = about_software("host.huge_pages", "h0");
+  warning.severity = topo::Severity::warning;
+  EXPECT_EQ(report_of({.grades = {Grade::unknown}, .findings = {warning}}).decision.sentence,
+            "CANNOT TELL: nobody has shown it");
+}
+
 TEST(Decision, cannot_tell_where_nothing_was_judged) {
   EXPECT_EQ(report_of({.grades = {Grade::unknown}}).decision.sentence, "CANNOT TELL: nobody has shown it");
   EXPECT_EQ(report_of({.grades = {Grade::unknown}}).exit_code, ExitCode::inconclusive);

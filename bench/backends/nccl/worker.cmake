@@ -29,6 +29,9 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 does not know that 
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
+# The C++ compiler links, and by itself: nvcc's host compiler may be an older one, whose libstdc++ would come first.
+set(CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES "")
+set(CMAKE_CUDA_IMPLICIT_LINK_LIBRARIES "")
 message(STATUS "p5bench-worker-nccl: CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}")
 
 # Apart from the rest, for the test of them.
@@ -49,7 +52,7 @@ foreach(version RANGE 2 7)
 endforeach()
 add_dependencies(p5bench p5bench-worker-nccl nccl-tuner-p5bench)
 set_target_properties(p5bench-worker-nccl PROPERTIES
-  CUDA_RUNTIME_LIBRARY Shared CUDA_RESOLVE_DEVICE_SYMBOLS OFF
+  CUDA_RUNTIME_LIBRARY None CUDA_RESOLVE_DEVICE_SYMBOLS OFF
   LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/lib;$ORIGIN$<$<NOT:$<BOOL:${P5BENCH_PORTABLE}>>:;${nccl_folder}>")
 target_link_options(p5bench-worker-nccl PRIVATE LINKER:--enable-new-dtags)

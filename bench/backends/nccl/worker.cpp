@@ -41,6 +41,30 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
+// The first driver for each major version of CUDA (NVIDIA, CUDA Toolkit Release Notes, minor version compatibility).
+std::string first_driver_for(int cuda) {
+  constexpr std::array<std::pair<int, int>, 3> drivers{{{11, 450}, {12, 525}, {13, 580}}};
+  const auto at = std::ranges::find(drivers, cuda, &std::pair<int, int>::first);
+  return at == drivers.end() ? fmt::format("for CUDA {}", cuda) : fmt::format("{}", at->second);
+}
+
+// CUDA names a runtime that the driver is too old for, and otherwise only that it has no GPU to offer.
+std::string why_no_devices(cudaError_t problem) {
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  const int have = driver / 1000, need = runtime / 1000;
+  if (problem == cudaErrorInsufficientDriver && have > 0 && have < need)
+    return fmt::format(
+        "this p5bench is built with CUDA {0}, and the NVIDIA driver here is for CUDA {1}: use the package that is "
+        "built with CUDA {2}, or install NVIDIA driver {3} or later",
+        version_text(runtime), version_text(driver), have, first_driver_for(need));
+  return fmt::format(
+      "no NVIDIA driver works here ({}): see what nvidia-smi and dmesg say, load or install the driver, and in a "
+      "container pass the GPUs in; --backend mpi measures host memory without it",
+      driver == 0 ? "CUDA finds none" : cudaGetErrorString(problem));
+}
+
 }  // namespace
 
 std::vector<int> parse_cpu_list(const std::string& text) {
@@ -77,7 +101,8 @@ void bind_near(const std::string& pci_address) {
 
 int choose_device(int local_rank) {
   int devices = 0;
-  check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  if (const cudaError_t problem = cudaGetDeviceCount(&devices); problem != cudaSuccess)
+    throw CaseError(why_no_devices(problem));
   if (devices == 0) throw CaseError("cudaGetDeviceCount: this process sees no GPU; look at CUDA_VISIBLE_DEVICES");
   if (local_rank < 0) throw CaseError(fmt::format("local rank {} is not a rank", local_rank));
   const int device = local_rank % devices;

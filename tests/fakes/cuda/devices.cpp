@@ -165,7 +165,7 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
 
 cudaError_t cudaDriverGetVersion(int* version) {
   if (version == nullptr) return finish(cudaErrorInvalidValue);
-  *version = CUDART_VERSION;
+  *version = runtime().driver();
   return cudaSuccess;
 }
 

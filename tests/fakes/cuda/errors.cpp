@@ -20,6 +20,8 @@ constexpr Words words[] = {
     {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
     {cudaErrorInitializationError, "cudaErrorInitializationError", "initialization error"},
     {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid launch configuration"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
     {cudaErrorNoDevice, "cudaErrorNoDevice", "there is no CUDA device"},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "there is no device of this number"},
     {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "the fake has no host twin of this kernel"},

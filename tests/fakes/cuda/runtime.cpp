@@ -37,12 +37,20 @@ std::optional<std::size_t> device_count() {
 
 std::optional<std::size_t> device_memory() { return number_from("P5BENCH_FAKE_MEMORY", std::size_t{1} << 30); }
 
+std::optional<std::size_t> driver_version() { return number_from("P5BENCH_FAKE_DRIVER", CUDART_VERSION); }
+
 }  // namespace
 
 Runtime::Runtime()
-    : devices_(static_cast<int>(device_count().value_or(0))), memory_(devices_, device_memory().value_or(0)) {
-  if (!device_count() || !device_memory())
+    : devices_(static_cast<int>(device_count().value_or(0))),
+      driver_(static_cast<int>(driver_version().value_or(0))),
+      memory_(devices_, device_memory().value_or(0)) {
+  // Within one major version a runtime works with older drivers too.
+  constexpr int major = 1000;
+  if (!device_count() || !device_memory() || !driver_version())
     start_error_ = cudaErrorInitializationError;
+  else if (driver_ / major < CUDART_VERSION / major)
+    start_error_ = cudaErrorInsufficientDriver;
   else if (devices_ == 0)
     start_error_ = cudaErrorNoDevice;
 }

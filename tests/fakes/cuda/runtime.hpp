@@ -54,7 +54,9 @@ class Runtime {
 
   int devices() const { return devices_; }
   Memory& memory() { return memory_; }
-  // Why no call can work: the environment makes no sense, or there is no device.
+  // The CUDA that the driver is for, as CUDART_VERSION counts; 0: there is no driver.
+  int driver() const { return driver_; }
+  // Why no call can work: the environment makes no sense, the driver is too old, or there is no device.
   cudaError_t start_error() const { return start_error_; }
 
   // An error of a device lasts until the process ends.
@@ -90,7 +92,7 @@ class Runtime {
  private:
   std::shared_ptr<Stream> default_stream(int device);
 
-  int devices_ = 0;
+  int devices_ = 0, driver_ = 0;
   cudaError_t start_error_ = cudaSuccess;
   Memory memory_;
   std::atomic<cudaError_t> sticky_ = cudaSuccess;

@@ -213,6 +213,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t handle, void* registered) {
   return communicator->deregister_buffer(registered) ? ncclSuccess : refuse(ncclInvalidArgument, "no such buffer");
 }
 
+#if NCCL_VERSION_CODE >= 22700
 // All ranks together, as NCCL has it.
 ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* memory, std::size_t bytes, ncclWindow_t* window,
                                     int flags) {
@@ -231,3 +232,4 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* memory, std::size_t
 ncclResult_t ncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window) {
   return ncclCommDeregister(handle, window);
 }
+#endif

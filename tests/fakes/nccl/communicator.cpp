@@ -27,6 +27,11 @@ ncclResult_t Communicator::join(const std::string& name) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::microseconds(slow->microseconds), [this] { return aborted_.load(); });
   }
+  log_of_network_plugin();
+  if (faults().find_joining(Fault::Kind::join_error, process_rank(), ranks)) {
+    fail(ncclSystemError, "told to fail");
+    return ncclSystemError;
+  }
   try {
     auto segment = std::make_unique<Segment>(name, ranks);
     const std::scoped_lock lock(mutex_);

@@ -8,11 +8,13 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 namespace p5::fake_nccl {
 
@@ -70,6 +72,17 @@ void debug_log(int level, unsigned long subsystems, const char*, int, const char
   va_end(arguments);
   dprintf(settings.file, "fake:%d NCCL %s %s\n", static_cast<int>(getpid()),
           level == static_cast<int>(Level::warn) ? "WARN" : "INFO", text.data());
+}
+
+void log_of_network_plugin() {
+  const char* const path = std::getenv("P5BENCH_FAKE_PLUGIN_LOG");
+  std::ifstream file(path ? path : "");
+  constexpr std::string_view warning = "WARN ";
+  for (std::string line; std::getline(file, line);) {
+    const bool warns = line.starts_with(warning);
+    debug_log(static_cast<int>(warns ? Level::warn : Level::info), log_init, __FILE__, __LINE__, "%s",
+              line.c_str() + (warns ? warning.size() : 0));
+  }
 }
 
 }  // namespace p5::fake_nccl

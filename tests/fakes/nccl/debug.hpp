@@ -11,4 +11,8 @@ inline constexpr unsigned long log_init = 0x1, log_tuning = 0x40, log_env = 0x80
 void debug_log(int level, unsigned long subsystems, const char* file, int line, const char* format, ...)
     __attribute__((format(printf, 5, 6)));
 
+// What a network plugin would log while NCCL starts: the lines of the file P5BENCH_FAKE_PLUGIN_LOG, warnings where they
+// begin with "WARN ". Nothing where there is no such file.
+void log_of_network_plugin();
+
 }  // namespace p5::fake_nccl

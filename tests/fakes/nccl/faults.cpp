@@ -42,8 +42,8 @@ bool read_name(std::string_view text, const std::string_view (&names)[count], Ch
   return false;
 }
 
-constexpr std::string_view kinds[] = {"hang", "crash",     "wrong",      "async",    "oom",
-                                      "slow", "join-hang", "join-crash", "join-slow"};
+constexpr std::string_view kinds[] = {"hang", "crash",     "wrong",      "async",     "oom",
+                                      "slow", "join-hang", "join-crash", "join-slow", "join-error"};
 constexpr std::string_view whats[] = {"element", "bit", "stale", "nothing"};
 
 // "ring/ll128". A misspelt one would never hit.

@@ -9,7 +9,7 @@
 namespace p5::fake_nccl {
 
 struct Fault {
-  enum class Kind { hang, crash, wrong, async, oom, slow, join_hang, join_crash, join_slow };
+  enum class Kind { hang, crash, wrong, async, oom, slow, join_hang, join_crash, join_slow, join_error };
   enum class What { element, bit, stale, nothing };
   Kind kind = Kind::hang;
   int rank = any_rank;

@@ -80,18 +80,23 @@ void with_nccl_type(ncclDataType_t type, Action action) {
   }
 }
 
+// ncclFloat8e4m3 and ncclFloat8e5m2, which headers before NCCL 2.24 do not name.
+bool is_float8(ncclDataType_t type) {
+  const int number = type;
+  return number == 10 || number == 11;
+}
+
 }  // namespace
 
 std::size_t size_of(ncclDataType_t type) {
-  if (type == ncclFloat8e4m3 || type == ncclFloat8e5m2) return 1;
+  if (is_float8(type)) return 1;
   std::size_t bytes = 0;
   with_nccl_type(type, [&]<class T>() { bytes = sizeof(T); });
   return bytes;
 }
 
 bool reducible(ncclDataType_t type, ncclRedOp_t operation) {
-  return size_of(type) > 0 && type != ncclFloat8e4m3 && type != ncclFloat8e5m2 && operation >= ncclSum &&
-         operation < ncclNumOps;
+  return size_of(type) > 0 && !is_float8(type) && operation >= ncclSum && operation < ncclNumOps;
 }
 
 void prepare(void* data, std::size_t count, ncclDataType_t type, ncclRedOp_t operation, int ranks) {

@@ -14,8 +14,8 @@ namespace p5::fake_nvml {
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kinds{"link-down", "block",    "lost", "throttle", "fabric", "pcie",
-                                                 "ecc",       "remapped", "busy", "xid",      "init",   "clock"};
+constexpr std::array<std::string_view, 13> kinds{"link-down", "block", "lost", "throttle", "fabric", "pcie",  "ecc",
+                                                 "remapped",  "busy",  "xid",  "init",     "clock",  "driver"};
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -59,6 +59,14 @@ const std::vector<Fault>& faults() {
 int gpus() {
   const char* const text = std::getenv("P5BENCH_FAKE_GPUS");
   return text ? std::atoi(text) : 8;
+}
+
+unsigned bus_of(int gpu) {
+  const char* const text = std::getenv("P5BENCH_FAKE_BUSES");
+  const std::vector<std::string> buses = split(text ? text : "", ',');
+  const auto at = static_cast<std::size_t>(gpu);
+  return at < buses.size() ? static_cast<unsigned>(std::strtoul(buses[at].c_str(), nullptr, 16))
+                           : 0x10 + 0x10 * static_cast<unsigned>(gpu);
 }
 
 const Fault* fault(const std::string& kind, int gpu) {

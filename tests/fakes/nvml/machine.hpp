@@ -16,6 +16,8 @@ struct Fault {
 
 const std::vector<Fault>& faults();
 int gpus();
+// Of P5BENCH_FAKE_BUSES, hexadecimal numbers separated by commas; else 0x10, 0x20, and so on.
+unsigned bus_of(int gpu);
 
 // The fault of this kind on this GPU, or null. A fault without a GPU is on all.
 const Fault* fault(const std::string& kind, int gpu);

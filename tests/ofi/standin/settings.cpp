@@ -56,7 +56,8 @@ Settings read() {
 }  // namespace
 
 const Fault* Settings::fault_of(const std::string& nic, const std::string& kind) const {
-  const auto found = std::ranges::find_if(faults, [&](const Fault& f) { return f.kind == kind && f.nic == nic; });
+  const auto found =
+      std::ranges::find_if(faults, [&](const Fault& f) { return f.kind == kind && (f.nic == nic || f.nic == "*"); });
   return found == faults.end() ? nullptr : &*found;
 }
 

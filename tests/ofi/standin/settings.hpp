@@ -8,7 +8,8 @@
 //   START    seconds that the first look for devices takes unless FI_HMEM=system (0)
 //   ZONE     number of the availability zone (0), or by-host; hosts of different ones do not reach each other
 //   SILENCE  seconds until a message that nobody answers fails (0: never; the real time is not known)
-//   FAULT    slow:HOST:NIC:SHARE, silent:HOST:NIC or lies:HOST:NIC; several with ; between them. HOST * is every host
+//   FAULT    slow:HOST:NIC:SHARE, silent:HOST:NIC or lies:HOST:NIC; several with ; between them. * as HOST or NIC is
+//   every one
 #pragma once
 
 #include <cstdint>
