@@ -13,7 +13,7 @@ void fields(auto& archive, Is<HostMemoryRate> auto& row) {
 }
 
 const HostMemoryRate* host_memory_of(const Platform& platform) {
-  static const auto rows = rows_of<HostMemoryRate>("host_memory.json");
+  static const auto rows = make_rows<HostMemoryRate>("host_memory.json");
   const auto at = std::ranges::find_if(rows, [&](const HostMemoryRate& row) {
     return std::ranges::find(row.platforms, platform.name) != row.platforms.end();
   });

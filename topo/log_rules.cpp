@@ -37,7 +37,7 @@ void fields(auto& archive, Is<LogRule> auto& rule) {
 }
 
 const std::vector<LogRule>& log_rules() {
-  static const auto all = rows_of<LogRule>("nccl_log.json");
+  static const auto all = make_rows<LogRule>("nccl_log.json");
   return all;
 }
 

@@ -53,7 +53,7 @@ void fields(auto& archive, Is<SettingRule> auto& rule) {
 }
 
 const std::vector<SettingRule>& setting_rules() {
-  static const auto all = rows_of<SettingRule>("settings.json");
+  static const auto all = make_rows<SettingRule>("settings.json");
   return all;
 }
 

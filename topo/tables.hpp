@@ -13,7 +13,7 @@ nlohmann::json table(std::string_view file);
 
 // Its rows, which have a list of fields (json_fields).
 template <class Row>
-std::vector<Row> rows_of(std::string_view file) {
+std::vector<Row> make_rows(std::string_view file) {
   return json_fields::read_as<std::vector<Row>>(table(file));
 }
 

@@ -18,7 +18,7 @@ void fields(auto& archive, Is<XidClass> auto& row) {
 
 // Of "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)" what it changed to.
 const XidClass& class_of_xid(int code, std::string_view text) {
-  static const auto rows = rows_of<XidClass>("xids.json");
+  static const auto rows = make_rows<XidClass>("xids.json");
   constexpr std::string_view change = " to ";
   const std::size_t at = text.rfind(change);
   const std::string told = lower(at == std::string_view::npos ? text : text.substr(at + change.size()));

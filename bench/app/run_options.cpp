@@ -279,11 +279,14 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
            "go on with fresh launches until so much time is over, each within the budget, and tell which were slower",
        .take = [&](const std::string& t) { o.soak = parse_duration(t); },
        .check = check_soak});
-  declare({.name = "--timeout",
-           .shown = "TIME",
-           .help = "without progress before a case counts as hung; default 30s",
-           .take = [&](const std::string& t) { o.timeout = parse_duration(t); },
-           .commands = {"check"}});
+  declare(
+      {.name = "--timeout",
+       .shown = "TIME",
+       .help =
+           "without progress before a case counts as hung; default 30s; where given, also for ranks to start and to "
+           "join, 10s at least",
+       .take = [&](const std::string& t) { o.timeout = parse_duration(t); },
+       .commands = {"check"}});
   declare({.name = "--seed",
            .shown = "N",
            .help = "of the order of cases and of drawn pairs; default random, recorded",

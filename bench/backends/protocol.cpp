@@ -66,8 +66,27 @@ void write_all(int descriptor, const void* memory, std::size_t bytes) {
 void send(int descriptor, const Message& message) {
   const std::string text = message.body.dump(-1, ' ', false, json::error_handler_t::replace);
   const Header header{magic, version, message.epoch, static_cast<std::uint32_t>(text.size())};
-  write_all(descriptor, header.data(), sizeof header);
-  write_all(descriptor, text.data(), text.size());
+  std::string whole(sizeof header, '\0');
+  std::memcpy(whole.data(), header.data(), sizeof header);
+  whole += text;
+  write_all(descriptor, whole.data(), whole.size());
+}
+
+// A process that was stopped itself finds what has come meanwhile before it looks at the clock.
+bool Inbox::wait(int descriptor, std::optional<Clock::time_point> deadline) const {
+  for (;;) {
+    std::optional<Clock::time_point> until = deadline;
+    if (!bytes_.empty()) until = std::min(deadline.value_or(Clock::time_point::max()), began_ + rest_limit);
+    pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&waiting, 1, left_ms(until));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return true;  // reading says what it is
+    if (ready < 0) continue;
+    if (!bytes_.empty() && Clock::now() >= began_ + rest_limit)
+      throw LostError(fmt::format("the other process stopped within a message: {} bytes of it came, and no rest in {}",
+                                  bytes_.size(), to_text(Seconds{std::chrono::duration<double>(rest_limit).count()})));
+    if (deadline) return false;
+  }
 }
 
 Received Inbox::receive(int descriptor, int timeout_ms) {
@@ -84,13 +103,11 @@ Received Inbox::receive(int descriptor, int timeout_ms) {
         return {.message = message_in(header, std::string_view(whole).substr(sizeof(Header))), .closed = false};
       }
     }
-    pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&waiting, 1, left_ms(deadline));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) return {};
+    if (!wait(descriptor, deadline)) return {};
     const ssize_t got = ::recv(descriptor, piece.data(), std::min(piece.size(), wanted - bytes_.size()), 0);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got <= 0) return {.message = std::nullopt, .closed = true};
+    if (bytes_.empty()) began_ = Clock::now();
     bytes_.append(piece.data(), static_cast<std::size_t>(got));
   }
 }

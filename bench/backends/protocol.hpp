@@ -2,6 +2,7 @@
 // is a program of its own (NCCL, libfabric), so that a hang, a crash or a setting that is read once costs one process.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "bench/backends/shared_page.hpp"
+#include "bench/base/units.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
 
@@ -30,14 +32,21 @@ struct Received {
   std::optional<Message> message;
   bool closed = false;
 };
+// A message is written at once: when its first byte is there, the rest has so long, whatever the order may take.
+inline constexpr std::chrono::seconds rest_limit{3};
 // The part of the next message that has come so far: a message in pieces is waited for no longer than a missing one.
 class Inbox {
  public:
-  // Waits for the rest of a message, for so long at most; -1: for ever. Throws CaseError where it is none.
+  // Waits for a message, or for the rest of one, for so long at most; -1: for ever for its first byte. Throws CaseError
+  // where it is none, LostError where the rest does not come.
   Received receive(int descriptor, int timeout_ms);
 
  private:
+  // Whether there is something to read by then; nullopt: for ever.
+  bool wait(int descriptor, std::optional<Clock::time_point> deadline) const;
+
   std::string bytes_;
+  Clock::time_point began_{};  // with its first byte
 };
 
 // ---- orders: {"order": NAME, ...}; replies: {"ok": true, ...} or

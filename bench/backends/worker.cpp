@@ -93,7 +93,7 @@ class WorkerSession final : public Session {
     try {
       if (backend_.joined()) ask({{"order", "close"}});
     } catch (const CaseError&) {
-      // The next step of any case finds the same and says so.
+      backend_.keep_for_next_step(std::current_exception());
     }
   }
   WorkerSession(const WorkerSession&) = delete;
@@ -173,6 +173,7 @@ Group WorkerBackend::numbers_of(const Group& ranks) const {
 
 // Its own failure ends the waiting of all others; theirs ends ours.
 json WorkerBackend::ask(const json& order, Seconds limit) {
+  if (kept_) std::rethrow_exception(std::exchange(kept_, nullptr));
   if (!worker_) throw CaseError("it has no worker");
   send(order);
   return wait(limit);
@@ -278,9 +279,11 @@ std::string WorkerBackend::advertise(const RendezvousGroups& rendezvous_groups) 
   abort_epoch_ = shared_->generations + 1 + static_cast<std::uint32_t>(own);
   shared_->generations += static_cast<std::uint32_t>(rendezvous_groups.groups.size());
   if (!place) return "";
-  json mine{{"free_memory", identify(limit_of(rendezvous_groups)).free_memory}};
+  const auto began = Clock::now();
+  const Seconds limit = limit_of(rendezvous_groups);  // for both orders together
+  json mine{{"free_memory", identify(limit).free_memory}};
   if (place->member.rank == 0 || options_.each_has_id)
-    mine["id"] = told<std::string>(ask({{"order", "unique_id"}}, limit_of(rendezvous_groups)), "id");
+    mine["id"] = told<std::string>(ask({{"order", "unique_id"}}, {limit.count - since(began).count}), "id");
   return mine.dump();
 }
 
@@ -348,6 +351,7 @@ void WorkerBackend::abandon() {
   together_.clear();
   formed_.clear();
   library_status_.clear();
+  kept_ = nullptr;
   state_ = State::none;
   worker_.reset();
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/backends/worker_process.hpp"
@@ -15,13 +17,16 @@
 
 namespace p5 {
 
+inline constexpr Seconds default_join_limit{120};
+
 struct WorkerOptions {
   std::string program;      // path of the worker
   Environment environment;  // over this process's
   std::string host;         // for messages
   protocol::LocalRank local;
-  Seconds timeout{30};      // for an answer, at least
-  Seconds join_limit{120};  // for starting, and for coming together; of more than 1024 ranks in proportion
+  Seconds timeout{30};  // for an answer, at least
+  // For starting, and for coming together; of more than 1024 ranks in proportion.
+  Seconds join_limit = default_join_limit;
   // When all waiting ends, whatever its own limit; then nobody is left to be asked for more than that either.
   std::optional<Clock::time_point> deadline = {};
   // How a report's context calls the library and the device.
@@ -81,6 +86,8 @@ class WorkerBackend final : public Backend {
   Bytes agreed_memory() const { return agreed_memory_; }
   Seconds rendezvous_limit() const override;
   nlohmann::json ask(const nlohmann::json& order, Seconds limit);
+  // Where nobody can be told of a failure any more: whoever asks next fails of it.
+  void keep_for_next_step(std::exception_ptr failure) { kept_ = std::move(failure); }
 
  private:
   const protocol::Identity& identify(Seconds limit);
@@ -112,6 +119,7 @@ class WorkerBackend final : public Backend {
   std::uint32_t abort_epoch_ = 0;  // who gives up by this number ends the waiting of all that have the same
   // Of the worker: none; none, but its generation is counted; asked what it runs on; it said so.
   enum class State { none, counted, asked, identified } state_ = State::none;
+  std::exception_ptr kept_;     // what closing a session failed of
   bool speaks_ = false;         // for the ranks of its group, so that one of them asks NCCL
   std::string library_status_;  // what NCCL told when an order hung
   std::string not_started_;     // why there is none, though it was to be

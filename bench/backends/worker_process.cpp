@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -56,6 +57,11 @@ class Descriptor {
  private:
   int fd_;
 };
+
+bool has_input(int descriptor) {
+  pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
+  return ::poll(&waiting, 1, 0) == 1 && (waiting.revents & POLLIN) != 0;
+}
 
 CaseError failed(const std::string& what) { return CaseError(fmt::format("{}: {}", what, std::strerror(errno))); }
 
@@ -195,6 +201,14 @@ WorkerProcess::~WorkerProcess() {
 
 void WorkerProcess::send(const json& order) {
   ++orders_;
+  // Else it would be taken for the reply to this order.
+  while (!unasked_ && has_input(socket_)) try {
+      const protocol::Received early = inbox_.receive(socket_, 0);
+      if (!early.message) break;  // the rest of it, or that it is gone: for wait()
+      unasked_ = early.message->epoch == epoch_;
+    } catch (const CaseError&) {
+      unasked_ = true;
+    }
   try {
     protocol::send(socket_, {epoch_, order});
   } catch (const CaseError&) {
@@ -205,6 +219,8 @@ void WorkerProcess::send(const json& order) {
 json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted,
                          const std::function<void()>& before_giving_up) {
   const auto start = Clock::now();
+  if (unasked_) throw CaseError(fmt::format("its worker (process {}) sent a reply that nobody had asked for", pid_));
+  bool ended = false;
   for (;;) {
     protocol::Received received = inbox_.receive(socket_, look_ms);
     log_.pass_on(pid_, false);
@@ -215,7 +231,10 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
       throw LostError(fmt::format("its worker (process {}) wrote to its log faster than it could be read", pid_));
     }
     if (received.message && received.message->epoch == epoch_) return reply_of(std::move(*received.message));
-    if (state_of(pid_).letter == 'T' && since(start).count > 1)
+    if (ended) throw LostError(how_it_ended());
+    const char state = state_of(pid_).letter;
+    ended = state == 'Z';  // its children may hold the socket open; what it said before comes first
+    if (state == 'T' && since(start).count > 1)
       throw LostError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
     const bool late = since(start).count > limit.count;
     if (late) before_giving_up();
@@ -279,10 +298,12 @@ StalledError WorkerProcess::stalled(Seconds waited) {
 }
 
 std::string WorkerProcess::how_it_ended() {
-  kill_and_reap({1});
+  const bool by_itself = reaped_ || reap_within({1});
+  if (!by_itself) kill_and_reap({1});
   constexpr std::size_t most_lines = 3;
   const std::vector<std::string> words = errors_.last_lines(most_lines);
   const std::string said = words.empty() ? "" : fmt::format("; its last words: \"{}\"", join(words, "\", \""));
+  if (!by_itself) return fmt::format("its worker (process {}) closed its connection and went on{}", pid_, said);
   if (WIFSIGNALED(exit_status_))
     return fmt::format("its worker (process {}) was ended by signal {} ({}){}", pid_, WTERMSIG(exit_status_),
                        strsignal(WTERMSIG(exit_status_)), said);

@@ -68,6 +68,7 @@ class WorkerProcess {
   pid_t pid_ = -1;
   int socket_ = -1;
   protocol::Inbox inbox_;
+  bool unasked_ = false;  // it spoke before it was asked
   int exit_status_ = -1;
   bool reaped_ = false;
   protocol::SharedPage* page_ = nullptr;

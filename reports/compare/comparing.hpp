@@ -62,7 +62,7 @@ bool decides(const Observation& observation, Quantity quantity);
 
 // Sorted by size.
 std::vector<Pair> pairs_of(const Matched& matched);
-std::vector<BandPairs> rows_of(const std::vector<Pair>& pairs);
+std::vector<BandPairs> make_rows(const std::vector<Pair>& pairs);
 
 class BandJudge {
  public:

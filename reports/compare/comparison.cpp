@@ -155,16 +155,19 @@ std::size_t without_baseline(const Side& base) {
   return cases == 0 && none_told && std::ranges::all_of(base.reports, ended_wrong) ? base.observations.size() : cases;
 }
 
-// True where one of these runs had found the same in the same place.
-bool was_found(const std::vector<Report>& reports, const topo::Finding& finding) {
-  const auto is_it = [&](const topo::Finding& each) {
-    return each.id == finding.id && each.subject.host == finding.subject.host &&
-           each.subject.gpu == finding.subject.gpu && each.subject.nic == finding.subject.nic;
-  };
-  return std::ranges::any_of(reports, [&](const Report& each) { return std::ranges::any_of(each.findings, is_it); });
+bool same_finding(const topo::Finding& a, const topo::Finding& b) {
+  return a.id == b.id && a.subject.host == b.subject.host && a.subject.gpu == b.subject.gpu &&
+         a.subject.nic == b.subject.nic;
 }
 
-std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh) {
+// A side's median run: what fewer than half of its runs tell is not what it is like.
+template <class Tells>
+bool most_tell(const std::vector<Report>& reports, const Tells& tells) {
+  const auto count = static_cast<std::size_t>(std::ranges::count_if(reports, tells));
+  return count > 0 && 2 * count >= reports.size();
+}
+
+std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, bool all, std::size_t& repeated) {
   const bool has_failures = std::ranges::any_of(
       fresh.observations, [](const Observation& each) { return !each.wrong_data && !each.trouble.empty(); });
   std::vector<FailedRun> ends;
@@ -179,12 +182,18 @@ std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh) {
                       : never_began                 ? "it could not be measured there"
                       : report.status != "complete" ? "it was cut off"
                                                     : "a check of it failed"});
-    for (const topo::Finding& finding : report.findings)
-      if (topo::condemns(finding) && !was_found(base.reports, finding))
-        ends.push_back(
-            {source, ExitCode::slow,
-             fmt::format("{}{}: {}", finding.id, finding.subject.host.empty() ? "" : " on " + finding.subject.host,
-                         finding.evidence)});
+    for (const topo::Finding& finding : report.findings) {
+      if (!topo::condemns(finding)) continue;
+      const bool before = most_tell(base.reports, [&](const Report& each) {
+        return std::ranges::any_of(each.findings, [&](const topo::Finding& one) { return same_finding(one, finding); });
+      });
+      if (before && !all) continue;
+      repeated += before;
+      ends.push_back(
+          {source, ExitCode::slow,
+           fmt::format("{}{}: {}", finding.id, finding.subject.host.empty() ? "" : " on " + finding.subject.host,
+                       finding.evidence)});
+    }
   }
   return ends;
 }
@@ -200,16 +209,20 @@ bool same_part(const Suspect& a, const Suspect& b) {
   return a.name == b.name || (!a.host.empty() && a.kind != "link" && within_host(a.name) == within_host(b.name));
 }
 
-std::vector<Suspect> new_suspects_of(const Side& base, const Side& fresh) {
+bool accuses(const Report& report, const Suspect& suspect) {
+  return std::ranges::any_of(report.suspects, [&](const Suspect& each) { return same_part(each, suspect); });
+}
+
+std::vector<Suspect> new_suspects_of(const Side& base, const Side& fresh, bool all, std::size_t& repeated) {
   std::vector<Suspect> found;
-  const auto among = [](const std::vector<Suspect>& suspects, const Suspect& one) {
-    return std::ranges::any_of(suspects, [&](const Suspect& each) { return same_part(each, one); });
-  };
   for (const Report& report : fresh.reports)
-    for (const Suspect& each : report.suspects)
-      if (!among(found, each) &&
-          std::ranges::none_of(base.reports, [&](const Report& before) { return among(before.suspects, each); }))
-        found.push_back(each);
+    for (const Suspect& each : report.suspects) {
+      if (std::ranges::any_of(found, [&](const Suspect& one) { return same_part(one, each); })) continue;
+      const bool before = most_tell(base.reports, [&](const Report& one) { return accuses(one, each); });
+      if (before && !all) continue;
+      repeated += before;
+      found.push_back(each);
+    }
   return found;
 }
 
@@ -297,7 +310,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   const Matched matched = match(base, fresh, options.across_hardware);
   out.only_in_base = matched.only_in_base;
   out.only_in_new = matched.only_in_new;
-  out.bad_ends = bad_ends_of(base, fresh);
+  out.bad_ends = bad_ends_of(base, fresh, options.history, out.repeated);
   if (matched.both.empty() && out.bad_ends.empty()) {
     const std::string why = why_pairs_do_not_match(base, fresh);
     throw UsageError(fmt::format("the sides have no case in common: {} has {}, {} has {}, for example{}", base.name,
@@ -306,9 +319,9 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   }
   out.troubles = troubles_of(base, fresh, options.across_hardware);
   if (options.base_counts) out.wrong_in_base = without_baseline(base);
-  out.new_suspects = new_suspects_of(base, fresh);
+  out.new_suspects = new_suspects_of(base, fresh, options.history, out.repeated);
   const std::vector<Pair> pairs = pairs_of(matched);
-  const std::vector<BandPairs> rows = rows_of(pairs);
+  const std::vector<BandPairs> rows = make_rows(pairs);
   BandJudge judge(pairs, rows.size(), options.seed);
   for (const BandPairs& row : rows) out.bands.push_back(judge.judge(row));
   adjust(out.bands);

@@ -60,7 +60,8 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
 struct ComparisonOptions {
   std::uint64_t seed = 1;        // seed of the bootstrap
   bool across_hardware = false;  // compare although the hardware differs
-  bool base_counts = false;      // wrong data of BASE counts as wrong data: neither side was judged before
+  bool base_counts = false;      // wrong data of BASE are wrong data: neither side has been found good before
+  bool history = false;          // BASE is what NEW was earlier: what NEW alone proves stands, whatever BASE told
 };
 
 // Ascending from best to worst.
@@ -120,7 +121,8 @@ struct FailedCase {
   bool in_base = false;  // BASE had wrong data or a failure too
 };
 
-// A run of NEW that had wrong data, did not finish, or found broken hardware that no run of BASE has.
+// A run of NEW that ended with wrong data, did not finish, or found the machine broken where most runs of BASE did not;
+// in a history wherever it did.
 struct FailedRun {
   std::string source;
   ExitCode code = ExitCode::unfinished;  // or wrong_data, or slow for broken hardware
@@ -181,7 +183,9 @@ struct Comparison {
   std::vector<FailedCase> troubles;
   std::size_t wrong_in_base = 0;  // cases without a baseline because all data of BASE was wrong; if requested
   std::vector<FailedRun> bad_ends;
-  std::vector<Suspect> new_suspects;                   // suspects of NEW that BASE does not have
+  // Parts that NEW accuses and most runs of BASE do not; in a history all that NEW accuses.
+  std::vector<Suspect> new_suspects;
+  std::size_t repeated = 0;  // of these, and of what is broken, how much most runs of BASE told too: in a history alone
   std::vector<std::string> only_in_base, only_in_new;  // cases, described
   std::vector<std::string> remarks;
   std::optional<Trend> trend;  // set if a history was compared

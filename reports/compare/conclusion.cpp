@@ -322,6 +322,9 @@ void conclude(Comparison& c) {
   for (const std::string& part : {wrong, text_of_troubles(c, false), text_of_failed_run(c, ExitCode::unfinished)})
     if (!part.empty()) first += part + "; ";
   std::string last;
+  const auto broken_ends = static_cast<std::size_t>(std::ranges::count_if(c.bad_ends, is_broken));
+  const char* const word =
+      c.repeated > 0 && c.repeated == broken_ends + c.new_suspects.size() ? "AS BAD AS BEFORE: " : "REGRESSION: ";
   const bool figures_too =
       std::ranges::any_of(c.bands, [](const BandRow& row) { return row.answer == Answer::regression; });
   if (broken != c.bad_ends.end()) {
@@ -330,7 +333,7 @@ void conclude(Comparison& c) {
     if (figures_too)
       last += "; " + found;
     else
-      first += "REGRESSION: " + found + "; ";
+      first += word + found + "; ";
   }
   if (!c.new_suspects.empty()) {
     std::vector<std::string> names;
@@ -342,7 +345,7 @@ void conclude(Comparison& c) {
     else if (broken != c.bad_ends.end())
       first += accusation + "; ";
     else
-      first += "REGRESSION: " + accusation + "; ";
+      first += word + accusation + "; ";
   }
   if (c.screening) last += " (screening)";
   const std::size_t taken = first.size() + last.size();

@@ -123,7 +123,7 @@ std::vector<Pair> pairs_of(const Matched& matched) {
   return pairs;
 }
 
-std::vector<BandPairs> rows_of(const std::vector<Pair>& pairs) {
+std::vector<BandPairs> make_rows(const std::vector<Pair>& pairs) {
   std::map<std::tuple<std::string, std::size_t, Quantity>, BandPairs> rows;
   const std::vector<BandRule>& bands = thresholds().bands;
   for (std::size_t i = 0; i < pairs.size(); ++i) {

@@ -64,7 +64,7 @@ function draw_verdict(c, header) {
   header.append(...lines);
 }
 
-// What no figure shows: parts that NEW accuses and BASE does not, runs of NEW that ended badly, wrong data and failures.
+// What no figure shows: parts that NEW accuses, runs of NEW that ended badly, wrong data and failures.
 function trouble_cards(c) {
   const made = (tag, title, ...texts) => element("li", {class: "card error"},
     element("h3", {}, element("span", {class: "tag"}, tag), title), ...texts.filter(Boolean).map((text) => element("p", {}, text)));

@@ -49,7 +49,7 @@ struct Point {
   Setting setting;
 };
 
-std::vector<Point> points_of(const Table& table, std::uint64_t step) {
+std::vector<Point> confirmed_size_points(const Table& table, std::uint64_t step) {
   std::vector<Point> points;
   for (const Row& row : table.rows) {
     if (row.function != Function::all_reduce && row.function != Function::all_gather) continue;
@@ -151,7 +151,7 @@ int main(int count, char** arguments) {
   const auto all = static_cast<std::size_t>(ranks);
   const Table* const table = find_table(std::get<std::vector<Table>>(parsed), version, all, 1);
   if (!table) fail("no table for NCCL " + version_text(version) + ", " + std::to_string(ranks) + " ranks on 1 node");
-  const std::vector<Point> points = points_of(*table, all * sizeof(float));
+  const std::vector<Point> points = confirmed_size_points(*table, all * sizeof(float));
   if (points.empty()) fail("no rows for all_reduce or all_gather");
   const std::size_t modes = count == 3 ? 1 : 2;  // plain, and with the setting
   const std::uint64_t most = std::ranges::max_element(points, {}, &Point::bytes)->bytes;

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(os.environ["P5BENCH_SOURCE"])
+BUILD = pathlib.Path(os.environ["P5BENCH_BUILD"])
 SUITE = """
 import unittest
 
@@ -35,14 +36,12 @@ unittest.main()
 CTEST = f"""
 add_test(runs "true")
 add_test(exits "sh" "-c" "echo left out: no thing; exit 77")
-add_test(google "sh" "-c" "echo 'a_test.cpp:7: Skipped'; echo no other thing; echo '[  SKIPPED ] A.b'")
 add_test(off "true")
 add_test(python "{sys.executable}" "{SOURCE}/tests/support/suite.py" "suite.py")
 set_tests_properties(exits PROPERTIES SKIP_RETURN_CODE 77)
-set_tests_properties(google PROPERTIES SKIP_REGULAR_EXPRESSION "\\\\[  SKIPPED \\\\]")
 set_tests_properties(off PROPERTIES DISABLED ON)
 """
-SKIPS = ["exits: no thing", "google: no other thing", "off: Disabled", "python/Part.test_flies: no wings",
+SKIPS = ["exits: no thing", "off: Disabled", "python/Part.test_flies: no wings",
          "python/Part.test_swims: no water", "python/setUpClass (Whole): no body"]
 
 
@@ -94,6 +93,16 @@ class Skips(unittest.TestCase):
     def test_a_line_without_a_reason_is_refused(self):
         for line in ("exits", "exits:", "exits: "):
             self.assertIn("no reason is given for exits", self.judge(*SKIPS, line).stderr, line)
+
+    def test_those_of_google_tests_are_told_alike(self):
+        broken = self.folder / "broken"
+        broken.mkdir()
+        (broken / "yaml.py").write_text("raise ImportError\n")
+        told = subprocess.run([BUILD / "tests" / "unit_tests", "--gtest_filter=TuningFiles.for_Kubernetes_hold_every_value_as_it_is"],
+                              env={**os.environ, "PYTHONPATH": str(broken)}, capture_output=True, text=True, check=True).stdout
+        self.assertIn("CTEST_FULL_OUTPUT", told)
+        part, = [line for line in told.splitlines() if line.startswith("skipped part: ")]
+        self.assertRegex(part, r"^skipped part: TuningFiles.for_Kubernetes_hold_every_value_as_it_is: .*Python's yaml is not there")
 
 
 if __name__ == "__main__":

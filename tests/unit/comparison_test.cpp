@@ -201,6 +201,31 @@ TEST(Compare, does_not_repeat_what_base_accused_also_where_hosts_are_in_another_
   EXPECT_THAT(compare(base, fresh).new_suspects, testing::SizeIs(1)) << "another NIC";
 }
 
+TEST(Compare, takes_what_most_runs_of_base_told_for_what_base_is_like) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const topo::Finding lost{"gpu.lost", topo::Severity::error, {"h", "", {}, {}}, "it is gone",
+                           "",         topo::About::hardware};
+  base.reports.resize(9, base.reports[0]);
+  fresh.reports[0].suspects = {nic("n1r5", "b")};
+  fresh.reports[0].findings = {lost};
+  for (const std::size_t telling : {0, 2, 4, 5, 9}) {
+    SCOPED_TRACE(telling);
+    const bool news = telling < 5;
+    for (std::size_t i = 0; i < telling; ++i) {
+      base.reports[i].suspects = {nic("n1r5", "b")};
+      base.reports[i].findings = {lost};
+    }
+    const Comparison c = compare(base, fresh), in_history = compare(base, fresh, {.history = true});
+    EXPECT_EQ(c.new_suspects.size(), news ? 1u : 0u);
+    EXPECT_EQ(c.bad_ends.size(), news ? 1u : 0u);
+    EXPECT_EQ(c.exit_code == ExitCode::slow, news) << c.headline;
+    EXPECT_EQ(in_history.exit_code, ExitCode::slow);
+    EXPECT_THAT(in_history.headline,
+                testing::StartsWith(news ? "REGRESSION: NEW found gpu.lost on h; NEW accuses NIC n1r5"
+                                         : "AS BAD AS BEFORE: NEW found gpu.lost on h; NEW accuses"));
+  }
+}
+
 TEST(Compare, of_a_run_that_did_not_finish_never_says_that_all_is_well) {
   const Side base = make_up_side("BASE", small(), 1);
   Side fresh = make_up_side("NEW", small(), 2);

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <map>
 #include <regex>
 
@@ -124,8 +125,11 @@ void expect_one_answer(const Comparison& c) {
   EXPECT_EQ(found_in(junit, "name=\"exit code\" value=\"(\\d+)\""), std::to_string(code));
   EXPECT_EQ(is_red(junit), code != 0 && code != 14) << junit;
   EXPECT_EQ(found_in(junit, "classname=\"answer\"[^>]*>(<system-out>)") != "not found", code == 0);
-  static const std::map<int, std::string> words{
-      {0, "NO REGRESSION"}, {10, "REGRESSION"}, {11, "WRONG DATA"}, {12, "FAILED|FINISH"}, {14, "INCONCLUSIVE"}};
+  static const std::map<int, std::string> words{{0, "NO REGRESSION"},
+                                                {10, "REGRESSION|AS BAD AS BEFORE"},
+                                                {11, "WRONG DATA"},
+                                                {12, "FAILED|FINISH"},
+                                                {14, "INCONCLUSIVE"}};
   ASSERT_TRUE(words.contains(code));
   EXPECT_NE(found_in(c.headline, "(" + words.at(code) + ")"), "not found");
 }
@@ -171,6 +175,29 @@ TEST(Ends, of_the_newest_run_of_a_history_are_said_alike_in_all_formats) {
     expect_one_answer(c);
     expect_no_worse_end_hidden(runs.back().report, c);
   });
+}
+
+// Some of eight earlier runs ended like the newest, also in other figures: it stands all the same.
+TEST(Ends, of_the_newest_run_of_a_history_stand_whatever_earlier_runs_were) {
+  for (const End& end : all_ends)
+    for (const int like_it : {1, 2, 4, 8})
+      for (const double factor : {1.0, 1.3}) {
+        SCOPED_TRACE(fmt::format("{}, {} times before, x {}", end.name, like_it, factor));
+        std::vector<reports::Run> runs;
+        for (int day = 0; day < 8; ++day)
+          runs.push_back(as_run(fmt::format("day{}", day), day < like_it ? run_with({&end}, factor) : run_with({})));
+        runs.push_back(as_run("newest", run_with({&end}, factor)));
+        const std::span<const reports::Run> all = runs;
+        Comparison c = compare(make_side("BASE", all.first(8)), make_side("NEW", all.last(1)), {.history = true});
+        add_trend(c, trend_of(all));
+        expect_one_answer(c);
+        const Report& newest = runs.back().report;
+        expect_no_worse_end_hidden(newest, c);
+        if (!newest.suspects.empty() || std::ranges::any_of(newest.findings, topo::condemns)) {
+          EXPECT_EQ(c.exit_code, newest.exit_code) << c.headline;
+          EXPECT_EQ(c.new_suspects.size(), newest.suspects.size());
+        }
+      }
 }
 
 // Two arms of one run: failures of both arms count.

@@ -127,6 +127,62 @@ signal.pause()
   EXPECT_EQ(reply_to(worker, 60).at("slots"), 1) << "in pieces it is a message all the same";
 }
 
+TEST_F(Workers, that_hang_up_and_stay_are_not_said_to_have_been_killed) {
+  WorkerProcess worker(program(answering("ours.shutdown(socket.SHUT_RDWR)\nsignal.pause()\n")), {}, 8);
+  try {
+    reply_to(worker, 60);
+    FAIL() << "a reply of nobody";
+  } catch (const LostError& problem) {
+    EXPECT_NE(std::string(problem.what()).find("closed its connection"), std::string::npos) << problem.what();
+  }
+}
+
+TEST_F(Workers, that_reply_twice_are_not_believed_the_next_time) {
+  WorkerProcess worker(program(answering(R"(
+ours.sendall(2 * message(head, b'{"slots": 1}'))
+order()
+ours.sendall(message(head, b'{"slots": 2}'))
+signal.pause()
+)")),
+                       {}, 8);
+  EXPECT_EQ(reply_to(worker, 60).at("slots"), 1);
+  EXPECT_THROW(reply_to(worker, 60), CaseError);
+}
+
+// Whatever time the order has: a message is written at once.
+TEST_F(Workers, that_stop_within_a_message_are_broken_soon) {
+  WorkerProcess worker(program(answering("ours.sendall(message(head, b'{\"slots\": 1}')[:20])\nsignal.pause()\n")), {},
+                       8);
+  try {
+    reply_to(worker, 3600);
+    FAIL() << "half a message was taken";
+  } catch (const LostError& problem) {
+    EXPECT_STREQ(problem.what(), "the other process stopped within a message: 20 bytes of it came, and no rest in 3 s");
+  }
+}
+
+TEST_F(Workers, that_ended_are_gone_though_a_child_holds_their_socket) {
+  WorkerProcess worker(program(answering(R"(
+if os.fork() == 0:
+    import select
+    os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
+    left = select.poll()
+    left.register(ours, 0)  # until we close our end
+    left.poll(60000)
+    os._exit(0)
+ours.sendall(message(head, b'{"slots": 1}'))
+os._exit(3)
+)")),
+                       {}, 8);
+  EXPECT_EQ(reply_to(worker, 60).at("slots"), 1) << "what it said before counts";
+  try {
+    reply_to(worker, 3600);
+    FAIL() << "a reply of nobody";
+  } catch (const LostError& problem) {
+    EXPECT_NE(std::string(problem.what()).find("ended with status 3"), std::string::npos) << problem.what();
+  }
+}
+
 TEST_F(Workers, that_send_what_is_no_reply_are_broken) {
   for (const char* const said : {"[1]", "7", "null", "{\"error\": 7}", "{\"error\": {\"a\": 1}, \"elsewhere\": \"x\"}",
                                  "{", "", "{\"a\": 1e999}", "\\xff"}) {

@@ -76,7 +76,7 @@ class Replies : public InFolder {
     c.bytes = {64};
     c.shape = c.collective->shape(c.bytes, false, size_of(c.type), 1);
     c.rounds = std::make_shared<std::vector<Round>>(std::vector<Round>{{{0}}});
-    const std::unique_ptr<Session> session = backend.open(c, 0);
+    std::unique_ptr<Session> session = backend.open(c, 0);
     session->warm_up(1, "");
     times =
         session->sample({.quantity = Quantity::throughput, .operations = 2, .samples = 3, .poison_last = false}).at(0);
@@ -87,6 +87,9 @@ class Replies : public InFolder {
     ASSERT_EQ(checks.size(), 1u);
     EXPECT_EQ(checks[0].figures.at("launch_us"), 2.5);
     EXPECT_EQ(checks[0].compute.digests.at("bf16"), "0a");
+    if (!close_and_go_on) return;
+    session.reset();
+    backend.open(c, 0);
   }
 
   std::string refusal(const std::string& bad, const std::string& reply) {
@@ -101,11 +104,18 @@ class Replies : public InFolder {
   }
 
   std::vector<double> times;
+  bool close_and_go_on = false;
 };
 
 TEST_F(Replies, of_a_good_worker_are_taken) {
   EXPECT_EQ(refusal("", ""), "");
   EXPECT_EQ(times, (std::vector<double>{0.0005, 0.0005, 0.0005}));
+}
+
+// A session that cannot be closed is gone; the next step of any case says what of.
+TEST_F(Replies, to_the_order_to_close_are_told_with_the_next_step) {
+  close_and_go_on = true;
+  EXPECT_THAT(refusal("close", "{\"error\": \"the device is gone\"}"), HasSubstr("the device is gone"));
 }
 
 TEST_F(Replies, with_times_that_cannot_be_are_refused) {

@@ -102,7 +102,8 @@ ExitCode compare_command(const Request& request) {
       throw UsageError(fmt::format("--format {} is for a report, not for a comparison", format));
   const reports::ComparisonOptions how{.seed = options.seed.value_or(1),
                                        .across_hardware = options.across_hardware,
-                                       .base_counts = options.history.empty()};
+                                       .base_counts = options.history.empty(),
+                                       .history = !options.history.empty()};
   reports::Comparison comparison =
       options.history.empty() ? compare_sides(options, how) : compare_history(options, how);
   comparison.made = utc_now();

@@ -90,14 +90,21 @@ WorkerOptions worker_options(ControlPlane& control, const Options& options, cons
   worker.local = local_rank_of(topology, me);
   worker.timeout = options.timeout;
   worker.deadline = options.deadline;
-  constexpr double join_share_of_check = 0.25;  // leaves time to find the rank that does not join
-  if (options.checks()) worker.join_limit = {options.limit.count * join_share_of_check};
-  worker.join_limit = duration_variable("P5BENCH_JOIN_LIMIT").value_or(worker.join_limit);
+  worker.join_limit = join_limit(options);
   from_leader(control, [&]() -> std::string {
     if (fs::exists(worker.program)) return "";
     throw EnvironmentError(fmt::format("there is no '{}': {}", worker.program, why_missing));
   });
   return worker;
+}
+
+Seconds join_limit(const Options& options) {
+  constexpr double join_share_of_check = 0.25;  // so that there is time to find out who it is
+  constexpr Seconds least{10};                  // a healthy GPU's first start may take longer than any operation
+  if (const auto wanted = duration_variable("P5BENCH_JOIN_LIMIT")) return *wanted;
+  if (options.checks()) return {options.limit.count * join_share_of_check};
+  if (!options.given.contains("--timeout")) return default_join_limit;
+  return {std::min(default_join_limit.count, std::max(least.count, options.timeout.count))};
 }
 
 std::vector<std::string> identify_workers(ControlPlane& control, WorkerBackend& backend) {

@@ -23,6 +23,9 @@ const topo::Host& host_of_rank(const topo::Topology& topology, std::size_t rank)
 WorkerOptions worker_options(ControlPlane& control, const Options& options, const topo::Topology& topology,
                              const std::string& program, const std::string& why_missing);
 
+// Limit for starting workers and then for joining: 120 s, or --timeout if that is given and shorter, but 10 s at least.
+Seconds join_limit(const Options& options);
+
 // Collective; starts the workers and gathers each one's identity or error as text, at the leader.
 std::vector<std::string> identify_workers(ControlPlane& control, WorkerBackend& backend);
 // At the leader. Throw EnvironmentError naming the rank whose worker has no device, or whose library differs from rank

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "bench/app/machine/workers.hpp"
 #include "bench/app/run/phases.hpp"
-#include "bench/app/variables.hpp"
 #include "bench/backends/descendants.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
@@ -24,9 +24,9 @@ namespace {
 // and a busy machine may need long. Progress within that time cancels the hang.
 constexpr Seconds grace{0.7}, grace_after_hang{10};
 
-// Longer than any timeout inside the backends. A rendezvous takes longer with more ranks. The steps of a case have
-// limits of their own.
-constexpr Seconds longest_of_all{150};
+// Longer than anything that backends give up by themselves: coming together, for which more ranks have more time, then
+// the end of what did not. The steps of a case have limits of their own.
+constexpr Seconds longest_to_end{30};
 constexpr double ranks_of_longest = 1024;
 constexpr double rounds_in_a_wait = 20, timeouts_in_a_wait = 4;
 
@@ -71,9 +71,9 @@ std::string describe_missing_ranks(const Run& run) {
 
 Seconds longest_wait(const Run& run) {
   if (const auto& wanted = run.request.fault_hooks.longest_wait) return *wanted;
-  double longest = std::max(longest_of_all.count * std::max(1.0, run.control.ranks() / ranks_of_longest),
+  const double together = join_limit(run.options).count + longest_to_end.count;
+  double longest = std::max(together * std::max(1.0, run.control.ranks() / ranks_of_longest),
                             timeouts_in_a_wait * run.options.timeout.count);
-  if (const auto joining = duration_variable("P5BENCH_JOIN_LIMIT")) longest = std::max(longest, 2 * joining->count);
   if (!run.opened) return {longest};
   const CostModel cost = run.machine.backend->cost();
   for (const Case& c : run.plan.cases) longest = std::max(longest, rounds_in_a_wait * predict_round(c, cost).count);
@@ -86,8 +86,9 @@ void handle_hang(Run& run, const Watchdog::Hang& hang) {
   if (!run.control.is_leader()) {
     wait_while(hang.lasts, grace_after_hang);
     if (!hang.lasts()) return;
-    // The leader made progress, or it would have ended the job by now.
-    why = fmt::format("rank {}: {}", run.control.participant(), why);
+    // The leader itself got on, or stands still: else it would have ended the job by now.
+    why += fmt::format(": nothing came from {}, which leads (told by rank {})", describe_rank(run, 0),
+                       run.control.participant());
     write_abort_note(run, why);
   }
   if (!run.control.is_leader() || !run.opened) print_error(why);
