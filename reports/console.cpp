@@ -285,6 +285,11 @@ std::string local_line(const Report& report) {
   return ranges.empty() ? "" : format_printable("Each GPU alone: {}\n", join(ranges));
 }
 
+std::string gdr_line(const Report& report) {
+  const std::string text = gdr_text(report.gdr);
+  return text.empty() ? "" : format_printable("NICs from GPU memory, each path alone (never seen on EFA): {}\n", text);
+}
+
 std::string heading(const Report& report) {
   const RunInfo& run = report.run;
   std::string text =
@@ -428,7 +433,7 @@ std::string render_console(const Report& report) {
   // The decision comes first for readers of the file, and last for those who watch the terminal.
   const std::string decision = format_printable("{}\n", report.decision.sentence);
   return decision + wrapped(heading(report)) + wrapped(reasons(report, true)) + summary_table(report) +
-         wrapped(local_line(report)) + tuning_lines(report) + warnings_lines(report) + wrapped(unjudged_lines(report)) +
+         wrapped(local_line(report)) + wrapped(gdr_line(report)) + tuning_lines(report) + warnings_lines(report) + wrapped(unjudged_lines(report)) +
          steps_lines(report.decision) + decision;
 }
 
@@ -438,7 +443,7 @@ std::string render_table(const Report& report) {
   for (const topo::Limit& limit : report.limits)
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                              limit.because);
-  return text + local_line(report) + tuning_lines(report) + findings_lines(report) + unjudged_lines(report) +
+  return text + local_line(report) + gdr_line(report) + tuning_lines(report) + findings_lines(report) + unjudged_lines(report) +
          steps_lines(report.decision) + summary;
 }
 

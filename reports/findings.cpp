@@ -13,6 +13,7 @@
 #include "bench/base/statistics.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/compare/comparison.hpp"
+#include "reports/gdr.hpp"
 #include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
@@ -206,6 +207,7 @@ std::vector<topo::FindingKind> finding_kinds() {
   std::vector<topo::FindingKind> kinds{
       {"run.slow_launch", fabric, "one of several launches was slower than the others"}};
   std::ranges::move(local_finding_kinds(), std::back_inserter(kinds));
+  std::ranges::move(gdr_finding_kinds(), std::back_inserter(kinds));
   std::ranges::move(reachability_finding_kinds(), std::back_inserter(kinds));
   kinds.push_back({std::string(below_published_id), software,
                    "the largest bandwidth of a collective lies below what is published of such machines"});

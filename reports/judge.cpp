@@ -194,14 +194,18 @@ std::string find_conflict(const Case& c, const topo::Topology& topology) {
   return about ? about->text : "";
 }
 
+std::string memory_of(const Measurement& m) {
+  return m.selection && !m.selection->memory.empty() ? m.selection->memory : "host memory";
+}
+
 // Single NICs are compared with each other, not with their wire rate: see suspects.
 std::string reason_nic_not_judged(const Measurement& m) {
-  std::string why = "not judged by the wire, but NICs by each other: data in host memory";
+  std::string why = "not judged by the wire, but NICs by each other: data in " + memory_of(m);
   if (m.selection && m.selection->protocol == packets_protocol)
     why +=
         ", and without device RDMA: processors copied it in packets (libfabric below 1.18, FI_EFA_USE_DEVICE_RDMA=0 "
         "or a device that has none)";
-  else if (m.selection)
+  else if (m.selection && !m.selection->protocol.empty())
     why += fmt::format(", moved by {}", m.selection->protocol);
   return why;
 }
@@ -212,7 +216,8 @@ std::string reason_without_limit(const Measurement& m, const topo::Topology& top
   if (c.nic && find_backend(c.backend).parts == BackendInfo::Parts::nics) return reason_nic_not_judged(m);
   const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
   const topo::HostMemoryRate* const known = platform ? topo::host_memory_of(*platform) : nullptr;
-  if (!known || find_backend(c.backend).parts != BackendInfo::Parts::nics) return "the limit is not known";
+  if (!known || find_backend(c.backend).parts != BackendInfo::Parts::nics || memory_of(m) == memory_of_gpus)
+    return "the limit is not known";
   return fmt::format("not judged: data in host memory, which feeds {:g} of the {:g} GB/s of a {}'s NICs", known->read,
                      platform->nics * platform->nic_rate.count, platform->name);
 }

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/base/embedded.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/json_fields.hpp"

@@ -11,6 +11,7 @@
 
 #include "bench/base/error.hpp"
 #include "bench/model/measurement.hpp"
+#include "reports/gdr.hpp"
 #include "reports/tuning.hpp"
 #include "topo/finding.hpp"
 #include "topo/limits.hpp"
@@ -114,6 +115,7 @@ struct Report {
   std::vector<Result> results;               // "measurements" in JSON
   std::vector<LocalFigures> local_checks;    // figures of each rank's GPU alone; empty: not measured
   std::vector<ComputeCheck> compute_checks;  // of each rank's GPU; empty: not checked
+  std::vector<GdrPath> gdr;                  // paths between NICs and GPU memory; empty: not measured
   std::vector<topo::Finding> findings;
   std::vector<Suspect> suspects;
   std::vector<OpenQuestion> open_questions;

@@ -300,6 +300,15 @@ void fields(auto& archive, Is<Suspect> auto& suspect) {
   archive.may("fault", json_fields::one_of(suspect.fault, faults));  // reports before 2026-11-25 have none
 }
 
+void fields(auto& archive, Is<GdrPath> auto& path) {
+  archive.must("host", path.host);
+  archive.must("gpu", path.gpu);
+  archive.must("nic", path.nic);
+  archive.must("beside", path.beside);
+  archive.must("gb_per_s", path.gb_per_s);
+  archive.must("slow", path.slow);
+}
+
 void fields(auto& archive, Is<OpenQuestion> auto& question) {
   archive.must("candidates", question.candidates);
   archive.may("probabilities",
@@ -368,6 +377,7 @@ void fields(auto& archive, Is<Report> auto& report) {
   archive.may("open_questions", report.open_questions);  // reports before 2026-11-25 have none
   archive.some("local_checks", report.local_checks);
   archive.some("compute_checks", report.compute_checks);
+  archive.some("gdr", report.gdr);
   archive.some("arms", report.arms);
   archive.must("tuning", converted(report.tuning, tuning_from_json));
 }

@@ -102,6 +102,7 @@ const std::vector<std::string> registrations{"none", "local", "symmetric"};
 const std::vector<std::string> tunings{"off", "quick", "full"};
 const std::vector<std::string> deliveries{"plugin", "env", "nvidia", "calls"};
 const std::vector<std::string> environments{"rank0", "local"};
+const std::vector<std::string> memories{"auto", "gpu", "host"};
 
 std::vector<std::string> with(const std::string& first, std::span<const std::string> names) {
   std::vector<std::string> all{first};
@@ -345,6 +346,15 @@ void check_platform(const Options& o) {
     throw UsageError("--backend sim needs --platform NAME, such as p5.48xlarge (see `p5bench list platforms`)");
 }
 
+void check_memory(const Options& o) {
+  const BackendInfo* const asked = requested_backend(o.backend);
+  const bool moves = !asked || asked->ranks == BackendInfo::Ranks::workers;
+  if (o.memory != "auto" && !moves)
+    throw UsageError(
+        fmt::format("--memory {}: the {} backend moves nothing through NICs of its own; it needs --backend ofi or nccl",
+                    o.memory, o.backend));
+}
+
 void add_where(Declarations& all, CLI::App& app, Options& o) {
   Declaring declare(all, app, "The machine");
   declare({.name = "--platform",
@@ -354,6 +364,14 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            .check = check_platform,
            .commands = {"topo", "check", "explain"},
            .values = platform_names()});
+  declare({.name = "--memory",
+           .shown = "WHERE",
+           .help = "where data lies that NICs move without NCCL: auto (in GPU memory where NICs reach it, else in host "
+                   "memory), gpu (copied through host memory where they do not) or host; default auto",
+           .take = [&](const std::string& t) { o.memory = one_of("memory", t, memories); },
+           .check = check_memory,
+           .commands = {"check"},
+           .values = memories});
   declare.flag("--allow-shared-gpu", o.allow_shared_gpu,
                "several ranks on one GPU: right data, figures not to be judged", nullptr, {"check"});
   declare(

@@ -72,6 +72,13 @@ std::byte* HostBuffers::output(int slot, const RankInGroup& place) const {
          case_.collective->in_place_offset(case_.shape, place.member).output * size_of(case_.type);
 }
 
+std::vector<std::span<std::byte>> HostBuffers::blocks() const {
+  std::vector<std::span<std::byte>> all;
+  for (const Block& block : inputs_) all.emplace_back(block.get(), rounded_up(input_bytes_) + 2 * guard_bytes);
+  for (const Block& block : outputs_) all.emplace_back(block.get(), rounded_up(output_bytes_) + 2 * guard_bytes);
+  return all;
+}
+
 std::byte* HostBuffers::output_memory(int slot) const {
   return outputs_[static_cast<std::size_t>(slot)].get() + guard_bytes;
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,8 @@ class HostBuffers {
   int slots() const { return slots_; }
   std::byte* input(int slot, const RankInGroup& place) const;
   std::byte* output(int slot, const RankInGroup& place) const;
+  // All memory, with the guards, in blocks: for those that keep the same elsewhere.
+  std::vector<std::span<std::byte>> blocks() const;
 
   // Fills inputs with new data and poisons outputs. Collective within the group.
   void fill(const RankInGroup& place, int round);

@@ -116,6 +116,7 @@ json to_json(const Case& c) {
   return {{"collective", c.collective->name},
           {"pattern", c.pattern},
           {"nic", c.nic ? json(*c.nic) : json(nullptr)},
+          {"gpu", c.gpu ? json(*c.gpu) : json(nullptr)},
           {"bytes", c.bytes.count},
           {"type", name_of(c.type)},
           {"op", c.op ? json(name_of(*c.op)) : json(nullptr)},
@@ -133,6 +134,7 @@ Case case_from_json(const json& j) {
   c.collective = &find_collective(j.at("collective").get<std::string>());
   c.pattern = j.at("pattern");
   if (const json nic = j.value("nic", json()); !nic.is_null()) c.nic = nic.get<int>();
+  if (const json gpu = j.value("gpu", json()); !gpu.is_null()) c.gpu = gpu.get<int>();
   c.bytes = c.shape.bytes = {j.at("bytes")};
   c.type = parse_data_type(j.at("type").get<std::string>());
   if (!j.at("op").is_null()) c.op = parse_reduce_op(j.at("op").get<std::string>());
@@ -208,6 +210,10 @@ void fields(auto& archive, Is<Identity> auto& identity) {
   archive.must("driver", identity.driver);
   archive.must("runtime", identity.runtime);
   archive.must("address", identity.address);
+  archive.some("memory", identity.memory);
+  archive.some("why_no_gpu", identity.why_no_gpu);
+  archive.some("gpus", identity.gpus);
+  archive.some("gpu_beside", identity.gpu_beside);
 }
 
 json to_json(const Identity& identity) { return json_fields::written(identity); }

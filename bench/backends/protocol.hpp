@@ -59,6 +59,9 @@ struct LocalRank {
   int local_rank = 0, local_ranks = 1;       // among those of its host
   std::vector<std::string> interfaces = {};  // that lead to other hosts; empty: not known
   std::string provider = {};  // of libfabric, whose devices the host has and which has to be used; "": any
+  // Where data is to lie that NICs move: "host"; "gpu", copied through host memory where NICs do not reach it; "auto":
+  // GPU memory where NICs reach it, else host memory.
+  std::string memory = "host";
 };
 struct Identity {
   std::string device_uuid, device_name, pci_address;
@@ -69,6 +72,12 @@ struct Identity {
   std::string library_path;
   std::string driver, runtime;  // "13.0"
   std::string address = {};     // where messages to it go, without a port; "": it has none of its own
+  // Of NICs: where their data lies, "GPU memory" or the like; why no NIC reaches a GPU's, "" where it does or nobody
+  // asked; the GPUs that the worker may use, by PCI address, in the order that Case::gpu counts.
+  std::string memory = {}, why_no_gpu = {};
+  std::vector<std::string> gpus = {};
+  std::vector<int> gpu_beside =
+      {};  // by device: the place in `gpus` of the one beside it; empty: their data lies elsewhere
 };
 
 // "unique_id" {}: {"id": HEX}, what others need to find this rank; where one for all is enough only rank 0 is asked.

@@ -247,7 +247,8 @@ void WorkerBackend::prepare() {
           {"local_rank", options_.local.local_rank},
           {"local_ranks", options_.local.local_ranks},
           {"interfaces", options_.local.interfaces},
-          {"provider", options_.local.provider}});
+          {"provider", options_.local.provider},
+          {"memory", options_.local.memory}});
   } catch (const CaseError& problem) {
     not_started_ = problem.what();
   }

@@ -127,7 +127,8 @@ json WorkerProgram::identify_order(const json& order) {
   const protocol::Identity identity = identify({.local_rank = order.at("local_rank"),
                                                 .local_ranks = order.value("local_ranks", 1),
                                                 .interfaces = order.value("interfaces", std::vector<std::string>{}),
-                                                .provider = order.value("provider", "")});
+                                                .provider = order.value("provider", ""),
+                                                .memory = order.value("memory", "host")});
   state_ = std::max(state_, State::identified);
   return protocol::to_json(identity);
 }

@@ -57,12 +57,15 @@ struct Selection {
   std::string algorithm, protocol;
   int channels = 0;
   std::string source;
+  std::string memory = {};  // where the data lies, "GPU memory" or the like; "": as the backend says
   friend bool operator==(const Selection&, const Selection&) = default;
 };
 
 // Selection::protocol for data that went through NICs in packets copied by processors, without the devices' own
 // transfers.
 inline constexpr std::string_view packets_protocol = "packets";
+// Selection::memory if the NICs themselves reach GPU memory.
+inline constexpr std::string_view memory_of_gpus = "GPU memory";
 
 // An entry of the library's cost table: one setting for a case's operations.
 struct Offer {

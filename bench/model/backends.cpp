@@ -28,7 +28,7 @@ const std::vector<BackendInfo> backends{
      .parts = BackendInfo::Parts::hosts,
      .default_max = MiB(64)},
     {.name = "ofi",
-     .summary = "host memory over libfabric, messages only, one NIC a rank, in worker processes",
+     .summary = "memory of GPUs or hosts over libfabric, messages only, NICs alone, in worker processes",
      .ranks = BackendInfo::Ranks::workers,
      .parts = BackendInfo::Parts::nics,
      .default_max = MiB(64)},

@@ -23,6 +23,7 @@ std::string operation_of(const Case& c) {
   for (const std::string* part : {&c.pattern, &c.pair})
     if (!part->empty()) text += " " + *part;
   if (c.nic) text += fmt::format(" nic {}", *c.nic);
+  if (c.gpu) text += fmt::format(" gpu +{}", *c.gpu);
   return text;
 }
 

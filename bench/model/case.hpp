@@ -28,6 +28,9 @@ struct Case {
   // p2p between nodes: the index of the only NIC that each rank uses (Topology::nics_of_rank); null: the library's
   // choice.
   std::optional<int> nic;
+  // With it: the source's data lies in the memory of the GPU that comes so many after the one beside the NIC, of those
+  // that its process may use; null: beside.
+  std::optional<int> gpu;
   Bytes bytes;
   Bytes bytes_per_rank;
   DataType type = DataType::float32;

@@ -50,6 +50,7 @@ struct Options {
   bool table = false;                // the full table on the console
   bool environment_of_rank0 = true;  // --env rank0: workers get rank 0's NCCL variables; local: each rank's own
   bool allow_shared_gpu = false;
+  std::string memory = "auto";  // memory of data that NICs move without NCCL: auto, gpu, host
   std::string tune;  // off, quick, full, exhaustive (for developers); "": quick in a tunable run, full in tune
 
   std::string delivery = "plugin";  // plugin (and variables), env: variables alone, nvidia or calls

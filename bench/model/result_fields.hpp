@@ -30,6 +30,7 @@ void fields(auto& archive, Is<Selection> auto& selection) {
   archive.must("protocol", selection.protocol);
   archive.must("channels", selection.channels);
   archive.must("source", selection.source);
+  archive.some("memory", selection.memory);
 }
 
 void fields(auto& archive, Is<ComputeCheck> auto& check) {

@@ -353,6 +353,14 @@ function alone_table(report) {
   ], report.local_checks.map((figures, rank) => ({...figures, rank})));
 }
 
+function gdr_table(report) {
+  return simple_table("NICs from GPU memory", [
+    ["Host", (row) => row.host], ["GPU", (row) => row.gpu], ["NIC", (row) => row.nic],
+    ["Place", (row) => row.beside ? "beside" : "far"], ["GB/s", (row) => digits(row.gb_per_s), "number"],
+    ["", (row) => row.slow ? "slow" : ""],
+  ], report.gdr);
+}
+
 function draw_machine(report, details) {
   add_note(details, plural(report.topology.hosts.length, "host"));
   fold(details, () => add_machine(report, details));
@@ -367,6 +375,11 @@ function add_machine(report, section) {
     section.append(element("h3", {}, "Each GPU alone"), element("p", {},
       "Copies and launches without partners, on all GPUs at the same time: of a device copy the bytes read and written, and the launch of an empty kernel."),
       alone_table(report));
+  }
+  if (report.gdr) {
+    section.append(element("h3", {}, "NICs from GPU memory"), element("p", {},
+      "GPUDirect RDMA, each path alone: out of a GPU's memory through one NIC, the most that it showed. Paths are held against each other; this was never seen on EFA."),
+      gdr_table(report));
   }
   section.append(element("h3", {}, "The run"), definitions([
     ["Command", element("code", {}, run.command.join(" "))],

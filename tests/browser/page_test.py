@@ -198,6 +198,10 @@ class Page(unittest.TestCase):
         self.assertIn("2602", self.opened["wrong.json"].text)
         self.assertNotIn("Each GPU alone", self.opened["measured.json"].text)
 
+    def test_shows_each_path_between_nics_and_gpus(self):
+        self.assertRegex(self.opened["wrong.json"].text, r"rdmap79s0\s+far\s+6\.06\d*\s+slow")
+        self.assertNotIn("NICs from GPU memory", self.opened["measured.json"].text)
+
     def test_tuned_settings_are_a_curve_beside_the_default(self):
         file = pathlib.Path(self.folder.name) / "tuned.json"
         file.write_text(make_examples.text_of(make_examples.measured() | {"tuning": make_examples.tuning()}))

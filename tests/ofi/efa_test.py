@@ -18,9 +18,10 @@ from hosts_test import BUILD, HAVE_OFI, PROGRAM, OnHosts  # noqa: E402
 
 NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 HERE = pathlib.Path(__file__).resolve().parent
+DRIVER = BUILD / "tests" / "fakes" / "driver"  # a libcuda.so.1 whose 8 GPUs are simulated
 STANDIN = pathlib.Path(os.environ.get("P5BENCH_STANDIN", BUILD / "tests" / "standin"))
 TREE = "/tmp/efa"
-COUNTERS = ("tx_bytes", "rx_bytes", "send_bytes", "recv_bytes", "rdma_read_bytes", "rdma_read_resp_bytes")
+COUNTERS = ("tx_bytes", "rx_bytes", "send_bytes", "recv_bytes", "rdma_read_bytes", "rdma_read_resp_bytes", "rdma_write_bytes", "rdma_write_recv_bytes")
 # The library here may be older than the version from which devices of p5 read by themselves, and cannot be asked for it.
 WITH_RDMA = {"P5BENCH_STANDIN_API": "1.17"}
 
@@ -84,7 +85,7 @@ class OnEfa(OnHosts):
 
 
 class Whole(OnEfa):
-    def test_single_nics_read_by_themselves_under_the_names_of_the_kernel(self):
+    def test_single_nics_write_by_themselves_under_the_names_of_the_kernel(self):
         report = self.report_with(2, ["--sizes", "1MiB"], P5BENCH_STANDIN_SCALE="0")
         self.assertRegex(report["context"]["libfabric"], r"^libfabric \d+\.\d+, asked for API 1\.1[78], efa$")
         # As the kernel calls them, not as libfabric calls their domains.
@@ -95,11 +96,13 @@ class Whole(OnEfa):
         self.assertEqual([m["case"]["nic"] for m in nics], [0, 1, 2, 3])
         for m in nics:
             self.assertEqual((m["outcome"], m["wrong_elements"], m["case"]["bytes"]), ("measured", 0, 1 << 20))
-            self.assertEqual(m["selection"]["protocol"], "device read")
-            self.assertRegex(m["verdict"]["because"], "host memory, moved by device read")
+            self.assertEqual((m["selection"]["algorithm"], m["selection"]["protocol"], m["selection"]["memory"]), ("write", "device write", "host memory"))
+            self.assertRegex(m["verdict"]["because"], "host memory, moved by device write")
+        self.assertEqual(report["context"]["libfabric.memory"], "host memory; no GPU memory (rank 0 on h1: there is no libcuda.so.1, CUDA's driver)")
+        self.assertNotIn("gdr", report)
         for host in self.hosts.names:
             for nic in names:
-                self.assertGreater(self.counted(host, nic, "rdma_read_bytes"), 0)
+                self.assertGreater(self.counted(host, nic, "rdma_write_recv_bytes"), 0)
 
     def test_what_processors_copy_is_said_to_be_without_device_rdma(self):
         report = self.report_with(2, ["--sizes", "1MiB"], FI_EFA_USE_DEVICE_RDMA="0")
@@ -135,6 +138,46 @@ class Refused(OnEfa):
         run = self.start_with(2, [*self.ARGUMENTS, "--sizes", "8"], FI_EFA_MTU_SIZE="8000")
         self.assertEqual(self.wait_for_end(run), 13, self.printed())
         self.assertRegex(self.printed(), r"ended by signal 6 .*its last words: .*FI_EFA_MTU_SIZE env variable detected")
+
+
+class GpuMemory(OnEfa):
+    """On a CUDA driver whose GPUs are simulated: 2 NICs, beside GPUs 0 and 4, which are far from each other."""
+
+    DEVICES = "2"
+
+    def report_on_gpus(self, hosts, *arguments, **how):
+        return self.report_with(hosts, ["--sizes", "64KiB", *arguments], **{"LD_LIBRARY_PATH": str(DRIVER), "P5BENCH_STANDIN_SCALE": "0", **how})
+
+    def test_data_lies_in_gpu_memory_and_each_path_is_measured(self):
+        report = self.report_on_gpus(2)
+        self.assertEqual(report["context"]["libfabric.memory"], "GPU memory")
+        for m in self.of_nics(report):
+            self.assertEqual((m["outcome"], m["wrong_elements"], m["selection"]["memory"]), ("measured", 0, "GPU memory"))
+            self.assertRegex(m["verdict"]["because"], "data in GPU memory, moved by device write")
+        pci = [f"0000:{0x53 + 0x11 * gpu:02x}:00.0" for gpu in range(8)]
+        nics = [domain["nic"] for domain in self.domains]
+        self.assertEqual(sorted((row["host"], row["nic"], row["gpu"], row["beside"]) for row in report["gdr"]),
+                         sorted((host, nics[nic], pci[(4 * nic + far) % 8], far == 0) for host in ("h1", "h2") for nic in range(2) for far in (0, 4)))
+        self.assertRegex(self.printed(), r"NICs from GPU memory, each path alone \(never seen on EFA\): beside [0-9.]+ to")
+
+    def test_where_one_host_has_none_all_have_host_memory_and_it_is_said(self):
+        report = self.report_on_gpus(2, P5BENCH_STANDIN_GPU="copies:h2")
+        self.assertRegex(report["context"]["libfabric.memory"], r"^host memory; no GPU memory \(rank 1 on h2: fi_setopt of FI_OPT_CUDA_API_PERMITTED=false, no peer-to-peer from rdmap79s0")
+        self.assertEqual({m["selection"]["memory"] for m in self.of_nics(report)}, {"host memory"})
+        self.assertNotIn("gdr", report)
+
+    def test_where_nobody_asks_for_it_gpu_memory_is_left_alone(self):
+        report = self.report_on_gpus(2, "--memory", "host")
+        self.assertEqual(report["context"]["libfabric.memory"], "host memory")
+        self.assertEqual({m["selection"]["memory"] for m in self.of_nics(report)}, {"host memory"})
+
+    def test_a_slow_path_between_a_gpu_and_a_nic_is_told(self):
+        report = self.report_on_gpus(2, P5BENCH_STANDIN_SCALE="0.001", P5BENCH_STANDIN_FAULT="path:h2:rdmap80s0@0:0.25")
+        slow = [(row["host"], row["nic"], row["gpu"]) for row in report["gdr"] if row["slow"]]
+        self.assertEqual(slow, [("h2", "rdmap80s0", "0000:53:00.0")], report["gdr"])
+        finding, = [each for each in report["findings"] if each["id"] == "gdr.slow_path"]
+        self.assertEqual((finding["subject"]["host"], finding["subject"]["nic"]), ("h2", "rdmap80s0"))
+        self.assertRegex(finding["evidence"], "reads the memory of the GPU 0000:53:00.0 at .*no slower from another GPU")
 
 
 class SlowStart(OnEfa):

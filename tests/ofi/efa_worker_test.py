@@ -14,9 +14,11 @@ from workers import BUILD, Worker, case  # noqa: E402
 WORKER = BUILD / "p5bench-worker-ofi"
 STANDIN = pathlib.Path(os.environ.get("P5BENCH_STANDIN", BUILD / "tests" / "standin"))
 # NicState of standin/wire.hpp.
-MOST_UNDER_WAY = struct.Struct("=72xQ")
-COUNTED = struct.Struct("=24x6Q")
-COUNTERS = ("tx_bytes", "rx_bytes", "send_bytes", "recv_bytes", "rdma_read_bytes", "rdma_read_resp_bytes")
+MOST_UNDER_WAY = struct.Struct("=88xQ")
+FROM_GPU = struct.Struct("=96x16Q")
+COUNTED = struct.Struct("=24x8Q")
+COUNTERS = ("tx_bytes", "rx_bytes", "send_bytes", "recv_bytes", "rdma_read_bytes", "rdma_read_resp_bytes", "rdma_write_bytes", "rdma_write_recv_bytes")
+DRIVER = BUILD / "tests" / "fakes" / "driver"  # a libcuda.so.1 whose GPUs are simulated
 GIVE_UP = 28  # SharedPage::give_up
 MIB = 1 << 20
 
@@ -28,17 +30,19 @@ class Workers(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def start(self, **variables):
+        if variables.pop("gpus", False):
+            variables = {"FI_HMEM": "cuda", "LD_LIBRARY_PATH": str(DRIVER), "P5BENCH_STANDIN_API": "1.17", **variables}
         worker = Worker({"P5BENCH_STANDIN_FABRIC": str(self.folder), "P5BENCH_STANDIN_SCALE": "0", "P5BENCH_STANDIN_DEVICES": "4",
                          "FI_PROVIDER_PATH": str(STANDIN), "FI_HMEM": "system", **variables}, program=WORKER)
         self.addCleanup(worker.end)
         return worker
 
-    def identify(self, worker):
-        return worker.ask("identify", local_rank=0, local_ranks=1, interfaces=[], provider="efa")
+    def identify(self, worker, memory="auto", **more):
+        return worker.ask("identify", **{"local_rank": 0, "local_ranks": 1, "interfaces": [], "provider": "efa", "memory": memory, **more})
 
-    def joined(self, **variables):
+    def joined(self, memory="auto", **variables):
         workers = [self.start(**variables) for _ in range(2)]
-        self.identities = [self.identify(worker) for worker in workers]
+        self.identities = [self.identify(worker, memory) for worker in workers]
         ids = [worker.ask("unique_id")["id"] for worker in workers]
         for rank, worker in enumerate(workers):
             worker.send("join", ids=ids, rank=rank, ranks=2)
@@ -54,14 +58,15 @@ class Workers(unittest.TestCase):
             self.assertNotIn("error", reply)
         return replies
 
-    def move(self, workers, size, operations=None, nic=None, pattern="one_way"):
+    def move(self, workers, size, operations=None, nic=None, pattern="one_way", gpu=None):
         """Messages, all of them right; how many a sample may have."""
-        its = case("p2p", size // 4, 2, pattern=pattern, nic=nic)
+        its = case("p2p", size // 4, 2, pattern=pattern, nic=nic, gpu=gpu)
         slots = self.ask(workers, "open", case=its, round=0, group=[0, 1], form="")[0]["slots"]
         self.ask(workers, "warm_up", operations=1)
         request = {"quantity": "throughput", "operations": operations or slots, "samples": 1, "poison_last": True, "setting": ""}
         self.ask(workers, "sample", **request)
         self.assertEqual([reply["wrong_elements"] for reply in self.ask(workers, "verify")], [0, 0])
+        self.selections = [reply["selection"] for reply in self.ask(workers, "selection")]
         self.ask(workers, "close")
         return slots
 
@@ -82,12 +87,81 @@ class Workers(unittest.TestCase):
         self.move(workers, 16 * MIB, operations=5, nic=3)  # more than there are buffers
         self.assertEqual(self.most_under_way(), [0, 32, 32, 2])
 
+    def counted(self, nic="01"):
+        """At both hosts' NIC of this number; they have the same state file, as both workers run on one host."""
+        return dict(zip(COUNTERS, COUNTED.unpack_from(next(self.folder.glob(f"nic-*{nic}000000")).read_bytes())))
+
+    def test_single_nics_write_and_other_messages_are_read(self):
+        for machine, nic, counter in (("p5.48xlarge", 0, "rdma_write_recv_bytes"), ("p5.48xlarge", None, "rdma_read_bytes"),
+                                      ("p4d.24xlarge", 0, "rdma_read_bytes")):  # whose device cannot write: the peer's reads
+            with self.subTest(machine=machine, nic=nic):
+                self.move(self.joined(P5BENCH_STANDIN_API="1.17", P5BENCH_STANDIN_MACHINE=machine, P5BENCH_STANDIN_DEVICES="1"), MIB, operations=4, nic=nic)
+                self.assertGreaterEqual(self.counted()[counter], 5 * MIB)
+                self.assertEqual({each["algorithm"] for each in self.selections}, {"messages" if nic is None else "write"})
+                self.doCleanups()
+                self.setUp()
+
+    def test_a_nic_that_falsifies_data_writes_it_where_it_belongs(self):
+        workers = self.joined(P5BENCH_STANDIN_FAULT="lies:*:rdmap80s0")
+        self.ask(workers, "open", case=case("p2p", MIB // 4, 2, pattern="one_way", nic=1), round=0, group=[0, 1], form="")
+        self.ask(workers, "warm_up", operations=1)
+        self.ask(workers, "sample", quantity="throughput", operations=2, samples=1, poison_last=True, setting="")
+        self.assertEqual([reply["wrong_elements"] for reply in self.ask(workers, "verify")], [0, 2])
+
+    def test_data_in_gpu_memory_is_moved_by_nics_alone(self):
+        # Processors that touch the fake GPUs' memory die of it.
+        workers = self.joined(gpus=True)
+        for identity in self.identities:
+            self.assertEqual((identity["memory"], identity["why_no_gpu"] if "why_no_gpu" in identity else ""), ("GPU memory", ""))
+            self.assertEqual(identity["gpus"][0], "0000:53:00.0")
+        for options in ({"nic": 2}, {"nic": 1, "pattern": "both_ways"}, {"nic": 0, "gpu": 5}, {"size": 4 * MIB}, {"pattern": "ping_pong"}):
+            with self.subTest(**options):
+                self.move(workers, **{"size": MIB, **options})
+                self.assertEqual({each["memory"] for each in self.selections}, {"GPU memory"})
+
+    def test_gpus_are_those_beside_the_nics(self):
+        # 4 NICs of 8 GPUs: a worker that is alone with them takes every second GPU.
+        workers = self.joined(gpus=True)
+        for nic in range(4):
+            self.move(workers, MIB, operations=2, nic=nic)
+            self.move(workers, MIB, operations=4, nic=nic, gpu=3)
+            sent = FROM_GPU.unpack_from(next(self.folder.glob(f"nic-*0{nic + 1}000000")).read_bytes())
+            self.assertEqual({gpu: count // MIB for gpu, count in enumerate(sent) if count}, {2 * nic: 3, (2 * nic + 3) % 8: 5})  # one to warm up
+        # Of four ranks each has two GPUs and a NIC.
+        self.assertEqual(self.identify(self.start(gpus=True), local_rank=3, local_ranks=4)["devices"], ["rdmap82s0"])
+
+    def test_each_step_that_says_no_leaves_host_memory_and_is_told(self):
+        for variables, why in (({"P5BENCH_STANDIN_GPU": "none"}, r"no endpoint that takes GPU memory \(FI_HMEM\)"),
+                               # Below API 1.18 the provider itself says so, when it is asked what it has.
+                               ({"P5BENCH_STANDIN_GPU": "copies", "P5BENCH_STANDIN_API": "99.0"}, r"no endpoint that takes GPU memory \(FI_HMEM\)"),
+                               ({"P5BENCH_STANDIN_GPU": "copies"}, r"FI_OPT_CUDA_API_PERMITTED=false, no peer-to-peer from rdmap79s0"),
+                               ({"P5BENCH_STANDIN_GPU": "refused"}, r"fi_mr_regattr of 1048576 bytes in the memory of GPU 0: Cannot allocate memory"),
+                               ({"P5BENCH_FAKE_CUDA_GPUS": "0"}, r"cuInit: CUDA_ERROR_NO_DEVICE"),
+                               ({"LD_LIBRARY_PATH": ""}, r"no libcuda.so.1")):
+            with self.subTest(why=why):
+                workers = self.joined(gpus=True, **variables)
+                for identity in self.identities:
+                    self.assertEqual(identity["memory"], "host memory")
+                    self.assertRegex(identity["why_no_gpu"], why)
+                self.move(workers, MIB, nic=0)
+                self.assertEqual({each["memory"] for each in self.selections}, {"host memory"})
+                self.doCleanups()
+                self.setUp()
+
+    def test_gpu_memory_that_was_asked_for_is_copied_or_missed(self):
+        workers = self.joined(memory="gpu", gpus=True, P5BENCH_STANDIN_GPU="none")
+        self.assertEqual({identity["memory"] for identity in self.identities}, {"GPU memory, copied through host memory"})
+        for options in ({"nic": 2}, {"nic": 1, "pattern": "both_ways"}, {"pattern": "ping_pong"}, {"size": 16 * MIB, "operations": 5}):
+            self.move(workers, **{"size": MIB, **options})
+        self.assertEqual({each["algorithm"] for each in self.selections}, {"messages"})
+        self.assertRegex(self.identify(self.start(), "gpu")["error"], "no GPU memory: there is no libcuda.so.1")
+        self.assertEqual(self.identify(self.start(gpus=True), "host")["memory"], "host memory")
+
     def test_devices_of_p5_read_by_themselves_because_the_version_is_high_enough(self):
-        for version, counter in (("1.17", "rdma_read_bytes"), ("99.0", "recv_bytes")):
+        for version, counter in (("1.17", "rdma_write_recv_bytes"), ("99.0", "recv_bytes")):
             with self.subTest(version=version):
                 self.move(self.joined(P5BENCH_STANDIN_API=version), MIB, operations=4, nic=0)
-                counted = dict(zip(COUNTERS, COUNTED.unpack_from(next(self.folder.glob("nic-*01000000")).read_bytes())))
-                self.assertGreaterEqual(counted[counter], 5 * MIB)  # the first to warm up
+                self.assertGreaterEqual(self.counted()[counter], 5 * MIB)  # the first to warm up
                 self.doCleanups()
                 self.setUp()
 
@@ -117,7 +191,7 @@ class Workers(unittest.TestCase):
         self.ask(workers, "open", case=case("p2p", 2, 2, pattern="one_way", nic=1), round=0, group=[0, 1], form="")
         for worker in workers:
             worker.send("warm_up", operations=1)
-        self.assertRegex(workers[0].receive()["error"], r"a message through rdmap80s0 failed: No route to host \(Unreachable remote - never received a response")
+        self.assertRegex(workers[1].receive()["error"], r"a message through rdmap80s0 failed: No route to host \(Unreachable remote - never received a response")
 
     def test_peers_that_the_device_does_not_take_are_told_with_both_addresses(self):
         here, there = self.start(), self.start(P5BENCH_STANDIN_ZONE="2")

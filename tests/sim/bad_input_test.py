@@ -118,6 +118,8 @@ NONSENSE = [
     ([*SIM, "--sizes", "8", "--factor", "4"], ["--sizes", "--factor"]),
     (["--fault", "nic:n0r0:0.5"], ["--fault", "--backend sim"]),
     (["--nodes", "2"], ["--nodes", "--backend sim"]),
+    (["--backend", "mpi", "--memory", "gpu"], ["--memory gpu", "mpi", "--backend ofi"]),
+    ([*SIM, "--memory", "host"], ["--memory host", "sim", "--backend ofi"]),
     (["--backend", "sim"], ["--platform"]),
     ([*SIM, "--nodes", "0"], ["'0'"]),
     ([*SIM, "--nodes", "65537"], ["'65537'"]),

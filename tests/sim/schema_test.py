@@ -81,6 +81,9 @@ class Schema(unittest.TestCase):
         for part in ("suspects", "open_questions"):
             for key in self.report[part][0]:
                 self.assert_refused(lambda report: report[part][0].pop(key))
+        for key in json.loads((EXAMPLES / "wrong.json").read_text())["gdr"][0]:
+            self.assert_refused(lambda report: report.update(gdr=[{"host": "a", "gpu": "b", "nic": "c", "beside": True, "gb_per_s": 1, "slow": False}])
+                                or report["gdr"][0].pop(key))
         for key in self.report["decision"]:
             self.assert_refused(lambda report: report["decision"].pop(key))
         for part in ("case", "throughput", "latency", "verdict"):

@@ -67,8 +67,14 @@ TEST(Judge, holds_single_nics_against_each_other_and_says_where_the_data_was) {
   const auto because = [&] { return judge(m, limits, machine(2), {}).because; };
   EXPECT_EQ(judge(m, limits, machine(2), {}).grade, Grade::unknown);
   EXPECT_NE(because().find("data in host memory"), std::string::npos) << because();
-  m.selection = Selection{"tagged messages", "device read", 0, "counters of the NICs"};
-  EXPECT_NE(because().find("moved by device read"), std::string::npos) << because();
+  m.selection = Selection{"write", "", 0, "the worker", "host memory"};
+  EXPECT_EQ(because().find("moved by"), std::string::npos) << because();
+  m.selection = Selection{"write", "device read", 0, "counters of the NICs", std::string(memory_of_gpus)};
+  EXPECT_NE(because().find("data in GPU memory, moved by device read"), std::string::npos) << because();
+  m.measured_case.nic.reset();
+  EXPECT_EQ(because().find("host memory"), std::string::npos) << because();
+  m.measured_case.nic = 0;
+  m.selection->memory = "host memory";
   m.selection->protocol = packets_protocol;
   EXPECT_NE(because().find("without device RDMA"), std::string::npos) << because();
   m.measured_case.nic.reset();

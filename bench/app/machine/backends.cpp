@@ -119,6 +119,8 @@ void make_ofi(ControlPlane& control, const Options& options, std::uint64_t, Mach
   machine.software = std::move(made.software);
   machine.topology.nics_of_rank = std::move(made.nics_of_rank);
   machine.nics_loop_back = made.loops_back;
+  machine.memory_of_nics = made.memory;
+  machine.gpus_of_nics = std::move(made.gpus);
 }
 
 SimMachine sim_machine(const Options& options, const topo::Platform& platform, std::uint64_t seed) {

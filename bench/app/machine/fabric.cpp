@@ -1,5 +1,7 @@
 #include "bench/app/machine/fabric.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -17,8 +19,8 @@ namespace p5 {
 
 namespace {
 
-// Hosts name their NICs alike, so that there are few different lists: two bytes for each rank.
-struct NicsOfRanks {
+// Hosts name their devices alike, so that there are few different lists: two bytes for each rank.
+struct ListsOfRanks {
   std::vector<std::vector<std::string>> lists;
   std::vector<std::uint16_t> list_of_rank;
 
@@ -27,26 +29,66 @@ struct NicsOfRanks {
     list_of_rank.push_back(static_cast<std::uint16_t>(found - lists.begin()));
     if (found == lists.end()) lists.push_back(list);
   }
+  std::vector<std::vector<std::string>> by_rank() const {
+    std::vector<std::vector<std::string>> all;
+    for (const std::uint16_t list : list_of_rank) all.push_back(lists.at(list));
+    return all;
+  }
 };
 
 struct SharedFabric {
-  std::string library, library_path;
-  NicsOfRanks nics;
+  std::string library, library_path, memory, why_no_gpu;
+  bool mixed = false;  // not all ranks have their data in such memory
+  ListsOfRanks nics, gpus, beside;
 };
 
-void fields(auto& archive, Is<NicsOfRanks> auto& nics) {
-  archive.must("lists", nics.lists);
-  archive.must("list_of_rank", nics.list_of_rank);
+void fields(auto& archive, Is<ListsOfRanks> auto& all) {
+  archive.must("lists", all.lists);
+  archive.must("list_of_rank", all.list_of_rank);
 }
 
 void fields(auto& archive, Is<SharedFabric> auto& shared) {
   archive.must("library", shared.library);
   archive.must("library_path", shared.library_path);
+  archive.must("memory", shared.memory);
+  archive.must("why_no_gpu", shared.why_no_gpu);
+  archive.must("mixed", shared.mixed);
   archive.must("nics", shared.nics);
+  archive.must("gpus", shared.gpus);
+  archive.must("beside", shared.beside);
 }
 
 bool shows_efa(const topo::Host& host) {
   return std::ranges::find(host.nics, std::string("efa"), &topo::Nic::kind) != host.nics.end();
+}
+
+// What all workers found, the same on all ranks.
+SharedFabric agree_on_fabric(ControlPlane& control, const topo::Topology& topology, WorkerBackend& backend) {
+  const std::vector<std::string> texts = identify_workers(control, backend);
+  const std::string agreed = from_leader(control, [&] {
+    const std::vector<protocol::Identity> identities = parse_identities(texts);
+    refuse_mixed_libraries(identities, topology);
+    SharedFabric shared{.library = identities.front().library,
+                        .library_path = identities.front().library_path,
+                        .memory = identities.front().memory,
+                        .why_no_gpu = "",
+                        .nics = {},
+                        .gpus = {},
+                        .beside = {}};
+    for (std::size_t rank = 0; rank < identities.size(); ++rank) {
+      const protocol::Identity& each = identities[rank];
+      shared.nics.add(each.devices);
+      shared.gpus.add(each.gpus);
+      std::vector<std::string> places;
+      for (const int place : each.gpu_beside) places.push_back(std::to_string(place));
+      shared.beside.add(places);
+      shared.mixed = shared.mixed || each.memory != shared.memory;
+      if (shared.why_no_gpu.empty() && !each.why_no_gpu.empty())
+        shared.why_no_gpu = fmt::format("rank {} on {}: {}", rank, host_of_rank(topology, rank).name, each.why_no_gpu);
+    }
+    return wire::serialize(shared);
+  });
+  return wire::deserialize<SharedFabric>(agreed);
 }
 
 }  // namespace
@@ -60,10 +102,8 @@ WorkerOptions fabric_worker(ControlPlane& control, const Options& options, const
   worker.messages_only = true;
   worker.cost = {.latency = {20e-6}, .bandwidth = {5}, .burst = {5e-3}, .repetition = {5e-3}, .communicator = {0}};
   // Where the operator says nothing: messages within a host would go through its memory and say nothing of its NICs;
-  // the EFA provider would start CUDA in each process, on the first GPU, for memory that is not used here; and PSM,
-  // which libfabric loads, would leave a file in the working folder where a provider aborts.
-  for (const auto& [name, value] : {std::pair("FI_EFA_ENABLE_SHM_TRANSFER", "0"), std::pair("FI_HMEM", "system"),
-                                    std::pair("IPATH_NO_BACKTRACE", "1")})
+  // and PSM, which libfabric loads, would leave a file in the working folder where a provider aborts.
+  for (const auto& [name, value] : {std::pair("FI_EFA_ENABLE_SHM_TRANSFER", "0"), std::pair("IPATH_NO_BACKTRACE", "1")})
     if (!current_environment().contains(name)) worker.environment.try_emplace(name, value);
   if (shows_efa(host_of_rank(topology, static_cast<std::size_t>(control.participant())))) worker.local.provider = "efa";
   return worker;
@@ -72,27 +112,40 @@ WorkerOptions fabric_worker(ControlPlane& control, const Options& options, const
 FabricBackend make_fabric_backend(ControlPlane& control, const Options& options, const topo::Topology& topology) {
   WorkerOptions worker = fabric_worker(control, options, topology);
   worker.local.interfaces = interfaces_for_libfabric(topology, worker.environment);
-  auto backend = std::make_unique<WorkerBackend>(control, std::move(worker));
-  const std::vector<std::string> texts = identify_workers(control, *backend);
+  worker.local.memory = options.memory;
   FabricBackend made;
-  const std::string agreed = from_leader(control, [&] {
-    const std::vector<protocol::Identity> identities = parse_identities(texts);
-    refuse_mixed_libraries(identities, topology);
-    NicsOfRanks nics;
-    for (const protocol::Identity& each : identities) nics.add(each.devices);
-    return wire::serialize(SharedFabric{identities.front().library, identities.front().library_path, std::move(nics)});
-  });
-  const auto shared = wire::deserialize<SharedFabric>(agreed);
+  const auto start = [&] {
+    auto backend = std::make_unique<WorkerBackend>(control, worker);
+    SharedFabric shared = agree_on_fabric(control, topology, *backend);
+    made.backend = std::move(backend);
+    return shared;
+  };
+  SharedFabric shared = start();
+  if (shared.mixed) {
+    worker.local.memory = "host";
+    const std::string why = shared.why_no_gpu;
+    made.backend.reset();
+    shared = start();
+    shared.why_no_gpu = why;
+  }
+  made.memory = shared.memory;
+  made.why_no_gpu = shared.why_no_gpu;
   made.software = {{"libfabric", shared.library}, {"libfabric.path", shared.library_path}};
+  made.software["libfabric.memory"] =
+      made.memory + (made.why_no_gpu.empty() ? "" : fmt::format("; no GPU memory ({})", made.why_no_gpu));
   // Each once, and not by rank: of many ranks that would hide all else.
   std::vector<std::string> names;
   for (const std::vector<std::string>& list : shared.nics.lists)
     for (const std::string& name : list)
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   made.software["nics"] = join(names);
-  for (const std::uint16_t list : shared.nics.list_of_rank) made.nics_of_rank.push_back(shared.nics.lists.at(list));
+  made.nics_of_rank = shared.nics.by_rank();
+  made.gpus.gpus_of_rank = shared.gpus.by_rank();
+  for (const std::vector<std::string>& places : shared.beside.by_rank()) {
+    std::vector<int>& its = made.gpus.beside_of_rank.emplace_back();
+    for (const std::string& place : places) its.push_back(std::stoi(place));
+  }
   made.loops_back = shared.library.find(", efa") == std::string::npos;  // name_of_library()
-  made.backend = std::move(backend);
   return made;
 }
 

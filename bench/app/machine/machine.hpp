@@ -16,6 +16,7 @@
 #include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
 #include "bench/model/plan.hpp"
+#include "reports/gdr.hpp"
 #include "topo/finding.hpp"
 #include "topo/limits.hpp"
 #include "topo/platform.hpp"
@@ -83,6 +84,8 @@ struct Machine {
   std::map<std::string, std::string> software;  // versions of library and driver, for the report's context
   std::vector<std::string> gpu_of_rank;         // UUIDs; at the leader
   bool nics_loop_back = true;                   // FabricBackend::loops_back
+  std::string memory_of_nics;                   // FabricBackend::memory
+  reports::GpusOfNics gpus_of_nics;             // FabricBackend::gpus
   std::vector<topo::Finding> findings;          // at the leader
 
   const BackendInfo& backend_info() const { return find_backend(backend_name); }

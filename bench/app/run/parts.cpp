@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -90,6 +91,49 @@ bool groups_can_be_measured(const Run& run) {
          run.machine.backend->performs(find_collective("all_reduce"));
 }
 
+// So few that each rank that is a source in any of them is one.
+std::vector<Round> rounds_with_all_sources(const std::vector<Round>& rounds) {
+  std::set<int> seen;
+  std::vector<Round> kept;
+  for (const Round& round : rounds) {
+    const std::size_t before = seen.size();
+    for (const Group& pair : round) seen.insert(pair.front());
+    if (seen.size() > before) kept.push_back(round);
+  }
+  return kept;
+}
+
+// From which other GPUs of its process, counted on from the one beside a NIC, its data comes too: from the far side of
+// the node, and from the next where several GPUs have the same NICs beside them.
+std::vector<int> other_gpus(const Machine& machine) {
+  const auto& all = machine.gpus_of_nics.gpus_of_rank;
+  const int gpus = static_cast<int>(std::ranges::min_element(all, {}, &std::vector<std::string>::size)->size());
+  if (gpus < 2) return {};
+  const auto shared = [](const topo::Gpu& gpu) { return gpu.nics_shared.value_or(1) > 1; };
+  const bool next = std::ranges::any_of(
+      machine.topology.hosts, [&](const topo::Host& host) { return std::ranges::any_of(host.gpu_devices, shared); });
+  return next && gpus > 2 ? std::vector<int>{1, gpus / 2} : std::vector<int>{gpus / 2};
+}
+
+// GPUs and NICs, path by path. `cases` and `nics`: of single NICs, from the GPU beside each.
+void measure_gdr(Run& run, Backend& backend, const std::vector<Case>& cases, const std::vector<Measurement>& nics) {
+  std::vector<std::vector<int>> gpus{run.control.is_leader() ? other_gpus(run.machine) : std::vector<int>()};
+  gpus = shared_by_leader(run.control, gpus);
+  std::vector<Case> others;
+  for (const int gpu : gpus.front())
+    for (const Case& c : cases) {
+      if (!c.nic) continue;
+      others.push_back(with_rounds(c, rounds_with_all_sources(*c.rounds)));
+      others.back().gpu = gpu;
+    }
+  std::vector<Measurement> measured = measure_beside(run.control, backend, others, options_beside(run));
+  measured.insert(measured.end(), nics.begin(), nics.end());
+  if (run.control.is_leader())
+    run.recorder.add([&](ReportBuilder& report) {
+      report.add_gdr(reports::gdr_paths(run.machine.topology, run.machine.gpus_of_nics, measured));
+    });
+}
+
 std::vector<Measurement> measure_nics(Run& run) {
   Machine& machine = run.machine;
   Backend* backend = run.arms.all.front().backend;
@@ -109,18 +153,23 @@ std::vector<Measurement> measure_nics(Run& run) {
       return {};
     }
     run.recorder.add([&](ReportBuilder& report) {
-      report.remark(fmt::format("single NICs were measured with host memory over {}", made.software.at("libfabric")));
+      report.remark(fmt::format("single NICs were measured with {} over {}", made.software.at("libfabric.memory"),
+                                made.software.at("libfabric")));
     });
     machine.topology.nics_of_rank = std::move(made.nics_of_rank);
+    machine.memory_of_nics = made.memory;
+    machine.gpus_of_nics = std::move(made.gpus);
     run.fabric = std::move(made.backend);
     backend = run.fabric.get();
     name = "ofi";
   }
+  const bool direct = machine.memory_of_nics == memory_of_gpus;
   const std::vector<Case> cases = nic_cases(
       name, job_facts(machine, run.seed), machine.topology.nics_of_rank, std::min(size_of_nic_messages, run.plan.max),
-      besides, machine.platform ? topo::nics_fed_by_host_memory(*machine.platform) : std::nullopt);
+      besides, machine.platform && !direct ? topo::nics_fed_by_host_memory(*machine.platform) : std::nullopt);
   run.beside.insert(run.beside.end(), cases.begin(), cases.end());
   std::vector<Measurement> measured = measure_beside(run.control, *backend, cases, options_beside(run));
+  if (direct && !run.options.checks()) measure_gdr(run, *backend, cases, measured);
   // What is no part of the test does not fail it.
   for (Measurement& m : measured)
     if (besides && m.outcome == Outcome::failed) m.outcome = Outcome::skipped, m.because = "failed: " + m.because;

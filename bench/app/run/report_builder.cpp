@@ -102,6 +102,11 @@ void ReportBuilder::add_local_checks(std::vector<LocalChecks> of_ranks) {
   add_findings(reports::corruptions(report_));
 }
 
+void ReportBuilder::add_gdr(std::vector<reports::GdrPath> paths) {
+  report_.gdr = std::move(paths);
+  add_findings(reports::slow_paths(report_.gdr));
+}
+
 std::vector<reports::Result> ReportBuilder::add_beside(std::vector<std::vector<std::string>> nics_of_rank,
                                                        const std::vector<Measurement>& measured) {
   report_.topology.nics_of_rank = std::move(nics_of_rank);

@@ -46,6 +46,7 @@ class ReportBuilder {
   void add_findings(std::vector<topo::Finding> findings);
   // Results of the checks of each rank's GPU alone.
   void add_local_checks(std::vector<LocalChecks> of_ranks);
+  void add_gdr(std::vector<reports::GdrPath> paths);
   // Results measured beside the plan, and the names of NICs as Case::nic counts them. Returns the journal's lines.
   std::vector<reports::Result> add_beside(std::vector<std::vector<std::string>> nics_of_rank,
                                           const std::vector<Measurement>& measured);

@@ -59,31 +59,43 @@ auto pci_of(const fi_info& info) {
   return std::tuple(int{pci.domain_id}, int{pci.bus_id}, int{pci.device_id}, int{pci.function_id});
 }
 
-// `provider`: the only one to ask, "" for all.
-Info all_offers(const std::string& provider) {
+// FI_OPT_CUDA_API_PERMITTED of libfabric 1.18 and later; older headers have no such name.
+constexpr int option_cuda_api_permitted = 10;
+
+// Null: none with all these capabilities. `provider`: the only one to ask, "" for all.
+Info offers_with(std::uint64_t caps, const std::string& provider) {
   const Info hints(fi_allocinfo());
   if (!provider.empty()) hints->fabric_attr->prov_name = strdup(provider.c_str());  // fi_freeinfo() frees it
-  hints->caps = FI_MSG | FI_TAGGED;
+  hints->caps = FI_MSG | FI_TAGGED | caps;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+  if ((caps & FI_HMEM) != 0) hints->domain_attr->mr_mode |= FI_MR_HMEM;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   fi_info* found = nullptr;
   const int result = fi_getinfo(api_version(), nullptr, nullptr, 0, hints.get(), &found);
-  if (result == -FI_ENODATA && !provider.empty())
+  if (result == -FI_ENODATA) return {};
+  check(result, "fi_getinfo");
+  return Info(found);
+}
+
+// With writes where there are any.
+Info all_offers(const std::string& provider, bool gpu_memory) {
+  const std::uint64_t needed = gpu_memory ? FI_HMEM : 0;
+  for (const std::uint64_t wanted : {std::uint64_t{FI_RMA}, std::uint64_t{0}})
+    if (Info found = offers_with(needed | wanted, provider)) return found;
+  if (gpu_memory)
+    throw CaseError(fmt::format("libfabric {} has no endpoint that takes GPU memory (FI_HMEM)", text_of(fi_version())));
+  if (!provider.empty())
     throw CaseError(fmt::format(
         "the kernel shows devices of {0}, but libfabric {1}, asked for API {2}, offers no endpoint on them; see what "
         "fi_info -p {0} says, put the EFA installer's libfabric first in LD_LIBRARY_PATH, or set FI_PROVIDER=tcp to "
         "measure TCP instead",
         provider, text_of(fi_version()), text_of(api_version())));
-  if (result == -FI_ENODATA) {
-    const char* const wanted = std::getenv("FI_PROVIDER");
-    throw CaseError(fmt::format("libfabric has no reliable endpoint with tags{}; fi_info shows what it has",
-                                wanted ? fmt::format(" of FI_PROVIDER={}", wanted) : ""));
-  }
-  check(result, "fi_getinfo");
-  return Info(found);
+  const char* const wanted = std::getenv("FI_PROVIDER");
+  throw CaseError(fmt::format("libfabric has no reliable endpoint with tags{}; fi_info shows what it has",
+                              wanted ? fmt::format(" of FI_PROVIDER={}", wanted) : ""));
 }
 
 // One of each domain: devices are listed again for other protocols and addresses.
@@ -111,9 +123,9 @@ void check(std::int64_t result, std::string_view call) {
   throw CaseError(fmt::format("{}: {} (libfabric error {})", call, fi_strerror(static_cast<int>(-result)), -result));
 }
 
-std::vector<Info> choose_nics(const protocol::LocalRank& local) {
+std::vector<Info> choose_nics(const protocol::LocalRank& local, bool gpu_memory) {
   const char* const wanted = std::getenv("FI_PROVIDER");
-  const Info offers = all_offers(wanted && *wanted ? "" : local.provider);
+  const Info offers = all_offers(wanted && *wanted ? "" : local.provider, gpu_memory);
   std::vector<const fi_info*> domains = domains_of(offers.get());
   const auto is_nic = [](const fi_info* info) { return pci_of(*info) != std::tuple(0, 0, 0, 0); };
   std::vector<const fi_info*> mine;
@@ -143,14 +155,32 @@ std::string name_of_library(const fi_info& info) {
 }
 
 Registration::Registration(fid_domain* domain, const fi_info& info, std::byte* memory, std::size_t bytes,
-                           std::uint64_t key) {
-  if ((info.domain_attr->mr_mode & FI_MR_LOCAL) == 0) return;
+                           std::optional<int> gpu, std::uint64_t key) {
+  const bool written = (info.caps & FI_RMA) != 0;
+  if (!written && !gpu && (info.domain_attr->mr_mode & FI_MR_LOCAL) == 0) return;
+  const iovec place{.iov_base = memory, .iov_len = bytes};
+  fi_mr_attr attributes{};
+  attributes.mr_iov = &place;
+  attributes.iov_count = 1;
+  attributes.access = FI_SEND | FI_RECV | (written ? FI_WRITE | FI_REMOTE_WRITE : 0);
+  attributes.requested_key = key;
+  if (gpu) {
+    attributes.iface = FI_HMEM_CUDA;
+    attributes.device.cuda = *gpu;
+  }
   fid_mr* region = nullptr;
-  check(fi_mr_reg(domain, memory, bytes, FI_SEND | FI_RECV, 0, key, 0, &region, nullptr), "fi_mr_reg");
+  check(fi_mr_regattr(domain, &attributes, 0, &region),
+        gpu ? fmt::format("fi_mr_regattr of {} bytes in the memory of GPU {}", bytes, *gpu) : "fi_mr_regattr");
   region_.reset(region);
+  if ((info.domain_attr->mr_mode & FI_MR_VIRT_ADDR) == 0) begin_ = memory;
 }
 
-Endpoint::Endpoint(Info info, protocol::SharedPage& page) : info_(std::move(info)), page_(&page) {
+Target Registration::target(const std::byte* at) const {
+  return {.address = begin_ ? static_cast<std::uint64_t>(at - begin_) : reinterpret_cast<std::uint64_t>(at),
+          .key = fi_mr_key(region_.get())};
+}
+
+Endpoint::Endpoint(Info info, protocol::SharedPage& page, bool gpu_memory) : info_(std::move(info)), page_(&page) {
   const auto make = [](auto& owned, std::string_view call, const auto& open) {
     typename std::remove_reference_t<decltype(owned)>::pointer made = nullptr;
     check(open(&made), call);
@@ -159,13 +189,22 @@ Endpoint::Endpoint(Info info, protocol::SharedPage& page) : info_(std::move(info
   make(fabric_, "fi_fabric", [&](auto made) { return fi_fabric(info_->fabric_attr, made, nullptr); });
   make(domain_, "fi_domain", [&](auto made) { return fi_domain(fabric_.get(), info_.get(), made, nullptr); });
   fi_cq_attr queue{};
-  queue.format = FI_CQ_FORMAT_CONTEXT;
+  queue.format = FI_CQ_FORMAT_DATA;
   queue.wait_obj = FI_WAIT_NONE;
   make(completions_, "fi_cq_open", [&](auto made) { return fi_cq_open(domain_.get(), &queue, made, nullptr); });
   fi_av_attr table{};
   table.type = FI_AV_TABLE;
   make(addresses_, "fi_av_open", [&](auto made) { return fi_av_open(domain_.get(), &table, made, nullptr); });
   make(endpoint_, "fi_endpoint", [&](auto made) { return fi_endpoint(domain_.get(), info_.get(), made, nullptr); });
+  if (gpu_memory) {
+    const bool no = false;
+    const int result = fi_setopt(&endpoint_->fid, FI_OPT_ENDPOINT, option_cuda_api_permitted, &no, sizeof no);
+    // Whoever does not know the option has no other way than CUDA's.
+    if (result != -FI_ENOPROTOOPT)
+      check(result, result == -FI_EOPNOTSUPP ? "fi_setopt of FI_OPT_CUDA_API_PERMITTED=false, no peer-to-peer from " +
+                                                   device_of(*info_) + " to GPU memory"
+                                             : "fi_setopt of FI_OPT_CUDA_API_PERMITTED=false");
+  }
   check(fi_ep_bind(endpoint_.get(), &completions_->fid, FI_SEND | FI_RECV), "fi_ep_bind to the completion queue");
   check(fi_ep_bind(endpoint_.get(), &addresses_->fid, 0), "fi_ep_bind to the address vector");
   check(fi_enable(endpoint_.get()), "fi_enable");
@@ -256,8 +295,26 @@ void Endpoint::receive(std::byte* memory, std::size_t bytes, const Registration&
       "fi_trecv", under_way);
 }
 
+// Over TCP a write is a message all the same.
+bool Endpoint::writes() const {
+  const bool is_nic = pci_of(*info_) != std::tuple(0, 0, 0, 0);
+  return is_nic && (info_->caps & FI_RMA) != 0 && info_->domain_attr->cq_data_size >= 4;
+}
+
+void Endpoint::write(const std::byte* memory, std::size_t bytes, const Registration& registration, int to,
+                     const Target& target, int& under_way) {
+  const fi_addr_t there = of_rank_.at(static_cast<std::size_t>(to));
+  constexpr std::uint64_t said = 0;  // the receiver only counts
+  post(
+      [&](void* context) {
+        return fi_writedata(endpoint_.get(), memory, bytes, registration.descriptor(), said, there, target.address,
+                            target.key, context);
+      },
+      "fi_writedata", under_way);
+}
+
 void Endpoint::progress() {
-  std::array<fi_cq_entry, 16> entries{};
+  std::array<fi_cq_data_entry, 16> entries{};
   const ssize_t count = fi_cq_read(completions_.get(), entries.data(), entries.size());
   if (count == -FI_EAGAIN) return;
   if (count == -FI_EAVAIL) {
@@ -267,17 +324,22 @@ void Endpoint::progress() {
                                 fi_cq_strerror(completions_.get(), error.prov_errno, error.err_data, nullptr, 0)));
   }
   check(count, "fi_cq_read");
-  for (std::size_t i = 0; std::cmp_less(i, count); ++i)
+  for (std::size_t i = 0; std::cmp_less(i, count); ++i) {
+    if ((entries[i].flags & FI_REMOTE_CQ_DATA) != 0) {
+      --awaited_;
+      continue;
+    }
     --*static_cast<const Context*>(entries[i].op_context)->under_way;
-  done_ += static_cast<std::size_t>(count);
+    ++done_;
+  }
 }
 
 void look_up(const protocol::SharedPage& page) {
   if (page.give_up.load()) throw AbortRequested{};
 }
 
-Nics::Nics(std::vector<Info> infos, protocol::SharedPage& page) : page_(page) {
-  for (Info& info : infos) endpoints_.emplace_back(std::move(info), page);
+Nics::Nics(std::vector<Info> infos, protocol::SharedPage& page, bool gpu_memory) : page_(page) {
+  for (Info& info : infos) endpoints_.emplace_back(std::move(info), page, gpu_memory);
 }
 
 std::vector<std::string> Nics::names() const {
@@ -312,9 +374,9 @@ void Nics::connect(const std::vector<std::string>& addresses) {
   }
 }
 
-Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes) {
+Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu) {
   Registrations all;
-  for (Endpoint& each : endpoints_) all.push_back(each.enlist(memory, bytes));
+  for (Endpoint& each : endpoints_) all.push_back(each.enlist(memory, bytes, gpu));
   return all;
 }
 

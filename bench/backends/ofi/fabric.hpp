@@ -1,13 +1,16 @@
-// libfabric: an endpoint on each NIC of a rank, that messages to all ranks go through (reliable datagrams, tagged). Man
-// pages fi_getinfo(3), fi_endpoint(3), fi_tagged(3), fi_cq(3), fi_av(3).
+// libfabric: an endpoint on each NIC of a rank, that messages to all ranks go through (reliable datagrams, tagged), and
+// writes into their memory. Man pages fi_getinfo(3), fi_endpoint(3), fi_tagged(3), fi_rma(3), fi_mr(3), fi_cq(3),
+// fi_av(3).
 #pragma once
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,32 +44,46 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 // or at the one that the seat names. NICs are divided among the ranks of their host in the order of their PCI
 // addresses; where ranks are more, some share one. Where a provider shows interfaces instead, each rank takes all those
 // that the seat names, and where it names none the first that is not the loopback's. Throws CaseError where there is
-// none.
-std::vector<Info> choose_nics(const protocol::LocalRank& local);
+// none, or with `gpu_memory` none that takes such memory.
+std::vector<Info> choose_nics(const protocol::LocalRank& local, bool gpu_memory);
 std::string name_of_library(const fi_info& info);  // "libfabric 2.3, asked for API 1.18, efa"
 
-// Memory that a NIC may read and write. Nothing where the provider does not ask for that.
+// Where another rank may write.
+struct Target {
+  std::uint64_t address = 0, key = 0;
+  bool operator==(const Target&) const = default;
+};
+
+// Memory that a NIC may read and write, of the GPU of this number or of the host. Nothing where the provider asks for
+// that neither itself nor for writes of others.
 class Registration {
  public:
   Registration() = default;
-  Registration(fid_domain* domain, const fi_info& info, std::byte* memory, std::size_t bytes, std::uint64_t key);
+  Registration(fid_domain* domain, const fi_info& info, std::byte* memory, std::size_t bytes, std::optional<int> gpu,
+               std::uint64_t key);
   void* descriptor() const { return region_ ? fi_mr_desc(region_.get()) : nullptr; }
+  // Of a byte in it, for others.
+  Target target(const std::byte* at) const;
 
  private:
   Owned<fid_mr> region_;
+  std::byte* begin_ = nullptr;  // that addresses count from; null: they are those of this process
 };
 
 class Endpoint {
  public:
-  Endpoint(Info info, protocol::SharedPage& page);
+  // `gpu_memory`: the library shall not call CUDA, so that what is timed is the NIC's own way to the GPU.
+  Endpoint(Info info, protocol::SharedPage& page, bool gpu_memory);
 
   std::string address() const;  // hexadecimal
   std::string host() const;     // of the address, as people write it, without the port: "10.0.0.1", "fe80::1"
   // Addresses of all ranks, in their order.
   void connect(const std::vector<std::string>& addresses);
-  Registration enlist(std::byte* memory, std::size_t bytes) {
-    return {domain_.get(), *info_, memory, bytes, ++registrations_};
+  Registration enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {}) {
+    return {domain_.get(), *info_, memory, bytes, gpu, ++registrations_};
   }
+  // Whether it can write into the memory of other ranks so that they hear of it.
+  bool writes() const;
 
   // Both return at once and count up `under_way`, which progress() counts down when the message is done; `memory` is
   // the library's until then. A message fits a receive of the same tag.
@@ -74,11 +91,16 @@ class Endpoint {
             int& under_way);
   void receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag,
                int& under_way);
+  // Into the memory of that rank, whose endpoint counts one arrival then; `under_way` as above.
+  void write(const std::byte* memory, std::size_t bytes, const Registration& registration, int to, const Target& target,
+             int& under_way);
+  // So many more writes of others are waited for as if they were under way here.
+  void expect(int writes) { awaited_ += writes; }
   // Moves on what is under way. Throws CaseError on an error of the library.
   void progress();
   // All that began is done; from here on others are counted.
   bool is_done() const { return under_way() == 0; }
-  std::size_t under_way() const { return begun_ - done_; }
+  std::size_t under_way() const { return begun_ - done_ + static_cast<std::size_t>(std::max(awaited_, 0)); }
   void forget_done() { begun_ = done_ = 0; }
 
   const fi_info& info() const { return *info_; }
@@ -106,6 +128,7 @@ class Endpoint {
   std::vector<fi_addr_t> of_rank_;
   std::vector<std::unique_ptr<Context>> contexts_;
   std::size_t begun_ = 0, done_ = 0;  // since they were forgotten
+  int awaited_ = 0;  // writes that were expected and have not come; below 0: that came before they were
   std::uint64_t registrations_ = 0;
 };
 
@@ -121,7 +144,7 @@ struct Moved {
 // All NICs of a rank.
 class Nics {
  public:
-  Nics(std::vector<Info> infos, protocol::SharedPage& page);
+  Nics(std::vector<Info> infos, protocol::SharedPage& page, bool gpu_memory);
 
   std::vector<std::string> names() const;  // as the kernel calls them
   const Endpoint& first() const { return endpoints_.front(); }
@@ -131,8 +154,11 @@ class Nics {
   // Of all ranks, in their order. The NICs of a number talk to each other; all ranks use as many as each of them has.
   void connect(const std::vector<std::string>& addresses);
 
+  std::size_t count() const { return endpoints_.size(); }
+  Endpoint& at(int nic) { return endpoints_.at(static_cast<std::size_t>(nic)); }
+
   using Registrations = std::vector<Registration>;  // of a buffer, by NIC
-  Registrations enlist(std::byte* memory, std::size_t bytes);
+  Registrations enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {});
 
   // Through one NIC alone, or, with nullopt, in equal parts through all where each part is large enough to count, and
   // else through the first. Both sides say the same. Both return at once; `under_way` counts parts as of an Endpoint.

@@ -24,12 +24,14 @@ constexpr int most_operations = 128;
 
 }  // namespace
 
-OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics& nics, int rank, int ranks)
+OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics& nics, const DataPlace& data, int rank,
+                       int ranks)
     : case_(std::move(c)),
       place_(std::move(place)),
       nics_(nics),
       rank_(rank),
       ranks_(ranks),
+      data_(data),
       buffers_(case_, slots_for(case_, pool, most_slots)) {
   if (case_.collective->route != Route::neighbours)
     throw CaseError(fmt::format("libfabric has messages only, no {}", case_.collective->name));
@@ -40,9 +42,17 @@ OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics
   operations_ = buffers_.slots();
   if (case_.bytes >= windowed && case_.pattern != "ping_pong") operations_ = most_operations;
   moved_before_ = nics_.moved();
+  writes_ = case_.nic && case_.pattern == "one_way" && !data_.copied && nics_.at(*case_.nic).writes();
   if (!place_) return;
+  if (data_.gpus) mirror_ = std::make_unique<GpuMirror>(*data_.gpus, gpu_place(), buffers_);
   enlist();
   buffers_.fill(*place_, round);
+  if (mirror_) mirror_->upload_all();
+}
+
+std::size_t OfiSession::gpu_place() const {
+  const std::size_t beside = data_.beside.at(static_cast<std::size_t>(case_.nic.value_or(0)));
+  return (beside + static_cast<std::size_t>(is_source() ? case_.gpu.value_or(0) : 0)) % data_.gpus->size();
 }
 
 std::uint64_t OfiSession::tag(bool barrier, std::uint32_t burst, int number, int source) {
@@ -67,7 +77,10 @@ Times OfiSession::sample(const SampleRequest& request) {
   const double messages = request.operations * (case_.pattern == "ping_pong" ? 2.0 : 1.0);
   std::vector<double> times;
   for (int s = 0; s < request.samples; ++s) {
-    if (request.poison_last && s + 1 == request.samples && place_) buffers_.poison_outputs();
+    if (request.poison_last && s + 1 == request.samples && place_) {
+      buffers_.poison_outputs();
+      if (mirror_) mirror_->upload_all();
+    }
     ++bursts_;
     barrier();
     const auto start = Clock::now();
@@ -84,9 +97,19 @@ Times OfiSession::sample(const SampleRequest& request) {
   return {times};
 }
 
-Verification OfiSession::verify() { return place_ ? buffers_.check(*place_, last_slot_, last_count_) : Verification{}; }
+Verification OfiSession::verify() {
+  if (!place_) return {};
+  if (mirror_) mirror_->download_all();
+  return buffers_.check(*place_, last_slot_, last_count_);
+}
 
 void OfiSession::enlist() {
+  if (mirror_ && !data_.copied) {
+    GpuMemory& memory = mirror_->memory();
+    memory.gpu().use();
+    inputs_.push_back(nics_.enlist(memory.data(), memory.size(), memory.gpu().number()));
+    return;
+  }
   const std::size_t size = size_of(case_.type);
   for (int slot = 0; slot < buffers_.slots(); ++slot) {
     inputs_.push_back(nics_.enlist(buffers_.input(slot, *place_), case_.shape.input_elements * size));
@@ -122,10 +145,54 @@ void OfiSession::move(int first, int count) {
     return;
   }
   if (case_.pattern == "ping_pong") return ping_pong(first, count);
-  const int peer = place_->group[static_cast<std::size_t>(1 - self.rank)];
+  if (writes_) return writes(first, count);
   constexpr int nobody = -1;
-  const bool both = case_.pattern == "both_ways", source = self.rank == 0;
-  messages(first, count, both || source ? peer : nobody, both || !source ? peer : nobody);
+  const bool both = case_.pattern == "both_ways";
+  messages(first, count, both || is_source() ? peer() : nobody, both || !is_source() ? peer() : nobody);
+}
+
+// The receiver says where its outputs lie; three times, and two count: a NIC that falsifies data shall do that to data,
+// which is checked, and not to where it goes.
+void OfiSession::learn_targets() {
+  constexpr std::size_t copies = 3;
+  const auto slots = static_cast<std::size_t>(buffers_.slots());
+  targets_.resize(copies * slots);
+  if (!is_source())
+    for (int slot = 0; slot < buffers_.slots(); ++slot)
+      targets_[static_cast<std::size_t>(slot)] =
+          registration_of(outputs_, slot).at(static_cast<std::size_t>(*case_.nic)).target(output(slot));
+  for (std::size_t i = slots; i < targets_.size(); ++i) targets_[i] = targets_[i - slots];
+  auto* const table = reinterpret_cast<std::byte*>(targets_.data());
+  const std::size_t bytes = targets_.size() * sizeof(Target);
+  const Nics::Registrations registration = nics_.enlist(table, bytes);
+  int under_way = 0;
+  if (is_source())
+    nics_.receive(table, bytes, registration, tag(false, bursts_, 0, peer()), case_.nic, under_way);
+  else
+    nics_.send(table, bytes, registration, peer(), tag(false, bursts_, 0, rank_), case_.nic, under_way);
+  nics_.finish();
+  for (std::size_t i = 0; i < slots; ++i)
+    if (targets_[i] != targets_[i + slots]) targets_[i] = targets_[i + 2 * slots];
+}
+
+// A window of writes as of messages. The receiver does nothing but count: what is written again is the same.
+void OfiSession::writes(int first, int count) {
+  if (targets_.empty()) learn_targets();
+  Endpoint& nic = nics_.at(*case_.nic);
+  if (!is_source()) {
+    nic.expect(count);
+    return nics_.finish();
+  }
+  const std::size_t bytes = case_.shape.input_elements * size_of(case_.type);
+  std::vector<int> under_way(static_cast<std::size_t>(buffers_.slots()));
+  for (int begun = 0; begun < count; ++begun) {
+    const int slot = (first + begun) % buffers_.slots();
+    int& its = under_way[static_cast<std::size_t>(slot)];
+    while (its > 0) nics_.progress();
+    nic.write(input(slot), bytes, registration_of(inputs_, slot).at(static_cast<std::size_t>(*case_.nic)), peer(),
+              targets_[static_cast<std::size_t>(slot)], its);
+  }
+  nics_.finish();
 }
 
 // A window of messages, as wide as there are buffers: where one has come, the next begins in its place.
@@ -140,54 +207,90 @@ void OfiSession::messages(int first, int count, int to, int from) {
       post(slot, begun, its);
     }
   };
+  // By slot: a message was posted that has not been taken in yet.
+  std::vector<bool> expected(static_cast<std::size_t>(slots));
+  const auto take_in = [&](int slot) {
+    if (expected[static_cast<std::size_t>(slot)]) came(slot);
+    expected[static_cast<std::size_t>(slot)] = false;
+  };
   int received = from < 0 ? count : 0, sent = to < 0 ? count : 0;
   for (;;) {
-    begin(received, receiving, [&](int slot, int number, int& its) { receive(slot, number, from, its); });
+    begin(received, receiving, [&](int slot, int number, int& its) {
+      take_in(slot);
+      receive(slot, number, from, its);
+      expected[static_cast<std::size_t>(slot)] = true;
+    });
     begin(sent, sending, [&](int slot, int number, int& its) { send(slot, number, to, its); });
     if (received == count && sent == count) break;
     nics_.progress();
   }
   nics_.finish();
+  for (int slot = 0; slot < slots; ++slot) take_in(slot);
 }
 
 void OfiSession::ping_pong(int first, int count) {
-  const int peer = place_->group[static_cast<std::size_t>(1 - place_->member.rank)];
-  const bool source = place_->member.rank == 0;
   for (int i = 0; i < count; ++i) {
     const int slot = (first + i) % buffers_.slots();
     int under_way = 0;
-    receive(slot, i, peer, under_way);
-    if (source) send(slot, i, peer, under_way);
+    receive(slot, i, peer(), under_way);
+    if (is_source()) send(slot, i, peer(), under_way);
     nics_.finish();
-    if (source) continue;
-    send(slot, i, peer, under_way);
+    came(slot);
+    if (is_source()) continue;
+    send(slot, i, peer(), under_way);
     nics_.finish();
   }
 }
 
-// By what the NICs counted since the session was opened.
+// What moved the data is known by what the NICs counted since the session was opened.
 std::optional<Selection> OfiSession::selection() {
+  if (!place_) return std::nullopt;
+  Selection told{.algorithm = writes_ ? "write" : "messages",
+                 .protocol = "",
+                 .channels = 0,
+                 .source = "the worker",
+                 .memory = data_.name};
   const std::optional<Moved> now = nics_.moved();
-  if (!place_ || !now || !moved_before_) return std::nullopt;
+  if (!now || !moved_before_) return told;
   const std::uint64_t read = now->read - moved_before_->read, written = now->written - moved_before_->written,
                       packets = now->packets - moved_before_->packets;
-  if (read + written + packets == 0) return std::nullopt;
-  return Selection{.algorithm = "tagged messages",
-                   .protocol = std::max(read, written) < packets ? std::string(packets_protocol)
-                               : written > read                  ? "device write"
-                                                                 : "device read",
-                   .channels = 0,
-                   .source = "counters of the NICs"};
+  if (read + written + packets == 0) return told;
+  told.source = "counters of the NICs";
+  told.protocol = std::max(read, written) < packets ? std::string(packets_protocol)
+                  : written > read                  ? "device write"
+                                                    : "device read";
+  return told;
+}
+
+std::byte* OfiSession::input(int slot) const {
+  std::byte* const at = buffers_.input(slot, *place_);
+  return mirror_ && !data_.copied ? mirror_->of(at) : at;
+}
+
+std::byte* OfiSession::output(int slot) const {
+  std::byte* const at = buffers_.output(slot, *place_);
+  return mirror_ && !data_.copied ? mirror_->of(at) : at;
+}
+
+const Nics::Registrations& OfiSession::registration_of(const std::vector<Nics::Registrations>& slots, int slot) const {
+  return mirror_ && !data_.copied ? inputs_.front() : slots[static_cast<std::size_t>(slot)];
+}
+
+void OfiSession::came(int slot) {
+  if (mirror_ && data_.copied)
+    mirror_->upload(buffers_.output(slot, *place_), case_.shape.output_elements * size_of(case_.type));
 }
 
 void OfiSession::send(int slot, int number, int to, int& under_way) {
-  nics_.send(buffers_.input(slot, *place_), case_.shape.input_elements * size_of(case_.type),
-             inputs_[static_cast<std::size_t>(slot)], to, tag(false, bursts_, number, rank_), case_.nic, under_way);
+  const std::size_t bytes = case_.shape.input_elements * size_of(case_.type);
+  if (mirror_ && data_.copied) mirror_->download(buffers_.input(slot, *place_), bytes);
+  nics_.send(input(slot), bytes, registration_of(inputs_, slot), to, tag(false, bursts_, number, rank_), case_.nic,
+             under_way);
 }
 
 void OfiSession::receive(int slot, int number, int from, int& under_way) {
-  nics_.receive(buffers_.output(slot, *place_), case_.shape.output_elements * size_of(case_.type),
-                outputs_[static_cast<std::size_t>(slot)], tag(false, bursts_, number, from), case_.nic, under_way);
+  nics_.receive(output(slot), case_.shape.output_elements * size_of(case_.type), registration_of(outputs_, slot),
+                tag(false, bursts_, number, from), case_.nic, under_way);
 }
 
 }  // namespace p5::ofi

@@ -1,6 +1,7 @@
 #include "tests/ofi/standin/endpoint.hpp"
 
 #include <fcntl.h>
+#include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tests/ofi/standin/regions.hpp"
 #include "tests/ofi/standin/settings.hpp"
 
 namespace standin {
@@ -15,9 +17,9 @@ namespace standin {
 namespace {
 
 constexpr std::size_t most_sending = 4096, most_before_answer = 16, device_reads_from = 1u << 20;
-constexpr double share_in_packets = 0.55;            // of the rate, where processors copy (c5n: 6.9 of 12.5 GB/s)
-constexpr double loopback_rate = 1.5e9;              // bytes a second: NICs have none, and host memory goes out and in
-constexpr std::int64_t most_behind_ns = 20'000'000;  // that a process which did not run makes up for
+constexpr double share_in_packets = 0.55;             // of the rate, where processors copy (c5n: 6.9 of 12.5 GB/s)
+constexpr double loopback_rate = 1.5e9;               // bytes a second: NICs have none, and host memory goes out and in
+constexpr std::int64_t most_behind_ns = 200'000'000;  // that a process which did not run makes up for
 
 std::uint32_t number_of(const std::string& host) {
   std::uint32_t hash = 2166136261u;  // FNV-1a
@@ -40,7 +42,8 @@ void occupy(Busy& busy, std::int64_t from, std::int64_t duration) {
 
 }  // namespace
 
-Endpoint::Endpoint(const Device& device, int number, bool device_rdma) : device_(device), device_rdma_(device_rdma) {
+Endpoint::Endpoint(const Device& device, int number, bool device_rdma)
+    : device_(device), number_(number), device_rdma_(device_rdma) {
   const Settings& all = settings();
   silent_ = all.fault_of(device.name, "silent") != nullptr;
   lies_ = all.fault_of(device.name, "lies") != nullptr;
@@ -74,16 +77,36 @@ Endpoint::Peer& Endpoint::peer_of(const Address& address) {
 
 bool Endpoint::reads(std::size_t bytes) const { return device_rdma_ && bytes >= device_reads_from; }
 
-long Endpoint::send(const Address& to, const void* data, std::size_t bytes, std::uint64_t tag, void* context) {
+long Endpoint::send(const Address& to, const void* data, std::size_t bytes, std::uint64_t tag, int gpu, void* context) {
   Peer& peer = peer_of(to);
   const bool answered = peer.mailbox->listening.load() != 0;
   if (sending_.size() >= (answered ? most_sending : most_before_answer)) return -FI_EAGAIN;
+  begin(to, peer, data, bytes, gpu, context).tag = tag;
+  return 0;
+}
+
+long Endpoint::write(const Address& to, const void* data, std::size_t bytes, std::uint64_t address, std::uint64_t key,
+                     std::uint64_t said, int gpu, void* context) {
+  Peer& peer = peer_of(to);
+  const bool answered = peer.mailbox->listening.load() != 0;
+  if (sending_.size() >= (answered ? most_sending : most_before_answer)) return -FI_EAGAIN;
+  Sending& sending = begin(to, peer, data, bytes, gpu, context);
+  sending.writes = true;
+  sending.address = address;
+  sending.key = key;
+  sending.tag = said;
+  sending.state = Sending::granted;
+  return 0;
+}
+
+Endpoint::Sending& Endpoint::begin(const Address& to, Peer& peer, const void* data, std::size_t bytes, int gpu,
+                                   void* context) {
   Sending& sending = sending_.emplace_back();
   sending.to = to;
   sending.peer = &peer;
   sending.data = static_cast<const std::byte*>(data);
   sending.bytes = bytes;
-  sending.tag = tag;
+  sending.gpu = gpu;
   sending.number = ++numbers_;
   sending.context = context;
   sending.since = now_ns();
@@ -95,7 +118,7 @@ long Endpoint::send(const Address& to, const void* data, std::size_t bytes, std:
   const auto under_way = static_cast<std::uint64_t>(
       std::ranges::count_if(sending_, [](const Sending& each) { return each.bytes > cell_bytes; }));
   if (under_way > nic_->most_under_way.load()) nic_->most_under_way.store(under_way);
-  return 0;
+  return sending;
 }
 
 long Endpoint::receive(void* data, std::size_t bytes, std::uint64_t tag, std::uint64_t ignore, void* context) {
@@ -116,7 +139,7 @@ long Endpoint::receive(void* data, std::size_t bytes, std::uint64_t tag, std::ui
 void Endpoint::match(const Header& header, const std::byte* data, const Receiving& receiving) {
   if (header.kind == Kind::whole) {
     std::memcpy(receiving.data, data, std::min<std::size_t>(header.bytes, receiving.bytes));
-    completions_->done.push_back(receiving.context);
+    completions_->done.push_back({receiving.context});
     return;
   }
   const std::uint64_t number = ++numbers_;
@@ -162,17 +185,39 @@ void Endpoint::take(const Header& header, const std::byte* data) {
       receiving.arrived += header.bytes;
       count(reads(receiving.total) ? rdma_read_bytes : recv_bytes, header.bytes);
       if (receiving.arrived < receiving.total) return;
-      completions_->done.push_back(receiving.context);
+      completions_->done.push_back({receiving.context});
       arriving_.erase(header.receiver);
       return say(header.from, {.kind = Kind::done, .sender = header.sender, .from = address_});
     }
-    case Kind::done: {
+    case Kind::done:
+    case Kind::refused: {
       const auto sending = its();
       if (sending == sending_.end()) return;
-      completions_->done.push_back(sending->context);
+      if (header.kind == Kind::done)
+        completions_->done.push_back({sending->context});
+      else
+        fail(*sending, FI_EINVAL, 7, "Invalid remote registration");
       sending_.erase(sending);
+      return;
     }
+    case Kind::write:
+      take_write(header, data);
   }
+}
+
+// Cells of one write come in their order; its length is in each.
+void Endpoint::take_write(const Header& header, const std::byte* data) {
+  const Region* const region = find_region(header.key);
+  std::byte* const place = region ? region->at(header.receiver + header.offset, header.bytes) : nullptr;
+  if (!place) return say(header.from, {.kind = Kind::refused, .sender = header.sender, .from = address_});
+  std::memcpy(place, data, header.bytes);
+  count(settings().machine.writes() && device_rdma_ ? rdma_write_recv_bytes
+        : device_rdma_                              ? rdma_read_bytes
+                                                    : recv_bytes,
+        header.bytes);
+  if (header.offset + header.bytes < header.total) return;
+  completions_->done.push_back({nullptr, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, header.tag});
+  say(header.from, {.kind = Kind::done, .sender = header.sender, .from = address_});
 }
 
 void Endpoint::take_in() {
@@ -185,23 +230,36 @@ void Endpoint::take_in() {
   }
 }
 
+bool Endpoint::by_device(const Sending& sending) const {
+  return sending.writes ? device_rdma_ : sending.bytes > cell_bytes && reads(sending.bytes);
+}
+
+// Of the NIC's rate, what is left of it from the memory of a GPU.
+double Endpoint::share_of_path(int gpu) const {
+  if (gpu < 0) return 1;
+  const Settings& all = settings();
+  const int nics = static_cast<int>(all.machine.devices.size());
+  const Fault* const slow = all.fault_of(device_.name + "@" + std::to_string(gpu), "path");
+  return (number_ * all.machine.gpus / nics == gpu ? 1 : all.far) * (slow ? slow->share : 1);
+}
+
 // Whether the NICs of both sides and the memory of both hosts are free now; then they are busy for these bytes.
-bool Endpoint::pay(const Peer& peer, std::size_t bytes, bool read) {
+bool Endpoint::pay(const Sending& sending, std::size_t bytes) {
   if (!(rate_ > 0)) return true;
+  const Peer& peer = *sending.peer;
   const std::int64_t now = now_ns();
-  const bool memory = memory_rate_ > 0;
+  const bool here = memory_rate_ > 0 && sending.gpu < 0;
+  const bool there = memory_rate_ > 0 && (sending.writes ? (sending.key & key_of_gpu) == 0 : sending.gpu < 0);
   if (!is_free(nic_->sends, now) || !is_free(peer.nic->receives, now)) return false;
-  if (memory && (!is_free(host_->memory, now) || !is_free(peer.host->memory, now))) return false;
-  double rate = rate_ * (read ? 1 : share_in_packets);
+  if ((here && !is_free(host_->memory, now)) || (there && !is_free(peer.host->memory, now))) return false;
+  double rate = rate_ * (by_device(sending) ? 1 : share_in_packets) * share_of_path(sending.gpu);
   if (peer.same_host) rate = std::min(rate, loopback_rate * settings().scale / 1e9);
   const std::int64_t from = now - (moving_ ? most_behind_ns : 0);
   const auto duration = [&](double its) { return static_cast<std::int64_t>(static_cast<double>(bytes) / its); };
   occupy(nic_->sends, from, duration(rate));
   occupy(peer.nic->receives, from, duration(rate));
-  if (memory) {
-    occupy(host_->memory, from, duration(memory_rate_));
-    if (!peer.same_host) occupy(peer.host->memory, from, duration(memory_rate_));
-  }
+  if (here) occupy(host_->memory, from, duration(memory_rate_));
+  if (there && !(here && peer.same_host)) occupy(peer.host->memory, from, duration(memory_rate_));
   return true;
 }
 
@@ -225,10 +283,10 @@ bool Endpoint::push(Sending& sending) {
     header.kind = Kind::whole;
     header.bytes = static_cast<std::uint32_t>(sending.bytes);
     if (!sending.peer->mailbox->has_room()) return false;
-    if (sending.bytes > 0 && !pay(*sending.peer, sending.bytes, false)) return false;
+    if (sending.bytes > 0 && !pay(sending, sending.bytes)) return false;
     if (!sending.peer->mailbox->put(header, sending.data)) return false;
     count(send_bytes, sending.bytes);
-    completions_->done.push_back(sending.context);
+    completions_->done.push_back({sending.context});
     return true;
   }
   if (sending.state == Sending::queued) {
@@ -237,13 +295,20 @@ bool Endpoint::push(Sending& sending) {
     return false;
   }
   if (sending.state != Sending::granted) return false;
-  const bool read = reads(sending.bytes);
   const std::size_t part = std::min(cell_bytes, sending.bytes - sending.moved);
-  if (!sending.peer->mailbox->has_room() || !pay(*sending.peer, part, read)) return false;
-  header.kind = Kind::data;
+  if (!sending.peer->mailbox->has_room() || !pay(sending, part)) return false;
+  header.kind = sending.writes ? Kind::write : Kind::data;
+  if (sending.writes) {
+    header.key = sending.key;
+    header.receiver = sending.address;
+  }
   header.bytes = static_cast<std::uint32_t>(part);
   if (!sending.peer->mailbox->put(header, sending.data + sending.moved)) return false;
-  count(read ? rdma_read_resp_bytes : send_bytes, part);
+  if (sending.gpu >= 0) nic_->from_gpu.at(static_cast<std::size_t>(sending.gpu)).fetch_add(part);
+  count(!by_device(sending)                             ? send_bytes
+        : sending.writes && settings().machine.writes() ? rdma_write_bytes
+                                                        : rdma_read_resp_bytes,
+        part);
   sending.moved += part;
   sending.since = now_ns();
   if (sending.moved == sending.bytes) sending.state = Sending::waits;
@@ -269,9 +334,11 @@ void Endpoint::progress() {
 
 // The kernel's counters too, where a test has made files of them.
 void Endpoint::count(Counter counter, std::uint64_t bytes) {
-  static constexpr std::array<const char*, counters> names{"tx_bytes",   "rx_bytes",        "send_bytes",
-                                                           "recv_bytes", "rdma_read_bytes", "rdma_read_resp_bytes"};
-  const bool out = counter == send_bytes || counter == rdma_read_resp_bytes;
+  static constexpr std::array<const char*, counters> names{"tx_bytes",         "rx_bytes",
+                                                           "send_bytes",       "recv_bytes",
+                                                           "rdma_read_bytes",  "rdma_read_resp_bytes",
+                                                           "rdma_write_bytes", "rdma_write_recv_bytes"};
+  const bool out = counter == send_bytes || counter == rdma_read_resp_bytes || counter == rdma_write_bytes;
   for (const Counter each : {counter, out ? tx_bytes : rx_bytes}) {
     const std::uint64_t sum = nic_->counted[each].fetch_add(bytes) + bytes;
     const std::string path = "/sys/class/infiniband/" + device_.name + "/ports/1/hw_counters/" + names[each];

@@ -15,9 +15,14 @@
 
 namespace standin {
 
+struct Done {
+  void* context = nullptr;
+  std::uint64_t flags = 0, data = 0;
+};
+
 // Of a completion queue; an error has its own entry.
 struct Completions {
-  std::deque<void*> done;
+  std::deque<Done> done;
   std::deque<fi_cq_err_entry> errors;
   std::string last_error;  // what err_data of the newest points to
 };
@@ -30,7 +35,11 @@ class Endpoint {
   const Address& address() const { return address_; }
   void bind(Completions* completions) { completions_ = completions; }
   // Results are 0 or a negative error, as fi_tsend and fi_trecv give them.
-  long send(const Address& to, const void* data, std::size_t bytes, std::uint64_t tag, void* context);
+  // `gpu`: whose memory the data lies in, below 0 the host's; pointers are those of where it really lies.
+  long send(const Address& to, const void* data, std::size_t bytes, std::uint64_t tag, int gpu, void* context);
+  // As fi_writedata: `said` is in the completion of the other side.
+  long write(const Address& to, const void* data, std::size_t bytes, std::uint64_t address, std::uint64_t key,
+             std::uint64_t said, int gpu, void* context);
   long receive(void* data, std::size_t bytes, std::uint64_t tag, std::uint64_t ignore, void* context);
   void progress();
 
@@ -47,6 +56,9 @@ class Endpoint {
     const std::byte* data = nullptr;
     std::size_t bytes = 0, moved = 0;
     std::uint64_t tag = 0, number = 0, receiver = 0;
+    std::uint64_t key = 0, address = 0;  // of a write
+    bool writes = false;
+    int gpu = -1;
     void* context = nullptr;
     enum { queued, requested, granted, waits } state = queued;
     std::int64_t since = 0;
@@ -70,12 +82,18 @@ class Endpoint {
   void say(const Address& to, const Header& header);
   void push_out();
   bool push(Sending& sending);  // true: nothing more to do for it
-  bool pay(const Peer& peer, std::size_t bytes, bool read);
+  // By a device of either side, or by processors.
+  bool by_device(const Sending& sending) const;
+  bool pay(const Sending& sending, std::size_t bytes);
+  double share_of_path(int gpu) const;
+  Sending& begin(const Address& to, Peer& peer, const void* data, std::size_t bytes, int gpu, void* context);
+  void take_write(const Header& header, const std::byte* data);
   void count(Counter counter, std::uint64_t bytes);
   void fail(const Sending& sending, int error, int code, const std::string& why);
   bool reads(std::size_t bytes) const;
 
   const Device& device_;
+  int number_ = 0;
   bool device_rdma_ = false, silent_ = false, lies_ = false;
   double rate_ = 0, memory_rate_ = 0;  // bytes a nanosecond; 0: no bound
   Address address_;

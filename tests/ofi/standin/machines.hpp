@@ -21,6 +21,9 @@ struct Machine {
   double host_memory_rate = 0;  // bytes a second that all NICs together move of host memory; 0: no bound known
   bool reads = true;            // the device reads the peer's memory
   std::vector<Device> devices{};
+  int gpus = 8;
+
+  bool writes() const { return part_id != 0xefa0; }  // the device writes to the peer's memory
 };
 
 // Throws std::invalid_argument.

@@ -7,6 +7,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_prov.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "tests/ofi/standin/endpoint.hpp"
+#include "tests/ofi/standin/regions.hpp"
 #include "tests/ofi/standin/settings.hpp"
 
 namespace {
@@ -76,6 +78,14 @@ bool device_rdma(std::uint32_t asked) {
   return is_true(set);
 }
 
+// ---- memory of GPUs
+
+// Unless it was told to leave them alone, the real provider has looked for GPUs when it was loaded.
+bool takes_gpu_memory() {
+  const char* const kinds = std::getenv("FI_HMEM");
+  return (!kinds || std::string(kinds) != "system") && settings().gpu != "none" && standin::has_gpu();
+}
+
 // ---- fi_info
 
 int control_nic(fid* nic, int command, void* argument);
@@ -127,17 +137,22 @@ int close_nic(fid* fid) {
 
 enum class Path { direct, rdm, dgram };
 
-bool refuses(const fi_info& hints, Path path) {
+bool refuses(const fi_info& hints, Path path, std::uint32_t version) {
+  const bool gpu = (hints.caps & FI_HMEM) != 0;
+  if (gpu && (path == Path::dgram || !takes_gpu_memory())) return true;
+  if (gpu && FI_VERSION_LT(version, settings().api) && (settings().gpu == "copies" || !device_rdma(version)))
+    return true;
   const std::uint64_t has = path == Path::direct ? caps_of_direct
                             : path == Path::rdm  ? caps_of_rdm
                                                  : FI_MSG | FI_SEND | FI_RECV;
-  if ((hints.caps & ~has) != 0) return true;
+  if ((hints.caps & ~(has | FI_HMEM)) != 0) return true;
   const int mr_mode = hints.domain_attr ? hints.domain_attr->mr_mode : 0;
   const fi_ep_type type = hints.ep_attr ? hints.ep_attr->type : FI_EP_UNSPEC;
   if (type != FI_EP_UNSPEC && type != (path == Path::dgram ? FI_EP_DGRAM : FI_EP_RDM)) return true;
   if (path != Path::rdm && (hints.mode & FI_CONTEXT2) == 0) return true;
   if (path == Path::direct && (mr_mode & FI_MR_LOCAL) == 0) return true;
-  const int needed = FI_MR_ALLOCATED | ((hints.caps & FI_RMA) != 0 ? FI_MR_VIRT_ADDR | FI_MR_PROV_KEY : 0);
+  const int needed =
+      FI_MR_ALLOCATED | (gpu ? FI_MR_HMEM : 0) | ((hints.caps & FI_RMA) != 0 ? FI_MR_VIRT_ADDR | FI_MR_PROV_KEY : 0);
   return (mr_mode & needed) != needed;
 }
 
@@ -146,6 +161,7 @@ fi_info* describe(const Device& device, Path path, const fi_info* hints, std::ui
   const bool rdm = path == Path::rdm;
   info->caps = rdm ? caps_of_rdm : path == Path::direct ? caps_of_direct : FI_MSG | FI_SEND | FI_RECV;
   if (hints && hints->caps != 0) info->caps &= hints->caps | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM;
+  if (hints) info->caps |= hints->caps & FI_HMEM;
   info->mode = rdm ? 0 : path == Path::dgram ? FI_MSG_PREFIX | FI_CONTEXT2 : FI_CONTEXT2;
   info->addr_format = FI_ADDR_EFA;
   info->ep_attr->type = path == Path::dgram ? FI_EP_DGRAM : FI_EP_RDM;
@@ -170,6 +186,7 @@ fi_info* describe(const Device& device, Path path, const fi_info* hints, std::ui
   const int asked = hints && hints->domain_attr ? hints->domain_attr->mr_mode : 0;
   info->domain_attr->mr_mode = FI_MR_ALLOCATED | (asked & FI_MR_LOCAL);
   if ((info->caps & FI_RMA) != 0) info->domain_attr->mr_mode |= FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+  if ((info->caps & FI_HMEM) != 0) info->domain_attr->mr_mode |= FI_MR_HMEM;
   info->domain_attr->mr_key_size = info->domain_attr->cq_data_size = 4;
   info->domain_attr->cq_cnt = 512;
   info->domain_attr->ep_cnt = 256;
@@ -197,7 +214,7 @@ int get_info(std::uint32_t version, const char*, const char*, std::uint64_t, con
   fi_info** last = found;
   *found = nullptr;
   for (const Path path : {Path::direct, Path::rdm, Path::dgram}) {
-    if (hints && refuses(*hints, path)) continue;
+    if (hints && refuses(*hints, path, version)) continue;
     for (const Device& device : settings().machine.devices) {
       fi_info* const info = describe(device, path, hints, version);
       const char* const wanted = hints && hints->domain_attr ? hints->domain_attr->name : nullptr;
@@ -267,9 +284,14 @@ struct Vector {
 
 struct Region {
   fid_mr own{};
-  static inline std::size_t count = 0;
-  Region() { ++count; }
-  ~Region() { --count; }
+  std::uint64_t key = 0;
+  ~Region() { standin::remove_region(key); }
+};
+
+// Of memory that a call was given with its descriptor.
+struct Data {
+  const std::byte* real = nullptr;
+  int gpu = -1;
 };
 
 struct Domain {
@@ -301,7 +323,12 @@ ssize_t read_queue(fid_cq* fid, void* entries, std::size_t most) {
   for (; count < most && !queue.completions.done.empty(); ++count) {
     char* const entry = static_cast<char*>(entries) + count * size_of(queue.format);
     std::memset(entry, 0, size_of(queue.format));
-    std::memcpy(entry, &queue.completions.done.front(), sizeof(void*));
+    const standin::Done& done = queue.completions.done.front();
+    std::memcpy(entry, &done.context, sizeof done.context);
+    if (queue.format != FI_CQ_FORMAT_CONTEXT)
+      std::memcpy(entry + offsetof(fi_cq_data_entry, flags), &done.flags, sizeof done.flags);
+    if (queue.format == FI_CQ_FORMAT_DATA || queue.format == FI_CQ_FORMAT_TAGGED)
+      std::memcpy(entry + offsetof(fi_cq_data_entry, data), &done.data, sizeof done.data);
     queue.completions.done.pop_front();
   }
   return count > 0 ? static_cast<ssize_t>(count) : -FI_EAGAIN;
@@ -381,27 +408,75 @@ int open_vector(fid_domain*, fi_av_attr* attributes, fid_av** made, void*) {
   return 0;
 }
 
-int register_memory(fid*, const void*, std::size_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t flags,
-                    fid_mr** made, void*) {
+int register_attributes(fid*, const fi_mr_attr* attributes, std::uint64_t flags, fid_mr** made) {
   if (flags != 0) return -FI_EBADFLAGS;
-  if (Region::count >= most_regions) return -FI_ENOMEM;
+  if (attributes->iov_count != 1) return -FI_EINVAL;
+  if (standin::count_regions() >= most_regions) return -FI_ENOMEM;
+  auto* const begin = static_cast<std::byte*>(attributes->mr_iov->iov_base);
+  standin::Region memory{.begin = begin, .real = begin, .bytes = attributes->mr_iov->iov_len};
+  int gpu = -1;
+  std::byte* const real = standin::real_gpu_memory(begin, memory.bytes, gpu);
+  if (attributes->iface == FI_HMEM_CUDA) {
+    if (!takes_gpu_memory()) return -FI_ENOSYS;
+    if (settings().gpu == "refused") return -FI_ENOMEM;
+    if (!real || gpu != attributes->device.cuda) return -FI_EFAULT;
+    memory.real = real;
+    memory.gpu = gpu;
+  } else if (attributes->iface != FI_HMEM_SYSTEM) {
+    return -FI_EINVAL;
+  } else if (real) {
+    return -FI_EFAULT;  // the kernel finds no pages of the host there
+  }
   auto* const region = new Region;
+  region->key = standin::add_region(memory);
   region->own.fid = {.fclass = FI_CLASS_MR, .context = nullptr, .ops = calls_of<Region>()};
   region->own.mem_desc = region;
+  region->own.key = region->key;
   *made = &region->own;
   return 0;
 }
 
-ssize_t send(fid_ep* fid, const void* data, std::size_t bytes, void*, fi_addr_t to, std::uint64_t tag, void* context) {
-  Point& point = *reinterpret_cast<Point*>(fid);
-  if (!point.enabled || to >= point.peers->size()) return -FI_EINVAL;
-  return point.endpoint->send(point.peers->at(to), data, bytes, tag, context);
+int register_memory(fid* fid, const void* data, std::size_t bytes, std::uint64_t access, std::uint64_t,
+                    std::uint64_t key, std::uint64_t flags, fid_mr** made, void*) {
+  const iovec place{.iov_base = const_cast<void*>(data), .iov_len = bytes};
+  fi_mr_attr attributes{};
+  attributes.mr_iov = &place;
+  attributes.iov_count = 1;
+  attributes.access = access;
+  attributes.requested_key = key;
+  return register_attributes(fid, &attributes, flags, made);
 }
 
-ssize_t receive(fid_ep* fid, void* data, std::size_t bytes, void*, fi_addr_t, std::uint64_t tag, std::uint64_t ignore,
-                void* context) {
+Data real_data(const void* data, std::size_t bytes, const void* descriptor) {
+  const standin::Region* const region =
+      descriptor ? standin::find_region(static_cast<const Region*>(descriptor)->key) : nullptr;
+  if (!region) return {static_cast<const std::byte*>(data)};
+  return {region->at(reinterpret_cast<std::uint64_t>(data), bytes), region->gpu.value_or(-1)};
+}
+
+ssize_t send(fid_ep* fid, const void* data, std::size_t bytes, void* descriptor, fi_addr_t to, std::uint64_t tag,
+             void* context) {
   Point& point = *reinterpret_cast<Point*>(fid);
-  return point.enabled ? point.endpoint->receive(data, bytes, tag, ignore, context) : -FI_EOPBADSTATE;
+  const Data its = real_data(data, bytes, descriptor);
+  if (!point.enabled || to >= point.peers->size() || !its.real) return -FI_EINVAL;
+  return point.endpoint->send(point.peers->at(to), its.real, bytes, tag, its.gpu, context);
+}
+
+ssize_t write_data(fid_ep* fid, const void* data, std::size_t bytes, void* descriptor, std::uint64_t said, fi_addr_t to,
+                   std::uint64_t address, std::uint64_t key, void* context) {
+  Point& point = *reinterpret_cast<Point*>(fid);
+  const Data its = real_data(data, bytes, descriptor);
+  if (!point.enabled || to >= point.peers->size() || !its.real) return -FI_EINVAL;
+  return point.endpoint->write(point.peers->at(to), its.real, bytes, address, key, said, its.gpu, context);
+}
+
+ssize_t receive(fid_ep* fid, void* data, std::size_t bytes, void* descriptor, fi_addr_t, std::uint64_t tag,
+                std::uint64_t ignore, void* context) {
+  Point& point = *reinterpret_cast<Point*>(fid);
+  const Data its = real_data(data, bytes, descriptor);
+  if (!its.real) return -FI_EINVAL;
+  return point.enabled ? point.endpoint->receive(const_cast<std::byte*>(its.real), bytes, tag, ignore, context)
+                       : -FI_EOPBADSTATE;
 }
 
 int name_of(fid* fid, void* bytes, std::size_t* length) {
@@ -434,7 +509,13 @@ int enable_point(fid* fid, int command, void*) {
   return 0;
 }
 
-int set_option(fid_t, int, int, const void*, std::size_t) { return -FI_ENOPROTOOPT; }
+// FI_OPT_CUDA_API_PERMITTED, which headers have from 1.18 on: false needs peer-to-peer, as nothing else is left then.
+int set_option(fid_t fid, int level, int name, const void* value, std::size_t bytes) {
+  constexpr int cuda_api_permitted = 10;
+  if (level != FI_OPT_ENDPOINT || name != cuda_api_permitted) return -FI_ENOPROTOOPT;
+  if (bytes != sizeof(bool) || !takes_gpu_memory() || reinterpret_cast<Point*>(fid)->enabled) return -FI_EINVAL;
+  return !*static_cast<const bool*>(value) && settings().gpu == "copies" ? -FI_EOPNOTSUPP : 0;
+}
 
 int open_point(fid_domain* fid, fi_info*, fid_ep** made, void*) {
   static fi_ops calls{.size = sizeof(fi_ops),
@@ -451,6 +532,9 @@ int open_point(fid_domain* fid, fi_info*, fid_ep** made, void*) {
   messages.size = sizeof(messages);
   messages.send = send;
   messages.recv = receive;
+  static fi_ops_rma writes{};
+  writes.size = sizeof(writes);
+  writes.writedata = write_data;
   static fi_ops_ep options{};
   options.size = sizeof(options);
   options.setopt = set_option;
@@ -460,6 +544,7 @@ int open_point(fid_domain* fid, fi_info*, fid_ep** made, void*) {
   point->own.ops = &options;
   point->own.cm = &names;
   point->own.tagged = &messages;
+  point->own.rma = &writes;
   point->endpoint = std::make_unique<standin::Endpoint>(*domain.device, domain.number, domain.reads);
   *made = &point->own;
   return 0;
@@ -474,6 +559,7 @@ int open_domain(fid_fabric* fid, fi_info* info, fid_domain** made, void*) {
   static fi_ops_mr memory{};
   memory.size = sizeof(memory);
   memory.reg = register_memory;
+  memory.regattr = register_attributes;
   const std::vector<Device>& devices = settings().machine.devices;
   const auto device =
       std::ranges::find_if(devices, [&](const Device& each) { return each.name + "-rdm" == info->domain_attr->name; });

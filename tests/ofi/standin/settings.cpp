@@ -42,6 +42,9 @@ Settings read() {
   read.api =
       FI_VERSION(static_cast<std::uint32_t>(std::stoul(api.at(0))), static_cast<std::uint32_t>(std::stoul(api.at(1))));
   read.start = std::stod(text("START", "0"));
+  const std::vector<std::string> gpu = split(text("GPU", "peer"), ':');
+  if (gpu.size() < 2 || gpu[1] == read.host) read.gpu = gpu.at(0);
+  read.far = std::stod(text("FAR", "1"));
   read.silence = std::stod(text("SILENCE", "0"));
   const std::string zone = text("ZONE", "0");
   read.zone = static_cast<std::uint8_t>(zone == "by-host" ? std::hash<std::string>()(read.host) : std::stoul(zone));

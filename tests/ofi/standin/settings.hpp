@@ -8,8 +8,12 @@
 //   START    seconds that the first look for devices takes unless FI_HMEM=system (0)
 //   ZONE     number of the availability zone (0), or by-host; hosts of different ones do not reach each other
 //   SILENCE  seconds until a message that nobody answers fails (0: never; the real time is not known)
-//   FAULT    slow:HOST:NIC:SHARE, silent:HOST:NIC or lies:HOST:NIC; several with ; between them. * as HOST or NIC is
-//   every one
+//   GPU      how GPU memory is taken: peer (the default), none (FI_HMEM is not offered), copies (no peer-to-peer) or
+//            refused (no memory of a GPU can be registered); without a libcuda.so.1 that finds GPUs it is none;
+//            KIND:HOST is of that host alone
+//   FAR      share of a NIC's rate from the memory of a GPU that is not the one beside it (1)
+//   FAULT    slow:HOST:NIC:SHARE, path:HOST:NIC@GPU:SHARE (from the memory of that GPU), silent:HOST:NIC or
+//            lies:HOST:NIC; several with ; between them. * as HOST or NIC is every one
 #pragma once
 
 #include <cstdint>
@@ -30,7 +34,8 @@ struct Settings {
   Machine machine;
   double scale = 0.01;
   std::uint32_t api = 0;
-  double start = 0, silence = 0;
+  double start = 0, silence = 0, far = 1;
+  std::string gpu = "peer";
   std::uint8_t zone = 0;
   std::vector<Fault> faults{};  // of this host
 

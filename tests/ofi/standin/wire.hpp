@@ -22,14 +22,15 @@ static_assert(sizeof(Address) == 32);
 
 inline constexpr std::size_t cell_bytes = 64u << 10;
 
-enum class Kind : std::uint32_t { whole, request, grant, data, done };
+enum class Kind : std::uint32_t { whole, request, grant, data, done, write, refused };
 
 struct Header {
   Kind kind{};
   std::uint32_t bytes = 0;           // of data in the cell
   std::uint64_t tag = 0, total = 0;  // of the message
   std::uint64_t offset = 0;
-  std::uint64_t sender = 0, receiver = 0;  // numbers that the two sides gave the message
+  std::uint64_t sender = 0, receiver = 0;  // numbers that the two sides gave the message; of a write, where to
+  std::uint64_t key = 0;                   // of a write
   Address from{};
 };
 
@@ -59,13 +60,24 @@ struct Busy {
   std::atomic<std::int64_t> until;
 };
 
-enum Counter { tx_bytes, rx_bytes, send_bytes, recv_bytes, rdma_read_bytes, rdma_read_resp_bytes, counters };
+enum Counter {
+  tx_bytes,
+  rx_bytes,
+  send_bytes,
+  recv_bytes,
+  rdma_read_bytes,
+  rdma_read_resp_bytes,
+  rdma_write_bytes,
+  rdma_write_recv_bytes,
+  counters
+};
 
 struct NicState {
   Busy sends, receives;
   std::atomic<std::uint32_t> queue_pairs;
   std::array<std::atomic<std::uint64_t>, counters> counted;
-  std::atomic<std::uint64_t> most_under_way;  // messages of more than a cell, at the same time
+  std::atomic<std::uint64_t> most_under_way;            // messages of more than a cell, at the same time
+  std::array<std::atomic<std::uint64_t>, 16> from_gpu;  // bytes that it sent from the memory of each GPU
 };
 
 struct HostState {

@@ -1,0 +1,104 @@
+// Which path between a NIC and a GPU is called slow.
+#include "reports/gdr.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/model/collective.hpp"
+
+namespace p5::reports {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr double full = 12.5;  // GB/s
+
+// Two hosts of one rank with two NICs and four GPUs; NICs 0 and 1 are beside GPUs 0 and 2.
+class GdrPaths : public testing::Test {
+ protected:
+  GdrPaths() {
+    for (const char* const name : {"alpha", "beta"}) {
+      topology_.hosts.emplace_back().name = name;
+      topology_.host_of_rank.push_back(static_cast<int>(topology_.hosts.size()) - 1);
+      topology_.nics_of_rank.push_back({"rdmap1s0", "rdmap2s0"});
+      gpus_.gpus_of_rank.push_back({"0000:10:00.0", "0000:11:00.0", "0000:20:00.0", "0000:21:00.0"});
+      gpus_.beside_of_rank.push_back({0, 2});
+    }
+    for (const std::optional<int> gpu : {std::optional<int>(), std::optional(2)})
+      for (const int nic : {0, 1}) {
+        Measurement& m = measured_.emplace_back();
+        m.measured_case.collective = &find_collective("p2p");
+        m.measured_case.nic = nic;
+        m.measured_case.gpu = gpu;
+        m.measured_case.bytes = MiB(1);
+        m.groups = {{{0, 1}, time_of(full)}, {{1, 0}, time_of(full)}};
+      }
+  }
+
+  static Seconds time_of(double rate) { return {static_cast<double>(MiB(1).count) / rate * 1e-9}; }
+  // Out of the memory of that host's GPU.
+  Seconds& from(int host, int nic, bool far) {
+    return measured_[static_cast<std::size_t>(2 * far + nic)].groups[static_cast<std::size_t>(host)].median;
+  }
+  std::vector<GdrPath> paths() const { return gdr_paths(topology_, gpus_, measured_); }
+
+  topo::Topology topology_;
+  GpusOfNics gpus_;
+  std::vector<Measurement> measured_;
+};
+
+TEST_F(GdrPaths, are_named_by_host_gpu_and_nic_and_sound_ones_accuse_nobody) {
+  const std::vector<GdrPath> all = paths();
+  ASSERT_EQ(all.size(), 8u);
+  EXPECT_THAT(all[0], AllOf(Field(&GdrPath::host, "alpha"), Field(&GdrPath::gpu, "0000:10:00.0"),
+                            Field(&GdrPath::nic, "rdmap1s0"), Field(&GdrPath::beside, true)));
+  // Two further than the one beside it, round the end.
+  EXPECT_THAT(all[1], AllOf(Field(&GdrPath::gpu, "0000:10:00.0"), Field(&GdrPath::nic, "rdmap2s0"),
+                            Field(&GdrPath::beside, false)));
+  EXPECT_NEAR(all[0].gb_per_s, full, 1e-9);
+  EXPECT_THAT(slow_paths(all), IsEmpty());
+}
+
+TEST_F(GdrPaths, that_are_slow_alone_are_told_with_both_ends) {
+  from(1, 0, true) = time_of(full / 2);
+  const std::vector<topo::Finding> found = slow_paths(paths());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].subject.host, "beta");
+  EXPECT_EQ(found[0].subject.nic, "rdmap1s0");
+  EXPECT_THAT(found[0].evidence, HasSubstr("the GPU 0000:20:00.0 at 6.25 GB/s"));
+  EXPECT_THAT(gdr_text(paths()), HasSubstr("slow: beta 0000:20:00.0 to rdmap1s0"));
+}
+
+TEST_F(GdrPaths, that_were_disturbed_count_by_the_best_that_they_showed) {
+  from(1, 0, true) = time_of(full / 2);
+  measured_[2].groups[1].samples = {static_cast<float>(time_of(full / 3).count),
+                                    static_cast<float>(time_of(full).count)};
+  EXPECT_THAT(slow_paths(paths()), IsEmpty());
+}
+
+TEST_F(GdrPaths, of_a_nic_that_is_slow_from_every_gpu_are_the_nics_fault) {
+  from(1, 0, false) = from(1, 0, true) = time_of(full / 2);
+  EXPECT_THAT(slow_paths(paths()), IsEmpty());
+}
+
+TEST_F(GdrPaths, far_and_beside_are_held_against_their_own_kind) {
+  for (const int host : {0, 1})
+    for (const int nic : {0, 1}) from(host, nic, true) = time_of(full / 2);
+  EXPECT_THAT(slow_paths(paths()), IsEmpty());
+}
+
+TEST_F(GdrPaths, a_host_that_lists_a_nic_beside_a_gpu_is_believed) {
+  topo::Gpu& gpu = topology_.hosts[0].gpu_devices.emplace_back();
+  gpu.pci.address = "0000:20:00.0";
+  gpu.nics = {"rdmap1s0"};
+  int beside = 0;
+  for (const GdrPath& path : paths()) beside += path.beside;
+  EXPECT_EQ(beside, 5);
+}
+
+}  // namespace
+}  // namespace p5::reports
