@@ -13,6 +13,7 @@
 #include "bench/model/backends.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
+#include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/reachability.hpp"
 #include "topo/host_memory.hpp"
