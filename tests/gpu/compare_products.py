@@ -93,6 +93,10 @@ def named(report):
                    if finding["id"] in ("gpu.slow_alone", "gpu.corrupt")})
 
 
+def evidence(report):
+    return [finding["evidence"] for finding in report["findings"] if finding["id"] == "gpu.slow_alone"]
+
+
 def products(rounds):
     names = ("bf16_tflop_per_s", "device_copy_gb_per_s", "host_to_device_gb_per_s", "device_to_host_gb_per_s")
     ours, theirs, shares = [], [], []
@@ -118,7 +122,7 @@ def healthy(rounds):
 
 
 def hog(rounds):
-    found = []
+    found, why = [], []
     for _ in range(rounds):
         other = subprocess.Popen([sys.executable, "-c", PROGRAM, "1", "forever"], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
         try:
@@ -127,8 +131,10 @@ def hog(rounds):
         finally:
             other.kill()
             other.wait()
-        found.append([with_it, named(check()[1])])
-    return all(with_it == ["gpu.slow_alone 1"] and not without for with_it, without in found), {"named": found}
+        without = check()[1]
+        found.append([with_it, named(without)])
+        why += evidence(without)
+    return all(with_it == ["gpu.slow_alone 1"] and not without for with_it, without in found), {"named": found, "wrongly": why}
 
 
 def flip(_rounds):

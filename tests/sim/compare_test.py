@@ -445,10 +445,11 @@ class Compare(Folder):
         self.assertEqual(len(comparison["trend"]["points"]), 200)
         self.assertTrue(any("Of 203 runs the newest 200" in remark for remark in comparison["remarks"]))
 
-    def test_a_report_has_a_line_for_each_measurement_and_host(self):
+    def test_a_report_has_a_line_for_each_measurement_host_limit_and_gpu(self):
         lines = (self.simulate("run") / "report.json").read_text().splitlines()
         report = json.loads("\n".join(lines))
-        parts = len(report["measurements"]) + len(report["topology"]["hosts"]) + len(report["limits"])
+        parts = sum(map(len, (report["measurements"], report["topology"]["hosts"], report["limits"], report["local_checks"],
+                              report["compute_checks"])))
         self.assertEqual(report["run"]["nodes"], 4)
         self.assertTrue(parts < len(lines) < parts + 100, len(lines))
 
