@@ -433,8 +433,8 @@ std::string render_console(const Report& report) {
   // The decision comes first for readers of the file, and last for those who watch the terminal.
   const std::string decision = format_printable("{}\n", report.decision.sentence);
   return decision + wrapped(heading(report)) + wrapped(reasons(report, true)) + summary_table(report) +
-         wrapped(local_line(report)) + wrapped(gdr_line(report)) + tuning_lines(report) + warnings_lines(report) + wrapped(unjudged_lines(report)) +
-         steps_lines(report.decision) + decision;
+         wrapped(local_line(report)) + wrapped(gdr_line(report)) + tuning_lines(report) + warnings_lines(report) +
+         wrapped(unjudged_lines(report)) + steps_lines(report.decision) + decision;
 }
 
 std::string render_table(const Report& report) {
@@ -443,8 +443,8 @@ std::string render_table(const Report& report) {
   for (const topo::Limit& limit : report.limits)
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                              limit.because);
-  return text + local_line(report) + gdr_line(report) + tuning_lines(report) + findings_lines(report) + unjudged_lines(report) +
-         steps_lines(report.decision) + summary;
+  return text + local_line(report) + gdr_line(report) + tuning_lines(report) + findings_lines(report) +
+         unjudged_lines(report) + steps_lines(report.decision) + summary;
 }
 
 std::vector<SummaryRow> summary_of(const Report& report) {
