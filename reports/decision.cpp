@@ -264,8 +264,8 @@ void add_step(std::vector<std::string>& list, const std::string& text) {
   if (!text.empty() && std::ranges::find(list, text) == list.end()) list.push_back(text);
 }
 
-// What does not change the decision and has to be mended all the same: software, settings and the hosts' setup.
-// Rendezvous has a clause of its own.
+// Errors of software, settings and host setup: they do not change the decision but have to be mended. Failures to join
+// have a clause of their own.
 std::string errors_beside(const Report& report) {
   std::vector<std::pair<std::string, std::vector<std::string>>> errors;
   for (const topo::Finding& finding : report.findings) {

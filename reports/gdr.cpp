@@ -14,7 +14,8 @@ namespace p5::reports {
 
 namespace {
 
-// Of two nobody can tell which is slow. The difference is wide, as nobody has shown how much sound paths differ.
+// Fewest paths to compare: with two, it is unknown which is slow. The tolerance is wide, since no data exist on how
+// much sound paths differ.
 constexpr std::size_t least_paths = 3;
 constexpr double tolerated_share = 0.1;
 
@@ -26,7 +27,7 @@ bool lists(const topo::Host& host, const std::string& gpu, const std::string& ni
   return found != host.gpu_devices.end() && std::ranges::find(found->nics, nic) != found->nics.end();
 }
 
-// Slower than the others of its kind.
+// True if the path is slower than the others of its kind.
 bool is_low(const GdrPath& path, const std::vector<GdrPath>& paths) {
   std::vector<double> rest;
   for (const GdrPath& each : paths)
@@ -50,7 +51,8 @@ std::vector<GdrPath> gdr_paths(const topo::Topology& topology, const GpusOfNics&
       const auto place = static_cast<std::size_t>(gpus.beside_of_rank.at(source).at(nic) + c.gpu.value_or(0));
       GdrPath path{.host = host.name, .gpu = its[place % its.size()], .nic = topology.nics_of_rank[source].at(nic)};
       path.beside = !c.gpu || lists(host, path.gpu, path.nic);
-      // What else hosts do only takes from a rate: a slow link shows in the best of its samples, too.
+      // Other load on the hosts only lowers a rate, and a slow link limits even the best sample, so the best one
+      // counts.
       double best = pair.median.count;
       for (const float each : pair.samples) best = std::min(best, static_cast<double>(each));
       path.gb_per_s = (c.bytes / Seconds{best}).count;
@@ -63,7 +65,7 @@ std::vector<GdrPath> gdr_paths(const topo::Topology& topology, const GpusOfNics&
   std::vector<bool> low;
   for (const GdrPath& path : paths) low.push_back(is_low(path, paths));
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    // Where all paths of a NIC are slow it is the NIC, which is named as such.
+    // If all paths of a NIC are slow, the NIC is at fault, and another finding names it.
     const auto sound_elsewhere = [&](const GdrPath& other) {
       return other.host == paths[i].host && other.nic == paths[i].nic &&
              !low[static_cast<std::size_t>(&other - paths.data())];

@@ -1,5 +1,5 @@
-// GPUDirect RDMA, one way after the other (Report::gdr): which NIC reads which GPU's memory at what rate. Never seen on
-// EFA: until then no bar stands for it, and paths are held against each other.
+// Rates of GPUDirect RDMA by path (Report::gdr): each NIC reading each GPU's memory. Not yet measured on EFA, so there
+// is no absolute bar and paths are compared with each other.
 #pragma once
 
 #include <string>
@@ -14,27 +14,27 @@ namespace p5::reports {
 struct GdrPath {
   std::string host, gpu, nic;  // the GPU by its PCI address
   bool beside = false;         // no NIC is nearer to the GPU
-  double gb_per_s = 0;         // out of the GPU's memory: the most that it showed
-  bool slow = false;           // than those of its kind, while others of its NIC are not
+  double gb_per_s = 0;         // reading GPU memory, best sample
+  bool slow = false;           // slower than paths of its kind, while other paths of its NIC are not
 };
 
-// What the workers of the ranks say: PCI addresses of their GPUs, and for each NIC the place of the one beside it.
+// Data reported by the ranks' workers: PCI addresses of their GPUs, and for each NIC the index of its nearest GPU.
 struct GpusOfNics {
   std::vector<std::vector<std::string>> gpus_of_rank;
   std::vector<std::vector<int>> beside_of_rank;
 };
 
-// Of single NICs (Case::nic) whose data lay in GPU memory; Case::gpu says in which. By host, GPU and NIC.
+// Paths from measurements of single NICs (Case::nic) with data in the memory of GPU Case::gpu; by host, GPU and NIC.
 std::vector<GdrPath> gdr_paths(const topo::Topology& topology, const GpusOfNics& gpus,
                                const std::vector<Measurement>& measured);
 
-// gdr.slow_path, a warning for each that is slow.
+// gdr.slow_path: a warning for each slow path.
 std::vector<topo::Finding> slow_paths(const std::vector<GdrPath>& paths);
 
-// "beside 12.1 to 12.3 GB/s, far 9.8 to 10 GB/s, 1 slow: ..."; "" without paths.
+// A summary such as "beside 12.1 to 12.3 GB/s, far 9.8 to 10 GB/s, 1 slow: ..."; "" without paths.
 std::string gdr_text(const std::vector<GdrPath>& paths);
 
-// For `list findings`.
+// Finding kinds for `list findings`.
 std::vector<topo::FindingKind> gdr_finding_kinds();
 
 }  // namespace p5::reports

@@ -13,18 +13,18 @@ namespace p5::reports {
 
 namespace {
 
-// Nothing makes a GPU faster than a healthy one, so that of two the slower is at fault.
+// Two GPUs suffice: nothing makes a GPU faster than a healthy one, so the slower one is at fault.
 constexpr std::size_t least_gpus = 2;
 
-// Healthy GPUs of one model differ by what their chips need in power; Azure warns at 3.5 % below the median and repairs
-// at 7 % (Azure/ai-infrastructure-on-azure, skills/slurm, 2026).
+// Healthy GPUs of one model differ in compute rate because their chips differ in power; Azure warns at 3.5 % below the
+// median and repairs at 7 % (Azure/ai-infrastructure-on-azure, skills/slurm, 2026).
 constexpr double tolerated_compute = 0.035;
 constexpr const char* about_clocks =
     "compare its clocks, power and temperature under load with the others': nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,"
     "PERFORMANCE; where they are alike, replace the instance";
 
-// What is tolerated is wide on purpose: host copies share memory and switches with those of the other GPUs, and how
-// fast a host launches differed by 40 % from one process to the next on a shared H200 host (2026-11-22).
+// The tolerances are wide on purpose: host copies share memory and switches with those of other GPUs, and launch rates
+// differed by 40 % between processes on a shared H200 host (2026-11-22).
 constexpr std::array checks{
     LocalCheck{.name = "device_copy_gb_per_s",
                .label = "device copy",
@@ -94,7 +94,7 @@ constexpr std::array checks{
 struct Device {
   std::size_t rank = 0;
   const topo::Host* host = nullptr;
-  std::optional<int> gpu;  // of the host
+  std::optional<int> gpu;  // index on its host
   std::string model;
 };
 
@@ -163,7 +163,7 @@ topo::Finding corruption_of(const std::vector<Device>& devices, std::string evid
   return finding;
 }
 
-// The GPUs of one model and library whose result of the same product is not the one of the most.
+// GPUs of one model and library whose result of the same product differs from the majority's.
 void find_other_digests(const Report& report, const std::vector<Device>& alike, std::vector<topo::Finding>& findings) {
   std::map<std::pair<std::string, std::string>, std::map<std::string, std::vector<Device>>> by_product;
   for (const Device& device : alike) {

@@ -1,4 +1,4 @@
-// What each GPU did by itself (Report::local_checks): how it is called, and which one differs from the others.
+// Checks of each GPU alone (Report::local_checks): their names, and the GPUs that differ from the others.
 #pragma once
 
 #include <span>
@@ -11,40 +11,40 @@
 
 namespace p5::reports {
 
-// A figure of one GPU.
+// A figure that is measured on one GPU.
 struct LocalCheck {
-  std::string_view name;   // in the report, with its unit: "device_copy_gb_per_s"
+  std::string_view name;   // in the report, with the unit: "device_copy_gb_per_s"
   std::string_view label;  // "device copy"
   std::string_view unit;   // "GB/s", "us"
   bool more_is_better = true;
-  double tolerated = 0;     // share by which one may be worse than the median of the others
-  double condemned = 0;     // share from which on that is an error, which rejects the GPU's host; 0: never
-  std::string_view action;  // where one is worse than that
+  double tolerated = 0;     // relative deviation from the median of the others that is tolerated
+  double condemned = 0;     // deviation that makes it an error, which rejects the GPU's host; 0: none
+  std::string_view action;  // recommended if a GPU exceeds the tolerance
 };
 std::span<const LocalCheck> local_checks();
 
-// The id of a finding, a warning or an error: a GPU that is worse than the median of all others of its model in the job
-// by more than is tolerated.
+// Finding id, a warning or an error: a GPU is worse than the median of all others of its model in the job by more than
+// the tolerance.
 inline constexpr std::string_view slow_alone_id = "gpu.slow_alone";
 std::vector<topo::Finding> slow_alone(const Report& report);
 
-// The id of findings of GPUs whose results or memory were wrong, errors; the run then ends with ExitCode::wrong_data.
+// Finding id, an error: a GPU with wrong results or memory; the run then ends with ExitCode::wrong_data.
 inline constexpr std::string_view corrupt = "gpu.corrupt";
-// A GPU that saw its own results differ or its memory change; else those whose result of the same matrix product
-// differs from what most GPUs of their model have.
+// GPUs whose own results differed or whose memory changed; else GPUs whose result of the same matrix product differs
+// from the majority of their model.
 std::vector<topo::Finding> corruptions(const Report& report);
 
-// "device copy 3905 to 3921 GB/s", for each figure that there is: of all GPUs the lowest and the highest.
+// Lowest and highest value of all GPUs for each measured figure: "device copy 3905 to 3921 GB/s".
 std::vector<std::string> local_ranges(const Report& report);
 
-// What --burn found, a row for each GPU of a host: TFLOP/s of the first and the last minute and of the slowest second;
-// "" where nothing was burnt in.
+// Results of --burn, one row per GPU of a host: TFLOP/s in the first and the last minute and in the slowest second; ""
+// without a burn.
 std::string burn_table(const Report& report, std::size_t host);
 
-// The id of a finding, an error: what a GPU does alone could not be measured, so the run is not finished.
+// Finding id, an error: a GPU's local checks could not be measured, so the run is incomplete.
 inline constexpr std::string_view check_failed = "gpu.check_failed";
 
-// For `list findings`.
+// Finding kinds for `list findings`.
 std::vector<topo::FindingKind> local_finding_kinds();
 
 }  // namespace p5::reports

@@ -42,7 +42,7 @@ std::optional<int> gpu_with_uuid(const Host& host, const std::string& uuid) {
   return static_cast<int>(at - host.gpu_devices.begin());
 }
 
-// With a single NUMA node everything is near it.
+// NUMA node of a GPU; on a host with a single node, that node.
 int near(const Host& host, int gpu) {
   const int node = gpu < 0 ? -1 : host.gpu_devices[static_cast<std::size_t>(gpu)].numa_node;
   return node < 0 && host.numa.size() == 1 ? host.numa.front().index : node;
@@ -91,7 +91,7 @@ std::vector<Binding> bindings(const Topology& topology, const char* visible) {
   const std::vector<int> hosts = hosts_of_ranks(topology);
   std::vector<Binding> all;
   std::map<int, std::size_t> ranks_on_host;
-  std::map<std::pair<int, int>, std::vector<std::size_t>> near_node;  // of host and NUMA node
+  std::map<std::pair<int, int>, std::vector<std::size_t>> near_node;  // key: host and NUMA node
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     const Host& host = topology.hosts[static_cast<std::size_t>(hosts[rank])];
     const std::vector<int> gpus = visible_gpus(host, visible);

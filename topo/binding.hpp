@@ -1,4 +1,4 @@
-// Which GPU, NICs and cores belong to each rank, and that as a rank file for Open MPI.
+// GPU, NICs and cores of each rank, also as a rank file for Open MPI.
 #pragma once
 
 #include <string>
@@ -16,15 +16,15 @@ struct Binding {
   std::vector<int> cores{};  // logical core numbers, as hwloc and Open MPI count them; empty: unknown
 };
 
-// Indices in gpu_devices that CUDA shows a process with this CUDA_VISIBLE_DEVICES, in its order: numbers or beginnings
-// of UUIDs; as with CUDA the first entry that names no GPU ends the list. Null: all that NVML tells of.
+// Indices in gpu_devices of the GPUs that CUDA shows a process with this CUDA_VISIBLE_DEVICES, in its order: numbers or
+// UUID prefixes; as in CUDA the first entry that names no GPU ends the list. Null: all that NVML reports.
 std::vector<int> visible_gpus(const Host& host, const char* visible);
 
 // A rank gets the GPU that topology.gpu_of_rank names, else the next one of its host in the order of `visible`. Ranks
 // near one NUMA node share its cores evenly. A topology without ranks gets one rank for each GPU.
 std::vector<Binding> bindings(const Topology& topology, const char* visible);
 
-// For mpirun --rankfile. Throws UsageError naming the host whose cores are not known.
+// Rank file for mpirun --rankfile. Throws UsageError naming the host whose cores are unknown.
 std::string rank_file(const std::vector<Binding>& bindings, const Topology& topology);
 
 // "0-3,8"

@@ -1,4 +1,4 @@
-// What the control groups of this process leave it of the machine, in version 1 and version 2 of their interface.
+// Memory and CPU limits that the control groups of this process set, in cgroup v1 and v2.
 #include <algorithm>
 
 #include "bench/base/names.hpp"
@@ -45,7 +45,7 @@ std::vector<Group> groups_of(const fs::path& root, const std::string& controller
 }
 
 std::optional<double> memory_left(const Group& group) {
-  // "max" (version 2) is no number; version 1 says 2^63 less a page, which any real memory is below.
+  // "max" (cgroup v2) is not a number; v1 reports 2^63 less a page for no limit, which exceeds any real memory.
   const auto limit = read_number(group.folder / (group.unified ? "memory.max" : "memory.limit_in_bytes"));
   const auto usage = read_number(group.folder / (group.unified ? "memory.current" : "memory.usage_in_bytes"));
   if (!limit || !usage || *limit >= 0x1p62) return std::nullopt;

@@ -17,8 +17,8 @@ struct PcieLink {
   std::optional<int> generation{}, width{}, generation_max{}, width_max{};
 };
 
-// Where a device sits: its address as in "0000:53:00.0", the host bridge and the bridges above it, outermost first.
-// "" and empty: unknown, or not on PCI.
+// PCI location of a device: its address such as "0000:53:00.0", and the host bridge and the bridges above it, outermost
+// first. "" and empty: unknown, or not on PCI.
 struct PciPosition {
   std::string address{};
   std::vector<std::string> path{};  // "pci0000:50", "0000:50:00.0", ...
@@ -26,7 +26,7 @@ struct PciPosition {
 
 struct NumaNode {
   int index = 0;
-  std::string cpus{};        // as the kernel writes them: "0-47,96-143"
+  std::string cpus{};        // list in the format of the kernel: "0-47,96-143"
   std::vector<int> cores{};  // logical numbers, as hwloc and Open MPI count them
   Bytes memory{};
 };
@@ -38,22 +38,22 @@ struct PciBridge {
 };
 
 struct Nic {
-  std::string name;            // of the device, such as "eth0" or "rdmap79s0"
+  std::string name;            // device name, such as "eth0" or "rdmap79s0"
   std::string kind;            // "ethernet", "infiniband", "efa", "virtual"
   std::string driver;          // kernel driver, "" when it has none (virtual)
-  std::string state;           // "up", "down" or what the kernel says
+  std::string state;           // "up", "down" or another state that the kernel reports
   std::optional<GBps> rate{};  // one direction, as the kernel states it; null when it does not or for a virtual device
   int numa_node = -1;          // -1: unknown
   PciPosition pci{};
   PcieLink pcie{};
   std::string hardware_address{};      // MAC address or node GUID
-  std::string firmware{};              // as the kernel states it
+  std::string firmware{};              // version that the kernel reports
   std::optional<bool> gdr{};           // EFA: the driver can reach GPU memory through peer-to-peer (sysfs `gdr`)
   std::string verbs{};                 // "uverbs3", for RDMA devices
   std::optional<bool> verbs_usable{};  // /dev/infiniband/uverbs3 can be opened by us
   std::map<std::string, std::uint64_t> counters{};  // ports/1/hw_counters at discovery; since boot
   std::vector<std::string> addresses{};             // IPv4 with prefix, "10.0.0.1/20"
-  std::optional<int> mtu{};                         // of network devices, in bytes
+  std::optional<int> mtu{};                         // network devices only, in bytes
 };
 
 // One NVLink of a GPU.
@@ -78,7 +78,7 @@ struct GpuMemoryErrors {
   std::optional<bool> remap_pending{}, remap_failed{};
 };
 
-// What changes from second to second.
+// GPU values that change from second to second.
 struct GpuState {
   std::optional<int> sm_clock_mhz{}, memory_clock_mhz{};
   std::optional<int> temperature_c{};
@@ -86,26 +86,26 @@ struct GpuState {
   std::optional<std::uint64_t> throttle_mask{};  // NVML's clocks event reasons
 };
 
-// Those bits in words: "idle", "application clocks", "power cap", "hardware slowdown", "sync boost",
-// "software thermal", "hardware thermal", "power brake", "display clock"; others as "0x...".
+// Names of the bits set in a throttle mask: "idle", "application clocks", "power cap", "hardware slowdown", "sync
+// boost", "software thermal", "hardware thermal", "power brake", "display clock"; others as "0x...".
 std::vector<std::string> throttle_reasons(std::uint64_t mask);
-// Whether it means that the GPU is held back by more than idling or its ordinary power cap.
+// True if the mask shows a GPU held back by more than idling or its ordinary power cap.
 bool held_back(std::uint64_t mask);
 
 struct Gpu {
-  std::string uuid{}, name{};           // "": NVML did not tell of it, only PCI shows it
+  std::string uuid{}, name{};           // "": NVML does not report it, only PCI does
   int architecture = 0;                 // compute capability x 10: 80, 90, 100; 0: unknown
   std::optional<int> links{};           // active NVLinks
   std::optional<GBps> link_rate_raw{};  // one link, one direction, signalling
   PcieLink pcie{};
   std::optional<int> processes{};      // other programs that compute on it
-  std::vector<std::string> used_by{};  // those of them that are known: "pid 123, python"
+  std::vector<std::string> used_by{};  // the ones that could be identified: "pid 123, python"
   PciPosition pci{};
   int numa_node = -1;
   std::string serial{};
   std::optional<Bytes> memory{};
   std::vector<NvLink> nvlinks{};
-  std::optional<int> links_possible{};  // NVLinks that the GPU knows of, active or not
+  std::optional<int> links_possible{};  // NVLinks that the GPU reports, active or not
   std::string fabric_state{};           // "not supported", "not started", "in progress", "completed", "" unknown
   std::optional<int> fabric_status{};   // NVML's return code of joining the fabric, 0: well
   std::optional<bool> mig{};            // split into instances
@@ -117,35 +117,35 @@ struct Gpu {
   std::optional<int> sm_clock_max_mhz{}, memory_clock_max_mhz{};
   std::optional<double> power_cap_w{}, power_cap_default_w{};
   std::optional<int> slowdown_temperature_c{};
-  std::string problem{};             // a call that failed or did not answer, in words
+  std::string problem{};             // message about a call that failed or did not return
   std::vector<std::string> nics{};   // its rails: names of the nearest NICs of the fabric
-  std::string nics_by{};             // why those: "pcie switch", "host bridge", "numa node", "host"; "": none
+  std::string nics_by{};             // the criterion: "pcie switch", "host bridge", "numa node", "host"; "": none
   std::optional<int> nics_shared{};  // GPUs that have the same ones, itself included
 };
 
-// What the kernel's log keeps of a GPU's trouble, since the machine and its driver were started.
+// Xid errors of a GPU in the kernel log since the machine booted and its driver was loaded.
 struct Xid {
-  std::string pci{};   // as the driver writes it: "0000:53:00"
+  std::string pci{};   // address in the format of the driver: "0000:53:00"
   int code = 0;        // NVIDIA, XID Errors
-  int count = 1;       // how often; the text is the last one's
-  std::string text{};  // what followed the code
+  int count = 1;       // occurrences; `text` is from the last one
+  std::string text{};  // message after the code
 };
 
-// What libfabric offers, asked in a process of its own.
+// Providers and domains that libfabric reports, queried in a separate process.
 struct Libfabric {
   std::string version{};
-  std::string path{};  // of the library
+  std::string path{};  // path of the loaded library
   std::vector<std::string> providers{};
   struct Domain {
     std::string name{}, provider{}, fabric{};
-    std::string nic{};  // kernel's name of the device, "" when libfabric does not say
+    std::string nic{};  // kernel's name of the device; "": not reported by libfabric
     std::string pci{};
     std::optional<GBps> rate{};
     std::string state{};  // "up", "down", ""
   };
-  std::vector<Domain> domains{};  // of the provider efa, or else of all that name a device; each device once
-  std::string problem{};          // why there is none, "" when it answered
-  bool answered = true;           // false: the process that asked came to no answer, and what is offered is not known
+  std::vector<Domain> domains{};  // domains of provider efa, else of all providers that name a device; each device once
+  std::string problem{};          // error message; "": the query succeeded
+  bool answered = true;           // false: the query process did not finish, so the providers are unknown
 };
 
 }  // namespace p5::topo

@@ -86,8 +86,8 @@ HostName host_name() {
 
 namespace {
 
-// All that files tell. The VBIOS and the driver play no part in what PCI says, so a GPU with a broken driver still
-// counts.
+// Host facts from files alone. PCI discovery needs neither the VBIOS nor the driver, so a GPU with a broken driver
+// still counts.
 Host host_from_files(const std::string& root) {
   const fs::path files = root + "/";
   Host host;
@@ -112,7 +112,7 @@ Host host_from_files(const std::string& root) {
   return host;
 }
 
-// Virtual machines of one NUMA node tell of no device where it is: there is only one place.
+// Virtual machines with one NUMA node report no NUMA node for devices, so all devices are on that node.
 void place_on_the_only_node(Host& host) {
   if (host.numa.size() != 1) return;
   const int only = host.numa.front().index;
@@ -136,7 +136,7 @@ void add_metadata(Host& host, std::map<std::string, std::string> told) {
     if (const auto at = told.find(name); at != told.end()) host.placement.insert(*at);
 }
 
-// Elsewhere the address may belong to somebody else.
+// Metadata is queried on EC2 only: elsewhere its address may belong to another service.
 bool on_ec2() {
   const char* const endpoint = std::getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
   return (endpoint && *endpoint) || read_text("/sys/class/dmi/id/sys_vendor") == "Amazon EC2";
@@ -154,7 +154,8 @@ Host discover_host(const Probes& probes) {
   const auto start = std::chrono::steady_clock::now();
   constexpr Seconds metadata_limit{1};
   const auto launch = [](auto question) {
-    return std::async(std::launch::async | std::launch::deferred, std::move(question));  // where no thread is to be had
+    // The call is deferred if no thread can be created.
+    return std::async(std::launch::async | std::launch::deferred, std::move(question));
   };
   auto nvml = launch([&] { return probes.nvml.empty() ? NvmlAnswer{} : ask_nvml(probes.nvml, probes.limit); });
   auto libfabric = launch([&]() -> std::optional<Libfabric> {

@@ -18,15 +18,15 @@ struct Processors {
   std::string model;
   std::map<int, std::vector<int>> cores_of_node;  // logical numbers by NUMA node
 };
-// From hwloc. `root` is the file system of the machine, "" for this one.
+// Processors as hwloc reports them. `root` is the file system of the machine, "" for this one.
 Processors discover_processors(const std::string& root);
 
 std::vector<NumaNode> discover_numa(const std::filesystem::path& root);
 
-// RDMA devices first, then network devices; the loopback and second views of one port are left out.
+// NICs of the host: RDMA devices first, then network devices, without the loopback and second views of one port.
 std::vector<Nic> discover_nics(const std::filesystem::path& root);
 
-// What /sys/class/infiniband counts for a device on its first port, by the kernel's names: bytes, drops, retries.
+// Counters of a device's first port in /sys/class/infiniband, by sysfs name: bytes, drops, retries.
 std::map<std::string, std::uint64_t> nic_counters(const std::filesystem::path& root, const std::string& device);
 
 // ---- PCI. `device` is a folder or a link to one, such as /sys/class/infiniband/rdmap79s0/device.
@@ -39,34 +39,34 @@ struct PciDevices {
   std::optional<int> nvswitches{};  // absent when there is no PCI to look at
 };
 PciDevices discover_pci(const std::filesystem::path& root);
-// Those above the host's GPUs and NICs, outermost first.
+// PCIe bridges above the host's GPUs and NICs, outermost first.
 std::vector<PciBridge> discover_bridges(const std::filesystem::path& root, const Host& host);
 
-// What the memory cgroups of this process leave it: the least over all levels; absent when none sets a limit.
+// Memory that the cgroups of this process leave it: the minimum over all levels; absent when none sets a limit.
 std::optional<Bytes> memory_left_by_cgroup(const std::filesystem::path& root);
 
 // Processors' worth of time that the CPU cgroups of this process grant: the least over all levels; absent without a
 // quota.
 std::optional<double> processors_left_by_cgroup(const std::filesystem::path& root);
 
-// Versions, modules, plugins, whether this is a container or a virtual machine.
+// Adds software versions, kernel modules, NCCL plugins, and whether this is a container or a virtual machine.
 void add_software(Host& host, const std::filesystem::path& root);
-// What the kernel's log says of GPUs; null where it cannot be read.
+// Xid errors of GPUs in the kernel log; null where the log cannot be read.
 std::optional<std::vector<Xid>> discover_xids(const std::filesystem::path& root);
-// Of this process; nothing to find in a recorded root.
+// Limits of this process; a recorded root holds none.
 ProcessLimits discover_process_limits();
-// Of network devices, by name.
+// Addresses of network devices, by device name.
 std::map<std::string, std::vector<std::string>> interface_addresses();
 
-// ---- asked of others. Each says what went wrong in the value it fills.
-// What a probe program printed as its first line that is JSON, or why there is none.
+// ---- Queries through other programs or services. Each reports a failure in the value that it fills.
+// First line of JSON that a probe program printed, or the reason why there is none.
 struct ProbeAnswer {
   std::string json, problem;
   bool started = true;
 };
 ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit);
 
-// Puts what NVML told beside what PCI shows, by PCI address.
+// Merges the GPUs that NVML reports with those on PCI, by PCI address.
 void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci);
 
 Libfabric ask_libfabric(const std::string& program, Seconds limit);

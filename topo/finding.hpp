@@ -15,8 +15,8 @@ enum class Severity { error, warning, info };
 std::string_view name_of(Severity severity);
 Severity severity_from(const std::string& name);  // throws UsageError
 
-// Where the remedy lies. An error about hardware or the fabric (NVLinks, NVSwitches, NICs and what is between them)
-// condemns the machine; one about anything else is mended without sending capacity back.
+// Area in which the remedy lies. An error about hardware or the fabric (NVLinks, NVSwitches, NICs and the network
+// between them) condemns the machine; one about anything else is fixed without returning capacity.
 enum class About { hardware, fabric, software, settings, host };
 std::string_view name_of(About about);
 About about_from(const std::string& name);  // throws UsageError
@@ -31,15 +31,15 @@ struct Finding {
   std::string id;  // stable: "host.oversubscribed"
   Severity severity = Severity::info;
   Subject subject;
-  std::string evidence;             // what was seen, with figures
-  std::string action;               // what to do about it
-  std::optional<About> about = {};  // null: in a report of a version that did not say
+  std::string evidence;             // observation, with figures
+  std::string action;               // remedy
+  std::optional<About> about = {};  // null: in reports of older versions
 };
 
-// Whether what was found makes the machine unsound.
+// True if the finding makes the machine unsound.
 bool condemns(const Finding& finding);
 
-// What a list of findings shows of those that are not checks.
+// Entry in a list of findings for one that is not a check.
 struct FindingKind {
   std::string id;
   About about;

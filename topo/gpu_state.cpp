@@ -1,4 +1,4 @@
-// What NVML's clocks event reasons mean (NVIDIA, NVML API Reference Guide, nvmlClocksEventReasons).
+// Meanings of NVML's clocks event reasons (NVIDIA, NVML API Reference Guide, nvmlClocksEventReasons).
 #include <fmt/format.h>
 
 #include <array>

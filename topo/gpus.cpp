@@ -1,4 +1,4 @@
-// What the NVML probe says, put beside what PCI shows.
+// Merges the NVML probe's report with the GPUs on PCI.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace p5::topo {
 
 NvmlAnswer ask_nvml(const std::string& program, Seconds limit) {
-  // The program keeps the deadline itself and then tells what it knows; only a machine in trouble lets it be late.
+  // The program enforces the limit itself and then prints its partial results; only an overloaded machine delays it.
   constexpr double to_tell = 1;
   const ProbeAnswer answer = ask_probe({program, fmt::format("{}", limit.count)}, {limit.count + to_tell});
   NvmlAnswer told;
@@ -37,7 +37,7 @@ NvmlAnswer ask_nvml(const std::string& program, Seconds limit) {
 
 void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci) {
   host.gpu_driver = told.driver;
-  // Where nothing speaks of a GPU, a missing driver is no problem.
+  // A missing driver is no problem on a host that shows no sign of a GPU.
   const bool expected = !told.answered || !on_pci.empty() || !told.gpus.empty() || present("/dev/nvidiactl");
   host.gpu_problem = expected ? told.problem : "";
   if (!told.driver.empty()) host.versions["nvidia driver"] = told.driver;

@@ -1,4 +1,4 @@
-// What NICs reach from and to host memory where that is less than their wires carry: the table is host_memory.json.
+// Rates of NICs to and from host memory where they are below the NICs' line rate: the table is host_memory.json.
 #pragma once
 
 #include <optional>
@@ -16,11 +16,11 @@ struct HostMemoryRate {
   std::string source;
 };
 
-// Null: nobody has shown that it binds.
+// Null: no published figure shows that host memory limits this platform.
 const HostMemoryRate* host_memory_of(const Platform& platform);
 
-// How many NICs of a node may move host memory at the same time so that each still shows its own rate: what they carry
-// together is a fifth below what host memory feeds. At least 1; nullopt: not known.
+// Number of a node's NICs that can transfer host memory at once while each still reaches its own rate: their sum stays
+// 20 % below the rate of host memory. At least 1; nullopt: unknown.
 std::optional<int> nics_fed_by_host_memory(const Platform& platform);
 
 }  // namespace p5::topo

@@ -126,7 +126,7 @@ void try_in_a_process(const std::string& xml) {
     ::alarm(patience_s);
     try {
       load(xml);
-    } catch (const UsageError&) {  // the parent says so
+    } catch (const UsageError&) {  // the parent process reports it
     }
     ::_exit(0);
   }

@@ -1,5 +1,4 @@
-// Xids in the kernel's log. Only what was written since the machine was started counts, and of that what came after the
-// driver was last loaded: older trouble is over.
+// Xids in the kernel log since the machine booted and the driver was last loaded: earlier errors no longer apply.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -67,7 +66,7 @@ std::optional<std::vector<Xid>> in_buffer(const char* device) {
     if (length < 0 && (errno == EPIPE || errno == EINTR)) continue;  // overwritten meanwhile: the next
     if (length <= 0) break;
     const std::string_view text(record.data(), static_cast<std::size_t>(length));
-    add(xids, text.substr(0, text.find('\n')));  // what follows names the device in the kernel's words
+    add(xids, text.substr(0, text.find('\n')));  // later lines of the record are the kernel's device dictionary
   }
   ::close(descriptor);
   return xids;
@@ -107,7 +106,8 @@ std::string end_of(const fs::path& file) {
   return text;
 }
 
-// What rsyslog keeps, of the current file and the one before. Without its time a line may be of an earlier start.
+// Xid errors in rsyslog's current and previous file. Lines without a timestamp are skipped: they may be of an earlier
+// boot.
 std::optional<std::vector<Xid>> in_files(const fs::path& root) {
   const auto started = value_of(root / "proc/stat", "btime ");
   if (!started) return std::nullopt;

@@ -49,8 +49,8 @@ void add_link_limits(Limits& limits, const Platform& platform) {
                                      shown(platform.link_rate_achievable.count), shown(achievable))));
 }
 
-// In the switch each GPU sends its whole input and the sum of its share, and receives as much (n + 1 shares of n),
-// where a ring moves 2 (n - 1).
+// With NVLS each GPU sends its whole input and the sum of its share, and receives as much (n + 1 shares of n), where a
+// ring moves 2 (n - 1).
 double nvls_factor(int gpus) { return 2.0 * (gpus - 1) / (gpus + 1); }
 
 void add_nvls_limits(Limits& limits, const Platform& platform) {
@@ -131,7 +131,7 @@ bool share_a_kernel(const std::vector<Host>& hosts) {
                      [&](const Host& host) { return !host.boot_id.empty() && !seen.insert(host.boot_id).second; });
 }
 
-// A copy whose result nobody reads must still happen.
+// Keeps the compiler from removing a copy whose result is never read.
 void keep(const void* data) { asm volatile("" : : "r"(data) : "memory"); }
 
 double elapsed(std::chrono::steady_clock::time_point since) {
@@ -171,9 +171,9 @@ const Limit* find(const Limits& limits, std::string_view name, Level level) {
 
 namespace {
 
-// One NVLink of a generation, one direction: the payload rate, and what NCCL's own model takes it for
-// (src/graph/topo.h: SM80_NVLINK_BW 20.0, SM90_NVLINK_BW 20.6, SM100_NVLINK_BW 40.1). Only of generations that are
-// joined by a switch: what links say of a mesh is not what a pair has.
+// One NVLink of a generation, one direction: the payload rate, and the rate in NCCL's own model (src/graph/topo.h:
+// SM80_NVLINK_BW 20.0, SM90_NVLINK_BW 20.6, SM100_NVLINK_BW 40.1). Only for generations joined by a switch: the rate of
+// a link in a mesh does not give the rate of a pair.
 struct LinkRates {
   int architecture;
   double wire, achievable;

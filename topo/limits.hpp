@@ -1,4 +1,4 @@
-// How fast each part of the machine can go, one direction, with the sentence that derives it.
+// Rate limits of each part of the machine, in one direction, with the sentence that derives each.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -18,7 +18,7 @@ enum class Level { wire, achievable, published };
 std::string_view name_of(Level level);
 
 struct Limit {
-  std::string name;  // what it limits: one of the names below
+  std::string name;  // the limited part: one of the names below
   Level level = Level::wire;
   GBps rate;
   std::string binding;  // the part, as a verdict names it: "nvlink", "nic", "host memory"
@@ -39,34 +39,34 @@ inline constexpr std::string_view host_copy_all = "host.copy.all";    // all ran
 using Limits = std::vector<Limit>;
 const Limit* find(const Limits& limits, std::string_view name, Level level);
 
-// wire and achievable of the parts, as far as they are known. Achievable is absent where nobody has shown figures.
+// Wire and achievable limits of the known parts. Achievable is absent where no figures were published.
 Limits limits_of(const Platform& platform);
 
-// The best of what others have shown for this platform on that many nodes, a limit for each collective and algorithm,
-// named like "all_reduce, 2 nodes, nvls".
+// Best published figures for this platform on that many nodes: a limit for each collective and algorithm, named like
+// "all_reduce, 2 nodes, nvls".
 Limits published_limits(const Platform& platform, int nodes);
 
 // An operation, as far as it matters for what binds it.
 struct Operation {
   Route route = Route::rings;
-  int ranks = 2, nodes = 1;  // of one group, its ranks evenly on its nodes; of pairs: one pair, one way
+  int ranks = 2, nodes = 1;  // one group, ranks spread evenly over its nodes; for pairs: one pair, one direction
   bool nvls = false;         // reduced within the switch of each node
   bool alone = false;        // no other group uses the NICs of its nodes at the same time
 };
 
-// What binds the bus bandwidth (nccl-tests' definition) of an operation, from the limits of the parts at one level,
-// with the sentence that derives it. Null where a part's limit is not known.
+// Limit on the bus bandwidth (nccl-tests' definition) of an operation, derived from the limits of the parts at one
+// level. Null if the limit of a part is unknown.
 std::optional<Limit> limit_of(const Limits& parts, const Operation& operation, Level level);
 
-// What the NICs of one rank allow an exchange of blocks between several nodes: of the blocks that bus bandwidth counts
-// those for the own node pass none.
+// Limit that the NICs of one rank set on an exchange of blocks between several nodes: bus bandwidth also counts the
+// blocks for ranks on the same node, which pass no NIC.
 Limit exchange_limit(const Limit& nics, const Operation& operation);
 
 // All-reduce between so few nodes needs less of the NICs than a ring: each node sends the sum of its GPUs only once
 // or twice. From four nodes on the busiest node of a tree sends as much as in a ring.
 inline constexpr int few_nodes = 3;
 
-// gpu.link of the weakest GPU, from the NVLinks that NVML says are active; absent when a host's are not known.
+// gpu.link of the weakest GPU, from the NVLinks that NVML reports as active; absent when a host's are unknown.
 Limits link_limits(const Topology& topology);
 
 // node.nics (wire) of the weakest host, from the rates that its kernel states for physical NICs that are up: its

@@ -60,7 +60,7 @@ const std::vector<Compiled>& compiled_rules() {
   return all;
 }
 
-// What stands around a place of the line: matching takes a stack as deep as the text is long.
+// Excerpt of the line around a position: the recursion of std::regex needs a stack as deep as the text is long.
 std::string around(const std::string& line, std::size_t at) {
   constexpr std::size_t before = 300, after = 900;
   const std::size_t from = at > before ? at - before : 0;

@@ -1,5 +1,5 @@
-// The table of what NCCL, its network plugin and what is below them say when something is wrong (tables/nccl_log.json).
-// Internal to topo: the rest of the program uses nccl_log.hpp.
+// Table of messages that NCCL, its network plugin and the layers below log when something is wrong
+// (tables/nccl_log.json). Internal to topo: the rest of the program uses nccl_log.hpp.
 #pragma once
 
 #include <map>
@@ -17,20 +17,20 @@ namespace p5::topo {
 struct LogWording {
   std::string says;      // stands in the line as it is
   std::string matches;   // a regular expression that the line has to meet besides, "": none
-  bool certain = false;  // what it says needs no knowledge of the host
-  std::string known;     // in which versions of whom it is worded so
+  bool certain = false;  // the wording is conclusive without knowledge of the host
+  std::string known;     // software and versions with this wording
   std::string source;
 };
 
-// The first rule of the table that a line meets is the one that it shows: special ones stand before general ones.
+// Only the first rule in the table that a line meets is reported, so special rules stand before general ones.
 struct LogRule {
   std::string id, summary;
   Severity severity = Severity::error;
   About about = About::software;
   std::string where;          // on which hosts it is wrong: "" (all), "fabric", "efa", "verbs", "direct", "nvls", ...
-  bool across_nodes = false;  // of no concern to a job on one node
+  bool across_nodes = false;  // irrelevant to a job on one node
   std::string count;          // "nics", "rails": the number in the line against the platform's; ""
-  std::string evidence;       // what stands before the line, with %1 and %2 for what the expression caught
+  std::string evidence;       // text in front of the line; %1 and %2 stand for the groups of the expression
   std::vector<LogWording> lines;
   std::map<std::string, std::string> remedy;  // "any", or "efa" and "verbs"
 };

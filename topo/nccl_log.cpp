@@ -22,17 +22,17 @@ enum class Answer { no, unknown, yes };
 
 Answer answer(bool holds) { return holds ? Answer::yes : Answer::no; }
 
-// What the log itself tells of the hosts.
+// Facts about the hosts that the log itself states.
 struct LogFacts {
   std::set<std::string> nccl, plugin;
   std::string platform;
-  int most_nodes = 0;                 // of a communicator; 0: not said
-  std::map<std::string, int> most{};  // of what rules count, in any line
+  int most_nodes = 0;                 // nodes of the largest communicator; 0: not logged
+  std::map<std::string, int> most{};  // highest number over all lines, by LogRule::count
   bool efa = false, verbs = false;
   std::size_t lines = 0, nccl_lines = 0;
 };
 
-// Where the line was written. Null: what is not known.
+// Host and platform that wrote the line. Null: unknown.
 struct LogPosition {
   const Host* host = nullptr;
   const Platform* platform = nullptr;
@@ -80,7 +80,8 @@ std::optional<int> number_in(const LogMatch& match) {
   return problem == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// By the platform, else by what other lines say. Null: as it should be, or nobody knows how it should be.
+// Compares with the platform, else with other lines of the log. Null: the number is as expected, or no expected one is
+// known.
 std::optional<std::string> counted(const LogMatch& match, const LogPosition& place) {
   const std::optional<int> seen = number_in(match);
   if (!seen) return std::nullopt;
@@ -121,11 +122,11 @@ std::string remedy_of(const LogRule& rule, const LogPosition& place) {
   return fmt::format("with InfiniBand or RoCE: {}. On EFA: {}", verbs, efa);
 }
 
-// What one line shows, null: nothing that is wrong.
+// Rule that one line meets; nullopt: the line shows no problem.
 struct Shown {
   const LogRule* rule;
   Severity severity;
-  std::string before;  // what stands before the line in the evidence
+  std::string before;  // text in front of the line in the evidence
 };
 
 Severity milder(Severity severity) { return severity == Severity::error ? Severity::warning : Severity::info; }
@@ -148,7 +149,7 @@ std::optional<Shown> shown_by(const std::string& line, const LogPosition& place)
   return std::nullopt;
 }
 
-// Without escape sequences, of a terminal or as JSON writes them.
+// The line without escape sequences, either raw terminal ones or escaped as in JSON.
 std::string plain(std::string_view line) {
   if (line.find_first_of("\033\\\r") == std::string_view::npos) return std::string(line);
   static const std::regex sequence(R"((?:\x1b|\\u001[bB]|\\x1[bB]|\\033)(?:\[[0-9;?]{0,40}[A-Za-z]|\([A-Z0-9])?)");
@@ -180,18 +181,18 @@ void each_line(std::string_view log, const std::function<void(const std::string&
 
 constexpr const char* marks[] = {"NCCL INFO ", "NCCL WARN "};
 
-// Where NCCL's own words begin; npos: it is no line of NCCL's.
+// Position where NCCL's own text begins; npos: not a line of NCCL's.
 std::size_t words_in(const std::string& line) {
   for (const char* mark : marks)
     if (const std::size_t at = line.find(mark); at != std::string::npos) return at;
   return std::string::npos;
 }
 
-// Without the host, process and thread in front, and not longer than a reader wants.
+// The line without its host, process and thread prefix, shortened for display.
 std::string essence(const std::string& line) {
   constexpr std::size_t longest = 200, mark_length = 10;
   const std::size_t at = words_in(line);
-  // What follows is only the error's number without the place in NCCL that stands before.
+  // The text of these lines is a bare error number, so the source location in front of it is kept.
   const std::size_t source = at == std::string::npos ? at : line.rfind("transport/nvls.cc:", at);
   std::string text = at == std::string::npos       ? line
                      : source != std::string::npos ? line.substr(source)
@@ -201,7 +202,7 @@ std::string essence(const std::string& line) {
   return text.size() > longest ? text.substr(0, longest) + "..." : text;
 }
 
-// "HOST:PID:TID [DEVICE] ", which NCCL puts before its words; "".
+// Host in the "HOST:PID:TID [DEVICE] " prefix that NCCL puts before its text; "": none.
 std::string host_in(const std::string& line) {
   constexpr std::size_t longest = 300;
   const std::size_t at = words_in(line);

@@ -1,6 +1,7 @@
-// What NCCL and its network plugin say in their log while a communicator is made (NCCL_DEBUG=INFO, subsystems INIT,
-// BOOTSTRAP, NET and ENV), fails to be or breaks, as findings: what cannot be known before. Pure: a recorded log reads
-// like a live one. The rules are a table, tables/nccl_log.json, which says from which versions each wording is known.
+// Findings from the log that NCCL and its network plugin write while a communicator is initialized, fails to initialize
+// or breaks (NCCL_DEBUG=INFO, subsystems INIT, BOOTSTRAP, NET and ENV): problems that cannot be known before. Pure: a
+// recorded log is read like a live one. The rules are a table, tables/nccl_log.json, which states the versions that are
+// known to use each wording.
 #pragma once
 
 #include <optional>
@@ -14,46 +15,47 @@
 
 namespace p5::topo {
 
-// For `list findings`.
+// Kinds of findings from logs, for `list findings`.
 std::vector<FindingKind> log_findings();
 
-// Each kind once, with the first line that shows it. `host` is the rank's; `platform` null: not known.
+// Findings in a rank's log: each kind once, with the first line that shows it. `host` is the rank's; `platform` null:
+// unknown.
 std::vector<Finding> findings_in_log(std::string_view log, const Host& host, const Platform* platform, int rank);
 
-// A log of which nobody knows the hosts: NCCL's own, or a job's output with anything before, between and around its
-// lines, escape sequences of terminals too.
+// A log from unknown hosts: NCCL's own, or a job's output with other text before, between and around its lines,
+// including terminal escape sequences.
 struct LogText {
-  std::string name;  // for the reader: the file's
+  std::string name;  // file name, for display
   std::string_view text;
 };
 
 struct Explained {
-  Finding finding;                 // its host is the only one that said so, or ""
-  std::string said;                // the first line that shows it, without what stood before NCCL's words
-  std::string file;                // where that stands
-  std::size_t line = 0;            // there, from 1 on
+  Finding finding;                 // subject.host: the only host that logged it, else ""
+  std::string said;                // first line that shows it, without the text before NCCL's own
+  std::string file;                // file with that line
+  std::size_t line = 0;            // line number in `file`, from 1
   std::size_t count = 0;           // lines that show it, of all logs
-  std::vector<std::string> hosts;  // that said so, as far as their lines tell
+  std::vector<std::string> hosts;  // hosts that logged it, as far as their lines name them
 };
 
 struct Explanation {
   std::vector<Explained> findings;  // errors first, then as they appear
   std::size_t lines = 0, nccl_lines = 0;
-  std::vector<std::string> nccl, plugin;  // versions that the logs name: of NCCL, of aws-ofi-nccl
+  std::vector<std::string> nccl, plugin;  // versions of NCCL and of aws-ofi-nccl in the logs
   std::string platform;                   // instance type that they name, or that was given; "": neither
 };
 
-// What depends on the host counts as far as the logs tell of it; where they do not, an error is a warning. `platform`
-// null: not known.
+// Rules that depend on the host apply as far as the logs identify it; where they do not, an error becomes a warning.
+// `platform` null: unknown.
 Explanation explain_logs(std::span<const LogText> logs, const Platform* platform);
 
-// The finding that an error of NCCL's is wherever it is quoted, and what to do about it.
+// Id of the finding for an NCCL error message wherever it is quoted, and its remedy.
 struct Remedy {
   std::string id, action;
 };
 std::optional<Remedy> remedy_for(std::string_view text);
 
-// Of all ranks' findings each kind once for each host, errors first.
+// Merges the findings of all ranks: each kind once per host, errors first.
 std::vector<Finding> of_all_ranks(const std::vector<std::vector<Finding>>& of_rank);
 
 }  // namespace p5::topo

@@ -123,7 +123,7 @@ class Reader {
                : at.kind.starts_with(infiniband)            ? "infiniband"
                                                             : "ethernet";
     nic.driver = nic.kind == "efa" ? "efa" : "";
-    nic.state = "up";  // NCCL leaves out the others
+    nic.state = "up";  // NCCL omits the others
     constexpr double megabits = 8000;
     if (const auto speed = element.number("speed"); speed && *speed > 0) nic.rate = GBps{*speed / megabits};
     nic.numa_node = at.numa_node;
@@ -155,7 +155,7 @@ bool is_nccl_xml(std::string_view text) {
 }
 
 Host host_from_nccl_xml(std::string_view xml, const std::string& name) {
-  constexpr std::size_t longest = 4096;  // of one tag: NCCL's have some 300 characters
+  constexpr std::size_t longest = 4096;  // characters of one tag; NCCL's have about 300
   Reader reader(name);
   while (true) {
     const std::size_t at = xml.find('<');

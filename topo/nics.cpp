@@ -33,7 +33,7 @@ std::string rdma_kind(const std::string& driver, const fs::path& port) {
   return read_text(port / "link_layer").value_or("InfiniBand") == "Ethernet" ? "ethernet" : "infiniband";
 }
 
-// What every physical device has.
+// Adds the properties that every physical device has.
 void add_device(Nic& nic, const fs::path& device) {
   nic.driver = target_name(device / "driver");
   nic.numa_node = numa_node_of(device);
@@ -41,22 +41,22 @@ void add_device(Nic& nic, const fs::path& device) {
   nic.pcie = pcie_link_of(device);
 }
 
-// Which way to GPU memory EFA's driver found: since its release 2.6 "p2p" names it ("NVIDIA", "NVIDIA peermem",
-// "NEURON") or is an empty line, from 1.9 to 2.5 "gdr" is 1 or 0 (amzn-drivers, kernel/linux/efa/src/efa_sysfs.c).
+// EFA's driver reports its path to GPU memory: since release 2.6 "p2p" names it ("NVIDIA", "NVIDIA peermem", "NEURON")
+// or is an empty line, from 1.9 to 2.5 "gdr" is 1 or 0 (amzn-drivers, kernel/linux/efa/src/efa_sysfs.c).
 std::optional<bool> reaches_gpus(const fs::path& device) {
   if (const auto provider = read_text(device / "p2p")) return !provider->empty();
   const auto value = read_number(device / "gdr");
   return value ? std::optional(*value > 0) : std::nullopt;
 }
 
-// Of the network device on the same port, by which RoCE and IPoIB set theirs.
+// MTU in bytes of the network device on the same port, from which RoCE and IPoIB derive theirs.
 std::optional<int> mtu_of(const fs::path& device) {
   for (const std::string& name : names_in(device / "net"))
     if (const auto mtu = read_number(device / "net" / name / "mtu"); mtu && *mtu >= 1) return static_cast<int>(*mtu);
   return std::nullopt;
 }
 
-// Opening says what permission bits do not: in a container the device control group may refuse.
+// Device access is tested by opening: in a container the device cgroup may refuse it despite the permission bits.
 void add_verbs(Nic& nic, const fs::path& root, const fs::path& device) {
   const std::vector<std::string> names = names_in(device / "infiniband_verbs");
   if (names.empty()) return;
@@ -84,7 +84,7 @@ Nic rdma_nic(const fs::path& root, const fs::path& folder) {
   return nic;
 }
 
-// Drivers that do not tell leave "unknown", but the carrier says whether there is a link.
+// Some drivers report operstate "unknown"; the carrier then shows whether there is a link.
 std::string ethernet_state(const fs::path& folder) {
   std::string state = read_text(folder / "operstate").value_or("unknown");
   if (state != "unknown") return state;

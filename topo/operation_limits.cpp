@@ -1,5 +1,5 @@
-// From what the parts of a machine can do to what binds an operation: the slower of its way within the nodes and its
-// way between them. Definitions of bus bandwidth: nccl-tests, doc/PERFORMANCE.md.
+// Derives the limit of an operation from the limits of a machine's parts: the slower of its path within the nodes and
+// its path between them. Definitions of bus bandwidth: nccl-tests, doc/PERFORMANCE.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ std::optional<Limit> nics_of_group(const Limits& parts, const Operation& op, Lev
   return scaled(*gpu, k, fmt::format("{} GPUs of each node", k));
 }
 
-// Of few nodes each has to send the sum of its GPUs (N - 1) / N times for reducing and as often for spreading.
+// With few nodes (N), each sends the sum of its GPUs (N - 1) / N times to reduce and as often to broadcast.
 std::optional<Limit> sums_between(const Limit& nics, const Operation& op) {
   if (op.nodes > few_nodes) return nics;
   const double n = op.ranks, nodes = op.nodes;
@@ -72,7 +72,7 @@ std::optional<Limit> sums_between(const Limit& nics, const Operation& op) {
 
 std::optional<Limit> between_nodes(const Limits& parts, const Operation& op, Level level) {
   if (op.route == Route::neighbours) {
-    // Of a ring of neighbours one GPU of each node sends to the next node; a pair has one rank on each.
+    // A ring of neighbours has one GPU of each node sending to the next node; a pair has one rank on each.
     const bool alone = op.alone || on_node(op) > 1;
     const Limit* own = alone ? find(parts, gpu_nics_alone, level) : nullptr;
     if (!own) own = find(parts, gpu_nics, level);

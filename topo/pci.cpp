@@ -31,7 +31,7 @@ std::optional<int> generation_of(const fs::path& file) {
   return at == rates.end() ? std::nullopt : std::optional(at->second);
 }
 
-// 0 and 255 are what the kernel prints where the device does not say.
+// The kernel prints 0 and 255 where the device does not report a width.
 std::optional<int> width_of(const fs::path& file) {
   const auto width = read_number(file);
   if (!width || *width < 1 || *width > 32) return std::nullopt;
@@ -44,13 +44,13 @@ unsigned little_endian(const std::string& bytes, std::size_t at, std::size_t cou
   return value;
 }
 
-// Whether a bridge's access control sends requests between its neighbours upwards (PCI Express Base Specification,
-// extended capability 0x000d). Only root may read that far into the configuration space.
+// True if a bridge's access control (ACS) redirects requests between its neighbours upstream (PCI Express Base
+// Specification, extended capability 0x000d). Only root may read that part of the configuration space.
 std::optional<bool> acs_redirects(const fs::path& device) {
   std::error_code problem;
   if (!fs::is_regular_file(device / "config", problem)) return std::nullopt;
   std::ostringstream bytes;
-  bytes << std::ifstream(device / "config", std::ios::binary).rdbuf();  // what cannot be read is left out
+  bytes << std::ifstream(device / "config", std::ios::binary).rdbuf();  // unreadable bytes are missing
   const std::string config = bytes.str();
   constexpr std::size_t extended = 0x100, most_capabilities = 64;
   if (config.size() <= extended) return std::nullopt;

@@ -1,4 +1,4 @@
-// The platform files, read strictly: whoever adds an instance type learns of a mistake by file and field.
+// Reads the platform files strictly: a mistake in a new instance type is reported by file and field.
 #include "topo/platform.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// What is known of an instance type beforehand and cannot be discovered, from platforms/*.json. The files are compiled
-// in.
+// Specifications of instance types that cannot be discovered, from platforms/*.json. The files are compiled in.
 #pragma once
 
 #include <optional>
@@ -14,16 +13,16 @@ namespace p5::topo {
 struct Host;
 struct Topology;
 
-// A figure that somebody has shown, with where it comes from.
+// A published figure with its source.
 struct Published {
   std::string collective, pattern;           // pattern: "" or of p2p "all_gpus" (all of a node at once), "one_nic"
-  std::string algorithm;                     // "ring", "nvls", "nvls_tree"; "": not said
+  std::string algorithm;                     // "ring", "nvls", "nvls_tree"; "": not stated
   int nodes = 1, gpus = 8;                   // GPUs of each node
-  std::optional<Bytes> bytes;                // null: not said
+  std::optional<Bytes> bytes;                // null: not stated
   std::optional<GBps> busbw;                 // either this, as nccl-tests defines it,
   std::optional<Seconds> latency;            // or this
-  bool healthy = true;                       // false: of a machine or software with a fault, which `note` tells
-  std::string note, date, software, source;  // "" where not said, but for the source
+  bool healthy = true;                       // false: measured with a hardware or software fault, see `note`
+  std::string note, date, software, source;  // "": not stated; the source always is
 };
 
 // Sources that differ about something: what hangs on it stays unknown.
@@ -38,7 +37,7 @@ struct Platform {
   int gpus = 0;
   std::string gpu;                         // "H100"
   Bytes gpu_memory;                        // per GPU
-  std::optional<int> gpu_pcie_generation;  // of its link to the host when it works; null: not known
+  std::optional<int> gpu_pcie_generation;  // link to the host under load; null: unknown
   int links_per_gpu = 0;                   // NVLinks
   GBps link_rate;                          // one link, one direction, as NCCL and NVIDIA count it (payload)
   GBps link_rate_raw;                      // one link, one direction, signalling as NVML prints it
@@ -70,14 +69,14 @@ const std::vector<Platform>& platforms();
 std::vector<std::string> platform_names();
 // Throws UsageError with the nearest name.
 const Platform& find_platform(std::string_view name);
-// The one whose name is this, or null.
+// Platform of that name, or null.
 const Platform* platform_of_instance_type(std::string_view instance_type);
-// By its instance type; else, a whole HGX box by its eight GPUs and their links. Null: neither.
+// Platform of the host by its instance type; else a whole HGX box by its eight GPUs and their links. Null: neither.
 const Platform* platform_of(const Host& host);
 // The model of all GPUs, as platforms name it ("H200"), on boards with NVSwitches; else that of the platform. "" when
 // neither is known or they differ.
 std::string gpu_model(const Topology& topology);
-// Its own figures, and those of its baseboard for one node.
+// Published figures of the platform, and those of its baseboard for one node.
 std::vector<Published> published_of(const Platform& platform);
 
 }  // namespace p5::topo

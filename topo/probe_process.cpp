@@ -1,4 +1,4 @@
-// Runs a program that asks a library in our stead, for so long and no longer.
+// Runs a probe program that queries a library in a separate process, with a time limit.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -52,7 +52,7 @@ Output read_until(int descriptor, Clock::time_point deadline) {
   }
 }
 
-// With both its outputs in one pipe; where it cannot be started, minus the error.
+// Starts the program with stdout and stderr in one pipe; returns minus the error number if it cannot be started.
 pid_t start(const std::vector<std::string>& command, int writing_end) {
   posix_spawn_file_actions_t actions{};
   posix_spawn_file_actions_init(&actions);
@@ -70,7 +70,8 @@ pid_t start(const std::vector<std::string>& command, int writing_end) {
   return result == 0 ? pid : -result;
 }
 
-// For a program that has answered or closed its outputs: it is about to end, unless a driver holds it.
+// Reaps a program that has answered or closed its outputs. It exits soon unless a driver blocks it: killed after 200
+// ms.
 void reap(pid_t pid) {
   constexpr auto patience = std::chrono::milliseconds(200);
   const auto deadline = Clock::now() + patience;

@@ -1,4 +1,4 @@
-// What the kernel lets this process lock, open and share, and the addresses of its network devices.
+// Limits of this process on locked memory, open files and shared memory, and the addresses of its network devices.
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -35,8 +35,8 @@ class RecordedRoot {
   bool set_;
 };
 
-// Null when hwloc cannot. Its GPU components are kept out: they call drivers, and a sick driver blocks for minutes. So
-// is pci, whose library leaks; the Linux component reads the same devices from /sys.
+// Null when hwloc cannot load. Its GPU components are disabled, because they call drivers, and a hung driver blocks for
+// minutes. So is pci, whose library leaks memory; the Linux component reads the same devices from /sys.
 HwlocTopology load(const std::string& root, hwloc_type_filter_e devices) {
   const RecordedRoot recorded(root);
   hwloc_topology_t raw = nullptr;
@@ -74,8 +74,7 @@ std::map<int, std::vector<int>> cores_of_nodes(const HwlocTopology& topology) {
   return cores;
 }
 
-// Whether a launcher bound this rank to its share of the host, so that the binding says nothing about the host as a
-// whole.
+// True if a launcher bound this rank to its share of the host: its binding then does not describe the whole host.
 bool bound_by_launcher() {
   for (const char* variable : {"OMPI_MCA_orte_bound_at_launch", "SLURM_CPU_BIND"})
     if (const char* value = std::getenv(variable); value && *value) return true;
@@ -96,7 +95,7 @@ int allowed_threads(const HwlocTopology& topology, const std::string& root) {
 }  // namespace
 
 Processors discover_processors(const std::string& root) {
-  // Without this folder hwloc assumes one processor, which would be a made-up fact of a recorded machine.
+  // hwloc assumes one processor without this folder, which would be a made-up fact of a recorded machine.
   if (!root.empty() && !present(root + "/sys/devices/system/cpu")) return {};
   const HwlocTopology topology = load(root, HWLOC_TYPE_FILTER_KEEP_NONE);
   if (!topology) return {};

@@ -1,4 +1,4 @@
-// Which NICs are whose: for each GPU those of the fabric that share the most bridges with it.
+// Rails of each GPU: the NICs of the fabric that share the most bridges with it.
 #include <algorithm>
 
 #include "topo/topology.hpp"
@@ -7,7 +7,7 @@ namespace p5::topo {
 
 namespace {
 
-// How near two devices are, larger is nearer.
+// Proximity of two devices: larger is nearer.
 struct PcieDistance {
   int shared = 0;  // bridges, the host bridge included
   bool same_numa_node = false;

@@ -1,5 +1,5 @@
-// Settings that are stale or harmful on today's software, as findings. The table in settings.json says which, where,
-// why and from which source.
+// Settings that are stale or harmful on current software, as findings. The table in settings.json defines which
+// settings, on which platforms and software, why and from which source.
 #pragma once
 
 #include <map>
@@ -34,27 +34,27 @@ struct SettingRule {
   std::string why, action, source;
 };
 const std::vector<SettingRule>& setting_rules();
-std::string_view name_of(SettingRule::When when);  // as the table writes it
+std::string_view name_of(SettingRule::When when);  // name in the table
 
-// Whether a variable bears on what NCCL, its plugins or libfabric do.
+// True if a variable affects NCCL, its plugins or libfabric.
 bool shapes_transport(std::string_view variable);
 
-// Of what the operator set, as far as the topology knows it.
+// Findings about variables that the operator set, as far as the topology records them.
 std::vector<Finding> stale_settings(const Topology& topology);
 
-// What NCCL or its plugins added by themselves and what that tells: the environment before the first communicator and
-// after, on one host.
+// Findings about variables that NCCL or its plugins set by themselves: compares one host's environment before the first
+// communicator with the one after.
 std::vector<Finding> injected_settings(const Environment& before, const Environment& after, const std::string& host);
 
-// What the nodes' environments have that rank 0's has not, or otherwise: one finding for each host that differs, by the
-// environment of its first rank that does. Of those variables that shape what NCCL does; of_rank[0] is rank 0's.
+// Differences between the nodes' environments and rank 0's (of_rank[0]), for variables that shape what NCCL does: one
+// finding for each host that differs, from the environment of its first rank that does.
 struct RankEnvironment {
   std::string host;
   Environment variables;
 };
 std::vector<Finding> differing_settings(const std::vector<RankEnvironment>& of_rank, bool rank0_counts);
 
-// For `list findings`: each id once.
+// Kinds of findings about settings, for `list findings`: each id once.
 std::vector<FindingKind> setting_findings();
 
 }  // namespace p5::topo

@@ -64,7 +64,7 @@ void add_modules(Host& host, const fs::path& root) {
     add(host, "nvidia driver", version_in(value_of(root / "proc/driver/nvidia/version", "NVRM version:").value_or("")));
 }
 
-// Where the loader and NCCL look, besides the variable: the EFA installer's folders and those of ld.so.conf.
+// Folders that the loader and NCCL search: those in LD_LIBRARY_PATH, the EFA installer's and those of ld.so.conf.
 std::vector<fs::path> library_folders(const fs::path& root) {
   std::vector<fs::path> folders;
   if (const char* path = std::getenv("LD_LIBRARY_PATH"); path && root == "/")
@@ -118,7 +118,7 @@ void add_libraries(Host& host, const fs::path& root) {
   }
 }
 
-// Its library carries the version in its name.
+// Fabric manager's version, from the file name of its library.
 void add_fabric_manager(Host& host, const fs::path& root) {
   for (const char* folder : {"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64"})
     for (const std::string& name : names_in(root / folder))

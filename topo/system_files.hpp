@@ -24,7 +24,7 @@ std::optional<std::string> value_of(const std::filesystem::path& file, std::stri
 // Names in a folder, sorted; none when there is no such folder.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 
-// Where a link leads, in full, and the last part of it; "" when it leads nowhere.
+// Target of a link as a full path, and its last component; "" when the target cannot be resolved.
 std::filesystem::path target_of(const std::filesystem::path& link);
 std::string target_name(const std::filesystem::path& link);
 

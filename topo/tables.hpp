@@ -11,7 +11,7 @@ namespace p5::topo {
 // "settings.json". Throws std::logic_error where there is none.
 nlohmann::json table(std::string_view file);
 
-// Its rows, which have a list of fields (json_fields).
+// Rows of the table; a row type has a list of fields (json_fields).
 template <class Row>
 std::vector<Row> make_rows(std::string_view file) {
   return json_fields::read_as<std::vector<Row>>(table(file));

@@ -1,5 +1,5 @@
-// What the machine is, as values: hosts, their GPUs, NICs and memory, and which host each rank is on. Discovery fills
-// them in on each host; they travel as JSON, so a recorded machine reads like a live one.
+// The machine as values: hosts, their GPUs, NICs and memory, and the host of each rank. Discovery fills them in on each
+// host; they are passed as JSON, so a recorded machine is read like a live one.
 #pragma once
 
 #include <map>
@@ -14,16 +14,16 @@
 
 namespace p5::topo {
 
-// What this process may take of the host, as far as it bears on registering memory and on shared memory.
+// Limits of this process that matter for registering memory and for shared memory.
 struct ProcessLimits {
   std::optional<Bytes> locked_memory{};  // RLIMIT_MEMLOCK; the largest Bytes there are: unlimited
   std::optional<std::uint64_t> open_files{};
   std::optional<Bytes> shared_memory{}, shared_memory_free{};    // /dev/shm
-  std::optional<std::uint64_t> huge_pages{}, huge_pages_free{};  // of 2 MiB
+  std::optional<std::uint64_t> huge_pages{}, huge_pages_free{};  // number of 2 MiB pages
 };
 
 struct Host {
-  std::string name;           // what tells nodes apart: NCCL_HOSTID where set, else the host name
+  std::string name;           // identity of the node: NCCL_HOSTID where set, else the host name
   std::string host_name;      // the kernel's
   bool pretended = false;     // name comes from NCCL_HOSTID
   std::string boot_id;        // /proc/sys/kernel/random/boot_id: the same on one kernel
@@ -37,7 +37,7 @@ struct Host {
   std::vector<Nic> nics;
   std::vector<Gpu> gpu_devices;  // in NVML's order; then those that only PCI shows, which have no uuid
   std::string gpu_driver;
-  std::string gpu_problem;  // why NVML could not be asked, ""
+  std::string gpu_problem;  // reason why NVML could not be queried; "": none
 
   std::vector<NumaNode> numa{};
   std::vector<PciBridge> bridges{};  // above the GPUs and NICs
@@ -46,16 +46,16 @@ struct Host {
   std::optional<bool> iommu{};                        // the kernel has one at work
   std::optional<std::vector<std::string>> modules{};  // loaded, of those in interesting_modules()
   std::optional<bool> fabric_manager_running{};       // unknown where other processes cannot be seen
-  // Of software, by name: "efa driver", "efa installer", "libfabric", "aws-ofi-nccl", "nvidia driver",
-  // "fabric manager", "cuda driver", "gdrcopy driver", "os", ...; what is unknown is not there.
+  // Software versions by name: "efa driver", "efa installer", "libfabric", "aws-ofi-nccl", "nvidia driver", "fabric
+  // manager", "cuda driver", "gdrcopy driver", "os", ...; unknown ones are absent.
   std::map<std::string, std::string> versions{};
   std::optional<std::vector<std::string>> net_plugins{};  // paths of libnccl-net*.so that NCCL could find
-  std::optional<Libfabric> libfabric{};                   // null: not asked
+  std::optional<Libfabric> libfabric{};                   // null: not queried
   // "availability zone", "vpc", "subnet", "placement group", "partition" on EC2.
   std::map<std::string, std::string> placement{};
   std::optional<std::vector<Xid>> xids{};  // null: the kernel's log could not be read
   ProcessLimits limits{};
-  double discovery_s = 0;  // how long this took
+  double discovery_s = 0;  // duration of the discovery
 };
 
 // The kernel modules that matter here: "efa", "gdrdrv", "nvidia_peermem", ...
@@ -72,36 +72,36 @@ struct Topology {
   std::string platform;                   // name of a platform file, "" when none matches
   std::vector<Host> hosts;
   std::vector<int> host_of_rank;
-  std::vector<int> gpus_seen_of_rank = {};  // GPUs that each rank's process may use; empty where no rank has been asked
+  std::vector<int> gpus_seen_of_rank = {};    // GPUs that each rank's process may use; empty if no rank was queried
   std::vector<std::string> gpu_of_rank = {};  // UUIDs; empty where no rank has a GPU
-  // Names of the NICs that each rank can use one by one; empty where no rank has been asked.
+  // Names of the NICs that each rank can use one by one; empty if no rank was queried.
   std::vector<std::vector<std::string>> nics_of_rank = {};
-  std::optional<JobSettings> settings = {};  // rank 0's; null: of no concern, or not known
-  std::string taken = {};                    // when, in UTC, "2026-11-20T12:00:00Z"; "" unknown
+  std::optional<JobSettings> settings = {};  // rank 0's; null: irrelevant or unknown
+  std::string taken = {};                    // time in UTC, "2026-11-20T12:00:00Z"; "": unknown
 };
 
-// How this process names its node, and nothing else: cheap.
+// Name that this process gives its node; cheap, because nothing else is discovered.
 struct HostName {
   std::string name;
   bool pretended = false;
 };
 HostName host_name();
 
-// Of this process.
+// Settings of this process.
 JobSettings job_settings();
 
-// What a live host is asked besides its files.
+// Sources to query on a live host besides its files.
 struct Probes {
-  std::string nvml, libfabric;  // programs that ask in our stead; "": not asked
+  std::string nvml, libfabric;  // paths of the probe programs; "": not queried
   bool metadata = false;        // EC2's instance metadata, for at most a second, and only on an EC2 instance
-  Seconds limit{20};            // for a program to answer: a sick driver may never do so
+  Seconds limit{20};            // time limit of a probe, because a driver may hang
 };
 
-// What NVML says through its probe, alone: without a thread, in little more than the limit.
+// NVML's report through its probe alone: uses no thread and takes little more than the limit.
 struct NvmlAnswer {
   std::string driver, cuda, problem;
-  bool asked = true;      // false: the program that asks could not be started, or could not ask for want of threads
-  bool answered = false;  // in time, if only to say that there is no driver
+  bool asked = true;      // false: the probe could not be started, or had no threads to query NVML
+  bool answered = false;  // within the limit, even if only to report that there is no driver
   std::vector<Gpu> gpus;
 };
 NvmlAnswer ask_nvml(const std::string& program, Seconds limit);
@@ -122,8 +122,7 @@ Host host_from_hwloc_xml(const std::string& xml, const std::string& name);
 bool is_nccl_xml(std::string_view text);
 Host host_from_nccl_xml(std::string_view xml, const std::string& name);
 
-// For each GPU its rails: the NICs of the fabric that are nearest to it on PCIe, or where PCIe does not tell, by NUMA
-// node.
+// Sets each GPU's rails: the NICs of the fabric nearest to it on PCIe, or by NUMA node where PCIe does not decide.
 void find_rails(Host& host);
 
 // hwloc's own XML of this machine, for topology.xml.

@@ -227,7 +227,7 @@ void fields(auto& archive, Is<Topology> auto& topology) {
 
 namespace {
 
-// Of what other programs of this build said.
+// Reads the output of another program of this build.
 template <class Value>
 Value read_of(std::string_view what, const json& j) try {
   return json_fields::read_as<Value>(j);

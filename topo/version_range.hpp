@@ -7,7 +7,7 @@
 
 namespace p5::topo {
 
-// From one version to before another; "": no bound there.
+// Range of versions from one (inclusive) to another (exclusive); "": unbounded.
 struct VersionRange {
   std::string from, below;
 };

@@ -1,5 +1,5 @@
-// What GPUs and NICs did while others measured: a program looks once a second, this side keeps what it says. Nothing of
-// it runs in the process that measures but a thread that reads a line a second.
+// Activity of GPUs and NICs during measurements: a separate program samples them once a second, and this side keeps the
+// samples. The measuring process only runs a thread that reads a line a second.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ struct Tick {
   struct Xid {
     std::string uuid;
     int code = 0;
-    std::string text{};  // what the kernel's log says of it, "": nothing, or it cannot be read
+    std::string text{};  // message in the kernel log; "": none, or the log is unreadable
   };
   Seconds at{};  // since the watch began
   std::vector<Gpu> gpus{};
@@ -44,13 +44,13 @@ struct Window {
 
 struct XidEvent {
   int code = 0;
-  std::string text{};  // as in the kernel's log, "": not known
+  std::string text{};  // message in the kernel log; "": unknown
 };
 
 struct GpuActivity {
   int gpu = 0;                                                   // index in the host's gpu_devices
-  int seconds = 0;                                               // looks at it while it was not idle
-  std::optional<int> sm_clock_min_mhz{}, sm_clock_median_mhz{};  // of those
+  int seconds = 0;                                               // samples in which it was not idle
+  std::optional<int> sm_clock_min_mhz{}, sm_clock_median_mhz{};  // over those samples
   std::optional<int> temperature_max_c{};
   std::optional<double> power_max_w{};
   std::uint64_t throttle_mask = 0;  // all reasons seen, but for idling
@@ -62,21 +62,22 @@ struct GpuActivity {
 struct NicActivity {
   std::string nic;
   bool counts_bytes = false;                       // there is a counter of what it sends
-  std::map<std::string, std::uint64_t> counted{};  // what has grown, by how much
+  std::map<std::string, std::uint64_t> counted{};  // increase of each counter that grew
 };
 
 // One host while one case ran.
 struct HostActivity {
   std::string host;
-  int seconds = 0;  // looks
+  int seconds = 0;  // samples
   std::vector<GpuActivity> gpus{};
   std::vector<NicActivity> nics{};
 };
 
-// When one case ran: a window for each launch.
+// Time windows of one case, one per launch.
 using Windows = std::vector<Window>;
 
-// On one host: the whole watch first, then each case. `failed` windows are where Xids of killed workers are dropped.
+// Activity on one host: over the whole watch first, then per case. Xids of killed workers are dropped in `failed`
+// windows.
 std::vector<HostActivity> summarize(const std::vector<Tick>& ticks, const std::vector<Windows>& cases,
                                     const Host& host);
 
@@ -85,11 +86,11 @@ std::vector<HostActivity> during_from_json(const nlohmann::json& j);
 
 // One case over all hosts, for the report.
 struct CaseWatch {
-  int seconds = 0;  // looks, of the host with the fewest
+  int seconds = 0;  // samples of the host with the fewest
   std::optional<int> sm_clock_min_mhz{}, sm_clock_median_mhz{};
   std::optional<int> temperature_max_c{};
   std::optional<double> power_max_w{};
-  std::vector<std::string> notes{};  // who was held back, failed or dropped packets
+  std::vector<std::string> notes{};  // GPUs held back or failed, NICs that dropped packets
 };
 CaseWatch over_hosts(const std::vector<HostActivity>& hosts);
 nlohmann::json to_json(const CaseWatch& watch);
@@ -98,15 +99,15 @@ CaseWatch case_watch_from_json(const nlohmann::json& j);
 // Bytes that a host's fabric NICs sent, as they count them; absent when no NIC counts.
 std::optional<std::uint64_t> bytes_sent(const HostActivity& host);
 
-// Those that watch_findings() may find.
+// Kinds of findings that watch_findings() can report.
 std::vector<FindingKind> watch_kinds();
 
-// What the whole watch says, over all hosts. `least_sent`: bytes that cannot but have left each host through its NICs;
-// 0 when nothing can be said.
+// Findings of the whole watch, over all hosts. `least_sent`: minimum number of bytes that each host must have sent
+// through its NICs; 0 when unknown.
 std::vector<Finding> watch_findings(const Topology& topology, const std::vector<HostActivity>& hosts,
                                     std::uint64_t least_sent);
 
-// Starts the program and reads it until the watch ends. A program that cannot be started or says nothing leaves no
+// Starts the program and reads it until the watch ends. A program that cannot be started or prints nothing leaves no
 // ticks.
 class Watch {
  public:

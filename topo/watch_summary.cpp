@@ -1,4 +1,4 @@
-// What a watch amounts to: by host and window, over hosts, and as findings.
+// Summaries of a watch: by host and window, over hosts, and as findings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -73,7 +73,7 @@ std::optional<int> median(std::vector<int> values) {
   return *middle;
 }
 
-// What a process stirs up when it crashes or is killed.
+// True for Xids that a process causes when it crashes or is killed.
 bool of_a_process(int xid) { return class_of_xid(xid).name == "process"; }
 
 // A killed worker's events may come a moment after the case that it failed.
@@ -112,7 +112,7 @@ GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& win
   return during;
 }
 
-// From the last look before the window to the first after it, so that nothing that crossed is lost.
+// Counter growth from the last sample before the window to the first after it, so that no traffic in it is lost.
 std::vector<NicActivity> nics_during(const Tick& before, const Tick& after) {
   std::vector<NicActivity> nics;
   for (const auto& [name, counters] : after.nics) {
@@ -127,7 +127,7 @@ std::vector<NicActivity> nics_during(const Tick& before, const Tick& after) {
   return nics;
 }
 
-// Without a look inside the window, what was counted could as well belong to its neighbours.
+// Without a sample inside the window the counted traffic could as well belong to the neighbouring windows.
 std::vector<NicActivity> nics_during(const std::vector<Tick>& ticks, const Window& window) {
   const auto inside = [&](const Tick& tick) { return tick.at >= window.from && tick.at <= window.to; };
   const auto first = std::ranges::find_if(ticks, inside);
@@ -202,7 +202,7 @@ constexpr std::array verbs_drops{"symbol_error",      "link_error_recovery", "li
                                  "roce_slow_restart"};
 // Lost packets, as Ethernet has them where nothing holds its senders back.
 constexpr std::array lost_on_roce{"out_of_sequence", "packet_seq_err", "rx_discards", "rx_discards_phy"};
-// By which RoCE shows that ECN holds senders back.
+// RoCE counters that show senders slowed down by ECN.
 constexpr std::array congestion_notices{"np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets"};
 
 std::uint64_t grown(const NicActivity& nic, std::span<const char* const> names) {
@@ -234,8 +234,8 @@ std::string remedy_for_drops(const Host& host, const NicActivity& nic) {
   return "compare with the other NICs: one that stands out is a bad rail, cable or port, or its peer's";
 }
 
-// EFA counts sends, and RDMA writes and reads besides: whether the first include the second has changed with its
-// driver, so the larger figure counts. InfiniBand's is in words of four bytes.
+// EFA counts sends, and RDMA writes and reads besides: only some versions of its driver include the latter in the
+// former, so the larger figure counts. InfiniBand counts in units of four bytes.
 std::optional<std::uint64_t> sent_by(const NicActivity& nic) {
   if (!nic.counts_bytes) return std::nullopt;
   const auto of = [&](const char* name) -> std::uint64_t {

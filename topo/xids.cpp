@@ -16,7 +16,8 @@ void fields(auto& archive, Is<XidClass> auto& row) {
   archive.must("source", row.source);
 }
 
-// Of "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)" what it changed to.
+// Matches the text after the last " to " only: "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot
+// Required)" names the required action there.
 const XidClass& class_of_xid(int code, std::string_view text) {
   static const auto rows = make_rows<XidClass>("xids.json");
   constexpr std::string_view change = " to ";

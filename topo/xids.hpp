@@ -1,4 +1,4 @@
-// What NVIDIA's Xids mean for a GPU: the table is xids.json.
+// Severity and remedy of NVIDIA's Xids for a GPU: the table is xids.json.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace p5::topo {
 struct XidClass {
   std::string name;  // "isolate", "reboot", "reset", "restart", "process" (a program's own fault), "none", "monitor"
   std::vector<int> codes;         // none: all others
-  std::vector<std::string> says;  // one of these words, in small letters, stands in the text besides; none: any text
+  std::vector<std::string> says;  // lower-case words, one of which the text must contain too; none: any text
   Severity severity = Severity::warning;
   std::string action, source;
 };
 
-// The first row of the table that fits. Some codes tell what is needed in their text only (154; NVLinks' from 144 to
+// First matching row of the table. Some codes name the required action only in their text (154; NVLinks' from 144 to
 // 150); without it they are of the class "monitor".
 const XidClass& class_of_xid(int code, std::string_view text = "");
 

@@ -26,10 +26,10 @@ using nlohmann::json;
 namespace {
 
 constexpr std::uint32_t magic = 0x70356231;  // "p5b1"
-constexpr std::uint32_t longest = 1u << 26;  // samples and identifiers: far below
+constexpr std::uint32_t longest = 1u << 26;  // bytes; replies with samples and identifiers are far shorter
 using Header = std::array<std::uint32_t, 4>;
 
-// Milliseconds until then, for poll; -1 where there is no deadline.
+// Milliseconds until the deadline, for poll(); -1 without a deadline.
 int left_ms(std::optional<Clock::time_point> deadline) {
   if (!deadline) return -1;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - Clock::now()).count();
@@ -72,7 +72,7 @@ void send(int descriptor, const Message& message) {
   write_all(descriptor, whole.data(), whole.size());
 }
 
-// A process that was stopped itself finds what has come meanwhile before it looks at the clock.
+// Polls before it checks the clock, so that a process that was stopped itself finds input that arrived meanwhile.
 bool Inbox::wait(int descriptor, std::optional<Clock::time_point> deadline) const {
   for (;;) {
     std::optional<Clock::time_point> until = deadline;
@@ -80,7 +80,7 @@ bool Inbox::wait(int descriptor, std::optional<Clock::time_point> deadline) cons
     pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
     const int ready = ::poll(&waiting, 1, left_ms(until));
     if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return true;  // reading says what it is
+    if (ready < 0 && errno != EINTR) return true;  // the following read reports the error
     if (ready < 0) continue;
     if (!bytes_.empty() && Clock::now() >= began_ + rest_limit)
       throw LostError(fmt::format("the other process stopped within a message: {} bytes of it came, and no rest in {}",
@@ -148,7 +148,7 @@ Case case_from_json(const json& j) {
   return c;
 }
 
-static constexpr std::array<std::string_view, 3> quantities{"latency", "throughput", "device"};  // as Quantity counts
+static constexpr std::array<std::string_view, 3> quantities{"latency", "throughput", "device"};  // as in Quantity
 
 static Quantity quantity_of(const std::string& name) {
   const auto found = std::ranges::find(quantities, name);
@@ -172,7 +172,7 @@ SampleRequest request_from_json(const json& j) {
           .setting = j.value("setting", "")};
 }
 
-// Of what the other process said, which is no input of a user's.
+// A member of a message. An invalid one is an error of the other process, not of the user's input.
 template <class Value>
 static Value said(const json& j) try {
   return json_fields::read_as<Value>(j);

@@ -1,5 +1,5 @@
-// What a worker shows while it does not answer: one page of memory that its supervisor reads, and by which that tells
-// it to give up.
+// Page of shared memory through which a worker shows its progress while it does not reply, and its supervisor requests
+// an abort.
 #pragma once
 
 #include <algorithm>
@@ -10,20 +10,19 @@
 
 namespace p5::protocol {
 
-// The worker finds its end of the socket pair and the shared page at these descriptors. What it writes to its standard
-// output, NCCL's log above all, goes to a file in memory of its supervisor, which thus has it whatever becomes of the
-// worker.
+// Descriptors at which the worker finds its end of the socket pair and the shared page. Its standard output, above all
+// NCCL's log, goes to a file in the supervisor's memory, which survives the worker.
 inline constexpr int log_descriptor = 1;
 inline constexpr int socket_descriptor = 3;
 inline constexpr int page_descriptor = 4;
 
-// Zero at the start.
+// Zero-initialized.
 struct SharedPage {
-  std::atomic<std::uint64_t> completed;           // operations that the device has finished, over the worker's life
-  std::atomic<std::uint64_t> last_completion_ns;  // steady clock, of the latest of them
-  std::atomic<std::uint64_t> orders;              // taken from the socket
-  std::atomic<std::uint32_t> order;               // the one being carried out: an index into order_names, 0 between two
-  std::atomic<std::uint32_t> give_up;  // 1, set by the supervisor: abort, see whether the device comes to rest, answer
+  std::atomic<std::uint64_t> completed;           // operations that the device has completed in the worker's lifetime
+  std::atomic<std::uint64_t> last_completion_ns;  // steady clock, of the latest completion
+  std::atomic<std::uint64_t> orders;              // received from the socket
+  std::atomic<std::uint32_t> order;               // orders received from the socket
+  std::atomic<std::uint32_t> give_up;             // the one in progress, an index into order_names; 0 between two
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
@@ -31,7 +30,7 @@ inline constexpr std::array<std::string_view, 13> order_names{
     "",       "identify",  "unique_id",  "join",  "open",          "warm_up", "sample",
     "verify", "selection", "cost_table", "close", "check_locally", "quit"};
 
-// 0 for a name that is none of them.
+// 0 for an unknown name.
 constexpr std::uint32_t order_number(std::string_view name) {
   const auto* const found = std::find(order_names.begin(), order_names.end(), name);
   return found == order_names.end() ? 0 : static_cast<std::uint32_t>(found - order_names.begin());

@@ -1,5 +1,5 @@
-// The thing under test in a process of its own, one a rank: orders go down, times come up. When a worker dies or hangs,
-// all ranks give theirs up and start new ones.
+// Runs the library under test in worker processes, one per rank: orders are sent down, times returned. If a worker dies
+// or hangs, all ranks abandon theirs and start new ones.
 #include "bench/backends/worker.hpp"
 
 #include <fmt/format.h>
@@ -26,24 +26,24 @@ namespace {
 
 using nlohmann::json;
 
-// A killed process that is still there after this long is held by the driver.
+// A killed process that still exists after this time is held by the driver.
 constexpr Seconds reap_limit{10};
 
-// For leaving the library in order.
+// Timeout for a worker to finalize its library and exit.
 constexpr Seconds dismiss_limit{5};
 
-// Of the device's free memory, what buffers may take: the library makes its own.
+// Share of the device's free memory that buffers may take; the library allocates its own buffers besides.
 constexpr double gpu_memory_share = 0.85;
 
-// The time that ranks need to find each other grows with their number: beyond so many of them.
+// Rank count from which the join limit grows in proportion to the number of ranks.
 constexpr double ranks_of_limit = 1024;
 
-// Of a library's start that is kept, and of how many that failed together.
+// Bytes kept of the log of a library's start, and of the logs of all starts that failed.
 constexpr std::size_t most_of_start = 256 << 10, most_of_failures = 1 << 20;
 
 constexpr std::size_t most_warnings = 3;
 
-// Of a worker that failed, and of what NCCL tells.
+// Lines kept of a failed worker's output and of NCCL RAS status, and their length in characters.
 constexpr std::size_t most_last_lines = 200, longest_line = 300;
 constexpr Seconds ras_limit{6};
 
@@ -58,7 +58,7 @@ std::vector<std::string> last_lines(const std::string& text) {
 
 }  // namespace
 
-// A member of a reply. What is missing or of another kind comes from a worker that is broken.
+// A member of a reply. A missing one or one of another type is an error of the worker.
 template <class Value>
 Value told(const json& reply, const char* name) try {
   const json& there = json_fields::member(reply, name);
@@ -72,7 +72,7 @@ Value told(const json& reply, const char* name) try {
 
 class WorkerSession final : public Session {
  public:
-  // form: as in the order to open.
+  // `form`: as in the "open" order.
   WorkerSession(WorkerBackend& backend, const Case& c, int round, const std::string& form, Seconds limit)
       : backend_(backend), limit_(limit) {
     const Round& groups = c.rounds->at(static_cast<std::size_t>(round));
@@ -126,7 +126,8 @@ class WorkerSession final : public Session {
  private:
   json ask(const json& order) { return backend_.ask(order, limit_); }
 
-  // As many as were asked for, and together no longer than the wait for them; a clock of a device may go a little fast.
+  // Times of all requested samples. Their sum must not exceed the wall time of the order; a device clock may be
+  // slightly fast.
   std::vector<double> times_in(const std::vector<std::optional<double>>& samples, const SampleRequest& request,
                                Seconds waited) const {
     constexpr double fast_clock = 1.01;
@@ -171,7 +172,8 @@ Group WorkerBackend::numbers_of(const Group& ranks) const {
   return numbers;
 }
 
-// Its own failure ends the waiting of all others; theirs ends ours.
+// Sends an order and returns its reply. A failure here interrupts the wait of all other ranks, and theirs interrupts
+// this one.
 json WorkerBackend::ask(const json& order, Seconds limit) {
   if (kept_) std::rethrow_exception(std::exchange(kept_, nullptr));
   if (!worker_) throw CaseError("it has no worker");
@@ -208,7 +210,7 @@ json WorkerBackend::wait(Seconds limit) {
   }
 }
 
-// Of the order that failed the library's last ones, but for what was told already.
+// The library's latest warnings during the failed order, except those already in `told`.
 std::string WorkerBackend::warnings(const std::string& told) const {
   const off_t end = worker_->log().size();
   const off_t from = std::max(order_began_, end - static_cast<off_t>(most_of_start));
@@ -217,7 +219,7 @@ std::string WorkerBackend::warnings(const std::string& told) const {
   return said.empty() ? "" : fmt::format("; it warned: \"{}\"", p5::join(said, "\", \""));
 }
 
-// The time that ranks need to find each other grows with their number.
+// Join limit, in proportion to the ranks beyond ranks_of_limit.
 Seconds WorkerBackend::join_limit() const {
   return {options_.join_limit.count * std::max(1.0, control_.ranks() / ranks_of_limit)};
 }
@@ -254,7 +256,7 @@ void WorkerBackend::prepare() {
   }
 }
 
-// The first start of a driver may take long: that is for the deadline, where there is one.
+// The first start of a driver may take long, so identify() waits until the deadline if there is one.
 const protocol::Identity& WorkerBackend::identify() {
   return identify(options_.deadline ? Seconds{-since(*options_.deadline).count} : join_limit());
 }
@@ -270,11 +272,11 @@ const protocol::Identity& WorkerBackend::identify(Seconds limit) {
   return identity_;
 }
 
-// Who stays alone needs no worker.
+// A rank that is in no group needs no worker.
 std::string WorkerBackend::advertise(const RendezvousGroups& rendezvous_groups) {
   const std::optional<RankInGroup> place = rank_in_group(rendezvous_groups.groups, rank(), 0);
   place ? prepare() : count_generation();
-  // A group's failure is no abort notice for the others.
+  // A group's failure must not interrupt other groups.
   const auto own =
       place ? std::ranges::find(rendezvous_groups.groups, place->group) - rendezvous_groups.groups.begin() : 0;
   abort_epoch_ = shared_->generations + 1 + static_cast<std::uint32_t>(own);
@@ -357,7 +359,8 @@ void WorkerBackend::abandon() {
   worker_.reset();
 }
 
-// What is together afterwards must come out alike on all ranks, also where one fails: then all abandon.
+// The communicators that exist afterwards must be the same on all ranks; if forming them fails on one, all abandon
+// their workers.
 std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
   const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(c, cost()).count)};
   const std::optional<RankInGroup> place = rank_in_group(c.rounds->at(static_cast<std::size_t>(round)), rank(), 0);

@@ -21,39 +21,39 @@ inline constexpr Seconds default_join_limit{120};
 
 struct WorkerOptions {
   std::string program;      // path of the worker
-  Environment environment;  // over this process's
+  Environment environment;  // variables added to this process's
   std::string host;         // for messages
   protocol::LocalRank local;
   Seconds timeout{30};  // for an answer, at least
-  // For starting, and for coming together; of more than 1024 ranks in proportion.
+  // Limit for starting a worker and for joining; beyond 1024 ranks it grows in proportion.
   Seconds join_limit = default_join_limit;
-  // When all waiting ends, whatever its own limit; then nobody is left to be asked for more than that either.
+  // Time at which all waits end, whatever their own limits; after it no rank is queried any more.
   std::optional<Clock::time_point> deadline = {};
-  // How a report's context calls the library and the device.
+  // Names of the library and the device in the report's context.
   std::string library = "nccl", device = "gpu.uuid";
-  bool each_has_id = false;    // ranks find each other by all their ids, not by the first one's
-  std::string ras;             // where NCCL's RAS service answers; "": there is none
-  bool messages_only = false;  // between ranks: no operations of groups
-  // Backends that are no arms of each other but in one world need abort notices of their own: they count from here.
+  bool each_has_id = false;    // ranks connect with the ids of all ranks instead of rank 0's only
+  std::string ras;             // address of NCCL's RAS service; "": none
+  bool messages_only = false;  // supports messages between ranks only, no collectives
+  // First abort epoch. Backends that share a control plane but are not arms of each other need distinct abort notices.
   std::uint32_t abort_epochs_from = 0;
   CostModel cost = cost_on_gpus({10e-6}, {20});
 };
 
 class WorkerBackend final : public Backend {
  public:
-  // `world` has one rank a participant.
+  // `control` has one rank per participant.
   WorkerBackend(ControlPlane& control, WorkerOptions options);
   ~WorkerBackend() override;
 
-  // What this rank's worker runs on; starts it when there is none. Throws CaseError.
+  // Identity of this rank's worker; starts a worker if there is none. Throws CaseError.
   const protocol::Identity& identify();
-  // What its last worker said; empty where none did.
+  // Identity reported by the last worker; empty if none reported one.
   const protocol::Identity& identity() const { return identity_; }
   LibraryStart library_start() const override;
   std::vector<LocalChecks> check_locally(Seconds burn) override;
   FailureContext failure_context() const override;
 
-  // How many ranks have the fullest device: each then takes its part of the memory only.
+  // Number of ranks on the most shared device: each rank then takes only its share of the memory.
   void share_device(int ranks) { ranks_on_device_ = ranks; }
 
   std::unique_ptr<Session> open(const Case& c, int round) override;
@@ -71,22 +71,22 @@ class WorkerBackend final : public Backend {
   void stop() override;
   void abandon() override;
 
-  // Of a device's free memory, what buffers may take.
+  // Memory that buffers may take of a device's free memory.
   static Bytes usable(Bytes free_memory);
 
-  // Workers of their own with other variables, on the same devices.
+  // A backend with workers of its own that have other variables, on the same devices.
   std::unique_ptr<Backend> arm(const Environment& changes) const override;
   bool relaunches() const override { return true; }
   Environment context() const override;
 
-  // For its sessions, where ranks are those of the job.
+  // Numbers for its sessions, in which ranks are those of the job.
   int rank() const;
-  int ranks() const { return static_cast<int>(together_.size()); }  // that are together
-  Group numbers_of(const Group& ranks) const;                       // among those that are together
+  int ranks() const { return static_cast<int>(together_.size()); }  // ranks that have joined
+  Group numbers_of(const Group& ranks) const;                       // positions among the ranks that have joined
   Bytes agreed_memory() const { return agreed_memory_; }
   Seconds rendezvous_limit() const override;
   nlohmann::json ask(const nlohmann::json& order, Seconds limit);
-  // Where nobody can be told of a failure any more: whoever asks next fails of it.
+  // Keeps a failure that cannot be reported to other ranks any more; the next order fails with it.
   void keep_for_next_step(std::exception_ptr failure) { kept_ = std::move(failure); }
 
  private:
@@ -104,27 +104,27 @@ class WorkerBackend final : public Backend {
   std::unique_ptr<WorkerProcess> worker_;
   protocol::Identity identity_;
   LibraryStart library_start_;
-  std::string log_of_failures_;  // of workers that did not join
-  off_t order_began_ = 0;        // in the worker's log
+  std::string log_of_failures_;  // logs of workers that did not join
+  off_t order_began_ = 0;        // offset in the worker's log
   Bytes agreed_memory_;
   int ranks_on_device_ = 1;
-  // Of all arms, because they follow each other on one device.
+  // State shared by all arms, because they follow each other on one device.
   struct Shared {
-    // Of workers, and of groups that meet. Alike on all ranks: each failure is agreed on by all. Arms count on from
-    // each other, so that an abort notice means one.
+    // Counts workers and groups that joined. The same on all ranks, since all agree on each failure. Arms continue the
+    // count, so that each abort notice has one meaning.
     std::uint32_t generations = 0;
     bool stuck = false;  // the driver holds a worker
   };
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
-  std::uint32_t abort_epoch_ = 0;  // who gives up by this number ends the waiting of all that have the same
-  // Of the worker: none; none, but its generation is counted; asked what it runs on; it said so.
+  std::uint32_t abort_epoch_ = 0;  // an abort notice with this number interrupts all waits with the same number
+  // Worker state: none; none, but its generation is counted; identify was sent; identified.
   enum class State { none, counted, asked, identified } state_ = State::none;
-  std::exception_ptr kept_;     // what closing a session failed of
-  bool speaks_ = false;         // for the ranks of its group, so that one of them asks NCCL
-  std::string library_status_;  // what NCCL told when an order hung
-  std::string not_started_;     // why there is none, though it was to be
-  Group together_;              // the ranks that joined, in the order in which workers count them; empty: none
-  Round formed_;                // what communicators there are beside the job's, alike on all ranks
+  std::exception_ptr kept_;     // failure of closing a session
+  bool speaks_ = false;         // reports for its group, so that only one rank queries NCCL RAS
+  std::string library_status_;  // NCCL RAS status when an order hung
+  std::string not_started_;     // reason why the worker could not be started
+  Group together_;              // ranks that joined, in the workers' order; empty: none
+  Round formed_;                // communicators besides the job's, the same on all ranks
 };
 
 }  // namespace p5

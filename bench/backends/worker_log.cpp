@@ -31,7 +31,7 @@ bool of_nccl(std::string_view line) {
                              [&](std::string_view mark) { return has(line, mark); });
 }
 
-// Where NCCL itself would write no more than this, it does so without saying where: "NCCL version 2.28.3+cuda13.0".
+// NCCL prints its version line without a prefix if the log level is VERSION only: "NCCL version 2.28.3+cuda13.0".
 std::optional<std::string_view> version_in(std::string_view line) {
   if (line.starts_with(version_mark)) return line;
   const std::size_t mark = line.find(info_mark);
@@ -40,8 +40,8 @@ std::optional<std::string_view> version_in(std::string_view line) {
   return said.starts_with(version_mark) ? std::optional(said) : std::nullopt;
 }
 
-// Limits of what a worker writes. Its first and last lines are asked for again, by WorkerBackend; more than that waits
-// only where a worker writes faster than a gigabyte a second.
+// Limits of a worker's log, in bytes. WorkerBackend reads its start and end again; unread output grows beyond these
+// limits only if a worker writes faster than 1 GB/s.
 constexpr off_t most_at_once = 8 << 20, most_unread = 64 << 20, kept_at_start = 1 << 20, kept_at_end = 1 << 20;
 
 std::string value_of(const Environment& environment, const char* name) {
@@ -49,7 +49,7 @@ std::string value_of(const Environment& environment, const char* name) {
   return found == environment.end() ? "" : found->second;
 }
 
-// As NCCL reads a list of subsystems: one that begins with ^ names those that are left out.
+// True if TUNING is enabled, read as NCCL reads a list of subsystems: a leading ^ excludes those listed.
 bool lists_choices(const std::string& subsystems) {
   if (subsystems.empty()) return false;
   const bool inverted = subsystems.front() == '^';
@@ -69,12 +69,12 @@ void write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // nobody reads it: no reason to fail
+    if (written <= 0) return;  // the reader is gone, which must not fail the run
     text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
-// For what is written at its end, by the worker and whatever it starts.
+// A file in memory for output that the worker and its children append.
 int memory_file(const char* name) {
   const int file = ::memfd_create(name, MFD_CLOEXEC);
   if (file < 0 || ::fcntl(file, F_SETFL, O_APPEND) != 0)
@@ -130,7 +130,7 @@ OperatorsLog::Lines OperatorsLog::sort(std::string_view lines) const {
     const std::size_t end = std::min(lines.find('\n', at), lines.size() - 1) + 1;
     const std::string_view line = lines.substr(at, end - at);
     at = end;
-    if (line == "\n") continue;  // before a warning
+    if (line == "\n") continue;  // NCCL writes an empty line before a warning
     if (!of_nccl(line))
       sorted.others += line;
     else if (wants(line))
@@ -183,13 +183,13 @@ off_t WorkerLog::size() const { return length_of(file_); }
 
 std::string WorkerLog::text(off_t from, std::size_t most) const { return printable(bytes_of(file_, from, most)); }
 
-// Opened when there is something to write; where that cannot be, standard output, as NCCL does. Not emptied, as NCCL
-// would: what an earlier worker said may be what he looks for.
+// The operator's log file, opened at the first line; standard output if opening fails, as in NCCL. Unlike in NCCL it is
+// appended to, since output of an earlier worker may be needed.
 int WorkerLog::target(pid_t process) {
   if (target_) return *target_;
   target_ = STDOUT_FILENO;
   if (const std::string path = operators_.file(short_host_name(), process); !path.empty())
-    // A pipe that nobody reads would keep this process for ever.
+    // O_NONBLOCK: opening a pipe without a reader would block this process forever.
     if (const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
         made >= 0) {
       (void)::fcntl(made, F_SETFL, O_APPEND);
@@ -223,7 +223,7 @@ ErrorLog::ErrorLog() : file_(memory_file("p5bench-worker-errors")) {}
 
 ErrorLog::~ErrorLog() { ::close(file_); }
 
-// Bytes that were passed on take no memory, but for the newest.
+// Memory of bytes that were passed on is freed, except for the newest.
 void ErrorLog::pass_on() {
   constexpr std::size_t part = 1 << 16;
   constexpr off_t page = 4096;

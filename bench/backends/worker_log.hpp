@@ -1,6 +1,6 @@
-// What a worker writes to its standard output, NCCL's log above all: a file in memory that belongs to the supervisor,
-// so that it is there whatever became of the worker. What the operator asked NCCL for (NCCL_DEBUG) goes on to where he
-// asked for it. Knows how NCCL's lines look, not what they mean.
+// A worker's standard output, above all NCCL's log: a file in the supervisor's memory that survives the worker. Lines
+// that the operator requested (NCCL_DEBUG) are passed on to the requested destination. Parses the format of NCCL's
+// lines, not their content.
 #pragma once
 
 #include <sys/types.h>
@@ -15,29 +15,29 @@
 
 namespace p5 {
 
-// What an operator wants to see of NCCL's log, by NCCL's own variables. Pure.
+// The operator's selection of NCCL's log, by NCCL's own variables. Pure.
 class OperatorsLog {
  public:
   OperatorsLog() = default;
   explicit OperatorsLog(const Environment& environment);
 
   struct Lines {
-    std::string asked_for;  // of NCCL, as far as lines tell it
-    std::string others;     // that are not NCCL's
+    std::string asked_for;  // NCCL's lines that the operator requested
+    std::string others;     // lines of other libraries
   };
   Lines sort(std::string_view lines) const;
-  // The file that he named, as NCCL reads its patterns; "": standard output.
+  // The log file that the operator named, by NCCL's pattern rules; "": standard output.
   std::string file(std::string_view host, pid_t process) const;
 
  private:
   enum class Level { none, version, warn, attn, info, trace } level_ = Level::none;
-  bool choices_ = false;  // the lines that tell what was chosen for an operation, of which we ask for some
+  bool choices_ = false;  // the operator requested the lines on tuning choices; we enable some of them ourselves
   std::string pattern_;
 
-  bool wants(std::string_view line) const;  // one of NCCL's
+  bool wants(std::string_view line) const;  // `line`: of NCCL
 };
 
-// The newest lines of level WARN, the newest last, each once and without the place in front.
+// The latest lines of level WARN, the latest last, without repetition and without their prefix.
 std::vector<std::string> last_warnings(std::string_view log, std::size_t most);
 
 class WorkerLog {
@@ -48,16 +48,16 @@ class WorkerLog {
   WorkerLog(const WorkerLog&) = delete;
   WorkerLog& operator=(const WorkerLog&) = delete;
 
-  // For the worker, as its standard output.
+  // Descriptor for the worker's standard output.
   int descriptor() const { return file_; }
 
-  // Passes on what is new, a few megabytes of it at most; until the worker has ended only whole lines. What nobody
-  // will ask for again is dropped.
+  // Passes on new output, a few megabytes a call; whole lines only until the worker has ended. Frees memory that is not
+  // read again.
   void pass_on(pid_t process, bool ended);
-  // More has come than is passed on, by so much that it will fill the memory.
+  // True if unread output exceeds what pass_on() can keep up with, so that it would fill the memory.
   bool flooded() const;
   off_t size() const;
-  // From there on, at most so much, in ASCII without control characters.
+  // Text from offset `from` on, at most `most` bytes, in ASCII without control characters.
   std::string text(off_t from, std::size_t most) const;
 
  private:
@@ -69,7 +69,7 @@ class WorkerLog {
   std::optional<int> target_;
 };
 
-// A worker's standard error on its way to ours: libraries that abort() say why there, and nowhere else.
+// A worker's standard error on its way to ours: libraries that call abort() write the reason there only.
 class ErrorLog {
  public:
   // Throws CaseError.
@@ -78,9 +78,9 @@ class ErrorLog {
   ErrorLog(const ErrorLog&) = delete;
   ErrorLog& operator=(const ErrorLog&) = delete;
 
-  int descriptor() const { return file_; }  // for the worker, as its standard error
+  int descriptor() const { return file_; }  // for the worker's standard error
   void pass_on();
-  // In ASCII without control characters, the newest last.
+  // The latest lines in ASCII without control characters, the latest last.
   std::vector<std::string> last_lines(std::size_t most) const;
 
  private:

@@ -33,14 +33,13 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-// Most replies come within microseconds or as soon as the samples are done; an abort notice is worth a look every few
-// milliseconds.
+// Poll interval for abort notices. Most replies arrive within microseconds or when the samples are done.
 constexpr int look_ms = 5;
 
-// For an order to a worker that does not read: what waits for the reply then says so.
+// Timeout for sending an order to a worker that does not read; the wait for its reply then reports the failure.
 constexpr timeval send_limit{.tv_sec = 10, .tv_usec = 0};
 
-// For aborting the library and seeing whether the device comes to rest.
+// Timeout for aborting the library and checking whether the device becomes idle.
 constexpr Seconds give_up_limit{3};
 
 class Descriptor {
@@ -88,7 +87,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-// The worker's descriptors, signals as at the start of a program, nothing else inherited.
+// Spawn attributes: the worker's descriptors and default signal handling; no other descriptors are inherited.
 class SpawnSettings {
  public:
   SpawnSettings(int log, int errors, int socket, int page) {
@@ -120,7 +119,7 @@ class SpawnSettings {
   posix_spawnattr_t attributes_{};
 };
 
-// What a process has mapped of files whose path `wanted` says yes to, each once.
+// Paths of mapped files that `wanted` accepts, without repetition.
 std::vector<std::string> mapped_files(pid_t pid, const std::function<bool(const std::string&)>& wanted) {
   std::vector<std::string> found;
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
@@ -156,7 +155,7 @@ WorkerProcess::WorkerProcess(const std::string& program, const Environment& envi
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw failed("socketpair");
   Descriptor mine(ends[0]);
-  // High numbers, so that putting one in its place does not overwrite the other.
+  // Descriptors from 10 on, so that dup2() to a low number does not overwrite the other one.
   const Descriptor low(ends[1]);
   const Descriptor theirs(::fcntl(low.get(), F_DUPFD_CLOEXEC, 10));
   const Descriptor memory(::memfd_create("p5bench-page", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -201,10 +200,10 @@ WorkerProcess::~WorkerProcess() {
 
 void WorkerProcess::send(const json& order) {
   ++orders_;
-  // Else it would be taken for the reply to this order.
+  // Input that arrived early would be taken for the reply to this order.
   while (!unasked_ && has_input(socket_)) try {
       const protocol::Received early = inbox_.receive(socket_, 0);
-      if (!early.message) break;  // the rest of it, or that it is gone: for wait()
+      if (!early.message) break;  // wait() reads the rest or finds the socket closed
       unasked_ = early.message->epoch == epoch_;
     } catch (const CaseError&) {
       unasked_ = true;
@@ -233,7 +232,7 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
     if (received.message && received.message->epoch == epoch_) return reply_of(std::move(*received.message));
     if (ended) throw LostError(how_it_ended());
     const char state = state_of(pid_).letter;
-    ended = state == 'Z';  // its children may hold the socket open; what it said before comes first
+    ended = state == 'Z';  // its children may hold the socket open; pending replies are read first
     if (state == 'T' && since(start).count > 1)
       throw LostError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
     const bool late = since(start).count > limit.count;
@@ -253,8 +252,8 @@ json WorkerProcess::reply_of(protocol::Message message) const {
   return std::move(message.body);
 }
 
-// A worker that never took its order is behind one whose device still works on it. Then what the device has completed;
-// where that is alike, a device that comes to rest waited for one that does not.
+// Score by which the least advanced worker is found. A worker that never took its order is still busy with an earlier
+// one, so it scores lowest. Then completed operations count; among equal counts, an idle device waited for a busy one.
 double WorkerProcess::progress(bool at_rest) const {
   return (page_->orders.load() < orders_ ? 0 : 1e12) + static_cast<double>(page_->completed.load()) * 2 +
          (at_rest ? 1 : 0);
@@ -268,7 +267,7 @@ bool WorkerProcess::is_idle_after_abort() {
     try {
       received = inbox_.receive(socket_, look_ms);
     } catch (const CaseError&) {
-      return false;  // no answer of ours
+      return false;  // not a reply to our order
     }
     if (received.closed) return false;
     if (!received.message || received.message->epoch != epoch_) continue;
@@ -327,7 +326,7 @@ void WorkerProcess::dismiss(Seconds limit) {
   try {
     protocol::send(socket_, {epoch_, {{"order", "quit"}}});
   } catch (const CaseError&) {
-    // It has ended already, which is what was wanted.
+    // The worker has already ended, as intended.
   }
   reap_within(limit);
 }

@@ -1,4 +1,4 @@
-// A worker program as a child of this process: started, spoken to, and ended for good. One of these is one epoch.
+// A worker program as a child process: start, orders and replies, termination. Each object is one epoch.
 #pragma once
 
 #include <sys/types.h>
@@ -19,37 +19,36 @@ namespace p5 {
 
 class WorkerProcess {
  public:
-  // `environment`: variables over those of this process; an empty value removes one. Throws CaseError when the program
-  // cannot be started.
+  // `environment`: variables added to those of this process; an empty value removes one. Throws CaseError if the
+  // program cannot be started.
   WorkerProcess(const std::string& program, const Environment& environment, std::uint32_t epoch);
-  // Kills it when it still runs, and waits a moment for it to be gone.
+  // Kills the worker if it still runs, and waits briefly for its end.
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Paths of the libraries that decide how fast it is: NCCL, its plugins and what those use, CUDA's runtime.
+  // Paths of the loaded libraries that affect performance: NCCL, its plugins and their dependencies, the CUDA runtime.
   std::vector<std::string> loaded_libraries() const;
 
-  // Sends an order. That the worker is gone shows when its reply is waited for.
+  // Sends an order. If the worker has died, waiting for the reply reports it.
   void send(const nlohmann::json& order);
-  // Waits for the reply to the last order. `interrupted` is asked now and then; when it says so, or when `limit` has
-  // passed, the worker is told to give up and StalledError is thrown with its progress; in the second case
-  // `before_giving_up` is called first. A worker that ended, that answers with an error or that floods its log is a
-  // CaseError that says how.
+  // Waits for the reply to the last order. Polls `interrupted`; when it returns true or `limit` has passed, requests an
+  // abort of the worker and throws StalledError with its progress; after `limit`, first calls `before_giving_up`.
+  // Throws CaseError with the reason if the worker ended, replied with an error or flooded its log.
   nlohmann::json wait(Seconds limit, const std::function<bool()>& interrupted,
                       const std::function<void()>& before_giving_up);
 
-  // Tells it to end by itself and waits for that; one that takes longer than `limit` is killed.
+  // Orders the worker to quit and waits; kills it after `limit`.
   void dismiss(Seconds limit);
 
-  // What it writes to its standard output; wait() passes on what the operator asked for.
+  // Its standard output; wait() passes on the lines that the operator requested.
   const WorkerLog& log() const { return log_; }
 
-  // SIGKILL; does not wait.
+  // Sends SIGKILL without waiting.
   void kill();
 
-  // SIGKILL, then waits for it to be gone. False when it is not within `limit`: the driver holds it.
+  // Sends SIGKILL, then waits for the worker's end. False if it still exists after `limit`: the driver holds it.
   bool kill_and_reap(Seconds limit);
 
  private:
@@ -63,23 +62,23 @@ class WorkerProcess {
   std::string program_;
   WorkerLog log_;
   ErrorLog errors_;
-  std::string waits_for_;  // when it was told to give up
+  std::string waits_for_;  // operations unfinished at an abort
   std::uint32_t epoch_ = 0;
   pid_t pid_ = -1;
   int socket_ = -1;
   protocol::Inbox inbox_;
-  bool unasked_ = false;  // it spoke before it was asked
+  bool unasked_ = false;  // a message arrived before an order was sent
   int exit_status_ = -1;
   bool reaped_ = false;
   protocol::SharedPage* page_ = nullptr;
   std::uint64_t orders_ = 0;
-  std::vector<std::string> shared_memory_;  // what it left in /dev/shm
+  std::vector<std::string> shared_memory_;  // its segments left in /dev/shm
 };
 
-// NCCL's own segments in /dev/shm that a process has mapped: a killed one cannot remove them.
+// NCCL's segments in /dev/shm that a process has mapped, since a killed one cannot remove them.
 std::vector<std::string> shared_memory_of(pid_t pid);
 
-// What the kernel tells: 'T' for a stopped process, 'Z' for one that has ended, '?' where there is none.
+// Process state from the kernel: 'T' stopped, 'Z' ended, '?' no such process.
 struct ProcessState {
   char letter = '?';
   pid_t parent = 0;

@@ -31,7 +31,7 @@ bool is_socket(int descriptor) {
   return fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-// Ends with the process that made the socket pair. That one may be gone before prctl has come into effect.
+// Makes this process end with its parent, the supervisor. False if the parent was gone before prctl() took effect.
 bool tie_to_parent() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   ucred maker{};
@@ -42,11 +42,11 @@ bool tie_to_parent() {
 
 void close_all_above(int descriptor) {
   if (close_range(static_cast<unsigned>(descriptor) + 1, ~0u, 0) == 0) return;
-  const long end = sysconf(_SC_OPEN_MAX);  // a kernel before 5.9
+  const long end = sysconf(_SC_OPEN_MAX);  // close_range() needs Linux 5.9
   for (int each = descriptor + 1; each < end; ++each) ::close(each);
 }
 
-// Children, of which plugins may start some, get none of it.
+// Sets close-on-exec, so that children, which plugins may start, inherit no descriptor.
 protocol::SharedPage* take_descriptors() {
   close_all_above(protocol::page_descriptor);
   for (const int each : {protocol::socket_descriptor, protocol::page_descriptor}) fcntl(each, F_SETFD, FD_CLOEXEC);
@@ -55,7 +55,7 @@ protocol::SharedPage* take_descriptors() {
   return page == MAP_FAILED ? nullptr : static_cast<protocol::SharedPage*>(page);
 }
 
-// Until "quit", or until the other side is gone.
+// Serves orders until "quit" or until the supervisor closes the connection.
 void obey(WorkerProgram& worker, protocol::SharedPage& page) {
   protocol::Inbox inbox;
   for (;;) {
@@ -100,7 +100,7 @@ json WorkerProgram::act(const json& order) {
   struct OrderHandler {
     std::string_view name;
     Json (WorkerProgram::*act)(const Json&);
-    bool together = true;  // needs the ranks together
+    bool together = true;  // requires that the ranks have joined
   };
   constexpr std::array table{OrderHandler{"identify", &WorkerProgram::identify_order, false},
                              OrderHandler{"unique_id", &WorkerProgram::id_order, false},
@@ -227,10 +227,10 @@ int run_worker(const char* name,
     return 2;
   }
   raise_stack_limits();
-  // Ctrl-C and the scheduler's signals reach all processes; what follows from them is the supervisor's to say.
+  // Ctrl-C and the scheduler's signals reach all processes; the supervisor alone decides how to react.
   for (const auto& [signal, known] : termination_signals) std::signal(signal, SIG_IGN);
   if (!tie_to_parent()) return 0;
-  // Into a file, where whole lines have to be there even if the process is killed.
+  // Line buffering, since standard output is a file and whole lines must be in it even if the process is killed.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   protocol::SharedPage* const page = take_descriptors();
   if (!page) {
@@ -239,7 +239,7 @@ int run_worker(const char* name,
     return 1;
   }
   try {
-    // Never destroyed: that could wait for a device that does not answer.
+    // Never destroyed, since destruction could wait for a device that hangs.
     WorkerProgram& worker = *make_program(*page).release();
     obey(worker, *page);
     worker.abort();

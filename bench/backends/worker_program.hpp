@@ -1,6 +1,5 @@
-// What all worker programs do alike: their way to the supervisor, and the orders of bench/backends/protocol.hpp as a
-// table, answered one after the other. A library's worker says what it runs on, how ranks come together, and opens
-// sessions.
+// Common part of all worker programs: the connection to the supervisor, and a dispatch table for the orders of
+// bench/backends/protocol.hpp. A library's worker identifies its device, joins ranks and opens sessions.
 #pragma once
 
 #include <cstdint>
@@ -13,49 +12,49 @@
 #include <string_view>
 #include <vector>
 
-#include "bench//backends/protocol.hpp"
+#include "bench/backends/protocol.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/expected.hpp"
 
 namespace p5 {
 
-// The supervisor said to give up; thrown out of a wait.
+// Thrown out of a wait if the supervisor requested an abort.
 struct AbortRequested {};
 
 class WorkerProgram {
  public:
   virtual ~WorkerProgram() = default;
 
-  // Never throws: what goes wrong is the answer.
+  // Never throws: an error is returned as the reply.
   nlohmann::json answer(const nlohmann::json& order) noexcept;
-  // Gives up what others wait for, so that they hear of it; ends the process when that takes long.
+  // Aborts operations that other ranks wait for, so that they fail, too; ends the process if that takes long.
   virtual void abort() {}
 
  protected:
   virtual protocol::Identity identify(const protocol::LocalRank& local) = 0;
-  // What others need to find this rank, as text.
+  // Identifier that other ranks connect with, as text.
   virtual std::string id() = 0;
-  // `ids`: of all ranks, or only the first one's. Returns what the environment is after the library's start.
+  // `ids`: of all ranks, or only the first rank's. Returns the environment after the library's initialization.
   virtual Environment join(const std::vector<std::string>& ids, int rank, int ranks) = 0;
-  // The groups of a round get communicators of their own, on all ranks together; those of an earlier round are left
-  // first. Alike on all ranks but for `group`: this rank's, none where it pauses.
+  // Creates communicators for the groups of a round, on all ranks together, after destroying those of an earlier round.
+  // Arguments are the same on all ranks except `group`: this rank's, none if it pauses.
   struct Formation {
     std::optional<Group> group;
     bool alone = false;   // there is one group
-    bool pauses = false;  // some rank of the job is in none
+    bool pauses = false;  // some rank of the job is in no group
   };
   virtual void form(const Formation& /*formation*/) {}
-  // Back to the job's communicator alone.
+  // Destroys the communicators of groups; the job's remains.
   virtual void leave_groups() {}
-  // `place`: this rank's in the round, none where it pauses. `memory` is the same on all ranks.
+  // `place`: this rank's position in the round, none if it pauses. `memory` is the same on all ranks.
   virtual std::unique_ptr<Session> open(Case c, int round, std::optional<RankInGroup> place, std::uint64_t memory) = 0;
-  // Leaves the case in order, together with the other ranks.
+  // Closes the session together with the other ranks.
   virtual void close() {}
   virtual LocalChecks check_locally(Seconds /*burn*/) { return {}; }
-  // Told to give up: what is not finished yet, in words, or "".
+  // Operations that are unfinished at an abort, as text, or "".
   virtual std::string waits_for() const { return ""; }
-  // Then whether nothing is left to do once the library was aborted.
+  // True if the device is idle after the library was aborted.
   virtual bool is_idle_after_abort() noexcept { return true; }
 
  private:
@@ -74,7 +73,7 @@ class WorkerProgram {
   Json close_order(const Json& order);
   Json check_locally_order(const Json& order);
 
-  // Runs what may leave operations on the device, or other ranks waiting, when it fails.
+  // Runs an action whose failure may leave operations on the device or other ranks waiting.
   template <class Action>
   auto risk(Action&& action);
   Session& session();
@@ -82,15 +81,15 @@ class WorkerProgram {
   std::unique_ptr<Session> session_;
   int rank_ = 0;
   enum class State { started, identified, joined } state_ = State::started;
-  // After such a failure operations may hang for ever: nothing more is asked of it.
+  // Set after such a failure: operations may hang forever, so further orders are refused.
   bool broken_ = false;
 };
 
-// Variables that libraries under test and their plugins see and may have added to; nothing else leaves the process.
+// Variables that the libraries under test and their plugins read and may have added to; no others leave the process.
 std::map<std::string, std::string> library_variables();
 
-// The whole of a worker's main(): takes orders from the p5bench that started it, until that one says so or is gone.
-// Returns only where it could not begin.
+// The main() of a worker: serves orders from the p5bench process that started it until "quit" or until that process
+// ends. Returns early only if initialization failed.
 int run_worker(const char* name,
                const std::function<std::unique_ptr<WorkerProgram>(protocol::SharedPage& page)>& make_program);
 

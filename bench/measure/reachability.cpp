@@ -22,12 +22,12 @@ namespace {
 constexpr int most_rounds = 4;
 constexpr int enough_partners = 2;
 constexpr std::size_t enough_silent_rounds = 3;
-// For starting a worker and opening its NIC: no deadline of the fabric's.
+// Timeout for starting a worker and opening its NIC, which is no deadline for the fabric.
 constexpr Seconds to_start{15};
 
 constexpr Bytes small{8};
 
-// What the trials so far say of each host and pair.
+// Results of the trials so far, by host and by pair.
 class ProbeResults {
  public:
   explicit ProbeResults(const std::vector<JoinAttempt>& trials) {
@@ -43,14 +43,14 @@ class ProbeResults {
   bool heard(int host) const { return heard_.contains(host); }
   bool met(int a, int b) const { return met_.contains(a) && met_.at(a).contains(b); }
   std::size_t partners(int host) const { return met_.contains(host) ? met_.at(host).size() : 0; }
-  // Nobody has heard it, and more partners would not tell more.
+  // True if further partners for a silent host would add nothing.
   bool settled(int host) const {
     if (heard_.empty())
       return std::ranges::any_of(met_, [](const auto& each) { return each.second.size() >= enough_silent_rounds; });
     return partners(host) > 0 &&
            std::ranges::count_if(met_.at(host), [&](int each) { return heard(each); }) >= enough_partners;
   }
-  // Silent, and tried once only.
+  // Pairs without a message that were tried only once.
   std::vector<std::pair<int, int>> silent_once() const {
     std::vector<std::pair<int, int>> pairs;
     std::ranges::copy_if(silent_, std::back_inserter(pairs),
@@ -76,7 +76,7 @@ Case message_between(const Group& pair) {
   return c;
 }
 
-// This rank's side of a meeting: what it heard, "" where the message came. Throws what is no word on the other side.
+// This rank's side of a trial: the failure it observed, "" if the message arrived. Rethrows errors of its own side.
 std::string exchange(Session& session) {
   try {
     session.warm_up(1, "");
@@ -90,7 +90,7 @@ std::string exchange(Session& session) {
   }
 }
 
-// Of a pair's two sides the one that heard more than nothing.
+// The more informative of a pair's two results.
 std::string told_by(const std::string& a, const std::string& b) { return a.empty() || a == nothing_heard ? b : a; }
 
 class ReachabilityProbe {
@@ -98,7 +98,7 @@ class ReachabilityProbe {
   ReachabilityProbe(ControlPlane& control, Backend& backend, const std::vector<int>& rank_of_host)
       : control_(control), backend_(backend), rank_of_host_(rank_of_host) {}
 
-  // Of disjoint pairs of hosts; known at the leader.
+  // Tries disjoint pairs of hosts, known at the leader.
   void run(const std::vector<std::pair<int, int>>& pairs, Reachability& found) {
     RendezvousGroups rendezvous_groups{.groups = ranks_of(pairs), .limit = to_start};
     const auto unready = join_groups(control_, backend_, rendezvous_groups);
@@ -128,7 +128,7 @@ class ReachabilityProbe {
     return told.parts.at(static_cast<std::size_t>(rank_of(host)));
   }
 
-  // The leader's word on who meets whom.
+  // The leader's choice of pairs, as ranks.
   Round ranks_of(const std::vector<std::pair<int, int>>& pairs) const {
     Round groups;
     for (const auto& [a, b] : pairs) groups.push_back({rank_of(a), rank_of(b)});
@@ -146,12 +146,12 @@ class ReachabilityProbe {
       silent = !heard.empty();
       return heard;
     });
-    // Its worker may not answer any more; nobody closes a session in one that is gone.
+    // Its worker may be blocked, so it is abandoned; closing the session could hang.
     if (silent) backend_.abandon();
     return told;
   }
 
-  // The host whose side failed; both where that cannot be told.
+  // Excludes the host whose side failed; both hosts if the failure names neither.
   void keep_out(const std::pair<int, int>& pair, const PhaseFailed& failed, Reachability& found) const {
     for (const int host : {pair.first, pair.second})
       if (!failed.rank || rank_of(host) == *failed.rank) found.not_tried[host] = failed.what;

@@ -16,7 +16,8 @@ namespace p5 {
 
 namespace {
 
-// From the failure on: a host is to be named within a minute, and workers take a while to end and to start.
+// Time limit for locating a fault, from the failure on: a host shall be named within a minute, and workers take a while
+// to end and to start.
 constexpr Seconds to_look_for{45};
 constexpr Seconds least_limit{5};
 
@@ -93,7 +94,7 @@ std::vector<std::optional<PhaseFailed>> join_groups(ControlPlane& control, Backe
   return std::move(offers.failures);
 }
 
-// ---- what a failure comes from
+// ---- location of a fault
 
 JoinFault locate_fault(int hosts, const std::vector<JoinAttempt>& trials) {
   using Kind = JoinFault::Kind;
@@ -101,7 +102,7 @@ JoinFault locate_fault(int hosts, const std::vector<JoinAttempt>& trials) {
   std::map<std::vector<int>, const JoinAttempt*> last;
   for (const JoinAttempt& trial : trials) last[trial.hosts] = &trial;
   std::vector<const JoinAttempt*> failed_alone, failed_pairs;
-  std::vector<bool> joins(static_cast<std::size_t>(hosts));  // with some other
+  std::vector<bool> joins(static_cast<std::size_t>(hosts));  // with at least one other host
   std::size_t pairs = 0;
   for (const JoinAttempt& trial : trials) {
     if (last.at(trial.hosts) != &trial) continue;
@@ -141,7 +142,7 @@ JoinFault locate_fault(int hosts, const std::vector<JoinAttempt>& trials) {
   return culprit;
 }
 
-// Along a ring of all hosts: every second step of it, then the others.
+// Pairs along a ring of all hosts: every second edge, then the others.
 std::vector<std::vector<std::pair<int, int>>> pairs_to_try(int hosts) {
   if (hosts < 2) return {};
   std::vector<std::vector<std::pair<int, int>>> rounds(1);
@@ -154,7 +155,7 @@ std::vector<std::vector<std::pair<int, int>>> pairs_to_try(int hosts) {
   return rounds;
 }
 
-// ---- looking for it
+// ---- search for the fault
 
 Rendezvous::Rendezvous(ControlPlane& control, RanksOnHosts hosts, Observer& observer)
     : control_(control), hosts_(std::move(hosts)), observer_(observer) {}
@@ -172,7 +173,7 @@ void Rendezvous::join_ranks(Backend& backend) {
 void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
   began_ = Clock::now();
   std::vector<JoinAttempt> trials;
-  // Once a run: what came together then is no better known by trying it again.
+  // Trials run once a run, since after ranks joined in them another series would not tell more.
   const bool together = !std::exchange(looked_, true) && try_rounds(backend, trials);
   if (together) return tell(first, std::nullopt);
   const int hosts = static_cast<int>(hosts_.names.size());
@@ -187,7 +188,7 @@ void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
   throw PhaseFailed{Phase::open, first.rank, describe(culprit, hosts_)};
 }
 
-// The whole job; what fails.
+// Joins the whole job again; returns the failure if there is one.
 std::optional<PhaseFailed> Rendezvous::join_again(Backend& backend) {
   start_anew(backend);
   try {
@@ -198,7 +199,7 @@ std::optional<PhaseFailed> Rendezvous::join_again(Backend& backend) {
   }
 }
 
-// Whether the last of them was the whole job, which is together now.
+// True if the last round was the whole job and it joined.
 bool Rendezvous::try_rounds(Backend& backend, std::vector<JoinAttempt>& trials) {
   const auto rounds = pairs_to_try(static_cast<int>(hosts_.names.size()));
   std::vector<std::vector<int>> each;
@@ -213,7 +214,7 @@ bool Rendezvous::try_rounds(Backend& backend, std::vector<JoinAttempt>& trials) 
   return good && hosts_.names.size() == 2;
 }
 
-// Whether all of the round's groups of hosts joined.
+// True if all host groups of the round joined.
 bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>& hosts, int rounds_left,
                            std::vector<JoinAttempt>& trials) {
   start_anew(backend);
@@ -235,7 +236,7 @@ bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>
   return all;
 }
 
-// The processes of all ranks are gone before the first new one starts.
+// Abandons all workers. A barrier ensures that all old processes are gone before a new one starts.
 void Rendezvous::start_anew(Backend& backend) {
   backend.abandon();
   control_.barrier();

@@ -1,5 +1,5 @@
-// How the ranks of a backend come together, and where that fails, which host it is: hosts by themselves, then pairs of
-// hosts, each in fresh workers and by its own short deadline.
+// Rendezvous of a backend's ranks and, if it fails, location of the host at fault: hosts alone, then pairs of hosts,
+// each in fresh workers and with a short deadline of its own.
 #pragma once
 
 #include <optional>
@@ -17,65 +17,67 @@ namespace p5 {
 struct PhaseFailed;
 class Observer;
 
-// The ranks of a backend that are not together yet, or no longer, on terms that the leader settles. Throws PhaseFailed.
+// Joins the ranks of a backend if they have not joined or were abandoned, on terms that the leader decides. Throws
+// PhaseFailed.
 void join_ranks(ControlPlane& control, Backend& backend);
 
-// Each group by itself; what each failed of, alike on all participants.
+// Joins each group separately; returns each group's failure, the same on all participants.
 std::vector<std::optional<PhaseFailed>> join_groups(ControlPlane& control, Backend& backend,
                                                     const RendezvousGroups& rendezvous_groups);
 
-// ---- what a failure to join comes from. Pure.
+// ---- causes of a failure to join. Pure.
 
-// Some hosts that were to join without the others.
+// A subset of hosts that tried to join without the others.
 struct JoinAttempt {
   std::vector<int> hosts;
   std::string failure = {};  // "": they joined
 };
 
 struct JoinFault {
-  // nowhere: no host's ranks join, not even by themselves. between: no two hosts do, though each does. together: all
-  // do, alone and in pairs, but not the whole job.
+  // nowhere: no host's ranks join, not even alone. between: no two hosts join, though each does alone. together: all
+  // join alone and in pairs, but the whole job does not.
   enum class Kind { nowhere, hosts, between, pairs, together };
   Kind kind = Kind::together;
   std::vector<int> hosts = {};
-  bool alone = false;  // they fail by themselves
+  bool alone = false;  // they fail alone
   std::vector<std::pair<int, int>> pairs = {};
-  std::string because = {};  // of the first of them
+  std::string because = {};  // failure of the first of them
 };
 
-// Hosts that fail by themselves; else those that fail with each of several partners, of which at least one is not to
-// blame because it joins with others; else pairs. Of hosts that tried more than once the last time counts.
+// Hosts that fail alone; else hosts that fail with each of several partners, of which at least one is sound because it
+// joins with others; else pairs. If the same hosts tried more than once, the last trial counts.
 JoinFault locate_fault(int hosts, const std::vector<JoinAttempt>& trials);
 
-// Rounds of disjoint pairs in which each host meets two others: two rounds, of an odd number three.
+// Rounds of disjoint pairs in which each host is paired with two others: two rounds, or three for an odd number of
+// hosts.
 std::vector<std::vector<std::pair<int, int>>> pairs_to_try(int hosts);
 
 // ----
 
-// Where ranks are: for saying whose fault it is. Without hosts nobody looks.
+// Hosts of ranks, to locate a fault. Without hosts there is no search.
 struct RanksOnHosts {
   std::vector<int> host_of_rank = {};
   std::vector<std::string> names = {};
-  // Not "": all ranks are on this host, and what is called hosts here are its GPUs.
+  // If not "", all ranks are on this host, and its GPUs take the place of hosts.
   std::string one_host = {};
 };
 
-// What the leader tells of a failure to join.
+// The leader's report on a failure to join.
 struct JoinFailure {
-  std::optional<JoinFault> culprit = {};  // nullopt: it worked the second time
+  std::optional<JoinFault> culprit = {};  // nullopt: the second attempt succeeded
   std::vector<std::string> hosts = {};    // their names
   std::string one_host = {};              // as in RanksOnHosts
-  std::string said = {};                  // what failed, and which hosts it is, in a sentence
+  std::string said = {};                  // the failure and the hosts at fault, as a sentence
 };
 
-// Of one run, for one arm: looks for the culprit once, and gives the run up where joining again has no prospect.
+// Rendezvous for one arm of a run: locates a fault once, and aborts the run if another attempt is hopeless.
 class Rendezvous {
  public:
   Rendezvous(ControlPlane& control, RanksOnHosts hosts, Observer& observer);
 
-  // Throws PhaseFailed. Costs nothing once given up.
+  // Throws PhaseFailed. Returns at once after the run was given up.
   void join_ranks(Backend& backend);
-  // Why ranks do not come together any more, alike on all participants; "": they do, as far as is known.
+  // Reason why ranks cannot join any more, the same on all participants; "": no such failure is known.
   const std::string& given_up() const { return given_up_; }
 
  private:

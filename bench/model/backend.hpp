@@ -96,7 +96,7 @@ class Session {
 // Figures of a rank's own device, by name with the unit: "launch_us".
 using LocalFigures = std::map<std::string, double>;
 
-// Whether a device computes and stores right.
+// Result of the check that a device computes and stores right.
 struct ComputeCheck {
   // Hashes of the result of one seeded matrix product, by type of its operands ("bf16"): alike on all devices of a
   // model with the same version of the library.

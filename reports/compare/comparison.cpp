@@ -1,4 +1,4 @@
-// Two sides to a Comparison: pair the cases, judge each band on its launches, map the sizes.
+// Computes a Comparison of two sides: pairs the cases, judges each band on its launches, lists sizes.
 #include "reports/compare/comparison.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace p5::reports {
 
 namespace {
 
-constexpr int most_useful_launches = 200;  // beyond, nobody measures so often
+constexpr int most_useful_launches = 200;  // more are impractical
 
 // ---- answers
 
@@ -27,8 +27,8 @@ std::string text_of(const Effect& effect) {
                      100 * (effect.interval.high - 1));
 }
 
-// Launches on each side after which the interval, shrunk as intervals do, lies on one side of what it has to. Null:
-// more than anyone takes.
+// Launches per side at which the interval, shrinking with their square root, would be clear of the limit. Null: more
+// than is practical.
 std::optional<int> launches_needed(const BandRow& row, std::size_t rows) {
   const double ratio = std::log(row.time.ratio);
   const double room = std::max(std::log1p(row.threshold.matters) - ratio, ratio - std::log1p(row.threshold.negligible));
@@ -36,7 +36,7 @@ std::optional<int> launches_needed(const BandRow& row, std::size_t rows) {
   const double now = 2.0 / (1.0 / row.base_launches + 1.0 / row.new_launches);
   const double wanted = now * std::pow(width / room, 2);
   if (!(wanted <= most_useful_launches)) return std::nullopt;
-  // Where the interval is narrow enough already, the test is not content: half as many again.
+  // If the interval is narrow enough already, the permutation test is the obstacle: half as many launches again.
   auto launches = static_cast<std::size_t>(std::ceil(std::max(wanted, wanted <= now ? 1.5 * now : now)));
   while (smallest_p(launches, launches) * static_cast<double>(rows) > false_alarm_probability) ++launches;
   return static_cast<int>(launches);
@@ -92,7 +92,7 @@ void adjust(std::vector<BandRow>& rows) {
 std::string text_of(const std::vector<Selection>& selections) {
   std::vector<std::string> texts;
   for (const Selection& s : selections) {
-    // Of an algorithm alone, as some logs tell it.
+    // Some logs name the algorithm only.
     std::string text = s.algorithm + (s.protocol.empty() ? "" : "/" + s.protocol);
     if (s.channels > 0) text += fmt::format("/{}", s.channels);
     if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
@@ -130,7 +130,7 @@ std::vector<SizeRow> map_of(const std::vector<Pair>& pairs, const BandJudge& jud
   return map;
 }
 
-// ---- the whole
+// ---- the comparison
 
 std::vector<FailedCase> troubles_of(const Side& base, const Side& fresh, bool across_hardware) {
   std::set<std::string> in_base;
@@ -150,7 +150,7 @@ std::size_t without_baseline(const Side& base) {
   };
   const auto ended_wrong = [](const Report& each) { return each.exit_code == ExitCode::wrong_data; };
   const auto cases = static_cast<std::size_t>(std::ranges::count_if(base.observations, all_wrong));
-  // Where nothing tells which cases they were, no case has one.
+  // If no measurement records wrong data, the cases that had it are unknown.
   const bool none_told = std::ranges::none_of(base.observations, &Observation::wrong_data);
   return cases == 0 && none_told && std::ranges::all_of(base.reports, ended_wrong) ? base.observations.size() : cases;
 }
@@ -160,7 +160,7 @@ bool same_finding(const topo::Finding& a, const topo::Finding& b) {
          a.subject.nic == b.subject.nic;
 }
 
-// A side's median run: what fewer than half of its runs tell is not what it is like.
+// True if at least half of a side's runs have a property, so that it describes the side.
 template <class Tells>
 bool most_tell(const std::vector<Report>& reports, const Tells& tells) {
   const auto count = static_cast<std::size_t>(std::ranges::count_if(reports, tells));
@@ -198,7 +198,7 @@ std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, bool all
   return ends;
 }
 
-// "r5" of "n1r5": hosts may be in another order.
+// "r5" of "n1r5": the rank alone, since hosts may be in another order.
 std::string_view within_host(std::string_view name) {
   const std::size_t end = name.find_first_not_of("0123456789", 1);
   return name.starts_with('n') && end != std::string_view::npos ? name.substr(end) : "";
@@ -227,7 +227,7 @@ std::vector<Suspect> new_suspects_of(const Side& base, const Side& fresh, bool a
 }
 
 void add_selection_shifts(const std::vector<SizeRow>& map, std::vector<Difference>& out) {
-  std::set<std::string> seen;  // once, not for each quantity
+  std::set<std::string> seen;  // without repetition for further quantities
   for (const SizeRow& row : map) {
     if (row.base_selection.empty() || row.new_selection.empty() || row.base_selection == row.new_selection) continue;
     const std::string name = describe(row.measured_case);
@@ -251,8 +251,8 @@ void refuse_other_hardware(const std::vector<Difference>& differences) {
                                  join(hardware, "; ")));
 }
 
-// Before 2026-11-23 pairs used the job's communicator, where NCCL gives all pairs the fewest channels that any of them
-// has; reports do not tell their kind.
+// Before 2026-11-23 pairs used the job's communicator, in which NCCL gives every pair the fewest channels of any pair;
+// reports do not record which kind they used.
 std::string why_pairs_do_not_match(const Side& base, const Side& fresh) {
   const auto has = [](const Side& side, bool with_kind) {
     return std::ranges::any_of(side.observations, [&](const Observation& each) {

@@ -1,4 +1,4 @@
-// The comparison on a terminal: the answer first, then each band, where it is, and what else differs.
+// The comparison on a terminal: the answer first, then each band, the sizes concerned, and other differences.
 #include <algorithm>
 #include <filesystem>
 
@@ -13,15 +13,15 @@ namespace p5::reports {
 
 namespace {
 
-constexpr std::size_t most_listed = 12;  // of sizes and differences; the other formats have them all
+constexpr std::size_t most_listed = 12;  // sizes or differences; the other formats list all
 constexpr std::size_t most_columns = 120;
 
-// How wide a text is on a terminal, its characters being one column each.
+// Width of a text on a terminal, at one column per character.
 std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-// A line that is too long goes on below, at its blanks, indented by four more.
+// Folds a line that is too long at its blanks; continuation lines are indented by four more columns.
 std::string folded(std::string_view line) {
   std::string text(line);
   const std::size_t indent = std::min(line.find_first_not_of(' '), line.size()) + 4;
@@ -41,11 +41,11 @@ std::string folded(std::string_view line) {
 std::string all_folded(const std::string& text) {
   std::string lines;
   for (const std::string& line : split(text, '\n')) lines += folded(line) + "\n";
-  lines.pop_back();  // behind the last end of a line there is none
+  lines.pop_back();  // the text ends with a newline, so the last element is empty
   return lines;
 }
 
-// Columns as wide as their widest entry; the first ones to the left, as many as `left`, and the last.
+// A table whose columns are as wide as their widest entry; the first `left` columns and the last are left-aligned.
 std::string table_of(const std::vector<std::vector<std::string>>& rows, std::size_t left,
                      std::string_view indent = "") {
   std::vector<std::size_t> widths(rows.front().size());
@@ -124,7 +124,7 @@ std::string differences_table(const Comparison& c) {
   return text;
 }
 
-// Hosts by their kind alone: lists of names would fill the screen.
+// Hosts by their type only, since lists of names would fill the screen.
 std::string at_the_time(const std::vector<Difference>& differences) {
   std::vector<std::string> parts;
   for (const Difference& each : differences)
@@ -164,7 +164,7 @@ std::string changes_table(const Trend& trend) {
   return text;
 }
 
-// The folder of a run, which is called after its time, or its file.
+// The name of a run: its folder, which is named after its time, or its file.
 std::string short_name(const std::string& source) {
   const std::filesystem::path path(source);
   const std::filesystem::path folder = path.filename() == "report.json" ? path.parent_path() : path;
@@ -173,7 +173,7 @@ std::string short_name(const std::string& source) {
 
 std::string trend_table(const Comparison& c) {
   if (!c.trend) return "";
-  constexpr std::size_t most_runs = 30, most_rows = 9;  // of a table; with more rows there are several
+  constexpr std::size_t most_runs = 30, most_rows = 9;  // runs or rows of a table; more rows make several tables
   const Trend& trend = *c.trend;
   std::string text = "History, each run against the median of all:\n";
   for (std::size_t row = 0; row < trend.rows.size(); ++row)

@@ -1,6 +1,6 @@
-// The comparison as JUnit XML, for CI servers: a test case for the answer and one for each band. A regression is a
-// failure, as is a part that NEW accuses and BASE does not; an inconclusive band is skipped (it passed no test); wrong
-// data, failed cases and runs of NEW that ended badly are errors.
+// The comparison as JUnit XML, for CI servers: one test case for the answer and one per band. A regression is a
+// failure, as is a part that NEW accuses and BASE does not; an inconclusive band is skipped, since it passed no test;
+// wrong data, failed cases and runs of NEW that ended abnormally are errors.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ std::string_view kind_of_end(const FailedRun& end) {
   return is_broken(end) ? "broken" : end.code == ExitCode::wrong_data ? "wrong data" : "not finished";
 }
 
-// The answer by the exit code, so that a suite is red exactly where the command fails.
+// The answer, by the exit code, so that the suite fails exactly if the command does.
 std::string answer_of(const Comparison& c) {
   const std::string said = for_xml(c.headline);
   switch (c.exit_code) {

@@ -1,5 +1,5 @@
-// The comparison in Markdown, as short as a comment on a pull request should be: the answer, the bands, where, what
-// else.
+// The comparison in Markdown, short enough for a comment on a pull request: the answer, the bands, the sizes concerned,
+// other differences.
 #include <algorithm>
 
 #include <fmt/format.h>

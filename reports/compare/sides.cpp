@@ -1,4 +1,4 @@
-// From files to the two sides of a comparison: reports, the journals beside them, and one observation for each case.
+// Reads the two sides of a comparison from files: reports, their journals, and one observation for each case.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -24,14 +24,14 @@ namespace {
 
 constexpr const char* report_name = "report.json";
 
-// Medians are written with twelve digits.
+// Relative tolerance for rounding: reports have medians with twelve digits.
 constexpr double rounding_of_reports = 1e-9;
 
 // Members of measurements and of the topology's GPUs and NICs.
 constexpr std::array<std::string_view, 7> members_not_compared{"pairs",  "groups",   "pci",    "pcie",
                                                                "errors", "counters", "nvlinks"};
 
-// The journal's lines of one case, by launch. A case that was measured again replaces what it left before.
+// The journal's lines of one case, by launch. A repeated case replaces its earlier line.
 using LinesOfCase = std::map<int, const Measurement*>;
 using Lines = std::unordered_map<std::string, LinesOfCase>;
 
@@ -53,14 +53,14 @@ struct Figures {
 constexpr std::array kinds{Figures{&Measurement::latency, &Measurement::latency_launches_s, &Observation::latency},
                            Figures{&Measurement::throughput, &Measurement::launches_s, &Observation::throughput}};
 
-// The report says which launches count. The journal knows their numbers, so that one in which the case was not measured
-// leaves a gap, and their samples. A journal with another number of launches is not whole, or not this run's: only
-// samples of the launches that both know are taken from it.
+// Launches of a case. The report defines which launches count. The journal adds their samples and their numbers, so
+// that a launch without the case leaves a gap. A journal with another number of launches is incomplete or of another
+// run: then only samples of launches found in both are used.
 std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, const Figures& kind) {
   const std::optional<Series>& series = m.*kind.series;
   if (!series) return {};
   std::vector<double> medians = m.*kind.medians;
-  // A report from before launches of latency were kept.
+  // Early reports do not list launches of latency.
   const bool unnamed = medians.empty();
   if (unnamed) medians = {series->summary.median};
   std::vector<Launch> of_journal;
@@ -101,13 +101,13 @@ void add_trouble(Observation& observation, const Measurement& m) {
   }
 }
 
-// Old tables of nccl-tests tell of wrong data without telling where: then none of the run's times can be trusted.
+// Old tables of nccl-tests report wrong data without naming the case, so none of the run's times can be trusted.
 bool wrong_somewhere(const Report& report) {
   return report.exit_code == ExitCode::wrong_data &&
          std::ranges::none_of(report.results, [](const Result& each) { return each.measurement.wrong_elements > 0; });
 }
 
-// Half of them are no larger.
+// The lower median: half of the numbers are no larger.
 int lower_median(std::vector<int> numbers) {
   if (numbers.empty()) return 0;
   const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>((numbers.size() - 1) / 2);
@@ -123,7 +123,7 @@ int launches_of(const Run& run, std::string_view arm) {
   return static_cast<int>(most);
 }
 
-// The launches of a run that count, by their numbers, in so even a distance as there is.
+// The launches of a run that count, by number, spaced as evenly as possible.
 class SelectedLaunches {
  public:
   SelectedLaunches(int launches, int most) : launches_(launches), most_(std::min(launches, most)) {}
@@ -143,7 +143,7 @@ Report without_results(const Report& report) {
   about.status = report.status;
   about.provenance = report.provenance;
   about.grade = report.grade;
-  // Of several arms it does not tell which it is about.
+  // With several arms, the exit code does not name the arm that it is about.
   about.exit_code = report.arms.empty() ? report.exit_code : ExitCode::ok;
   about.run = report.run;
   about.context = report.context;
@@ -162,14 +162,14 @@ std::string arms_of(std::span<const Run> runs) {
   return join(arms);
 }
 
-// Neither where it cannot be looked at.
+// False also if the path cannot be read.
 bool is_folder(const fs::path& path) {
   std::error_code problem;
   return fs::is_directory(path, problem);
 }
 
-// By the parts of the paths, with numbers as numbers: of the runs of one second, whose folders are STAMP, STAMP-2, ...
-// STAMP-10, the first comes first.
+// Orders paths by their parts, with numbers compared as numbers: runs of the same second, in folders STAMP, STAMP-2,
+// ... STAMP-10, then keep their order.
 bool comes_before(const std::string& a, const std::string& b) {
   const auto earlier = [](const fs::path& one, const fs::path& other) {
     return ::strverscmp(one.c_str(), other.c_str()) < 0;
@@ -187,7 +187,7 @@ std::string side_key(const Case& c) {
 }
 
 void order_by_launch(std::vector<Run>& runs, const std::string& now) {
-  constexpr double a_day = 24.0 * 60 * 60;  // time zones that were mistaken, clocks that are off
+  constexpr double a_day = 24.0 * 60 * 60;  // tolerance for wrong time zones and clocks, in s
   const double latest = parse_utc(now).value() + a_day;
   std::map<std::string, double> times{{"", 0}};
   for (const Run& run : runs) {
@@ -234,7 +234,7 @@ Run read_run(const std::string& path, Reading reading) {
   std::span<const std::string_view> left_out;
   if (reading == Reading::to_compare) left_out = members_not_compared;
   Run run{.name = path, .report = read_report(file.string(), left_out), .journal = {}};
-  // A journal lies beside the report of its run; a report that was copied elsewhere under another name has none.
+  // A journal lies beside the report of its run; a report that was copied under another name has none.
   const fs::path journal = file.parent_path() / journal_name;
   if (std::error_code problem; file.filename() == report_name && fs::exists(fs::symlink_status(journal, problem)))
     run.journal = read_journal(journal);
@@ -249,7 +249,7 @@ std::vector<std::string> find_runs(const std::string& path) {
     const fs::path folder = std::move(folders.back());
     folders.pop_back();
     fs::directory_iterator entry(folder, problem);
-    // Links are not followed: `latest` is one of the others.
+    // Links are not followed, since `latest` links to one of the other folders.
     for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
       const fs::file_status status = entry->symlink_status(problem);
       if (fs::is_directory(status)) folders.push_back(entry->path());

@@ -19,7 +19,7 @@ std::string software_of(const Report& report) {
                      library == report.context.end() ? "" : ", NCCL " + library->second);
 }
 
-// One row over the runs that have it.
+// The values of one row in the runs that have it.
 struct RowSeries {
   std::vector<std::size_t> runs;
   std::vector<double> logs;
@@ -104,7 +104,7 @@ void add_changes(Trend& trend, std::size_t row, const Limits& limits, std::span<
 Trend trend_of(std::span<const Run> runs) {
   std::vector<RunTimes> times;
   struct About {
-    std::string shown;  // the row for people
+    std::string shown;  // the row's name for users
     Limits limits;
   };
   std::map<std::string, About> rows;

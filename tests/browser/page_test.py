@@ -70,7 +70,7 @@ def opened(page):
     return Dom(chromium(with_script(page, OPENER, "opened.html"), "--dump-dom"))
 
 
-# What a reader does: keys on a curve and on a matrix, another size, and two clicks on the head of the busbw column.
+# Actions of a reader: keys on a curve and on a matrix, another size, and two clicks on the head of the busbw column.
 READER = """<script>
 document.addEventListener("DOMContentLoaded", () => {
   const press = (target, key) => target.dispatchEvent(new KeyboardEvent("keydown", {key, cancelable: true}));
@@ -368,12 +368,12 @@ HTMLCanvasElement.prototype.toDataURL = function() {
 };
 </script></body>"""
 
-# What a reader does with each control, and what came of it, as JSON in an element at the end. Files are caught where the
+# Actions of a reader on each control, and their results, as JSON in an element at the end. Files are caught where the
 # page would hand them to the browser.
 CONTROLS = """<script>
 document.addEventListener("DOMContentLoaded", async () => {
   const files = {}, seen = {}, wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-  // What a Blob was made of: its text() comes from another process, whose time the page's clock here does not count.
+  // The parts of a Blob are kept: its text() comes from another process, whose time the page's clock here does not count.
   window.Blob = class extends Blob { constructor(parts, how) { super(parts, how); this.made_of = parts.join(""); } };
   URL.createObjectURL = (blob) => { files.last = blob; return "blob:none"; };
   HTMLAnchorElement.prototype.click = function() { files[this.download.replace(/.*[.]/, "")] = [this.download, files.last]; };

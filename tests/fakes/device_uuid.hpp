@@ -1,4 +1,4 @@
-// The UUID of a fake GPU: another on each host, and the same for CUDA and NVML.
+// The UUID of a fake GPU: different on each host, the same in CUDA and NVML.
 #pragma once
 
 #include <unistd.h>
@@ -21,7 +21,7 @@ inline std::array<unsigned char, 16> fake_device_uuid(int device) {
   return bytes;
 }
 
-// As NVML and CUDA_VISIBLE_DEVICES have it.
+// Text form as in NVML and CUDA_VISIBLE_DEVICES.
 inline std::string fake_uuid_text(int device) {
   const std::array<unsigned char, 16> bytes = fake_device_uuid(device);
   std::string text = "GPU-";

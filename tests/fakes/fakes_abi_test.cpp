@@ -1,4 +1,4 @@
-// What NCCL's header has to have for programs built with it to run with another NCCL, by version. The numbers were
+// Properties of NCCL's header, by version, that let programs built with it run with another NCCL. The numbers were
 // printed by small programs compiled against src/nccl.h.in of each tag.
 #include <gtest/gtest.h>
 #include <nccl.h>
@@ -19,7 +19,7 @@ constexpr std::array headers{
     Header{"v2.29.2-1", 22902, 88}, Header{"v2.29.7-1", 22907, 88},  Header{"v2.30.3-1", 23003, 96},
     Header{"v2.30.7-1", 23007, 96}, Header{"2.31.0a16", 23100, 112}, Header{"2.31.2, 021e8045", 23102, 120}};
 
-// Of the newest that is not newer than the header at hand.
+// Values of the newest known version that is not newer than the header at hand.
 const Header& known() {
   const Header* found = &headers.front();
   for (const Header& each : headers)
@@ -40,13 +40,13 @@ TEST(NcclHeader, has_the_layouts_that_are_written_down) {
   EXPECT_EQ(offsetof(ncclCollConfig_t, minCTAs), 24u);
   EXPECT_EQ(offsetof(ncclCollConfig_t, maxCTAs), 28u);
 #endif
-#if NCCL_VERSION_CODE >= 23102  // what 2.31.0a16 does not have yet
+#if NCCL_VERSION_CODE >= 23102  // absent in 2.31.0a16
   EXPECT_EQ(offsetof(ncclCollConfig_t, algSelection), 40u);
   EXPECT_EQ(offsetof(ncclCollConfig_t, forceAlgSelection), 48u);
 #endif
 }
 
-// What the worker passes on by number.
+// Enumerators that the worker passes on by number.
 TEST(NcclHeader, counts_types_and_operations_as_it_always_did) {
   EXPECT_EQ((std::array{ncclInt8, ncclUint8, ncclInt32, ncclUint32, ncclInt64, ncclUint64, ncclFloat16, ncclFloat32,
                         ncclFloat64, ncclBfloat16}),

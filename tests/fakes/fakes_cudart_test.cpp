@@ -23,7 +23,7 @@ cudaEvent_t new_event() {
   return event;
 }
 
-// Holds a stream back until opened.
+// Blocks a stream until opened.
 struct Gate {
   std::atomic<bool> open = false;
 
@@ -108,7 +108,7 @@ TEST(FakeCudart, runs_a_stream_in_order_and_behind_a_gate) {
     char staged = 5;
     EXPECT_EQ(cudaMemsetAsync(device, 2, 1, stream), cudaSuccess);
     EXPECT_EQ(cudaMemcpyAsync(device, &staged, 1, cudaMemcpyHostToDevice, stream), cudaSuccess);
-    staged = 6;  // pageable memory has been read already
+    staged = 6;  // the copy has read pageable memory already
     EXPECT_EQ(cudaStreamQuery(stream), cudaErrorNotReady);
     EXPECT_EQ(*device, 1);
     gate.release();

@@ -1,4 +1,4 @@
-// The faults that P5BENCH_FAKE asks of the fake NCCL, and the ways out of them.
+// The faults that P5BENCH_FAKE requests from the fake NCCL, and the recovery from them.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct Sum {
   }
 };
 
-// The way out of an operation that never completes.
+// Recovery from an operation that never completes.
 void abort_and_leave(const Rank& self) {
   EXPECT_EQ(ncclCommAbort(self.communicator), ncclSuccess);
   EXPECT_EQ(cudaStreamSynchronize(self.stream), cudaSuccess);
@@ -72,7 +72,8 @@ TEST(FakeNcclFaults, an_asynchronous_error_is_known_to_all) {
   });
 }
 
-// After two right operations (results 3, then 30) what the third (300) leaves in rank 1's output, which held -1.
+// Contents of rank 1's output, which held -1, after two correct operations (results 3, then 30) and a faulty third
+// (300).
 void check_wrong(const std::string& what, const std::function<void(const std::int32_t*)>& check) {
   expect_all_well(2, {{"P5BENCH_FAKE", "wrong:rank=1:operation=3+:what=" + what}}, [&](Rank& self) {
     const Sum sum(self);
@@ -101,7 +102,7 @@ TEST(FakeNcclFaults, wrong_data_comes_in_four_kinds) {
   check_wrong("nothing", [&](const std::int32_t* output) { EXPECT_EQ(holding(output, -1), 100); });
 }
 
-// Rank 0 sends 10 and then 20, the latter wrongly; `received` is what rank 1 then has where it held -1.
+// Rank 0 sends 10, then 20 with a fault; `received` is the result in rank 1's buffer, which held -1.
 void check_wrong_send(const std::string& what, std::int32_t received) {
   expect_all_well(2, {{"P5BENCH_FAKE", "wrong:rank=0:operation=2:what=" + what}}, [&](Rank& self) {
     std::int32_t* buffer = device_array<std::int32_t>(1);

@@ -50,10 +50,10 @@ T element(int value) {
     return static_cast<T>(static_cast<float>(value));
 }
 
-// Small, so that results are exact in every type.
+// Small inputs, so that results are exact in every type.
 int input_of(int rank, std::uint64_t i) { return static_cast<int>((i * 7 + static_cast<std::uint64_t>(rank) * 3) % 5); }
 
-// Over all ranks; averages as 4 times the average, so that they are whole numbers.
+// The result over all ranks; averages are multiplied by 4, so that they are integers.
 int expected(ncclRedOp_t operation, int ranks, std::uint64_t i) {
   int sum = 0, product = 1, least = 99, most = -99;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -96,7 +96,7 @@ TEST(FakeNccl, reduces_every_type_with_every_operation) {
       for (const DataType type : every_type) {
         for (const ncclRedOp_t operation : {ncclSum, ncclProd, ncclMin, ncclMax, ncclAvg}) {
           const bool whole = static_cast<int>(type) <= static_cast<int>(DataType::uint64);
-          if (operation == ncclAvg && self.ranks == 3 && !whole) continue;  // a third is not exact
+          if (operation == ncclAvg && self.ranks == 3 && !whole) continue;  // a third has no exact representation
           with_type(type, [&]<class T>() {
             for (const std::uint64_t count : {1, 3, 1000}) check_reduction<T>(self, type, operation, count, count == 3);
           });
@@ -147,7 +147,7 @@ TEST(FakeNccl, gathers_out_of_place_and_in_place) {
 
 TEST(FakeNccl, scatters_a_reduction_out_of_place_and_in_place) {
   expect_all_well(3, {}, [](Rank& self) {
-    constexpr std::uint64_t share = 100'003;  // of more than passes at once
+    constexpr std::uint64_t share = 100'003;  // more than fits into one block
     for (const bool in_place : {false, true}) {
       std::int32_t* input = device_array<std::int32_t>(3 * share);
       std::int32_t* output = in_place ? input + self.rank * share : device_array<std::int32_t>(share, -1);
@@ -189,7 +189,7 @@ TEST(FakeNccl, broadcasts_from_and_reduces_to_every_root) {
 
 TEST(FakeNccl, sends_and_receives_of_a_group_run_at_the_same_time) {
   expect_all_well(4, {}, [](Rank& self) {
-    constexpr std::uint64_t count = 200'000;  // more than a pipe holds: one after another, all would wait for ever
+    constexpr std::uint64_t count = 200'000;  // more than a pipe holds: sequential transfers would deadlock
     std::vector<std::int32_t*> received;
     EXPECT_EQ(ncclGroupStart(), ncclSuccess);
     for (int peer = 0; peer < self.ranks; ++peer) {

@@ -18,8 +18,8 @@ namespace p5::fakes {
 
 using Environment = std::map<std::string, std::string>;
 
-// Runs `body(rank)` in processes of their own and returns their wait statuses; what EXPECT finds there is printed there
-// and makes the status non-zero.
+// Runs `body(rank)` in a process per rank and returns the wait statuses. A failed EXPECT is printed by its process and
+// makes its status non-zero.
 inline std::vector<int> run_processes(int processes, const Environment& environment,
                                       const std::function<void(int rank)>& body) {
   std::vector<pid_t> children;
@@ -39,7 +39,7 @@ inline std::vector<int> run_processes(int processes, const Environment& environm
   return statuses;
 }
 
-// In one process, with the environment.
+// Runs `body` in one process with this environment.
 inline void in_process(const Environment& environment, const std::function<void()>& body) {
   EXPECT_EQ(run_processes(1, environment, [&](int) { body(); }), std::vector<int>(1, 0));
 }
@@ -71,7 +71,7 @@ inline void expect_all_well(int ranks, const Environment& environment, const std
   EXPECT_EQ(run_ranks(ranks, environment, body), std::vector<int>(static_cast<std::size_t>(ranks), 0));
 }
 
-// Device memory, which the tests may touch as the fakes' devices are the host. It lives as long as the process.
+// Device memory, which tests may access since the fake devices are the host. It is never freed.
 template <class T>
 T* device_array(std::size_t count, T value = T{}) {
   void* address = nullptr;

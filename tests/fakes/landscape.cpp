@@ -1,29 +1,30 @@
-// How a landscape is made.
+// The model of a simulated landscape.
 //
-// Time of a setting: alpha * (1 + per_channel * channels) + bytes / (rate * share(channels)), times a roughness of 0.3
-// %. share grows as channels / enough up to 1 and falls by 0.3 % for each channel beyond, so there is one best channel
-// count. The constants of one node are fits by eye to sweeps on 4 H200 (ring: LL 8.4 us and 130 GB/s, LL128 10 us and
-// 175 GB/s, Simple 26 us and 231 GB/s of an all-reduce; 6.9, 8, 25 us and 184, 303, 422 GB/s of an all-gather); two
-// nodes are after the same host with two pretended nodes over sockets, where tree beats ring by 1.1 to 1.8 up to 512
-// KiB; many nodes are guessed. All are moved by a lognormal factor of 10 % per landscape.
+// Time of a setting: alpha * (1 + per_channel * channels) + bytes / (rate * share(channels)), times a roughness of
+// 0.3 %. share grows as channels / enough up to 1 and falls by 0.3 % for each channel beyond, so there is one best
+// channel count. The constants of one node are fits by eye to sweeps on 4 H200 (ring: LL 8.4 us and 130 GB/s, LL128
+// 10 us and 175 GB/s, Simple 26 us and 231 GB/s of an all-reduce; 6.9, 8, 25 us and 184, 303, 422 GB/s of an
+// all-gather). Two nodes follow the same host with two pretended nodes over sockets, where tree beats ring by a factor
+// of 1.1 to 1.8 up to 512 KiB. Many nodes are guessed. A lognormal factor of 10 % per landscape applies to all.
 //
-// NCCL's prediction is the true time with its own choice of channels, off by a lognormal factor for each algorithm and
-// protocol (10 % on one node, 25 % on several). The default is the setting with the smallest prediction. So the default
-// is wrong where two settings are near each other, which is what the sweeps show: nothing to gain at most sizes, 3 to
-// 25 % at a few; on two nodes 10 to 80 % at many.
+// NCCL's prediction is the true time with its own choice of channels, with a lognormal error for each algorithm and
+// protocol (10 % on one node, 25 % on several). The default is the setting with the smallest prediction. So it is wrong
+// if two settings are close, which agrees with the sweeps: no gain at most sizes, 3 to 25 % at a few; on two nodes
+// 10 to 80 % at many.
 //
-// A sample: the true time, times
+// A sample is the true time, times
 //   lognormal noise of 2.5 % up to 64 KiB, 1 % up to 4 MiB, 0.4 % above, all scaled by 0.5 to 1.5 per landscape;
-//   an outlier in 1.5 % of the samples, 1.1 to 2 times as long;
+//   an outlier in 1.5 % of the samples, a factor of 1.1 to 2;
 //   offsets that last for one launch: 0.8 % for each size, 0.4 % for each setting at each size (times
 //   `Processes::restless`);
-//   drift: up to 2 % in 5000 samples, either way, and a wave of up to 0.5 % with a period of 700 samples.
-// With its launch an operation takes as long as the host needs for it where that is longer: `Processes::host_us`,
-// and 0.07 us for each channel (after one H200 host, where gathering 64 and 128 KiB with 16 channels took 1.2 to 1.6 us
-// longer in a loop of launches, though 0.6 us less on the device). Beyond the noise above processes differ by 3 % in
-// that; and `Processes::lucky` of them take 0.7 of it (on 2 x H200 of a shared host a sixth of all pairs of processes
-// took 7.4 us where the others took 10.4).
-// On flat landscapes all settings take as long as the default; where the default is best they take up to 10 % longer.
+//   drift: up to 2 % in 5000 samples, in either direction, and a wave of up to 0.5 % with a period of 700 samples.
+// With its launch an operation takes at least the host's time for it: `Processes::host_us`, plus 0.07 us per channel
+// (after one H200 host, where an all-gather of 64 and 128 KiB with 16 channels took 1.2 to 1.6 us longer in a loop of
+// launches, though 0.6 us less on the device). Beyond the noise above, that time differs by 3 % between processes, and
+// a share `Processes::lucky` of them needs 0.7 of it (on 2 x H200 of a shared host, a sixth of all pairs of processes
+// took 7.4 us, the others 10.4 us).
+// On flat landscapes all settings take as long as the default; where the default is best, the others take up to 10 %
+// longer.
 #include "tests/fakes/landscape.hpp"
 
 #include <algorithm>
@@ -148,7 +149,7 @@ double Landscape::time(const SizePoint& point, const Candidate& candidate) const
     });
     channels = channels_of(point, candidate);
   }
-  // The default is one of the settings, with its roughness.
+  // The default equals one of the settings, including its roughness.
   Setting same = kind->setting;
   same.channels = channels;
   const double normal = fixed_normal(point, {same}, 1);
@@ -170,13 +171,13 @@ double Landscape::throughput_sample(const SizePoint& point, const Candidate& can
   return throughput_time(point, candidate, host_us) * std::exp(disturbance(point, candidate) + of_process);
 }
 
-// The log of what a sample takes longer than it should.
+// Log of the factor by which a sample exceeds the true time.
 double Landscape::disturbance(const SizePoint& point, const Candidate& candidate) {
   const double when = samples_++;
   double factor = normal(noise_ * base_noise(point.bytes));
   factor += processes_.restless * 0.008 * fixed_normal(point, {}, launch_) + drift_ * when / 5000;
   factor += wave_ * std::sin(2 * std::numbers::pi * when / 700);
-  // The default is not a setting here: loading a table changes nothing else.
+  // The default is a candidate of its own here and does not share the offset of the setting that it equals.
   factor += processes_.restless * 0.004 * fixed_normal(point, candidate, launch_ + 1);
   if (uniform(random_) < 0.015) factor += std::log(1.1 + 0.9 * uniform(random_));
   return factor;

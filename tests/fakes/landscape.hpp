@@ -1,5 +1,5 @@
-// Simulated machines for the tuner: how long each setting takes at each size, what NCCL believes about it, and the
-// noise of measuring it. Nothing here was measured; how the shapes and the noise are made stands in landscape.cpp.
+// Simulated machines for the tuner: the time of each setting at each size, NCCL's predictions, and measurement noise.
+// Nothing here was measured; landscape.cpp describes the shapes and the noise.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@ namespace p5::fakes {
 
 enum class Terrain { one_node, two_nodes, many_nodes, flat, default_best };
 
-// What processes differ by, and how fast they launch.
+// Differences between processes, and their launch cost.
 struct Processes {
-  double restless = 1;  // how much more they differ than usual
-  double host_us = 0;   // what the host takes to launch an operation on no channels; 0: nothing, whatever it is
-  double lucky = 0;     // share of processes whose host takes 0.7 of that
+  double restless = 1;  // factor on the usual differences between processes
+  double host_us = 0;   // host time of launching an operation on no channels, in us; 0: no launch cost at all
+  double lucky = 0;     // share of processes whose host needs only 0.7 of that time
 };
 
 class Landscape {
  public:
   Landscape(Terrain terrain, std::uint64_t seed, Processes processes = {});
 
-  // What NCCL would offer for a cell, with its predictions.
+  // NCCL's offers for a size point, with its predictions.
   std::vector<tuner::CostEntry> offers(const tuner::SizePoint& point) const;
-  // Seconds without any noise.
+  // True time in seconds, without noise.
   double time(const tuner::SizePoint& point, const tuner::Candidate& candidate) const;
   double throughput_time(const tuner::SizePoint& point, const tuner::Candidate& candidate) const {
     return throughput_time(point, candidate, processes_.host_us);
   }
 
-  // A fresh process: the offsets that last as long as it does are drawn anew.
+  // Starts a fresh process: offsets that last for one process are redrawn.
   void launch();
   double sample(const tuner::SizePoint& point, const tuner::Candidate& candidate);
   double throughput_sample(const tuner::SizePoint& point, const tuner::Candidate& candidate);
@@ -41,10 +41,10 @@ class Landscape {
   struct Kind {
     tuner::Setting setting;
     double alpha_us = 0;     // per operation
-    double gb_per_s = 0;     // of large messages with enough channels
-    double enough = 24;      // channels that reach it
-    double per_channel = 0;  // of alpha, for each channel
-    double bias = 0;         // log of predicted over true
+    double gb_per_s = 0;     // at large messages with enough channels
+    double enough = 24;      // fewest channels for the full rate
+    double per_channel = 0;  // increase of alpha per channel, relative
+    double bias = 0;         // log of predicted over true time
   };
   const std::vector<Kind>& kinds(const tuner::SizePoint& point) const;
   double true_us(const tuner::SizePoint& point, const Kind& kind, int channels) const;

@@ -13,13 +13,13 @@ namespace {
 
 using Kind = Trouble::Kind;
 
-// How long a rank waits for another. Only a rank that stalls is ever waited for that long.
+// Timeout of a wait for another rank; only a rank that stalls is waited for this long.
 constexpr std::chrono::milliseconds patience{1000};
 
 template <class T>
 T combined(ReduceOp op, T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);  // wraps
+    const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);  // unsigned, since overflow wraps
     if (op == ReduceOp::prod) return static_cast<T>(x * y);
     if (op == ReduceOp::min) return std::min(a, b);
     if (op == ReduceOp::max) return std::max(a, b);
@@ -73,7 +73,7 @@ class ThreadSession final : public Session {
   }
 
   Times sample(const SampleRequest& request) override {
-    if (calls_++ > 0) misbehave(Phase::sample);  // the first are a trial that belongs to the warm-up
+    if (calls_++ > 0) misbehave(Phase::sample);  // the first call is a trial of the warm-up
     int most = threads_.most_operations;
     while (request.operations > most && !threads_.most_operations.compare_exchange_weak(most, request.operations)) {
     }
@@ -115,7 +115,7 @@ class ThreadSession final : public Session {
     return threads_.operation_s * factor * (lies(Kind::slow) ? 2 : 1);
   }
 
-  // All ranks meet, also those that pause: before, between reading and writing, and after.
+  // All ranks synchronize, including those that pause: before, between reading and writing, and after.
   void run(int first, int count) {
     for (int i = 0; i < count; ++i) {
       const int slot = (first + i) % buffers_.slots();
@@ -133,7 +133,7 @@ class ThreadSession final : public Session {
   void falsify(std::byte* output) const {
     const std::size_t size = size_of(case_.type), bytes = case_.shape.output_elements * size;
     if (lies(Kind::one_element)) output[case_.shape.output_elements / 2 * size + size - 1] ^= std::byte{0x20};
-    if (lies(Kind::one_bit)) output[bytes - size] ^= std::byte{0x08};  // beyond the tolerance of an average
+    if (lies(Kind::one_bit)) output[bytes - size] ^= std::byte{0x08};  // exceeds the tolerance of an average
     if (lies(Kind::guard)) *guard_behind(output) ^= std::byte{1};
   }
 
@@ -144,7 +144,7 @@ class ThreadSession final : public Session {
     return output + (in_place_elements(case_.shape) - offset.output) * size;
   }
 
-  // Empty for a rank whose output the operation leaves alone.
+  // Empty for a rank whose output the operation does not change.
   std::vector<std::byte> compute(int slot) const {
     const std::size_t size = size_of(case_.type), whole = case_.shape.input_elements * size;
     const Member self = place_->member;
@@ -194,7 +194,7 @@ class ThreadSession final : public Session {
     return result;
   }
 
-  // Elements from one member to another: of all, as many in proportion as the other is ranks on, cut to whole ones.
+  // Elements from one member to another: of all, a share in proportion to the other's distance in ranks, rounded down.
   std::size_t uneven_block(int from, int to) const {
     const auto n = static_cast<std::size_t>(place_->member.ranks);
     if (n == 1) return case_.shape.input_elements;
@@ -275,7 +275,7 @@ void Exchange::give_up(int rank, const std::string& why) {
 void Exchange::stall(int rank) {
   std::unique_lock lock(mutex_);
   if (!changed_.wait_for(lock, 2 * patience, [&] { return culprit_.has_value(); })) {
-    // Nobody needed this rank; its own supervisor would have noticed.
+    // No rank waited for this one; its own supervisor would have noticed the stall.
     culprit_ = rank;
     why_ = "does not come";
     stalled_ = true;

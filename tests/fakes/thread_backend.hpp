@@ -1,5 +1,5 @@
-// A backend for tests whose ranks are threads: it really moves data between their HostBuffers, its times are made up,
-// and it can be told to misbehave. Ranks come back when one of them fails, as from a real worker that is replaced.
+// A test backend whose ranks are threads: it moves data between their HostBuffers, its times are invented, and it can
+// be told to misbehave. Ranks recover after one fails, as if a real worker had been replaced.
 #pragma once
 
 #include <atomic>
@@ -20,20 +20,20 @@ struct Trouble {
   Kind kind = Kind::none;
   int rank = 0;
   Phase phase = Phase::open;       // throws, stalls
-  std::optional<int> only_case{};  // counted from 0 as they are opened; null: all
+  std::optional<int> only_case{};  // number of the case in the order of opening, from 0; null: all
 };
 
-// Where threads meet; when one gives up, all that wait and all that come get its reason.
+// A barrier for threads; if one aborts, all that wait or arrive later get its reason.
 class Exchange {
  public:
   explicit Exchange(int ranks) : ranks_(ranks), buffers_(static_cast<std::size_t>(ranks)) {}
 
-  // The first to come to a new case forgets what broke the last one.
+  // The first thread to begin a new case clears the failure of the last one.
   void begin(int case_number);
-  // Throws CaseError with the rank that gave up, or StalledError with one that does not come.
+  // Throws CaseError naming the rank that aborted, or StalledError naming a rank that does not arrive.
   void meet(int rank);
   void give_up(int rank, const std::string& why);
-  // Does nothing until the others miss this rank, or somebody would have, and fails as they do.
+  // Waits until the others time out on this rank, or would have, then fails as they do.
   [[noreturn]] void stall(int rank);
 
   void publish(int rank, const HostBuffers* buffers, const std::optional<RankInGroup>& place);
@@ -58,16 +58,16 @@ class Exchange {
   std::string why_;
 };
 
-// What all ranks' backends have in common, and what a test looks at afterwards.
+// State shared by all ranks' backends, which tests examine afterwards.
 struct Threads {
   explicit Threads(int ranks) : exchange(ranks) {}
   Exchange exchange;
   Trouble trouble;
   int slots = 4;
   double operation_s = 100e-6;
-  double spread = 0;  // relative, from sample to sample: 0 agrees at once
+  double spread = 0;  // relative spread between samples; 0: the stopping rule is met at once
   std::atomic<int> most_operations{0};
-  std::atomic<int> opened{0};  // sessions of rank 0
+  std::atomic<int> opened{0};  // sessions opened by rank 0
 };
 
 class ThreadBackend final : public Backend {

@@ -1,4 +1,4 @@
-// What every target has: one function that is given an input. What it refuses, it refuses with an error of ours.
+// Each target has one function that is given an input. It refuses an input only with an error of ours.
 #pragma once
 
 #include <cstddef>

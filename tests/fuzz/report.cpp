@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return p5::fuzz::on(data, size, [](std::string_view text) {
     using namespace p5::reports;
     const Report report = report_from_json(p5::parse_json(text));
-    // What was read is written, and what was written is read.
+    // A report that was read can be written, and then read again.
     const nlohmann::json again = to_json(report);
     if (to_json(report_from_json(again)) != again) std::abort();
     for (const Writer& writer : writers())

@@ -23,7 +23,7 @@ HAVE_OFI = (BUILD / "p5bench-worker-ofi").exists()
 SIMULATED = ["--backend", "sim", "--platform", "p5.48xlarge", "--collectives", "all_reduce", "--sizes", "256MiB"]
 ON_RANKS = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "64KiB"]
 PARTS = {"p5bench-probe-nvml", "p5bench-probe-libfabric", "libnccl-tuner-p5bench.so"}
-# What is installed beside programs and libraries: some made, the rest the folders of the source.
+# Files installed beside programs and libraries: some made, the rest the folders of the source.
 DATA = {"share/man/man1/p5bench.1", "share/bash-completion/completions/p5bench", "share/doc/p5bench/README.md",
         "share/doc/p5bench/CHANGELOG.md"}
 DATA |= {f"share/p5bench/{folder.name}/{file.name}" for folder, kinds in (

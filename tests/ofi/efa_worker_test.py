@@ -127,7 +127,7 @@ class Workers(unittest.TestCase):
             self.move(workers, MIB, operations=4, nic=nic, gpu=3)
             sent = FROM_GPU.unpack_from(next(self.folder.glob(f"nic-*0{nic + 1}000000")).read_bytes())
             self.assertEqual({gpu: count // MIB for gpu, count in enumerate(sent) if count}, {2 * nic: 3, (2 * nic + 3) % 8: 5})  # one to warm up
-        # Of four ranks each has two GPUs and a NIC.
+        # Each of four ranks has two GPUs and a NIC.
         self.assertEqual(self.identify(self.start(gpus=True), local_rank=3, local_ranks=4)["devices"], ["rdmap82s0"])
 
     def test_each_step_that_says_no_leaves_host_memory_and_is_told(self):

@@ -1,5 +1,5 @@
-// Preloaded by morning_test.py: as on EC2 processes may lock all memory, which a container that tests run in may not
-// grant; but for the host P5BENCH_LOCKED_HOST, where they have the kernel's default.
+// Preloaded by morning_test.py: reports an unlimited RLIMIT_MEMLOCK as on EC2, which a container for tests may lack. On
+// host P5BENCH_LOCKED_HOST it reports the kernel's default.
 #include <dlfcn.h>
 #include <sys/resource.h>
 #include <unistd.h>

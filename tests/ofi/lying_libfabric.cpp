@@ -28,13 +28,13 @@ bool lies() {
 ssize_t send(fid_ep* endpoint, const void* data, size_t bytes, void* descriptor, fi_addr_t to, uint64_t tag,
              void* context) {
   if (bytes == 0 || !lies()) return send_truth(endpoint, data, bytes, descriptor, to, tag, context);
-  static std::list<std::vector<char>> sent;  // the library reads them until the message is gone
+  static std::list<std::vector<char>> sent;  // the library reads the copy until completion
   sent.emplace_back(static_cast<const char*>(data), static_cast<const char*>(data) + bytes);
   sent.back().front() = static_cast<char>(sent.back().front() ^ 1);
   return send_truth(endpoint, sent.back().data(), bytes, descriptor, to, tag, context);
 }
 
-// Each object gets the same calls but for one.
+// Replaces one call of each object and keeps the others.
 template <class Object, class Calls, class Call>
 void put(Object*& calls_of_object, Calls& calls, Call Calls::*member, Call& before, Call instead) {
   calls = *calls_of_object;
@@ -59,7 +59,7 @@ int domain_of(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* cont
 
 extern "C" int fi_fabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) {
   static const auto open = reinterpret_cast<decltype(&fi_fabric)>(dlsym(RTLD_NEXT, "fi_fabric"));
-  static int within = 0;  // a provider that is layered on another opens that one too
+  static int within = 0;  // a layered provider opens another one, which must be left alone
   ++within;
   const int result = open(attributes, fabric, context);
   --within;

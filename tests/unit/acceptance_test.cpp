@@ -1,4 +1,4 @@
-// What is left of a run that something unexpected ends.
+// Files left by a run that ends unexpectedly.
 #include "bench/app/run/phases.hpp"
 
 #include <gtest/gtest.h>

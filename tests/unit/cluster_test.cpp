@@ -1,4 +1,4 @@
-// What ranks other than the leader know of the hosts, against what the leader knows of them.
+// Facts about the hosts that ranks other than the leader have, compared with the leader's.
 #include "bench/app/machine/machine.hpp"
 
 #include <gmock/gmock.h>

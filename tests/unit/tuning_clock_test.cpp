@@ -1,4 +1,4 @@
-// What a tuning's time is spent on where workers come together fast or slowly, and what does not fit the budget.
+// Time of a tuning whose workers join fast or slowly, and the parts that do not fit the budget.
 #include "bench/app/tuning/stages.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What the families of checks share: naming a subject, and which of several values most parts have.
+// Helpers that the families of checks share: naming a subject, and the value that most parts have.
 #pragma once
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ inline std::string named(const Host& host, std::size_t gpu) {
   return fmt::format("GPU {} ({}{})", gpu, each.name, each.uuid.empty() ? each.pci.address : ", " + each.uuid);
 }
 
-// A finding for each GPU of which `problem_of` has something to say; one for the host where that is all of its GPUs.
+// One finding for each GPU for which `problem_of` returns text, or one for the host if that holds for all of its GPUs.
 template <class ProblemOf>
 std::vector<Finding> each_gpu(const Topology& topology, const char* id, Severity severity, const char* action,
                               ProblemOf problem_of) {
@@ -71,12 +71,12 @@ inline int machines_in(const Topology& topology) {
   return static_cast<int>(kernels.size()) + unknown;
 }
 
-// Of software by name, wherever a host tells it: Host::versions, and "kernel", "nvidia driver", "libfabric".
+// Software versions of a host by name, from Host::versions and its fields for "kernel", "nvidia driver", "libfabric".
 std::map<std::string, std::string> versions_of(const Host& host);
 // "": not known.
 std::string version_of(const Host& host, const std::string& name);
 
-// What the operator set a variable to; "": nothing, or not known.
+// Value that the operator set for a variable; "": unset or unknown.
 inline std::string setting(const Topology& topology, const std::string& variable) {
   if (!topology.settings) return "";
   const auto at = topology.settings->variables.find(variable);
@@ -94,7 +94,7 @@ inline bool carries(const Host& host, const Nic& nic) {
   return nic.kind == "efa" || (nic.kind == "infiniband" && !has_efa(host));
 }
 
-// NICs of one host with the same trouble, as one finding: about the NIC where it is only one, else about the host.
+// One finding for all NICs of a host with the same problem: about the NIC if it is a single one, else about the host.
 inline Finding about_nics(const Host& host, const std::vector<const Nic*>& nics, std::string id, Severity severity,
                           const std::string& evidence, std::string action) {
   constexpr std::size_t most_named = 8;
@@ -111,7 +111,7 @@ inline Finding about_nics(const Host& host, const std::vector<const Nic*>& nics,
   return finding;
 }
 
-// `evidence` says what is wrong with the first of a host's troubled NICs, after their names.
+// `evidence` describes the problem of a host's first affected NIC; the text follows the names of all affected NICs.
 template <class Troubled, class Evidence>
 std::vector<Finding> nics_of_each_host(const Topology& topology, const char* id, Severity severity, Evidence evidence,
                                        const char* action, Troubled troubled) {

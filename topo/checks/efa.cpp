@@ -1,5 +1,5 @@
-// efa.provider, efa.domains and efa.plugin: what stands between NCCL and the EFA devices. Where any of it is missing
-// NCCL goes on over TCP sockets and says so only in its log.
+// efa.provider, efa.domains and efa.plugin: the software between NCCL and the EFA devices. Without any part of it NCCL
+// falls back to TCP sockets and reports that in its log only.
 #include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
 
@@ -27,7 +27,7 @@ std::vector<Finding> absent_provider(const Topology& topology) {
   for (const Host& host : topology.hosts) {
     if (!has_efa(host) || !host.libfabric || offers_efa(*host.libfabric)) continue;
     const Libfabric& libfabric = *host.libfabric;
-    if (!libfabric.answered) continue;  // what it offers is not known
+    if (!libfabric.answered) continue;  // its providers are unknown
     std::vector<std::string> closed;
     for (const Nic& nic : host.nics)
       if (nic.kind != "efa" && nic.verbs_usable == false) closed.push_back(nic.name);

@@ -9,10 +9,10 @@ namespace p5::topo {
 
 namespace {
 
-// Clocks that somebody has set, which AWS's own guide does to the highest: no fault.
+// Application clocks set by the operator are no fault: AWS's own guide sets them to the maximum.
 constexpr std::uint64_t application_clocks = 0x2;
 
-// What a GPU's memory has, by what helps: the worst alone. NVIDIA, GPU Memory Error Management.
+// Memory faults of a GPU, worst first: only the first that applies is reported. NVIDIA, GPU Memory Error Management.
 struct MemoryTrouble {
   std::string (*of)(const GpuMemoryErrors& errors);
   const char* action;
@@ -39,8 +39,8 @@ constexpr std::array memory_troubles{
                   "reset the GPU (nvidia-smi --gpu-reset) or reboot: the row is then remapped; replace the instance if "
                   "it comes back"}};
 
-// What a GPU and its host reach together, and not what they run at: a link that rests lowers its generation. A virtual
-// machine may state anything there, so this alone condemns none.
+// Compares the highest PCIe generation that GPU and host support, not the current one: an idle link lowers its
+// generation. A virtual machine may report any value, so this finding is only a warning.
 std::vector<Finding> slow_pcie(const Topology& topology) {
   const Platform* const platform = platform_of(topology);
   const auto expected = [&](const Gpu& like) {
@@ -92,8 +92,8 @@ std::vector<Finding> unseen_gpus(const Topology& topology) {
                [](const Gpu& gpu) -> std::string {
                  return gpu.problem.empty() && gpu.uuid.empty() ? "is on PCI, but NVML does not know it" : "";
                });
-  // Where NVML told of none, that is what is wrong (gpu.nvml); where nobody asked it, as of a file that holds PCI
-  // alone, nothing is known.
+  // Hosts where NVML reported no GPU are skipped, because gpu.nvml covers them; so are hosts where NVML was not
+  // queried, such as those imported from a file with PCI devices only.
   for (const Host& host : topology.hosts)
     if (host.gpu_driver.empty() ||
         (!host.gpu_problem.empty() && std::ranges::all_of(host.gpu_devices, &std::string::empty, &Gpu::uuid)))
@@ -147,7 +147,7 @@ std::vector<Finding> capped_power(const Topology& topology) {
                   });
 }
 
-// Lanes that its own slot has not are told by the others'.
+// Lanes that a GPU's slot lacks show in comparison with the other GPUs.
 std::vector<Finding> narrow_gpus(const Topology& topology) {
   std::vector<int> widths;
   for (const Host& host : topology.hosts)
@@ -174,7 +174,8 @@ std::vector<Finding> split_gpus(const Topology& topology) {
                   });
 }
 
-// Without it the driver forgets the GPU when its last program ends, and takes seconds to start it again.
+// Persistence mode keeps the GPU initialized: without it the driver releases the GPU when its last program exits, and
+// takes seconds to initialize it again.
 std::vector<Finding> forgetful_gpus(const Topology& topology) {
   return each_gpu(
       topology, "gpu.persistence", Severity::info,

@@ -1,4 +1,4 @@
-// gpu.nvml, gpu.busy and gpu.hidden: GPUs that cannot be asked, that others use, or that ranks may not see.
+// gpu.nvml, gpu.busy and gpu.hidden: GPUs that NVML cannot query, that other programs use, or that ranks may not see.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -29,7 +29,7 @@ std::vector<Finding> shared_host_names(const Topology& topology) {
   return findings;
 }
 
-// NCCL too tells nodes apart by host name and boot id together (src/misc/utils.cc, getHostHash).
+// NCCL also identifies a node by host name and boot id together (src/misc/utils.cc, getHostHash).
 std::vector<Finding> split_machines(const Topology& topology) {
   std::map<std::string, std::vector<const Host*>> hosts_of_kernel;
   for (const Host& host : topology.hosts)

@@ -7,12 +7,12 @@ namespace p5::topo {
 
 namespace {
 
-// AWS's health check of GPU clusters asks for this much.
+// AWS's health check of GPU clusters requires this much locked memory.
 constexpr Bytes enough_locked = GiB(16);
-// Docker gives 64 MiB; NCCL keeps some megabytes for each pair of ranks there.
+// Docker sets /dev/shm to 64 MiB by default; NCCL keeps some megabytes for each pair of ranks there.
 constexpr Bytes enough_shared = MiB(512);
 
-// What systemd and most distributions give as the soft limit. Whoever has less was cut short.
+// Soft limit of open files that systemd and most distributions set. A lower one was restricted explicitly.
 constexpr std::uint64_t usual_files = 1024;
 // A process's libraries and devices, and its connections within the host: an estimate. Besides, each rank connects to
 // the first (NCCL src/bootstrap.cc), and to that of the framework's store.
@@ -76,8 +76,8 @@ std::vector<Finding> no_huge_pages(const Topology& topology) {
 
 namespace {
 
-// Whether NCCL's own connections may go over this interface: what its variable names, else all but those of containers
-// (NCCL src/misc/socket.cc).
+// True if NCCL's bootstrap connections may use this interface: one that NCCL_SOCKET_IFNAME selects, or without it any
+// that does not belong to containers (NCCL src/misc/socket.cc).
 bool may_bootstrap(const Nic& nic, const std::string& setting) {
   if (nic.addresses.empty() || !nic.mtu) return false;
   const bool out = setting.starts_with('^'), exact = setting.find('=') <= 1;
@@ -100,7 +100,7 @@ std::optional<int> bootstrap_mtu(const Host& host, const std::string& setting) {
 
 }  // namespace
 
-// Connections between hosts that differ are made, and then hang once a packet is large, where no router tells of it.
+// Hosts with different MTUs connect, but hang on the first large packet if no router reports that it is too large.
 std::vector<Finding> odd_mtus(const Topology& topology) {
   const std::string interfaces = setting(topology, "NCCL_SOCKET_IFNAME");
   std::vector<const Host*> hosts;
@@ -155,7 +155,7 @@ std::vector<Finding> without_gdrcopy(const Topology& topology) {
   return findings;
 }
 
-// In a virtual machine neither can be changed, nor does it show what the hypervisor does.
+// Skipped on virtual machines: neither setting can be changed there, nor does it show what the hypervisor does.
 std::vector<Finding> access_control(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {
@@ -198,8 +198,8 @@ std::vector<Finding> hidden_numa(const Topology& topology) {
   return findings;
 }
 
-// EFA's traffic leaves neither its zone nor its VPC (AWS, EC2 User Guide, Elastic Fabric Adapter); of a placement group
-// the cost is distance. What a host does not tell is not held against it.
+// EFA's traffic cannot leave its availability zone or its VPC (AWS, EC2 User Guide, Elastic Fabric Adapter); leaving
+// the placement group costs latency. Facts that a host does not report are skipped.
 std::vector<Finding> scattered_hosts(const Topology& topology) {
   struct Kind {
     const char* name;

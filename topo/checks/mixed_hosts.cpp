@@ -14,7 +14,7 @@ namespace {
 
 using Features = std::array<std::string, 4>;
 
-// What the platform says of a host is checked against it, and then told about that host alone.
+// Features that the platform specifies stay empty here: other checks compare each host with them and report it alone.
 Features features_of(const Host& host, const Platform* platform) {
   const auto physical =
       std::count_if(host.nics.begin(), host.nics.end(), [](const Nic& nic) { return nic.kind != "virtual"; });
@@ -28,7 +28,7 @@ struct Kind {
   std::vector<const Host*> hosts;
 };
 
-// Most frequent first.
+// Kinds of hosts, most frequent first.
 std::vector<Kind> kinds_of(const Topology& topology) {
   const Platform* const platform = platform_of_instance_type(topology.platform);
   std::vector<Kind> kinds;

@@ -8,12 +8,12 @@ namespace p5::topo {
 
 namespace {
 
-// EFA's driver states 100 Gb/s for every device before its release 2.13.0, which asks the device (amzn-drivers,
+// EFA's driver reports 100 Gb/s for every device before its release 2.13.0, which queries the device (amzn-drivers,
 // kernel/linux/efa/RELEASENOTES.md and commit c4c7926; aws-ofi-nccl src/nccl_ofi_net.cpp works around it).
 constexpr GBps rate_of_old_driver{12.5};
 constexpr const char* asking_driver = "2.13";
 
-// Whether the rates that this host states are the driver's word, not the devices'.
+// True if the EFA driver reports one constant rate for all NICs of this host instead of the devices' own rates.
 bool states_one_rate_for_all(const Host& host, const Platform* platform) {
   if (!platform || platform->network != "efa" || platform->nic_rate <= rate_of_old_driver) return false;
   const std::string driver = version_of(host, "efa driver");
@@ -116,7 +116,7 @@ std::vector<Finding> old_efa_drivers(const Topology& topology) {
   return findings;
 }
 
-// By the NICs of the same kind and rate on all hosts, and by what the NIC itself could do.
+// Compares with the NICs of the same kind and rate on all hosts, and with the maximum of the NIC itself.
 std::vector<Finding> narrow_nics(const Topology& topology) {
   using Like = std::pair<std::string, double>;
   const auto like = [](const Nic& nic) { return Like{nic.kind, nic.rate ? nic.rate->count : 0}; };
@@ -144,7 +144,7 @@ std::vector<Finding> narrow_nics(const Topology& topology) {
       [&](const Nic& nic) { return narrow(nic) || (nic.pcie.generation && *nic.pcie.generation < full(nic)); });
 }
 
-// Not the last word: registrations by DMA-BUF need no such part of the driver. NCCL's log tells which way it takes.
+// Not conclusive: registration by DMA-BUF does not need this part of the driver. NCCL's log reports the path in use.
 std::vector<Finding> without_gdr(const Topology& topology) {
   const Platform* platform = platform_of(topology);
   if (!platform || !platform->gpu_direct_rdma) return {};
@@ -160,7 +160,7 @@ std::vector<Finding> without_gdr(const Topology& topology) {
 
 namespace {
 
-// Whether the verbs of InfiniBand reach it: InfiniBand, or an Ethernet port for RDMA.
+// True if the NIC supports RDMA verbs: InfiniBand, or Ethernet with an RDMA device (RoCE).
 bool has_verbs(const Nic& nic) { return nic.kind == "infiniband" || (nic.kind == "ethernet" && !nic.verbs.empty()); }
 
 std::set<std::string> names_of_carrying(const Host& host) {
@@ -233,7 +233,8 @@ std::vector<Finding> odd_nic_mtus(const Topology& topology) {
       [&](const Nic& nic) { return has_verbs(nic) && nic.state == "up" && nic.mtu && *nic.mtu != *most; });
 }
 
-// DMA-BUF is the other way: from Linux 5.12 and NVIDIA's driver 515 on. Where it may be there, NCCL's log alone tells.
+// DMA-BUF is the alternative from Linux 5.12 and NVIDIA's driver 515 on. Where it may exist, only NCCL's log shows
+// which one is used.
 std::vector<Finding> without_peermem(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {
@@ -258,7 +259,7 @@ std::vector<Finding> without_peermem(const Topology& topology) {
   return findings;
 }
 
-// "=mlx5_0:1,mlx5_1": what NCCL would look for, less ports; "^": what it leaves out.
+// NCCL_IB_HCA lists the devices that NCCL may use, as in "=mlx5_0:1,mlx5_1" (ports are ignored here); "^" excludes.
 std::vector<Finding> absent_hcas(const Topology& topology) {
   std::string names = setting(topology, "NCCL_IB_HCA");
   if (names.empty() || names.starts_with('^')) return {};

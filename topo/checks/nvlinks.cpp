@@ -7,7 +7,8 @@ namespace p5::topo {
 
 namespace {
 
-// Of a link that was trained again once something was wrong; of single flits some are sent again on any healthy link.
+// Highest count of replays or CRC errors of an NVLink that is not reported, because any healthy link resends single
+// flits. A recovery retrains the link after a fault, so a single one is reported.
 constexpr std::uint64_t most_retries = 1000;
 
 std::string inactive_links(const Gpu& gpu) {
@@ -17,7 +18,7 @@ std::string inactive_links(const Gpu& gpu) {
   return numbers.empty() ? "" : fmt::format(" (not active: {})", join(numbers));
 }
 
-// What the platform has, else what GPUs of the same model have at most.
+// NVLinks expected of a GPU: the number that the platform specifies, else the highest among GPUs of the same model.
 int expected_links(const Topology& topology, const Gpu& like) {
   if (const Platform* platform = platform_of(topology)) return platform->links_per_gpu;
   int most = 0;
@@ -93,7 +94,7 @@ std::vector<Finding> unready_fabric(const Topology& topology) {
       });
 }
 
-// A driver that sees no NVSwitch fabric has no multicast in it either. What NCCL finds in the end its log tells
+// A driver that reports no NVSwitch fabric has no multicast either. NCCL's log shows whether NVLS is used in the end
 // (nccl.nvls_off).
 std::vector<Finding> without_nvls(const Topology& topology) {
   const Platform* const platform = platform_of(topology);
@@ -114,7 +115,7 @@ std::vector<Finding> absent_fabric_manager(const Topology& topology) {
     const bool joined = std::ranges::any_of(host.gpu_devices, [](const Gpu& gpu) {
       return gpu.fabric_state == "not started" || gpu.fabric_state == "in progress";
     });
-    // Where GPUs wait for it, they say so themselves.
+    // GPUs that wait for the fabric manager are reported by a finding of their own.
     if (host.nvswitches.value_or(0) == 0 || host.fabric_manager_running != false || joined) continue;
     findings.push_back(about_host(
         host, "fabric.manager", Severity::error,

@@ -11,7 +11,7 @@ namespace p5::topo {
 
 namespace {
 
-// What data goes through; of the rest a difference is worth a look.
+// Version mismatches of software in the data path are errors; any other mismatch is a warning.
 Severity severity_of(const std::vector<std::string>& names) {
   constexpr std::array decisive{"aws-ofi-nccl",   "cuda driver", "efa driver",
                                 "fabric manager", "libfabric",   "nvidia driver"};
@@ -29,7 +29,7 @@ struct Requirement {
   std::string why, source;
 };
 
-// What AWS's installer of EFA brings.
+// Component versions that a release of AWS's EFA installer contains.
 struct Installer {
   std::string version;
   std::map<std::string, std::string> has;
@@ -141,7 +141,7 @@ std::vector<Finding> mixed_versions(const Topology& topology) {
   return findings;
 }
 
-// One finding for each host and part: the row that asks for most, where several do.
+// One finding for each host and part: the row with the highest required version, where several apply.
 std::vector<Finding> old_software(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {

@@ -1,5 +1,5 @@
-// gpu.xid_before: trouble that the kernel's log keeps of a GPU from before the run. What comes while it runs is told by
-// the watch (gpu.xid).
+// gpu.xid_before: Xid errors of a GPU that the kernel log keeps from before the run. The watch reports those during it
+// (gpu.xid).
 #include "topo/xids.hpp"
 
 #include "topo/checks/about.hpp"

@@ -70,7 +70,7 @@ void add_processes(const Gpu& gpu, topo::Gpu& told) {
       for (unsigned i = 0; i < std::min(count, most_named); ++i) told.used_by.push_back(words_about(list[i].pid));
     return;
   }
-  // Older drivers know the older function only. It says how many there are when it has no room to list them.
+  // Older drivers export only the older function. It returns the number of processes when the buffer cannot hold them.
   unsigned count = 0;
   const Result result = gpu.call("nvmlDeviceGetComputeRunningProcesses", &count, static_cast<void*>(nullptr));
   if (result == success || result == insufficient_size) told.processes = static_cast<int>(count);
@@ -113,7 +113,7 @@ void add_links(const Gpu& gpu, topo::Gpu& told) {
     if (state) told.nvlinks.push_back(describe_link(gpu, link, *state == 1));
   }
   if (const auto count = gpu.field(field_link_count, 0)) told.links_possible = static_cast<int>(count->value.number);
-  // Not a single answer may mean that there are none or that this driver does not say: only its count can tell.
+  // An empty list means either no NVLinks or a driver that does not report them: only a link count of 0 is conclusive.
   if (told.nvlinks.empty() && told.links_possible != 0) return;
   const auto active = [](const topo::NvLink& link) { return link.active == true; };
   told.links = static_cast<int>(std::ranges::count_if(told.nvlinks, active));

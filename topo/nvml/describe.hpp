@@ -1,4 +1,4 @@
-// One GPU in NVML's words, as the values that travel.
+// Reads one GPU through NVML into the values of topo/devices.hpp.
 #pragma once
 
 #include <functional>

@@ -64,12 +64,12 @@ struct EventData {
   unsigned gpu_instance = 0, compute_instance = 0;
 };
 
-// What the calling thread is asking now, for whoever waits for it; a name that lives for ever.
+// NVML call that the calling thread is in, for the thread that waits for it; the name has static storage duration.
 using Asking = std::atomic<const char*>;
 
 class Library {
  public:
-  // Throws std::runtime_error with the loader's or NVML's words.
+  // Throws std::runtime_error with the loader's or NVML's error message.
   explicit Library(Asking& asking);
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -84,14 +84,14 @@ class Library {
     asking = nullptr;
     return result;
   }
-  // NVML's own words for a result.
+  // NVML's error string for a result.
   std::string words(Result result) const;
 
  private:
   void* library_;
 };
 
-// Calls about one GPU; each absent when NVML does not tell.
+// Calls about one GPU; each returns an absent value when NVML does not report it.
 class Gpu {
  public:
   Gpu(const Library& library, Device device, Asking& asking) : library_(library), device_(device), asking_(asking) {}
@@ -129,7 +129,7 @@ class Gpu {
   Asking& asking_;
 };
 
-// As sysfs writes it, "0000:53:00.0"; NVML's domain has eight digits and letters are capital.
+// PCI address in the format of sysfs, "0000:53:00.0"; NVML prints an eight-digit domain and upper-case letters.
 std::string pci_address(const PciInfo& info);
 
 }  // namespace p5::nvml

@@ -1,5 +1,5 @@
-// p5bench-probe-nvml: what NVML says of this host's GPUs, as JSON. A program of its own, because NVML may block for
-// minutes on a sick driver: whoever starts it can end it, and it never waits for longer than it is told.
+// p5bench-probe-nvml: prints NVML's report of this host's GPUs as JSON. A separate program, because NVML may block for
+// minutes on a hung driver: the parent can kill it, and it never waits longer than the given limit.
 //   p5bench-probe-nvml SECONDS       one line: {"driver", "cuda", "gpus": [Gpu], "asked", "answered", "problem"}
 //   p5bench-probe-nvml --watch       a line a second until its input closes, see watch.hpp
 #include <unistd.h>
@@ -36,7 +36,7 @@ struct OneGpu {
   bool begun = false, done = false;
 };
 
-// What has been told so far. Everything here outlives threads that never come back.
+// Answers received so far. They outlive threads that never return from a hung driver.
 struct DriverAnswers {
   std::mutex mutex;
   std::condition_variable changed;
@@ -80,8 +80,8 @@ bool start(std::function<void()> body) try {
   return false;
 }
 
-// One thread a GPU: one that does not answer keeps the others' facts from nobody. Where there are too few threads, the
-// rest one after another.
+// One thread per GPU, so that a GPU that hangs does not delay the others' facts. If threads run out, the remaining GPUs
+// are queried sequentially.
 void ask(DriverAnswers& answers) try {
   static const nvml::Library library(answers.asking);
   const std::string driver = system_text(library, answers, "nvmlSystemGetDriverVersion");
@@ -139,7 +139,7 @@ json in_words(DriverAnswers& answers, double limit_s) {
 
 void describe_host(double limit_s) {
   static DriverAnswers answers;
-  if (!start([] { ask(answers); })) ask(answers);  // who started this program keeps the deadline too
+  if (!start([] { ask(answers); })) ask(answers);  // without a thread, the parent process enforces the limit
   std::unique_lock lock(answers.mutex);
   answers.changed.wait_for(lock, std::chrono::duration<double>(limit_s), [] { return complete(answers); });
   std::printf("%s\n", in_words(answers, limit_s).dump(-1, ' ', true, json::error_handler_t::replace).c_str());

@@ -51,7 +51,7 @@ std::vector<Watched> find_gpus(const Library& library, Asking& asking) {
   return found;
 }
 
-// NVML keeps Xids as events until somebody asks. Null where it has none.
+// NVML queues Xids as events until they are read. Null where NVML has no events.
 void* listen(const Library& library, const std::vector<Watched>& gpus, Asking& asking) {
   void* set = nullptr;
   if (library.call(asking, "nvmlEventSetCreate", &set) != success) return nullptr;
@@ -59,7 +59,7 @@ void* listen(const Library& library, const std::vector<Watched>& gpus, Asking& a
   return set;
 }
 
-// NVML tells the code alone; some mean nothing without what the driver wrote beside it.
+// NVML reports the code only; some codes need the message that the driver logs beside them.
 std::string text_of(const std::string& pci, unsigned long long code) {
   const auto logged = topo::discover_xids("/");
   if (!logged || pci.empty()) return "";
@@ -71,7 +71,7 @@ std::string text_of(const std::string& pci, unsigned long long code) {
 
 json xids_since(const Library& library, const std::vector<Watched>& gpus, void* set, Asking& asking) {
   json xids = json::array();
-  constexpr int most = 1000;  // a GPU in trouble may tell the same without end
+  constexpr int most = 1000;  // a faulty GPU may report the same Xid endlessly
   for (int i = 0; set && i < most; ++i) {
     EventData event;
     if (library.call(asking, "nvmlEventSetWait_v2", set, &event, 0u) != success) break;
@@ -110,7 +110,7 @@ bool closed_within(std::chrono::milliseconds time) {
   return ::poll(&input, 1, static_cast<int>(std::max<std::chrono::milliseconds::rep>(0, time.count()))) > 0;
 }
 
-// The driver is asked by a thread of its own: where it does not answer in time, the NICs are told of without the GPUs.
+// The driver is queried by a separate thread: if it does not answer in time, the NICs are reported without the GPUs.
 class Driver {
  public:
   struct WatchAnswers {
@@ -167,7 +167,7 @@ class Driver {
 }  // namespace
 
 int watch() {
-  // Ctrl-C reaches all processes: whoever started this one says when to end.
+  // Ctrl-C reaches all processes of the group, but only the parent decides when this one ends.
   for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) std::signal(signal, SIG_IGN);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (nice(10) == -1) errno = 0;  // the job's own processes come first

@@ -6,7 +6,7 @@
 
 namespace p5::nvml {
 
-// Works without NVML too: then it tells of NICs only. Returns the exit status.
+// Works without NVML too: then it reports NICs only. Returns the exit status.
 int watch();
 
 }  // namespace p5::nvml

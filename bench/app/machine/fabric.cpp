@@ -19,7 +19,7 @@ namespace p5 {
 
 namespace {
 
-// Hosts name their devices alike, so that there are few different lists: two bytes for each rank.
+// Device names per rank without repetition: most hosts name their devices alike, so two bytes a rank suffice.
 struct ListsOfRanks {
   std::vector<std::vector<std::string>> lists;
   std::vector<std::uint16_t> list_of_rank;
@@ -38,7 +38,7 @@ struct ListsOfRanks {
 
 struct SharedFabric {
   std::string library, library_path, memory, why_no_gpu;
-  bool mixed = false;  // not all ranks have their data in such memory
+  bool mixed = false;  // some ranks' data lies elsewhere
   ListsOfRanks nics, gpus, beside;
 };
 
@@ -62,7 +62,7 @@ bool shows_efa(const topo::Host& host) {
   return std::ranges::find(host.nics, std::string("efa"), &topo::Nic::kind) != host.nics.end();
 }
 
-// What all workers found, the same on all ranks.
+// The libraries, devices and data places of all workers, the same on all ranks.
 SharedFabric agree_on_fabric(ControlPlane& control, const topo::Topology& topology, WorkerBackend& backend) {
   const std::vector<std::string> texts = identify_workers(control, backend);
   const std::string agreed = from_leader(control, [&] {
@@ -101,8 +101,9 @@ WorkerOptions fabric_worker(ControlPlane& control, const Options& options, const
   worker.each_has_id = true;
   worker.messages_only = true;
   worker.cost = {.latency = {20e-6}, .bandwidth = {5}, .burst = {5e-3}, .repetition = {5e-3}, .communicator = {0}};
-  // Where the operator says nothing: messages within a host would go through its memory and say nothing of its NICs;
-  // and PSM, which libfabric loads, would leave a file in the working folder where a provider aborts.
+  // Defaults unless the operator sets these variables: messages within a host would otherwise go through shared memory
+  // and not test its NICs, and PSM, which libfabric loads, would leave a file in the working directory when a provider
+  // aborts.
   for (const auto& [name, value] : {std::pair("FI_EFA_ENABLE_SHM_TRANSFER", "0"), std::pair("IPATH_NO_BACKTRACE", "1")})
     if (!current_environment().contains(name)) worker.environment.try_emplace(name, value);
   if (shows_efa(host_of_rank(topology, static_cast<std::size_t>(control.participant())))) worker.local.provider = "efa";
@@ -133,7 +134,7 @@ FabricBackend make_fabric_backend(ControlPlane& control, const Options& options,
   made.software = {{"libfabric", shared.library}, {"libfabric.path", shared.library_path}};
   made.software["libfabric.memory"] =
       made.memory + (made.why_no_gpu.empty() ? "" : fmt::format("; no GPU memory ({})", made.why_no_gpu));
-  // Each once, and not by rank: of many ranks that would hide all else.
+  // Each name is listed once and not by rank, since thousands of ranks would make the report unreadable.
   std::vector<std::string> names;
   for (const std::vector<std::string>& list : shared.nics.lists)
     for (const std::string& name : list)
@@ -145,7 +146,7 @@ FabricBackend make_fabric_backend(ControlPlane& control, const Options& options,
     std::vector<int>& its = made.gpus.beside_of_rank.emplace_back();
     for (const std::string& place : places) its.push_back(std::stoi(place));
   }
-  made.loops_back = shared.library.find(", efa") == std::string::npos;  // name_of_library()
+  made.loops_back = shared.library.find(", efa") == std::string::npos;  // the text is name_of_library()'s
   return made;
 }
 

@@ -1,4 +1,4 @@
-// Ranks on NICs: a worker for libfabric for each, agreed among all ranks.
+// Libfabric backend: starts one worker per rank and agrees among all ranks on library and NICs.
 #pragma once
 
 #include <map>
@@ -17,21 +17,21 @@ namespace p5 {
 
 inline constexpr const char* fabric_worker_program = "p5bench-worker-ofi";
 
-// Of a worker for libfabric, whose data goes through NICs also within a host. Throws EnvironmentError as
-// worker_options().
+// Options for a libfabric worker that sends through NICs within a host, too. Throws EnvironmentError as
+// worker_options() does.
 WorkerOptions fabric_worker(ControlPlane& control, const Options& options, const topo::Topology& topology);
 
 struct FabricBackend {
   std::unique_ptr<Backend> backend;
-  std::map<std::string, std::string> software;  // for the report's context; which NICs there are, too
+  std::map<std::string, std::string> software;  // for the report's context, with the list of NICs
   std::vector<std::vector<std::string>> nics_of_rank;
-  std::string memory, why_no_gpu;  // where their data lies, alike on all ranks; "": NICs reach GPUs, or nobody asked
-  reports::GpusOfNics gpus = {};   // where their data lies in GPU memory
-  bool loops_back = true;          // false: what NICs send to their own host says nothing of them (EFA)
+  std::string memory, why_no_gpu;  // memory: place of the data, the same on all ranks; why_no_gpu: see Identity
+  reports::GpusOfNics gpus = {};   // GPUs that hold the data if it lies in GPU memory
+  bool loops_back = true;          // false: messages within a host do not pass its NICs (EFA), so they do not test them
 };
 
-// Throws EnvironmentError naming the rank and host whose worker finds no NIC, or another library than rank 0's. Where
-// NICs of some ranks do not reach GPU memory, the data of all lies in host memory.
+// Throws EnvironmentError naming the rank and host whose worker finds no NIC, or a library other than rank 0's. If NICs
+// of some ranks cannot access GPU memory, the data of all ranks lies in host memory.
 FabricBackend make_fabric_backend(ControlPlane& control, const Options& options, const topo::Topology& topology);
 
 }  // namespace p5

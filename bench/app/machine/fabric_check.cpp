@@ -25,10 +25,10 @@ namespace {
 
 using nlohmann::json;
 
-// Epochs above those of the workers under test.
+// First abort epoch of these workers, above all epochs of the workers under test.
 constexpr std::uint32_t own_abort_epochs = 1u << 31;
 
-// The leader's limit on all ranks; 0: no check.
+// The leader's time limit, agreed by all ranks; 0: no check.
 Seconds agree_on_limit(ControlPlane& control) {
   return {std::stod(from_leader(control, [] {
     std::error_code problem;
@@ -54,7 +54,7 @@ std::optional<WorkerOptions> agree_on_path(ControlPlane& control, const Options&
   return control.broadcast(agreed ? "y" : "n") == "y" ? std::optional(std::move(worker)) : std::nullopt;
 }
 
-// Identities of the last workers of these ranks; at the leader.
+// Identities of the last workers of these ranks, known at the leader.
 std::vector<reports::ReachabilityHost> describe(ControlPlane& control, const Machine& machine,
                                                 const std::vector<int>& ranks, const protocol::Identity& mine) {
   const std::vector<std::string> all =

@@ -21,7 +21,8 @@ namespace p5 {
 
 namespace {
 
-// The least that EFA's devices move by themselves. Many are under way, so that what each costs besides does not show.
+// Smallest message that EFA devices transfer by RDMA themselves. Many are in flight, which hides the overhead per
+// message.
 constexpr Bytes size_of_nic_messages = MiB(1);
 constexpr Bytes largest_of_groups = MiB(256);
 
@@ -42,7 +43,7 @@ RunnerOptions options_beside(const Run& run) {
   return options;
 }
 
-// Where pairs are asked for. Alike on all ranks.
+// True if the plan includes pairs, which parts are located by. The same on all ranks.
 bool names_parts(const Run& run) {
   return run.options.command == "run" && run.options.soak.count == 0 && run.runner.skip_all_because.empty() &&
          std::ranges::any_of(run.plan.cases, [](const Case& c) { return c.collective->pairwise; });
@@ -53,7 +54,7 @@ bool is_same(const Case& a, const Case& b) {
          a.type == b.type;
 }
 
-// Rounds in which what is in doubt meets again, or meets others.
+// Rounds of a retest: the suspect pairs again, or suspect ranks paired with others.
 std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts& job) {
   if (doubt.pairs.empty()) return *doubt.like.rounds;
   constexpr int most_rounds = 12, most_drawn = 48;
@@ -61,7 +62,7 @@ std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts
   for (const Group& pair : doubt.pairs) doubts.pairs.insert(pair);
   if (doubt.like.pair == "same_node")
     return select_retest_rounds(doubts, all_pairs(job.node_of_rank, 1, job.seed).same_node, most_rounds);
-  // Those that were measured, and where they were not all, others between the same places.
+  // Pairs that were measured; if only some were, other pairs between the same places, too.
   const bool directed = doubt.like.pattern == "one_way";
   std::vector<Round> rounds = directed ? first_directions(*doubt.like.rounds) : *doubt.like.rounds;
   std::vector<bool> takes_part(job.node_of_rank.size());
@@ -91,7 +92,7 @@ bool groups_can_be_measured(const Run& run) {
          run.machine.backend->performs(find_collective("all_reduce"));
 }
 
-// So few that each rank that is a source in any of them is one.
+// A subset of the rounds in which each source rank still occurs as a source.
 std::vector<Round> rounds_with_all_sources(const std::vector<Round>& rounds) {
   std::set<int> seen;
   std::vector<Round> kept;
@@ -103,8 +104,8 @@ std::vector<Round> rounds_with_all_sources(const std::vector<Round>& rounds) {
   return kept;
 }
 
-// From which other GPUs of its process, counted on from the one beside a NIC, its data comes too: from the far side of
-// the node, and from the next where several GPUs have the same NICs beside them.
+// Distances to the other GPUs that a NIC's data also comes from, counted on from the GPU nearest to it: one on the far
+// side of the node, and the next one if several GPUs have the same nearest NICs.
 std::vector<int> other_gpus(const Machine& machine) {
   const auto& all = machine.gpus_of_nics.gpus_of_rank;
   const int gpus = static_cast<int>(std::ranges::min_element(all, {}, &std::vector<std::string>::size)->size());
@@ -115,7 +116,7 @@ std::vector<int> other_gpus(const Machine& machine) {
   return next && gpus > 2 ? std::vector<int>{1, gpus / 2} : std::vector<int>{gpus / 2};
 }
 
-// GPUs and NICs, path by path. `cases` and `nics`: of single NICs, from the GPU beside each.
+// Rates of GPU-NIC paths, one after the other. `cases` and `nics` are of single NICs with data in the nearest GPU.
 void measure_gdr(Run& run, Backend& backend, const std::vector<Case>& cases, const std::vector<Measurement>& nics) {
   std::vector<std::vector<int>> gpus{run.control.is_leader() ? other_gpus(run.machine) : std::vector<int>()};
   gpus = shared_by_leader(run.control, gpus);
@@ -146,7 +147,7 @@ std::vector<Measurement> measure_nics(Run& run) {
     FabricBackend made;
     try {
       made = make_fabric_backend(run.control, run.options, machine.topology);
-    } catch (const EnvironmentError& refused) {  // alike on all ranks
+    } catch (const EnvironmentError& refused) {  // the same on all ranks
       run.recorder.add([&](ReportBuilder& report) {
         report.remark(fmt::format("single NICs were not measured: {}", refused.what()));
       });
@@ -170,7 +171,7 @@ std::vector<Measurement> measure_nics(Run& run) {
   run.beside.insert(run.beside.end(), cases.begin(), cases.end());
   std::vector<Measurement> measured = measure_beside(run.control, *backend, cases, options_beside(run));
   if (direct && !run.options.checks()) measure_gdr(run, *backend, cases, measured);
-  // What is no part of the test does not fail it.
+  // An additional measurement that fails does not fail the test.
   for (Measurement& m : measured)
     if (besides && m.outcome == Outcome::failed) m.outcome = Outcome::skipped, m.because = "failed: " + m.because;
   return measured;

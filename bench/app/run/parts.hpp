@@ -1,4 +1,4 @@
-// Which part of the cluster is slow: what is measured for that beside the plan. On all ranks together.
+// Measurements beside the plan that locate slow parts of the cluster. All ranks call them together.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace p5 {
 
-// Of this budget, what each of the two may take.
+// Share of the budget for retests, and again for the measurement of parts.
 inline constexpr double share_of_parts = 0.1;
 
-// Cases of one backend, of which nobody is told; complete at the leader only.
+// Measures cases of one backend without notifying observers; complete at the leader only.
 std::vector<Measurement> measure_beside(ControlPlane& control, Backend& backend, const std::vector<Case>& cases,
                                         const RunnerOptions& options);
 
-// What is in doubt (at the leader) once more: the slow pairs themselves, and each of their ranks with others that are
-// not in doubt. `known`: all cases that may be in doubt, alike on all ranks. Empty where nothing is.
+// Retest cases for suspects (known at the leader): the slow pairs themselves, and each of their ranks paired with ranks
+// that are not suspect. `known`: all cases that may be suspect, the same on all ranks. Empty without suspects.
 std::vector<Case> cases_again(ControlPlane& control, const std::vector<reports::RetestCase>& to_retest,
                               const std::vector<Case>& known, const JobFacts& job);
 

@@ -87,7 +87,7 @@ class Bench {
     return collector;
   }
 
-  // Of the device's own clock.
+  // Seconds by the device's own clock.
   double copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
     check(cudaEventRecord(start_.get(), queue_.stream()), "cudaEventRecord");
     for (int i = 0; i < copies; ++i) check(cudaMemcpyAsync(to, from, bytes, kind, queue_.stream()), "cudaMemcpyAsync");
@@ -98,7 +98,7 @@ class Bench {
     return elapsed_ms / 1e3;
   }
 
-  // Of both directions at once, the second one on a stream of its own.
+  // Copies in both directions at once, the second one on a stream of its own.
   double copy_both_ways(void* to_device, void* from_device, void* host_in, void* host_out, std::size_t bytes) {
     check(cudaEventRecord(start_.get(), queue_.stream()), "cudaEventRecord");
     check(cudaStreamWaitEvent(second_.get(), start_.get(), 0), "cudaStreamWaitEvent");
@@ -129,7 +129,7 @@ class Bench {
   std::exception_ptr problem_;
 };
 
-// Of what the buffers and the library have left, a little: enough to be out of any cache.
+// A small share of the free memory, large enough for no cache.
 std::size_t bytes_on_device() {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

@@ -1,4 +1,4 @@
-// What a GPU does without any other.
+// Checks of one GPU without any other.
 #pragma once
 
 #include "bench/backends/nccl/queue.hpp"

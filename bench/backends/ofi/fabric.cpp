@@ -21,8 +21,8 @@ namespace p5::ofi {
 
 namespace {
 
-// EFA decides by the version whether the device reads and writes the memory of its peer: below 1.18 the devices of p4d
-// and p5 do not. An older library refuses to be asked for a version that it does not know.
+// API version to request. EFA uses RDMA read and write from 1.18 on only: below it the devices of p4d and p5 do not. An
+// older library rejects a version that it does not know.
 std::uint32_t api_version() { return std::min<std::uint32_t>(fi_version(), FI_VERSION(1, 18)); }
 
 std::string text_of(std::uint32_t version) { return fmt::format("{}.{}", FI_MAJOR(version), FI_MINOR(version)); }
@@ -32,7 +32,8 @@ std::string base_name(const fi_info& info) {
   return name.substr(0, name.find(';'));
 }
 
-// The lower the better. Shared memory reaches one host only, and EFA's own is no NIC.
+// Preference of a provider, lower is better. Shared memory connects one host only, and EFA's own shared memory is no
+// NIC.
 std::size_t preference(const fi_info& info) {
   constexpr std::array<std::string_view, 6> known{"efa", "cxi", "verbs", "tcp", "sockets", "shm"};
   const std::string name = base_name(info);
@@ -43,7 +44,7 @@ bool is_efa(const fi_info& info) { return base_name(info) == "efa"; }
 
 std::string domain_of(const fi_info& info) { return info.domain_attr->name; }
 
-// As the kernel calls the device. A domain of EFA has a suffix for the kind of its endpoints.
+// The kernel's device name. EFA appends a suffix for the endpoint type to its domain names.
 std::string device_of(const fi_info& info) {
   if (info.nic && info.nic->device_attr && info.nic->device_attr->name) return info.nic->device_attr->name;
   constexpr std::string_view suffix = "-rdm";
@@ -62,7 +63,7 @@ auto pci_of(const fi_info& info) {
 // FI_OPT_CUDA_API_PERMITTED of libfabric 1.18 and later; older headers have no such name.
 constexpr int option_cuda_api_permitted = 10;
 
-// Null: none with all these capabilities. `provider`: the only one to ask, "" for all.
+// Offers with all these capabilities, or null. `provider`: the only one to query; "" for all.
 Info offers_with(std::uint64_t caps, const std::string& provider) {
   const Info hints(fi_allocinfo());
   if (!provider.empty()) hints->fabric_attr->prov_name = strdup(provider.c_str());  // fi_freeinfo() frees it
@@ -80,7 +81,7 @@ Info offers_with(std::uint64_t caps, const std::string& provider) {
   return Info(found);
 }
 
-// With writes where there are any.
+// Offers with RMA writes if a provider has them, else without.
 Info all_offers(const std::string& provider, bool gpu_memory) {
   const std::uint64_t needed = gpu_memory ? FI_HMEM : 0;
   for (const std::uint64_t wanted : {std::uint64_t{FI_RMA}, std::uint64_t{0}})
@@ -98,7 +99,7 @@ Info all_offers(const std::string& provider, bool gpu_memory) {
                               wanted ? fmt::format(" of FI_PROVIDER={}", wanted) : ""));
 }
 
-// One of each domain: devices are listed again for other protocols and addresses.
+// One offer per domain: libfabric lists a device again for each protocol and address.
 std::vector<const fi_info*> domains_of(const fi_info* offers) {
   std::vector<const fi_info*> domains;
   for (const fi_info* info = offers; info; info = info->next) {
@@ -199,7 +200,7 @@ Endpoint::Endpoint(Info info, protocol::SharedPage& page, bool gpu_memory) : inf
   if (gpu_memory) {
     const bool no = false;
     const int result = fi_setopt(&endpoint_->fid, FI_OPT_ENDPOINT, option_cuda_api_permitted, &no, sizeof no);
-    // Whoever does not know the option has no other way than CUDA's.
+    // A provider that does not know the option can only copy through CUDA.
     if (result != -FI_ENOPROTOOPT)
       check(result, result == -FI_EOPNOTSUPP ? "fi_setopt of FI_OPT_CUDA_API_PERMITTED=false, no peer-to-peer from " +
                                                    device_of(*info_) + " to GPU memory"
@@ -224,7 +225,7 @@ std::string Endpoint::address() const {
   return text;
 }
 
-// As "fi_sockaddr_in://10.0.0.1:4711" or "fi_addr_efa://[fe80::1]:0:1234"; "" where the provider cannot tell.
+// The address as "fi_sockaddr_in://10.0.0.1:4711" or "fi_addr_efa://[fe80::1]:0:1234"; "" if the provider has no text.
 std::string Endpoint::text_of_address(const std::vector<unsigned char>& name) const {
   std::array<char, 256> written{};
   std::size_t length = written.size();
@@ -263,7 +264,7 @@ fi_context2* Endpoint::begin(int& under_way) {
   return &context.librarys;
 }
 
-// Where the library has no room, what is under way has to go on first.
+// Posts an operation; while the library's queue is full (-FI_EAGAIN), drives progress first.
 template <class Post>
 void Endpoint::post(const Post& post_now, std::string_view call, int& under_way) {
   fi_context2* const context = begin(under_way);
@@ -295,7 +296,7 @@ void Endpoint::receive(std::byte* memory, std::size_t bytes, const Registration&
       "fi_trecv", under_way);
 }
 
-// Over TCP a write is a message all the same.
+// Over TCP a write is carried as a message, so it would test nothing else.
 bool Endpoint::writes() const {
   const bool is_nic = pci_of(*info_) != std::tuple(0, 0, 0, 0);
   return is_nic && (info_->caps & FI_RMA) != 0 && info_->domain_attr->cq_data_size >= 4;
@@ -304,7 +305,7 @@ bool Endpoint::writes() const {
 void Endpoint::write(const std::byte* memory, std::size_t bytes, const Registration& registration, int to,
                      const Target& target, int& under_way) {
   const fi_addr_t there = of_rank_.at(static_cast<std::size_t>(to));
-  constexpr std::uint64_t said = 0;  // the receiver only counts
+  constexpr std::uint64_t said = 0;  // the receiver only counts completions
   post(
       [&](void* context) {
         return fi_writedata(endpoint_.get(), memory, bytes, registration.descriptor(), said, there, target.address,
@@ -380,10 +381,10 @@ Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes, std::opti
   return all;
 }
 
-// post(number of the NIC, offset, bytes).
+// Calls post(number of the NIC, offset, bytes) for each part.
 template <class Post>
 void Nics::divide(std::size_t bytes, std::optional<int> nic, const Post& post) {
-  // EFA's processors copy what is shorter, and its device moves the rest alone.
+  // EFA copies shorter messages in software; from 1 MiB on its device transfers the data by RDMA.
   const std::size_t least_part = is_efa(first().info()) ? 1u << 20 : 64u << 10;
   if (nic) return post(static_cast<std::size_t>(*nic), 0, bytes);
   const std::size_t parts = bytes / together_ >= least_part ? together_ : 1;
@@ -407,8 +408,8 @@ void Nics::receive(std::byte* memory, std::size_t bytes, const Registrations& re
   });
 }
 
-// Where ranks are more than cores, those that wait must not keep the others from working. What one NIC waits for, the
-// other side may have to move on another, so all are looked at.
+// Drives all NICs, since the peer's operation on another NIC may have to complete before the one waited for. Yields now
+// and then, so that waiting ranks do not starve others if there are more ranks than cores.
 void Nics::progress() {
   constexpr std::uint64_t between_looks = 64;
   for (Endpoint& each : endpoints_) each.progress();

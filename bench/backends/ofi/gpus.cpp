@@ -13,8 +13,8 @@
 
 namespace p5::ofi {
 
-// The binary interface of libcuda.so.1, as CUDA has had it since version 3.2: results and devices are int, pointers to
-// memory of a device are 64 bits. Names that end in _v2 are what cuda.h makes of those without.
+// The ABI of libcuda.so.1 since CUDA 3.2: results and devices are int, device pointers are 64 bits wide. cuda.h maps
+// names without a suffix to those that end in _v2.
 struct Driver {
   using Pointer = std::uint64_t;
   using Context = void*;
@@ -92,7 +92,7 @@ GpuMemory::GpuMemory(const Driver& driver, Gpu& gpu, std::size_t bytes) : driver
   gpu.use();
   Driver::Pointer at = 0;
   driver.check(driver.allocate(&at, bytes), fmt::format("cuMemAlloc of {} bytes", bytes));
-  data_ = reinterpret_cast<std::byte*>(at);  // NOLINT(performance-no-int-to-ptr): this is what CUDA's addresses are
+  data_ = reinterpret_cast<std::byte*>(at);  // NOLINT(performance-no-int-to-ptr): CUDA addresses are integers
   const unsigned yes = 1;
   driver.check(driver.set_attribute(&yes, sync_memops, at), "cuPointerSetAttribute");
 }

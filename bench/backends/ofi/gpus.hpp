@@ -1,5 +1,5 @@
-// GPU memory without CUDA's runtime: the driver's library (libcuda.so.1) is loaded where it is there, so that the
-// worker runs without it. CUDA Driver API, sections Context, Primary Context and Memory Management.
+// GPU memory through the CUDA driver API alone. libcuda.so.1 is loaded at run time if present, so the worker also runs
+// without it. CUDA Driver API, sections Context, Primary Context and Memory Management.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace p5::ofi {
 
-struct Driver;  // the calls of the library
+struct Driver;  // functions of libcuda.so.1
 
-// One GPU. Its primary context is made at the first allocation; that takes memory of the GPU and time.
+// One GPU. The first allocation creates its primary context, which takes GPU memory and time.
 class Gpu {
  public:
   Gpu(const Driver& driver, int number);
 
-  int number() const { return number_; }  // CUDA's
+  int number() const { return number_; }  // CUDA's device number
   const std::string& pci() const { return pci_; }
-  // For the calling thread. A library that starts CUDA later in this thread uses this GPU, too.
+  // Makes the GPU current in the calling thread. A library that initializes CUDA later in this thread uses it, too.
   void use();
 
  private:
@@ -42,7 +42,7 @@ class GpuMemory {
   std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
   Gpu& gpu() const { return *gpu_; }
-  // Between host memory and this, from `at` on. Done when they return; throw CaseError.
+  // Copies between host memory and this memory at offset `at`. They return after completion and throw CaseError.
   void upload(std::size_t at, const std::byte* from, std::size_t bytes);
   void download(std::size_t at, std::byte* to, std::size_t bytes) const;
 
@@ -56,13 +56,13 @@ class GpuMemory {
 // The GPUs that this process may use (CUDA_VISIBLE_DEVICES), in the order of their PCI addresses.
 class Gpus {
  public:
-  Gpus();  // throws CaseError that says why there are none
+  Gpus();  // throws CaseError with the reason if there are none
   ~Gpus();
 
   std::size_t size() const { return all_.size(); }
   Gpu& at(std::size_t place) { return all_.at(place); }
   std::vector<std::string> pci() const;
-  // Such as "13.0".
+  // CUDA version of the driver, such as "13.0".
   std::string version() const;
   std::unique_ptr<GpuMemory> allocate(std::size_t place, std::size_t bytes);
 
@@ -71,12 +71,12 @@ class Gpus {
   std::vector<Gpu> all_;
 };
 
-// The same blocks as HostBuffers, guards and all, in the memory of one GPU.
+// The blocks of HostBuffers, including guards, mirrored in the memory of one GPU.
 class GpuMirror {
  public:
   GpuMirror(Gpus& gpus, std::size_t place, const HostBuffers& buffers);
 
-  // Where the byte that lies there in host memory has its place.
+  // The GPU address of a byte of host memory.
   std::byte* of(const std::byte* host) const { return memory_->data() + place_of(host); }
   GpuMemory& memory() const { return *memory_; }
   void upload_all();
@@ -87,7 +87,7 @@ class GpuMirror {
  private:
   std::size_t place_of(const std::byte* host) const;
 
-  std::vector<std::span<std::byte>> blocks_;  // each begins where those before it end
+  std::vector<std::span<std::byte>> blocks_;  // in GPU memory each block begins where the previous one ends
   std::unique_ptr<GpuMemory> memory_;
 };
 

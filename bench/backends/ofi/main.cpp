@@ -1,4 +1,4 @@
-// The worker program for libfabric: an endpoint on each NIC of its rank, memory of the host or of GPUs.
+// The libfabric worker program: one endpoint on each NIC of its rank, data in host or GPU memory.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace p5::ofi {
 
 namespace {
 
-// What the kernel says programs may take, in bytes.
+// MemAvailable of the kernel, in bytes.
 std::uint64_t memory_available() {
   std::ifstream file("/proc/meminfo");
   std::string name;
@@ -67,7 +67,8 @@ class Worker final : public WorkerProgram {
 
   std::string waits_for() const override { return nics_ ? nics_->waits_for() : ""; }
 
-  // EFA's provider looks at GPUs when libfabric is first called: at the one beside the NICs, or at none.
+  // EFA's provider initializes GPUs at the first libfabric call, so the GPU nearest to the NICs must be current, or
+  // FI_HMEM disabled, before it.
   void open_nics(const protocol::LocalRank& local) {
     if (local.memory != "host") find_gpus(local);
     ::setenv("FI_HMEM", gpus_ ? "cuda" : "system", 0);
@@ -95,7 +96,7 @@ class Worker final : public WorkerProgram {
     }
   }
 
-  // Where NICs reach it: any step may say that they do not.
+  // Uses GPU memory if all NICs can access it; each step may show that they cannot.
   void try_gpu_memory(const protocol::LocalRank& local) {
     constexpr std::size_t trial = 1 << 20;
     try {
@@ -129,7 +130,7 @@ class Worker final : public WorkerProgram {
   }
 
   protocol::SharedPage& page_;
-  std::optional<Gpus> gpus_;  // before what is registered with the NICs
+  std::optional<Gpus> gpus_;  // declared first: GPUs must outlive registrations with the NICs
   DataPlace data_;
   std::string why_no_gpu_;
   std::optional<Nics> nics_;

@@ -13,12 +13,12 @@ namespace p5::ofi {
 
 namespace {
 
-// Messages up to 512 KiB have as many buffers as on the mpi backend, larger ones twice as many: NICs need 16 to 32 MiB
-// under way.
+// Messages up to 512 KiB have as many buffers as in the mpi backend, larger ones twice as many: NICs need 16 to 32 MiB
+// in flight for their full rate.
 constexpr Bytes pool{64u << 20};
 constexpr int most_slots = 32;
 
-// Messages whose buffers are used again while others are under way, so that the NIC never runs empty in a sample.
+// Messages from this size on reuse buffers within a sample while others are in flight, so that the NIC never idles.
 constexpr Bytes windowed = MiB(1);
 constexpr int most_operations = 128;
 
@@ -73,7 +73,7 @@ Times OfiSession::sample(const SampleRequest& request) {
   refuse_setting("ofi", request.setting);
   if (request.operations < 1 || request.operations > slots())
     throw CaseError(fmt::format("a sample of {} operations, at most {}", request.operations, slots()));
-  // A round trip is two messages: the time of one is half.
+  // A round trip is two messages; the time of one is half.
   const double messages = request.operations * (case_.pattern == "ping_pong" ? 2.0 : 1.0);
   std::vector<double> times;
   for (int s = 0; s < request.samples; ++s) {
@@ -91,7 +91,8 @@ Times OfiSession::sample(const SampleRequest& request) {
     last_count_ = std::min(request.operations, buffers_.slots());
     next_slot_ = (next_slot_ + request.operations) % buffers_.slots();
   }
-  // A rank that is done may still have to help others: libfabric moves data only within its calls.
+  // Barrier after the burst: a finished rank may still have to drive progress for others, since libfabric moves data
+  // only within its calls.
   ++bursts_;
   barrier();
   return {times};
@@ -117,7 +118,7 @@ void OfiSession::enlist() {
   }
 }
 
-// Of all ranks of the job: in step i each hears of the rank 2^i before it (a dissemination barrier).
+// Barrier over all ranks of the job: in step i each receives from the rank 2^i before it (dissemination barrier).
 void OfiSession::barrier() {
   std::byte nothing{};
   for (int step = 0; (1 << step) < ranks_; ++step) {
@@ -151,8 +152,8 @@ void OfiSession::move(int first, int count) {
   messages(first, count, both || is_source() ? peer() : nobody, both || !is_source() ? peer() : nobody);
 }
 
-// The receiver says where its outputs lie; three times, and two count: a NIC that falsifies data shall do that to data,
-// which is checked, and not to where it goes.
+// The receiver sends its output addresses three times and two equal copies decide: a NIC that corrupts data must
+// corrupt verified data, not the addresses that it is written to.
 void OfiSession::learn_targets() {
   constexpr std::size_t copies = 3;
   const auto slots = static_cast<std::size_t>(buffers_.slots());
@@ -175,7 +176,7 @@ void OfiSession::learn_targets() {
     if (targets_[i] != targets_[i + slots]) targets_[i] = targets_[i + 2 * slots];
 }
 
-// A window of writes as of messages. The receiver does nothing but count: what is written again is the same.
+// A window of writes, as for messages. The receiver only counts arrivals; rewriting a buffer leaves the same data.
 void OfiSession::writes(int first, int count) {
   if (targets_.empty()) learn_targets();
   Endpoint& nic = nics_.at(*case_.nic);
@@ -195,7 +196,7 @@ void OfiSession::writes(int first, int count) {
   nics_.finish();
 }
 
-// A window of messages, as wide as there are buffers: where one has come, the next begins in its place.
+// A sliding window of messages, one per buffer: when a message arrives, the next one starts in its buffer.
 void OfiSession::messages(int first, int count, int to, int from) {
   const int slots = buffers_.slots();
   std::vector<int> sending(static_cast<std::size_t>(slots)), receiving = sending;
@@ -207,7 +208,7 @@ void OfiSession::messages(int first, int count, int to, int from) {
       post(slot, begun, its);
     }
   };
-  // By slot: a message was posted that has not been taken in yet.
+  // Indexed by slot: a receive was posted and has not completed.
   std::vector<bool> expected(static_cast<std::size_t>(slots));
   const auto take_in = [&](int slot) {
     if (expected[static_cast<std::size_t>(slot)]) came(slot);
@@ -242,7 +243,7 @@ void OfiSession::ping_pong(int first, int count) {
   }
 }
 
-// What moved the data is known by what the NICs counted since the session was opened.
+// The method is inferred from the NICs' counters since the session was opened.
 std::optional<Selection> OfiSession::selection() {
   if (!place_) return std::nullopt;
   Selection told{.algorithm = writes_ ? "write" : "messages",

@@ -1,5 +1,5 @@
-// One round of a case over libfabric: memory of the host or of a GPU, messages between pairs or around a ring, or
-// writes from one to the other, timed with the steady clock.
+// One round of a case over libfabric: data in host or GPU memory, sent as messages between pairs or around a ring, or
+// written to the receiver, timed with the steady clock.
 #pragma once
 
 #include <optional>
@@ -13,17 +13,17 @@
 
 namespace p5::ofi {
 
-// Where the data of a worker lies.
+// Place of a worker's data.
 struct DataPlace {
-  Gpus* gpus = nullptr;               // null: in host memory
-  std::vector<std::size_t> beside{};  // by NIC: the place among the GPUs of the one beside it
-  bool copied = false;                // NICs do not reach GPU memory: through host memory
-  std::string name = "host memory";   // for reports
+  Gpus* gpus = nullptr;               // null: data in host memory
+  std::vector<std::size_t> beside{};  // by NIC: index of its nearest GPU
+  bool copied = false;                // NICs cannot access GPU memory: data is copied through host memory
+  std::string name = "host memory";   // label for reports
 };
 
 class OfiSession final : public Session {
  public:
-  // Throws CaseError on anything but p2p and send_recv.
+  // Throws CaseError unless the case is p2p or send_recv.
   OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics& nics, const DataPlace& data, int rank,
              int ranks);
 
@@ -34,8 +34,8 @@ class OfiSession final : public Session {
   std::optional<Selection> selection() override;
 
  private:
-  // What a tag says, so that a message is taken for no other: whether it belongs to a barrier, which burst or barrier
-  // it is of, alike on all ranks because all count them, its number in that, and who sent it.
+  // Tag that is unique among messages in flight: barrier or data, number of the burst or barrier (the same on all ranks
+  // because all count them), message number within it, and source rank.
   static std::uint64_t tag(bool barrier, std::uint32_t burst, int number, int source);
 
   std::size_t gpu_place() const;
@@ -43,16 +43,16 @@ class OfiSession final : public Session {
   bool is_source() const { return place_->member.rank == 0; }
   int peer() const { return place_->group[static_cast<std::size_t>(1 - place_->member.rank)]; }
   void barrier();
-  void operate(int first, int count);  // nothing where the rank pauses
+  void operate(int first, int count);  // does nothing if the rank pauses
   void move(int first, int count);
   void messages(int first, int count, int to, int from);
   void ping_pong(int first, int count);
   void learn_targets();
   void writes(int first, int count);
-  std::byte* input(int slot) const;  // as the NIC takes it
+  std::byte* input(int slot) const;  // the buffer that the NIC accesses
   std::byte* output(int slot) const;
   const Nics::Registrations& registration_of(const std::vector<Nics::Registrations>& slots, int slot) const;
-  void came(int slot);  // a message, for good
+  void came(int slot);  // marks the message as received
   void send(int slot, int number, int to, int& under_way);
   void receive(int slot, int number, int from, int& under_way);
 
@@ -63,12 +63,12 @@ class OfiSession final : public Session {
   const DataPlace& data_;
   HostBuffers buffers_;
   std::unique_ptr<GpuMirror> mirror_;                  // null: the data lies in host memory
-  bool writes_ = false;                                // into the memory of the receiver, instead of messages to it
-  std::vector<Target> targets_;                        // by slot, once the receiver has said them
-  std::vector<Nics::Registrations> inputs_, outputs_;  // by slot; one for all where it is a GPU's
-  Nics::Registrations unregistered_ = Nics::Registrations(1);  // of no bytes
+  bool writes_ = false;                                // RMA writes to the receiver's memory instead of messages
+  std::vector<Target> targets_;                        // by slot, after the receiver has sent them
+  std::vector<Nics::Registrations> inputs_, outputs_;  // by slot; one for all slots if the data lies in GPU memory
+  Nics::Registrations unregistered_ = Nics::Registrations(1);  // registrations of zero bytes, for barriers
   std::optional<Moved> moved_before_;
-  int operations_ = 1;  // of a sample, at most
+  int operations_ = 1;  // most operations of a sample
   std::uint32_t bursts_ = 0;
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
 };

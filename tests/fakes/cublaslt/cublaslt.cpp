@@ -1,8 +1,8 @@
-// libcublasLt.so for tests, over the fake CUDA runtime: the part that the worker uses. The "product" is a hash of the
-// operands, so it is the same wherever the operands are, and takes P5BENCH_FAKE_PRODUCT_US microseconds on the stream.
-// P5BENCH_FAKE_PRODUCTS holds faults, separated by commas, of the device of that number:
-//   wrong:gpu=G:product=N   the Nth product and all after it have one bit flipped
-//   other:gpu=G             each product has other bits than on the other devices, always the same ones
+// libcublasLt.so for tests, on the fake CUDA runtime: the functions that the worker uses. The "product" is a hash of
+// the operands, so it does not depend on their addresses, and takes P5BENCH_FAKE_PRODUCT_US microseconds on the stream.
+// P5BENCH_FAKE_PRODUCTS lists faults by device number, separated by commas:
+//   wrong:gpu=G:product=N   the Nth product and all later ones have one bit flipped
+//   other:gpu=G             all products differ from those of other devices, in the same way each time
 //   slow:gpu=G:percent=P    products take P percent longer
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -25,8 +25,7 @@ struct Layout {
   std::size_t bytes() const { return rows * columns * (type == CUDA_R_8F_E4M3 ? 1 : 2); }
 };
 
-// The number behind `name=` in the first fault of this kind for the device; -1 if there is no such fault, 0 without the
-// name.
+// The number after `name=` in the first fault of this kind for the device; -1 without such a fault, 0 without the name.
 int fault(std::string_view kind, int device, std::string_view name) {
   const char* const variable = std::getenv("P5BENCH_FAKE_PRODUCTS");
   std::string_view rest = variable ? variable : "";

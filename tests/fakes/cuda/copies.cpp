@@ -1,5 +1,5 @@
-// Allocation, copies and fills of the fake CUDA runtime. It is stricter than hardware about directions and bounds, and
-// copies from and to pageable host memory behave as documented: the source is read at once, the target is complete on
+// Allocation, copies and fills of the fake CUDA runtime. It checks directions and bounds more strictly than hardware.
+// Copies from and to pageable host memory behave as documented: the source is read at once, the target is complete on
 // return.
 #include <cstring>
 #include <memory>
@@ -49,7 +49,7 @@ cudaError_t allocate(void** address, Allocation::Kind kind, std::size_t bytes) {
   return finish(*address == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
-// Waits for the device first, as CUDA does: memory may be in use.
+// Synchronizes the device first, as CUDA does, since the memory may be in use.
 cudaError_t release(void* address, Allocation::Kind kind) {
   if (const cudaError_t error = enter()) return finish(error);
   if (address == nullptr) return cudaSuccess;
@@ -72,7 +72,7 @@ struct Copy {
   }
 };
 
-// A task that copies; what it reads from pageable memory it has read already.
+// A copy task; it has read pageable sources already.
 Task copy_task(const Copy& copy) {
   if (place_of(copy.source) != RankInGroup::pageable)
     return [copy] { std::memmove(copy.target, copy.source, copy.bytes); };

@@ -1,4 +1,4 @@
-// Devices of the fake CUDA runtime: "Fake GPU", alike but for UUID and PCI address.
+// Devices of the fake CUDA runtime: "Fake GPU", identical except for UUID and PCI address.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -15,8 +15,8 @@ namespace {
 
 using namespace p5::fake_cuda;
 
-// The GPUs that are devices of this process, in their order: those of CUDA_VISIBLE_DEVICES, numbers or the beginnings
-// of UUIDs, up to the first that there is none of.
+// The visible devices of this process, in order: those of CUDA_VISIBLE_DEVICES, numbers or prefixes of UUIDs, up to the
+// first one that does not exist.
 const std::vector<int>& visible() {
   static const std::vector<int> gpus = [] {
     std::vector<int> all, chosen;
@@ -69,7 +69,7 @@ cudaDeviceProp properties_of(int device) {
   return properties;
 }
 
-// The attributes that the fake knows.
+// The attributes that the fake supports.
 std::optional<int> attribute_of(int device, cudaDeviceAttr attribute) {
   const cudaDeviceProp properties = properties_of(device);
   switch (attribute) {

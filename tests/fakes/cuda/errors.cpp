@@ -1,4 +1,4 @@
-// Errors of the fake CUDA runtime: the last one of each thread, and what they are called.
+// Errors of the fake CUDA runtime: the last one of each thread, and their names.
 #include <utility>
 
 #include "tests/fakes/cuda/runtime.hpp"
@@ -13,7 +13,7 @@ struct Words {
   const char* meaning;
 };
 
-// Those that the fake can return, and unknown.
+// Errors that the fake can return, and the unknown error.
 constexpr Words words[] = {
     {cudaSuccess, "cudaSuccess", "no error"},
     {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},

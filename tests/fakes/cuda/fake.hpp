@@ -1,23 +1,23 @@
-// What the fake CUDA runtime offers beside the CUDA API: to the worker (by dlsym) and to the fake NCCL.
+// Functions of the fake CUDA runtime besides the CUDA API, for the worker (by dlsym) and the fake NCCL.
 #pragma once
 
 #include <cstddef>
 
 extern "C" {
 
-// From now on a launch of `kernel` (the host stub's address) runs `twin` on the stream's thread, with copies of the
-// arguments made at launch. Without a twin a launch is refused.
+// Makes launches of `kernel` (the host stub's address) run `twin` on the stream's thread, with copies of the arguments
+// made at launch. A launch of a kernel without a twin fails.
 void p5bench_fake_register_twin(const void* kernel,
                                 void (*twin)(void** arguments, unsigned grid_blocks, unsigned block_threads),
                                 const unsigned* argument_sizes, unsigned arguments_count);
 
-// The path of the fake cuBLASLt: P5BENCH_FAKE_CUBLASLT, "" if that is not set, as if the machine had none.
+// The path of the fake cuBLASLt: P5BENCH_FAKE_CUBLASLT, or "" if it is not set, as on a machine without cuBLASLt.
 const char* p5bench_fake_cublaslt();
 
-// Whether a device may touch these bytes: they lie within one allocation of device or pinned memory.
+// True if a device may access these bytes: they lie within one allocation of device or pinned memory.
 bool p5bench_fake_accessible(const void* address, std::size_t bytes);
 
-// From now on cudaMalloc finds no memory.
+// Makes every later cudaMalloc fail for lack of memory.
 void p5bench_fake_exhaust_memory();
 
 }  // extern "C"

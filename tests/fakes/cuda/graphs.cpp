@@ -1,4 +1,4 @@
-// Graphs of the fake CUDA runtime: what was put on a capturing stream, run again at each launch.
+// Graphs of the fake CUDA runtime: tasks submitted to a capturing stream, run at each launch of the graph.
 #include "tests/fakes/cuda/runtime.hpp"
 
 using namespace p5::fake_cuda;

@@ -1,5 +1,5 @@
-// Launches of the fake CUDA runtime: kernels run as their host twins, and host functions as they are. Here are also the
-// functions that code built by nvcc calls to register its kernels; variables, textures and surfaces are not modelled.
+// Launches of the fake CUDA runtime: kernels run as their host twins, host functions directly. Also the functions that
+// code from nvcc calls to register its kernels; variables, textures and surfaces are not modelled.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,15 +26,15 @@ struct Configuration {
   }
 };
 
-// What a <<<...>>> has pushed for the host stub that takes it.
+// Launch configurations that <<<...>>> pushed for the host stub to pop.
 std::vector<Configuration>& pushed() {
   thread_local std::vector<Configuration> configurations;
   return configurations;
 }
 
-// One launch's own copies of the arguments.
+// Copies of the arguments of one launch.
 struct Arguments {
-  std::vector<std::unique_ptr<unsigned char[]>> storage;  // new aligns for every type but those with a wider alignas
+  std::vector<std::unique_ptr<unsigned char[]>> storage;  // new aligns every type except those with a larger alignas
   std::vector<void*> pointers;
 
   Arguments(void** arguments, const std::vector<unsigned>& sizes) {
@@ -107,7 +107,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
   return cudaSuccess;
 }
 
-// What nvcc's code for the host calls. CUDA's headers declare these for nvcc alone.
+// Functions that host code from nvcc calls. CUDA's headers declare them for nvcc only.
 extern "C" {
 
 void** __cudaRegisterFatBinary(void* image) {

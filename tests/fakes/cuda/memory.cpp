@@ -1,4 +1,4 @@
-// Allocations by address, and how much of each device is taken.
+// Allocations by address, and the memory in use on each device.
 #include "tests/fakes/cuda/memory.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace p5::fake_cuda {
 namespace {
 
 constexpr std::size_t granularity = 512;  // cudaMalloc aligns to at least 256
-// Larger allocations stay untouched until used, which is zero: filling gibibytes would only cost time.
+// Bytes to fill at most; larger allocations stay untouched, hence zero, since filling gibibytes would take too long.
 constexpr std::size_t filled = 1 << 20;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + granularity - 1) / granularity * granularity; }

@@ -1,4 +1,4 @@
-// Device and pinned memory of the fake: host memory with an account for each device.
+// Device and pinned memory of the fake: host memory, accounted per device.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,11 @@ class Memory {
  public:
   Memory(int devices, std::size_t bytes_per_device) : total_(bytes_per_device), used_(devices, 0) {}
 
-  // Null when the device's memory does not suffice. Contents are not zero, so that nobody counts on it.
+  // Null if the device's memory does not suffice. Contents are not zero, so that no code relies on zeros.
   void* allocate(Allocation::Kind kind, int device, std::size_t bytes);
-  // False when the address is not the start of an allocation of this kind.
+  // False if the address is not the start of an allocation of this kind.
   bool release(Allocation::Kind kind, const void* address);
-  // The allocation in which the address lies.
+  // The allocation that contains the address.
   std::optional<Allocation> find(const void* address) const;
   bool holds(const void* address, std::size_t bytes) const;
   std::size_t free_bytes(int device) const;

@@ -1,4 +1,5 @@
-// Completions and the threads of queues. Threads are detached: one that hangs must not keep a process from ending.
+// Completions and the threads of queues. Threads are detached, so that one that hangs cannot keep a process from
+// ending.
 #include "tests/fakes/cuda/queue.hpp"
 
 #include <thread>

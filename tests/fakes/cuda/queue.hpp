@@ -10,14 +10,14 @@
 
 namespace p5::fake_cuda {
 
-// Something that happens once, at a time that can be asked for afterwards.
+// An event that occurs once and records its time.
 class Completion {
  public:
   void complete();
   void wait();
   bool done();
   bool done_within(std::chrono::microseconds limit);
-  // Only when done.
+  // Valid only when done.
   std::chrono::steady_clock::time_point time();
 
  private:
@@ -32,14 +32,14 @@ using Task = std::function<void()>;
 class Queue {
  public:
   Queue();
-  // Tasks that are still waiting are run all the same, as CUDA does with those of a destroyed stream.
+  // Runs tasks that still wait, as CUDA does for a destroyed stream.
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  // Returns what is complete when the task has run.
+  // Returns the completion of the task.
   std::shared_ptr<Completion> submit(Task task);
-  // The completion of the task submitted last; null when there was none.
+  // The completion of the task submitted last; null without one.
   std::shared_ptr<Completion> tail();
 
  private:
@@ -47,7 +47,7 @@ class Queue {
   std::shared_ptr<Inner> inner_;
 };
 
-// Whether the calling thread is the thread of a queue, where CUDA forbids calls of its API.
+// True on the thread of a queue, where CUDA forbids API calls.
 bool on_queue_thread();
 
 }  // namespace p5::fake_cuda

@@ -14,9 +14,9 @@ namespace p5::fake_cuda {
 
 namespace {
 
-constexpr std::size_t most_devices = 128;  // each has a PCI bus of its own
+constexpr std::size_t most_devices = 128;  // each has its own PCI bus
 
-// A number from the environment; nothing when it is not one.
+// A number from the environment; nothing if it is not a number.
 std::optional<std::size_t> number_from(const char* variable, std::size_t otherwise) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return otherwise;
@@ -45,7 +45,7 @@ Runtime::Runtime()
     : devices_(static_cast<int>(device_count().value_or(0))),
       driver_(static_cast<int>(driver_version().value_or(0))),
       memory_(devices_, device_memory().value_or(0)) {
-  // Within one major version a runtime works with older drivers too.
+  // Within one major version a runtime also works with older drivers.
   constexpr int major = 1000;
   if (!device_count() || !device_memory() || !driver_version())
     start_error_ = cudaErrorInitializationError;

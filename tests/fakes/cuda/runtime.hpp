@@ -1,4 +1,4 @@
-// What the fake CUDA runtime knows in this process: devices, memory, streams, events, kernels, errors.
+// State of the fake CUDA runtime in this process: devices, memory, streams, events, kernels, errors.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,16 +21,16 @@ using Tasks = std::shared_ptr<std::vector<Task>>;
 
 struct Stream {
   int device = 0;
-  bool blocking = true;  // waits for the legacy default stream, and that one for it
+  bool blocking = true;  // synchronizes with the legacy default stream in both directions
   Queue queue;
-  Tasks captured = nullptr;  // while it captures: what would run
+  Tasks captured = nullptr;  // tasks of the capture in progress, else null
 };
 
 struct Event {
   int device = 0;
   bool timing = true;
   std::mutex mutex;
-  std::shared_ptr<Completion> record;  // the latest; null before the first
+  std::shared_ptr<Completion> record;  // the latest; null before the first one
 
   std::shared_ptr<Completion> latest() {
     const std::scoped_lock lock(mutex);
@@ -54,12 +54,12 @@ class Runtime {
 
   int devices() const { return devices_; }
   Memory& memory() { return memory_; }
-  // The CUDA that the driver is for, as CUDART_VERSION counts; 0: there is no driver.
+  // The driver's CUDA version, encoded as CUDART_VERSION; 0: no driver.
   int driver() const { return driver_; }
-  // Why no call can work: the environment makes no sense, the driver is too old, or there is no device.
+  // Error of every call if the environment is invalid, the driver too old, or no device present.
   cudaError_t start_error() const { return start_error_; }
 
-  // An error of a device lasts until the process ends.
+  // A device error, which persists until the process ends.
   cudaError_t sticky() const { return sticky_.load(); }
   void fail(cudaError_t error);
 
@@ -67,12 +67,12 @@ class Runtime {
   bool destroy_stream(cudaStream_t handle);
   // Null for an unknown handle. The default stream is that of the calling thread's device.
   std::shared_ptr<Stream> find_stream(cudaStream_t handle);
-  // Runs the task after all that CUDA's rules put before it.
+  // Runs the task after all tasks that precede it by CUDA's rules.
   std::shared_ptr<Completion> submit(const std::shared_ptr<Stream>& stream, Task task);
   void synchronize(int device);
 
-  // While a stream captures, what is submitted runs only when the graph is launched. False, null: not capturing, or
-  // already. Graphs and what is instantiated from them are the same thing here.
+  // While a stream captures, submitted tasks run only when the graph is launched. False or null: not capturing, or
+  // capturing already. Graphs and their instances are the same object here.
   bool begin_capture(const std::shared_ptr<Stream>& stream);
   cudaGraph_t end_capture(const std::shared_ptr<Stream>& stream);
   bool captures(const std::shared_ptr<Stream>& stream);
@@ -107,7 +107,7 @@ class Runtime {
   std::uintptr_t next_graph_ = 1;
 };
 
-// Lives until the process ends: threads of streams may outlast main.
+// Never destroyed, since threads of streams may outlast main().
 Runtime& runtime();
 
 // The device that the calling thread has chosen.
@@ -116,7 +116,7 @@ int& current_device();
 cudaError_t& last_error();
 // Remembers an error for cudaGetLastError.
 cudaError_t finish(cudaError_t error);
-// Why a call cannot work at all just now; cudaSuccess mostly.
+// Error of every call in the present state; normally cudaSuccess.
 cudaError_t enter();
 
 }  // namespace p5::fake_cuda

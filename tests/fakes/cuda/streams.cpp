@@ -45,7 +45,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
   if (runtime().captures(stream)) return finish(cudaErrorStreamCaptureUnsupported);
   const auto tail = stream->queue.tail();
-  // Not at once: whoever asks again and again would take the processor from the threads that stand for the device.
+  // Waits briefly: a caller that polls would take the processor from the threads that stand for the device.
   return finish(!tail || tail->done_within(while_asked) ? runtime().sticky() : cudaErrorNotReady);
 }
 

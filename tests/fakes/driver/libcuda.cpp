@@ -1,8 +1,7 @@
-// As much of CUDA's driver library (libcuda.so.1) as p5bench-worker-ofi calls: SIMULATED GPUs, whose memory is host
-// memory. Their addresses may not be touched by processors, as on a real machine: who does dies of SIGSEGV.
-//   P5BENCH_FAKE_CUDA_GPUS  how many GPUs there are (8); 0, or an empty CUDA_VISIBLE_DEVICES: cuInit finds
-//                           none
-// Simulated NICs reach the memory through p5bench_fake_gpu_memory().
+// The part of CUDA's driver library (libcuda.so.1) that p5bench-worker-ofi calls: SIMULATED GPUs, whose memory is host
+// memory. As on a real machine, processors may not access their addresses: SIGSEGV ends a process that does.
+//   P5BENCH_FAKE_CUDA_GPUS  number of GPUs (8); with 0, or an empty CUDA_VISIBLE_DEVICES, cuInit finds none
+// Simulated NICs access the memory through p5bench_fake_gpu_memory().
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -28,11 +27,11 @@ struct Allocation {
 
 struct State {
   std::mutex mutex;
-  std::map<std::uint64_t, Allocation> all;  // by the address that CUDA's callers see
+  std::map<std::uint64_t, Allocation> all;  // by the device address
 };
 
 State& state() {
-  static State* const all = new State;  // outlives whoever frees late
+  static State* const all = new State;  // never destroyed, since memory may be freed late
   return *all;
 }
 
@@ -66,7 +65,7 @@ std::byte* real_memory(std::uint64_t address, std::size_t bytes, int* gpu) {
 
 extern "C" {
 
-// Where the bytes really lie; null: no memory of a GPU.
+// Host address of the bytes; null: not GPU memory.
 void* p5bench_fake_gpu_memory(const void* address, std::size_t bytes, int* gpu) {
   return real_memory(reinterpret_cast<std::uint64_t>(address), bytes, gpu);
 }
@@ -89,7 +88,7 @@ int cuDeviceGet(int* device, int number) {
   return success;
 }
 
-// As on a p5.48xlarge.
+// PCI addresses as on a p5.48xlarge.
 int cuDeviceGetPCIBusId(char* text, int length, int device) {
   if (device < 0 || device >= gpus()) return invalid_device;
   std::snprintf(text, static_cast<std::size_t>(length), "0000:%02X:00.0", 0x53 + 0x11 * device);

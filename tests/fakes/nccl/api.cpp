@@ -1,4 +1,4 @@
-// NCCL's API: what has to do with communicators. Operations are in calls.cpp.
+// NCCL's API for communicators. Operations are in calls.cpp.
 #include <nccl.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using namespace p5::fake_nccl;
 
 constexpr unsigned config_magic = 0xcafebeef;
 
-// Whether calls wait, or nothing when the configuration is none.
+// True for blocking calls; nothing if the configuration is invalid.
 std::optional<bool> blocking_by(const ncclConfig_t* config, bool inherited) {
   if (config == nullptr) return inherited;
   if (config->magic != config_magic || config->size > sizeof(ncclConfig_t)) return std::nullopt;
@@ -214,7 +214,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t handle, void* registered) {
 }
 
 #if NCCL_VERSION_CODE >= 22700
-// All ranks together, as NCCL has it.
+// A collective call on all ranks, as in NCCL.
 ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* memory, std::size_t bytes, ncclWindow_t* window,
                                     int flags) {
   const auto communicator = find_handle(handle);

@@ -37,7 +37,7 @@ std::vector<Candidate> candidates() {
   return found;
 }
 
-// "eth,ib": names that begin so; "=eth0": this name; "^" before either: all others.
+// Syntax: "eth,ib" are prefixes of names, "=eth0" is an exact name, "^" before either excludes them.
 bool fits(std::string wanted, const std::string& interface) {
   const bool others = wanted.starts_with("^");
   if (others) wanted.erase(0, 1);

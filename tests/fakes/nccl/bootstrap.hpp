@@ -1,5 +1,5 @@
-// Where NCCL would listen for other ranks: of the interfaces of this host it takes the first that it thinks fit, which
-// may be one that leads nowhere.
+// The address at which NCCL would listen for other ranks: of the first suitable interface of this host, which may be
+// one that leads nowhere.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@ namespace p5::fake_nccl {
 
 std::string own_host();
 
-// An address, "" where no interface fits. By NCCL_SOCKET_IFNAME, else by NCCL's own preference.
+// An address, by NCCL_SOCKET_IFNAME, else by NCCL's own preference; "" if no interface matches.
 std::string bootstrap_address();
 
-// An address that means something on its own link only.
+// True for an address that is valid on its own link only.
 bool is_link_local(const std::string& address);
 
 }  // namespace p5::fake_nccl

@@ -1,5 +1,5 @@
-// NCCL's API: operations and groups. A group's operations on one communicator become one launch, so that its sends and
-// receives run at the same time.
+// NCCL's API for operations and groups. A group's operations on one communicator become one launch, so that its sends
+// and receives run concurrently.
 #include <nccl.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ using namespace p5::fake_nccl;
 struct Pending {
   std::shared_ptr<Communicator> communicator;
   std::vector<Operation> operations;
-  std::vector<cudaStream_t> streams;  // the first is the one that the launch is put on
+  std::vector<cudaStream_t> streams;  // the launch is put on the first one
 };
 
 struct Group {
@@ -30,7 +30,7 @@ Group& group() {
   return current;
 }
 
-// Lets `stream` wait for what is on `other` by now.
+// Makes `stream` wait for the work on `other` so far.
 bool wait_for(cudaStream_t stream, cudaStream_t other) {
   cudaEvent_t event = nullptr;
   const bool made = cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess &&
@@ -71,7 +71,7 @@ ncclResult_t add(const std::shared_ptr<Communicator>& communicator, const Operat
   return ncclSuccess;
 }
 
-// Why an operation is refused; empty when it is not.
+// Reason why an operation is rejected; empty if it is valid.
 std::string objection(const Operation& operation, int rank, int ranks) {
   const std::uint64_t element = size_of(operation.type);
   if (element == 0) return "there is no such type";

@@ -1,4 +1,4 @@
-// How communicators come together, wait, and end.
+// Communicators: join, wait, finalize and abort.
 #include "tests/fakes/nccl/communicator.hpp"
 
 #include <cctype>
@@ -93,7 +93,7 @@ ncclResult_t Communicator::join(const std::string& name) {
   return ncclSuccess;
 }
 
-// What connects to an address that its own host has too reaches itself, and waits for ever.
+// False if hosts share an address: connecting to it would reach the own host and never complete.
 bool Communicator::all_reachable() {
   for (int one = 0; one < ranks; ++one)
     for (int other = 0; other < ranks; ++other) {
@@ -111,7 +111,7 @@ int Communicator::twin_of(int rank_) {
   return -1;
 }
 
-// Of one host, too, processes may pretend.
+// Number of nodes; processes of one host may pretend to be on several.
 int Communicator::nodes() {
   std::set<std::uint64_t> all;
   for (int each = 0; each < ranks; ++each) all.insert(segment_->member(each).node);
@@ -134,7 +134,7 @@ void Communicator::tune(Operation& operation) {
   std::string algorithm = choice.algorithm, protocol = choice.protocol;
   for (std::string* name : {&algorithm, &protocol})
     for (char& c : *name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  log("fake: chunks of %zu bytes", choice.chunk);  // NCCL does not tell
+  log("fake: chunks of %zu bytes", choice.chunk);  // not in NCCL's log
   log("%s: %ld Bytes -> Algo %s proto %s channel{Lo..Hi}={%d..%d}", form.name, static_cast<long>(own),
       algorithm.c_str(), protocol.c_str(), 0, choice.channels - 1);
 }
@@ -211,7 +211,7 @@ const char* Communicator::words() {
   return words_.c_str();
 }
 
-// What a stream's thread is handed.
+// Argument of a host function on a stream.
 struct Launch {
   std::shared_ptr<Communicator> communicator;
   std::vector<Operation> operations;
@@ -224,7 +224,7 @@ struct Launch {
     --communicator.outstanding_;
     communicator.changed_.notify_all();
   }
-  // Of a graph, which may run it often: it stays.
+  // Variant for graphs, which may run it repeatedly, so it is not freed.
   static void run_again(void* data) {
     const Launch& launch = *static_cast<const Launch*>(data);
     Communicator& communicator = *launch.captured_by;

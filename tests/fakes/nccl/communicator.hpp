@@ -28,20 +28,20 @@ struct Operation {
   std::uint64_t count = 0;
   ncclDataType_t type = ncclInt8;
   ncclRedOp_t reduction = ncclSum;
-  int peer = 0;              // or the root
-  std::uint64_t number = 0;  // among the process' operations, from 1; 0 for those that are not counted
-  std::string setting = "";  // "ring/ll128", of collectives
-  std::uint64_t choice = 0;  // all of it as a number, to be compared between ranks
+  int peer = 0;              // peer or root
+  std::uint64_t number = 0;  // among this process's operations, from 1; 0: not counted
+  std::string setting = "";  // collectives only: "ring/ll128"
+  std::uint64_t choice = 0;  // hash of the complete choice, compared between ranks
 
   bool pairwise() const { return kind == Kind::send || kind == Kind::receive; }
 };
 
-// What a call is, as far as calls differ.
+// Properties in which calls differ.
 struct Form {
-  int function = -1;      // as ncclFunc_t counts; -1: no tuner is asked
+  int function = -1;      // number in ncclFunc_t; -1: the tuner is not queried
   const char* name = "";  // in the log
   bool reduces = false;
-  bool wide_input = false, wide_output = false;  // as many times the count as there are ranks
+  bool wide_input = false, wide_output = false;  // buffer of count elements for each rank
 };
 const Form& form_of(Operation::Kind kind);
 
@@ -55,33 +55,33 @@ class Communicator {
   const int rank, ranks, device;
   const bool blocking;
 
-  // Opens the segment and waits for the others. What comes out is also what state() says from now on.
+  // Opens the segment and waits for the other ranks. state() returns the same result from then on.
   ncclResult_t join(const std::string& name);
-  // ncclInProgress while joining or finalizing, an error, or ncclSuccess.
+  // ncclInProgress while joining or finalizing, else an error or ncclSuccess.
   ncclResult_t state();
   std::string name();
-  // All ranks' votes, in the order of ranks; nothing when aborted.
+  // Votes of all ranks, in rank order; nothing if aborted.
   std::optional<std::vector<Vote>> vote(Vote own);
-  // The splits so far, this one included.
+  // Number of splits so far, including the present one.
   std::uint64_t splits() const { return splits_; }
 
-  // Puts operations, which run at the same time where they are pairwise, behind the stream's work and this
-  // communicator's earlier operations.
+  // Enqueues operations after the stream's work and this communicator's earlier operations; pairwise ones run
+  // concurrently.
   ncclResult_t enqueue(std::shared_ptr<Communicator> self, std::vector<Operation> operations, cudaStream_t stream);
   void finalize();
-  // Waits until all that was enqueued has run; not when aborted.
+  // Waits until all enqueued operations have run; returns early if aborted.
   void drain();
   void abort();
-  // Gives back what only a thread may give back that is not a stream's; the last act before the handle goes.
+  // Frees resources that a stream's thread may not free; last call before the handle is removed.
   void close();
   bool aborted() const { return aborted_; }
 
-  // Buffers that are known beforehand. Null: the device cannot reach them.
+  // Registers a buffer. Null: the device cannot access it.
   void* register_buffer(const void* memory, std::uint64_t bytes);
   bool deregister_buffer(void* handle);
   bool holds_buffers();
 
-  // The first error stays, with words that live as long as this.
+  // Records an error unless there is one already; the text lives as long as this object.
   void fail(ncclResult_t error, const std::string& words);
   const char* words();
 
@@ -91,12 +91,12 @@ class Communicator {
 
   bool all_reachable();
   int nodes();
-  // A rank of the same node and device, as NCCL refuses them; -1: none.
+  // A rank on the same node and device, which NCCL rejects; -1: none.
   int twin_of(int rank_);
-  // What a collective is to run with; tells it to the log.
+  // Chooses algorithm and protocol of a collective, and logs them.
   void tune(Operation& operation);
   void run(const std::vector<Operation>& operations);
-  // Faults that come before an operation. False: do nothing more.
+  // Applies faults that precede an operation. False: skip the operation.
   bool survive_faults(const Operation& operation);
   void wait_for_abort();
   void run_collective(const Operation& operation);
@@ -107,7 +107,7 @@ class Communicator {
   bool reduce_scatter(const Operation& operation);
   bool broadcast(const Operation& operation);
   bool reduce(const Operation& operation);
-  // Elements that lie one after the other, one run for each rank, to their reduction in this rank's run.
+  // Reduces consecutive runs of elements, one per rank, into this rank's run.
   void combine(unsigned char* runs, std::uint64_t count, const Operation& operation) const;
   bool move(std::vector<Transfer> transfers);
 
@@ -122,15 +122,15 @@ class Communicator {
   std::string words_;
   std::atomic<bool> aborted_ = false;
   std::uint64_t splits_ = 0;
-  cudaEvent_t order_ = nullptr;                 // after the operations enqueued last
-  std::vector<unsigned char> previous_result_;  // what a stale result consists of
+  cudaEvent_t order_ = nullptr;                 // recorded after the latest operations
+  std::vector<unsigned char> previous_result_;  // result that a stale-data fault repeats
   std::vector<unsigned char> previous_sent_;
-  std::vector<std::shared_ptr<Launch>> captured_;  // in graphs, for as long as this lives
-  std::map<void*, std::uint64_t> registered_;      // bytes, by handle
+  std::vector<std::shared_ptr<Launch>> captured_;  // launches in graphs, kept until destruction
+  std::map<void*, std::uint64_t> registered_;      // bytes by handle
   std::uintptr_t next_handle_ = 1;
 };
 
-// Sets what ncclGetLastError says in this thread, and prints it.
+// Sets the text of ncclGetLastError in this thread, and prints it.
 ncclResult_t refuse(ncclResult_t result, const std::string& words);
 
 }  // namespace p5::fake_nccl

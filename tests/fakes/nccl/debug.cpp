@@ -20,7 +20,7 @@ namespace p5::fake_nccl {
 
 namespace {
 
-// As the environment wants it at the first line, and at the first one after a reset.
+// Settings from the environment, read at the first line and at the first one after a reset.
 struct Settings {
   int level = 0;
   unsigned long subsystems = log_init | log_env;
@@ -51,7 +51,7 @@ struct State {
   std::optional<Settings> settings;
 };
 
-// Lives until the process ends, as streams' threads do.
+// Never destroyed, since streams' threads outlast main().
 State& state() {
   static State& the = *new State;
   return the;
@@ -87,7 +87,7 @@ void log_of_network_plugin() {
 
 }  // namespace p5::fake_nccl
 
-// NCCL exports it too, though no header of its has it.
+// NCCL exports this function without declaring it in a header.
 extern "C" void ncclResetDebugInit();
 void ncclResetDebugInit() {
   using p5::fake_nccl::state;

@@ -1,18 +1,18 @@
-// The fake's debug log, by the variables that NCCL has for it: NCCL_DEBUG, NCCL_DEBUG_SUBSYS, NCCL_DEBUG_FILE.
+// The fake's debug log, controlled by NCCL's variables NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE.
 #pragma once
 
 namespace p5::fake_nccl {
 
-// NCCL's levels and the subsystems that the fake writes for.
+// NCCL's log levels and the subsystems that the fake uses.
 enum class Level { none = 0, version = 1, warn = 2, info = 3 };
 inline constexpr unsigned long log_init = 0x1, log_tuning = 0x40, log_env = 0x80;
 
-// What plugins are handed too.
+// The logger that plugins receive, too.
 void debug_log(int level, unsigned long subsystems, const char* file, int line, const char* format, ...)
     __attribute__((format(printf, 5, 6)));
 
-// What a network plugin would log while NCCL starts: the lines of the file P5BENCH_FAKE_PLUGIN_LOG, warnings where they
-// begin with "WARN ". Nothing where there is no such file.
+// Logs lines of the file P5BENCH_FAKE_PLUGIN_LOG as a network plugin would during initialization, as warnings if they
+// begin with "WARN ". Does nothing without the file.
 void log_of_network_plugin();
 
 }  // namespace p5::fake_nccl

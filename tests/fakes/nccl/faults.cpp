@@ -1,4 +1,4 @@
-// Reads P5BENCH_FAKE and counts the operations that it speaks of.
+// Parses P5BENCH_FAKE and counts the operations that it refers to.
 #include "tests/fakes/nccl/faults.hpp"
 
 #include <cuda_runtime_api.h>
@@ -46,7 +46,7 @@ constexpr std::string_view kinds[] = {"hang", "crash",     "wrong",      "async"
                                       "slow", "join-hang", "join-crash", "join-slow", "join-error"};
 constexpr std::string_view whats[] = {"element", "bit", "stale", "nothing"};
 
-// "ring/ll128". A misspelt one would never hit.
+// A setting such as "ring/ll128". A misspelt one is rejected, since it would never match.
 bool read_setting(std::string_view value, std::string& setting) {
   const auto parsed = tuner::parse_setting(value);
   setting = value;

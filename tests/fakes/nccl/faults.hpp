@@ -1,4 +1,4 @@
-// What the fake NCCL is told to do wrong: the variable P5BENCH_FAKE, as the README beside it describes.
+// Faults of the fake NCCL: the variable P5BENCH_FAKE, described in the README beside it.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,14 @@ struct Fault {
   Kind kind = Kind::hang;
   int rank = any_rank;
   static constexpr int any_rank = -1;
-  int least_ranks = 0;          // of the communicator
-  std::string once;             // a file: the fault hits the first process that makes it
+  int least_ranks = 0;          // minimum size of the communicator
+  std::string once;             // a file: the fault applies only to the first process that creates it
   std::uint64_t operation = 0;  // counted from 1; 0: any
-  bool onwards = false;         // that operation and all after it
+  bool onwards = false;         // this operation and all later ones
   What what = What::element;
   std::uint64_t microseconds = 0;
   std::string setting;  // only operations with this algorithm and protocol; empty: any
-  bool here =
-      true;  // false: of processes of another host or device, with a variable or once a file exists, unlike this one
+  bool here = true;     // false: its condition (host, device, variable, file) does not hold in this process
 
   bool of(int some_rank) const { return rank == any_rank || rank == some_rank; }
   bool hits(int at_rank, std::uint64_t at_operation, const std::string& with) const {
@@ -33,25 +32,25 @@ struct Fault {
 
 struct Faults {
   std::vector<Fault> all;
-  std::string problem;  // why the text makes no sense; empty mostly
+  std::string problem;  // parse error; normally empty
 
   std::optional<Fault> find(Fault::Kind kind, int rank) const;
-  // While a communicator of so many ranks is joined.
+  // The fault of this kind that applies while a communicator of `ranks` ranks is joined.
   std::optional<Fault> find_joining(Fault::Kind kind, int rank, int ranks) const;
   std::optional<Fault> find(Fault::Kind kind, int rank, std::uint64_t operation, const std::string& setting) const;
 };
 
 Faults parse_faults(const std::string& text);
-// Those of this process, read once.
+// Faults of this process, parsed once.
 const Faults& faults();
 
-// By the signal, also where a sanitizer waits for it.
+// Dies of the signal even if a sanitizer handles it.
 [[noreturn]] void crash();
 
-// The name of this process' host: NCCL_HOSTID, where it pretends to be of another one.
+// The host name of this process: NCCL_HOSTID if it pretends to be on another host.
 std::string host_name();
 
-// A process stands for one rank: that of the first communicator which it joined. -1 before.
+// Rank of this process: its rank in the first communicator that it joined; -1 before.
 int process_rank();
 void set_process_rank(int rank);
 // The number of the next operation of this process: 1, 2, ...

@@ -1,4 +1,4 @@
-// Handles are looked up, so that a communicator that was destroyed is refused and not followed.
+// Handles are looked up and not dereferenced, so that a destroyed communicator is rejected.
 #include "tests/fakes/nccl/handles.hpp"
 
 #include <cstdio>
@@ -14,7 +14,7 @@ struct Handles {
   std::map<ncclComm_t, std::shared_ptr<Communicator>> all;
 };
 
-// Lives until the process ends, as streams' threads do.
+// Never destroyed, since streams' threads outlast main().
 Handles& handles() {
   static Handles& the = *new Handles;
   return the;

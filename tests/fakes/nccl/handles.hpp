@@ -1,4 +1,4 @@
-// What the calls of the fake NCCL share: handles, the last error's words, groups.
+// State shared by the calls of the fake NCCL: handles, the last error's text, groups.
 #pragma once
 
 #include <nccl.h>
@@ -11,17 +11,17 @@
 namespace p5::fake_nccl {
 
 ncclComm_t add_handle(const std::shared_ptr<Communicator>& communicator);
-// Null for what is no handle, or none any more.
+// Null for an invalid or destroyed handle.
 std::shared_ptr<Communicator> find_handle(ncclComm_t handle);
 std::shared_ptr<Communicator> remove_handle(ncclComm_t handle);
 
-// What the calling thread was refused last.
+// Text of the calling thread's last error.
 std::string& failure_context();
 
-// Whether the calling thread is between ncclGroupStart and ncclGroupEnd.
+// True if the calling thread is between ncclGroupStart and ncclGroupEnd.
 bool in_group();
 
-// What a call on a communicator in this state returns: one that is not ready is an argument too early.
+// Result of a call on a communicator in this state: ncclInvalidArgument if it is not ready yet.
 inline ncclResult_t usable(ncclResult_t state) { return state == ncclInProgress ? ncclInvalidArgument : state; }
 
 }  // namespace p5::fake_nccl

@@ -1,5 +1,5 @@
-// What operations do when a stream reaches them: bytes go through the pipes, all directions at once, and every wait
-// ends with an abort.
+// Operations, run when a stream reaches them: bytes pass through pipes in all directions at once, and an abort ends
+// every wait.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -9,14 +9,14 @@
 
 namespace p5::fake_nccl {
 
-// Goes before the bytes of each transfer, so that ranks that do different things are found out.
+// Header of each transfer, which reveals ranks that perform different operations.
 struct Label {
   std::uint32_t kind = 0;
   std::uint32_t type = 0;
   std::uint32_t reduction = 0;
-  std::uint32_t nothing = 0;  // no bytes follow, and the receiver leaves its buffer alone
+  std::uint32_t nothing = 0;  // no bytes follow, and the receiver's buffer stays as it is
   std::uint64_t bytes = 0;
-  std::uint64_t choice = 0;  // of algorithm, protocol and so on; ranks that choose differently would hang or worse
+  std::uint64_t choice = 0;  // algorithm, protocol and so on; with different choices NCCL may hang
 
   bool matches(const Label& other) const {
     return kind == other.kind && type == other.type && reduction == other.reduction && bytes == other.bytes &&
@@ -30,7 +30,7 @@ std::uint64_t bytes_of(const Operation& operation) { return operation.count * si
 
 Label label_of(const Operation& operation, std::uint64_t bytes) {
   Label label;
-  // Ends of a pair may name different types, if only the bytes agree.
+  // The two sides of a pair may use different types if the byte counts agree.
   label.kind = static_cast<std::uint32_t>(operation.pairwise() ? Operation::Kind::send : operation.kind);
   if (!operation.pairwise()) label.type = static_cast<std::uint32_t>(operation.type);
   if (form_of(operation.kind).reduces) label.reduction = static_cast<std::uint32_t>(operation.reduction);
@@ -39,7 +39,7 @@ Label label_of(const Operation& operation, std::uint64_t bytes) {
   return label;
 }
 
-// Of a reduction, bytes that one rank holds from another.
+// Bytes of another rank that a reduction holds at once.
 constexpr std::uint64_t most_at_once = 256 << 10;
 
 void corrupt(unsigned char* data, const Operation& operation, std::uint64_t bytes, Fault::What what) {
@@ -68,14 +68,14 @@ const Form& form_of(Operation::Kind kind) {
   return forms[static_cast<std::size_t>(kind)];
 }
 
-// One direction between two ranks. Label and bytes move as far as the pipe allows.
+// A transfer in one direction between two ranks. Label and bytes advance as far as the pipe has room.
 struct Communicator::Transfer {
   bool sends = false;
   int peer = 0;
-  unsigned char* data = nullptr;  // only read when it sends
+  unsigned char* data = nullptr;  // read-only for a send
   Label label;
   Label received;
-  std::uint64_t moved = 0;  // of label and bytes together
+  std::uint64_t moved = 0;  // bytes of label and data together
 
   std::uint64_t length() const {
     const bool nothing = sends ? label.nothing : received.nothing;
@@ -84,7 +84,7 @@ struct Communicator::Transfer {
   bool done() const { return moved >= sizeof(Label) && moved == length(); }
   bool mismatched() const { return !sends && moved >= sizeof(Label) && !received.matches(label); }
 
-  // Whether anything moved.
+  // True if any byte moved.
   bool advance(Pipe& pipe) {
     const std::uint64_t before = moved;
     if (moved < sizeof(Label)) {
@@ -156,7 +156,7 @@ void Communicator::run(const std::vector<Operation>& operations) {
 }
 
 void Communicator::run_collective(const Operation& operation) {
-  std::uint64_t bytes = bytes_of(operation);  // that come out here
+  std::uint64_t bytes = bytes_of(operation);  // bytes of output
   if (form_of(operation.kind).wide_output) bytes *= static_cast<std::uint64_t>(ranks);
   if (operation.kind == Operation::Kind::reduce && operation.peer != rank) bytes = 0;
   const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number, operation.setting);
@@ -214,7 +214,7 @@ bool Communicator::all_gather(const Operation& operation) {
   return move(std::move(transfers));
 }
 
-// Block by block: each rank reduces one part of the block and sends it to all.
+// Block by block, each rank reduces one part of the block and sends it to all.
 bool Communicator::all_reduce(const Operation& operation) {
   const std::uint64_t element = size_of(operation.type), total = bytes_of(operation);
   const std::uint64_t ranks_wide = static_cast<std::uint64_t>(ranks);
@@ -249,7 +249,7 @@ bool Communicator::all_reduce(const Operation& operation) {
   return true;
 }
 
-// Each rank gets its share of all inputs, block by block.
+// Block by block, each rank reduces its share of all inputs.
 bool Communicator::reduce_scatter(const Operation& operation) {
   const std::uint64_t share = bytes_of(operation);
   std::vector<unsigned char> runs(static_cast<std::uint64_t>(ranks) * most_at_once);
@@ -285,7 +285,7 @@ bool Communicator::broadcast(const Operation& operation) {
   return true;
 }
 
-// All send the root their input, block by block.
+// Block by block, all ranks send their input to the root.
 bool Communicator::reduce(const Operation& operation) {
   const std::uint64_t total = bytes_of(operation);
   const bool gets = rank == operation.peer;
@@ -307,7 +307,7 @@ bool Communicator::reduce(const Operation& operation) {
 
 void Communicator::run_pairwise(const std::vector<Operation>& operations) {
   std::vector<Transfer> transfers;
-  std::vector<std::vector<unsigned char>> altered;  // what is sent instead
+  std::vector<std::vector<unsigned char>> altered;  // data sent instead
   altered.reserve(operations.size());
   for (const Operation& operation : operations) {
     const std::uint64_t bytes = bytes_of(operation);

@@ -1,4 +1,4 @@
-// One loop for each operation and type.
+// One reduction loop for each operation and type.
 #include "tests/fakes/nccl/reduce.hpp"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace p5::fake_nccl {
 
 namespace {
 
-// The type to compute in: integers wrap, 16-bit floats are widened and rounded back after each operation.
+// The type to compute in: integers wrap around, 16-bit floats are widened and rounded back after each operation.
 template <class T>
 struct Wide {
   using type = float;

@@ -9,10 +9,10 @@ namespace p5::fake_nccl {
 
 // Bytes of an element; 0 for an unknown type.
 std::size_t size_of(ncclDataType_t type);
-// Whether the fake can reduce this: all built-in operations of all types but the 8-bit floats.
+// True if the fake can reduce this: all built-in operations on all types except 8-bit floats.
 bool reducible(ncclDataType_t type, ncclRedOp_t operation);
 
-// Averages of floats multiply each input by 1/ranks before summing, those of integers divide the sum.
+// Averages of floats multiply each input by 1/ranks before the sum, those of integers divide the sum.
 void prepare(void* data, std::size_t count, ncclDataType_t type, ncclRedOp_t operation, int ranks);
 void accumulate(void* total, const void* addend, std::size_t count, ncclDataType_t type, ncclRedOp_t operation);
 void complete(void* total, std::size_t count, ncclDataType_t type, ncclRedOp_t operation, int ranks);

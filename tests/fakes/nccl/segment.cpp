@@ -1,4 +1,4 @@
-// Shared memory and futexes. A fresh segment is all zero, which is the right start for everything in it.
+// Shared memory and futexes. A fresh segment is all zeros, a valid initial state for all its members.
 #include "tests/fakes/nccl/segment.hpp"
 
 #include <fcntl.h>
@@ -23,8 +23,8 @@ namespace {
 
 constexpr char name_start[] = "/p5bench-fake-";
 
-// Where segments are: what the processes of a communicator share, instead of a network. Hosts that share no other
-// memory get a folder of their own for it.
+// Folder of segments, which processes of a communicator share in place of a network. Hosts without other shared memory
+// use a folder of their own for it.
 std::string fabric() {
   const char* const folder = std::getenv("P5BENCH_FAKE_FABRIC");
   return folder && *folder ? folder : "/dev/shm";
@@ -72,7 +72,7 @@ Segment::Segment(const std::string& name, int ranks) : name_(name), path_(fabric
   bytes_ = sizeof(Header) + count * sizeof(Member) + count * count * sizeof(Pipe);
   const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) throw std::system_error(errno, std::generic_category(), "shared memory " + path_);
-  // A number of ranks that differs would make the segment another size; it must never shrink under another's feet.
+  // Another number of ranks would change the segment's size, and it must never shrink while mapped.
   const bool sized =
       lseek(file, 0, SEEK_END) >= static_cast<off_t>(bytes_) || ftruncate(file, static_cast<off_t>(bytes_)) == 0;
   memory_ = sized ? mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;

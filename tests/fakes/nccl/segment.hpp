@@ -1,5 +1,5 @@
-// The shared memory of one communicator: a pipe for each ordered pair of ranks, a doorbell for each rank. There are no
-// locks in it, so that a process that dies holds nothing.
+// Shared memory of one communicator: a pipe for each ordered pair of ranks, a doorbell for each rank. It has no locks,
+// so a process that dies holds none.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace p5::fake_nccl {
 // Bytes from one rank to another, with one writer and one reader.
 class Pipe {
  public:
-  // Both move what fits now and return how much that was.
+  // Both transfer the bytes that fit now and return their number.
   std::uint64_t write(const void* data, std::uint64_t bytes);
   std::uint64_t read(void* data, std::uint64_t bytes);
 
@@ -22,7 +22,7 @@ class Pipe {
   alignas(64) unsigned char bytes_[capacity];
 };
 
-// What a rank tells the others when a communicator is split. Two in turn: nobody can be two splits ahead.
+// A rank's message to the others at a split. Two alternate, since no rank can be two splits ahead.
 struct Vote {
   int color = 0;
   int key = 0;
@@ -31,8 +31,8 @@ struct Vote {
 struct Member {
   alignas(64) std::atomic<std::uint32_t> doorbell;
   std::atomic<std::uint32_t> joined;
-  // Set before joined. Hashes: of the node's name, and of the host's and of the address that its NCCL would listen at;
-  // the device's PCI bus.
+  // Set before joining. node, host and address are hashes of the node's name, the host's name, and the address that its
+  // NCCL would listen on; then the device's PCI bus.
   std::atomic<std::uint64_t> node, host, address;
   std::atomic<int> bus;
   std::atomic<std::uint64_t> votes_cast;
@@ -42,12 +42,12 @@ struct Member {
 struct Header {
   alignas(64) std::atomic<int> ranks;
   std::atomic<int> joined;
-  std::atomic<int> broken;  // the rank whose connection is gone, plus one
+  std::atomic<int> broken;  // one plus the rank whose connection is lost
 };
 
 class Segment {
  public:
-  // Throws std::runtime_error, also when others have another number of ranks.
+  // Throws std::runtime_error, also if other processes have another number of ranks.
   Segment(const std::string& name, int ranks);
   ~Segment();
   Segment(const Segment&) = delete;
@@ -59,11 +59,11 @@ class Segment {
   int ranks() const { return ranks_; }
   const std::string& name() const { return name_; }
 
-  // Takes the name away; whoever has the segment keeps it.
+  // Removes the name; processes that have mapped the segment keep it.
   void unlink();
   void ring(int rank);
   void ring_all();
-  // Sleeps unless the doorbell has rung since `seen`.
+  // Sleeps unless the doorbell rang after `seen` was read.
   void wait(int rank, std::uint32_t seen);
 
  private:
@@ -73,7 +73,7 @@ class Segment {
   void* memory_;
 };
 
-// A new name, unique where it is used. Names left over by processes that are gone are removed on this occasion.
+// A new unique name. Also removes names left by processes that have ended.
 std::string new_segment_name();
 
 }  // namespace p5::fake_nccl

@@ -23,7 +23,7 @@ constexpr std::array algorithm_names{"tree", "ring", "collnet_direct", "collnet_
 constexpr std::array protocol_names{"ll", "ll128", "simple"};
 using Costs = std::array<std::array<float, abi::protocols>, abi::algorithms>;
 
-// ---- the model: so many steps of a latency, and so many bytes at a bandwidth. The figures are made up.
+// ---- the model: a number of latency steps, and a number of bytes at a bandwidth. The figures are invented.
 
 constexpr std::array step_us{1.0, 1.5, 4.0};
 constexpr std::array bytes_per_us{5e3, 9e3, 10e3};
@@ -37,7 +37,7 @@ Costs model(int function, double bytes, int ranks) {
     return costs;
   }
   const bool all_reduce = function == all_reduce_function;
-  const bool whole = function == broadcast_function || function == reduce_function;  // passes each rank
+  const bool whole = function == broadcast_function || function == reduce_function;  // all data passes each rank
   const double depth = std::bit_width(static_cast<unsigned>(ranks - 1));
   for (std::size_t p = 0; p < abi::protocols; ++p) {
     const double steps = (all_reduce ? 2.0 : 1.0) * (ranks - 1);
@@ -62,12 +62,12 @@ struct Plugin {
 
 int newest_version() {
   const char* limit = std::getenv("P5BENCH_FAKE_TUNER_VERSION");
-  return limit ? std::atoi(limit) : 5;  // as NCCL 2.28
+  return limit ? std::atoi(limit) : 5;  // default of NCCL 2.28
 }
 
 void* open_library(const std::string& name) {
   if (name.empty()) return nullptr;
-  // NCCL takes any beginning of that name for it.
+  // NCCL accepts any prefix of that name.
   const bool in_program = strncasecmp(name.c_str(), "STATIC_PLUGIN", name.size()) == 0;
   void* library = dlopen(in_program ? nullptr : name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) debug_log(static_cast<int>(Level::info), log_init | log_tuning, __FILE__, __LINE__, "%s", dlerror());
@@ -104,7 +104,7 @@ const Plugin& plugin() {
 void check(abi::Result result, const char* what) {
   if (result == abi::success) return;
   debug_log(static_cast<int>(Level::warn), log_tuning, __FILE__, __LINE__, "the tuner's %s failed: %d", what, result);
-  std::abort();  // NCCL would fail the call; nothing that is tested here may do that
+  std::abort();  // NCCL would fail the call, which no test may cause
 }
 
 void ask_unseen(const Plugin& p, void* context, int function, std::uint64_t bytes, Costs& costs, int& channels) {
@@ -161,7 +161,7 @@ Tuning::Tuning(int ranks, int nodes) : ranks_(ranks) {
 }
 
 Tuning::~Tuning() {
-  const Plugin& p = plugin();  // name, start, choice, end: in all versions at the same place
+  const Plugin& p = plugin();  // name, init, choice and finalize have the same offsets in all versions
   if (p.version > 0) check(p.as<abi::TunerV3>().finalize(context_), "end");
 }
 
@@ -178,7 +178,7 @@ Choice Tuning::choose(int function, std::uint64_t bytes) {
         protocol = p;
         lowest = costs[a][p];
       }
-  // A channel has 32 KiB to do at least.
+  // Each channel gets at least 32 KiB.
   const auto useful = static_cast<int>(std::min<std::uint64_t>(std::max<std::uint64_t>(bytes >> 15, 1), 64));
   Choice choice{algorithm_names[algorithm], protocol_names[protocol],
                 std::min(useful, most_channels > 0 ? most_channels : 16), 131072};

@@ -1,5 +1,5 @@
-// How the fake chooses algorithm and protocol: by a model of times, which a tuner plugin may change. The data move in
-// the same way whatever is chosen; faults and the log tell what was.
+// Choice of algorithm and protocol in the fake: by a model of times, which a tuner plugin may change. Data moves in the
+// same way for all choices; faults and the log depend on them.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@ struct Choice {
   std::string setting() const { return algorithm + "/" + protocol; }
 };
 
-// Of one communicator. The plugin that NCCL_TUNER_PLUGIN names is loaded with the first one, for the whole process.
+// Tuning of one communicator. The first one loads the plugin named in NCCL_TUNER_PLUGIN, for the whole process.
 class Tuning {
  public:
   Tuning(int ranks, int nodes);
-  // What the plugin's start returned; as in NCCL, on anything but success the communicator does not start.
+  // The result of the plugin's init; as in NCCL, the communicator fails to initialize unless it is success.
   int started() const { return started_; }
   ~Tuning();
   Tuning(const Tuning&) = delete;
   Tuning& operator=(const Tuning&) = delete;
 
-  // `function` as ncclFunc_t counts; bytes as tuners count them.
+  // `function` counts as ncclFunc_t, `bytes` as in tuner plugins.
   Choice choose(int function, std::uint64_t bytes);
 
  private:

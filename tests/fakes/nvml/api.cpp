@@ -1,4 +1,4 @@
-// libnvidia-ml.so.1 of a made-up host with H100-like GPUs. Only what the probe calls is there.
+// libnvidia-ml.so.1 of a simulated host with H100-like GPUs; only the calls of the probe exist.
 #include <unistd.h>
 
 #include <cstdio>
@@ -21,7 +21,7 @@ using p5::nvml::ProcessInfo;
 constexpr int ok = 0, invalid = 2, unsupported = 3, lost = 15;
 constexpr unsigned links = 18;
 
-// A handle is the index and one, so that it is never null.
+// A handle is the index plus one, so that it is never null.
 int index_of(const void* device) { return static_cast<int>(reinterpret_cast<std::intptr_t>(device)) - 1; }
 void* device_at(unsigned index) { return reinterpret_cast<void*>(static_cast<std::intptr_t>(index) + 1); }
 
@@ -35,7 +35,7 @@ void set_pci(PciInfo& info, unsigned domain, unsigned bus) {
   std::snprintf(info.address.data(), info.address.size(), "%08X:%02X:00.0", domain, bus);
 }
 
-// The last links of a GPU are those that are down.
+// Links that are down are the last ones of a GPU.
 bool link_up(int gpu, unsigned link) {
   const Fault* const down = fault("link-down", gpu);
   return !down || link < links - static_cast<unsigned>(down->number("count", 1));
@@ -78,7 +78,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   return *device = device_at(index), ok;
 }
 
-// As the fake CUDA runtime has it.
+// UUID text as in the fake CUDA runtime.
 int nvmlDeviceGetUUID(void* device, char* text, unsigned size) {
   return print(text, size, p5::fake_uuid_text(index_of(device)).c_str());
 }
@@ -188,7 +188,7 @@ int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncor
 int nvmlEventSetCreate(void** set) { return *set = device_at(0), ok; }
 int nvmlDeviceRegisterEvents(void*, unsigned long long, void*) { return ok; }
 
-// One Xid; then none for as long as it may wait.
+// Returns one Xid; later calls wait until the timeout.
 int nvmlEventSetWait_v2(void*, EventData* event, unsigned timeout_ms) {
   static bool told = false;
   if (!told)

@@ -1,4 +1,4 @@
-// Reads P5BENCH_FAKE_NVML. A fault that is not understood ends the program: it would never happen.
+// Parses P5BENCH_FAKE_NVML. An unknown fault ends the program, since it would never take effect.
 #include "tests/fakes/nvml/machine.hpp"
 
 #include <unistd.h>

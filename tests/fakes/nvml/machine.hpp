@@ -1,4 +1,4 @@
-// The made-up host behind the fake NVML: GPUs like those of the fake CUDA runtime, and what is wrong with them.
+// The simulated host behind the fake NVML: GPUs like those of the fake CUDA runtime, and their faults.
 #pragma once
 
 #include <map>
@@ -16,13 +16,13 @@ struct Fault {
 
 const std::vector<Fault>& faults();
 int gpus();
-// Of P5BENCH_FAKE_BUSES, hexadecimal numbers separated by commas; else 0x10, 0x20, and so on.
+// PCI bus from P5BENCH_FAKE_BUSES, hexadecimal numbers separated by commas; else 0x10, 0x20, and so on.
 unsigned bus_of(int gpu);
 
-// The fault of this kind on this GPU, or null. A fault without a GPU is on all.
+// The fault of this kind on this GPU, or null. A fault without a GPU applies to all.
 const Fault* fault(const std::string& kind, int gpu);
 
-// Sleeps for ever when the function is told to block on this GPU (-1: on none).
+// Blocks forever if a fault requests it for this function on this GPU (-1: no GPU).
 void maybe_block(const char* function, int gpu);
 
 }  // namespace p5::fake_nvml

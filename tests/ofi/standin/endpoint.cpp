@@ -17,9 +17,9 @@ namespace standin {
 namespace {
 
 constexpr std::size_t most_sending = 4096, most_before_answer = 16, device_reads_from = 1u << 20;
-constexpr double share_in_packets = 0.55;             // of the rate, where processors copy (c5n: 6.9 of 12.5 GB/s)
-constexpr double loopback_rate = 1.5e9;               // bytes a second: NICs have none, and host memory goes out and in
-constexpr std::int64_t most_behind_ns = 200'000'000;  // that a process which did not run makes up for
+constexpr double share_in_packets = 0.55;             // rate factor for copies by processors (c5n: 6.9 of 12.5 GB/s)
+constexpr double loopback_rate = 1.5e9;               // bytes/s: copies within host memory, as NICs have no loopback
+constexpr std::int64_t most_behind_ns = 200'000'000;  // most lag that a process which did not run makes up for
 
 std::uint32_t number_of(const std::string& host) {
   std::uint32_t hash = 2166136261u;  // FNV-1a
@@ -205,7 +205,7 @@ void Endpoint::take(const Header& header, const std::byte* data) {
   }
 }
 
-// Cells of one write come in their order; its length is in each.
+// Cells of one write arrive in order; each contains the write's length.
 void Endpoint::take_write(const Header& header, const std::byte* data) {
   const Region* const region = find_region(header.key);
   std::byte* const place = region ? region->at(header.receiver + header.offset, header.bytes) : nullptr;
@@ -234,7 +234,7 @@ bool Endpoint::by_device(const Sending& sending) const {
   return sending.writes ? device_rdma_ : sending.bytes > cell_bytes && reads(sending.bytes);
 }
 
-// Of the NIC's rate, what is left of it from the memory of a GPU.
+// Share of the NIC's rate that remains on the path from a GPU's memory.
 double Endpoint::share_of_path(int gpu) const {
   if (gpu < 0) return 1;
   const Settings& all = settings();
@@ -243,7 +243,7 @@ double Endpoint::share_of_path(int gpu) const {
   return (number_ * all.machine.gpus / nics == gpu ? 1 : all.far) * (slow ? slow->share : 1);
 }
 
-// Whether the NICs of both sides and the memory of both hosts are free now; then they are busy for these bytes.
+// True if the NICs and host memory of both sides are idle now; then marks them busy for the time of these bytes.
 bool Endpoint::pay(const Sending& sending, std::size_t bytes) {
   if (!(rate_ > 0)) return true;
   const Peer& peer = *sending.peer;
@@ -270,7 +270,7 @@ bool Endpoint::push(Sending& sending) {
     fail(sending, FI_EHOSTUNREACH, 15, "Unreachable remote - never received a response");
     return true;
   }
-  // Receiver not ready: tried again, for as long as it takes.
+  // Receiver not ready: retried without a limit.
   if (silent_ || sending.peer->mailbox->listening.load() == 0) return false;
   Header header{.bytes = 0,
                 .tag = sending.tag,
@@ -332,7 +332,7 @@ void Endpoint::progress() {
   push_out();
 }
 
-// The kernel's counters too, where a test has made files of them.
+// Also updates the kernel's counter files if a test has created them.
 void Endpoint::count(Counter counter, std::uint64_t bytes) {
   static constexpr std::array<const char*, counters> names{"tx_bytes",         "rx_bytes",
                                                            "send_bytes",       "recv_bytes",

@@ -1,4 +1,4 @@
-// An endpoint of the stand-in: messages with tags, moved only while somebody reads its completion queue.
+// An endpoint of the stand-in: tagged messages, which progress only while the completion queue is read.
 #pragma once
 
 #include <rdma/fi_eq.h>
@@ -20,24 +20,24 @@ struct Done {
   std::uint64_t flags = 0, data = 0;
 };
 
-// Of a completion queue; an error has its own entry.
+// Entries of a completion queue; errors have a queue of their own.
 struct Completions {
   std::deque<Done> done;
   std::deque<fi_cq_err_entry> errors;
-  std::string last_error;  // what err_data of the newest points to
+  std::string last_error;  // target of err_data of the latest error
 };
 
 class Endpoint {
  public:
-  // `device_rdma`: messages from 1 MiB on are read by the receiver's device.
+  // `device_rdma`: the receiver's device reads messages from 1 MiB on.
   Endpoint(const Device& device, int number, bool device_rdma);
 
   const Address& address() const { return address_; }
   void bind(Completions* completions) { completions_ = completions; }
-  // Results are 0 or a negative error, as fi_tsend and fi_trecv give them.
-  // `gpu`: whose memory the data lies in, below 0 the host's; pointers are those of where it really lies.
+  // Calls return 0 or a negative error, as fi_tsend and fi_trecv do. `gpu`: number of the GPU that holds the data,
+  // negative for the host; pointers are host addresses of the simulated memory.
   long send(const Address& to, const void* data, std::size_t bytes, std::uint64_t tag, int gpu, void* context);
-  // As fi_writedata: `said` is in the completion of the other side.
+  // RMA write as by fi_writedata: `said` is the immediate data in the receiver's completion.
   long write(const Address& to, const void* data, std::size_t bytes, std::uint64_t address, std::uint64_t key,
              std::uint64_t said, int gpu, void* context);
   long receive(void* data, std::size_t bytes, std::uint64_t tag, std::uint64_t ignore, void* context);
@@ -56,13 +56,13 @@ class Endpoint {
     const std::byte* data = nullptr;
     std::size_t bytes = 0, moved = 0;
     std::uint64_t tag = 0, number = 0, receiver = 0;
-    std::uint64_t key = 0, address = 0;  // of a write
+    std::uint64_t key = 0, address = 0;  // target of a write
     bool writes = false;
     int gpu = -1;
     void* context = nullptr;
     enum { queued, requested, granted, waits } state = queued;
     std::int64_t since = 0;
-    std::vector<std::byte> lie;  // what is sent in place of the data
+    std::vector<std::byte> lie;  // corrupted data that is sent instead
   };
   struct Receiving {
     std::byte* data = nullptr;
@@ -81,8 +81,8 @@ class Endpoint {
   void match(const Header& header, const std::byte* data, const Receiving& receiving);
   void say(const Address& to, const Header& header);
   void push_out();
-  bool push(Sending& sending);  // true: nothing more to do for it
-  // By a device of either side, or by processors.
+  bool push(Sending& sending);  // true: complete, no further call needed
+  // True if a device of either side moves the data, false if processors copy it.
   bool by_device(const Sending& sending) const;
   bool pay(const Sending& sending, std::size_t bytes);
   double share_of_path(int gpu) const;
@@ -95,7 +95,7 @@ class Endpoint {
   const Device& device_;
   int number_ = 0;
   bool device_rdma_ = false, silent_ = false, lies_ = false;
-  double rate_ = 0, memory_rate_ = 0;  // bytes a nanosecond; 0: no bound
+  double rate_ = 0, memory_rate_ = 0;  // bytes/ns; 0: unlimited
   Address address_;
   Mailbox* mailbox_ = nullptr;
   NicState* nic_ = nullptr;
@@ -104,11 +104,11 @@ class Endpoint {
   std::map<std::string, std::unique_ptr<Peer>> peers_;
   std::list<Sending> sending_;
   std::list<Receiving> posted_;
-  std::map<std::uint64_t, Receiving> arriving_;  // by the number that their senders were told
+  std::map<std::uint64_t, Receiving> arriving_;  // by the number that their senders received
   std::deque<Unexpected> unexpected_;
-  std::deque<std::pair<Address, Header>> words_;  // grants and ends that found the mailbox full
+  std::deque<std::pair<Address, Header>> words_;  // grants and ends that await room in the mailbox
   std::uint64_t numbers_ = 0;
-  bool moving_ = false;  // had data to move when it last looked
+  bool moving_ = false;  // had data to move at its last progress
 };
 
 }  // namespace standin

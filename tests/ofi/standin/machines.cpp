@@ -10,7 +10,7 @@ namespace {
 
 constexpr double GB = 1e9;
 
-// Runs of neighbouring buses.
+// Devices on consecutive buses from each of `firsts` on.
 std::vector<Device> on_buses(std::initializer_list<int> firsts, int each) {
   std::vector<Device> devices;
   for (const int first : firsts)

@@ -1,7 +1,7 @@
-// A stand-in for libfabric's provider of EFA, for tests alone: SIMULATED devices that move data through memory that all
-// hosts see, at rates scaled down. It keeps to the contract of the real provider as far as p5bench's worker relies on
-// it: what it lists, in which order and under which names, when the device reads by itself, what it refuses and what
-// ends the process. What it is told stands in settings.hpp. libfabric loads it from FI_PROVIDER_PATH.
+// A stand-in for libfabric's EFA provider, for tests only: SIMULATED devices that move data through memory shared by
+// all hosts, at scaled rates. It follows the contract of the real provider as far as p5bench's worker relies on it: the
+// devices that it lists, their order and names, the use of RDMA by the device, the calls that it rejects and the errors
+// that end the process. Its settings are in settings.hpp. libfabric loads it from FI_PROVIDER_PATH.
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -38,7 +38,7 @@ constexpr std::uint64_t caps_of_direct = FI_MSG | FI_RMA | FI_SEND | FI_RECV | F
                                          FI_REMOTE_WRITE | FI_LOCAL_COMM | FI_REMOTE_COMM;
 constexpr std::size_t mtu = 8760, most_regions = 262144;
 
-// ---- what ends the process, as the real provider does
+// ---- errors that end the process, as in the real provider
 
 bool is_true(const char* value) {
   const std::string text = value;
@@ -80,7 +80,7 @@ bool device_rdma(std::uint32_t asked) {
 
 // ---- memory of GPUs
 
-// Unless it was told to leave them alone, the real provider has looked for GPUs when it was loaded.
+// The real provider looks for GPUs when it is loaded, unless FI_HMEM forbids it.
 bool takes_gpu_memory() {
   const char* const kinds = std::getenv("FI_HMEM");
   return (!kinds || std::string(kinds) != "system") && settings().gpu != "none" && standin::has_gpu();
@@ -199,7 +199,7 @@ fi_info* describe(const Device& device, Path path, const fi_info* hints, std::ui
   return info;
 }
 
-// The first look is where the real provider starts CUDA, unless it is told to leave it.
+// The first fi_getinfo() call, in which the real provider initializes CUDA unless FI_HMEM forbids it.
 void start_once() {
   static bool started = false;
   if (started) return;
@@ -288,7 +288,7 @@ struct Region {
   ~Region() { standin::remove_region(key); }
 };
 
-// Of memory that a call was given with its descriptor.
+// Location of the memory of a call, from its descriptor.
 struct Data {
   const std::byte* real = nullptr;
   int gpu = -1;
@@ -367,7 +367,7 @@ int open_queue(fid_domain*, fi_cq_attr* attributes, fid_cq** made, void*) {
   return 0;
 }
 
-// Without FI_SYNC_ERR nobody hears why an address was not taken: fewer are inserted.
+// Without FI_SYNC_ERR the reason for a rejected address is not reported: the count of inserted ones is just smaller.
 int insert(fid_av* fid, const void* addresses, std::size_t count, fi_addr_t* places, std::uint64_t flags, void*) {
   if ((flags & ~FI_MORE) != 0) return -FI_ENOSYS;
   Vector& vector = *reinterpret_cast<Vector*>(fid);
@@ -425,7 +425,7 @@ int register_attributes(fid*, const fi_mr_attr* attributes, std::uint64_t flags,
   } else if (attributes->iface != FI_HMEM_SYSTEM) {
     return -FI_EINVAL;
   } else if (real) {
-    return -FI_EFAULT;  // the kernel finds no pages of the host there
+    return -FI_EFAULT;  // EFAULT as from the kernel, which finds no host pages at a GPU address
   }
   auto* const region = new Region;
   region->key = standin::add_region(memory);
@@ -509,7 +509,7 @@ int enable_point(fid* fid, int command, void*) {
   return 0;
 }
 
-// FI_OPT_CUDA_API_PERMITTED, which headers have from 1.18 on: false needs peer-to-peer, as nothing else is left then.
+// FI_OPT_CUDA_API_PERMITTED, in headers since 1.18: false requires peer-to-peer, since no other method is left.
 int set_option(fid_t fid, int level, int name, const void* value, std::size_t bytes) {
   constexpr int cuda_api_permitted = 10;
   if (level != FI_OPT_ENDPOINT || name != cuda_api_permitted) return -FI_ENOPROTOOPT;

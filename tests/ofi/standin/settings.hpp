@@ -1,19 +1,18 @@
-// What the environment tells the stand-in. P5BENCH_STANDIN_...
-//   FABRIC   folder that all hosts see; required
-//   MACHINE  instance type (p5.48xlarge); DEVICES: only so many of its NICs
-//   SCALE    share of the real rates (0.01): two processor cores copy what a node's NICs move; 0: as fast as they can
-//   API      version below which 0xefa0 and 0xefa1 do not read by themselves ("1.18"); a library that is older than
-//   that
-//            cannot be asked for it, so tests on such a one lower it
+// Settings of the stand-in, from environment variables P5BENCH_STANDIN_...
+//   FABRIC   folder that all hosts share; required
+//   MACHINE  instance type (p5.48xlarge); DEVICES: limits the number of its NICs
+//   SCALE    factor on the real rates (0.01), since two processor cores copy the data of all NICs; 0: unlimited
+//   API      version below which 0xefa0 and 0xefa1 do not use RDMA ("1.18"); tests with an older library, which
+//            cannot request it, lower the setting
 //   START    seconds that the first look for devices takes unless FI_HMEM=system (0)
-//   ZONE     number of the availability zone (0), or by-host; hosts of different ones do not reach each other
-//   SILENCE  seconds until a message that nobody answers fails (0: never; the real time is not known)
-//   GPU      how GPU memory is taken: peer (the default), none (FI_HMEM is not offered), copies (no peer-to-peer) or
-//            refused (no memory of a GPU can be registered); without a libcuda.so.1 that finds GPUs it is none;
-//            KIND:HOST is of that host alone
-//   FAR      share of a NIC's rate from the memory of a GPU that is not the one beside it (1)
+//   ZONE     number of the availability zone (0), or by-host; hosts in different zones do not reach each other
+//   SILENCE  seconds until a message without an answer fails (0: never; the real timeout is unknown)
+//   GPU      support of GPU memory: peer (the default), none (FI_HMEM is not offered), copies (no peer-to-peer) or
+//            refused (registration of GPU memory fails); none if no libcuda.so.1 finds GPUs; KIND:HOST applies to
+//            that host only
+//   FAR      factor on a NIC's rate for memory of any GPU except its nearest one (1)
 //   FAULT    slow:HOST:NIC:SHARE, path:HOST:NIC@GPU:SHARE (from the memory of that GPU), silent:HOST:NIC or
-//            lies:HOST:NIC; several with ; between them. * as HOST or NIC is every one
+//            lies:HOST:NIC; separated by semicolons; * as HOST or NIC matches all
 #pragma once
 
 #include <cstdint>
@@ -37,11 +36,11 @@ struct Settings {
   double start = 0, silence = 0, far = 1;
   std::string gpu = "peer";
   std::uint8_t zone = 0;
-  std::vector<Fault> faults{};  // of this host
+  std::vector<Fault> faults{};  // faults of this host
 
   const Fault* fault_of(const std::string& nic, const std::string& kind) const;
 };
 
-const Settings& settings();  // ends the process where they make no sense
+const Settings& settings();  // ends the process if they are invalid
 
 }  // namespace standin

@@ -22,7 +22,7 @@ bool Mailbox::put(const Header& header, const void* data) {
   for (;;) {
     Cell& cell = all[place % cells];
     const std::uint64_t turn = cell.turn.load(std::memory_order_acquire);
-    const std::uint64_t free = place / cells * 2;  // zeros are the first round's
+    const std::uint64_t free = place / cells * 2;  // zero-initialized cells are free for the first round
     if (turn < free) return false;
     if (turn > free) {
       place = next_write.load();

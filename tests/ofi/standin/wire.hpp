@@ -1,5 +1,5 @@
-// What joins the stand-in's endpoints: files in a folder that all hosts see, mapped by all. Each endpoint has a mailbox
-// of cells; NICs and hosts have clocks that say until when they are busy.
+// Transport between the stand-in's endpoints: files in a folder that all hosts share, mapped by all. Each endpoint has
+// a mailbox of cells; NICs and hosts have clocks with the time until which they are busy.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace standin {
 
-// As EFA's: the GID, the number of the queue pair, its key.
+// Address as in EFA: GID, queue pair number, queue key.
 struct Address {
   std::array<std::uint8_t, 16> gid{};  // fe80::, zone, host (4 bytes), device
   std::uint16_t qpn = 0, pad = 0;
@@ -26,11 +26,11 @@ enum class Kind : std::uint32_t { whole, request, grant, data, done, write, refu
 
 struct Header {
   Kind kind{};
-  std::uint32_t bytes = 0;           // of data in the cell
-  std::uint64_t tag = 0, total = 0;  // of the message
+  std::uint32_t bytes = 0;           // data in this cell
+  std::uint64_t tag = 0, total = 0;  // the message's tag and length in bytes
   std::uint64_t offset = 0;
-  std::uint64_t sender = 0, receiver = 0;  // numbers that the two sides gave the message; of a write, where to
-  std::uint64_t key = 0;                   // of a write
+  std::uint64_t sender = 0, receiver = 0;  // message numbers of the two sides; of a write, receiver is its address
+  std::uint64_t key = 0;                   // target region of a write
   Address from{};
 };
 
@@ -40,22 +40,23 @@ struct Cell {
   std::array<std::byte, cell_bytes> data;
 };
 
-// A queue of many writers and one reader: a cell is the writer's when its turn is the place, the reader's one later.
+// A multi-producer, single-consumer queue: a cell is the writer's if its turn equals the position, the reader's one
+// later.
 struct Mailbox {
   static constexpr std::size_t cells = 32;
-  std::atomic<std::uint32_t> made, listening;  // listening: somebody has read the completion queue
+  std::atomic<std::uint32_t> made, listening;  // listening: the completion queue has been read
   std::atomic<std::uint64_t> next_write;
   std::uint64_t next_read;
   std::array<Cell, cells> all;
 
   bool has_room() const;
-  // False: full.
+  // False if the mailbox is full.
   bool put(const Header& header, const void* data);
   const Cell* front() const;  // null: empty
   void pop();
 };
 
-// In nanoseconds of the steady clock.
+// Time until which a resource is busy, in ns of the steady clock.
 struct Busy {
   std::atomic<std::int64_t> until;
 };
@@ -76,15 +77,15 @@ struct NicState {
   Busy sends, receives;
   std::atomic<std::uint32_t> queue_pairs;
   std::array<std::atomic<std::uint64_t>, counters> counted;
-  std::atomic<std::uint64_t> most_under_way;            // messages of more than a cell, at the same time
-  std::array<std::atomic<std::uint64_t>, 16> from_gpu;  // bytes that it sent from the memory of each GPU
+  std::atomic<std::uint64_t> most_under_way;            // most messages longer than a cell in flight at once
+  std::array<std::atomic<std::uint64_t>, 16> from_gpu;  // bytes sent from the memory of each GPU
 };
 
 struct HostState {
   Busy memory;
 };
 
-// Maps FOLDER/NAME, made of zeros where there is none; never unmapped. Throws std::runtime_error.
+// Maps FOLDER/NAME, created with zeros if absent; never unmapped. Throws std::runtime_error.
 void* map_file(const std::string& folder, const std::string& name, std::size_t bytes);
 template <class State>
 State* shared(const std::string& folder, const std::string& name) {
