@@ -1,4 +1,4 @@
-// What nccl-tests left: its table or its JSON.
+// Output of nccl-tests: its table or its JSON.
 #include "reports/nccl_tests.hpp"
 #include "reports/writer.hpp"
 #include "tests/fuzz/fuzz.hpp"
