@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
@@ -14,10 +17,9 @@ namespace p5::reports {
 
 namespace {
 
-// Fewest paths to compare: with two, it is unknown which is slow. The tolerance is wide, since no data exist on how
-// much sound paths differ.
-constexpr std::size_t least_paths = 3;
-constexpr double tolerated_share = 0.1;
+// The tolerance is wide, since no data exist on how much sound paths differ. `false_alarm`: chance that of paths which
+// only scatter any is called slow.
+constexpr double tolerated_share = 0.1, false_alarm = 0.01;
 
 using Key = std::tuple<std::string, std::string, std::string>;  // host, GPU, NIC
 
@@ -27,12 +29,70 @@ bool lists(const topo::Host& host, const std::string& gpu, const std::string& ni
   return found != host.gpu_devices.end() && std::ranges::find(found->nics, nic) != found->nics.end();
 }
 
-// True if the path is slower than the others of its kind.
-bool is_low(const GdrPath& path, const std::vector<GdrPath>& paths) {
-  std::vector<double> rest;
-  for (const GdrPath& each : paths)
-    if (&each != &path && each.beside == path.beside) rest.push_back(each.gb_per_s);
-  return rest.size() + 1 >= least_paths && path.gb_per_s < (1 - tolerated_share) * median(rest);
+// Paths of one kind from the slowest on, with sums of the log rates from the next one on.
+class PathKind {
+ public:
+  void add(std::size_t path, double gb_per_s) { rates_.emplace_back(std::log(gb_per_s), path); }
+  void sort() {
+    std::ranges::sort(rates_);
+    for (const auto& [rate, path] : rates_) count(rate, 1);
+  }
+  // Leaves out the slowest, whose distance from the mean of the others is then known.
+  std::size_t take() {
+    count(rates_[taken_].first, -1);
+    return rates_[taken_++].second;
+  }
+  // Log of the mean rate of all but the slowest over the slowest's; needs two others, which tell their scatter.
+  std::optional<double> shortfall() const {
+    if (taken_ + 3 > rates_.size()) return std::nullopt;
+    const double slowest = rates_[taken_].first;
+    return (sum_ - slowest) / (static_cast<double>(left()) - 1) - slowest;
+  }
+  std::size_t left() const { return rates_.size() - taken_; }
+  double squares() const {
+    return left() < 2 ? 0 : std::max(0.0, squares_ - sum_ * sum_ / static_cast<double>(left()));
+  }
+
+ private:
+  void count(double rate, int sign) {
+    sum_ += sign * rate;
+    squares_ += sign * rate * rate;
+  }
+  std::vector<std::pair<double, std::size_t>> rates_;
+  std::size_t taken_ = 0;
+  double sum_ = 0, squares_ = 0;
+};
+
+// Paths that are slower than the others of their kind by more than the tolerance, and by more than those scatter:
+// Rosner's generalized test of extreme deviates (Technometrics 25, 1983), one-sided. The two kinds differ in rate;
+// their scatter is taken as one.
+std::vector<bool> low_paths(const std::vector<GdrPath>& paths) {
+  std::array<PathKind, 2> both_kinds;
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    if (paths[i].gb_per_s > 0) both_kinds[paths[i].beside].add(i, paths[i].gb_per_s);
+  for (PathKind& kind : both_kinds) kind.sort();
+  std::vector<std::size_t> taken;
+  std::size_t low = 0;
+  while (2 * taken.size() < paths.size()) {
+    PathKind& kind =
+        *std::ranges::max_element(both_kinds, {}, [](const PathKind& each) { return each.shortfall().value_or(0); });
+    const double shortfall = kind.shortfall().value_or(0);
+    if (shortfall <= -std::log(1 - tolerated_share)) break;
+    taken.push_back(kind.take());
+    double squares = 0;
+    int degrees = 0;
+    for (const PathKind& each : both_kinds) {
+      squares += each.squares();
+      degrees += std::max(0, static_cast<int>(each.left()) - 1);
+    }
+    constexpr int as_normal = 1000;
+    const double deviation = std::sqrt(squares / degrees * (1 + 1 / static_cast<double>(kind.left())));
+    const double chance = student_two_sided_p(shortfall / deviation, std::min(degrees, as_normal)) / 2;
+    if (chance * static_cast<double>(paths.size() - taken.size() + 1) < false_alarm) low = taken.size();
+  }
+  std::vector<bool> is_low(paths.size());
+  for (std::size_t i = 0; i < low; ++i) is_low[taken[i]] = true;
+  return is_low;
 }
 
 }  // namespace
@@ -62,8 +122,7 @@ std::vector<GdrPath> gdr_paths(const topo::Topology& topology, const GpusOfNics&
   }
   std::vector<GdrPath> paths;
   for (auto& [key, path] : all) paths.push_back(std::move(path));
-  std::vector<bool> low;
-  for (const GdrPath& path : paths) low.push_back(is_low(path, paths));
+  const std::vector<bool> low = low_paths(paths);
   for (std::size_t i = 0; i < paths.size(); ++i) {
     // If all paths of a NIC are slow, the NIC is at fault, and another finding names it.
     const auto sound_elsewhere = [&](const GdrPath& other) {

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
+
+#include "bench/base/statistics.hpp"
 #include "bench/model/collective.hpp"
 
 namespace p5::reports {
@@ -83,6 +87,40 @@ TEST_F(GdrPaths, that_were_disturbed_count_by_the_best_that_they_showed) {
 TEST_F(GdrPaths, of_a_nic_that_is_slow_from_every_gpu_are_the_nics_fault) {
   from(1, 0, false) = from(1, 0, true) = time_of(full / 2);
   EXPECT_THAT(slow_paths(paths()), IsEmpty());
+}
+
+TEST_F(GdrPaths, two_slow_ones_do_not_hide_each_other) {
+  from(1, 0, true) = from(0, 1, true) = time_of(full / 2);
+  EXPECT_EQ(slow_paths(paths()).size(), 2u);
+}
+
+// Rates as one machine under load gave them, all of sound paths.
+TEST_F(GdrPaths, that_differ_among_themselves_accuse_nobody) {
+  constexpr std::array rates{37.7, 16.4, 25.6, 20.1, 15.2, 14.9, 20.7, 14.8};
+  for (std::size_t i = 0; i < rates.size(); ++i)
+    from(static_cast<int>(i / 2 % 2), static_cast<int>(i % 2), i >= 4) = time_of(rates[i]);
+  EXPECT_THAT(slow_paths(paths()), IsEmpty());
+}
+
+// Log rates scatter by their share, uniformly; the figures are of 400 machines.
+TEST_F(GdrPaths, are_held_against_the_scatter_of_the_others) {
+  constexpr int machines = 400;
+  constexpr double scatter = 0.1;
+  Random random(7);
+  int accused = 0, named = 0;
+  for (int i = 0; i < machines; ++i) {
+    for (const int host : {0, 1})
+      for (const int nic : {0, 1})
+        for (const bool far : {false, true})
+          from(host, nic, far) =
+              time_of(full * std::exp(scatter * (static_cast<double>(random.below(2001)) / 1000 - 1)));
+    accused += !slow_paths(paths()).empty();
+    from(1, 0, true) = time_of(full / 4);
+    const std::vector<topo::Finding> found = slow_paths(paths());
+    named += found.size() == 1 && found[0].subject.host == "beta" && found[0].subject.nic == "rdmap1s0";
+  }
+  EXPECT_LE(accused, machines / 50);
+  EXPECT_GE(named, machines * 98 / 100);
 }
 
 TEST_F(GdrPaths, far_and_beside_are_held_against_their_own_kind) {

@@ -34,10 +34,12 @@ std::string name_of_nic(const Address& address) { return "nic-" + hexadecimal(ad
 std::string name_of_host(const Address& address) { return "host-" + hexadecimal(address.gid.data() + 8, 4); }
 
 bool is_free(const Busy& busy, std::int64_t now) { return busy.until.load() <= now; }
-void occupy(Busy& busy, std::int64_t from, std::int64_t duration) {
+// The time from which on it is free again.
+std::int64_t occupy(Busy& busy, std::int64_t from, std::int64_t duration) {
   std::int64_t until = busy.until.load();
   while (!busy.until.compare_exchange_weak(until, std::max(until, from) + duration)) {
   }
+  return std::max(until, from) + duration;
 }
 
 }  // namespace
@@ -243,11 +245,13 @@ double Endpoint::share_of_path(int gpu) const {
   return (number_ * all.machine.gpus / nics == gpu ? 1 : all.far) * (slow ? slow->share : 1);
 }
 
-// True if the NICs and host memory of both sides are idle now; then marks them busy for the time of these bytes.
-bool Endpoint::pay(const Sending& sending, std::size_t bytes) {
+// True once the NICs and host memory of both sides have had the time that these bytes take: they begin when all are
+// idle, and keep all busy until then.
+bool Endpoint::passes(Sending& sending, std::size_t bytes) {
   if (!(rate_ > 0)) return true;
   const Peer& peer = *sending.peer;
   const std::int64_t now = now_ns();
+  if (sending.due > 0) return sending.due <= now;
   const bool here = memory_rate_ > 0 && sending.gpu < 0;
   const bool there = memory_rate_ > 0 && (sending.writes ? (sending.key & key_of_gpu) == 0 : sending.gpu < 0);
   if (!is_free(nic_->sends, now) || !is_free(peer.nic->receives, now)) return false;
@@ -255,12 +259,15 @@ bool Endpoint::pay(const Sending& sending, std::size_t bytes) {
   double rate = rate_ * (by_device(sending) ? 1 : share_in_packets) * share_of_path(sending.gpu);
   if (peer.same_host) rate = std::min(rate, loopback_rate * settings().scale / 1e9);
   const std::int64_t from = now - (moving_ ? most_behind_ns : 0);
-  const auto duration = [&](double its) { return static_cast<std::int64_t>(static_cast<double>(bytes) / its); };
-  occupy(nic_->sends, from, duration(rate));
-  occupy(peer.nic->receives, from, duration(rate));
-  if (here) occupy(host_->memory, from, duration(memory_rate_));
-  if (there && !(here && peer.same_host)) occupy(peer.host->memory, from, duration(memory_rate_));
-  return true;
+  const auto take = [&](Busy& busy, double its) {
+    sending.due =
+        std::max(sending.due, occupy(busy, from, static_cast<std::int64_t>(static_cast<double>(bytes) / its)));
+  };
+  take(nic_->sends, rate);
+  take(peer.nic->receives, rate);
+  if (here) take(host_->memory, memory_rate_);
+  if (there && !(here && peer.same_host)) take(peer.host->memory, memory_rate_);
+  return sending.due <= now;
 }
 
 bool Endpoint::push(Sending& sending) {
@@ -283,7 +290,7 @@ bool Endpoint::push(Sending& sending) {
     header.kind = Kind::whole;
     header.bytes = static_cast<std::uint32_t>(sending.bytes);
     if (!sending.peer->mailbox->has_room()) return false;
-    if (sending.bytes > 0 && !pay(sending, sending.bytes)) return false;
+    if (sending.bytes > 0 && !passes(sending, sending.bytes)) return false;
     if (!sending.peer->mailbox->put(header, sending.data)) return false;
     count(send_bytes, sending.bytes);
     completions_->done.push_back({sending.context});
@@ -296,7 +303,7 @@ bool Endpoint::push(Sending& sending) {
   }
   if (sending.state != Sending::granted) return false;
   const std::size_t part = std::min(cell_bytes, sending.bytes - sending.moved);
-  if (!sending.peer->mailbox->has_room() || !pay(sending, part)) return false;
+  if (!sending.peer->mailbox->has_room() || !passes(sending, part)) return false;
   header.kind = sending.writes ? Kind::write : Kind::data;
   if (sending.writes) {
     header.key = sending.key;
@@ -309,6 +316,7 @@ bool Endpoint::push(Sending& sending) {
         : sending.writes && settings().machine.writes() ? rdma_write_bytes
                                                         : rdma_read_resp_bytes,
         part);
+  sending.due = 0;
   sending.moved += part;
   sending.since = now_ns();
   if (sending.moved == sending.bytes) sending.state = Sending::waits;

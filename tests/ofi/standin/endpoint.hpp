@@ -62,6 +62,7 @@ class Endpoint {
     void* context = nullptr;
     enum { queued, requested, granted, waits } state = queued;
     std::int64_t since = 0;
+    std::int64_t due = 0;        // when the part that is next has passed; 0: it has not begun
     std::vector<std::byte> lie;  // corrupted data that is sent instead
   };
   struct Receiving {
@@ -84,7 +85,7 @@ class Endpoint {
   bool push(Sending& sending);  // true: complete, no further call needed
   // True if a device of either side moves the data, false if processors copy it.
   bool by_device(const Sending& sending) const;
-  bool pay(const Sending& sending, std::size_t bytes);
+  bool passes(Sending& sending, std::size_t bytes);
   double share_of_path(int gpu) const;
   Sending& begin(const Address& to, Peer& peer, const void* data, std::size_t bytes, int gpu, void* context);
   void take_write(const Header& header, const std::byte* data);
