@@ -18,7 +18,7 @@ namespace p5 {
 namespace {
 
 const std::vector<std::string> list_kinds{"collectives", "platforms", "knobs", "backends", "formats", "findings"};
-const std::vector<std::string> import_kinds{"nccl-tests"};
+const std::vector<std::string> import_kinds{"nccl-tests", "job"};
 const std::vector<std::string> description_kinds{"man", "bash"};
 
 Take into(std::string& value) {
@@ -65,20 +65,41 @@ void add_baseline(CLI::App& app, Declarations& all, Options& o) {
 }
 
 void check_job_size(const Options& o) {
+  if (o.command != "import") return;
+  if (o.import_what == "job") {
+    for (const char* other : {"--ranks", "--collective", "--format"})
+      if (o.given.contains(other))
+        throw UsageError(fmt::format("{} has no meaning for import job; leave it out", other));
+    return;
+  }
+  if (o.import_files.size() > 1)
+    throw UsageError(fmt::format("'{}' is a word too many: import nccl-tests reads one file", o.import_files[1]));
+  if (o.given.contains("--platform")) throw UsageError("--platform has no meaning for import nccl-tests; leave it out");
   if ((o.import_ranks > 0) != (o.import_hosts > 0)) throw UsageError("--ranks and --hosts go together");
   if (o.import_hosts > o.import_ranks)
     throw UsageError(fmt::format("--hosts {} is more than --ranks {}", o.import_hosts, o.import_ranks));
 }
 
 void add_import(CLI::App& app, Declarations& all, Options& o) {
-  CLI::App* import = app.add_subcommand("import", "turn what another benchmark printed into a report");
-  all.add(*import, {.name = "WHAT",
-                    .shown = "",
-                    .help = "nccl-tests: its table (versions 2.0 to 2.20) or its JSON (-J)",
-                    .take = [&](const std::string& t) { o.import_what = one_of("benchmark", t, import_kinds); },
-                    .values = import_kinds})
+  CLI::App* import =
+      app.add_subcommand("import",
+                         "turn what another benchmark printed into a report, or what a job recorded into weights, "
+                         "traffic and a replay");
+  all.add(*import,
+          {.name = "WHAT",
+           .shown = "",
+           .help = "nccl-tests: its table (versions 2.0 to 2.20) or its JSON (-J); job: NCCL Inspector's JSON, "
+                   "NCCL's log (INIT, COLL), PyTorch's flight recorder (JSON) or its profiler's traces, of one "
+                   "rank or of many",
+           .take = [&](const std::string& t) { o.import_what = one_of("kind of import", t, import_kinds); },
+           .values = import_kinds})
       ->required();
-  all.add(*import, {.name = "LOG", .shown = "", .help = "the file", .take = into(o.import_file)})->required();
+  all.add(*import, {.name = "FILES",
+                    .shown = "",
+                    .help = "the file; of a job all files, or folders of them",
+                    .take = onto(o.import_files),
+                    .several = true})
+      ->required();
   all.add(*import, {.name = "--collective",
                     .shown = "NAME",
                     .help = "what was measured, where the file does not name the program",
@@ -92,7 +113,7 @@ void add_import(CLI::App& app, Declarations& all, Options& o) {
                     .check = check_job_size});
   all.add(*import, {.name = "--hosts",
                     .shown = "N",
-                    .help = "on how many hosts they were; with --ranks",
+                    .help = "on how many hosts they were; with --ranks, of a job alone",
                     .take = [&](const std::string& t) { o.import_hosts = whole_number<int>(t, 1, most); },
                     .check = check_job_size});
   import->fallthrough();

@@ -362,7 +362,7 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            .help = "instance type (see `list platforms`); default: detected",
            .take = [&](const std::string& t) { o.platform = t; },
            .check = check_platform,
-           .commands = {"topo", "check", "explain"},
+           .commands = {"topo", "check", "explain", "import"},
            .values = platform_names()});
   declare({.name = "--memory",
            .shown = "WHERE",

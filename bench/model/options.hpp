@@ -78,7 +78,8 @@ struct Options {
   std::vector<std::string> baseline_files;  // baseline: the reports it is built from
   std::string baseline;                     // run, report: the baseline to compare with; "": none
 
-  std::string import_what, import_file, import_collective;
+  std::string import_what, import_collective;
+  std::vector<std::string> import_files;
   int import_ranks = 0, import_hosts = 0;  // 0: from the file
 
   std::vector<std::string> explain_files;  // explain: logs; "-": stdin

@@ -12,6 +12,7 @@ libopenmpi-dev       command mpicxx
 openmpi-bin          command mpirun
 libhwloc-dev         header hwloc.h
 nlohmann-json3-dev   header nlohmann/json.hpp
+zlib1g-dev           header zlib.h
 libcli11-dev         header CLI/CLI.hpp
 libfmt-dev           header fmt/core.h
 libbenchmark-dev     header benchmark/benchmark.h
@@ -40,7 +41,7 @@ munge                command munged
 "
 # Packages that a system may lack (Ubuntu has Chromium as a snap only); the tests that need them are skipped. Without
 # Google Benchmark the worker does not check single GPUs, without libfabric there is no backend ofi.
-optional_packages="chromium libbenchmark-dev libfabric-dev clang-19 clang-tidy-19 libclang-rt-19-dev valgrind slurmctld slurmd slurm-client munge"
+optional_packages="chromium libbenchmark-dev libfabric-dev zlib1g-dev clang-19 clang-tidy-19 libclang-rt-19-dev valgrind slurmctld slurmd slurm-client munge"
 
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2

@@ -1,8 +1,14 @@
 # P5BENCH_PORTABLE: programs that run on other systems than the one that builds them, from glibc 2.34 on (Amazon Linux
-# 2023, Ubuntu 22.04). libstdc++, fmt, hwloc and Google Benchmark are linked statically; libgcc_s, Open MPI, libfabric
-# and NCCL are the user's, found by the loader. Without it all libraries are linked as they are installed, with the
+# 2023, Ubuntu 22.04). libstdc++, fmt, hwloc, zlib and Google Benchmark are linked statically; libgcc_s, Open MPI,
+# libfabric and NCCL are the user's, found by the loader. Without it all libraries are linked as they are installed, with the
 # paths where the build found them.
 option(P5BENCH_PORTABLE "Build for packages" OFF)
+# Traces of jobs may be gzip; without zlib they have to be unpacked first.
+set(ZLIB_USE_STATIC_LIBS ${P5BENCH_PORTABLE})
+find_package(ZLIB)
+if(ZLIB_FOUND)
+  add_library(p5bench_zlib ALIAS ZLIB::ZLIB)
+endif()
 if(NOT P5BENCH_PORTABLE)
   set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
   add_library(p5bench_fmt ALIAS fmt::fmt)

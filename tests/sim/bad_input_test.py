@@ -60,7 +60,7 @@ EMPTY = [(["--cluster=", "--collectives", "all_reduce"], ["--cluster"]), (["--ou
          (["--baseline="], ["--baseline"]), (["--platform=", "p5.48xlarge"], ["--platform"]), (["--weights="], ["--weights"]),
          (["compare", "--history="], ["--history"]), (["compare", "a", "b", "--base-arm="], ["--base-arm"]),
          (["compare", "--base=", "a", "--new", "b"], ["--base"]), (["compare", "", "b"], ["REPORTS"]),
-         (["baseline", ""], ["REPORTS"]), (["import", "nccl-tests", ""], ["LOG"]), (["topo", "--load="], ["--load"]),
+         (["baseline", ""], ["REPORTS"]), (["import", "nccl-tests", ""], ["FILES"]), (["topo", "--load="], ["--load"]),
          (["topo", "--record="], ["--record"]), (["topo", "--rankfile="], ["--rankfile"]), (["list", ""], ["WHAT"])]
 
 # Options, and a command that does not have them.

@@ -19,13 +19,14 @@ MAY_USE = {
     "bench/control": ("bench/base", "bench/model"),
     # The mpi backend measures the MPI that the control plane uses, and reports its errors in the same way.
     "bench/backends": ("bench/base", "bench/model", "bench/control"),
+    "bench/job": ("bench/base", "bench/model"),
     "topo": ("bench/base",),
     "tuner": ("bench/base", "bench/model", "bench/measure", "topo"),
     # The worker's own tuner is controlled by the session.
     "tuner/plugin": ("bench/base", "bench/backends", "tuner"),
     "reports": ("bench/base", "bench/model", "bench/measure", "topo"),
-    "bench/app": ("bench/base", "bench/model", "bench/measure", "bench/control", "bench/backends", "topo", "tuner",
-                  "reports"),
+    "bench/app": ("bench/base", "bench/model", "bench/measure", "bench/control", "bench/backends", "bench/job", "topo",
+                  "tuner", "reports"),
 }
 
 

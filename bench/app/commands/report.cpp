@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/app/commands/commands.hpp"
+#include "bench/app/commands/import_job.hpp"
+#include "bench/app/commands/new_folder.hpp"
 #include "bench/app/run/comparing.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/input.hpp"
@@ -97,20 +99,23 @@ namespace {
 namespace fs = std::filesystem;
 
 reports::nccl_tests::Imported read(const Options& options, const std::string& cluster) {
-  const std::string text = read_input(options.import_file, largest_json, "name a file that nccl-tests left");
+  const std::string text = read_input(options.import_files.front(), largest_json, "name a file that nccl-tests left");
   try {
     return reports::nccl_tests::import(text, options.import_collective, cluster,
                                        {.ranks = options.import_ranks, .hosts = options.import_hosts});
   } catch (const UsageError& problem) {
-    throw UsageError(fmt::format("'{}': {}", printable(options.import_file), problem.what()));
+    throw UsageError(fmt::format("'{}': {}", printable(options.import_files.front()), problem.what()));
   }
 }
 
-// Creates a folder named after the file if that is a valid name, with "-2", "-3", ... if it exists.
-fs::path new_folder_of_import(const Options& options, const std::string& cluster) {
-  const std::string stem = fs::path(options.import_file).stem().string();
+}  // namespace
+
+std::string cluster_of_import(const Options& options) { return options.cluster.empty() ? "imported" : options.cluster; }
+
+fs::path new_folder_of_import(const Options& options, const fs::path& file) {
+  const std::string stem = file.stem().string();
   const std::string name = folder_name_error(stem).empty() ? stem : "log";
-  const fs::path parent = fs::path(options.out) / cluster;
+  const fs::path parent = fs::path(options.out) / cluster_of_import(options);
   reports::make_folder(parent);
   constexpr int most = 100'000;
   for (int number = 1; number <= most; ++number) {
@@ -122,14 +127,12 @@ fs::path new_folder_of_import(const Options& options, const std::string& cluster
   throw UsageError(fmt::format("'{}' has {} imports of this name; name another --out", parent.string(), most));
 }
 
-}  // namespace
-
 ExitCode import_command(const Request& request) {
   if (!request.control.is_leader()) return ExitCode::ok;
   const Options& options = request.options;
-  const std::string cluster = options.cluster.empty() ? "imported" : options.cluster;
-  const reports::nccl_tests::Imported imported = read(options, cluster);
-  const fs::path folder = new_folder_of_import(options, cluster);
+  if (options.import_what == "job") return import_job(request);
+  const reports::nccl_tests::Imported imported = read(options, cluster_of_import(options));
+  const fs::path folder = new_folder_of_import(options, options.import_files.front());
   std::string journal;
   for (const reports::Result& line : imported.journal)
     journal += to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

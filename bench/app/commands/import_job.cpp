@@ -1,0 +1,199 @@
+#include "bench/app/commands/import_job.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "bench/app/commands/new_folder.hpp"
+#include "bench/base/console.hpp"
+#include "bench/base/text.hpp"
+#include "bench/job/analysis.hpp"
+#include "bench/job/formats.hpp"
+#include "bench/job/text.hpp"
+#include "bench/model/job.hpp"
+#include "bench/model/measurement.hpp"
+#include "reports/atomic_file.hpp"
+#include "reports/judge.hpp"
+#include "topo/platform.hpp"
+#include "topo/topology.hpp"
+
+namespace p5 {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The files, and of each folder all that lie in it.
+std::vector<fs::path> files_of(const std::vector<std::string>& given) {
+  std::vector<fs::path> files;
+  for (const std::string& each : given) {
+    std::error_code problem;
+    if (!fs::is_directory(each, problem)) {
+      files.emplace_back(each);
+      continue;
+    }
+    std::vector<fs::path> inside;
+    for (fs::directory_iterator at(each, problem), end; !problem && at != end; at.increment(problem))
+      if (std::error_code ignored; at->is_regular_file(ignored)) inside.push_back(at->path());
+    if (problem) throw UsageError(fmt::format("'{}' cannot be read: {}", printable(each), problem.message()));
+    std::ranges::sort(inside);
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  if (files.empty()) throw UsageError(fmt::format("'{}' holds no file", printable(given.front())));
+  return files;
+}
+
+// Limits of the machine that the job ran on, as far as it was named.
+class MachineLimits {
+ public:
+  MachineLimits(const std::string& platform, const Job& job) {
+    if (platform.empty()) return;
+    const topo::Platform& named = topo::find_platform(platform);
+    const int nodes =
+        job.node_of_rank.empty() ? (job.ranks + named.gpus - 1) / named.gpus : count_nodes(job.node_of_rank);
+    topology_ = topo::synthetic(named, std::max(nodes, 1));
+    limits_ = topo::limits_of(named);
+    for (topo::Limit& each : topo::published_limits(named, nodes)) limits_.push_back(std::move(each));
+  }
+
+  // "93 % of achievable (nvlink)"; "" where it is not known.
+  std::string share_of(const JobUse& use, const Job& job) const {
+    const JobOperation& each = use.operation;
+    if (!use.fastest || limits_.empty() || each.ranks < 2 || use.fastest->count <= 0) return "";
+    Measurement m;
+    Case& c = m.measured_case;
+    c.backend = "nccl";
+    c.collective = each.collective;
+    c.bytes = each.bytes;
+    c.bytes_per_rank = each.bytes;
+    c.group = each.group.empty() ? "part" : each.group;
+    c.ranks = each.ranks;
+    c.nodes = nodes_of(each, job);
+    if (c.nodes == 0) return "";
+    if (c.collective->pairwise) {
+      c.pattern = "one_way";
+      c.pair = c.nodes == 1 ? "same_node" : "other_node";
+    }
+    m.throughput.emplace();
+    m.throughput->summary.median = use.fastest->count / use.count;
+    const reports::Verdict verdict = reports::judge(m, limits_, topology_, {});
+    if (!verdict.fraction) return "";
+    return fmt::format("{:.0f} % of {} ({})", *verdict.fraction * 100, verdict.level, verdict.binding);
+  }
+
+ private:
+  // Of the first group; 0: not known.
+  static int nodes_of(const JobOperation& each, const Job& job) {
+    if (job.node_of_rank.empty()) return 0;
+    const Round groups = each.group.empty() ? each.groups : make_groups(each.group, job.node_of_rank);
+    if (groups.empty()) return 0;
+    std::set<int> nodes;
+    for (const int rank : groups.front()) nodes.insert(job.node_of_rank[static_cast<std::size_t>(rank)]);
+    return static_cast<int>(nodes.size());
+  }
+
+  topo::Topology topology_;
+  topo::Limits limits_;
+};
+
+std::string time_text(const std::optional<Seconds>& time) {
+  return time ? fmt::format("{:.3f}", time->count * 1e3) : "-";
+}
+
+std::string bus_rate(const JobUse& use) {
+  const JobOperation& each = use.operation;
+  if (!use.fastest || use.fastest->count <= 0) return "-";
+  const double seconds = use.fastest->count / use.count;
+  return fmt::format("{:.1f}",
+                     static_cast<double>(each.bytes.count) / seconds * 1e-9 * each.collective->bus_factor(each.ranks));
+}
+
+std::string table_of(const Job& job, const std::string& platform) {
+  const std::vector<JobUse> uses = uses_of(job);
+  const MachineLimits limits(platform, job);
+  double total = 0;
+  bool timed = !uses.empty();
+  for (const JobUse& use : uses) {
+    timed = timed && use.time;
+    total += use.time ? use.time->count : 0;
+  }
+  constexpr const char* row = "{:<15} {:>10} {:<9} {:<22} {:>6} {:>9} {:>9} {:>8} {:>9}  {}\n";
+  std::string text = fmt::format(fmt::runtime(row), "collective", "bytes", "type", "group", "a step", "ms", "of comm.",
+                                 "waiting", "bus GB/s", "of its limit");
+  for (const JobUse& use : uses) {
+    const JobOperation& each = use.operation;
+    const std::string limit = limits.share_of(use, job);
+    const bool waits = use.time && use.fastest && use.time->count > 0;
+    text += fmt::format(fmt::runtime(row), each.collective->name, to_text(each.bytes),
+                        each.type ? name_of(*each.type) : std::string_view("-"), name_of_groups(each), use.count,
+                        time_text(use.time),
+                        timed && total > 0 ? fmt::format("{:.1f} %", use.time->count / total * 100) : "-",
+                        waits ? fmt::format("{:.0f} %", 100 * (1 - use.fastest->count / use.time->count)) : "-",
+                        bus_rate(use), limit.empty() ? "unknown" : limit);
+  }
+  return text;
+}
+
+std::string summary_of(const Job& job, const std::string& formats, std::size_t files) {
+  double time = 0;
+  bool timed = true;
+  for (const JobOperation& each : job.operations) {
+    timed = timed && each.time;
+    time += each.time ? each.time->count : 0;
+  }
+  std::string text = fmt::format("{} ranks", job.ranks);
+  if (!job.node_of_rank.empty()) text += fmt::format(" on {} hosts", count_nodes(job.node_of_rank));
+  text += fmt::format(", {} operations a step, {} of it recorded ({} {} of {})", job.operations.size(),
+                      job.steps == 1 ? "one" : fmt::format("{} repetitions", job.steps), files,
+                      files == 1 ? "file" : "files", formats);
+  if (job.step) text += fmt::format("; {:.3f} ms a step", job.step->count * 1e3);
+  if (timed && time > 0) {
+    text += fmt::format("{} {:.3f} ms of communication", job.step ? "," : ";", time * 1e3);
+    if (job.step && job.step->count > 0)
+      text += fmt::format(" ({:.0f} %; more than 100 % overlaps)", time / job.step->count * 100);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+ExitCode import_job(const Request& request) {
+  const Options& options = request.options;
+  job::Trace trace;
+  std::set<std::string> formats;
+  const std::vector<fs::path> files = files_of(options.import_files);
+  for (const fs::path& path : files) {
+    job::TraceFile file(path);
+    formats.emplace(job::read_trace(file, trace).name);
+  }
+  job::join_messages(trace);
+  trace.finish();
+  const job::Analysis analysis = job::analyse(trace, options.import_hosts);
+  const Job& found = analysis.job;
+
+  const fs::path folder = new_folder_of_import(options, files.front());
+  std::vector<fs::path> written{folder / "job.json", folder / "weights.txt"};
+  reports::write_atomically(written[0], to_json(found).dump() + "\n");
+  reports::write_atomically(written[1], job::weights_of(found));
+  for (const job::TrafficOfGroups& each : analysis.traffic) {
+    std::string name = each.group;
+    for (char& c : name)
+      if (c == ':' || c == ' ') c = '-';
+    written.push_back(folder / fmt::format("traffic-{}.csv", name));
+    reports::write_atomically(written.back(), job::traffic_csv(each));
+  }
+  std::vector<std::string> known(formats.begin(), formats.end());
+  std::string text =
+      summary_of(found, join(known, " and "), files.size()) + "\n" + table_of(found, options.platform) + "\n";
+  for (const std::string& remark : found.remarks) text += printable(remark) + "\n";
+  for (const fs::path& path : written) text += path.string() + "\n";
+  return print_result_for(ExitCode::ok, text);
+}
+
+}  // namespace p5

@@ -1,0 +1,585 @@
+#include "bench/job/analysis.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "bench/base/error.hpp"
+#include "bench/base/statistics.hpp"
+#include "bench/base/text.hpp"
+
+namespace p5::job {
+
+Period period_of(const std::vector<std::uint64_t>& sequence) {
+  const std::size_t n = sequence.size();
+  const auto at = [&](std::size_t i) { return sequence[n - 1 - i]; };  // from the end
+  // z[i]: how long the reversed sequence agrees with itself, shifted by i.
+  std::vector<std::size_t> z(n, 0);
+  for (std::size_t i = 1, left = 0, right = 0; i < n; ++i) {
+    if (i < right) z[i] = std::min(right - i, z[i - left]);
+    while (i + z[i] < n && at(z[i]) == at(i + z[i])) ++z[i];
+    if (i + z[i] > right) left = i, right = i + z[i];
+  }
+  for (std::size_t length = 1; length < n; ++length) {
+    const std::size_t covers = z[length] + length;
+    if (covers >= 2 * length && 2 * covers >= n) return {length, covers};
+  }
+  return {n, n};
+}
+
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+// A process's executions that make up the last step: [begin, end).
+struct Window {
+  std::size_t begin = 0, end = 0, steps = 1;
+  std::size_t length() const { return end - begin; }
+};
+
+// An operation of the step as all its members performed it.
+struct Instance {
+  std::uint32_t communicator = 0, call = 0;
+  int arrived = 0;
+  bool sent = false;
+  int level = 0;                                          // how many operations at least come before it
+  std::vector<std::size_t> waiting;                       // processes
+  std::vector<std::pair<std::size_t, std::size_t>> done;  // process, index of its execution
+};
+
+using Key = std::tuple<std::uint32_t, const Collective*, int, int, std::int64_t>;
+
+class Analyser {
+ public:
+  Analyser(const Trace& trace, int hosts) : trace_(trace) {
+    for (std::size_t p = 0; p < trace.processes.size(); ++p)
+      if (!trace.processes[p].executions.empty()) active_.push_back(p);
+    for (const Communicator& each : trace.communicators)
+      recorded_.push_back(static_cast<int>(std::ranges::count_if(each.processes, [](int p) { return p >= 0; })));
+    ends_.resize(trace.processes.size());
+    for (const std::size_t p : active_) ends_[p] = trace.processes[p].executions.size();
+    windows_.resize(trace.processes.size());
+    result_.job.ranks = trace.ranks;
+    result_.job.remarks = trace.remarks();
+    set_nodes(hosts);
+  }
+
+  Analysis run() {
+    cut_unfinished();
+    find_windows();
+    if (!merge()) {
+      remark("the ranks' records contradict each other about the order; the step is that of " +
+             trace_.processes[reference_].name + " alone");
+      take_alone(reference_);
+    }
+    make_operations();
+    make_traffic();
+    set_step();
+    return std::move(result_);
+  }
+
+ private:
+  const std::vector<Execution>& executions(std::size_t p) const { return trace_.processes[p].executions; }
+  const Call& call_of(const Execution& each) const { return trace_.calls[each.call]; }
+  // The kind by which executions are counted: even and uneven exchanges are the same to a record.
+  static const Collective* kind_of(const Call& call) {
+    return call.collective == &all_to_allv ? &all_to_all : call.collective;
+  }
+  void remark(std::string text) { result_.job.remarks.push_back(std::move(text)); }
+
+  void set_nodes(int hosts) {
+    const auto ranks = static_cast<std::size_t>(trace_.ranks);
+    std::vector<std::string> host_of_rank(ranks);
+    for (const Process& each : trace_.processes) host_of_rank[static_cast<std::size_t>(each.rank)] = each.host;
+    NodeOfRank& nodes = result_.job.node_of_rank;
+    if (std::ranges::none_of(host_of_rank, &std::string::empty)) {
+      std::map<std::string, int> number;
+      for (const std::string& host : host_of_rank)
+        nodes.push_back(number.try_emplace(host, static_cast<int>(number.size())).first->second);
+    } else if (hosts > 0) {
+      if (ranks % static_cast<std::size_t>(hosts) != 0)
+        throw UsageError(fmt::format("--hosts {}: the job's {} ranks are not the same number on each", hosts, ranks));
+      for (std::size_t rank = 0; rank < ranks; ++rank)
+        nodes.push_back(static_cast<int>(rank / (ranks / static_cast<std::size_t>(hosts))));
+    }
+  }
+
+  // Leaves out what some ranks had not called yet, or not recorded any more, when the records end.
+  void cut_unfinished() {
+    constexpr int most_passes = 16;
+    for (int pass = 0; pass < most_passes; ++pass) {
+      std::map<std::pair<std::uint32_t, const Collective*>, std::pair<std::int64_t, int>>
+          last;  // least of the members' last
+      for (const std::size_t p : active_) {
+        std::map<std::pair<std::uint32_t, const Collective*>, std::int64_t> mine;
+        for (std::size_t i = 0; i < ends_[p]; ++i) {
+          const Execution& each = executions(p)[i];
+          if (call_of(each).collective->pairwise) continue;
+          std::int64_t& most = mine.try_emplace({each.communicator, kind_of(call_of(each))}, each.number).first->second;
+          most = std::max(most, each.number);
+        }
+        for (const auto& [key, number] : mine) {
+          const auto [at, fresh] = last.try_emplace(key, number, 1);
+          if (!fresh) at->second = {std::min(at->second.first, number), at->second.second + 1};
+        }
+      }
+      bool cut = false;
+      for (const std::size_t p : active_)
+        for (std::size_t i = 0; i < ends_[p]; ++i) {
+          const Execution& each = executions(p)[i];
+          if (call_of(each).collective->pairwise) continue;
+          const auto& [number, members] = last.at({each.communicator, kind_of(call_of(each))});
+          if (members == recorded_[each.communicator] && each.number <= number) continue;
+          // Some members never recorded it: at the beginning because their records begin later.
+          if (members != recorded_[each.communicator] && 2 * i < ends_[p]) continue;
+          cut = true;
+          ends_[p] = i;
+        }
+      if (!cut) return;
+    }
+  }
+
+  // Calls that are alike have the same number; exchanges, whose sizes may differ between steps, whatever they move.
+  std::vector<std::uint64_t> signature(std::size_t p) {
+    if (alike_.empty()) {
+      std::map<const Collective*, std::uint32_t> exchanges;
+      for (std::uint32_t i = 0; i < trace_.calls.size(); ++i) {
+        const Collective* const what = trace_.calls[i].collective;
+        const bool exchange = what == &all_to_all || what == &all_to_allv;
+        alike_.push_back(exchange ? exchanges.try_emplace(&all_to_all, i).first->second : i);
+      }
+    }
+    std::vector<std::uint64_t> all;
+    all.reserve(ends_[p]);
+    for (std::size_t i = 0; i < ends_[p]; ++i)
+      all.push_back(std::uint64_t{executions(p)[i].communicator} << 32 | alike_[executions(p)[i].call]);
+    return all;
+  }
+
+  void find_windows() {
+    std::vector<Period> periods(trace_.processes.size());
+    for (const std::size_t p : active_) periods[p] = period_of(signature(p));
+    const auto by_length = [&](std::size_t a, std::size_t b) { return periods[a].length < periods[b].length; };
+    std::set<std::size_t> left(active_.begin(), active_.end());
+    bool first = true;
+    // The ranks that a communicator connects, directly or not, take their step from the one with the longest.
+    while (!left.empty()) {
+      const std::size_t reference = *std::ranges::max_element(left, by_length);
+      windows_[reference] = {ends_[reference] - periods[reference].length, ends_[reference], 1};
+      if (std::exchange(first, false)) reference_ = reference;
+      std::deque<std::size_t> next{reference};
+      left.erase(reference);
+      while (!next.empty()) {
+        const std::size_t p = next.front();
+        next.pop_front();
+        for (const auto& [communicator, number] : first_numbers(p))
+          for (const int other : trace_.communicators[communicator.first].processes)
+            if (other >= 0 && left.erase(static_cast<std::size_t>(other)) > 0) {
+              const auto o = static_cast<std::size_t>(other);
+              windows_[o] = window_from(o, periods[o], p);
+              next.push_back(o);
+            }
+      }
+    }
+    for (const std::size_t p : active_)
+      if (windows_[p].length() > 0)
+        windows_[p].steps = std::max<std::size_t>(1, periods[p].covers / windows_[p].length());
+    result_.job.steps = static_cast<int>(windows_[reference_].steps);
+    if (result_.job.steps == 1) remark("nothing repeats in the record: all of it counts as one step");
+  }
+
+  using Stream = std::pair<std::uint32_t, const Collective*>;
+  // The number of the first collective of each kind in a process's step.
+  std::map<Stream, std::int64_t> first_numbers(std::size_t p) const {
+    std::map<Stream, std::int64_t> numbers;
+    for (std::size_t i = windows_[p].begin; i < windows_[p].end; ++i) {
+      const Execution& each = executions(p)[i];
+      numbers.try_emplace({each.communicator, kind_of(call_of(each))}, each.number);
+    }
+    return numbers;
+  }
+
+  // The step of a process that shares communicators with one whose step is known.
+  Window window_from(std::size_t p, const Period& period, std::size_t known) const {
+    const std::map<Stream, std::int64_t> numbers = first_numbers(known);
+    std::size_t least = 0, most = ends_[p];  // of `begin`
+    for (std::size_t i = 0; i < ends_[p]; ++i) {
+      const Execution& each = executions(p)[i];
+      const auto shared = numbers.find({each.communicator, kind_of(call_of(each))});
+      if (shared == numbers.end() || call_of(each).collective->pairwise) continue;
+      if (each.number < shared->second)
+        least = i + 1;
+      else
+        most = std::min(most, i);
+    }
+    if (most < least) return {least, ends_[p], 1};
+    // Between the two, where whole repetitions are left.
+    for (std::size_t begin = least; begin <= most; ++begin)
+      if (period.length > 0 && begin < ends_[p] && (ends_[p] - begin) % period.length == 0) return {begin, ends_[p], 1};
+    return {least, ends_[p], 1};
+  }
+
+  Key key_of(const Execution& each) const {
+    const Call& call = call_of(each);
+    const bool message = call.collective->pairwise;
+    return {each.communicator, kind_of(call), message ? call.source : -1, message ? call.target : -1, each.number};
+  }
+  bool sends(std::size_t p, const Execution& each) const {
+    const int process =
+        trace_.communicators[each.communicator].processes[static_cast<std::size_t>(call_of(each).source)];
+    return std::cmp_equal(process, p);
+  }
+  bool is_recorded(std::uint32_t communicator, int member) const {
+    return trace_.communicators[communicator].processes[static_cast<std::size_t>(member)] >= 0;
+  }
+
+  // Performs the operations of all processes in an order that each of them keeps. False where there is none.
+  bool merge() {
+    std::vector<std::size_t> at(trace_.processes.size());
+    std::vector<int> level(trace_.processes.size(), 0);
+    for (const std::size_t p : active_) at[p] = windows_[p].begin;
+    std::deque<std::size_t> ready(active_.begin(), active_.end());
+    std::size_t unfinished = active_.size();
+    while (true) {
+      while (!ready.empty()) {
+        const std::size_t p = ready.front();
+        ready.pop_front();
+        while (at[p] < windows_[p].end && perform(p, at, level, ready)) ++at[p];
+        if (at[p] >= windows_[p].end) --unfinished;
+      }
+      if (unfinished == 0) return true;
+      if (!send_ahead(at, level, ready)) return false;
+    }
+  }
+
+  // False: the process waits, and will be ready again.
+  bool perform(std::size_t p, std::vector<std::size_t>& at, std::vector<int>& level, std::deque<std::size_t>& ready) {
+    const Execution& each = executions(p)[at[p]];
+    const Call& call = call_of(each);
+    Instance& one = instances_[key_of(each)];
+    one.communicator = each.communicator;
+    one.call = each.call;
+    if (call.collective->pairwise) {
+      if (sends(p, each)) {
+        send(p, at[p], one, level, ready);
+        return true;
+      }
+      if (!one.sent && is_recorded(each.communicator, call.source)) {
+        one.waiting = {p};
+        return false;
+      }
+      level[p] = std::max(level[p] + 1, one.level);
+      one.level = level[p];
+      one.done.emplace_back(p, at[p]);
+      return true;
+    }
+    one.level = std::max(one.level, level[p] + 1);
+    one.done.emplace_back(p, at[p]);
+    if (++one.arrived < recorded_[each.communicator]) {
+      one.waiting.push_back(p);
+      return false;
+    }
+    level[p] = one.level;
+    for (const std::size_t other : one.waiting) {
+      level[other] = one.level;
+      ++at[other];
+      ready.push_back(other);
+    }
+    one.waiting.clear();
+    return true;
+  }
+
+  void send(std::size_t p, std::size_t index, Instance& one, std::vector<int>& level, std::deque<std::size_t>& ready) {
+    if (one.sent) return;  // ahead
+    one.sent = true;
+    one.level = ++level[p];
+    one.done.emplace_back(p, index);
+    for (const std::size_t other : one.waiting) ready.push_back(other);
+    one.waiting.clear();
+  }
+
+  // Processes that wait for messages of each other have called sends and receives as one group: what comes next of
+  // their messages is sent. False if there is none.
+  bool send_ahead(const std::vector<std::size_t>& at, std::vector<int>& level, std::deque<std::size_t>& ready) {
+    bool any = false;
+    for (const std::size_t p : active_) {
+      if (at[p] >= windows_[p].end || !call_of(executions(p)[at[p]]).collective->pairwise) continue;
+      for (std::size_t i = at[p]; i < windows_[p].end && call_of(executions(p)[i]).collective->pairwise; ++i) {
+        const Execution& each = executions(p)[i];
+        Instance& one = instances_[key_of(each)];
+        if (!sends(p, each) || one.sent) continue;
+        one.communicator = each.communicator;
+        one.call = each.call;
+        send(p, i, one, level, ready);
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  void take_alone(std::size_t p) {
+    instances_.clear();
+    int level = 0;
+    for (std::size_t i = windows_[p].begin; i < windows_[p].end; ++i) {
+      const Execution& each = executions(p)[i];
+      Instance& one = instances_[key_of(each)];
+      one = {.communicator = each.communicator, .call = each.call, .level = ++level, .waiting = {}, .done = {{p, i}}};
+    }
+  }
+
+  // ---- operations
+
+  // Groups of the same level that do the same are one operation.
+  void make_operations() {
+    std::vector<const Instance*> ordered;
+    for (const auto& [key, one] : instances_) ordered.push_back(&one);
+    std::ranges::stable_sort(ordered, {}, &Instance::level);
+    for (std::size_t first = 0; first < ordered.size();) {
+      std::size_t end = first;
+      while (end < ordered.size() && ordered[end]->level == ordered[first]->level) ++end;
+      add_level(
+          {ordered.begin() + static_cast<std::ptrdiff_t>(first), ordered.begin() + static_cast<std::ptrdiff_t>(end)});
+      first = end;
+    }
+    bool unknown_ranks = false;
+    for (const JobOperation& each : result_.job.operations)
+      unknown_ranks = unknown_ranks || (each.group.empty() && each.groups.empty());
+    if (unknown_ranks) remark("the ranks of some groups are not in the record: give the files of all ranks");
+    if (expanded_) remark("ranks whose files were not given are taken to do what those do whose files were");
+  }
+
+  void add_level(const std::vector<const Instance*>& level) {
+    struct Part {
+      JobOperation operation;
+      std::set<int> taken;
+      std::vector<const Instance*> instances;
+    };
+    std::vector<Part> parts;
+    for (const Instance* one : level) {
+      const auto [operation, group] = operation_of(*one);
+      const auto fits = [&, &operation = operation, &group = group](const Part& part) {
+        return part.operation == operation && group.empty() == part.taken.empty() &&
+               std::ranges::none_of(group, [&](int rank) { return part.taken.contains(rank); });
+      };
+      auto part = std::ranges::find_if(parts, fits);
+      if (part == parts.end()) part = parts.insert(parts.end(), {operation, {}, {}});
+      part->taken.insert(group.begin(), group.end());
+      part->instances.push_back(one);
+    }
+    for (Part& part : parts) {
+      for (const Instance* one : part.instances) {
+        if (Group group = operation_of(*one).second; !group.empty()) part.operation.groups.push_back(std::move(group));
+        if (part.operation.collective == &all_to_allv)
+          part.operation.bytes = std::max(part.operation.bytes, busiest(*one));
+      }
+      std::ranges::sort(part.operation.groups);
+      name_groups(part.operation);
+      set_times(part.operation, part.instances);
+      of_operation_.push_back(part.instances);
+      result_.job.operations.push_back(std::move(part.operation));
+    }
+  }
+
+  // The operation without groups and times, and the ranks of its group: ascending, of a message the sender first. No
+  // ranks if some are not known.
+  std::pair<JobOperation, Group> operation_of(const Instance& one) const {
+    const Call& call = trace_.calls[one.call];
+    const Communicator& communicator = trace_.communicators[one.communicator];
+    JobOperation operation{.collective = call.collective,
+                           .bytes = call.bytes,
+                           .type = call.type,
+                           .op = call.op,
+                           .root = {},
+                           .group = {},
+                           .groups = {},
+                           .ranks = communicator.size,
+                           .gap = {},
+                           .time = {},
+                           .fastest = {}};
+    if (call.collective == &all_to_all && is_uneven(one)) operation.collective = &all_to_allv;
+    if (operation.collective == &all_to_allv) operation.bytes = {0};
+    if (call.collective->pairwise) {
+      operation.ranks = 2;
+      const int from = communicator.ranks[static_cast<std::size_t>(call.source)],
+                to = communicator.ranks[static_cast<std::size_t>(call.target)];
+      return {operation, from < 0 || to < 0 ? Group{} : Group{from, to}};
+    }
+    Group group = communicator.ranks;
+    const int root = call.source >= 0 ? group[static_cast<std::size_t>(call.source)] : -1;
+    std::ranges::sort(group);
+    if (group.front() < 0) return {operation, {}};
+    if (root >= 0) operation.root = static_cast<int>(std::ranges::find(group, root) - group.begin());
+    return {operation, group};
+  }
+
+  // An exchange of which some members move more than others.
+  bool is_uneven(const Instance& one) const {
+    return std::ranges::any_of(one.done, [&](const auto& each) {
+      const Call& call = call_of(executions(each.first)[each.second]);
+      return call.collective == &all_to_allv || call.bytes != trace_.calls[one.call].bytes;
+    });
+  }
+
+  // Of an uneven exchange: what the rank moves that sends or receives most, as far as sizes are known.
+  Bytes busiest(const Instance& one) const {
+    std::vector<std::uint64_t> received(static_cast<std::size_t>(trace_.communicators[one.communicator].size), 0);
+    std::uint64_t most = 1;
+    for (const auto& [p, i] : one.done) most = std::max(most, call_of(executions(p)[i]).bytes.count);
+    for (const auto& [p, i] : one.done) {
+      const std::uint32_t sent = executions(p)[i].sent;
+      if (sent == 0) continue;
+      std::uint64_t sum = 0;
+      for (std::size_t member = 0; member < received.size(); ++member) {
+        sum += trace_.sent[sent - 1][member];
+        received[member] += trace_.sent[sent - 1][member];
+      }
+      most = std::max(most, sum);
+    }
+    return {std::max(most, *std::ranges::max_element(received))};
+  }
+
+  void name_groups(JobOperation& operation) {
+    if (operation.groups.empty() || operation.collective->pairwise) return;
+    const NodeOfRank& known = result_.job.node_of_rank;
+    const NodeOfRank nodes = known.empty() ? NodeOfRank(static_cast<std::size_t>(trace_.ranks), 0) : known;
+    std::vector<std::string> names{"world"};
+    if (!known.empty()) names.insert(names.end(), {"node", "rail"});
+    const Group& first = operation.groups.front();
+    if (first.size() > 1) names.push_back(fmt::format("stride:{}", first[1] - first[0]));
+    for (const std::string& name : names) {
+      Round all = make_groups(name, nodes);
+      for (Group& group : all) std::ranges::sort(group);
+      std::ranges::sort(all);
+      if (!std::ranges::includes(all, operation.groups)) continue;
+      // The others are as well the same where nothing was recorded that says otherwise.
+      std::vector<Group> others;
+      std::ranges::set_difference(all, operation.groups, std::back_inserter(others));
+      const auto has_record = [&](const Group& group) {
+        return std::ranges::any_of(group, [&](int rank) { return is_active(rank); });
+      };
+      if (std::ranges::any_of(others, has_record)) continue;
+      expanded_ = expanded_ || !others.empty();
+      operation.group = name;
+      operation.groups.clear();
+      return;
+    }
+  }
+
+  bool is_active(int rank) {
+    if (active_ranks_.empty())
+      for (const std::size_t p : active_) active_ranks_.insert(trace_.processes[p].rank);
+    return active_ranks_.contains(rank);
+  }
+
+  // Medians over ranks and over the steps before, where the same operation has the same place.
+  void set_times(JobOperation& operation, const std::vector<const Instance*>& instances) {
+    std::vector<double> times, gaps, fastest;
+    for (const Instance* one : instances) {
+      std::map<std::size_t, double> of_step;  // on the rank that waits least
+      for (const auto& [p, i] : one->done)
+        for (std::size_t step = 0; step < windows_[p].steps && step * windows_[p].length() <= i; ++step) {
+          const std::size_t index = i - step * windows_[p].length();
+          const Execution& each = executions(p)[index];
+          const double seconds = each.seconds;
+          if (std::isfinite(seconds)) {
+            times.push_back(seconds);
+            double& least = of_step.try_emplace(step, seconds).first->second;
+            least = std::min(least, seconds);
+          }
+          if (const double gap = gap_before(p, index); std::isfinite(gap)) gaps.push_back(gap);
+        }
+      for (const auto& [step, seconds] : of_step) fastest.push_back(seconds);
+    }
+    if (!times.empty()) operation.time = Seconds{median(times)};
+    if (!fastest.empty()) operation.fastest = Seconds{median(fastest)};
+    if (!gaps.empty()) operation.gap = Seconds{median(gaps)};
+  }
+
+  // Time between the end of the operation before and the start of this one on the same process.
+  double gap_before(std::size_t p, std::size_t index) const {
+    if (index == 0) return unknown;
+    const Execution &before = executions(p)[index - 1], &each = executions(p)[index];
+    const double took = std::isfinite(before.seconds) ? static_cast<double>(before.seconds) : 0;
+    const double gap = each.start - (before.start + took);
+    return std::isfinite(gap) ? std::max(0.0, gap) : unknown;
+  }
+
+  void set_step() {
+    const Window& window = windows_[reference_];
+    std::vector<double> times;
+    for (std::size_t i = window.begin; i < window.end; ++i)
+      for (std::size_t step = 0; step + 1 < window.steps && (step + 1) * window.length() <= i; ++step) {
+        const double time = executions(reference_)[i - step * window.length()].start -
+                            executions(reference_)[i - (step + 1) * window.length()].start;
+        if (std::isfinite(time) && time > 0) times.push_back(time);
+      }
+    if (!times.empty()) result_.job.step = Seconds{median(times)};
+  }
+
+  // ---- traffic
+
+  void make_traffic() {
+    for (std::size_t i = 0; i < of_operation_.size(); ++i) {
+      const JobOperation& operation = result_.job.operations[i];
+      if (operation.collective != &all_to_allv) continue;
+      for (const Instance* one : of_operation_[i])
+        if (add_traffic(name_of_groups(operation), *one)) break;
+    }
+    for (const JobOperation& each : result_.job.operations)
+      if (each.collective == &all_to_allv &&
+          std::ranges::find(result_.traffic, name_of_groups(each), &TrafficOfGroups::group) == result_.traffic.end()) {
+        remark(
+            "the sizes of all_to_allv are not in the record of all ranks of a group: there is no traffic file of it");
+        return;
+      }
+  }
+
+  // False if some members' sizes are not known.
+  bool add_traffic(const std::string& group, const Instance& one) {
+    const auto size = static_cast<std::size_t>(trace_.communicators[one.communicator].size);
+    std::vector<std::vector<std::uint64_t>> rows(size);
+    for (const auto& [p, i] : one.done) {
+      const std::vector<int>& processes = trace_.communicators[one.communicator].processes;
+      const auto member =
+          static_cast<std::size_t>(std::ranges::find(processes, static_cast<int>(p)) - processes.begin());
+      if (executions(p)[i].sent > 0 && member < size) rows[member] = trace_.sent[executions(p)[i].sent - 1];
+    }
+    if (std::ranges::any_of(rows, [&](const auto& row) { return row.size() != size; })) return false;
+    const auto known = std::ranges::find(result_.traffic, group, &TrafficOfGroups::group);
+    if (known == result_.traffic.end()) {
+      result_.traffic.push_back({group, std::move(rows)});
+      return true;
+    }
+    for (std::size_t from = 0; from < size; ++from)
+      for (std::size_t to = 0; to < size; ++to) known->sent[from][to] += rows[from][to];
+    return true;
+  }
+
+  const Trace& trace_;
+  std::vector<std::size_t> active_;  // processes that recorded something
+  std::vector<int> recorded_;        // members of each communicator that did
+  std::vector<std::size_t> ends_;
+  std::vector<Window> windows_;
+  std::vector<std::uint32_t> alike_;  // by call, the first one that is alike
+  std::size_t reference_ = 0;
+  std::map<Key, Instance> instances_;
+  std::vector<std::vector<const Instance*>> of_operation_;
+  std::set<int> active_ranks_;
+  bool expanded_ = false;
+  Analysis result_;
+};
+
+}  // namespace
+
+Analysis analyse(const Trace& trace, int hosts) { return Analyser(trace, hosts).run(); }
+
+}  // namespace p5::job

@@ -1,0 +1,35 @@
+// From the records of all processes to one step of the job: what repeats, in an order that all ranks keep, with the
+// groups that do the same at the same time put together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/job/trace.hpp"
+#include "bench/model/job.hpp"
+
+namespace p5::job {
+
+// Bytes that each member sends each other one in a step's all_to_allv, summed over its calls.
+struct TrafficOfGroups {
+  std::string group;                             // name_of_groups()
+  std::vector<std::vector<std::uint64_t>> sent;  // of the first group whose ranks all recorded it; square
+};
+
+struct Analysis {
+  Job job;
+  std::vector<TrafficOfGroups> traffic;
+};
+
+// `hosts`: where the record does not say on which host a rank was, so many with the same number of ranks, in order; 0:
+// not known. The trace has been finished.
+Analysis analyse(const Trace& trace, int hosts);
+
+// Length of what a sequence repeats at its end, and how many of its last elements repeat so. The length is the
+// shortest that is there twice or more and covers half of the sequence or more; else the whole sequence, once.
+struct Period {
+  std::size_t length = 0, covers = 0;
+};
+Period period_of(const std::vector<std::uint64_t>& sequence);
+
+}  // namespace p5::job

@@ -1,0 +1,101 @@
+// NCCL Inspector's JSON, as plugins/profiler/inspector of NVIDIA/nccl writes it (v4.0, NCCL 2.28 to 2.30). One line:
+// {"header": {"id", "rank", "n_ranks", "nnodes"}, "metadata": {"hostname", "pid", ...}, "coll_perf" or "p2p_perf":
+// {...}}
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "bench/base/error.hpp"
+#include "bench/base/text.hpp"
+#include "bench/job/formats.hpp"
+
+namespace p5::job {
+
+namespace {
+
+const std::vector<std::string_view> inspector_fields{"header.id",
+                                                     "header.rank",
+                                                     "header.n_ranks",
+                                                     "metadata.hostname",
+                                                     "metadata.pid",
+                                                     "coll_perf.coll",
+                                                     "coll_perf.coll_sn",
+                                                     "coll_perf.coll_msg_size_bytes",
+                                                     "coll_perf.coll_exec_time_us",
+                                                     "coll_perf.event_trace_ts.coll_start_ts",
+                                                     "p2p_perf.p2p",
+                                                     "p2p_perf.p2p_sn",
+                                                     "p2p_perf.p2p_peer",
+                                                     "p2p_perf.p2p_msg_size_bytes",
+                                                     "p2p_perf.p2p_exec_time_us",
+                                                     "p2p_perf.event_trace_ts.p2p_start_ts"};
+
+std::int64_t must(const TraceFile& file, const Record& record, std::string_view name, std::int64_t most) {
+  const std::optional<std::int64_t> value = record.integer(name);
+  if (!value || *value < 0 || *value > most)
+    throw file.refuse(fmt::format("{} is not a whole number from 0 to {}", name, most));
+  return *value;
+}
+
+void read_record(const TraceFile& file, const Record& record, Trace& trace) {
+  const bool collective = record.find("coll_perf.coll") != nullptr;
+  const std::string_view name = record.text(collective ? "coll_perf.coll" : "p2p_perf.p2p");
+  if (name.empty()) return;  // a record of another kind
+  const int size = static_cast<int>(must(file, record, "header.n_ranks", most_ranks));
+  const int member = static_cast<int>(must(file, record, "header.rank", most_ranks));
+  const std::string host(record.text("metadata.hostname"));
+  const std::uint32_t process =
+      trace.process(fmt::format("{}:{}", host, must(file, record, "metadata.pid", std::int64_t{1} << 50)), host);
+  const std::uint32_t communicator = trace.communicator(std::string(record.text("header.id")), size);
+  if (!trace.set_member(communicator, member, process))
+    throw file.refuse(fmt::format("rank {} of communicator {} was another process in an earlier record", member,
+                                  record.text("header.id")));
+  const Collective* const what = collective_of_nccl(name);
+  if (!what) {
+    trace.remark(fmt::format("{} is no operation that can be replayed; it is left out", in_quotes(name)));
+    return;
+  }
+  const auto field = [&](std::string_view of_collective, std::string_view of_message) {
+    return collective ? of_collective : of_message;
+  };
+  auto bytes = static_cast<std::uint64_t>(must(file, record,
+                                               field("coll_perf.coll_msg_size_bytes", "p2p_perf.p2p_msg_size_bytes"),
+                                               static_cast<std::int64_t>(most_bytes)));
+  // The size is NCCL's count, which is one rank's share where ranks share the message.
+  if (what == &all_gather || what == &reduce_scatter || what == &all_to_all || what == &gather || what == &scatter)
+    bytes *= static_cast<std::uint64_t>(size);
+  Call call{.collective = what, .bytes = {bytes}, .type = {}, .op = {}};
+  if (what->pairwise) {
+    const int peer = static_cast<int>(must(file, record, "p2p_perf.p2p_peer", size - 1));
+    const bool sends = name == "Send";
+    call.source = sends ? member : peer;
+    call.target = sends ? peer : member;
+  }
+  Execution one{.communicator = communicator, .call = trace.call(call)};
+  if (!what->pairwise) one.number = record.integer("coll_perf.coll_sn").value_or(-1);
+  if (const auto time = record.number(field("coll_perf.coll_exec_time_us", "p2p_perf.p2p_exec_time_us"));
+      time && *time > 0)
+    one.seconds = static_cast<float>(*time * 1e-6);
+  if (const auto start =
+          record.number(field("coll_perf.event_trace_ts.coll_start_ts", "p2p_perf.event_trace_ts.p2p_start_ts"));
+      start && *start > 0)
+    one.start = *start * 1e-6;
+  trace.add(process, one);
+}
+
+}  // namespace
+
+bool is_inspector(std::string_view beginning) {
+  return beginning.starts_with('{') && beginning.substr(0, 16).find("\"header\"") != std::string_view::npos;
+}
+
+void read_inspector(TraceFile& file, Trace& trace) {
+  Record record;
+  while (const auto line = file.line()) {
+    if (line->find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    read_line(file, *line, inspector_fields, record);
+    read_record(file, record, trace);
+  }
+}
+
+}  // namespace p5::job

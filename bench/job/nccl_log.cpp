@@ -1,0 +1,176 @@
+// Lines of NCCL's log that INIT and COLL write (src/init.cc and src/enqueue.cc of NVIDIA/nccl, 2.17 to 2.30):
+//   HOST:PID:TID [DEV] NCCL INFO AllReduce: opCount 2a sendbuff 0x.. recvbuff 0x.. count 8 datatype 7 op 0 root 0
+//     comm 0x.. [nranks=8] stream 0x..
+//   HOST:PID:TID [DEV] NCCL INFO ncclCommInitRank comm 0x.. rank 3 nranks 8 ... commId 0x.. - Init COMPLETE
+//   HOST:PID:TID [DEV] NCCL INFO ncclCommSplit comm 0x.. rank 0 nranks 2 ... parent 0x.. splitCount 1 color 7 key 0 -
+//     Init COMPLETE
+#include <array>
+#include <charconv>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "bench/base/text.hpp"
+#include "bench/base/units.hpp"
+#include "bench/job/formats.hpp"
+
+namespace p5::job {
+
+namespace {
+
+constexpr std::string_view mark = " NCCL INFO ";
+
+// The word behind a key, "" where the line has none.
+std::string_view word_after(std::string_view line, std::string_view key) {
+  const std::size_t at = line.find(key);
+  if (at == std::string_view::npos) return "";
+  line.remove_prefix(at + key.size());
+  return line.substr(0, line.find_first_of(" ]\r"));
+}
+
+std::optional<std::int64_t> number_in(std::string_view word) {
+  std::int64_t number = 0;
+  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (problem != std::errc() || end != word.data() + word.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+// The process that wrote the line: the last "HOST:PID:TID" before the mark.
+std::optional<std::pair<std::string_view, std::string_view>> origin_of(std::string_view before) {
+  const std::size_t device = before.rfind(" [");
+  if (device == std::string_view::npos) return std::nullopt;
+  before = before.substr(0, device);
+  if (const std::size_t space = before.find_last_of(" \t"); space != std::string_view::npos)
+    before.remove_prefix(space + 1);
+  const std::size_t thread = before.rfind(':');
+  if (thread == std::string_view::npos || thread == 0) return std::nullopt;
+  const std::size_t process = before.rfind(':', thread - 1);
+  if (process == std::string_view::npos || !number_in(before.substr(process + 1, thread - process - 1)))
+    return std::nullopt;
+  return std::pair(before.substr(0, process), before.substr(0, thread));
+}
+
+// Seconds of "[2026-11-25 12:00:00.123456] "; null without a fraction, which says too little.
+std::optional<double> time_of(std::string_view line) {
+  constexpr std::size_t whole = 20;
+  if (line.size() < whole + 2 || line[0] != '[' || line[whole] != '.') return std::nullopt;
+  const std::size_t end = line.find(']');
+  if (end == std::string_view::npos) return std::nullopt;
+  std::string day(line.substr(1, whole - 1));
+  day[10] = 'T';
+  const std::optional<double> seconds = parse_utc(day + "Z");
+  double fraction = 0;
+  const std::string digits = "0" + std::string(line.substr(whole, end - whole));
+  const auto [stop, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), fraction);
+  if (!seconds || problem != std::errc() || stop != digits.data() + digits.size()) return std::nullopt;
+  return *seconds + fraction;
+}
+
+// ncclRedOp_t of nccl.h, by value.
+constexpr std::array reductions{ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min, ReduceOp::avg};
+
+class LogReader {
+ public:
+  LogReader(const TraceFile& file, Trace& trace) : file_(file), trace_(trace) {}
+
+  void take(std::string_view line) {
+    const std::size_t at = line.find(mark);
+    if (at == std::string_view::npos) return;
+    const auto origin = origin_of(line.substr(0, at));
+    if (!origin) return;
+    const std::string_view text = line.substr(at + mark.size());
+    if (text.find("- Init ") != std::string_view::npos)
+      take_communicator(text, *origin);
+    else if (text.find(": opCount ") != std::string_view::npos)
+      take_call(text, *origin, time_of(line));
+  }
+
+ private:
+  using Origin = std::pair<std::string_view, std::string_view>;  // host, HOST:PID
+
+  void take_communicator(std::string_view text, const Origin& origin) {
+    const std::optional<std::int64_t> rank = number_in(word_after(text, " rank ")),
+                                      size = number_in(word_after(text, " nranks "));
+    const std::string_view comm = word_after(text, "comm ");
+    if (!rank || !size || comm.empty() || *size > most_ranks || *rank >= *size) return;
+    const std::uint32_t process = trace_.process(std::string(origin.second), std::string(origin.first));
+    const std::string name = name_of(text, origin);
+    if (name.empty()) return;
+    const std::uint32_t communicator = trace_.communicator(name, static_cast<int>(*size));
+    if (!trace_.set_member(communicator, static_cast<int>(*rank), process))
+      throw file_.refuse(fmt::format("rank {} of communicator {} was another process in an earlier line", *rank, name));
+    communicators_[fmt::format("{} {}", origin.second, comm)] = {communicator, static_cast<int>(*rank)};
+  }
+
+  // A communicator has an id, or is the part of another one that has the same color. "" where the line says neither.
+  std::string name_of(std::string_view text, const Origin& origin) const {
+    if (const std::string_view id = word_after(text, " commId "); !id.empty()) return std::string(id);
+    const auto parent = communicators_.find(fmt::format("{} {}", origin.second, word_after(text, " parent ")));
+    const std::string_view color = word_after(text, " color ");
+    if (parent == communicators_.end() || color.empty()) return "";
+    return fmt::format("{}, split {}, color {}", trace_.communicators[parent->second.first].name,
+                       word_after(text, " splitCount "), color);
+  }
+
+  void take_call(std::string_view text, const Origin& origin, std::optional<double> start) {
+    const std::string_view name = text.substr(0, text.find(':'));
+    const Collective* const what = collective_of_nccl(name);
+    const auto known = communicators_.find(fmt::format("{} {}", origin.second, word_after(text, " comm ")));
+    if (!what) {
+      trace_.remark(fmt::format("{} is no operation that can be replayed; it is left out", in_quotes(name)));
+      return;
+    }
+    if (known == communicators_.end()) {
+      trace_.remark(
+          "calls on communicators whose start is not in the log are left out: log INIT beside COLL, from the "
+          "start of the job, with NCCL 2.17 or later");
+      return;
+    }
+    const auto count = number_in(word_after(text, " count ")), type = number_in(word_after(text, " datatype ")),
+               op = number_in(word_after(text, " op ")), root = number_in(word_after(text, " root "));
+    const auto element = type && *type < 256 ? element_type_of_nccl(static_cast<int>(*type)) : std::nullopt;
+    const auto [communicator, member] = known->second;
+    const int size = trace_.communicators[communicator].size;
+    constexpr std::int64_t most = std::int64_t{1} << 46;
+    if (!count || *count > most || !element || !op || !root || *root >= size)
+      throw file_.refuse(fmt::format("the line of {} has not the form of NCCL's", in_quotes(name)));
+    const bool shared =
+        what == &all_gather || what == &reduce_scatter || what == &all_to_all || what == &gather || what == &scatter;
+    Call call{
+        .collective = what,
+        .bytes = {static_cast<std::uint64_t>(*count) * element->bytes * static_cast<std::uint64_t>(shared ? size : 1)},
+        .type = element->type,
+        .op = {}};
+    if (what->reduces && std::cmp_less(*op, reductions.size())) call.op = reductions[static_cast<std::size_t>(*op)];
+    if (what->rooted) call.source = static_cast<int>(*root);
+    if (what->pairwise) {
+      const bool sends = name == "Send";
+      call.source = sends ? member : static_cast<int>(*root);
+      call.target = sends ? static_cast<int>(*root) : member;
+    }
+    Execution one{.communicator = communicator, .call = trace_.call(call)};
+    if (start) one.start = *start;
+    trace_.add(trace_.process(std::string(origin.second), std::string(origin.first)), one);
+  }
+
+  const TraceFile& file_;
+  Trace& trace_;
+  std::unordered_map<std::string, std::pair<std::uint32_t, int>> communicators_;  // of "HOST:PID 0xCOMM"
+};
+
+}  // namespace
+
+// A job's output may begin with anything that is text.
+bool is_nccl_log(std::string_view beginning) {
+  return beginning.find('\0') == std::string_view::npos && !beginning.starts_with('{') &&
+         !beginning.starts_with('[' + std::string("{"));
+}
+
+void read_nccl_log(TraceFile& file, Trace& trace) {
+  LogReader reader(file, trace);
+  while (const auto line = file.line()) reader.take(*line);
+}
+
+}  // namespace p5::job

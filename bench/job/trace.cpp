@@ -1,0 +1,269 @@
+#include "bench/job/trace.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
+
+namespace p5::job {
+
+std::uint32_t Trace::process(const std::string& name, const std::string& host, int rank) {
+  const auto [at, fresh] = process_of_name_.try_emplace(name, static_cast<std::uint32_t>(processes.size()));
+  if (fresh) processes.push_back({.name = name, .host = host, .rank = rank, .executions = {}});
+  return at->second;
+}
+
+std::uint32_t Trace::communicator(const std::string& name, int size) {
+  if (size < 1 || size > most_ranks)
+    throw UsageError(
+        fmt::format("communicator {} has {} ranks; 1 to {} can be read", in_quotes(name), size, most_ranks));
+  const auto [at, fresh] = communicator_of_name_.try_emplace(name, static_cast<std::uint32_t>(communicators.size()));
+  if (fresh) {
+    const auto members = static_cast<std::size_t>(size);
+    communicators.push_back({name, size, std::vector<int>(members, -1), std::vector<int>(members, -1)});
+  }
+  if (communicators[at->second].size != size)
+    throw UsageError(
+        fmt::format("communicator {} has {} ranks here and {} in an earlier record: these are traces of "
+                    "different jobs",
+                    in_quotes(name), size, communicators[at->second].size));
+  return at->second;
+}
+
+void Trace::set_ranks(std::uint32_t communicator, const std::vector<int>& all) {
+  Communicator& known = communicators[communicator];
+  if (std::cmp_not_equal(all.size(), known.size) || std::set<int>(all.begin(), all.end()).size() != all.size())
+    throw UsageError(fmt::format("communicator {} has the same rank twice", in_quotes(known.name)));
+  known.ranks = all;
+}
+
+bool Trace::set_member(std::uint32_t communicator, int member, std::uint32_t process) {
+  Communicator& known = communicators[communicator];
+  if (member < 0 || member >= known.size)
+    throw UsageError(
+        fmt::format("rank {} is not one of the {} of communicator {}", member, known.size, in_quotes(known.name)));
+  int& place = known.processes[static_cast<std::size_t>(member)];
+  if (place >= 0 && std::cmp_not_equal(place, process)) return false;
+  place = static_cast<int>(process);
+  return true;
+}
+
+std::uint32_t Trace::call(const Call& call) {
+  const auto key = std::tuple(call.collective, call.bytes.count, call.type ? static_cast<int>(*call.type) : -1,
+                              call.op ? static_cast<int>(*call.op) : -1, call.source, call.target);
+  const auto [at, fresh] = index_of_call_.try_emplace(key, static_cast<std::uint32_t>(calls.size()));
+  if (fresh) calls.push_back(call);
+  return at->second;
+}
+
+std::uint32_t Trace::sent_bytes(std::vector<std::uint64_t> bytes) {
+  constexpr std::size_t most = 16'000'000;  // 128 MB
+  if ((sent_values_ += bytes.size()) > most) {
+    remark("some sizes of all_to_allv are not kept: they are too many");
+    return 0;
+  }
+  sent.push_back(std::move(bytes));
+  return static_cast<std::uint32_t>(sent.size());
+}
+
+void Trace::add(std::uint32_t process, const Execution& execution) {
+  if (++executions_ > most_executions)
+    throw UsageError(
+        fmt::format("more than {} calls of all ranks together; give a shorter part of the job, such as "
+                    "ten steps",
+                    most_executions));
+  processes[process].executions.push_back(execution);
+}
+
+void Trace::remark(const std::string& text) {
+  const auto found = std::ranges::find(remarks_, text, &std::pair<std::string, int>::first);
+  if (found != remarks_.end())
+    ++found->second;
+  else
+    remarks_.emplace_back(text, 1);
+}
+
+std::vector<std::string> Trace::remarks() const {
+  std::vector<std::string> texts;
+  for (const auto& [text, count] : remarks_)
+    texts.push_back(count == 1 ? text : fmt::format("{} ({} times)", text, count));
+  return texts;
+}
+
+// Records that do not state ranks of the job (NCCL's) have those of the largest communicator; processes outside of it
+// come behind.
+void Trace::give_ranks() {
+  const auto unnumbered = [](const Process& each) { return each.rank < 0; };
+  if (!std::ranges::any_of(processes, unnumbered)) return;
+  const auto largest = std::ranges::max_element(communicators, {}, &Communicator::size);
+  if (largest != communicators.end()) {
+    ranks = std::max(ranks, largest->size);
+    for (int member = 0; member < largest->size; ++member)
+      if (const int process = largest->processes[static_cast<std::size_t>(member)]; process >= 0)
+        processes[static_cast<std::size_t>(process)].rank = member;
+  }
+  std::set<int> taken;
+  for (const Process& each : processes) taken.insert(each.rank);
+  int next = std::max(ranks, 0);
+  if (std::ranges::count_if(processes, unnumbered) > 0)
+    remark("some processes are in no communicator of the whole job; they are counted as ranks behind the others");
+  for (Process& each : processes)
+    if (unnumbered(each)) {
+      while (taken.contains(next)) ++next;
+      each.rank = next++;
+    }
+}
+
+void Trace::number_executions() {
+  for (Process& process : processes) {
+    std::map<std::tuple<std::uint32_t, const Collective*, int, int>, std::int64_t> counts;
+    for (Execution& each : process.executions) {
+      const Call& call = calls[each.call];
+      const bool message = call.collective->pairwise;
+      std::int64_t& count = counts[{each.communicator, call.collective == &all_to_allv ? &all_to_all : call.collective,
+                                    message ? call.source : -1, message ? call.target : -1}];
+      if (each.number < 0) each.number = count;
+      ++count;
+    }
+  }
+}
+
+void Trace::finish() {
+  std::size_t executions = 0;
+  for (const Process& each : processes) executions += each.executions.size();
+  if (executions == 0)
+    throw UsageError("no communication in it: " + (remarks_.empty() ? "no record of any call" : join(remarks(), "; ")));
+  give_ranks();
+  std::map<int, int> process_of_rank;
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    process_of_rank[processes[i].rank] = static_cast<int>(i);
+    ranks = std::max(ranks, processes[i].rank + 1);
+  }
+  for (Communicator& each : communicators)
+    for (std::size_t member = 0; member < each.ranks.size(); ++member) {
+      int& rank = each.ranks[member];
+      int& process = each.processes[member];
+      if (process >= 0) rank = processes[static_cast<std::size_t>(process)].rank;
+      if (rank >= 0 && process < 0)
+        if (const auto at = process_of_rank.find(rank); at != process_of_rank.end()) process = at->second;
+      ranks = std::max(ranks, rank + 1);
+    }
+  // A communicator as large as the job is the job.
+  for (Communicator& each : communicators)
+    if (each.size == ranks && std::ranges::any_of(each.ranks, [](int rank) { return rank < 0; }))
+      std::iota(each.ranks.begin(), each.ranks.end(), 0);
+  number_executions();
+}
+
+// ---- names
+
+namespace {
+
+struct NamedType {
+  std::string_view name;
+  ElementType type;
+};
+// c10/core/ScalarType.h of PyTorch.
+constexpr std::array pytorch_types{
+    NamedType{"Float", {4, DataType::float32}},      NamedType{"Double", {8, DataType::float64}},
+    NamedType{"Half", {2, DataType::float16}},       NamedType{"BFloat16", {2, DataType::bfloat16}},
+    NamedType{"Int", {4, DataType::int32}},          NamedType{"Long", {8, DataType::int64}},
+    NamedType{"Char", {1, DataType::int8}},          NamedType{"Byte", {1, DataType::uint8}},
+    NamedType{"Bool", {1, DataType::uint8}},         NamedType{"UInt32", {4, DataType::uint32}},
+    NamedType{"UInt64", {8, DataType::uint64}},      NamedType{"Short", {2, std::nullopt}},
+    NamedType{"UInt16", {2, std::nullopt}},          NamedType{"Float8_e4m3fn", {1, std::nullopt}},
+    NamedType{"Float8_e5m2", {1, std::nullopt}},     NamedType{"Float8_e4m3fnuz", {1, std::nullopt}},
+    NamedType{"Float8_e5m2fnuz", {1, std::nullopt}}, NamedType{"ComplexFloat", {8, std::nullopt}},
+    NamedType{"ComplexDouble", {16, std::nullopt}},
+};
+
+// ncclDataType_t of nccl.h, by value.
+constexpr std::array nccl_types{
+    ElementType{1, DataType::int8},     ElementType{1, DataType::uint8},   ElementType{4, DataType::int32},
+    ElementType{4, DataType::uint32},   ElementType{8, DataType::int64},   ElementType{8, DataType::uint64},
+    ElementType{2, DataType::float16},  ElementType{4, DataType::float32}, ElementType{8, DataType::float64},
+    ElementType{2, DataType::bfloat16}, ElementType{1, std::nullopt},      ElementType{1, std::nullopt},
+};
+
+struct NamedCollective {
+  std::string_view name;
+  const Collective* collective;
+};
+// Names of ProcessGroupNCCL.cpp, with those of other versions; without its prefix "nccl:".
+constexpr std::array pytorch_collectives{
+    NamedCollective{"all_reduce", &all_reduce},
+    NamedCollective{"allreduce", &all_reduce},
+    NamedCollective{"allreduce_coalesced", &all_reduce},
+    NamedCollective{"all_reduce_coalesced", &all_reduce},
+    NamedCollective{"all_reduce_barrier", &all_reduce},
+    NamedCollective{"barrier", &all_reduce},
+    NamedCollective{"all_gather", &all_gather},
+    NamedCollective{"allgather", &all_gather},
+    NamedCollective{"_all_gather_base", &all_gather},
+    NamedCollective{"_allgather_base", &all_gather},
+    NamedCollective{"all_gather_into_tensor_coalesced", &all_gather},
+    NamedCollective{"allgather_into_tensor_coalesced", &all_gather},
+    NamedCollective{"reduce_scatter", &reduce_scatter},
+    NamedCollective{"_reduce_scatter_base", &reduce_scatter},
+    NamedCollective{"reduce_scatter_tensor_coalesced", &reduce_scatter},
+    NamedCollective{"broadcast", &broadcast},
+    NamedCollective{"_broadcast_oop", &broadcast},
+    NamedCollective{"reduce", &reduce},
+    NamedCollective{"_reduce_oop", &reduce},
+    NamedCollective{"all_to_all", &all_to_all},
+    NamedCollective{"alltoall", &all_to_all},
+    NamedCollective{"alltoall_base", &all_to_all},
+    NamedCollective{"all_to_allv", &all_to_allv},
+    NamedCollective{"alltoallv", &all_to_allv},
+    NamedCollective{"gather", &gather},
+    NamedCollective{"scatter", &scatter},
+    NamedCollective{"send", &p2p},
+    NamedCollective{"recv", &p2p},
+};
+
+constexpr std::array nccl_collectives{
+    NamedCollective{"AllReduce", &all_reduce},
+    NamedCollective{"AllGather", &all_gather},
+    NamedCollective{"ReduceScatter", &reduce_scatter},
+    NamedCollective{"Broadcast", &broadcast},
+    NamedCollective{"Reduce", &reduce},
+    NamedCollective{"AlltoAll", &all_to_all},
+    NamedCollective{"AllToAll", &all_to_all},
+    NamedCollective{"Gather", &gather},
+    NamedCollective{"Scatter", &scatter},
+    NamedCollective{"Send", &p2p},
+    NamedCollective{"Recv", &p2p},
+};
+
+const Collective* find_in(const auto& table, std::string_view name) {
+  const auto found = std::ranges::find(table, name, &NamedCollective::name);
+  return found == table.end() ? nullptr : found->collective;
+}
+
+}  // namespace
+
+std::optional<ElementType> element_type_of_pytorch(std::string_view name) {
+  const auto found = std::ranges::find(pytorch_types, name, &NamedType::name);
+  return found == pytorch_types.end() ? std::nullopt : std::optional(found->type);
+}
+
+std::optional<ElementType> element_type_of_nccl(int code) {
+  return code >= 0 && std::cmp_less(code, nccl_types.size()) ? std::optional(nccl_types[static_cast<std::size_t>(code)])
+                                                             : std::nullopt;
+}
+
+const Collective* collective_of_pytorch(std::string_view name) {
+  if (const std::size_t colon = name.find(':'); colon != std::string_view::npos) name.remove_prefix(colon + 1);
+  return find_in(pytorch_collectives, name.substr(0, name.find(' ')));
+}
+
+const Collective* collective_of_nccl(std::string_view name) { return find_in(nccl_collectives, name); }
+
+}  // namespace p5::job

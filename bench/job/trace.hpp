@@ -1,0 +1,116 @@
+// What the processes of a job recorded of their communication: calls on communicators, with times where the record has
+// them. Readers of the formats fill it, each process by itself.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "bench/base/units.hpp"
+#include "bench/model/collective.hpp"
+#include "bench/model/data_type.hpp"
+
+namespace p5::job {
+
+// The arguments of a call. Members are ranks within the communicator.
+struct Call {
+  const Collective* collective = nullptr;  // p2p: one message
+  Bytes bytes;                             // as Case::bytes; of an uneven exchange what this rank moves
+  std::optional<DataType> type;            // null: not recorded, or none of ours
+  std::optional<ReduceOp> op;
+  int source = -1;  // member: of p2p the sender, else the root; -1: none
+  int target = -1;  // member: of p2p the receiver; -1: none
+  friend bool operator==(const Call&, const Call&) = default;
+};
+
+// One call of a process.
+struct Execution {
+  std::uint32_t communicator = 0, call = 0;  // indices in the trace
+  std::int64_t number = -1;                  // how many of the same collective came before; -1: counted here
+  double start = std::numeric_limits<double>::quiet_NaN();  // seconds, of the process's own clock
+  float seconds = std::numeric_limits<float>::quiet_NaN();  // how long it took; NaN: not recorded
+  std::uint32_t sent = 0;  // of all_to_allv: 1 + index in the trace's `sent`; 0: not known
+};
+
+struct Process {
+  std::string name;  // "rank 3", "host:4711"
+  std::string host;  // "": unknown
+  int rank = -1;     // in the job; set by finish() where the record does not say it
+  std::vector<Execution> executions;
+};
+
+struct Communicator {
+  std::string name;  // as the record has it
+  int size = 0;
+  std::vector<int> ranks;      // in the job, by member; -1: no record says which
+  std::vector<int> processes;  // by member, index of the process; -1: without a record
+};
+
+// Far more than a replay needs; all of them take half a GiB.
+inline constexpr std::size_t most_executions = 12'000'000;
+inline constexpr int most_ranks = 1 << 20;
+inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 50;  // of a message
+
+class Trace {
+ public:
+  // Index of a process, made where it is new.
+  std::uint32_t process(const std::string& name, const std::string& host, int rank = -1);
+  // Index of a communicator. Throws UsageError if its size contradicts earlier records.
+  std::uint32_t communicator(const std::string& name, int size);
+  // The ranks of a communicator in the job, by member.
+  void set_ranks(std::uint32_t communicator, const std::vector<int>& ranks);
+  // A process is a member of a communicator. False where another process is it already.
+  bool set_member(std::uint32_t communicator, int member, std::uint32_t process);
+  std::uint32_t call(const Call& call);
+  // Bytes that a rank sends each member; the value for Execution::sent, 0 if there were too many already.
+  std::uint32_t sent_bytes(std::vector<std::uint64_t> bytes);
+  void add(std::uint32_t process, const Execution& execution);
+  // A fact that the reader of the result should know; each once, with the number of times.
+  void remark(const std::string& text);
+
+  // Gives each process its rank, each communicator its members and each execution its number. Throws UsageError if no
+  // process has any communication.
+  void finish();
+
+  std::vector<Process> processes;
+  std::vector<Communicator> communicators;
+  std::vector<Call> calls;
+  std::vector<std::vector<std::uint64_t>> sent;
+  int ranks = 0;              // of the job; set by readers and finish()
+  bool device_times = false;  // starts are those of the operations on the device, not those of the calls
+
+  // "remark", "remark (n times)"
+  std::vector<std::string> remarks() const;
+
+ private:
+  void give_ranks();
+  void number_executions();
+
+  std::map<std::string, std::uint32_t, std::less<>> process_of_name_;
+  std::unordered_map<std::string, std::uint32_t> communicator_of_name_;
+  std::map<std::tuple<const Collective*, std::uint64_t, int, int, int, int>, std::uint32_t> index_of_call_;
+  std::vector<std::pair<std::string, int>> remarks_;
+  std::size_t executions_ = 0, sent_values_ = 0;
+};
+
+// PyTorch's and NCCL's element types: bytes of an element, and our type if we have it. Null: unknown name.
+struct ElementType {
+  std::size_t bytes = 1;
+  std::optional<DataType> type;
+};
+std::optional<ElementType> element_type_of_pytorch(std::string_view name);
+std::optional<ElementType> element_type_of_nccl(int code);
+
+// PyTorch's name of an operation ("nccl:_all_gather_base", "allreduce"). Null: none that moves data.
+const Collective* collective_of_pytorch(std::string_view name);
+// NCCL's ("AllReduce"). Null: none of ours; "Send" and "Recv" are p2p.
+const Collective* collective_of_nccl(std::string_view name);
+
+}  // namespace p5::job

@@ -1,0 +1,61 @@
+// What a job communicates in one step, as a value and as a file ("p5bench.job/1"): operations in order, each with the
+// groups that perform it at the same time. It says nothing of the machine.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/base/units.hpp"
+#include "bench/model/case.hpp"
+#include "bench/model/collective.hpp"
+#include "bench/model/data_type.hpp"
+#include "bench/model/groups.hpp"
+
+namespace p5 {
+
+inline constexpr int most_ranks_of_job = 1 << 20;
+
+struct JobOperation {
+  const Collective* collective = nullptr;  // p2p: a message from the first to the second rank of each group
+  Bytes bytes;                             // as Case::bytes
+  std::optional<DataType> type;            // null: not recorded
+  std::optional<ReduceOp> op;
+  std::optional<int> root;  // within each group, whose ranks ascend
+  std::string group;        // as make_groups() takes it; "": `groups`
+  Round groups;             // where `group` is "": the ranks, empty if no record says them
+  int ranks = 1;            // in a group
+  // Medians over ranks and steps: time in which no operation runs on a rank before this one; the operation's time on a
+  // rank, with its waiting for others; the time on the rank that waits least. Null: not recorded.
+  std::optional<Seconds> gap, time, fastest;
+  friend bool operator==(const JobOperation&, const JobOperation&) = default;
+};
+
+struct Job {
+  int ranks = 1;
+  NodeOfRank node_of_rank;      // empty: not known
+  int steps = 1;                // that were recorded
+  std::optional<Seconds> step;  // median time from one step to the next
+  std::vector<JobOperation> operations;
+  std::vector<std::string> remarks;  // what the reader has to know
+  friend bool operator==(const Job&, const Job&) = default;
+};
+
+nlohmann::json to_json(const Job& job);
+// Throws UsageError that names the member that is wrong.
+Job job_from_json(const nlohmann::json& json);
+
+// "world", "node", "8 groups of 2 ranks", "8 ranks".
+std::string name_of_groups(const JobOperation& operation);
+
+// Operations of a step that are alike in everything but their place and times.
+struct JobUse {
+  JobOperation operation;                // the first of them
+  int count = 1;                         // in a step
+  std::optional<Seconds> time, fastest;  // sums over a step; null where one of them is not recorded
+};
+// Largest times first, else most bytes.
+std::vector<JobUse> uses_of(const Job& job);
+
+}  // namespace p5
