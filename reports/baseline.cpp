@@ -201,7 +201,7 @@ RunTimes times_of(const Run& run) {
                                              std::pair(Quantity::throughput, &observation.throughput)}) {
       if (launches->empty() || !decides(observation, quantity)) continue;
       const Case& c = observation.measured_case;
-      const BandRule& band = band_of(c.bytes);
+      const BandRule& band = band_of(c);
       const std::string row = row_name(label_of(c), quantity, band.name);
       const double time = median_of(*launches);
       times.rows[row][identity_of(c)] = std::log(time);

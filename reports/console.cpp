@@ -14,6 +14,7 @@
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "reports/communicators.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
 #include "reports/local_checks.hpp"
@@ -282,7 +283,23 @@ std::string tuning_lines(const Report& report) {
 
 std::string local_line(const Report& report) {
   const std::vector<std::string> ranges = local_ranges(report);
-  return ranges.empty() ? "" : format_printable("Each GPU alone: {}\n", join(ranges));
+  std::string text = ranges.empty() ? "" : format_printable("Each GPU alone: {}\n", join(ranges));
+  for (const std::string& sentence : products_left_out(report)) text += format_printable("  {}\n", sentence);
+  return text;
+}
+
+std::string burn_tables(const Report& report) {
+  std::string text;
+  for (std::size_t host = 0; host < report.topology.hosts.size(); ++host)
+    if (const std::string table = burn_table(report, host); !table.empty())
+      text += format_printable("  {}:\n", report.topology.hosts[host].name) + table;
+  return text;
+}
+
+std::string communicator_lines(const Report& report) {
+  std::string text;
+  for (const std::string& sentence : communicator_sentences(report)) text += format_printable("{}\n", sentence);
+  return text;
 }
 
 std::string gdr_line(const Report& report) {
@@ -433,8 +450,9 @@ std::string render_console(const Report& report) {
   // The decision comes first for readers of the file, and last for those who watch the terminal.
   const std::string decision = format_printable("{}\n", report.decision.sentence);
   return decision + wrapped(heading(report)) + wrapped(reasons(report, true)) + summary_table(report) +
-         wrapped(local_line(report)) + wrapped(gdr_line(report)) + tuning_lines(report) + warnings_lines(report) +
-         wrapped(unjudged_lines(report)) + steps_lines(report.decision) + decision;
+         wrapped(communicator_lines(report)) + wrapped(local_line(report)) + burn_tables(report) +
+         wrapped(gdr_line(report)) + tuning_lines(report) + warnings_lines(report) + wrapped(unjudged_lines(report)) +
+         steps_lines(report.decision) + decision;
 }
 
 std::string render_table(const Report& report) {
@@ -443,8 +461,9 @@ std::string render_table(const Report& report) {
   for (const topo::Limit& limit : report.limits)
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                              limit.because);
-  return text + local_line(report) + gdr_line(report) + tuning_lines(report) + findings_lines(report) +
-         unjudged_lines(report) + steps_lines(report.decision) + summary;
+  return text + communicator_lines(report) + local_line(report) + burn_tables(report) + gdr_line(report) +
+         tuning_lines(report) + findings_lines(report) + unjudged_lines(report) + steps_lines(report.decision) +
+         summary;
 }
 
 std::vector<SummaryRow> summary_of(const Report& report) {

@@ -44,9 +44,10 @@ void find(const CombinedLaunches& launches, Quantity quantity, std::map<Which, s
   for (const LaunchMedians& each : launches.medians())
     if (median_of(each, quantity)) medians.push_back(*median_of(each, quantity));
   if (medians.size() < least_launches) return;
+  if (!launches.of().collective->moves_data) return;  // their time is the host's and the library's, not the fabric's
   const double middle = median(medians);
   const double scatter = robust_deviation(medians) / middle;
-  const double matters = matters_at(band_of(launches.of().bytes), middle);
+  const double matters = matters_at(band_of(launches.of()), middle);
   const double limit = std::max(times_what_matters * matters, standard_deviations * scatter);
   for (const LaunchMedians& each : launches.medians()) {
     if (!median_of(each, quantity)) continue;

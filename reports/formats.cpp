@@ -460,6 +460,13 @@ std::string render_prometheus(const Report& report) {
       if (const std::optional<double> value = metric.value(*result))
         metrics.add(labels_of(result->measurement.measured_case), *value);
   }
+  metrics.start("communicator_cost", "What a communicator took besides time, of the rank that it took most of.");
+  for (const Result* result : in_reading_order(report))
+    for (const auto& [name, value] : result->measurement.communicator_costs) {
+      Labels labels = labels_of(result->measurement.measured_case);
+      labels.emplace_back("cost", name);
+      metrics.add(labels, value);
+    }
   return std::move(metrics).text();
 }
 

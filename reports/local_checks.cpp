@@ -1,13 +1,17 @@
 #include "reports/local_checks.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
 
+#include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
+#include "topo/matrix_products.hpp"
+#include "topo/platform.hpp"
 
 namespace p5::reports {
 
@@ -217,6 +221,21 @@ std::vector<topo::Finding> slow_alone(const Report& report) {
   return findings;
 }
 
+namespace {
+
+// What is published of the figure on GPUs of this model; "" if nothing is.
+std::string published_text(const topo::Topology& topology, std::string_view figure) {
+  const std::string model = topo::gpu_model(topology);
+  const topo::PublishedProducts* const known = topo::published_products_of(model);
+  const std::optional<double> value = !known                         ? std::nullopt
+                                      : figure == "bf16_tflop_per_s" ? known->bf16_tflop_per_s
+                                      : figure == "fp8_tflop_per_s"  ? known->fp8_tflop_per_s
+                                                                     : std::nullopt;
+  return value ? fmt::format(" (published of {}: {:.4g} in the best of many shapes)", model, *value) : "";
+}
+
+}  // namespace
+
 std::vector<std::string> local_ranges(const Report& report) {
   std::vector<std::string> ranges;
   for (const LocalCheck& check : checks) {
@@ -225,11 +244,34 @@ std::vector<std::string> local_ranges(const Report& report) {
       if (const auto value = figure(report, rank, check)) values.push_back(*value);
     if (values.empty()) continue;
     const auto [low, high] = std::ranges::minmax(values);
-    ranges.push_back(fmt::format("{} {:.4g} to {:.4g}{}", check.label, low, high,
-                                 check.unit.empty() ? "" : fmt::format(" {}", check.unit)));
+    ranges.push_back(fmt::format("{} {:.4g} to {:.4g}{}{}", check.label, low, high,
+                                 check.unit.empty() ? "" : fmt::format(" {}", check.unit),
+                                 published_text(report.topology, check.name)));
   }
   return ranges;
 }
+
+namespace {
+
+std::string name_on_host(const Device& device) {
+  return device.gpu ? fmt::format("GPU {}", *device.gpu) : fmt::format("rank {}", device.rank);
+}
+
+std::string or_unknown(const auto& value, std::string_view unit) {
+  return value ? fmt::format("{:.0f} {}", static_cast<double>(*value), unit) : "unknown";
+}
+
+// "1755 (1410) MHz": the median and the least.
+std::string clocks_of(const LocalActivity& activity) {
+  if (!activity.sm_clock_min_mhz || !activity.sm_clock_median_mhz) return "unknown";
+  return fmt::format("{} ({}) MHz", *activity.sm_clock_median_mhz, *activity.sm_clock_min_mhz);
+}
+
+std::string xids_of(const LocalActivity& activity) {
+  return activity.xids.empty() ? "none" : fmt::format("{}", fmt::join(activity.xids, ", "));
+}
+
+}  // namespace
 
 std::string burn_table(const Report& report, std::size_t host) {
   std::string rows;
@@ -240,11 +282,38 @@ std::string burn_table(const Report& report, std::size_t host) {
                least = figures.find("burn_least_tflop_per_s");
     if (first == figures.end() || last == figures.end() || least == figures.end()) continue;
     if (device.host != &report.topology.hosts[host]) continue;
-    const std::string name = device.gpu ? fmt::format("GPU {}", *device.gpu) : fmt::format("rank {}", rank);
-    rows += fmt::format("  {:<8}{:>10.4g}{:>10.4g}{:>16.4g}\n", name, first->second, last->second, least->second);
+    const auto [low, high] = std::minmax({first->second, last->second, least->second});
+    rows += fmt::format("  {:<8}{:>10.4g}{:>10.4g}{:>16.4g}{:>9.1f} %", name_on_host(device), first->second,
+                        last->second, least->second, 100 * (high - low) / high);
+    if (rank < report.local_activity.size()) {
+      const LocalActivity& activity = report.local_activity[rank];
+      rows +=
+          fmt::format("{:>18}{:>10}{:>10}{:>14}  {}", clocks_of(activity), or_unknown(activity.temperature_max_c, "C"),
+                      or_unknown(activity.power_max_w, "W"), activity.uncorrected, xids_of(activity));
+    }
+    rows += "\n";
   }
   if (rows.empty()) return "";
-  return fmt::format("  {:<8}{:>10}{:>10}{:>16}  TFLOP/s, bf16\n", "GPU", "first", "last", "slowest second") + rows;
+  std::string titles =
+      fmt::format("  {:<8}{:>10}{:>10}{:>16}{:>11}", "GPU", "first", "last", "slowest second", "spread");
+  if (!report.local_activity.empty())
+    titles += fmt::format("{:>18}{:>10}{:>10}{:>14}  {}", "clock (least)", "hottest", "power", "memory errors", "Xids");
+  return titles + "   TFLOP/s, bf16\n" + rows;
+}
+
+std::vector<std::string> products_left_out(const Report& report, std::optional<std::size_t> host) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> by_reason;  // by host and reason
+  for (std::size_t rank = 0; rank < report.compute_checks.size(); ++rank) {
+    const std::string& why = report.compute_checks[rank].not_measured;
+    const Device device = device_of(report, rank);
+    if (why.empty() || (host && device.host != &report.topology.hosts[*host])) continue;
+    by_reason[{device.host ? device.host->name : "", why}].push_back(name_on_host(device));
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [place, gpus] : by_reason)
+    sentences.push_back(fmt::format("no matrix products on {}{}: {}", join(gpus),
+                                    host || place.first.empty() ? "" : " of " + place.first, place.second));
+  return sentences;
 }
 
 std::vector<topo::FindingKind> local_finding_kinds() {

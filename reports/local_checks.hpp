@@ -1,6 +1,8 @@
 // Checks of each GPU alone (Report::local_checks): their names, and the GPUs that differ from the others.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,9 +39,12 @@ std::vector<topo::Finding> corruptions(const Report& report);
 // Lowest and highest value of all GPUs for each measured figure: "device copy 3905 to 3921 GB/s".
 std::vector<std::string> local_ranges(const Report& report);
 
-// Results of --burn, one row per GPU of a host: TFLOP/s in the first and the last minute and in the slowest second; ""
-// without a burn.
+// Results of --burn, one row per GPU of a host: TFLOP/s in the first and the last minute and in the slowest second, the
+// spread, and clocks, temperature, memory errors and Xids meanwhile; "" without a burn.
 std::string burn_table(const Report& report, std::size_t host);
+
+// GPUs whose matrix products were not computed, by reason: "GPUs 0, 1 of n0: no libcublasLt.so.13". Null: on all hosts.
+std::vector<std::string> products_left_out(const Report& report, std::optional<std::size_t> host = std::nullopt);
 
 // Finding id, an error: a GPU's local checks could not be measured, so the run is incomplete.
 inline constexpr std::string_view check_failed = "gpu.check_failed";

@@ -171,6 +171,7 @@ std::string checks_of(const Report& report, std::size_t host) {
   std::string text = "looked at " + join(parts);
   if (measured > 0) text += fmt::format("; speed judged in {} of {} measurements", judged, measured);
   if (skipped > 0) text += fmt::format(", {} left out", skipped);
+  for (const std::string& sentence : products_left_out(report, host)) text += "; " + printable(sentence);
   return text;
 }
 

@@ -44,6 +44,17 @@ struct Result {
   std::optional<BaselineTimes> baseline = {};  // null: no baseline, or it lacks the case
 };
 
+// A rank's GPU as its driver showed it, once a second, while it was checked alone. Null: unknown.
+struct LocalActivity {
+  int seconds = 0;  // samples in which it was not idle
+  std::optional<int> sm_clock_min_mhz, sm_clock_median_mhz;
+  std::optional<int> temperature_max_c;
+  std::optional<double> power_max_w;
+  std::vector<std::string> throttle_reasons;  // "power cap", as in topo::throttle_reasons()
+  std::uint64_t uncorrected = 0;              // new memory errors
+  std::vector<int> xids;
+};
+
 struct Suspect {
   std::string kind;            // gpu, nic, node, link, rail
   std::string name;            // "n3g2", as in --fault
@@ -112,10 +123,11 @@ struct Report {
   std::map<std::string, std::string> context;  // software and environment, allow-listed
   topo::Topology topology;
   topo::Limits limits;
-  std::vector<Result> results;               // "measurements" in JSON
-  std::vector<LocalFigures> local_checks;    // figures of each rank's GPU alone; empty: not measured
-  std::vector<ComputeCheck> compute_checks;  // of each rank's GPU; empty: not checked
-  std::vector<GdrPath> gdr;                  // paths between NICs and GPU memory; empty: not measured
+  std::vector<Result> results;                // "measurements" in JSON
+  std::vector<LocalFigures> local_checks;     // figures of each rank's GPU alone; empty: not measured
+  std::vector<ComputeCheck> compute_checks;   // of each rank's GPU; empty: not checked
+  std::vector<LocalActivity> local_activity;  // of each rank's GPU; empty: nobody looked
+  std::vector<GdrPath> gdr;                   // paths between NICs and GPU memory; empty: not measured
   std::vector<topo::Finding> findings;
   std::vector<Suspect> suspects;
   std::vector<OpenQuestion> open_questions;

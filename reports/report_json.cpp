@@ -41,9 +41,19 @@ constexpr std::array<std::string_view, 5> suspect_kinds{"gpu", "nic", "node", "l
 constexpr std::array<std::string_view, 3> faults{"slow", "silent", "wrong"};
 constexpr std::array<std::string_view, 3> decisions{"ACCEPT", "REJECT", "CANNOT TELL"};
 constexpr std::array<std::string_view, 3> registrations{"none", "local", "symmetric"};
-constexpr std::array<std::string_view, 3> patterns{"one_way", "both_ways", "ping_pong"};
 constexpr std::array<std::string_view, 2> pair_kinds{"same_node", "other_node"};
 constexpr std::array<std::string_view, 3> levels{"wire", "achievable", "published"};
+
+// Of all collectives.
+const std::vector<std::string_view>& patterns() {
+  static const std::vector<std::string_view> all = [] {
+    std::vector<std::string_view> found;
+    for (const Collective* const each : collectives())
+      found.insert(found.end(), each->patterns.begin(), each->patterns.end());
+    return found;
+  }();
+  return all;
+}
 
 template <class Enum, std::size_t count>
 Enum parse(const std::array<Enum, count>& all, const std::string& name, std::string_view kind) {
@@ -185,7 +195,7 @@ void fields(auto& archive, Is<Case> auto& c) {
   archive.must("cuda_graph", c.cuda_graph);
   archive.must("register", json_fields::one_of(c.registration, reports::registrations));
   archive.must("group", c.group);
-  archive.must("pattern", json_fields::one_of_or_null(c.pattern, reports::patterns));
+  archive.must("pattern", json_fields::one_of_or_null(c.pattern, reports::patterns()));
   // Reports before 2026-11-23 lack it: their pairs were of both kinds.
   archive.may("pair", json_fields::one_of_or_null(c.pair, reports::pair_kinds));
   archive.some("nic", c.nic);
@@ -253,6 +263,7 @@ void fields(auto& archive, Is<Result> auto& result) {
   archive.must("wrong_elements", m.wrong_elements);
   archive.must("first_wrong", m.first_wrong);
   archive.must("selection", m.selection);
+  archive.some("communicator_costs", m.communicator_costs);
   archive.must("wall_s", m.wall_s);
   archive.must("verdict", result.verdict);
   archive.may("during", As{result.during, [](const topo::CaseWatch& watch) { return topo::to_json(watch); },
@@ -285,6 +296,17 @@ void fields(auto& archive, Is<ArmInfo> auto& arm) {
   archive.must("context", arm.context);
   archive.must("launches", arm.launches);
   archive.must("problem", arm.problem);
+}
+
+void fields(auto& archive, Is<LocalActivity> auto& activity) {
+  archive.must("seconds", activity.seconds);
+  archive.must("sm_clock_min_mhz", activity.sm_clock_min_mhz);
+  archive.must("sm_clock_median_mhz", activity.sm_clock_median_mhz);
+  archive.must("temperature_max_c", any(activity.temperature_max_c));
+  archive.must("power_max_w", activity.power_max_w);
+  archive.must("throttle_reasons", activity.throttle_reasons);
+  archive.must("uncorrected", activity.uncorrected);
+  archive.must("xids", activity.xids);
 }
 
 void fields(auto& archive, Is<Suspect> auto& suspect) {
@@ -377,6 +399,7 @@ void fields(auto& archive, Is<Report> auto& report) {
   archive.may("open_questions", report.open_questions);  // reports before 2026-11-25 have none
   archive.some("local_checks", report.local_checks);
   archive.some("compute_checks", report.compute_checks);
+  archive.some("local_activity", report.local_activity);
   archive.some("gdr", report.gdr);
   archive.some("arms", report.arms);
   archive.must("tuning", converted(report.tuning, tuning_from_json));

@@ -16,9 +16,10 @@ std::unique_ptr<Backend> make_mpi_backend();
 // A fault to simulate, as in --fault KIND:WHERE:FACTOR[:MODE].
 struct Fault {
   enum class Kind { gpu, nic, node, link };
-  // at_scale: where more than two take part. The last three are of a GPU alone and leave transfers as they are: matrix
-  // products, reading one slice of its memory, and wrong products whatever the factor.
-  enum class Mode { always, sometimes, all_rails, at_scale, lies, compute, memory, miscompute };
+  // at_scale: where more than two take part. The others leave transfers as they are. communicators: what it takes to
+  // make, use first and destroy them. The last three are of a GPU alone: matrix products, reading one slice of its
+  // memory, and wrong products whatever the factor.
+  enum class Mode { always, sometimes, all_rails, at_scale, lies, communicators, compute, memory, miscompute };
   Kind kind = Kind::node;
   int node = 0;
   int part = 0;       // GPU or NIC on the node; link: the other node

@@ -1,4 +1,5 @@
 // The mpi backend: moves host memory over MPI. Times are each rank's steady clock, from the end of a barrier.
+#include <fmt/format.h>
 #include <mpi.h>
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "bench/backends/backends.hpp"
+#include "bench/backends/footprint.hpp"
 #include "bench/backends/host_buffers.hpp"
 #include "bench/backends/mpi_types.hpp"
 #include "bench/base/error.hpp"
@@ -15,6 +17,7 @@
 #include "bench/control/mpi_check.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/case.hpp"
+#include "bench/model/communicator_steps.hpp"
 #include "bench/model/groups.hpp"
 
 namespace p5 {
@@ -299,6 +302,61 @@ class MpiSession final : public Session {
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
 };
 
+// Steps of a communicator: those that MPI has, each on one of its own.
+class MpiCommunicatorSession final : public Session {
+ public:
+  MpiCommunicatorSession(const Case& c, int round, int rank, MPI_Comm parent)
+      : step_(*step_of(c)),
+        place_(rank_in_group((*c.rounds)[static_cast<std::size_t>(round)], rank, 0)),
+        parent_(parent),
+        input_(std::max<std::uint64_t>(c.bytes.count / sizeof(float), 1)),
+        output_(input_.size()) {}
+
+  std::string unavailable() const override {
+    constexpr std::array known{"split", "split_first", "destroy"};
+    if (std::ranges::find(known, step_.name) != known.end()) return "";
+    return fmt::format("the mpi backend has no step {}", step_.name);
+  }
+  int slots() const override { return 1; }
+  void warm_up(int, const std::string&) override {}
+  Times sample(const SampleRequest& request) override {
+    std::vector<double> times;
+    for (int s = 0; s < request.samples; ++s) {
+      if (!place_) check(MPI_Barrier(MPI_COMM_WORLD));
+      times.push_back(place_ ? timed() : std::numeric_limits<double>::quiet_NaN());
+    }
+    return {times};
+  }
+  Verification verify() override { return {}; }
+  CommunicatorCosts communicator_costs() override { return costs_; }
+
+ private:
+  double timed() {
+    const auto split = [&] { check(MPI_Comm_split(parent_, 0, place_->member.rank, &own_)); };
+    const auto operate = [&] {
+      check(MPI_Allreduce(input_.data(), output_.data(), static_cast<int>(input_.size()), MPI_FLOAT, MPI_SUM, own_));
+    };
+    const auto destroy = [&] { check(MPI_Comm_free(&own_)); };
+    const bool splits = step_.name == "split", destroys = step_.name == "destroy";
+    if (!splits) split();
+    if (destroys) operate();
+    const CommunicatorCosts before = footprint();
+    check(MPI_Barrier(MPI_COMM_WORLD));
+    const auto start = Clock::now();
+    splits ? split() : destroys ? destroy() : operate();
+    const double elapsed = since(start).count;
+    costs_ = grown(before, footprint());
+    if (!destroys) destroy();
+    return elapsed;
+  }
+
+  const CommunicatorStep& step_;
+  std::optional<RankInGroup> place_;
+  MPI_Comm parent_, own_ = MPI_COMM_NULL;
+  std::vector<float> input_, output_;
+  CommunicatorCosts costs_;
+};
+
 class MpiBackend final : public Backend {
  public:
   MpiBackend() = default;
@@ -309,7 +367,9 @@ class MpiBackend final : public Backend {
   // Pairs use the job's communicator, because a communicator of their own would change nothing in MPI.
   std::unique_ptr<Session> open(const Case& c, int round) override {
     if (!c.collective->pairwise) form((*c.rounds)[static_cast<std::size_t>(round)]);
-    return std::make_unique<MpiSession>(c, round, rank_, group_ == MPI_COMM_NULL ? MPI_COMM_WORLD : group_);
+    MPI_Comm const group = group_ == MPI_COMM_NULL ? MPI_COMM_WORLD : group_;
+    if (!c.collective->moves_data) return std::make_unique<MpiCommunicatorSession>(c, round, rank_, group);
+    return std::make_unique<MpiSession>(c, round, rank_, group);
   }
   Bytes memory_per_rank(const Case& c) const override { return host_memory(c, slots_of(c)); }
   CostModel cost() const override {

@@ -86,11 +86,11 @@ struct Identity {
 // library's initialization. "open" {"case": ..., "round": int, "group": [rank...] or null, "form": STRING}: one round
 // of a case and the group of this rank in it; form "groups": first the groups of the round get communicators of their
 // own, on all ranks ("alone": it is one group, "pauses": some rank of the job pauses), "job": groups of earlier rounds
-// are destroyed, "": communicators stay as they are. Reply {"slots": int}. "warm_up" {"operations", "setting"};
-// "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank that pauses. "verify" {}: {Verification};
-// "selection" {}: {Selection or null}; "cost_table" {}: {"cost_table": [Offer]}; "close" {}; "check_locally" {"burn_s":
-// SECONDS}: {"figures": {NAME: NUMBER}, "compute": {ComputeCheck}}; "quit" {}: no reply. An absent "setting" means
-// none.
+// are destroyed, "": communicators stay as they are. Reply {"slots": int, "unavailable": TEXT}. "warm_up"
+// {"operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank that pauses.
+// "verify" {}: {Verification}; "selection" {}: {Selection or null}; "communicator_costs" {}: {"costs": {NAME: NUMBER}};
+// "cost_table" {}: {"cost_table": [Offer]}; "close" {}; "check_locally" {"burn_s": SECONDS}: {"figures": {NAME:
+// NUMBER}, "compute": {ComputeCheck}}; "quit" {}: no reply. An absent "setting" means none.
 
 // A case as a worker needs it: the operation and its data, without what reports need.
 nlohmann::json to_json(const Case& c);

@@ -15,6 +15,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
+#include "bench/model/communicator_steps.hpp"
 
 namespace p5 {
 
@@ -60,6 +61,8 @@ void read_mode(const Reader& reader, const std::string& mode, Fault& fault) {
     fault.mode = Fault::Mode::at_scale;
   } else if (mode == "lies") {
     fault.mode = Fault::Mode::lies;
+  } else if (mode == "communicators") {
+    fault.mode = Fault::Mode::communicators;
   } else if (mode == "compute" || mode == "memory" || mode == "miscompute") {
     if (fault.kind != Fault::Kind::gpu) throw reader.refuse(fmt::format("'{}' is a fault of a GPU alone", mode));
     fault.mode = mode == "compute"  ? Fault::Mode::compute
@@ -70,9 +73,9 @@ void read_mode(const Reader& reader, const std::string& mode, Fault& fault) {
     fault.share = reader.real(mode.substr(0, mode.size() - 1), "share of samples in percent") / 100;
     if (fault.share > 1) throw reader.refuse(fmt::format("'{}' is more than all samples", mode));
   } else {
-    throw reader.refuse(unknown_name(
-        "mode", mode,
-        std::vector<std::string>{"always", "P%", "all-rails", "at-scale", "lies", "compute", "memory", "miscompute"}));
+    throw reader.refuse(unknown_name("mode", mode,
+                                     std::vector<std::string>{"always", "P%", "all-rails", "at-scale", "lies",
+                                                              "communicators", "compute", "memory", "miscompute"}));
   }
 }
 
@@ -136,7 +139,7 @@ class SampleState {
       : machine_(machine), own_(machine.seed) {
     for (const Fault& fault : machine.faults) {
       const bool alone = fault.mode == Fault::Mode::compute || fault.mode == Fault::Mode::memory ||
-                         fault.mode == Fault::Mode::miscompute;
+                         fault.mode == Fault::Mode::miscompute || fault.mode == Fault::Mode::communicators;
       const bool acts = alone                                  ? false
                         : fault.mode == Fault::Mode::sometimes ? noise.uniform() < fault.share
                         : fault.mode == Fault::Mode::all_rails ? full_load
@@ -377,6 +380,12 @@ class SimSession final : public Session {
     return times;
   }
 
+  // Made up, of the size that two H200s showed.
+  CommunicatorCosts communicator_costs() override {
+    if (!step_of(case_)) return {};
+    return {{"gpu_memory_bytes", 486e6}, {"host_memory_bytes", 40e6}, {"file_descriptors", 24}, {"connections", 8}};
+  }
+
   // Plants one wrong element into the expected output of each group with a lying part, and checks it like any other
   // backend.
   Verification verify() override {
@@ -403,7 +412,22 @@ class SimSession final : public Session {
 
   Port port(int rank) const { return {rank / machine_.gpus, rank % machine_.gpus}; }
 
+  // The slowest member decides.
+  double time_of_step(const CommunicatorStep& step, const Group& group) const {
+    double left = 1;
+    for (const int rank : group) {
+      double its = 1;
+      for (const Fault& fault : machine_.faults)
+        if (fault.mode == Fault::Mode::communicators && fault.node == port(rank).node &&
+            (fault.kind != Fault::Kind::gpu || fault.part == port(rank).gpu))
+          its *= fault.factor;
+      left = std::min(left, its);
+    }
+    return model_of(step, static_cast<int>(group.size())).count / left;
+  }
+
   double time_of(const SampleState& state, const Group& group, bool full_load) const {
+    if (const CommunicatorStep* const step = step_of(case_)) return time_of_step(*step, group);
     std::vector<Port> members;
     for (int rank : group) members.push_back(port(rank));
     const bool many_nodes = std::ranges::any_of(members, [&](Port p) { return p.node != members.front().node; });

@@ -16,6 +16,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/communicator_steps.hpp"
 #include "bench/model/expected.hpp"
 #include "bench/model/groups.hpp"
 #include "bench/model/result_fields.hpp"
@@ -85,7 +86,11 @@ class WorkerSession final : public Session {
     order["pauses"] = std::cmp_less(members, backend.ranks());
     order["memory"] = backend.agreed_memory().count;
     takes_part_ = place.has_value();
-    slots_ = told<int>(backend_.ask(order, form.empty() ? limit : backend.rendezvous_limit()), "slots");
+    const json reply = backend_.ask(order, form.empty() ? limit : backend.rendezvous_limit());
+    slots_ = told<int>(reply, "slots");
+    if (reply.contains("unavailable")) unavailable_ = told<std::string>(reply, "unavailable");
+    const CommunicatorStep* const step = step_of(c);
+    taken_before_ = step && step->while_joining;
     if (slots_ < 1) throw CaseError("its worker's reply is not understood: no slot at all");
   }
 
@@ -100,6 +105,7 @@ class WorkerSession final : public Session {
   WorkerSession& operator=(const WorkerSession&) = delete;
 
   int slots() const override { return slots_; }
+  std::string unavailable() const override { return unavailable_; }
 
   void warm_up(int operations, const std::string& setting) override {
     ask({{"order", "warm_up"}, {"operations", operations}, {"setting", setting}});
@@ -110,13 +116,17 @@ class WorkerSession final : public Session {
     order["order"] = "sample";
     const auto start = Clock::now();
     const auto samples = told<std::vector<std::optional<double>>>(ask(order), "seconds");
-    return {times_in(samples, request, since(start))};
+    return {times_in(samples, request, taken_before_ ? backend_.time_of_joining() : since(start))};
   }
 
   Verification verify() override { return protocol::verification_from_json(ask({{"order", "verify"}})); }
 
   std::optional<Selection> selection() override {
     return protocol::selection_from_json(told<json>(ask({{"order", "selection"}}), "selection"));
+  }
+
+  CommunicatorCosts communicator_costs() override {
+    return told<CommunicatorCosts>(ask({{"order", "communicator_costs"}}), "costs");
   }
 
   std::vector<Offer> cost_table() override {
@@ -151,6 +161,8 @@ class WorkerSession final : public Session {
   WorkerBackend& backend_;
   Seconds limit_;
   int slots_ = 1;
+  std::string unavailable_;
+  bool taken_before_ = false;  // the sample is of the time in which the rank joined
   bool takes_part_ = false;
 };
 
@@ -314,6 +326,7 @@ void WorkerBackend::join(const RendezvousGroups& rendezvous_groups, const std::s
   const json agreed = json::parse(terms);
   agreed_memory_ = {agreed.at("memory")};
   const auto own = std::ranges::find(rendezvous_groups.groups, place->group) - rendezvous_groups.groups.begin();
+  const auto began = Clock::now();
   const json reply = ask({{"order", "join"},
                           {"ids", agreed.at("ids").at(static_cast<std::size_t>(own))},
                           {"rank", place->member.rank},
@@ -322,6 +335,7 @@ void WorkerBackend::join(const RendezvousGroups& rendezvous_groups, const std::s
   library_start_ = {.log = worker_->log().text(0, most_of_start),
                     .environment = told<Environment>(reply, "environment")};
   together_ = place->group;
+  time_of_joining_ = since(began);
 }
 
 Backend::LibraryStart WorkerBackend::library_start() const {

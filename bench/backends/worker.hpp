@@ -84,6 +84,7 @@ class WorkerBackend final : public Backend {
   int ranks() const { return static_cast<int>(together_.size()); }  // ranks that have joined
   Group numbers_of(const Group& ranks) const;                       // positions among the ranks that have joined
   Bytes agreed_memory() const { return agreed_memory_; }
+  Seconds time_of_joining() const { return time_of_joining_; }
   Seconds rendezvous_limit() const override;
   nlohmann::json ask(const nlohmann::json& order, Seconds limit);
   // Keeps a failure that cannot be reported to other ranks any more; the next order fails with it.
@@ -107,6 +108,7 @@ class WorkerBackend final : public Backend {
   std::string log_of_failures_;  // logs of workers that did not join
   off_t order_began_ = 0;        // offset in the worker's log
   Bytes agreed_memory_;
+  Seconds time_of_joining_{0};  // of the last order to join, as this process saw it
   int ranks_on_device_ = 1;
   // State shared by all arms, because they follow each other on one device.
   struct Shared {

@@ -110,6 +110,7 @@ json WorkerProgram::act(const json& order) {
                              OrderHandler{"sample", &WorkerProgram::sample},
                              OrderHandler{"verify", &WorkerProgram::verify},
                              OrderHandler{"selection", &WorkerProgram::selection},
+                             OrderHandler{"communicator_costs", &WorkerProgram::communicator_costs},
                              OrderHandler{"cost_table", &WorkerProgram::cost_table},
                              OrderHandler{"close", &WorkerProgram::close_order},
                              OrderHandler{"check_locally", &WorkerProgram::check_locally_order}};
@@ -157,7 +158,7 @@ json WorkerProgram::open_order(const json& order) {
   std::optional<RankInGroup> place = group ? rank_in_group({*group}, rank_, c.root.value_or(0)) : std::nullopt;
   session_ = open(std::move(c), order.at("round"), std::move(place),
                   order.value("memory", std::numeric_limits<std::uint64_t>::max()));
-  return {{"slots", session_->slots()}};
+  return {{"slots", session_->slots()}, {"unavailable", session_->unavailable()}};
 }
 
 json WorkerProgram::warm_up(const json& order) {
@@ -183,6 +184,8 @@ json WorkerProgram::verify(const json&) {
 }
 
 json WorkerProgram::selection(const json&) { return {{"selection", protocol::to_json(session().selection())}}; }
+
+json WorkerProgram::communicator_costs(const json&) { return {{"costs", session().communicator_costs()}}; }
 
 json WorkerProgram::cost_table(const json&) {
   Session& at = session();

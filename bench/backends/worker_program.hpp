@@ -69,6 +69,7 @@ class WorkerProgram {
   Json sample(const Json& order);
   Json verify(const Json& order);
   Json selection(const Json& order);
+  Json communicator_costs(const Json& order);
   Json cost_table(const Json& order);
   Json close_order(const Json& order);
   Json check_locally_order(const Json& order);

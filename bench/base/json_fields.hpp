@@ -158,16 +158,13 @@ inline std::string one_of(std::span<const std::string_view> all, const json& j) 
   return text;
 }
 // A text that has to be one of these, which are static.
-template <std::size_t count>
-auto one_of(auto& text, const std::array<std::string_view, count>& all) {
-  return As{text, [](const std::string& each) { return json(each); },
-            [&all](const json& j) { return one_of(std::span(all), j); }};
+auto one_of(auto& text, std::span<const std::string_view> all) {
+  return As{text, [](const std::string& each) { return json(each); }, [all](const json& j) { return one_of(all, j); }};
 }
 // The same, null while it is empty.
-template <std::size_t count>
-auto one_of_or_null(auto& text, const std::array<std::string_view, count>& all) {
+auto one_of_or_null(auto& text, std::span<const std::string_view> all) {
   return As{text, [](const std::string& each) { return each.empty() ? json() : json(each); },
-            [&all](const json& j) { return j.is_null() ? std::string() : one_of(std::span(all), j); }};
+            [all](const json& j) { return j.is_null() ? std::string() : one_of(all, j); }};
 }
 
 template <class Value>

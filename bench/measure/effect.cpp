@@ -314,8 +314,9 @@ BandRule band_from(const nlohmann::json& j) {
   BandRule band;
   band.name = j.at("band");
   band.sizes = j.at("sizes");
-  band.last = !j.contains("up_to");
-  if (!band.last) band.up_to = parse_bytes(j.at("up_to").get<std::string>());
+  band.steps = j.value("steps", false);
+  band.last = !band.steps && !j.contains("up_to");
+  if (j.contains("up_to")) band.up_to = parse_bytes(j.at("up_to").get<std::string>());
   band.matters = j.at("matters");
   band.matters_s = j.value("matters_us", 0.0) * 1e-6;
   band.negligible = j.at("negligible");
@@ -345,8 +346,12 @@ const BandRule& band_of(Bytes size) {
   const std::vector<BandRule>& bands = thresholds().bands;
   for (const BandRule& band : bands)
     // "up to 64 KiB" and "from 64 MiB on": the largest band begins where the previous one ends.
-    if (!band.last && (&band == &bands.front() ? size <= band.up_to : size < band.up_to)) return band;
-  return bands.back();
+    if (band.last || (&band == &bands.front() ? size <= band.up_to : size < band.up_to)) return band;
+  return bands.front();  // not reached: one is the last
+}
+
+const BandRule& band_of(const Case& c) {
+  return c.collective->moves_data ? band_of(c.bytes) : *std::ranges::find(thresholds().bands, true, &BandRule::steps);
 }
 
 double matters_at(const BandRule& band, double time_s) { return std::max(band.matters, band.matters_s / time_s); }

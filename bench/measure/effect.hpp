@@ -10,6 +10,7 @@
 
 #include "bench/base/statistics.hpp"
 #include "bench/base/units.hpp"
+#include "bench/model/case.hpp"
 
 namespace p5 {
 
@@ -20,6 +21,7 @@ struct BandRule {
   std::string sizes;  // "up to 64 KiB", "below 64 MiB", "from 64 MiB on"
   Bytes up_to;        // starts above the previous band; the last has no end
   bool last = false;
+  bool steps = false;  // not of messages: of collectives that move no data
   double matters = 0;
   double matters_s = 0;   // absolute minimum in seconds; 0: none
   double negligible = 0;  // fraction of `matters`
@@ -39,6 +41,7 @@ struct Thresholds {
 };
 const Thresholds& thresholds();
 const BandRule& band_of(Bytes size);
+const BandRule& band_of(const Case& c);
 // The smallest relevant effect as a fraction of a time.
 double matters_at(const BandRule& band, double time_s);
 

@@ -137,6 +137,7 @@ void CombinedLaunches::add(const Measurement& m) {
     medians.throughput = m.throughput->summary.median;
   }
   add_groups(m.groups);
+  for (const auto& [name, value] : m.communicator_costs) communicator_costs_[name].push_back(value);
   slowest_group_.add(m.slowest_group);
   slowest_rank_.add(m.slowest_rank);
 }
@@ -155,6 +156,7 @@ Measurement CombinedLaunches::combined(int planned) {
   whole.throughput = throughput_.combined();
   for (std::size_t i = 0; i < groups_.size(); ++i)
     whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i]});
+  for (const auto& [name, values] : communicator_costs_) whole.communicator_costs[name] = median(values);
   if (measured_ == 0) {
     whole.outcome = Outcome::skipped;
     whole.because = first_.because;

@@ -124,6 +124,7 @@ class CombinedLaunches {
   std::map<Group, std::size_t> place_of_group_;
   MostFrequent<Group> slowest_group_;
   MostFrequent<std::optional<int>> slowest_rank_;
+  std::map<std::string, std::vector<double>> communicator_costs_;  // of each launch
   std::optional<Measurement> first_failed_;
   std::vector<std::string> failed_;  // launch numbers, from 1
 };

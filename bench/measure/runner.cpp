@@ -13,6 +13,7 @@
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/agreement.hpp"
+#include "bench/model/communicator_steps.hpp"
 #include "bench/model/result_fields.hpp"
 
 namespace p5 {
@@ -117,7 +118,22 @@ class RoundRun {
   // Throws PhaseFailed.
   Measurement run() try {
     rendezvous_.join_ranks(backend_);
-    step(Phase::open, [&] { session_ = backend_.open(case_, round_); });
+    const std::string unavailable = step(
+        Phase::open,
+        [&] {
+          session_ = backend_.open(case_, round_);
+          return session_->unavailable();
+        },
+        [](const std::vector<std::string>& parts) {
+          const auto some = std::ranges::find_if(parts, [](const std::string& each) { return !each.empty(); });
+          return some == parts.end() ? "" : *some;
+        });
+    if (!unavailable.empty()) {
+      result_.outcome = Outcome::skipped;
+      result_.because = unavailable;
+      return std::move(result_);
+    }
+    if (!case_.collective->moves_data) return run_step();
     step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
     const int operations = choose_operations();
     const bool both = options_.latency && case_.bytes <= latency_up_to;
@@ -133,6 +149,22 @@ class RoundRun {
   }
 
  private:
+  // A step of a communicator, which has a duration and no data.
+  Measurement run_step() {
+    measure(Quantity::latency, 1, share_);
+    step(
+        Phase::verify, [&] { return session_->communicator_costs(); },
+        [&](const std::vector<CommunicatorCosts>& parts) {
+          for (const CommunicatorCosts& part : parts)
+            for (const auto& [name, value] : part) {
+              double& most = result_.communicator_costs.try_emplace(name, value).first->second;
+              most = std::max(most, value);
+            }
+        });
+    step(Phase::verify, [&] { result_.selection = session_->selection(); });
+    return std::move(result_);
+  }
+
   // Operations per burst, from the fastest of three single ones.
   int choose_operations() {
     const Seconds wanted = backend_.cost().burst;
@@ -155,7 +187,7 @@ class RoundRun {
     if (quantity == Quantity::throughput) verify(operations, samples);
     if (!control_.is_leader()) return;
     if (quantity == Quantity::latency)
-      keep(samples, operations, stopped, result_.latency, false);
+      keep(samples, operations, stopped, result_.latency, !case_.collective->moves_data);
     else
       keep(samples, operations, stopped, result_.throughput, true);
   }
@@ -167,6 +199,10 @@ class RoundRun {
     if (case_.bytes < options_.tight_from) rule.relative *= 2;
     rule.most = std::clamp(options_.most_samples, rule.least, rule.most);
     if (is_repeated(case_)) rule.most = rule.least;  // the interval is that of the repetitions
+    if (const CommunicatorStep* const timed = step_of(case_)) {
+      rule.most = timed->while_joining ? 1 : std::min(rule.most, 2 * rule.least);
+      rule.least = std::min(rule.least, rule.most);
+    }
     const auto start = Clock::now();
     std::string stopped;
     int count = next_batch(rule, 0);
@@ -177,15 +213,15 @@ class RoundRun {
           Phase::sample, [&] { return session_->sample(request); },
           [&](const std::vector<Times>& parts) {
             samples.add(parts, count);
-            return decide_next(rule, samples, operations, {part.count - since(start).count}, stopped);
+            return decide_next(rule, samples, operations, since(start), part, stopped);
           });
     }
     return stopped;
   }
 
   // Number of samples to take next, at the leader; 0 with the reason in `stopped`.
-  static int decide_next(const StoppingRule& rule, const RoundSamples& samples, int operations, Seconds left,
-                         std::string& stopped) {
+  static int decide_next(const StoppingRule& rule, const RoundSamples& samples, int operations, Seconds spent,
+                         Seconds part, std::string& stopped) {
     if (samples.all_converged(rule)) {
       stopped = fmt::format("interval within {:g} %", rule.relative * 100);
       return 0;
@@ -195,7 +231,9 @@ class RoundRun {
       stopped = fmt::format("{} samples", rule.most);
       return 0;
     }
-    const double fitting = std::floor(left.count / std::max(samples.latest() * operations, 1e-9));
+    // A sample may need untimed work besides its operations, such as a communicator of its own.
+    const double each = std::max({samples.latest() * operations, spent.count / samples.taken(), 1e-9});
+    const double fitting = std::floor((part.count - spent.count) / each);
     if (fitting < 1) stopped = "share of the budget spent";
     return static_cast<int>(std::clamp(fitting, 0.0, static_cast<double>(next)));
   }
@@ -240,7 +278,7 @@ class RoundRun {
                       .samples = samples.groups()[g],
                       .summary = summarize(samples.groups()[g]),
                       .stopped_because = stopped};
-      if (!headline) continue;
+      if (!headline) continue;  // the other quantity's
       result_.slowest_group = groups_[g];
       result_.slowest_rank = samples.slowest_rank(groups_[g]);
     }
@@ -290,6 +328,7 @@ void merge(Measurement& whole, Measurement part) {
   whole.wrong_elements += part.wrong_elements;
   if (!whole.first_wrong) whole.first_wrong = std::move(part.first_wrong);
   if (!whole.selection) whole.selection = std::move(part.selection);
+  whole.communicator_costs.merge(part.communicator_costs);
 }
 
 }  // namespace
@@ -307,10 +346,14 @@ std::optional<PhaseFailed> CaseRun::run_repetition(int round, Seconds share) {
   try {
     Measurement part =
         RoundRun(control_, backend_, rendezvous_, result_.measured_case, round, options_, share, watchdog_).run();
-    if (is_repeated(result_.measured_case))
+    if (part.outcome == Outcome::skipped) {
+      ++rounds_skipped_;
+      skip_reason_ = part.because;
+    } else if (is_repeated(result_.measured_case)) {
       add_repetition(std::move(part));
-    else
+    } else {
       merge(result_, std::move(part));
+    }
   } catch (const PhaseFailed& failed) {
     fail(failed);
     record_silent_groups(round, failed);

@@ -74,9 +74,15 @@ struct Offer {
   bool chosen = false;      // the library's default choice
 };
 
+// What a rank's communicator took besides time, by name with the unit: "gpu_memory_bytes", "host_memory_bytes",
+// "file_descriptors", "connections" (sockets), and "init_bootstrap_s" and the like, the parts that the library tells.
+using CommunicatorCosts = std::map<std::string, double>;
+
 class Session {
  public:
   virtual ~Session() = default;
+  // Why the library cannot perform the case on this rank, which then is skipped; "": it can.
+  virtual std::string unavailable() const { return ""; }
   // Number of distinct buffers that operations rotate through. It depends on the case's bytes alone, never on the
   // sweep.
   virtual int slots() const = 0;
@@ -88,6 +94,8 @@ class Session {
   // place those of one more operation on refilled buffers.
   virtual Verification verify() = 0;
   virtual std::optional<Selection> selection() { return std::nullopt; }
+  // Of this participant's ranks together the largest, in the last sample; empty unless the case is of a communicator.
+  virtual CommunicatorCosts communicator_costs() { return {}; }
   // The library's cost table for the case; runs one operation untimed with the library's choice. Known at the first
   // rank of the group; empty elsewhere and where the library has none. Called before the samples to be verified.
   virtual std::vector<Offer> cost_table() { return {}; }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/statistics.hpp"
+#include "bench/model/communicator_steps.hpp"
 #include "bench/model/measurement.hpp"
 
 namespace p5 {
@@ -56,8 +57,13 @@ namespace {
 // Samples of an undisturbed round, and its untimed operations: warm-up, choice of the burst, filling and checking. For
 // predictions.
 constexpr int usual_samples = 14, usual_untimed = 6;
+// Samples of a step of a communicator, of which each takes long.
+constexpr int usual_steps = 12;
 
-int usual_samples_of(const Case& c) { return is_repeated(c) ? StoppingRule{}.least : usual_samples; }
+int usual_samples_of(const Case& c) {
+  if (!c.collective->moves_data) return usual_steps;
+  return is_repeated(c) ? StoppingRule{}.least : usual_samples;
+}
 
 double predicted_operation(const Case& c, const CostModel& cost) {
   return cost.latency.count * c.collective->steps(c.ranks) +
@@ -67,6 +73,9 @@ double predicted_operation(const Case& c, const CostModel& cost) {
 }  // namespace
 
 Seconds predict_round(const Case& c, const CostModel& cost) {
+  if (const CommunicatorStep* const step = step_of(c))
+    return {cost.repetition.count +
+            (cost.communicator.count > 0 ? usual_steps * model_of_sample(*step, c.ranks).count : 0)};
   constexpr double usual_slots = 20;
   const double one = predicted_operation(c, cost);
   const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0, usual_slots);

@@ -61,6 +61,7 @@ struct Collective {
   bool rooted = false;         // takes a root
   bool pairwise = false;       // performed by pairs of ranks, in rounds; others by the whole group
   bool powers_of_two = false;  // only for groups of 1, 2, 4, 8, ... ranks
+  bool moves_data = true;      // false: its patterns are steps with a duration, without a rate and without results
   Route route = Route::rings;
   std::vector<std::string> patterns = {};  // variants that are separate cases; empty: only one
 
@@ -113,5 +114,6 @@ extern const Collective gather;
 extern const Collective scatter;
 extern const Collective send_recv;
 extern const Collective hypercube;
+extern const Collective communicator;
 
 }  // namespace p5

@@ -60,6 +60,8 @@ int hypercube_steps(int ranks) {
 
 // --- results
 
+std::vector<Segment> no_result(const Shape&, Member, std::string_view) { return {}; }
+
 std::vector<Segment> all_inputs(const Shape& shape, Member member, std::string_view) {
   std::vector<Segment> segments;
   for (int rank = 0; rank < member.ranks; ++rank)
@@ -277,18 +279,31 @@ const Collective hypercube{.name = "hypercube",
                            .result = all_inputs,
                            .in_place_offset = input_in_output};
 
+// Its bytes are those of the operation that a step performs; 0 without one. Patterns are those of communicator_steps().
+const Collective communicator{.name = "communicator",
+                              .summary = "no transfer: what it takes to make, use first and destroy a communicator",
+                              .moves_data = false,
+                              .patterns = {"init", "first", "split", "split_first", "capture", "register", "shrink",
+                                           "revoke", "destroy", "abort"},
+                              .shape = undivided,
+                              .bus_factor = unit_factor,
+                              .steps = one_step,
+                              .result = no_result};
+
 namespace {
 
-constexpr std::array table{&p2p,        &all_reduce,  &all_gather, &reduce_scatter, &broadcast, &reduce,
-                           &all_to_all, &all_to_allv, &gather,     &scatter,        &send_recv, &hypercube};
+constexpr std::array table{&p2p,       &all_reduce, &all_gather,  &reduce_scatter, &broadcast,
+                           &reduce,    &all_to_all, &all_to_allv, &gather,         &scatter,
+                           &send_recv, &hypercube,  &communicator};
 
 // Collectives with another name in nccl-tests; "": nccl-tests has no such program.
 struct NcclTestsName {
   const Collective* collective;
   std::string_view name;
 };
-constexpr std::array nccl_tests_names{NcclTestsName{&p2p, ""}, NcclTestsName{&all_to_all, "alltoall"},
-                                      NcclTestsName{&all_to_allv, "alltoallv"}, NcclTestsName{&send_recv, "sendrecv"}};
+constexpr std::array nccl_tests_names{NcclTestsName{&p2p, ""}, NcclTestsName{&communicator, ""},
+                                      NcclTestsName{&all_to_all, "alltoall"}, NcclTestsName{&all_to_allv, "alltoallv"},
+                                      NcclTestsName{&send_recv, "sendrecv"}};
 
 }  // namespace
 

@@ -58,6 +58,8 @@ struct Measurement {
   std::uint64_t wrong_elements = 0;
   std::optional<WrongElement> first_wrong;
   std::optional<Selection> selection;
+  // Of communicators: the largest of all ranks; of several launches the median.
+  CommunicatorCosts communicator_costs;
   double wall_s = 0;  // all phases of the case, without the time between its rounds
 };
 

@@ -107,7 +107,7 @@ std::vector<SizeRow> map_of(const std::vector<Pair>& pairs, const BandJudge& jud
     SizeRow& row = map.emplace_back();
     row.measured_case = pairs[i].fresh->measured_case;
     row.quantity = pairs[i].quantity;
-    row.band = band_of(row.measured_case.bytes).name;
+    row.band = band_of(row.measured_case).name;
     row.base_s = median_of(pairs[i].sides().base);
     row.new_s = median_of(pairs[i].sides().fresh);
     row.time = judge.size(i);
@@ -119,7 +119,7 @@ std::vector<SizeRow> map_of(const std::vector<Pair>& pairs, const BandJudge& jud
   for (std::size_t i = 0; i < map.size(); ++i) {
     SizeRow& row = map[i];
     row.time.p_adjusted = adjusted[i];
-    const BandRule& band = band_of(row.measured_case.bytes);
+    const BandRule& band = band_of(row.measured_case);
     const double least = 1 + matters_at(band, row.base_s) * band.negligible;
     row.marked =
         adjusted[i] <= false_alarm_probability && (row.time.interval.low > least || row.time.interval.high < 1 / least);

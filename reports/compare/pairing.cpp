@@ -109,7 +109,7 @@ Matched match(const Side& base, const Side& fresh, bool across_hardware) {
 
 bool decides(const Observation& observation, Quantity quantity) {
   return quantity == Quantity::latency || observation.latency.empty() ||
-         band_of(observation.measured_case.bytes).name != "latency";
+         band_of(observation.measured_case).name != "latency";
 }
 
 std::vector<Pair> pairs_of(const Matched& matched) {
@@ -128,7 +128,7 @@ std::vector<BandPairs> make_rows(const std::vector<Pair>& pairs) {
   const std::vector<BandRule>& bands = thresholds().bands;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const Case& c = pairs[i].fresh->measured_case;
-    const BandRule& band = band_of(c.bytes);
+    const BandRule& band = band_of(c);
     if (!decides(*pairs[i].base, pairs[i].quantity) && !decides(*pairs[i].fresh, pairs[i].quantity)) continue;
     BandPairs& row = rows[{label_of(c), static_cast<std::size_t>(&band - bands.data()), pairs[i].quantity}];
     row.collective = label_of(c);

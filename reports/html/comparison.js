@@ -14,7 +14,7 @@ function change(ratio) {
 
 // Bands by what they mean.
 const BANDS = {
-  latency: ["small messages", "up to 64 KiB"], mid: ["middle", ""],
+  latency: ["small messages", "up to 64 KiB"], steps: ["steps of communicators", ""], mid: ["middle", ""],
   bandwidth: ["large messages", "from 64 MiB"],
 };
 

@@ -463,7 +463,8 @@ const LEAST_SIZES = 2;
 
 // The curves of each operation: {name, list, plots}; what was measured at one size only is left for a table.
 function operations_of(report) {
-  return [...group_by(report.measurements, (m) => case_name(m.case))].map(([name, list]) => {
+  const transfers = report.measurements.filter((m) => m.case.collective !== "communicator");  // which have sizes
+  return [...group_by(transfers, (m) => case_name(m.case))].map(([name, list]) => {
     const series = series_of(list).filter((s) => s.list.length >= LEAST_SIZES);
     return {name, list, plots: plots_of(report, name, series.flatMap((s) => s.list))};
   });

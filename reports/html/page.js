@@ -66,7 +66,7 @@ function reason(report) {
   }
   if (report.run.ended_by) return `The run did not finish its plan: ${report.run.ended_by}.`;
   if (report.measurements.length === 0) return "Nothing was measured.";
-  return report.measurements.map(why).find(Boolean) ?? "No measurement could be judged.";
+  return report.measurements.filter((m) => m.case.collective !== "communicator").map(why).find(Boolean) ?? "No measurement could be judged.";
 }
 
 const DECISIONS = {
@@ -343,14 +343,47 @@ function nic_table(hosts) {
 function alone_table(report) {
   const {hosts, host_of_rank, gpu_of_rank} = report.topology;
   const number = (name) => (row) => digits(row[name]);
+  const known = (title, name) => report.local_checks.some((figures) => name in figures) ? [[title, number(name), "number"]] : [];
+  const active = report.local_activity ? [
+    ["SM clock (least), MHz", (row) => row.activity ? `${row.activity.sm_clock_median_mhz ?? NOT_AVAILABLE} (${row.activity.sm_clock_min_mhz ?? NOT_AVAILABLE})` : NOT_AVAILABLE, "number"],
+    ["Power (W)", (row) => digits(row.activity?.power_max_w), "number"],
+    ["Hottest (C)", (row) => row.activity?.temperature_max_c ?? NOT_AVAILABLE, "number"],
+    ["Held back by", (row) => row.activity?.throttle_reasons.join(", ") ?? ""],
+    ["Memory errors", (row) => String(row.activity?.uncorrected ?? NOT_AVAILABLE), "number"],
+    ["Xids", (row) => row.activity?.xids.join(", ") ?? ""],
+  ] : [];
   return simple_table("Each GPU alone", [
     ["Rank", (row) => String(row.rank), "number"], ["Host", (row) => hosts[host_of_rank[row.rank]]?.name ?? ""],
     ["GPU", (row) => gpu_of_rank?.[row.rank] ?? NOT_AVAILABLE],
+    ...known("bf16 (TFLOP/s)", "bf16_tflop_per_s"), ...known("fp8 (TFLOP/s)", "fp8_tflop_per_s"),
+    ...known("Burn: first minute (TFLOP/s)", "burn_first_tflop_per_s"), ...known("last minute", "burn_last_tflop_per_s"),
+    ...known("slowest second", "burn_least_tflop_per_s"),
     ["Device copy (GB/s)", number("device_copy_gb_per_s"), "number"],
     ["Host to device (GB/s)", number("host_to_device_gb_per_s"), "number"],
     ["Device to host (GB/s)", number("device_to_host_gb_per_s"), "number"],
-    ["Launch (us)", number("launch_us"), "number"],
-  ], report.local_checks.map((figures, rank) => ({...figures, rank})));
+    ...known("Both ways (GB/s)", "host_both_ways_gb_per_s"), ...known("Reading memory (GB/s)", "memory_read_gb_per_s"),
+    ...known("Slowest slice (of the median)", "slowest_slice_share"),
+    ["Launch (us)", number("launch_us"), "number"], ...active,
+    ...report.compute_checks?.some((check) => check.not_measured) ?
+      [["No matrix products, because", (row) => report.compute_checks[row.rank]?.not_measured ?? ""]] : [],
+  ], report.local_checks.map((figures, rank) => ({...figures, rank, activity: report.local_activity?.[rank]})));
+}
+
+// What communicators cost: steps of all ranks and, where it shows how they grow, of fewer.
+function communicator_table(steps) {
+  const cost = (title, name, unit) => steps.some((m) => m.communicator_costs?.[name]) ?
+    [[title, (m) => m.communicator_costs?.[name] === undefined ? NOT_AVAILABLE : digits(m.communicator_costs[name] / unit), "number"]] : [];
+  const parts = [...new Set(steps.flatMap((m) => Object.keys(m.communicator_costs ?? {})))].filter((name) => name.startsWith("init_"));
+  return simple_table("Communicators", [
+    ["Step", (m) => m.case.pattern], ["Ranks", (m) => String(m.case.ranks), "number"], ["Arm", (m) => m.case.arm],
+    ["Operation", (m) => m.case.bytes > 0 ? size(m.case.bytes) : ""],
+    ["Median (ms)", (m) => digits(m.latency.median_us / 1e3), "number"],
+    ["95 % interval (ms)", (m) => m.latency.ci95_us ? m.latency.ci95_us.map((us) => digits(us / 1e3)).join(" to ") : NOT_AVAILABLE, "number"],
+    ["Samples", (m) => String(m.latency.samples), "number"],
+    ...cost("GPU memory (MiB)", "gpu_memory_bytes", 1 << 20), ...cost("Host memory (MiB)", "host_memory_bytes", 1 << 20),
+    ...cost("File descriptors", "file_descriptors", 1), ...cost("Connections", "connections", 1),
+    ...parts.flatMap((name) => cost(`${name.slice(5, -2)} (s)`, name, 1)),
+  ], steps);
 }
 
 function gdr_table(report) {
@@ -373,8 +406,14 @@ function add_machine(report, section) {
   if (nics > 0) section.append(folded(plural(nics, "NIC"), (box) => box.append(nic_table(hosts))));
   if (report.local_checks) {
     section.append(element("h3", {}, "Each GPU alone"), element("p", {},
-      "Copies and launches without partners, on all GPUs at the same time: of a device copy the bytes read and written, and the launch of an empty kernel."),
+      "Copies, matrix products and launches without partners, on all GPUs at the same time: of a device copy the bytes read and written, and the launch of an empty kernel. Clocks, power and temperature are those that the driver showed once a second meanwhile."),
       alone_table(report));
+  }
+  const steps = report.measurements.filter((m) => m.case.collective === "communicator" && m.latency);
+  if (steps.length) {
+    section.append(element("h3", {}, "Communicators"), element("p", {},
+      "What it takes to make, use first and destroy a communicator, of the slowest rank; joining once in each launch. Nobody has published what is healthy: compare with an earlier run."),
+      communicator_table(steps));
   }
   if (report.gdr) {
     section.append(element("h3", {}, "NICs from GPU memory"), element("p", {},

@@ -55,6 +55,23 @@ class Arms(Folder):
         _, comparison, _ = self.ab("P5BENCH_SIM_FAULT=gpu:n0g3:0.9", "", "--seed", "1", *FEW, exits=0, name="faster")
         self.assertEqual(comparison["answer"], "no regression")
 
+    def test_an_arm_whose_communicators_take_longer_is_named_in_nine_of_ten(self):
+        wanted, found = 9, 0
+        for seed in range(10):
+            done = self.run_it("ab", "--b", "P5BENCH_SIM_FAULT=gpu:n0g3:0.8333:communicators", *SIM, "--collectives", "communicator",
+                               "--seed", seed, "--out", f"slower-{seed}")
+            comparison = json.loads((self.folder / f"slower-{seed}" / "latest" / "comparison.json").read_text())
+            slower = {row["collective"] for row in comparison["bands"] if row["answer"] == "regression"}
+            found += done.returncode == 10 and {"communicator init", "communicator split"} <= slower
+        self.assertGreaterEqual(found, wanted)
+
+    def test_equal_communicators_are_not_called_different(self):
+        report, comparison, _ = self.ab("", "", *SIM, "--collectives", "communicator", "--seed", "1", exits=0)
+        self.assertEqual({row["band"] for row in comparison["bands"]}, {"steps"})
+        joined = [m for m in report["measurements"] if m["case"]["pattern"] == "init"]
+        self.assertEqual([len(m["latency_launches_us"]) for m in joined], [7, 7])
+        self.assertTrue(all(m["throughput"] is None and m["communicator_costs"]["gpu_memory_bytes"] > 0 for m in joined))
+
     def test_an_arm_may_have_several_faults(self):
         report, _, _ = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:0.5,gpu:n0g4:0.25", "--seed", "1", *FEW, exits=10)
         largest = {m["case"]["arm"]: m["throughput"]["busbw_gb_per_s"] for m in report["measurements"]

@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "bench/backends/backends.hpp"
 #include "reports/judge.hpp"
+#include "reports/writer.hpp"
 
 namespace p5::reports {
 namespace {
@@ -164,6 +166,35 @@ TEST(LocalChecks, are_summed_up_by_their_ranges) {
               ElementsAre("device copy 3980 to 4000 GB/s", "host to device 54.9 to 55.04 GB/s",
                           "launch of an empty kernel 3.5 to 3.6 us"));
   EXPECT_THAT(local_ranges(Report{}), IsEmpty());
+}
+
+TEST(LocalChecks, say_whose_products_were_not_computed_and_why) {
+  Report report = report_of({figures(1, 1, 1), figures(1, 1, 1), figures(1, 1, 1)});
+  EXPECT_THAT(products_left_out(report), IsEmpty());
+  report.compute_checks.resize(3);
+  report.compute_checks[0].not_measured = report.compute_checks[2].not_measured = "no libcublasLt.so.13";
+  EXPECT_THAT(products_left_out(report),
+              ElementsAre("no matrix products on GPU 2, GPU 0 of alpha: no libcublasLt.so.13"));
+  EXPECT_THAT(products_left_out(report, 0), ElementsAre("no matrix products on GPU 2, GPU 0: no libcublasLt.so.13"));
+  EXPECT_THAT(render_console(report), HasSubstr("no libcublasLt.so.13"));
+}
+
+TEST(LocalChecks, have_a_table_of_the_burn_with_what_the_driver_showed) {
+  Report report =
+      report_of({{{"burn_first_tflop_per_s", 700}, {"burn_last_tflop_per_s", 690}, {"burn_least_tflop_per_s", 630}}});
+  EXPECT_THAT(burn_table(report, 0), HasSubstr("GPU 0          700       690             630     10.0 %\n"));
+  report.local_activity = {{.seconds = 60,
+                            .sm_clock_min_mhz = 1410,
+                            .sm_clock_median_mhz = 1755,
+                            .temperature_max_c = 71,
+                            .power_max_w = 698,
+                            .throttle_reasons = {"power cap"},
+                            .uncorrected = 2,
+                            .xids = {63, 94}}};
+  EXPECT_THAT(burn_table(report, 0), HasSubstr("1755 (1410) MHz      71 C     698 W             2  63, 94\n"));
+  const Report back = report_from_json(to_json(report));
+  ASSERT_THAT(back.local_activity, SizeIs(1));
+  EXPECT_EQ(burn_table(back, 0), burn_table(report, 0));
 }
 
 TEST(LocalChecks, that_failed_leave_a_run_unfinished) {

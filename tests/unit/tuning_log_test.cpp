@@ -28,6 +28,22 @@ TEST(tuning_log, numbers_of_older_versions_become_names) {
   EXPECT_EQ(s.channels, 0);
 }
 
+TEST(tuning_log, tells_the_parts_of_an_initialization) {
+  const CommunicatorCosts parts = parse_init_timings(
+      "h:1:1 [0] NCCL INFO Init timings - ncclCommInitRank: rank 0 nranks 2 total 0.67 (kernels 0.12, alloc 0.01, "
+      "bootstrap 0.04, allgathers 0.00, topo 0.35, graphs 0.00, connections 0.13, rest 0.02)\nh:1:1 [0] more (a "
+      "1.00)\n");
+  EXPECT_EQ(parts.size(), 8u);
+  EXPECT_DOUBLE_EQ(parts.at("init_bootstrap_s"), 0.04);
+  EXPECT_DOUBLE_EQ(parts.at("init_rest_s"), 0.02);
+  EXPECT_FALSE(parts.contains("init_a_s"));
+  EXPECT_DOUBLE_EQ(parse_init_timings("Init timings: rank 1 nranks 2 total 1.25 (kernels 0.25, bootstrap 1.00)")
+                       .at("init_bootstrap_s"),
+                   1)
+      << "as up to NCCL 2.23";
+  EXPECT_TRUE(parse_init_timings("NCCL INFO Init COMPLETE").empty());
+}
+
 TEST(tuning_log, kernels_on_symmetric_memory_have_a_name_of_their_own) {
   const Selection s =
       selection_in("AllReduce [Symmetric]: 64 Bytes -> Kernel AllReduce_AGxLL_R nchannels 4 nthreads 5\n");

@@ -40,6 +40,34 @@ class Launches(Job):
         return {arm["name"]: arm for arm in self.report()["arms"]}
 
 
+class OfCommunicators(Launches):
+    MODEL = "init=60000,first=30000,destroy=2000,bytes=4194304"
+
+    def start(self, *arguments, **variables):
+        return self.start_command(
+            ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), *arguments, "--backend", "nccl",
+             "--collectives", "communicator", "--seed", "4", "--out", str(self.folder / "out")],
+            {"P5BENCH_FAKE_COMMUNICATOR": self.MODEL, **variables})
+
+    def test_all_steps_that_the_library_has_are_measured(self):
+        code, output = self.run_it("--tuning=off")
+        self.assertEqual(code, UNJUDGED, output)
+        steps = {(m["case"]["pattern"], m["case"]["bytes"]): m for m in self.report()["measurements"]}
+        self.assertEqual({m["outcome"] for (step, _), m in steps.items() if step != "revoke"}, {"measured"}, output)
+        least = {"init": 60e3, "first": 30e3, "split": 60e3, "split_first": 30e3, "shrink": 60e3, "destroy": 2e3}
+        for (step, _), m in steps.items():
+            self.assertIsNone(m["throughput"])
+            if m["outcome"] == "measured":
+                self.assertGreaterEqual(m["latency"]["min_us"], least.get(step, 0), step)
+                self.assertEqual(m["latency"]["samples"] == 1, step in ("init", "first"), step)
+        costs = steps["init", 0]["communicator_costs"]
+        self.assertEqual(costs["gpu_memory_bytes"], 4 << 20)
+        self.assertAlmostEqual(costs["init_bootstrap_s"], 0.06)
+        self.assertEqual(steps["split", 0]["communicator_costs"]["gpu_memory_bytes"], 4 << 20)
+        self.assertEqual(steps["split_first", 8]["selection"]["source"], "nccl log")
+        self.assertIn("Communicators: joining ", output)
+
+
 class Replicated(Launches):
     def test_each_case_is_measured_in_each_launch(self):
         code, output = self.run_it("--launches", "3", "--tuning=off")

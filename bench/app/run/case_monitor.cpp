@@ -120,7 +120,10 @@ Observer& CaseMonitor::around(Observer& inner) {
 
 void CaseMonitor::finish(ControlPlane& control, const Machine& machine, Recorder& recorder) {
   if (!wanted_) return;
-  const json agreed = json::parse(control.broadcast(cases_ ? to_json(cases_->windows).dump() : ""));
+  // The last entry is that of the GPUs alone.
+  std::vector<topo::Windows> spans;
+  if (cases_) spans = cases_->windows, spans.push_back(alone_);
+  const json agreed = json::parse(control.broadcast(cases_ ? to_json(spans).dump() : ""));
   std::string mine;
   if (watch_) {
     const auto me = static_cast<std::size_t>(control.participant());
@@ -132,13 +135,18 @@ void CaseMonitor::finish(ControlPlane& control, const Machine& machine, Recorder
   const std::vector<std::string> replies = control.gather(mine);
   if (!cases_) return;
   // Indexed by case, then by host; the first entry covers the whole watch.
-  std::vector<std::vector<topo::HostActivity>> by_case(cases_->windows.size() + 1);
+  std::vector<std::vector<topo::HostActivity>> by_case(spans.size() + 1);
   for (const std::string& text : replies) {
     if (text.empty()) continue;
     std::vector<topo::HostActivity> host = topo::during_from_json(json::parse(text));
     for (std::size_t i = 0; i < by_case.size() && i < host.size(); ++i) by_case[i].push_back(std::move(host[i]));
   }
-  recorder.add([&](ReportBuilder& report) { report.add_watch(by_case, cases_->numbers, cases_->bytes); });
+  const std::vector<topo::HostActivity> alone = std::move(by_case.back());
+  by_case.pop_back();
+  recorder.add([&](ReportBuilder& report) {
+    report.add_watch(by_case, cases_->numbers, cases_->bytes);
+    report.add_local_activity(alone);
+  });
 }
 
 }  // namespace p5

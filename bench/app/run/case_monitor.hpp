@@ -19,16 +19,21 @@ class CaseMonitor {
   // Wraps the leader's observer to record when cases ran and how many bytes they must have sent.
   Observer& around(Observer& inner);
 
+  // Now, on this host's clock, since all hosts began to watch.
+  Seconds now() const;
+  // The time in which each GPU was checked alone; the leader's counts.
+  void checked_alone(Seconds from, Seconds to) { alone_.push_back({from, to}); }
+
   // Collective, after the last case. Adds the observations to the recorder.
   void finish(ControlPlane& control, const Machine& machine, Recorder& recorder);
 
  private:
   class Cases;
-  Seconds now() const;
 
   std::unique_ptr<topo::Watch> watch_;
   Seconds begin_{};  // time of the barrier on this host's clock
   std::shared_ptr<Cases> cases_;
+  topo::Windows alone_;
   bool wanted_ = false;
 };
 

@@ -47,7 +47,9 @@ bool gpus_can_be_checked(const Run& run) {
 static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
   try {
     if (!backend.joined()) join_ranks(run.control, backend);
+    const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
     std::vector<LocalChecks> of_ranks = check_locally(run.control, backend, run.options.burn);
+    if (run.case_monitor) run.case_monitor->checked_alone(from, run.case_monitor->now());
     run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(of_ranks)); });
     return std::nullopt;
   } catch (const PhaseFailed& failed) {

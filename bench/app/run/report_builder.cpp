@@ -102,6 +102,31 @@ void ReportBuilder::add_local_checks(std::vector<LocalChecks> of_ranks) {
   add_findings(reports::corruptions(report_));
 }
 
+void ReportBuilder::add_local_activity(const std::vector<topo::HostActivity>& hosts) {
+  const topo::Topology& topology = report_.topology;
+  std::vector<reports::LocalActivity> of_ranks(report_.local_checks.size());
+  bool seen = false;
+  for (std::size_t rank = 0; rank < std::min(of_ranks.size(), topology.gpu_of_rank.size()); ++rank) {
+    const topo::Host& host = topology.hosts[static_cast<std::size_t>(topology.host_of_rank[rank])];
+    const auto its = std::ranges::find(hosts, host.name, &topo::HostActivity::host);
+    if (its == hosts.end()) continue;
+    for (const topo::GpuActivity& gpu : its->gpus) {
+      if (host.gpu_devices.at(static_cast<std::size_t>(gpu.gpu)).uuid != topology.gpu_of_rank[rank]) continue;
+      of_ranks[rank] = {.seconds = gpu.seconds,
+                        .sm_clock_min_mhz = gpu.sm_clock_min_mhz,
+                        .sm_clock_median_mhz = gpu.sm_clock_median_mhz,
+                        .temperature_max_c = gpu.temperature_max_c,
+                        .power_max_w = gpu.power_max_w,
+                        .throttle_reasons = topo::throttle_reasons(gpu.throttle_mask),
+                        .uncorrected = gpu.uncorrected,
+                        .xids = {}};
+      for (const topo::XidEvent& xid : gpu.xids) of_ranks[rank].xids.push_back(xid.code);
+      seen = seen || its->seconds > 0;
+    }
+  }
+  if (seen) report_.local_activity = std::move(of_ranks);
+}
+
 void ReportBuilder::add_gdr(std::vector<reports::GdrPath> paths) {
   report_.gdr = std::move(paths);
   add_findings(reports::slow_paths(report_.gdr));

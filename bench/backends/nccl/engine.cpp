@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/backends/footprint.hpp"
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/base/error.hpp"
 
@@ -42,12 +43,28 @@ Engine::Engine(int device, protocol::SharedPage& page, TuningLog& log, const ncc
   check(cudaHostGetDevicePointer(&on_device, gate_memory_.get(), 0), "cudaHostGetDevicePointer");
   gate_on_device_ = static_cast<Gate*>(on_device);
   check(cudaMemsetAsync(one_element_.get(), 0, sizeof(float), stream()), "cudaMemsetAsync");
+  const CommunicatorCosts at_first = footprint();
+  const auto start = Clock::now();
   ncclComm_t control = nullptr;
   check(ncclCommInitRank(&control, ranks, id, rank), "ncclCommInitRank");
   control_.reset(control);
+  joining_.seconds = since(start).count;
+  const CommunicatorCosts joined = footprint();
+  joining_.costs = grown(at_first, joined);
+  joining_.costs.merge(log_.init_timings());
   queue_.watch({control});
+  const auto joined_at = Clock::now();
   align();  // opens connections that NCCL makes at first use
   queue_.finish();
+  first_operation_ = {since(joined_at).count, grown(joined, footprint())};
+}
+
+CommunicatorCosts Engine::footprint() const {
+  CommunicatorCosts now = p5::footprint();
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  now["gpu_memory_bytes"] = static_cast<double>(total - free);
+  return now;
 }
 
 // A group's communicator has its ranks in ascending order.

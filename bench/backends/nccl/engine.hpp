@@ -11,6 +11,7 @@
 #include "bench/backends/nccl/kernels.hpp"
 #include "bench/backends/nccl/queue.hpp"
 #include "bench/backends/nccl/tuning_log.hpp"
+#include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
 
 namespace p5::nccl {
@@ -40,6 +41,16 @@ class Engine {
   cudaStream_t stream() const { return queue_.stream(); }
   Arena& arena() { return arena_; }
   TuningLog& log() { return log_; }
+
+  // A step of joining, and what it took.
+  struct Step {
+    double seconds = 0;
+    CommunicatorCosts costs = {};
+  };
+  const Step& joining() const { return joining_; }
+  const Step& first_operation() const { return first_operation_; }
+  // What this process uses now, with "gpu_memory_bytes" of its whole device.
+  CommunicatorCosts footprint() const;
 
   // Ranks that start a sample together: the job, this rank's group, or the members of all groups.
   enum class Aligned { job, group, members };
@@ -81,6 +92,7 @@ class Engine {
   Aligned aligned_ = Aligned::job;
   std::vector<Communicator> old_communicators_;  // earlier rounds' communicators, not yet destroyed
   int old_rounds_ = 0;
+  Step joining_, first_operation_;
 };
 
 }  // namespace p5::nccl

@@ -28,6 +28,8 @@ const OptionalCalls& optional_calls() {
     look_up(found.comm_deregister, "ncclCommDeregister");
     look_up(found.window_register, "ncclCommWindowRegister");
     look_up(found.window_deregister, "ncclCommWindowDeregister");
+    look_up(found.comm_shrink, "ncclCommShrink");
+    look_up(found.comm_revoke, "ncclCommRevoke");
     return found;
   }();
   return calls;

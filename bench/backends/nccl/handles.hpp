@@ -22,6 +22,9 @@ struct OptionalCalls {
   ncclResult_t (*comm_deregister)(const ncclComm_t, void* handle) = nullptr;                              // 2.19
   ncclResult_t (*window_register)(ncclComm_t, void* memory, size_t, void** window, int flags) = nullptr;  // 2.27
   ncclResult_t (*window_deregister)(ncclComm_t, void* window) = nullptr;                                  // 2.27
+  ncclResult_t (*comm_shrink)(ncclComm_t, int* left_out, int count, ncclComm_t* made, ncclConfig_t*,
+                              int flags) = nullptr;              // 2.27
+  ncclResult_t (*comm_revoke)(ncclComm_t, int flags) = nullptr;  // 2.28.9
 };
 const OptionalCalls& optional_calls();
 

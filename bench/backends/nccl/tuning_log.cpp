@@ -107,6 +107,20 @@ std::optional<Selection> parse_tuning_log(std::string_view log) {
   return std::nullopt;
 }
 
+CommunicatorCosts parse_init_timings(std::string_view log) {
+  // "Init timings - ncclCommInitRank: rank 0 nranks 2 total 0.67 (kernels 0.12, alloc 0.01, bootstrap 0.04, ...)"; up
+  // to 2.23 without the call. The parts differ between versions.
+  constexpr std::string_view begin = "Init timings";
+  CommunicatorCosts parts;
+  const std::size_t at = log.rfind(begin);
+  if (at == std::string_view::npos) return parts;
+  const std::string line(log.substr(at, log.find('\n', at) - at));
+  static const std::regex part(R"(([a-z]+) (\d+\.\d+)(?=[,)]))");
+  for (std::sregex_iterator each(line.begin(), line.end(), part), end; each != end; ++each)
+    parts[fmt::format("init_{}_s", (*each)[1].str())] = std::stod((*each)[2].str());
+  return parts;
+}
+
 std::string merge_subsystems(std::string_view operators, std::string_view ours) {
   if (operators.empty()) return std::string(ours);
   const bool all_but = operators.front() == '^';
@@ -154,6 +168,10 @@ std::optional<Selection> TuningLog::stop() {
   const std::string log = written_since(begin_);
   log_warnings_only();
   return parse_tuning_log(log);
+}
+
+CommunicatorCosts TuningLog::init_timings() const {
+  return on_ ? parse_init_timings(written_since(0)) : CommunicatorCosts();
 }
 
 void TuningLog::restore(std::map<std::string, std::string>& environment) const {

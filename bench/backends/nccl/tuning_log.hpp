@@ -20,6 +20,9 @@ std::optional<Selection> parse_tuning_log(std::string_view log);
 // NCCL_DEBUG_SUBSYS that adds our subsystems to the user's ("": none), limited to names that NCCL 2.30 and later know.
 std::string merge_subsystems(std::string_view operators, std::string_view ours);
 
+// Parts of the last line of a log that tells how long an initialization took, in seconds: "init_bootstrap_s".
+CommunicatorCosts parse_init_timings(std::string_view log);
+
 class TuningLog {
  public:
   // Construct before NCCL's first call, which reads the environment. Then NCCL logs everything to standard output, a
@@ -34,6 +37,8 @@ class TuningLog {
   void log_warnings_only();
   // Logs only warnings, and returns the choice since start().
   std::optional<Selection> stop();
+  // From the log since the worker's start; empty if NCCL told none, as up to 2.21.
+  CommunicatorCosts init_timings() const;
   // Restores the user's values of the log variables in `environment`.
   void restore(std::map<std::string, std::string>& environment) const;
 

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "bench/backends/nccl/communicator_session.hpp"
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/local_checks.hpp"
 #include "bench/base/error.hpp"
@@ -180,12 +181,15 @@ void Worker::form(const Formation& formation) {
 }
 
 std::unique_ptr<Session> Worker::open(Case c, int round, std::optional<RankInGroup> place, std::uint64_t memory) {
+  if (!c.collective->moves_data) return std::make_unique<CommunicatorSession>(c, std::move(place), *engine_);
   auto session = std::make_unique<NcclSession>(std::move(c), round, std::move(place), *engine_, memory);
   session_ = session.get();
   return session;
 }
 
-void Worker::close() { std::exchange(session_, nullptr)->close(); }
+void Worker::close() {
+  if (NcclSession* const session = std::exchange(session_, nullptr)) session->close();
+}
 
 LocalChecks Worker::check_locally(Seconds burn) { return nccl::check_locally(engine_->queue(), burn); }
 

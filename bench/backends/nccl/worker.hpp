@@ -44,7 +44,7 @@ class Worker final : public WorkerProgram {
   TuningLog log_;
   std::optional<int> device_;
   std::optional<Engine> engine_;
-  NcclSession* session_ = nullptr;  // the open session
+  NcclSession* session_ = nullptr;  // the open session; null also if it is of a communicator
 };
 
 }  // namespace p5::nccl

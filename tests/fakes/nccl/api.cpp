@@ -150,6 +150,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   const auto communicator = remove_handle(handle);
   if (!communicator) return refuse(ncclInvalidArgument, "no communicator");
   communicator->drain();
+  communicator->take_time_to("destroy");
   const bool forgotten = communicator->holds_buffers();
   communicator->close();
   return forgotten ? refuse(ncclInvalidUsage, "buffers are still registered with the communicator") : ncclSuccess;
@@ -163,6 +164,16 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   communicator->close();
   return ncclSuccess;
 }
+
+#ifdef NCCL_REVOKE_DEFAULT
+// The fake has no operation in flight when it is called.
+ncclResult_t ncclCommRevoke(ncclComm_t handle, int flags) {
+  const auto communicator = find_handle(handle);
+  if (!communicator || flags != NCCL_REVOKE_DEFAULT) return refuse(ncclInvalidArgument, "no communicator, or flags");
+  communicator->drain();
+  return ncclSuccess;
+}
+#endif
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
   const auto communicator = find_handle(handle);
@@ -214,6 +225,29 @@ ncclResult_t ncclCommDeregister(const ncclComm_t handle, void* registered) {
 }
 
 #if NCCL_VERSION_CODE >= 22700
+// Of the ranks that are left, all of which call it.
+ncclResult_t ncclCommShrink(ncclComm_t parent_handle, int* excluded, int count, ncclComm_t* handle,
+                            ncclConfig_t* config, int flags) {
+  const auto parent = find_handle(parent_handle);
+  if (!parent || handle == nullptr || excluded == nullptr || count < 1 || flags != NCCL_SHRINK_DEFAULT)
+    return refuse(ncclInvalidArgument, "no communicator, no place, nobody to leave out, or other flags");
+  *handle = nullptr;
+  if (const ncclResult_t state = parent->state()) return refuse(usable(state), "the parent is not ready");
+  const std::optional<bool> blocking = blocking_by(config, parent->blocking);
+  if (!blocking) return refuse(ncclInvalidArgument, "the configuration was not initialized");
+  int rank = 0, ranks = 0;
+  for (int each = 0; each < parent->ranks; ++each) {
+    if (std::find(excluded, excluded + count, each) != excluded + count) {
+      if (each == parent->rank) return refuse(ncclInvalidArgument, "a rank that is left out may not call it");
+      continue;
+    }
+    if (each == parent->rank) rank = ranks;
+    ++ranks;
+  }
+  return start_joining(handle, std::make_shared<Communicator>(rank, ranks, parent->device, *blocking),
+                       parent->name() + "-shrunk");
+}
+
 // A collective call on all ranks, as in NCCL.
 ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* memory, std::size_t bytes, ncclWindow_t* window,
                                     int flags) {

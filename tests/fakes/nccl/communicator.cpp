@@ -80,6 +80,18 @@ ncclResult_t Communicator::join(const std::string& name) {
   for (int each = 0; each < ranks; ++each)
     if (twin_of(each) >= 0) return ncclRemoteError;
   if (faults().find(Fault::Kind::oom, process_rank())) p5bench_fake_exhaust_memory();
+  take_time_to("init");
+  if (const std::uint64_t bytes = model_of_communicators("bytes");
+      bytes > 0 && cudaMalloc(&own_memory_, bytes) != cudaSuccess) {
+    fail(ncclUnhandledCudaError, "there is no memory for the communicator");
+    return ncclUnhandledCudaError;
+  }
+  if (const std::uint64_t us = model_of_communicators("init"); us > 0)
+    debug_log(
+        static_cast<int>(Level::info), log_init, __FILE__, __LINE__,
+        "Init timings - ncclCommInitRank: rank %d nranks %d total %.2f (kernels 0.00, alloc 0.00, bootstrap %.2f, "
+        "allgathers 0.00, topo 0.00, graphs 0.00, connections 0.00, rest 0.00)",
+        rank, ranks, static_cast<double>(us) / 1e6, static_cast<double>(us) / 1e6);
   auto tuning = std::make_unique<Tuning>(ranks, nodes());
   if (const auto started = static_cast<ncclResult_t>(tuning->started()); started != ncclSuccess) {
     fail(started, "the tuner plugin refuses to start");
@@ -175,6 +187,13 @@ void Communicator::finalize() {
   finalized_ = true;
 }
 
+void Communicator::take_time_to(const char* step) {
+  const std::uint64_t us = model_of_communicators(step);
+  if (us == 0) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::microseconds(us), [this] { return aborted_.load(); });
+}
+
 void Communicator::drain() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return aborted_ || outstanding_ == 0; });
@@ -189,6 +208,8 @@ void Communicator::abort() {
 
 void Communicator::close() {
   tuning_.reset();
+  if (own_memory_ != nullptr) cudaFree(own_memory_);
+  own_memory_ = nullptr;
   if (order_ != nullptr) cudaEventDestroy(order_);
   order_ = nullptr;
 }

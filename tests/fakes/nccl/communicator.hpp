@@ -69,6 +69,8 @@ class Communicator {
   // concurrently.
   ncclResult_t enqueue(std::shared_ptr<Communicator> self, std::vector<Operation> operations, cudaStream_t stream);
   void finalize();
+  // Waits as long as the model of communicators says, or until aborted: P5BENCH_FAKE_COMMUNICATOR.
+  void take_time_to(const char* step);
   // Waits until all enqueued operations have run; returns early if aborted.
   void drain();
   void abort();
@@ -116,6 +118,8 @@ class Communicator {
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Tuning> tuning_;
   bool joined_ = false;
+  bool connected_ = false;      // an operation has run
+  void* own_memory_ = nullptr;  // of the device
   bool finalized_ = false;
   int outstanding_ = 0;
   ncclResult_t error_ = ncclSuccess;

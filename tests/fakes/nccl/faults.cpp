@@ -156,6 +156,16 @@ const Faults& faults() {
   return all;
 }
 
+std::uint64_t model_of_communicators(const std::string& name) {
+  const char* const text = std::getenv("P5BENCH_FAKE_COMMUNICATOR");
+  for (const std::string& part : split(text ? text : "", ',')) {
+    std::uint64_t value = 0;
+    const std::string begin = name + "=";
+    if (part.starts_with(begin) && read_number(std::string_view(part).substr(begin.size()), value)) return value;
+  }
+  return 0;
+}
+
 std::string host_name() {
   if (const char* pretended = std::getenv("NCCL_HOSTID")) return pretended;
   char name[256] = {};

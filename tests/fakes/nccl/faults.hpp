@@ -47,6 +47,11 @@ const Faults& faults();
 // Dies of the signal even if a sanitizer handles it.
 [[noreturn]] void crash();
 
+// A figure of the model of communicators,
+// P5BENCH_FAKE_COMMUNICATOR="init=50000,first=20000,destroy=1000,bytes=1048576": microseconds of a step, or bytes of
+// device memory; 0 unless given.
+std::uint64_t model_of_communicators(const std::string& name);
+
 // The host name of this process: NCCL_HOSTID if it pretends to be on another host.
 std::string host_name();
 

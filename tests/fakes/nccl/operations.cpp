@@ -145,6 +145,8 @@ bool Communicator::survive_faults(const Operation& operation) {
 }
 
 void Communicator::run(const std::vector<Operation>& operations) {
+  if (!connected_) take_time_to("first");  // only the stream's thread is here
+  connected_ = true;
   std::vector<Operation> pairs;
   for (const Operation& operation : operations) {
     if (!survive_faults(operation)) return;
