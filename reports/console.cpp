@@ -451,7 +451,8 @@ std::string render_console(const Report& report) {
   const std::string decision = format_printable("{}\n", report.decision.sentence);
   return decision + wrapped(heading(report)) + wrapped(reasons(report, true)) + summary_table(report) +
          wrapped(communicator_lines(report)) + wrapped(local_line(report)) + burn_tables(report) +
-         wrapped(gdr_line(report)) + tuning_lines(report) + warnings_lines(report) + wrapped(unjudged_lines(report)) +
+         wrapped(gdr_line(report)) + wrapped(traffic_line(report.traffic)) + tuning_lines(report) +
+         warnings_lines(report) + wrapped(unjudged_lines(report)) +
          steps_lines(report.decision) + decision;
 }
 
@@ -462,8 +463,8 @@ std::string render_table(const Report& report) {
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                              limit.because);
   return text + communicator_lines(report) + local_line(report) + burn_tables(report) + gdr_line(report) +
-         tuning_lines(report) + findings_lines(report) + unjudged_lines(report) + steps_lines(report.decision) +
-         summary;
+         traffic_line(report.traffic) + tuning_lines(report) + findings_lines(report) + unjudged_lines(report) +
+         steps_lines(report.decision) + summary;
 }
 
 std::vector<SummaryRow> summary_of(const Report& report) {

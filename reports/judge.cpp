@@ -16,6 +16,7 @@
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/reachability.hpp"
+#include "reports/traffic.hpp"
 #include "topo/host_memory.hpp"
 #include "topo/platform.hpp"
 
@@ -169,6 +170,7 @@ std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& l
 std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology) {
   const Case& c = m.measured_case;
   const BackendInfo::Parts parts = find_backend(c.backend).parts;
+  if (c.shape.traffic) return traffic_limit(c, limits, topology);
   if (c.nic) {
     const topo::Limit* const nic = find(limits, topo::one_nic, topo::Level::wire);
     return nic ? std::optional(*nic) : std::nullopt;
@@ -283,6 +285,10 @@ Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo
   v.fraction = bus_bandwidth(c, {m.throughput->summary.median}).count / limit.rate.count;
   if (c.nic && find_backend(c.backend).parts == BackendInfo::Parts::nics) {
     v.because = reason_nic_not_judged(m);
+    return v;
+  }
+  if (c.shape.traffic) {
+    v.because = "not judged: nobody has shown what a healthy machine reaches with this traffic; " + limit.because;
     return v;
   }
   // A group of one node is judged like a job of one node.

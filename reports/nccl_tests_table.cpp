@@ -135,6 +135,10 @@ std::string render_nccl_tests(const Report& report) {
     const Measurement& m = result->measurement;
     const Case& c = m.measured_case;
     if (m.outcome != Outcome::measured || !m.throughput) continue;
+    if (c.shape.traffic) {
+      skipped.insert(operation_of(c) + " without a matrix in a file (NCCL_TESTS_ALLTOALLV_MATRIX_FILE)");
+      continue;
+    }
     if (nccl_tests::program_of(*c.collective).empty() || !split_of(c, report.run) || c.arm != "default") {
       skipped.insert(operation_of(c) + (c.arm == "default" ? "" : ", arm " + c.arm));
       continue;

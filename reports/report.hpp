@@ -12,6 +12,7 @@
 #include "bench/base/error.hpp"
 #include "bench/model/measurement.hpp"
 #include "reports/gdr.hpp"
+#include "reports/traffic.hpp"
 #include "reports/tuning.hpp"
 #include "topo/finding.hpp"
 #include "topo/limits.hpp"
@@ -128,6 +129,7 @@ struct Report {
   std::vector<ComputeCheck> compute_checks;   // of each rank's GPU; empty: not checked
   std::vector<LocalActivity> local_activity;  // of each rank's GPU; empty: nobody looked
   std::vector<GdrPath> gdr;                   // paths between NICs and GPU memory; empty: not measured
+  std::optional<Traffic> traffic;             // of cases with a traffic matrix; null: none
   std::vector<topo::Finding> findings;
   std::vector<Suspect> suspects;
   std::vector<OpenQuestion> open_questions;

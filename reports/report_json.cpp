@@ -3,6 +3,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <memory>
+#include <optional>
+#include <type_traits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +15,7 @@
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/result_fields.hpp"
+#include "bench/model/traffic.hpp"
 #include "reports/decision.hpp"
 #include "reports/json_values.hpp"
 #include "reports/report.hpp"
@@ -196,6 +200,10 @@ void fields(auto& archive, Is<Case> auto& c) {
   archive.must("register", json_fields::one_of(c.registration, reports::registrations));
   archive.must("group", c.group);
   archive.must("pattern", json_fields::one_of_or_null(c.pattern, reports::patterns()));
+  std::optional<std::string> traffic = c.shape.traffic ? std::optional(c.shape.traffic->name) : std::nullopt;
+  archive.some("traffic", traffic);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(c)>>)
+    if (traffic) c.shape.traffic = std::make_shared<const MatrixTraffic>(MatrixTraffic{.name = *traffic});
   // Reports before 2026-11-23 lack it: their pairs were of both kinds.
   archive.may("pair", json_fields::one_of_or_null(c.pair, reports::pair_kinds));
   archive.some("nic", c.nic);
@@ -224,6 +232,20 @@ void fields(auto& archive, Is<Series> auto& series) {
 }
 
 }  // namespace p5
+
+namespace p5::topo {
+
+void fields(auto& archive, Is<TrafficPart> auto& part) {
+  archive.must("name", part.name);
+  archive.must("binding", part.binding);
+  archive.must("receives", part.receives);
+  archive.must("members", part.members);
+  archive.must("load", part.load);
+  archive.must("gb_per_s", json_fields::above_zero(part.rate));
+  archive.must("because", part.because);
+}
+
+}  // namespace p5::topo
 
 namespace p5::reports {
 
@@ -322,6 +344,17 @@ void fields(auto& archive, Is<Suspect> auto& suspect) {
   archive.may("fault", json_fields::one_of(suspect.fault, faults));  // reports before 2026-11-25 have none
 }
 
+void fields(auto& archive, Is<Traffic> auto& traffic) {
+  archive.must("name", traffic.name);
+  archive.must("ranks", json_fields::at_least(2, traffic.ranks));
+  archive.must("matrix", traffic.matrix);
+  archive.must("level", json_fields::one_of_or_null(traffic.level, levels));
+  archive.must("parts", traffic.parts);
+  archive.must("sent_imbalance", traffic.sent_imbalance);
+  archive.must("received_imbalance", traffic.received_imbalance);
+  archive.must("incast_loss", json_fields::between(0, 1, traffic.incast_loss));
+}
+
 void fields(auto& archive, Is<GdrPath> auto& path) {
   archive.must("host", path.host);
   archive.must("gpu", path.gpu);
@@ -401,6 +434,7 @@ void fields(auto& archive, Is<Report> auto& report) {
   archive.some("compute_checks", report.compute_checks);
   archive.some("local_activity", report.local_activity);
   archive.some("gdr", report.gdr);
+  archive.some("traffic", report.traffic);
   archive.some("arms", report.arms);
   archive.must("tuning", converted(report.tuning, tuning_from_json));
 }

@@ -80,9 +80,9 @@ int dispatch(ControlPlane& control, const std::vector<std::string>& arguments, T
     Parsed parsed = parse_options(arguments);
     if (parsed.early)
       return control.is_leader() ? static_cast<int>(print_result_for(ExitCode::ok, parsed.early->text)) : 0;
-    from_leader(control, [] {
+    parsed.options.traffic_file_content = from_leader(control, [&] {
       refuse_wrong_variables();
-      return std::string();
+      return read_traffic_file(parsed.options);
     });
     Request request{control, parsed.options, arguments, signals, fault_hooks};
     if (check && parsed.options.checks()) {

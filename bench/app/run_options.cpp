@@ -8,6 +8,7 @@
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
 #include "bench/model/options.hpp"
+#include "bench/model/traffic.hpp"
 #include "reports/writer.hpp"
 #include "topo/platform.hpp"
 
@@ -153,6 +154,23 @@ void check_in_place(const Options& o) {
       throw UsageError(fmt::format("{} has no in-place form; leave it out of --collectives or drop --in-place", name));
 }
 
+void check_traffic(const Options& o) {
+  if (o.traffic.empty()) return;
+  const auto takes = [](const std::string& name) { return find_collective(name).takes_traffic; };
+  if (std::ranges::any_of(o.collectives, takes)) return;
+  std::vector<std::string> known;
+  for (const Collective* each : collectives())
+    if (each->takes_traffic) known.emplace_back(each->name);
+  throw UsageError(
+      fmt::format("--traffic has no meaning for {}; add --collectives {}", join(o.collectives), join(known)));
+}
+
+std::string traffic_help() {
+  std::string text = "bytes from each rank to each, of all_to_allv: a CSV file or a generator:";
+  for (const TrafficGenerator& each : traffic_generators()) text += fmt::format(" {};", each.form);
+  return text + " @N behind it draws another one";
+}
+
 void add_what(Declarations& all, CLI::App& app, Options& o) {
   Declaring declare(all, app, "What to measure");
   declare({.name = "--backend",
@@ -206,6 +224,15 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            .shown = "RANK",
            .help = "of collectives that have one; default 0",
            .take = [&](const std::string& t) { o.root = whole_number<int>(t, 0, 1 << 30); }});
+  declare({.name = "--traffic",
+           .shown = "WHAT",
+           .help = traffic_help(),
+           .take =
+               [&](const std::string& t) {
+                 check_generator(t);
+                 o.traffic = t;
+               },
+           .check = check_traffic});
   declare.flag("--in-place", o.in_place, "input and output in the same buffer", check_in_place);
   declare.flag("--cuda-graph", o.cuda_graph, "launch the operations as CUDA graphs (nccl only)");
   declare({.name = "--register",

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "bench/base/input.hpp"
 #include "bench/base/units.hpp"
 #include "bench/model/result_fields.hpp"
+#include "bench/model/traffic.hpp"
 
 namespace p5::protocol {
 
@@ -126,7 +128,24 @@ json to_json(const Case& c) {
           {"register", c.registration},
           {"ranks", c.ranks},
           {"input_elements", c.shape.input_elements},
-          {"output_elements", c.shape.output_elements}};
+          {"output_elements", c.shape.output_elements},
+          {"traffic", c.shape.traffic ? json{{"ranks", c.shape.traffic->matrix.ranks},
+                                             {"parts", c.shape.traffic->matrix.parts},
+                                             {"elements", c.shape.traffic_elements},
+                                             {"alignment", c.shape.traffic_alignment}}
+                                      : json(nullptr)}};
+}
+
+static void read_traffic(const json& j, Case& c) try {
+  TrafficMatrix matrix{j.at("ranks"), j.at("parts")};
+  const bool square = matrix.ranks == c.ranks && matrix.ranks >= 2 && matrix.ranks <= most_ranks_of_traffic &&
+                      std::cmp_equal(matrix.parts.size(), matrix.ranks * matrix.ranks);
+  c.shape.traffic_elements = j.at("elements");
+  c.shape.traffic_alignment = j.at("alignment");
+  if (!square || c.shape.traffic_alignment == 0) throw UsageError("its matrix and its ranks differ");
+  c.shape.traffic = std::make_shared<const MatrixTraffic>(make_traffic("", std::move(matrix)));
+} catch (const UsageError& problem) {
+  throw CaseError(fmt::format("the other process sent traffic that is not understood: {}", problem.what()));
 }
 
 Case case_from_json(const json& j) {
@@ -145,6 +164,7 @@ Case case_from_json(const json& j) {
   c.ranks = j.at("ranks");
   c.shape.input_elements = j.at("input_elements");
   c.shape.output_elements = j.at("output_elements");
+  if (const json traffic = j.value("traffic", json()); !traffic.is_null()) read_traffic(traffic, c);
   return c;
 }
 

@@ -16,6 +16,7 @@
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/communicator_steps.hpp"
+#include "bench/model/traffic.hpp"
 
 namespace p5 {
 
@@ -131,6 +132,11 @@ class Noise {
   std::uint64_t seed_, count_ = 0;
 };
 
+// Shares of a message that a member moves over its links, and over its NICs.
+struct ExchangeLoad {
+  double links = 0, beyond = 0;
+};
+
 // The machine during one sample: active faults and the remaining rate of each part.
 class SampleState {
  public:
@@ -152,6 +158,21 @@ class SampleState {
   // True if an active fault silences a part.
   bool silences() const {
     return std::ranges::any_of(acting_, [](const Fault* fault) { return fault->factor == 0; });
+  }
+
+  // Bus bandwidth of an exchange by a matrix. A member's parts carry both directions at once, the busier one decides;
+  // GPUs that share a NIC do so evenly, so skewed loads may be slower than the NIC allows.
+  double of_traffic(const std::vector<Port>& members, const TrafficMatrix& matrix) const {
+    const auto busiest = static_cast<double>(busiest_sum(matrix));
+    std::vector<ExchangeLoad> sent(members.size()), received(members.size());
+    for (std::size_t i = 0; i < members.size(); ++i)
+      for (std::size_t j = 0; j < members.size(); ++j) {
+        if (i == j) continue;
+        const double part = static_cast<double>(matrix.at(static_cast<int>(i), static_cast<int>(j))) / busiest;
+        const bool leaves = members[i].node != members[j].node;
+        for (ExchangeLoad* load : {&sent[i], &received[j]}) (leaves ? load->beyond : load->links) += part;
+      }
+    return std::min(of_exchange(members, sent), of_exchange(members, received));
   }
 
   // Rate of messages between two ranks when `sharing` GPUs of a node use its NICs.
@@ -181,9 +202,9 @@ class SampleState {
   double of_group(const std::vector<Port>& members, Route route, std::size_t root) const {
     switch (route) {
       case Route::exchange:
-        return of_exchange(members, false);
+        return of_exchange(members, even_loads(members));
       case Route::uneven_exchange:
-        return of_exchange(members, true);
+        return of_exchange(members, uneven_loads(members));
       case Route::star:
         return of_star(members, root);
       case Route::neighbours:
@@ -232,34 +253,51 @@ class SampleState {
     return rate;
   }
 
-  // Each member sends a block to each other one, within its node and to others concurrently; the slowest block decides.
-  // Uneven blocks are proportional to the distance, from 0 to n - 1.
-  double of_exchange(const std::vector<Port>& members, bool uneven) const {
+  static std::map<int, std::vector<std::size_t>> members_by_node(const std::vector<Port>& members) {
     std::map<int, std::vector<std::size_t>> on_node;
     for (std::size_t i = 0; i < members.size(); ++i) on_node[members[i].node].push_back(i);
+    return on_node;
+  }
+
+  static std::vector<ExchangeLoad> even_loads(const std::vector<Port>& members) {
+    const auto on_node = members_by_node(members);
     const auto n = static_cast<double>(members.size());
-    // Share of a member's message that stays on its node.
-    const auto stays = [&](std::size_t i) {
-      const std::vector<std::size_t>& here = on_node.at(members[i].node);
-      if (!uneven) return static_cast<double>(here.size()) / n;
-      double sum = 0;
-      for (std::size_t j : here) sum += static_cast<double>((j + members.size() - i) % members.size());
-      return sum / (n * (n - 1) / 2);
-    };
+    std::vector<ExchangeLoad> loads;
+    for (const Port p : members) loads.push_back({(n - 1) / n, 1 - static_cast<double>(on_node.at(p.node).size()) / n});
+    return loads;
+  }
+
+  // Blocks are proportional to the distance, from 0 to n - 1.
+  static std::vector<ExchangeLoad> uneven_loads(const std::vector<Port>& members) {
+    const auto on_node = members_by_node(members);
+    const auto n = static_cast<double>(members.size());
+    std::vector<ExchangeLoad> loads;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      double stays = 0;
+      for (const std::size_t j : on_node.at(members[i].node))
+        stays += static_cast<double>((j + members.size() - i) % members.size());
+      loads.push_back({1, 1 - stays / (n * (n - 1) / 2)});
+    }
+    return loads;
+  }
+
+  // Each member sends its blocks within its node and to others concurrently; the slowest member decides.
+  double of_exchange(const std::vector<Port>& members, const std::vector<ExchangeLoad>& loads) const {
+    const std::map<int, std::vector<std::size_t>> on_node = members_by_node(members);
     double worst_link = 1;
     for (const Fault* fault : acting_)
       if (fault->kind == Fault::Kind::link && on_node.contains(fault->node) && on_node.contains(fault->part))
         worst_link = std::min(worst_link, remaining_link_rate(fault->node, fault->part));
     // Bus bandwidth counts (n - 1) / n of a message.
-    const double counted = (n - 1) / n, sent = uneven ? 1 : counted;
+    const double n = static_cast<double>(members.size()), counted = (n - 1) / n;
     double rate = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < members.size(); ++i) {
       const Port p = members[i];
       const double own = remaining(Fault::Kind::gpu, p.node, p.gpu) * remaining(Fault::Kind::node, p.node);
-      rate = std::min(rate, machine_.link.count * own * counted / sent);
-      const std::size_t here = on_node.at(p.node).size();
-      if (here < members.size())
-        rate = std::min(rate, nics_of(p, static_cast<int>(here)) * own * worst_link * counted / (1 - stays(i)));
+      if (loads[i].links > 0) rate = std::min(rate, machine_.link.count * own * counted / loads[i].links);
+      if (loads[i].beyond > 0)
+        rate = std::min(rate, nics_of(p, static_cast<int>(on_node.at(p.node).size())) * own * worst_link * counted /
+                                  loads[i].beyond);
     }
     return rate;
   }
@@ -432,9 +470,10 @@ class SimSession final : public Session {
     for (int rank : group) members.push_back(port(rank));
     const bool many_nodes = std::ranges::any_of(members, [&](Port p) { return p.node != members.front().node; });
     const double rate =
-        case_.nic ? state.through_nic(members[0], members[1], *case_.nic)
-        : case_.collective->pairwise
-            ? state.between(members[0], members[1], full_load ? machine_.gpus : 1)
+        case_.nic                    ? state.through_nic(members[0], members[1], *case_.nic)
+        : case_.collective->pairwise ? state.between(members[0], members[1], full_load ? machine_.gpus : 1)
+        : case_.shape.traffic
+            ? state.of_traffic(members, case_.shape.traffic->matrix)
             : state.of_group(members, case_.collective->route, static_cast<std::size_t>(case_.root.value_or(0)));
     if (!(rate > 0)) return std::numeric_limits<double>::infinity();
     const int ranks = static_cast<int>(group.size());

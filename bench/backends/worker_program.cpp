@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <exception>
 #include <limits>
+#include <utility>
 
 #include "bench/base/error.hpp"
 #include "bench/base/thread.hpp"
@@ -152,6 +153,8 @@ json WorkerProgram::open_order(const json& order) {
   Case c = protocol::case_from_json(order.at("case"));
   std::optional<Group> group;
   if (!order.at("group").is_null()) group = order.at("group").get<Group>();
+  if (c.shape.traffic && group && std::cmp_not_equal(group->size(), c.ranks))
+    throw CaseError("a group and its traffic have different numbers of ranks");
   const std::string form_order = order.at("form");
   if (form_order == "groups") risk([&] { form({group, order.at("alone"), order.at("pauses")}); });
   if (form_order == "job") risk([&] { leave_groups(); });

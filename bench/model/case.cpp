@@ -9,6 +9,7 @@
 #include "bench/base/statistics.hpp"
 #include "bench/model/communicator_steps.hpp"
 #include "bench/model/measurement.hpp"
+#include "bench/model/traffic.hpp"
 
 namespace p5 {
 
@@ -23,6 +24,7 @@ std::string operation_of(const Case& c) {
   std::string text{c.collective->name};
   for (const std::string* part : {&c.pattern, &c.pair})
     if (!part->empty()) text += " " + *part;
+  if (c.shape.traffic) text += " " + c.shape.traffic->name;
   if (c.nic) text += fmt::format(" nic {}", *c.nic);
   if (c.gpu) text += fmt::format(" gpu +{}", *c.gpu);
   return text;

@@ -59,7 +59,7 @@ bool is_repeated(const Case& c);
 // The `count` column of nccl-tests: elements of one rank's share where ranks share the message, else of all of it.
 std::uint64_t elements(const Case& c);
 
-// "all_reduce", "p2p both_ways other_node nic 2": the operation without size, type and group.
+// "all_reduce", "p2p both_ways other_node nic 2", "all_to_allv zipf:1.1": the operation without size, type and group.
 std::string operation_of(const Case& c);
 
 // "all_reduce 64 KiB float32 sum", "p2p one_way same_node 8 B float32": for messages.

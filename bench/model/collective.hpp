@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 
 namespace p5 {
 
+struct MatrixTraffic;
+
 // Elements of one rank's input and output, and the bytes that the message size counts.
 struct Shape {
   std::uint64_t input_elements = 0;
@@ -22,6 +25,10 @@ struct Shape {
   // NCCL's size: the larger of one rank's input and output.
   Bytes bytes;
   Bytes bytes_per_rank;  // one rank's share where ranks share the message, else all of it
+  // Blocks by a matrix (traffic.hpp): elements of its busiest rank before blocks are rounded up, and the elements to
+  // whose multiples they are aligned; null: the collective's own blocks.
+  std::shared_ptr<const MatrixTraffic> traffic = nullptr;
+  std::uint64_t traffic_elements = 0, traffic_alignment = 1;
 };
 
 // A rank within the group that performs the operation.
@@ -62,6 +69,7 @@ struct Collective {
   bool pairwise = false;       // performed by pairs of ranks, in rounds; others by the whole group
   bool powers_of_two = false;  // only for groups of 1, 2, 4, 8, ... ranks
   bool moves_data = true;      // false: its patterns are steps with a duration, without a rate and without results
+  bool takes_traffic = false;  // blocks may follow a matrix (--traffic)
   Route route = Route::rings;
   std::vector<std::string> patterns = {};  // variants that are separate cases; empty: only one
 

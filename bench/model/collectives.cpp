@@ -10,6 +10,7 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/traffic.hpp"
 
 namespace p5 {
 
@@ -135,9 +136,10 @@ uint64_t elements_nearer_than(int distance, const Shape& shape, int ranks) {
   return shape.input_elements / triangle * part + shape.input_elements % triangle * part / triangle;
 }
 
-// The default traffic of nccl-tests' alltoallv. Blocks lie in the order of the other member's rank. Distances count
-// from 0 at the member itself, and continue at rank 0 after the last rank.
+// By a matrix where the shape has one, else the default traffic of nccl-tests' alltoallv. Blocks lie in the order of
+// the other member's rank. Distances count from 0 at the member itself, and continue at rank 0 after the last rank.
 Block all_to_allv_block(const Shape& shape, Member from, Member to) {
+  if (shape.traffic) return block_of_traffic(shape, from.rank, to.rank);
   const int n = from.ranks, distance = (to.rank - from.rank + n) % n;
   const auto nearer = [&](int than) { return elements_nearer_than(than, shape, n); };
   const uint64_t all = shape.input_elements;
@@ -229,7 +231,8 @@ const Collective all_to_all{.name = "all_to_all",
 
 // Bus bandwidth counts as in nccl-tests, as if one of n blocks stayed on its rank.
 const Collective all_to_allv{.name = "all_to_allv",
-                             .summary = "every rank sends the others blocks of different length",
+                             .summary = "every rank sends the others blocks of different length (--traffic)",
+                             .takes_traffic = true,
                              .route = Route::uneven_exchange,
                              .shape = whole_to_whole,
                              .bus_factor = remote_parts,

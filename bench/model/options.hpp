@@ -33,6 +33,8 @@ struct Options {
   bool cuda_graph = false;
   std::string registration = "none";
   std::string group = "world";
+  // all_to_allv: "", the text of a generator or the name of a file, whose content rank 0 shares with all.
+  std::string traffic, traffic_file_content;
   bool within_nodes = false;  // p2p: only pairs within nodes, all of them at the largest size
   Seconds budget{600};
   int launches = 1;  // fresh processes and communicators, for each arm

@@ -15,6 +15,7 @@
 #include "bench/model/backends.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/communicator_steps.hpp"
+#include "bench/model/traffic.hpp"
 
 namespace p5 {
 
@@ -68,11 +69,31 @@ void check_group_sizes(const Options& options, const Round& groups) {
                         name, options.group, group.size()));
 }
 
+// The matrix of --traffic for the groups, which must be of one size; null without one.
+std::shared_ptr<const MatrixTraffic> make_traffic_of(const Options& options, const Round& groups) try {
+  if (options.traffic.empty()) return nullptr;
+  const std::size_t ranks = groups.front().size();
+  if (!std::ranges::all_of(groups, [&](const Group& each) { return each.size() == ranks; }))
+    throw UsageError(fmt::format("a matrix is for groups of one size, and those of --group {} differ", options.group));
+  if (ranks < 2) throw UsageError("a group of one rank sends nothing; start more ranks");
+  if (ranks > most_ranks_of_traffic)
+    throw UsageError(
+        fmt::format("a matrix is for at most {} ranks, and a group has {}; make smaller groups with --group",
+                    most_ranks_of_traffic, ranks));
+  return std::make_shared<const MatrixTraffic>(
+      is_generated(options.traffic)
+          ? generate_traffic(options.traffic, static_cast<int>(ranks))
+          : traffic_from_csv(options.traffic, options.traffic_file_content, static_cast<int>(ranks)));
+} catch (const UsageError& problem) {
+  throw UsageError(fmt::format("--traffic: {}", problem.what()));
+}
+
 struct PlanBuilder {
   const Options& options;
   const JobFacts& job;
   const Backend& backend;
   const BackendInfo& info;
+  std::shared_ptr<const MatrixTraffic> traffic = nullptr;
   Plan plan{};
 
   int ranks() const { return static_cast<int>(job.node_of_rank.size()); }
@@ -103,7 +124,9 @@ struct PlanBuilder {
         if (!widest || group.size() > widest->size()) widest = &group;
     c.ranks = static_cast<int>(widest->size());
     c.nodes = nodes_of(*widest);
-    c.shape = c.collective->shape(size, options.per_rank, size_of(c.type), c.ranks);
+    c.shape = traffic && c.collective->takes_traffic
+                  ? shape_of(traffic, size, size_of(c.type))
+                  : c.collective->shape(size, options.per_rank, size_of(c.type), c.ranks);
     c.bytes = c.shape.bytes;
     c.bytes_per_rank = c.shape.bytes_per_rank;
     c.rounds = std::move(rounds);
@@ -208,8 +231,15 @@ struct PlanBuilder {
     return static_cast<std::size_t>((wanted + options.launches - 1) / std::max(options.launches, 1));
   }
 
-  void add_groups(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& group,
+  // A file says how many bytes there are, unless other sizes are wanted.
+  bool has_size_of_its_own(const Collective& collective) const {
+    return traffic && collective.takes_traffic && traffic->counts_bytes && options.sizes.empty() &&
+           !options.given.contains("--min") && !options.given.contains("--max");
+  }
+
+  void add_groups(const std::vector<Bytes>& wanted, const Collective& collective, const std::string& group,
                   const Round& groups) {
+    const std::vector<Bytes> sizes = has_size_of_its_own(collective) ? std::vector<Bytes>{{traffic->busiest}} : wanted;
     const auto once = std::make_shared<const std::vector<Round>>(std::vector<Round>{groups});
     const auto again = std::make_shared<const std::vector<Round>>(repetitions_per_launch(groups), groups);
     const auto rounds = [&](Bytes size) { return size <= latency_up_to ? again : once; };
@@ -460,6 +490,7 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   const Round groups = make_groups(options.group, job.node_of_rank);
   check_root(options, groups);
   check_group_sizes(options, groups);
+  builder.traffic = make_traffic_of(options, groups);
   builder.add_all(sizes);
   std::string misfit = builder.describe_misfit();
   const bool may_lower = options.sizes.empty() && !options.max_given;

@@ -14,7 +14,7 @@ const WORST_FIRST = ["wrong", "failed", "slow", "ok"];
 const PAIRS = {same_node: "same node", other_node: "different nodes"};
 
 function case_name(c) {
-  const operation = [c.collective, c.pattern].filter(Boolean).join(" ");
+  const operation = [c.collective, c.pattern, c.traffic].filter(Boolean).join(" ");
   const nic = c.nic === undefined ? "" : `, NIC ${c.nic} alone`;
   return c.pair ? `${operation}, ${PAIRS[c.pair]}${nic}` : operation;
 }
@@ -456,7 +456,7 @@ function start() {
     report.measurements[index].samples = series;
   }
   const drawers = {top: draw_top, verdict: draw_verdict, problems: draw_problems, pairs: draw_pairs, curve: draw_curve,
-    findings: draw_findings, charts: draw_charts, tuning: draw_tuning, measurements: draw_measurements, limits: draw_limits,
+    findings: draw_findings, charts: draw_charts, traffic: draw_traffic, tuning: draw_tuning, measurements: draw_measurements, limits: draw_limits,
     topology: draw_topology, machine: draw_machine};
   for (const [id, draw] of Object.entries(drawers)) {
     try {

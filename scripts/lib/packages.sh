@@ -26,6 +26,7 @@ python3-jsonschema   module jsonschema
 python3-yaml         module yaml
 iproute2             command ip
 hwloc                command hwloc-calc
+glpk-utils           command glpsol
 chromium             command chromium
 "
 nightly_packages="

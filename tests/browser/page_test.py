@@ -146,6 +146,18 @@ class Page(unittest.TestCase):
         self.assertIn("nic n1r5 is slow", re.search(r'<p class="because">(.*?)</p>',
                                                       self.doms["simulated.json"].markup).group(1))
 
+    def test_traffic_is_a_heatmap_with_the_part_that_decides_outlined(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--seed", "1", "--quiet",
+                            "--collectives", "all_to_allv", "--traffic", "k-hot:1", "--sizes", "1GiB", "--out", folder],
+                           timeout=60, stdout=subprocess.DEVNULL)
+            dom = opened(next(pathlib.Path(folder).glob("*/latest/report.html")))
+        self.assert_drawn(dom)
+        self.assertEqual(dom.count("rect", "traffic-cell"), 16)  # all ranks send to one
+        self.assertEqual(dom.count("rect", "traffic-decides"), 1)
+        self.assertRegex(dom.text, r"k-hot:1: NICs [^,]*, .* of n\d, receiving, decide")
+        self.assertIn("sends 1 times and receives 16 times the mean", dom.text)
+
     def test_warns_of_what_was_not_really_measured(self):
         self.assertIn("SIMULATED These figures come from a model", self.doms["simulated.json"].text)
         self.assertIn("(simulated)", self.doms["simulated.json"].title)

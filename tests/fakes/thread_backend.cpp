@@ -132,8 +132,20 @@ class ThreadSession final : public Session {
 
   void falsify(std::byte* output) const {
     const std::size_t size = size_of(case_.type), bytes = case_.shape.output_elements * size;
+    if (case_.shape.traffic) return falsify_a_block(output);
     if (lies(Kind::one_element)) output[case_.shape.output_elements / 2 * size + size - 1] ^= std::byte{0x20};
     if (lies(Kind::one_bit)) output[bytes - size] ^= std::byte{0x08};  // exceeds the tolerance of an average
+    if (lies(Kind::guard)) *guard_behind(output) ^= std::byte{1};
+  }
+
+  // Between the blocks of a matrix nothing is received.
+  void falsify_a_block(std::byte* output) const {
+    const std::size_t size = size_of(case_.type);
+    const std::vector<Segment> blocks = case_.collective->result(case_.shape, place_->member, "");
+    if (blocks.empty()) return;
+    if (lies(Kind::one_element)) output[blocks.front().output_offset * size + size - 1] ^= std::byte{0x20};
+    if (lies(Kind::one_bit))
+      output[(blocks.back().output_offset + blocks.back().elements - 1) * size] ^= std::byte{0x08};
     if (lies(Kind::guard)) *guard_behind(output) ^= std::byte{1};
   }
 
@@ -174,6 +186,14 @@ class ThreadSession final : public Session {
       for (const std::byte* input : inputs) {
         const std::byte* const mine = input + static_cast<std::size_t>(self.rank) * block;
         result.insert(result.end(), mine, mine + block);
+      }
+    } else if (case_.shape.traffic) {
+      const std::byte* const before = buffers_.output(slot, *place_);
+      result.assign(before, before + case_.shape.output_elements * size);
+      for (Member other{.rank = 0, .ranks = self.ranks}; other.rank < self.ranks; ++other.rank) {
+        const Block block = case_.collective->block(case_.shape, other, self);
+        std::memcpy(result.data() + block.output_offset * size, from(other.rank) + block.input_offset * size,
+                    block.elements * size);
       }
     } else if (name == "all_to_allv") {
       for (int from_rank = 0; from_rank < self.ranks; ++from_rank) {

@@ -135,6 +135,12 @@ class ThreeHosts(OnHosts):
         self.assertEqual([entry["case"]["nodes"] for entry in report["measurements"]], [3, 3])
         self.assertEqual(report["context"]["nics"], "net0")
 
+    def test_a_traffic_file_is_needed_on_the_first_host_only(self):
+        (self.hosts.files("h1") / "t.csv").write_text("0,8KiB,0\n0,0,4KiB\n1KiB,0,0\n")
+        report = self.whole_run(1, ["--backend", "mpi", "--collectives", "all_to_allv", "--traffic", "/tmp/t.csv"])
+        self.assertEqual([entry["case"]["bytes"] for entry in report["measurements"]], [8192])
+        self.assertEqual(report["traffic"]["matrix"], [[0, 1, 0], [0, 0, 0.5], [0.125, 0, 0]])
+
     def a_case_is_finished(self):
         journal = self.file("measurements.jsonl")
         return journal is not None and b"\n" in journal.read_bytes()
@@ -233,6 +239,13 @@ class Gpus(OnHosts):
         self.assertTrue(all(cell["samples"] > 0 for cell in tuning["cells"]), tuning)
         # Control messages use one interface.
         self.assertEqual(report["context"]["env.OMPI_MCA_btl_tcp_if_include"], "net0")
+
+    def test_traffic_by_a_matrix(self):
+        self.make(2)
+        report = self.whole_run(2, ["--backend", "nccl", "--collectives", "all_to_allv", "--traffic", "expert:64,8,2", "--sizes",
+                                    "8,64KiB", "--tuning", "off", "--budget", "60s"], **GPUS)
+        self.assertEqual([entry["case"]["traffic"] for entry in report["measurements"]], 2 * ["expert:64,8,2"])
+        self.assertEqual([entry["wrong_elements"] for entry in report["measurements"]], [0, 0])
 
     def test_nccl_is_kept_from_a_bridge_that_it_does_not_know(self):
         self.make(2, bridge="mybridge", networks=2)

@@ -164,10 +164,26 @@ class Verified(Folder):
             self.assertAlmostEqual(series["busbw_gb_per_s"] / series["algbw_gb_per_s"],
                                    factors[case["collective"]], 6)
 
+    def test_traffic_of_a_file_moves_its_bytes(self):
+        (self.folder / "moe.csv").write_text("0,4KiB,0\n1024,0,12\n8,2048,0\n")
+        report = self.measure(3, "--collectives", "all_to_allv", "--traffic", "moe.csv")
+        self.assertEqual({m["case"]["bytes"] for m in report["measurements"]}, {6144})
+        self.assertEqual([[round(6144 * share) for share in row] for row in report["traffic"]["matrix"]],
+                         [[0, 4096, 0], [1024, 0, 12], [8, 2048, 0]])
+        self.assertTrue(all(m["case"]["traffic"].startswith("moe.csv ") for m in report["measurements"]))
+
+    def test_traffic_of_generators(self):
+        for traffic in ("zipf:1.1", "k-hot:2", "ragged", "burst", "expert:16,8,2") if NIGHTLY else ("expert:16,8,2",):
+            report = self.measure(4, "--collectives", "all_to_allv", "--traffic", traffic, "--sizes", "8,1000,64KiB",
+                                  "--type", "int8,float64")
+            self.assertEqual({m["case"]["traffic"] for m in report["measurements"]}, {traffic})
+            self.assertEqual(report["traffic"]["name"], traffic)
+
 
 class Refused(Folder):
     def test_rank_0_alone_speaks_of_bad_input(self):
-        before_mpi, after = (["--sizes", "8KBx"], ["report", "missing"]), (["--group", "stride:9"], ["--out", "/proc/p5bench"])
+        before_mpi, after = (["--sizes", "8KBx"], ["report", "missing"]), (["--group", "stride:9"], ["--out", "/proc/p5bench"],
+                                                                             ["--collectives", "all_to_allv", "--traffic", "no.csv"])
         more = (["--collectives", "allreduce"], ["--fault", "nic:n0r0:0.5"], ["--sizes", "1T"], ["--platform", "p5.48xlrge"],
                 ["--cuda-graph"], ["--register", "local"])
         for arguments in (*before_mpi, *after, *more) if NIGHTLY else (before_mpi[0], *after, more[-1]):

@@ -85,6 +85,27 @@ class Healthy(Simulation):
                     if name in bound:
                         self.assertEqual(verdict["binding"], bound[name])
 
+    def test_traffic_reaches_the_limit_of_its_busiest_part_which_is_named(self):
+        wide = ["--nodes", "2", "--sizes", "64GiB", "--collectives", "all_to_allv,all_to_all"]
+        limits = {}
+        # All 16 ranks send to one, which is busy 8 times as long as the busiest sender: 8 of them come over its NICs.
+        for traffic, imbalance, loss in (("uniform", 1, 0), ("k-hot:1", 16, 7 / 8), ("zipf:1.5", None, None),
+                                         ("expert:256,32,4", None, None)):
+            report = self.simulate(*wide, "--traffic", traffic, name=traffic.replace(":", "-"))
+            of = {m["case"]["collective"]: m for m in report["measurements"]}
+            verdict = of["all_to_allv"]["verdict"]
+            with self.subTest(traffic=traffic):
+                self.assertEqual(of["all_to_allv"]["case"]["traffic"], traffic)
+                self.assertNotIn("traffic", of["all_to_all"]["case"])
+                self.assertAlmostEqual(verdict["fraction_of_limit"], 1, delta=0.03)
+                first = report["traffic"]["parts"][0]
+                self.assertIn(f"busiest: {first['name']}, {'receiving' if first['receives'] else 'sending'}", verdict["because"])
+                if imbalance:
+                    self.assertAlmostEqual(report["traffic"]["received_imbalance"], imbalance, delta=1e-6)
+                    self.assertAlmostEqual(report["traffic"]["incast_loss"], loss, delta=1e-6)
+                limits[traffic] = verdict["limit_gb_per_s"], of["all_to_all"]["verdict"]["limit_gb_per_s"]
+        self.assertAlmostEqual(*limits["uniform"], places=3)
+
     def test_each_platform_is_judged_where_somebody_has_shown_healthy_figures_and_nowhere_else(self):
         platforms = [line.split()[0] for line in self.run_it("list", "platforms").stdout.splitlines()]
         judged = {}
@@ -417,7 +438,7 @@ class Floors(Simulation):
 
 class Lists(Folder):
     def test_name_each_thing_once(self):
-        for what in ("collectives", "platforms", "knobs", "backends", "formats", "findings"):
+        for what in ("collectives", "platforms", "knobs", "backends", "formats", "findings", "traffic"):
             with self.subTest(what):
                 names = [line.split()[0].rstrip(":;") for line in self.run_it("list", what).stdout.splitlines()]
                 self.assertGreater(len(names), 2)

@@ -100,6 +100,29 @@ TEST_P(Honest, is_verified_for_all_types_and_operations) {
 
 INSTANTIATE_TEST_SUITE_P(Runner, Honest, testing::Values(1, 2, 3, 4, 7));
 
+TEST(Runner, verifies_traffic_by_a_matrix_for_all_types) {
+  for (const char* traffic : {"zipf:1.1", "k-hot:1", "burst"}) {
+    RunnerJob job = all_types(4, false);
+    job.options.collectives = {"all_to_allv"};
+    job.options.traffic = traffic;
+    job.options.sizes = {{8}, {1000}, {65536}};
+    std::vector<Measurement> measurements = job.run();
+    EXPECT_EQ(measurements.size(), 3 * data_type_names().size());
+    for (const Measurement& m : measurements) {
+      EXPECT_EQ(m.outcome, Outcome::measured) << describe(m.measured_case) << ": " << m.because;
+      EXPECT_EQ(m.wrong_elements, 0u) << describe(m.measured_case);
+    }
+    if (std::string_view(traffic) == "k-hot:1") continue;  // most ranks receive nothing
+    for (const Kind kind : {Kind::one_element, Kind::one_bit, Kind::stale, Kind::nothing_written, Kind::guard}) {
+      job.trouble = {.kind = kind, .rank = 2};
+      for (const Measurement& m : job.run()) {
+        ASSERT_TRUE(m.first_wrong) << describe(m.measured_case);
+        EXPECT_EQ(m.first_wrong->rank, 2);
+      }
+    }
+  }
+}
+
 struct Lie {
   Kind kind;
   bool in_place;

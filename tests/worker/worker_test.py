@@ -231,6 +231,27 @@ class Results(unittest.TestCase):
             for collective in ("all_to_all", "all_to_allv", "send_recv"):
                 self.assertIn("no in-place form", workers.open(case(collective, 8, 2, in_place=True))[0]["error"])
 
+    def test_traffic_by_a_matrix(self):
+        parts = [0, 100, 7, 40, 0, 60, 0, 90, 5]
+        for type_name, elements in (("float32", 137), ("int8", 4001), ("float64", 1)):
+            alignment = max(1, 16 // BYTES[type_name])
+            traffic = {"ranks": 3, "parts": parts, "elements": elements, "alignment": alignment}
+            room = elements + 6 * alignment + 3
+            of_traffic = {**case("all_to_allv", elements, 3, type_name), "input_elements": room, "output_elements": room,
+                          "traffic": traffic}
+            with Workers(3) as workers:
+                self.all_right(workers, of_traffic)
+            with Workers(3, f"wrong:rank=1:operation={OPERATIONS_TO_JOIN + 1}+:what=element") as workers:
+                # What rank 1 sends is wrong, to the ranks that it sends anything.
+                self.assertEqual([count > 0 for count in wrong(workers.measure(of_traffic)[0])], [True, False, True])
+
+    def test_traffic_that_does_not_fit_its_ranks_is_refused(self):
+        with Workers(2) as workers:
+            for traffic in ({"ranks": 3, "parts": [1] * 9}, {"ranks": 2, "parts": [1] * 3}, {"ranks": 2, "parts": [1, 0, 0, 1]},
+                            {"ranks": 2, "parts": [0, 2**60, 1, 0]}, {"ranks": 2, "parts": [1] * 4, "alignment": 0}):
+                of_traffic = {**case("all_to_allv", 8, 2), "traffic": {"elements": 8, "alignment": 4, **traffic}}
+                self.assertIn("traffic", workers.open(of_traffic)[0]["error"])
+
     def test_five_six_and_seven_ranks(self):
         for ranks in (5, 6, 7):
             with Workers(ranks) as workers:

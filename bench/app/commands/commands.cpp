@@ -17,6 +17,7 @@
 #include "bench/measure/agreement.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
+#include "bench/model/traffic.hpp"
 #include "reports/findings.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/reachability.hpp"
@@ -105,6 +106,9 @@ std::string list_of(const std::string& what) {
   std::string text;
   if (what == "collectives") {
     for (const Collective* each : collectives()) text += fmt::format("{:<18} {}\n", each->name, each->summary);
+  } else if (what == "traffic") {
+    for (const TrafficGenerator& each : traffic_generators())
+      text += fmt::format("{:<29} {}\n", each.form, each.summary);
   } else if (what == "platforms") {
     text = lines_of(topo::platforms());
   } else if (what == "backends") {

@@ -1,6 +1,7 @@
 // p5bench plan: what a run would do. Measures nothing.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "bench/control/control_planes.hpp"
 #include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
+#include "reports/traffic.hpp"
 
 namespace p5 {
 
@@ -19,7 +21,9 @@ namespace {
 // The cost model of the planned machine, also if it is simulated here: the binding part's rate.
 CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case& c) {
   const topo::Operation op{.route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes};
-  auto limit = limit_of(parts, op, topo::Level::achievable);
+  std::optional<topo::Limit> limit;
+  if (c.shape.traffic) limit = reports::traffic_limit(c, parts, machine.topology);
+  if (!limit) limit = limit_of(parts, op, topo::Level::achievable);
   if (!limit) limit = limit_of(parts, op, topo::Level::wire);
   if (!limit) return machine.backend->cost();
   Seconds latency = machine.backend->cost().latency;
@@ -87,6 +91,7 @@ std::string text_of(const Machine& machine, const Plan& plan, const Options& opt
     all += around.count;
   }
   for (const std::string& remark : plan.remarks) add("{}\n", remark);
+  text += reports::traffic_line(reports::describe_traffic(plan.cases, parts, machine.topology));
   const bool soaks = options.soak.count > 0;
   const Seconds whole = soaks ? options.soak : options.budget;
   const double expected = soaks ? whole.count : std::min(all * options.launches, whole.count);

@@ -304,8 +304,10 @@ void evaluate_machine(Run& run) {
   for (const topo::Finding& each : findings)
     if (each.id == without_launcher) print_error(fmt::format("{}; {}", each.evidence, each.action));
   reports::Comparability fitness = comparability_of(run.options, run.machine, findings);
-  run.recorder.add(
-      [&](ReportBuilder& report) { report.begin(std::move(limits), std::move(findings), std::move(fitness)); });
+  run.recorder.add([&](ReportBuilder& report) {
+    report.begin(std::move(limits), std::move(findings), std::move(fitness));
+    report.describe_traffic(run.plan.cases);
+  });
   run.recorder.write_report();
   if (run.control.is_leader() && !run.options.out.empty()) {
     run.recorder.add_file(

@@ -57,6 +57,10 @@ void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findin
   for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
 }
 
+void ReportBuilder::describe_traffic(std::span<const Case> cases) {
+  report_.traffic = reports::describe_traffic(cases, report_.limits, report_.topology);
+}
+
 void ReportBuilder::repetition_started(const Case& c, const RunProgress& standing) {
   running_ = c;
   progress_ = standing;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,8 @@ class ReportBuilder {
   void resume_from(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases);
   // Sets limits and findings of the machine and if figures can be judged; called before the first case.
   void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Comparability fitness);
+  // What the traffic matrix of these cases asks of the machine, if they have one; after begin().
+  void describe_traffic(std::span<const Case> cases);
 
   // ---- the Observer's events
 

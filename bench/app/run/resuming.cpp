@@ -136,6 +136,7 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
                                          describe(m.measured_case)));
     const auto [arm, at] = found->second;
     m.measured_case.rounds = planned[at].rounds;
+    m.measured_case.shape = planned[at].shape;
     complete_groups(m);
     const CaseInLaunch place{arm, m.launch.value_or(0), at};
     KeptLine line{place, std::move(result), std::move(text)};

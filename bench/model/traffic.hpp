@@ -1,0 +1,58 @@
+// Traffic of an all_to_allv: a matrix from a file or a generator, and the place of each block in the buffers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/base/traffic_matrix.hpp"
+#include "bench/base/units.hpp"
+#include "bench/model/collective.hpp"
+
+namespace p5 {
+
+// Each rank keeps the whole matrix: 24 bytes a block.
+inline constexpr int most_ranks_of_traffic = 1024;
+
+struct MatrixTraffic {
+  std::string name;           // "zipf:1.1", "moe.csv 5f0c33a1": file name and hash of the matrix
+  TrafficMatrix matrix = {};  // without ranks in reports that were read
+  bool counts_bytes =
+      false;  // the parts are bytes, as a file says them: without sizes, the message is as large as there
+  std::uint64_t busiest = 0;  // busiest_sum() of the matrix
+  std::vector<std::uint64_t> sent_before = {},
+                             received_before = {};  // sums of parts before each one in its row, its column
+};
+
+// A generator that --traffic can name; `form` is how users write it: "zipf:A".
+struct TrafficGenerator {
+  std::string_view form, summary;
+};
+std::span<const TrafficGenerator> traffic_generators();
+
+// True if --traffic names a generator, false if a file.
+bool is_generated(std::string_view text);
+// Throws UsageError if `text` begins like a generator and its numbers are wrong.
+void check_generator(std::string_view text);
+
+// The matrix of a generator, the same on every machine for the same text and number of ranks. `@N` at its end is the
+// seed of another draw; default 1.
+MatrixTraffic generate_traffic(const std::string& text, int ranks);
+// The matrix of a file: a line for each sender with a number of bytes for each receiver, separated by commas; "4KiB" is
+// valid, empty lines and what follows a "#" do not count. Throws UsageError that names line, cell and remedy.
+MatrixTraffic traffic_from_csv(const std::string& file, std::string_view text, int ranks);
+// A matrix under a name; throws UsageError unless some rank sends to another one.
+MatrixTraffic make_traffic(std::string name, TrafficMatrix matrix);
+
+// Shape of a message of which the busiest rank sends or receives `size` bytes. A block that has a part has at least one
+// element and is rounded up to whole ones; `bytes` is what the busiest rank then moves. Blocks begin at multiples of 16
+// bytes, as those of applications do, so that buffers are a little longer.
+Shape shape_of(std::shared_ptr<const MatrixTraffic> traffic, Bytes size, std::size_t element);
+// The block in such a shape.
+Block block_of_traffic(const Shape& shape, int from, int to);
+
+}  // namespace p5

@@ -1,0 +1,80 @@
+#include "reports/traffic.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "bench/base/text.hpp"
+#include "bench/base/traffic_matrix.hpp"
+#include "bench/model/traffic.hpp"
+
+namespace p5::reports {
+
+namespace {
+
+constexpr std::size_t most_shown_parts = 16;
+
+struct LoadAtLevel {
+  topo::TrafficLoad load;
+  topo::Level level;
+};
+
+std::optional<LoadAtLevel> load_of(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
+  if (!c.rounds || c.rounds->empty() || c.shape.traffic->matrix.ranks != c.ranks) return std::nullopt;
+  for (const topo::Level level : {topo::Level::achievable, topo::Level::wire})
+    if (auto load = topo::load_of(c.shape.traffic->matrix, c.rounds->front(), topology, limits, level))
+      return LoadAtLevel{std::move(*load), level};
+  return std::nullopt;
+}
+
+std::vector<std::vector<double>> shares_of(const p5::MatrixTraffic& traffic) {
+  std::vector<std::vector<double>> rows;
+  if (traffic.matrix.ranks > most_shown_ranks) return rows;
+  for (int from = 0; from < traffic.matrix.ranks; ++from) {
+    rows.emplace_back();
+    for (int to = 0; to < traffic.matrix.ranks; ++to)
+      rows.back().push_back(static_cast<double>(traffic.matrix.at(from, to)) / static_cast<double>(traffic.busiest));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::optional<topo::Limit> traffic_limit(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
+  const auto found = load_of(c, limits, topology);
+  if (!found) return std::nullopt;
+  return topo::limit_of(found->load, found->level, c.collective->bus_factor(c.ranks));
+}
+
+std::optional<Traffic> describe_traffic(std::span<const Case> cases, const topo::Limits& limits,
+                                        const topo::Topology& topology) {
+  const auto with = std::ranges::find_if(cases, [](const Case& c) { return c.shape.traffic != nullptr; });
+  if (with == cases.end()) return std::nullopt;
+  const p5::MatrixTraffic& given = *with->shape.traffic;
+  Traffic traffic{
+      .name = given.name, .ranks = given.matrix.ranks, .matrix = shares_of(given), .level = {}, .parts = {}};
+  auto found = load_of(*with, limits, topology);
+  if (!found) return traffic;
+  traffic.level = topo::name_of(found->level);
+  traffic.sent_imbalance = found->load.sent_imbalance;
+  traffic.received_imbalance = found->load.received_imbalance;
+  traffic.incast_loss = found->load.incast_loss;
+  traffic.parts = std::move(found->load.parts);
+  if (traffic.parts.size() > most_shown_parts) traffic.parts.resize(most_shown_parts);
+  return traffic;
+}
+
+std::string traffic_line(const std::optional<Traffic>& traffic) {
+  if (!traffic) return "";
+  if (traffic->parts.empty())
+    return format_printable("traffic {}: the rate of a part that it uses is not known, so it has no limit\n",
+                            traffic->name);
+  const topo::TrafficPart& first = traffic->parts.front();
+  return format_printable(
+      "traffic {}: {} ({}) decide; the busiest rank sends {:.2f} times and receives {:.2f} times the mean; incast "
+      "costs {:.0f} % of the limit\n",
+      traffic->name, first.name, first.receives ? "receiving" : "sending", traffic->sent_imbalance,
+      traffic->received_imbalance, 100 * traffic->incast_loss);
+}
+
+}  // namespace p5::reports

@@ -1,0 +1,39 @@
+// What a run's traffic matrix asks of the machine: the parts that bind it, its imbalance and its loss by incast.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/model/case.hpp"
+#include "topo/limits.hpp"
+#include "topo/topology.hpp"
+#include "topo/traffic_limits.hpp"
+
+namespace p5::reports {
+
+// The limit on the bus bandwidth of a case with a matrix, from its busiest part: achievable, where that is known, else
+// wire. Null where a rate is unknown, or the case comes from a report, which has no matrix for each case.
+std::optional<topo::Limit> traffic_limit(const Case& c, const topo::Limits& limits, const topo::Topology& topology);
+
+struct Traffic {
+  std::string name;  // as in the cases
+  int ranks = 0;
+  // Bytes from each rank to each, for each byte that the busiest one sends or receives; empty above most_shown_ranks.
+  std::vector<std::vector<double>> matrix;
+  std::string level;                     // of the rates, "" where one is unknown; the rest is empty then
+  std::vector<topo::TrafficPart> parts;  // the busiest ones, the one that decides first
+  double sent_imbalance = 1, received_imbalance = 1, incast_loss = 0;  // as in topo::TrafficLoad
+};
+
+inline constexpr int most_shown_ranks = 128;
+
+// The traffic of the first case that has one; null without.
+std::optional<Traffic> describe_traffic(std::span<const Case> cases, const topo::Limits& limits,
+                                        const topo::Topology& topology);
+
+// "traffic zipf:1.1: links of rank 3 on n0, receiving, decide; ...": one line, "" without traffic.
+std::string traffic_line(const std::optional<Traffic>& traffic);
+
+}  // namespace p5::reports
