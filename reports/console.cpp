@@ -230,7 +230,7 @@ std::string unjudged_lines(const Report& report) {
   for (const auto* each : sorted | std::views::take(most))
     text += format_printable("  not judged: {} {}: {}\n", each->second.measurements, join(each->second.operations),
                              without_prefix(each->first));
-  if (sorted.size() > most) text += format_printable("  and {} reasons more\n", sorted.size() - most);
+  if (sorted.size() > most) text += format_printable("  and {} more reasons\n", sorted.size() - most);
   return text;
 }
 
@@ -248,7 +248,7 @@ std::string call_modes_lines(const Tuning& tuning) {
       if (size.costs()) slower.push_back(shown("more"));
     }
     if (faster.empty()) continue;
-    text += format_printable("  no setting, but worth it: {}: {}{}\n    {}\n", mode.name, join(faster),
+    text += format_printable("  faster with another way to call NCCL, {}: {}{}\n    {}\n", mode.name, join(faster),
                              slower.empty() ? "" : "; but " + join(slower), mode.how);
   }
   return text;
@@ -283,7 +283,7 @@ std::string tuning_lines(const Report& report) {
 
 std::string local_line(const Report& report) {
   const std::vector<std::string> ranges = local_ranges(report);
-  std::string text = ranges.empty() ? "" : format_printable("Each GPU alone: {}\n", join(ranges));
+  std::string text = ranges.empty() ? "" : format_printable("Each GPU alone: {}\n", join(ranges, "; "));
   for (const std::string& sentence : products_left_out(report)) text += format_printable("  {}\n", sentence);
   return text;
 }
@@ -304,7 +304,8 @@ std::string communicator_lines(const Report& report) {
 
 std::string gdr_line(const Report& report) {
   const std::string text = gdr_text(report.gdr);
-  return text.empty() ? "" : format_printable("NICs from GPU memory, each path alone (never seen on EFA): {}\n", text);
+  return text.empty() ? ""
+                      : format_printable("NICs reading GPU memory, each path alone (never tried on EFA): {}\n", text);
 }
 
 std::string heading(const Report& report) {
@@ -361,7 +362,7 @@ std::string steps_lines(const Decision& decision) {
   for (const std::string& step : decision.next) text += wrapped(format_printable("  - {}\n", step));
   if (!text.empty()) text = "To do:\n" + text;
   // Kept in one line for copying.
-  if (!decision.command.empty()) text += format_printable("The next job on the other hosts:\n  {}\n", decision.command);
+  if (!decision.command.empty()) text += format_printable("The same run on the other hosts:\n  {}\n", decision.command);
   return text;
 }
 

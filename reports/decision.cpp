@@ -80,7 +80,7 @@ std::vector<std::string> rejected_parts(const Report& report) {
 
 std::string_view verb_of(const std::string& fault, bool several) {
   if (fault == "silent") return several ? "are silent" : "is silent";
-  if (fault == "wrong") return several ? "falsify data" : "falsifies data";
+  if (fault == "wrong") return several ? "corrupt data" : "corrupts data";
   return several ? "are slow" : "is slow";
 }
 
@@ -182,7 +182,7 @@ std::string about_comparison(const Report& report) {
   const bool arms = !report.arms.empty();
   if (report.exit_code == ExitCode::slow) return arms ? "arm b is slower than arm a" : "it is slower than the baseline";
   if (report.exit_code == ExitCode::wrong_data) return "data was wrong while settings were tried";
-  if (report.exit_code == ExitCode::inconclusive && arms) return "whether arm b is slower than arm a stays open";
+  if (report.exit_code == ExitCode::inconclusive && arms) return "it is not known whether arm b is slower than arm a";
   return "";
 }
 
@@ -236,7 +236,7 @@ std::string healthy_figures(const Report& report) {
 std::string reason_not_judged(const Report& report) {
   if (report.provenance == "imported") return "imported figures are not judged";
   if (count_results(report, was_measured) == 0)
-    return report.tuning ? "nothing was measured but for tuning" : "nothing was measured";
+    return report.tuning ? "nothing was measured except for tuning" : "nothing was measured";
   if (count_results(report, [](const Result& each) { return uses_gpus(each.measurement.measured_case); }) == 0)
     return "host memory was measured, which has no limit to judge by";
   // The reason of the largest message, preferably between nodes.
@@ -283,7 +283,7 @@ std::string errors_beside(const Report& report) {
                             : hosts.size() == 1 ? " on " + hosts.front()
                                                 : " on " + counted(hosts.size(), "host")));
   if (words.empty()) return "";
-  return "errors to mend first: " + join(words) +
+  return "errors to fix first: " + join(words) +
          (errors.size() > most ? fmt::format(" and {} more", errors.size() - most) : "");
 }
 
@@ -352,12 +352,12 @@ void add_checklist(const Report& report, std::vector<std::string>& list) {
     for (const char* const prefix : {"env.NCCL_", "env.FI_", "env.OFI_NCCL_"})
       if (key.starts_with(prefix)) set.push_back(fmt::format("{}={}", key.substr(std::string("env.").size()), value));
   add_step(list, set.empty()
-                     ? "settings: no NCCL_*, FI_* or OFI_NCCL_* variable is set; see that no configuration file of "
-                       "NCCL sets any (/etc/nccl.conf)"
+                     ? "settings: no NCCL_*, FI_* or OFI_NCCL_* variable is set; check that NCCL's configuration "
+                       "files (/etc/nccl.conf) set none either"
                      : "settings: run again without " + join(set));
-  add_step(list, "placement: see that all instances are in one placement group, zone and capacity block");
+  add_step(list, "placement: check that all instances are in one placement group, zone and capacity block");
   add_step(list,
-           "plugin: see that NCCL loads the network plugin on all hosts (NCCL_DEBUG=INFO says which), and not sockets");
+           "plugin: check that NCCL uses the network plugin on all hosts, not sockets (NCCL_DEBUG=INFO shows which)");
 }
 
 // Arguments of the run for a repetition on real hosts.
@@ -416,7 +416,8 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   for (const OpenQuestion& question : report.open_questions) add_step(list, question.next);
   if (word == reject && all_are_slow(report)) add_checklist(report, list);
   if (word == cannot_tell && report.exit_code == ExitCode::unfinished)
-    add_step(list, "run again, or go on with --resume; what fails twice at the same rank is that rank's host");
+    add_step(list,
+             "run again, or continue with --resume; if it fails twice at the same rank, that rank's host is at fault");
   if (word == cannot_tell && never_joined(report))
     for (const topo::Finding& finding : report.findings)
       if (finding.id.starts_with("join.")) add_step(list, finding.action);

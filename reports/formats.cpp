@@ -408,7 +408,8 @@ void add_run(Metrics& metrics, const Report& report) {
                {"ranks", std::to_string(report.run.ranks)},
                {"nodes", std::to_string(report.run.nodes)}},
               1);
-  metrics.start("decision", "The decision: 1 for the word that it is, with the parts to reject and the sentence.");
+  metrics.start("decision",
+                "The decision: 1 for the word that applies, else 0; labels hold the rejected parts and the sentence.");
   const Decision& decision = report.decision;
   for (const std::string_view word : {accept, reject, cannot_tell}) {
     const bool applies = decision.word == word;

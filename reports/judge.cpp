@@ -88,7 +88,7 @@ bool matches(const std::string& what, const std::vector<std::string>& list) {
 
 bool uses_whole_nodes(const Case& c, const topo::Platform& platform) { return c.ranks == c.nodes * platform.gpus; }
 
-// Figures of platforms are figures of whole nodes.
+// A bar of a platform applies only to cases on whole nodes, as its published figures do.
 bool applies_to(const Bar& bar, const Case& c, const topo::Topology& topology) {
   const bool in_hosts = find_backend(c.backend).parts == BackendInfo::Parts::hosts;
   if (in_hosts != (bar.binding == "host memory")) return false;
@@ -112,13 +112,13 @@ std::string reason_without_bar(const Case& c, const std::vector<const Bar*>& bar
     return fmt::format("less than {} a rank: too little to judge bandwidth by", to_text((*against)->from));
   const auto another = std::ranges::find(bars, topo::name_of(limit.level), &Bar::level);
   if (another != bars.end())
-    return fmt::format("published figures of healthy ones bind by {}, this one by {}", (*another)->binding,
+    return fmt::format("published figures of healthy machines are limited by {}, this one by {}", (*another)->binding,
                        limit.binding);
   const std::string model = gpu_model(topology);
   const std::string kind = !topology.platform.empty() ? topology.platform
                            : !model.empty()           ? "machine of " + model
                                                       : "machine of this kind";
-  return fmt::format("nobody has shown what a healthy {} reaches in {} with {} ranks on {}", kind, c.collective->name,
+  return fmt::format("no figures of a healthy {} are known for {} with {} ranks on {}", kind, c.collective->name,
                      c.ranks, counted(static_cast<std::size_t>(c.nodes), "node"));
 }
 
@@ -129,7 +129,7 @@ topo::Limit scaled(const topo::Limit& limit, double factor, const std::string& w
   return out;
 }
 
-// Limit of host memory. Bus bandwidth counts the bytes of each rank, so the ranks of a host share its copy bandwidth.
+// Limit of host memory. Bus bandwidth is per rank, so the ranks of a host share its copy bandwidth.
 std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
   const auto* one = find(limits, topo::host_copy_one, topo::Level::wire);
   const auto* all = find(limits, topo::host_copy_all, topo::Level::wire);
@@ -203,7 +203,7 @@ std::string memory_of(const Measurement& m) {
 
 // Single NICs are compared with each other, not with their wire rate: see suspects.
 std::string reason_nic_not_judged(const Measurement& m) {
-  std::string why = "not judged by the wire, but NICs by each other: data in " + memory_of(m);
+  std::string why = "NICs are compared with each other, not judged by their wire rate: data in " + memory_of(m);
   if (m.selection && m.selection->protocol == packets_protocol)
     why +=
         ", and without device RDMA: processors copied it in packets (libfabric below 1.18, FI_EFA_USE_DEVICE_RDMA=0 "
@@ -257,7 +257,7 @@ std::string share_of_limit(const Verdict& v) {
 
 std::string note_on_nics(const Case& c, const topo::Limit& limit) {
   if (c.nodes < 2 || limit.binding == "nic") return "";
-  return fmt::format("; between {} nodes this cannot prove the NICs: pairs and all_gather do", c.nodes);
+  return fmt::format("; between {} nodes this does not test the NICs; pairs and all_gather do", c.nodes);
 }
 
 // Sets `slow` below the floor, which holds for machines without a bar.
@@ -293,7 +293,7 @@ Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo
   }
   // A group of one node is judged like a job of one node.
   if (c.group != "world" && c.group != "node") {
-    v.because = fmt::format("not judged: nobody has shown what a healthy machine reaches in groups ({})", c.group);
+    v.because = fmt::format("not judged: no figures of healthy machines are known for groups ({})", c.group);
     return v;
   }
   const std::vector<const Bar*> bars = find_bars(c, topology);
@@ -382,7 +382,7 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   if (m.outcome == Outcome::skipped || !m.throughput)
     return without_limit(Grade::unknown, "not measured: " + m.because);
   if (m.wrong_elements > 0) return without_limit(Grade::wrong, wrong_text(m));
-  if (m.measured_case.ranks < 2) return without_limit(Grade::unknown, "one rank alone communicates with nobody");
+  if (m.measured_case.ranks < 2) return without_limit(Grade::unknown, "a single rank does not communicate");
   const std::optional<topo::Limit> limit = limit_for(m, limits, topology);
   const std::string conflict = find_conflict(m.measured_case, topology);
   if (!limit)

@@ -25,7 +25,7 @@ constexpr std::size_t least_gpus = 2;
 constexpr double tolerated_compute = 0.035;
 constexpr const char* about_clocks =
     "compare its clocks, power and temperature under load with the others': nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,"
-    "PERFORMANCE; where they are alike, replace the instance";
+    "PERFORMANCE; if they do not differ, replace the instance";
 
 // The tolerances are wide on purpose: host copies share memory and switches with those of other GPUs, and launch rates
 // differed by 40 % between processes on a shared H200 host (2026-11-22).
@@ -56,7 +56,7 @@ constexpr std::array checks{
                .tolerated = 0.05,
                .action = "look at its memory and clocks: nvidia-smi -q -d ECC,ROW_REMAPPER,CLOCK,PERFORMANCE"},
     LocalCheck{.name = "slowest_slice_share",
-               .label = "slowest 64th of its memory, over the median",
+               .label = "rate of the slowest 64th of memory over the median",
                .unit = "",
                .tolerated = 0.1,
                .action = "a part of its memory is slow: replace the instance, and open a case with support.txt"},
@@ -71,13 +71,13 @@ constexpr std::array checks{
                .tolerated = tolerated_compute,
                .action = about_clocks},
     LocalCheck{.name = "burn_first_tflop_per_s",
-               .label = "bf16 matrix products at the burn's begin",
+               .label = "bf16 matrix products at the start of the burn",
                .unit = "TFLOP/s",
                .tolerated = tolerated_compute,
                .condemned = 2 * tolerated_compute,
                .action = about_clocks},
     LocalCheck{.name = "burn_last_tflop_per_s",
-               .label = "bf16 matrix products at the burn's end",
+               .label = "bf16 matrix products at the end of the burn",
                .unit = "TFLOP/s",
                .tolerated = tolerated_compute,
                .condemned = 2 * tolerated_compute,
@@ -92,7 +92,7 @@ constexpr std::array checks{
                .unit = "us",
                .more_is_better = false,
                .tolerated = 1,
-               .action = "see what else runs on the cores near it, and at which clock they run"},
+               .action = "check what else runs on the cores near it, and their clock"},
 };
 
 struct Device {
@@ -130,7 +130,7 @@ topo::Finding finding_of(const Device& device, const LocalCheck& check, double h
   finding.about = topo::About::hardware;
   if (device.host) finding.subject = {device.host->name, device.host->instance, device.gpu, {}};
   finding.evidence = fmt::format(
-      "rank {}, alone, {}: {:.4g}{}, the median of the {} others of its model {:.4g} "
+      "rank {}, alone, {}: {:.4g}{}; median of the {} others of its model: {:.4g} "
       "({:.0f} % {})",
       device.rank, check.label, here, check.unit.empty() ? "" : fmt::format(" {}", check.unit), count, others,
       100 * worse, check.more_is_better ? "less" : "more");
@@ -163,7 +163,7 @@ topo::Finding corruption_of(const std::vector<Device>& devices, std::string evid
   if (first.host) finding.subject = {first.host->name, first.host->instance, {}, {}};
   if (devices.size() == 1) finding.subject.gpu = first.gpu;
   finding.evidence = std::move(evidence);
-  finding.action = "take it out of use: replace the instance, and open a case with support.txt";
+  finding.action = "do not use it: replace the instance, and open a case with support.txt";
   return finding;
 }
 
@@ -185,9 +185,10 @@ void find_other_digests(const Report& report, const std::vector<Device>& alike, 
         for (const Device& device : devices)
           findings.push_back(corruption_of(
               {device},
-              fmt::format("rank {}: the {} matrix product gives other bits than on {} other GPUs of its model{}",
-                          device.rank, product.second, alike.size() - devices.size(),
-                          tied ? "; which of them are wrong cannot be told" : "")));
+              fmt::format(
+                  "rank {}: the bits of the {} matrix product differ from those of {} other GPUs of its model{}",
+                  device.rank, product.second, alike.size() - devices.size(),
+                  tied ? "; it is not known which of them are wrong" : "")));
   }
 }
 
@@ -320,7 +321,7 @@ std::vector<topo::FindingKind> local_finding_kinds() {
   using enum topo::About;
   return {{std::string(slow_alone_id), hardware,
            "a GPU that copies, computes or launches more slowly than the others, each alone"},
-          {std::string(corrupt), hardware, "a GPU that computes or stores wrong data; ends with 11"},
+          {std::string(corrupt), hardware, "a GPU that computes or stores wrong data; exit code 11"},
           {std::string(check_failed), hardware, "copies and launches of each GPU alone could not be measured"}};
 }
 

@@ -134,7 +134,7 @@ std::string title_of(const topo::Host& host) {
 
 // Summary of the checks of a node, and how many measurements were judged.
 std::string checks_of(const Report& report, std::size_t host) {
-  std::vector<std::string> parts{"what is installed and set"};
+  std::vector<std::string> parts{"software and settings"};
   std::set<int> ranks;
   for (std::size_t rank = 0; rank < report.topology.host_of_rank.size(); ++rank)
     if (std::cmp_equal(report.topology.host_of_rank[rank], host)) ranks.insert(static_cast<int>(rank));
@@ -168,9 +168,9 @@ std::string checks_of(const Report& report, std::size_t host) {
                                 gpus > 0 && !std::cmp_equal(gpus, alone) ? fmt::format(" of {} GPUs", gpus)
                                 : alone == 1                             ? " GPU"
                                                                          : " GPUs"));
-  std::string text = "looked at " + join(parts);
+  std::string text = "checked " + join(parts);
   if (measured > 0) text += fmt::format("; speed judged in {} of {} measurements", judged, measured);
-  if (skipped > 0) text += fmt::format(", {} left out", skipped);
+  if (skipped > 0) text += fmt::format(", {} skipped", skipped);
   for (const std::string& sentence : products_left_out(report, host)) text += "; " + printable(sentence);
   return text;
 }

@@ -23,7 +23,7 @@ std::vector<NodeVerdict> judge_nodes(const Report& report);
 // True if a case or some of its pairs were skipped because the budget was spent.
 bool ran_out_of_time(const Report& report);
 
-// One line per node, "n1 (i-0abc): fit; looked at ..." or "n1 (i-0abc): NOT FIT: gpu n1g3"; unless `brief`, followed by
+// One line per node, "n1 (i-0abc): fit; checked ..." or "n1 (i-0abc): NOT FIT: gpu n1g3"; unless `brief`, followed by
 // the evidence and then the run's remarks.
 std::string render_nodes(const Report& report, bool brief);
 

@@ -26,8 +26,8 @@ namespace {
 
 using PartKind = Part::Kind;
 
-// Least slowdown of a faulty part. Samples of parts that differ by about the tolerated difference sometimes exceed that
-// tolerance.
+// Least slowdown of a faulty part. It exceeds the tolerated difference, because samples of a part that differs by about
+// that much are sometimes above it.
 constexpr double least_slowdown = 1 + 1.5 * tolerated_difference;
 
 std::string kind_name(const Part& part) {
@@ -82,7 +82,7 @@ std::string figures_of(const FaultyPart& faulty) {
     return fmt::format("ended with wrong data in {} of {} rounds, over {}", first.hits, first.count, over);
   constexpr double steady = 0.9;
   std::string text = fmt::format("at {:.0f} % of the others' rate", 100 / slowdown(faulty.observations));
-  if (faulty.share < steady) text += fmt::format(" in {:.0f} % of its samples: it comes and goes", 100 * faulty.share);
+  if (faulty.share < steady) text += fmt::format(" in {:.0f} % of its samples, intermittently", 100 * faulty.share);
   text += ", over " + over;
   if (again.hits > 0) text += fmt::format(" ({:.0f} % of samples when measured again)", 100 * again.share());
   return text;
@@ -124,17 +124,19 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
   switch (part.kind) {
     case PartKind::node:
       if (!groups && !between)
-        return {"all its GPUs reach each other",
-                "look at its fabric manager, NVSwitches and power, reboot it; if it stays, replace the instance"};
+        return {
+            "all its GPUs reach each other",
+            "check its fabric manager, NVSwitches and power, and reboot it; if it stays slow, replace the instance"};
       return {groups ? "collectives in which it takes part run" : "all that it sends and receives runs",
-              groups ? "compare its settings and NIC counters with another node's; if it stays, replace the instance"
-                     : "replace the instance, then measure again: single parts of it cannot be told beside it"};
+              groups
+                  ? "compare its settings and NIC counters with another node's; if it stays slow, replace the instance"
+                  : "replace the instance, then measure again: a fault of a single part cannot be separated from it"};
     case PartKind::gpu:
       return {groups   ? fmt::format("collectives in which GPU {} takes part run", part.number)
               : within ? fmt::format("GPU {} reaches the other GPUs of its node", part.number)
                        : fmt::format("GPU {} reaches other nodes", part.number),
-              "look at its NVLinks (nvidia-smi nvlink -s -e) and clocks, reset it or reboot; if it stays, replace the "
-              "instance"};
+              "check its NVLinks (nvidia-smi nvlink -s -e) and clocks, reset it or reboot; if it stays slow, replace "
+              "the instance"};
     case PartKind::nic:
     case PartKind::only_nic:
       return {fmt::format("{} {}", numbers.name(part.node, part.number),
@@ -147,7 +149,7 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
     case PartKind::link: {
       const auto host = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
       return {fmt::format("{} and {} reach each other", host(part.node), host(part.number)),
-              "it is what lies between the two: keep one of them out of a job, and open a case with support.txt"};
+              "the network between the two is at fault: do not use both in one job, and open a case with support.txt"};
     }
     case PartKind::rail:
       break;
@@ -170,8 +172,8 @@ std::string about_nics(const FaultyPart& faulty, std::span<const TransferRecord>
         fast.insert(numbers.of(rank)[static_cast<std::size_t>(*record.nic)]);
   }
   for (int number = faulty.part.number; number <= faulty.part.last; ++number)
-    if (!fast.contains(number)) return ": it is one of the NICs beside it, which pairs of GPUs do not tell apart";
-  return ": each NIC beside it is fast alone, so it is what they share on the way to the GPU";
+    if (!fast.contains(number)) return ": one of the NICs beside it is at fault; pairs of GPUs do not show which";
+  return ": each NIC beside it is fast alone, so the path that they share to the GPU is at fault";
 }
 
 Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std::span<const TransferRecord> records,
@@ -193,12 +195,12 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
   const Wording words = wording_for(faulty, topology, numbers);
   s.action = words.action;
   if (faulty.fault == Fault::silent)
-    s.action += "; then measure again without it: rounds in which it was silent gave no figures of other parts";
+    s.action += "; then measure again without it: rounds in which it was silent have no results for other parts";
   s.evidence = fmt::format("{} {}; {} agree", faulty.fault == Fault::slow ? words.subject : "transfers through it",
                            figures_of(faulty), counted(partners_of(faulty), "partner"));
-  if (part.kind == PartKind::link) s.evidence += ": either is fast with other nodes";
+  if (part.kind == PartKind::link) s.evidence += ": each of them is fast with other nodes";
   if (part.kind == PartKind::nics) s.evidence += about_nics(faulty, records, slow_nodes, numbers);
-  if (shows_only_in_groups(faulty)) s.evidence += "; pairs are fast: it shows only where many take part";
+  if (shows_only_in_groups(faulty)) s.evidence += "; pairs are fast: the fault appears only when many ranks take part";
   return s;
 }
 
@@ -216,11 +218,11 @@ std::string next_step(const std::vector<Part>& candidates) {
   for (const int node : nodes) names.push_back(fmt::format("n{}", node));
   if (nodes.size() == 1)
     return fmt::format(
-        "replace {}: all candidates are parts of it; p5bench check there, and nvidia-smi -q, may tell more",
+        "replace {}: all candidates are parts of it; p5bench check and nvidia-smi -q on it may show more",
         names.front());
   return fmt::format(
-      "measure again without one of {} at a time, or each with a node that is not among them: the part "
-      "without which it is fast is the one",
+      "measure again without one of {} at a time, or each of them with a node that is not among them: the one "
+      "without which everything is fast is at fault",
       join(names));
 }
 
@@ -266,8 +268,9 @@ std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
   OpenQuestion question;
   for (const Part& part : candidates) question.candidates.push_back(full_name(part));
   question.probabilities.assign(candidates.size(), 1.0 / static_cast<double>(candidates.size()));
-  question.evidence = fmt::format("all between {} and {} is slow, and of two nodes nothing tells which one it is",
-                                  report.topology.hosts[0].name, report.topology.hosts[1].name);
+  question.evidence = fmt::format(
+      "all transfers between {} and {} are slow; with only two nodes it cannot be decided which one is at fault",
+      report.topology.hosts[0].name, report.topology.hosts[1].name);
   question.next = "measure each of the two with a third node: the one that is slow there too is at fault";
   return question;
 }

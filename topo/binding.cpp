@@ -56,7 +56,7 @@ std::vector<int> cores_near(const Host& host, int numa_node) {
   return cores;
 }
 
-// The part of `cores` for one of `count`; with fewer cores than takers each takes one in turn.
+// The cores for one of `count` ranks; with fewer cores than ranks, several ranks share a core.
 std::vector<int> share(const std::vector<int>& cores, std::size_t index, std::size_t count) {
   if (cores.empty()) return {};
   if (cores.size() < count) return {cores[index % cores.size()]};
@@ -129,8 +129,8 @@ std::string rank_file(const std::vector<Binding>& bindings, const Topology& topo
   for (const Binding& binding : bindings) {
     const Host& host = topology.hosts[static_cast<std::size_t>(binding.host)];
     if (binding.cores.empty())
-      throw UsageError(fmt::format(
-          "--rankfile: the cores of {} are not known (hwloc could not tell); start without a rank file", host.name));
+      throw UsageError(
+          fmt::format("--rankfile: the cores of {} are not known to hwloc; start without a rank file", host.name));
     text += fmt::format("rank {}={} slot={}\n", binding.rank, host.host_name, list_text(binding.cores));
   }
   return text;

@@ -1,4 +1,4 @@
-// The arithmetic of limits: each rate together with the sentence that a doubting reader can check by hand.
+// The arithmetic of limits: each rate together with a sentence by which a reader can check it by hand.
 #include "topo/limits.hpp"
 
 #include <fmt/format.h>
@@ -45,27 +45,27 @@ void add_link_limits(Limits& limits, const Platform& platform) {
                         shown(platform.link_rate.count), shown(wire), links, shown(platform.link_rate_raw.count),
                         shown(links * platform.link_rate_raw.count))));
   limits.push_back(limit(name, Level::achievable, achievable, "nvlink",
-                         fmt::format("{} NVLinks x {} GB/s = {} GB/s: what NCCL's own model takes one link for", links,
+                         fmt::format("{} NVLinks x {} GB/s = {} GB/s: the rate of a link in NCCL's own model", links,
                                      shown(platform.link_rate_achievable.count), shown(achievable))));
 }
 
-// With NVLS each GPU sends its whole input and the sum of its share, and receives as much (n + 1 shares of n), where a
-// ring moves 2 (n - 1).
+// Bus bandwidth of an all-reduce over the link rate. A share is 1/n of the message. With NVLS each GPU sends its input
+// (n shares) and the sum of its own share, and receives as much: n + 1 shares each way. A ring needs 2 (n - 1).
 double nvls_factor(int gpus) { return 2.0 * (gpus - 1) / (gpus + 1); }
 
 void add_nvls_limits(Limits& limits, const Platform& platform) {
   const double link = platform.links_per_gpu * platform.link_rate.count;
   const double wire = link * nvls_factor(platform.gpus);
   const std::string text = fmt::format(
-      "{} GB/s x 2 x {} / {} = {} GB/s of bus bandwidth for all_reduce: in the switch {} GPUs move {} "
-      "shares each, where a ring moves {}",
+      "{} GB/s x 2 x {} / {} = {} GB/s of bus bandwidth for all_reduce: with reduction in the switch each of {} "
+      "GPUs moves {} shares, in a ring {}",
       shown(link), platform.gpus - 1, platform.gpus + 1, shown(wire), platform.gpus, platform.gpus + 1,
       2 * (platform.gpus - 1));
   limits.push_back(limit(gpu_nvls, Level::wire, wire, "nvls", text));
   if (!platform.nvls_efficiency) return;
   const double achievable = wire * *platform.nvls_efficiency;
   limits.push_back(limit(gpu_nvls, Level::achievable, achievable, "nvls",
-                         fmt::format("{} GB/s x {} = {} GB/s: the share that published NCCL runs on 8 x {} reached",
+                         fmt::format("{} GB/s x {} = {} GB/s: the fraction that published NCCL runs on 8 x {} reached",
                                      shown(wire), shown(*platform.nvls_efficiency), shown(achievable), platform.gpu)));
 }
 
@@ -79,8 +79,8 @@ void add_nic_limits(Limits& limits, const Platform& platform) {
     const double achievable = wire * *platform.nic_efficiency;
     limits.push_back(
         limit(name, Level::achievable, achievable, "nic",
-              fmt::format("{} x {} = {} GB/s: the share that published NCCL runs on {} reached over many nodes", text,
-                          shown(*platform.nic_efficiency), shown(achievable), platform.name)));
+              fmt::format("{} x {} = {} GB/s: the fraction that published NCCL runs on {} reached over many nodes",
+                          text, shown(*platform.nic_efficiency), shown(achievable), platform.name)));
   };
   limits.push_back(
       limit(one_nic, Level::wire, rate, "nic", fmt::format("1 NIC of {} GB/s, one direction", shown(rate))));
@@ -93,8 +93,8 @@ void add_nic_limits(Limits& limits, const Platform& platform) {
 
 bool fabric(const Nic& nic) { return nic.kind == "infiniband" || nic.kind == "efa"; }
 
-// The NICs that carry a job's traffic: where there is a fabric, the Ethernet beside it often shares its ports (EFA and
-// ENA).
+// The NICs that carry a job's traffic. On a host with a fabric, Ethernet is not counted: it often shares the fabric's
+// ports (EFA and ENA).
 std::vector<Nic> traffic_nics(const Host& host) {
   const bool has_fabric = std::any_of(host.nics.begin(), host.nics.end(), fabric);
   std::vector<Nic> nics;
@@ -211,7 +211,7 @@ Limits link_limits(const Topology& topology) {
                 fmt::format("{} active NVLinks of {} x {} GB/s = {} GB/s, one direction{}", links, gpu->name,
                             shown(rates->wire), shown(wire), raw)),
           limit(gpu_link, Level::achievable, achievable, "nvlink",
-                fmt::format("{} active NVLinks x {} GB/s = {} GB/s: what NCCL's own model takes one link for", links,
+                fmt::format("{} active NVLinks x {} GB/s = {} GB/s: the rate of a link in NCCL's own model", links,
                             shown(rates->achievable), shown(achievable)))};
 }
 
@@ -242,7 +242,7 @@ Limits nic_limits(const Topology& topology) {
 
 GBps measure_copy(Bytes size, Seconds duration) {
   assert(size.count > 0);
-  // Written once before, so that no pass pays for the kernel's mapping of pages.
+  // The buffers are written first, so that no timed pass includes page faults.
   std::vector<std::byte> from(size.count, std::byte{1}), to(size.count, std::byte{2});
   constexpr int least_passes = 3;
   int passes = 0;

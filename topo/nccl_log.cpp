@@ -33,7 +33,7 @@ struct LogFacts {
 };
 
 // Host and platform that wrote the line. Null: unknown.
-struct LogPosition {
+struct LogOrigin {
   const Host* host = nullptr;
   const Platform* platform = nullptr;
   LogFacts facts;
@@ -48,7 +48,7 @@ struct LogPosition {
     if (!host) return facts.verbs ? Answer::yes : Answer::unknown;
     const auto has = [&](auto kind) { return std::ranges::any_of(host->nics, kind); };
     if (has([](const Nic& nic) { return nic.kind == "infiniband" && nic.state == "up"; })) return Answer::yes;
-    // An Ethernet port with verbs may be one for RDMA, or a virtual machine's only one.
+    // An Ethernet port with verbs may be meant for RDMA, or be the only port of a virtual machine.
     if (has([](const Nic& nic) { return nic.kind == "ethernet" && !nic.verbs.empty(); })) return Answer::unknown;
     return platform && platform->gpu_direct_rdma ? Answer::unknown : Answer::no;
   }
@@ -62,10 +62,10 @@ struct LogPosition {
   Answer holds(const std::string& where) const {
     if (where == "fabric") return fabric();
     if (where == "efa") return efa();
-    // A log without a word of such devices is one of any other host.
+    // Yes only if known: a log that does not mention such devices may be from any host.
     if (where == "verbs") return answer(verbs() == Answer::yes);
     if (where == "direct") return direct();
-    // The protocol SENDRECV, which P4 uses, has no other.
+    // With the plugin's protocol SENDRECV, which P4 uses, NCCL can only use its protocol Simple.
     if (where == "nvls" || where == "beyond p4") return nvls();
     return Answer::yes;
   }
@@ -80,9 +80,9 @@ std::optional<int> number_in(const LogMatch& match) {
   return problem == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// Compares with the platform, else with other lines of the log. Null: the number is as expected, or no expected one is
-// known.
-std::optional<std::string> counted(const LogMatch& match, const LogPosition& place) {
+// Compares the number in the line with the platform's, else with those in other lines of the log. Null: the number is
+// as expected, or no expected one is known.
+std::optional<std::string> counted(const LogMatch& match, const LogOrigin& place) {
   const std::optional<int> seen = number_in(match);
   if (!seen) return std::nullopt;
   const std::string& what = match.rule->count;
@@ -99,7 +99,7 @@ std::optional<std::string> counted(const LogMatch& match, const LogPosition& pla
   return *seen >= expected ? std::nullopt : std::optional(fmt::format("{} of {} rails for a GPU: ", *seen, expected));
 }
 
-// "" where the line has not what the text names.
+// Replaces %1, %2, ... in the text by the groups of the match; "" if the line lacks one of them.
 std::string filled(const std::string& text, const std::vector<std::string>& caught) {
   std::string whole;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -114,7 +114,7 @@ std::string filled(const std::string& text, const std::vector<std::string>& caug
   return whole;
 }
 
-std::string remedy_of(const LogRule& rule, const LogPosition& place) {
+std::string remedy_of(const LogRule& rule, const LogOrigin& place) {
   if (const auto any = rule.remedy.find("any"); any != rule.remedy.end()) return any->second;
   const std::string &efa = rule.remedy.at("efa"), &verbs = rule.remedy.at("verbs");
   if (place.efa() == Answer::yes) return efa;
@@ -131,7 +131,7 @@ struct Shown {
 
 Severity milder(Severity severity) { return severity == Severity::error ? Severity::warning : Severity::info; }
 
-std::optional<Shown> shown_by(const std::string& line, const LogPosition& place) {
+std::optional<Shown> shown_by(const std::string& line, const LogOrigin& place) {
   for (const LogMatch& match : rules_met(line)) {
     const LogRule& rule = *match.rule;
     Answer wrong = place.holds(rule.where);
@@ -253,7 +253,7 @@ std::vector<FindingKind> log_findings() {
 }
 
 std::vector<Finding> findings_in_log(std::string_view log, const Host& host, const Platform* platform, int rank) {
-  LogPosition place{&host, platform, {}};
+  LogOrigin place{&host, platform, {}};
   each_line(log, [&](const std::string& line, std::size_t) { take_facts(line, place.facts); });
   std::vector<Finding> findings;
   std::set<const LogRule*> found_before;
@@ -270,7 +270,7 @@ std::vector<Finding> findings_in_log(std::string_view log, const Host& host, con
 }
 
 Explanation explain_logs(std::span<const LogText> logs, const Platform* platform) {
-  LogPosition place{nullptr, platform, {}};
+  LogOrigin place{nullptr, platform, {}};
   for (const LogText& log : logs)
     each_line(log.text, [&](const std::string& line, std::size_t) { take_facts(line, place.facts); });
   const LogFacts& facts = place.facts;

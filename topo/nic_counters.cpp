@@ -8,7 +8,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Whole: as doubles, large counts would lose their last digits.
+// Read as integers: as doubles, large counts would lose their last digits.
 std::optional<std::uint64_t> count_in(const fs::path& file) {
   const auto text = read_text(file);
   if (!text || text->empty() || text->find_first_not_of("0123456789") != std::string::npos) return std::nullopt;

@@ -115,7 +115,7 @@ std::optional<Limit> limit_of(const Limits& parts, const Operation& op, Level le
   if (between->rate <= within->rate) return between;
   if (op.route == Route::sums && op.nodes <= few_nodes)
     within->because += fmt::format(
-        "; the NICs could carry {} GB/s, so this cannot prove them: pairs, rails and "
+        "; the NICs could carry {} GB/s, so this does not test them: pairs, rails and "
         "all_gather do",
         shown(between->rate.count));
   return within;

@@ -194,7 +194,7 @@ std::vector<FindingKind> setting_findings() {
   }
   std::vector<FindingKind> all;
   for (const auto& [id, of_id] : variables)
-    all.push_back({id, About::settings, join(of_id) + ": a value that is stale or does harm"});
+    all.push_back({id, About::settings, join(of_id) + ": an outdated or harmful value"});
   all.push_back(
       {"settings.proto_injected", About::software, "NCCL_PROTO=simple that the network plugin set by itself"});
   all.push_back({"settings.differ", About::settings, "ranks whose environment differs from rank 0's"});

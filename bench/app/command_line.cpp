@@ -31,14 +31,15 @@ Take onto(std::vector<std::string>& values) {
 }
 
 void add_compare(CLI::App& app, Declarations& all, Options& o, std::vector<std::string>& sides) {
-  CLI::App* compare = app.add_subcommand("compare", "two reports, or two sets of them: did anything get slower?");
+  CLI::App* compare =
+      app.add_subcommand("compare", "compare two reports, or two sets of them: did anything get slower?");
   all.add(*compare, {.name = "REPORTS",
                      .shown = "",
                      .help = "BASE NEW: a report.json or a folder of runs each",
                      .take = onto(sides),
                      .several = true});
   for (const auto& [name, help, files] : {std::tuple{"--base", "the reports or folders to compare with", &o.base_files},
-                                          {"--new", "the reports or folders in question", &o.new_files}})
+                                          {"--new", "the reports or folders that are judged", &o.new_files}})
     all.add(*compare, {.name = name, .shown = "FILE...", .help = help, .take = onto(*files), .several = true});
   all.add(*compare, {.name = "--base-arm",
                      .shown = "NAME",
@@ -47,9 +48,9 @@ void add_compare(CLI::App& app, Declarations& all, Options& o, std::vector<std::
   all.add(*compare, {.name = "--new-arm", .shown = "NAME", .help = "the arm of NEW", .take = into(o.new_arm)});
   all.add(*compare, {.name = "--history",
                      .shown = "DIR",
-                     .help = "a folder of runs: how they went, and the newest against those before",
+                     .help = "a folder of runs: show their course, and compare the newest with those before it",
                      .take = into(o.history)});
-  compare->add_flag("--across-hardware", o.across_hardware, "compare although the hardware is not the same");
+  compare->add_flag("--across-hardware", o.across_hardware, "compare even if the hardware differs");
   compare->fallthrough();
 }
 
@@ -84,8 +85,8 @@ void check_job_size(const Options& o) {
 void add_import(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* import =
       app.add_subcommand("import",
-                         "turn what another benchmark printed into a report, or what a job recorded into weights, "
-                         "traffic and a replay");
+                         "convert the output of another benchmark into a report, or the recordings of a job into "
+                         "weights, traffic and a replay");
   all.add(*import,
           {.name = "WHAT",
            .shown = "",
@@ -103,18 +104,18 @@ void add_import(CLI::App& app, Declarations& all, Options& o) {
       ->required();
   all.add(*import, {.name = "--collective",
                     .shown = "NAME",
-                    .help = "what was measured, where the file does not name the program",
+                    .help = "the collective that was measured, if the file does not name the program",
                     .take = [&](const std::string& t) { o.import_collective = find_collective(t).name; },
                     .values = collective_names()});
   constexpr int most = 1'000'000;
   all.add(*import, {.name = "--ranks",
                     .shown = "N",
-                    .help = "how many ranks, where the file does not list them; with --hosts",
+                    .help = "number of ranks, if the file does not list them; needs --hosts",
                     .take = [&](const std::string& t) { o.import_ranks = whole_number<int>(t, 1, most); },
                     .check = check_job_size});
   all.add(*import, {.name = "--hosts",
                     .shown = "N",
-                    .help = "on how many hosts they were; with --ranks, of a job alone",
+                    .help = "number of hosts that the ranks were on; needs --ranks",
                     .take = [&](const std::string& t) { o.import_hosts = whole_number<int>(t, 1, most); },
                     .check = check_job_size});
   import->fallthrough();
@@ -161,25 +162,28 @@ void derive_check_limits(Options& o) {
 void add_check(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* check = app.add_subcommand(
       "check",
-      "is this node fit for a job, or those of mpirun and srun? One line a node, within 20 s, no files. Without a "
-      "launcher on all GPUs of this node that nobody uses. For Slurm's Prolog and the like: unfit are 10, 11 and 12");
-  all.add(*check, {.name = "--limit",
-                   .shown = "TIME",
-                   .help = "for the whole of it: what has not answered by then is named; default 20s, at least 8s",
-                   .take = [&](const std::string& t) {
-                     constexpr Seconds least{8};
-                     o.limit = parse_duration(t);
-                     if (o.limit.count < least.count)
-                       throw UsageError(
-                           fmt::format("'{}' is too little to start workers on GPUs and to end them; give "
-                                       "{} or more",
-                                       t, to_text(least)));
-                   }});
+      "decide whether this node, or each node of an mpirun or srun job, is fit: one line a node within 20 s, and no "
+      "files unless --out names a folder. Without a launcher it uses all idle GPUs of this node. For Slurm's Prolog "
+      "and "
+      "similar: exit codes 10, 11 and 12 mean unfit");
+  all.add(*check,
+          {.name = "--limit",
+           .shown = "TIME",
+           .help = "time for the whole check; parts that have not answered by then are named; default 20s, at least 8s",
+           .take = [&](const std::string& t) {
+             constexpr Seconds least{8};
+             o.limit = parse_duration(t);
+             if (o.limit.count < least.count)
+               throw UsageError(
+                   fmt::format("'{}' is too little to start workers on GPUs and to end them; give "
+                               "{} or more",
+                               t, to_text(least)));
+           }});
   all.add(*check,
           {.name = "--burn",
            .shown = "TIME",
-           .help = "besides, matrix products on all GPUs for so long, such as 10min, each result compared; ends "
-                   "with a table of TFLOP/s",
+           .help = "afterwards run matrix products on all GPUs for this long, such as 10min, compare each result, and "
+                   "print a table of TFLOP/s",
            .take = [&](const std::string& t) { o.burn = parse_duration(t); }});
   all.add_check([](const Options& options) {
     if (options.checks() && options.formats.size() != 1)
@@ -290,10 +294,10 @@ void check_report(const Options& o) {
 
 void add_topo(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* topo = app.add_subcommand(
-      "topo", "what the machine is, with what is wrong marked; alone or under mpirun, a rank a host");
+      "topo", "show the machine and mark what is wrong with it; alone or under mpirun, one rank a host");
   all.add(*topo, {.name = "--load",
                   .shown = "FILE",
-                  .help = "instead of this machine: a recording, topology.json, report.json, XML of hwloc or of NCCL "
+                  .help = "show this machine instead: a recording, topology.json, report.json, XML of hwloc or of NCCL "
                           "(NCCL_TOPO_DUMP_FILE), or a folder with copies of /proc and /sys",
                   .take = into(o.load_file)});
   all.add(*topo, {.name = "--record",
@@ -318,10 +322,10 @@ void check_explain(const Options& o) {
 
 void add_explain(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* explain = app.add_subcommand(
-      "explain", "what a log of NCCL, or a job's output, says that is wrong, and what to do; measures nothing");
+      "explain", "find known problems in a log of NCCL or in a job's output, with their remedies; measures nothing");
   all.add(*explain, {.name = "LOG",
                      .shown = "",
-                     .help = "files with lines of NCCL (NCCL_DEBUG=INFO), whatever stands around them; - for stdin",
+                     .help = "files with lines of NCCL (NCCL_DEBUG=INFO) among any other text; - for stdin",
                      .take = onto(o.explain_files),
                      .several = true})
       ->required();
@@ -353,7 +357,7 @@ std::string about_with_ends() {
 
 void add_describe(CLI::App& app, Declarations& all, std::string& what) {
   CLI::App* describe = app.add_subcommand(
-      "describe", "p5bench itself: its manual page (man), or what completes its command line (bash, zsh too)");
+      "describe", "print p5bench's manual page (man) or its command line completion (bash, for zsh too)");
   all.add(*describe, {.name = "WHAT",
                       .shown = "",
                       .help = "one of: " + join(description_kinds),
@@ -385,17 +389,19 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   app.option_defaults()->always_capture_default(false);
   Declarations all;
   app.add_subcommand("run", "measure, judge and report (the default)")->fallthrough();
-  app.add_subcommand("tune", "search for faster NCCL settings, with proof; measures nothing else")->fallthrough();
+  app.add_subcommand("tune",
+                     "search for faster NCCL settings and confirm them in fresh processes; measures nothing else")
+      ->fallthrough();
   CLI::App* ab = app.add_subcommand(
       "ab",
-      "two arms, A and B, of variables and library paths, in turns of fresh processes: is B slower? By default "
-      "all_reduce and all_gather from 16 B to 1 GiB by factor 4, 7 launches an arm, within 3min");
+      "compare two arms, A and B, that differ in variables or library paths, in alternating fresh processes: is B "
+      "slower? By default all_reduce and all_gather from 16 B to 1 GiB by factor 4, 7 launches an arm, within 3min");
   ab->fallthrough();
   declare_ab_options(all, *ab, o);
   declare_run_options(all, app, o);
   add_check(app, all, o);
-  app.add_subcommand("plan", "what a run would do: cases, memory, time; measures nothing")->fallthrough();
-  CLI::App* list = app.add_subcommand("list", "what there is: " + join(list_kinds));
+  app.add_subcommand("plan", "show what a run would do: cases, memory, time; measures nothing")->fallthrough();
+  CLI::App* list = app.add_subcommand("list", "list what p5bench knows: " + join(list_kinds));
   all.add(*list, {.name = "WHAT",
                   .shown = "",
                   .help = "one of: " + join(list_kinds),

@@ -217,7 +217,7 @@ constexpr std::array all_examples{
     Example{"run", "mpirun -np 32 --host n1:8,n2:8,n3:8,n4:8 p5bench run --budget 20min",
             "the acceptance of four nodes with more time"},
     Example{"run", "mpirun -np 32 p5bench run --tuning off --launches 7 --collectives all_reduce,all_gather",
-            "seven launches, for a comparison that proves"},
+            "seven launches, enough for a comparison"},
     Example{"run", "p5bench run --backend sim --platform p5.48xlarge --nodes 4 --fault nic:n1r5:0.5",
             "a simulated cluster with a slow NIC"},
 
@@ -227,49 +227,52 @@ constexpr std::array all_examples{
     Example{"tune", "mpirun -np 32 p5bench tune --delivery env", "settings as variables alone, without a tuner plugin"},
 
     Example{"ab", "mpirun -np 32 p5bench ab --b LD_LIBRARY_PATH=/opt/nccl-new/lib",
-            "another NCCL against the one loaded now"},
+            "another NCCL against the current one"},
     Example{"ab", "mpirun -np 32 p5bench ab --b NCCL_PROTO=Simple --collectives all_reduce",
-            "one variable against none"},
+            "one variable against the default"},
     Example{"ab", "mpirun -np 16 p5bench ab --a NCCL_ALGO=Ring --b NCCL_ALGO=Tree --sizes 64MiB,1GiB",
             "two settings at two sizes"},
 
-    Example{"check", "p5bench check", "this node, on all GPUs that nobody uses"},
+    Example{"check", "p5bench check", "this node, on all its idle GPUs"},
     Example{"check", "srun --mpi=pmix -N 4 --ntasks-per-node=8 p5bench check --limit 30s", "four nodes, a line each"},
-    Example{"check", "p5bench check --quiet --format json", "for a program that reads the answer"},
+    Example{"check", "p5bench check --quiet --format json", "JSON, for a program"},
 
-    Example{"plan", "mpirun -np 32 p5bench plan", "what the acceptance would measure and take"},
-    Example{"plan", "p5bench plan --backend sim --platform p5.48xlarge --nodes 16", "the same of a cluster to come"},
+    Example{"plan", "mpirun -np 32 p5bench plan", "the cases of the acceptance run, and their time"},
+    Example{"plan", "p5bench plan --backend sim --platform p5.48xlarge --nodes 16",
+            "the same for a cluster that does not exist yet"},
     Example{"plan", "mpirun -np 8 p5bench plan --sizes 1GiB --collectives all_to_all", "one size of one collective"},
 
     Example{"list", "p5bench list collectives", "what can be measured"},
     Example{"list", "p5bench list platforms", "the instance types that are known"},
-    Example{"list", "p5bench list findings", "what is looked for besides speed"},
+    Example{"list", "p5bench list findings", "all findings that can be reported"},
 
-    Example{"report", "p5bench report p5bench-out/p5.48xlarge-4n/latest", "the table of a run again"},
-    Example{"report", "p5bench report report.json --format html,markdown --out again", "its page and a summary"},
+    Example{"report", "p5bench report p5bench-out/p5.48xlarge-4n/latest", "print the table of a run again"},
+    Example{"report", "p5bench report report.json --format html,markdown --out again", "write its page and a summary"},
     Example{"report", "p5bench report report.json --as nccl-tests", "as nccl-tests prints it, with its command"},
 
     Example{"compare", "p5bench compare old/report.json new/report.json", "two runs"},
     Example{"compare", "p5bench compare --base old/ --new new/ --format console,junit --out ci",
             "two sets of runs, for CI"},
-    Example{"compare", "p5bench compare --history p5bench-out/p5.48xlarge-4n", "how runs went, and the newest of them"},
+    Example{"compare", "p5bench compare --history p5bench-out/p5.48xlarge-4n",
+            "the course of all runs, and the newest against the earlier ones"},
 
     Example{"baseline", "p5bench baseline p5bench-out/p5.48xlarge-4n", "all runs of a cluster together"},
     Example{"baseline", "p5bench baseline monday/ tuesday/ wednesday/ --cluster lab", "three runs, under another name"},
     Example{"baseline", "p5bench baseline runs/ --out baselines", "into another folder"},
 
     Example{"import", "p5bench import nccl-tests all_reduce.log", "a table of nccl-tests as a report"},
-    Example{"import", "p5bench import nccl-tests out.json --cluster lab", "what its -J left"},
+    Example{"import", "p5bench import nccl-tests out.json --cluster lab", "the JSON that its -J wrote"},
     Example{"import", "p5bench import nccl-tests table.txt --collective all_gather",
             "a table without its program's name"},
 
     Example{"explain", "p5bench explain job.out", "why a job hung, failed or was slow"},
-    Example{"explain", "kubectl logs --prefix -l job-name=train | p5bench explain -", "of all pods"},
+    Example{"explain", "kubectl logs --prefix -l job-name=train | p5bench explain -",
+            "the same, from the logs of all pods"},
     Example{"explain", "p5bench explain node*.log --platform p5.48xlarge --format json", "several logs, for a program"},
 
-    Example{"topo", "p5bench topo", "this machine as a tree, with what is wrong"},
-    Example{"topo", "mpirun -np 4 -N 1 p5bench topo --record machine.json", "four hosts, kept in a file"},
-    Example{"topo", "p5bench topo --load machine.json --format json", "a recorded machine elsewhere"},
+    Example{"topo", "p5bench topo", "this machine as a tree, with what is wrong marked"},
+    Example{"topo", "mpirun -np 4 -N 1 p5bench topo --record machine.json", "record four hosts in a file"},
+    Example{"topo", "p5bench topo --load machine.json --format json", "read a recording on another machine"},
 
     Example{"describe", "p5bench describe man > p5bench.1", "the manual page"},
     Example{"describe", "p5bench describe bash > /etc/bash_completion.d/p5bench", "completion for all users"},
@@ -350,8 +353,8 @@ std::string help_of_program(const CLI::App& app, std::string_view about, std::si
   text += "\nUsage: p5bench [COMMAND] [OPTION...]\n\nCommands:\n";
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     text += entry(command->get_name(), command->get_description(), indent_of_commands, columns);
-  text +=
-      "\n" + wrapped("The options of a command: p5bench COMMAND --help. Without a command it is `run`.", 0, columns);
+  text += "\n" + wrapped("`p5bench COMMAND --help` lists the options of a command. Without a command, `run` is meant.",
+                         0, columns);
   text += "\n" + examples_of("", columns) + "\nOptions:\n";
   for (const CLI::Option* option : app.get_options())
     if (option == app.get_help_ptr() || option == app.get_version_ptr())

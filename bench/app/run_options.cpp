@@ -137,7 +137,7 @@ void check_sizes(const Options& o) {
   if (o.sizes.empty()) return;
   for (const char* other : {"--min", "--max", "--factor"})
     if (o.given.contains(other))
-      throw UsageError(fmt::format("--sizes stands instead of --min, --max and --factor; leave it or {} out", other));
+      throw UsageError(fmt::format("--sizes replaces --min, --max and --factor; leave it or {} out", other));
 }
 
 void check_op(const Options& o) {
@@ -175,13 +175,16 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
   Declaring declare(all, app, "What to measure");
   declare({.name = "--backend",
            .shown = "NAME",
-           .help = "what moves the data; auto: nccl where every rank has a GPU, else mpi (see `list backends`)",
+           .help =
+               "library that moves the data (see `list backends`); default auto: nccl if every rank has a GPU, else "
+               "mpi; check: nccl",
            .take = [&](const std::string& t) { o.backend = one_of("backend", t, with("auto", backend_names())); },
            .commands = {"topo", "check"},
            .values = with("auto", backend_names())});
   declare({.name = "--collectives",
            .shown = "LIST",
-           .help = "which ones (see `list collectives`); default p2p,all_reduce,all_gather",
+           .help = "collectives to measure (see `list collectives`); default p2p,all_reduce,all_gather, in ab "
+                   "all_reduce,all_gather",
            .take =
                [&](const std::string& t) {
                  o.collectives = list_of<std::string>(
@@ -193,16 +196,16 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            }});
   declare({.name = "--max",
            .shown = "SIZE",
-           .help = "largest message; default 4GiB, 64MiB of host memory (mpi, ofi), lowered to what fits",
+           .help = "largest message; default 4GiB (64MiB with mpi and ofi), lowered if memory is too small",
            .take = [&](const std::string& t) { o.max = parse_bytes(t), o.max_given = true; },
            .check = check_max});
   declare({.name = "--factor",
            .shown = "N",
-           .help = "from one size to the next; default 2",
+           .help = "ratio of each size to the one before; default 2",
            .take = [&](const std::string& t) { o.factor = whole_number<int>(t, 2, 1 << 30); }});
   declare({.name = "--sizes",
            .shown = "LIST",
-           .help = "these sizes instead: a list",
+           .help = "a list of sizes, instead of --min, --max and --factor",
            .take =
                [&](const std::string& t) {
                  o.sizes = list_of<Bytes>(t, [](const std::string& part) { return parse_bytes(part); });
@@ -222,7 +225,7 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            .values = with("all", reduce_op_names())});
   declare({.name = "--root",
            .shown = "RANK",
-           .help = "of collectives that have one; default 0",
+           .help = "root of the collectives that have one; default 0",
            .take = [&](const std::string& t) { o.root = whole_number<int>(t, 0, 1 << 30); }});
   declare({.name = "--traffic",
            .shown = "WHAT",
@@ -237,13 +240,14 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
   declare.flag("--cuda-graph", o.cuda_graph, "launch the operations as CUDA graphs (nccl only)");
   declare({.name = "--register",
            .shown = "HOW",
-           .help = "buffers that NCCL knows beforehand (nccl only): none, local (ncclCommRegister) or symmetric "
-                   "(windows of all ranks, NCCL 2.27); default none",
+           .help = "register the buffers with NCCL (nccl only): none, local (ncclCommRegister) or symmetric "
+                   "(ncclCommWindowRegister, NCCL 2.27 or later); default none",
            .take = [&](const std::string& t) { o.registration = one_of("registration", t, registrations); },
            .values = registrations});
   declare({.name = "--group",
            .shown = "GROUP",
-           .help = "who performs a collective together, and is tuned: world, node, rail or stride:N; default world",
+           .help = "ranks that perform a collective together, and are tuned: world, node (each node), rail (the i-th "
+                   "ranks of all nodes) or stride:N (ranks with equal remainder modulo N); default world",
            .take = [&](const std::string& t) { o.group = t; },
            .values = {"world", "node", "rail"}});
 }
@@ -296,32 +300,31 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
       {.name = "--launches",
        .shown = "N",
        .help =
-           "fresh processes and communicators that each case is measured in, sharing the budget; default 1, in ab 7 an "
-           "arm",
+           "measure each case in N sets of fresh processes and communicators, which share the budget; default 1, in ab "
+           "7 an arm",
        .take = [&](const std::string& t) { o.launches = whole_number<int>(t, 1, 1000); },
        .check = check_launches});
   declare(
       {.name = "--soak",
        .shown = "TIME",
-       .help =
-           "go on with fresh launches until so much time is over, each within the budget, and tell which were slower",
+       .help = "repeat the run in fresh launches for this long, each within the budget, and report which were slower",
        .take = [&](const std::string& t) { o.soak = parse_duration(t); },
        .check = check_soak});
   declare(
       {.name = "--timeout",
        .shown = "TIME",
        .help =
-           "without progress before a case counts as hung; default 30s; where given, also for ranks to start and to "
-           "join, 10s at least",
+           "time without progress after which a case counts as hung; default 30s, in check a quarter of --limit; if "
+           "given, it also limits the start and joining of ranks (at least 10s)",
        .take = [&](const std::string& t) { o.timeout = parse_duration(t); },
        .commands = {"check"}});
   declare({.name = "--seed",
            .shown = "N",
-           .help = "of the order of cases and of drawn pairs; default random, recorded",
+           .help = "seed of all random choices, such as the order of cases; default: random, recorded in the report",
            .take = [&](const std::string& t) { o.seed = whole_number<std::uint64_t>(t, 0, ~std::uint64_t{0}); },
            .commands = {"report", "compare"}});
   declare.flag("--resume", o.resume,
-               "go on with the newest run in --out, which something ended: what it measured stands", check_resume);
+               "continue the newest run in --out, which was interrupted, and keep what it measured", check_resume);
   declare({.name = "--tuning",
            .shown = "WHAT",
            .help = "search for faster NCCL settings after the run: off, quick (some 20 s) or full (some 3 min); "
@@ -338,22 +341,20 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
       {.name = "--delivery",
        .shown = "HOW",
        .help =
-           "what the settings may need: plugin (NCCL's tuner plugin, a setting for each size), env (variables alone, "
-           "which no band of sizes may lose by), nvidia (as plugin, and beside it the table for the example plugin "
-           "of NCCL's sources) or calls (as plugin, and beside it a C header for programs that call NCCL 2.31.2 or "
-           "later themselves), see tuner/README.md; default plugin",
+           "form of the settings: plugin (p5bench's tuner plugin for NCCL, a setting for each size), env (variables "
+           "alone, if they make no band of sizes slower), nvidia (plugin, and a table for the example tuner plugin in "
+           "NCCL's sources) or calls (plugin, and a C header for programs that call NCCL 2.31.2 or later themselves), "
+           "see tuner/README.md; default plugin",
        .take = [&](const std::string& t) { o.delivery = one_of("delivery", t, deliveries); },
        .values = deliveries});
-  declare(
-      {.name = "--weights",
-       .shown = "FILE",
-       .help = "file with what a job's traffic is made of, for choosing variables: lines of collective, bytes, share",
-       .take = [&](const std::string& t) { o.weights = t; }});
-  declare(
-      {.name = "--keep-table",
-       .shown = "FILE",
-       .help = "an earlier nccl-tuner.csv: its tables for other communicators (of --group, say) stand in the new one",
-       .take = [&](const std::string& t) { o.keep_table = t; }});
+  declare({.name = "--weights",
+           .shown = "FILE",
+           .help = "a job's traffic, by which variables are chosen: lines of collective, bytes, share",
+           .take = [&](const std::string& t) { o.weights = t; }});
+  declare({.name = "--keep-table",
+           .shown = "FILE",
+           .help = "an earlier nccl-tuner.csv, whose tables for other communicators are copied into the new one",
+           .take = [&](const std::string& t) { o.keep_table = t; }});
 }
 
 // ---- the machine
@@ -393,23 +394,23 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            .values = platform_names()});
   declare({.name = "--memory",
            .shown = "WHERE",
-           .help = "where data lies that NICs move without NCCL: auto (in GPU memory where NICs reach it, else in host "
-                   "memory), gpu (copied through host memory where they do not) or host; default auto",
+           .help =
+               "memory of the data when NICs are measured without NCCL: auto (GPU memory if NICs can access it, else "
+               "host memory), gpu (copied through host memory if they cannot) or host; default auto",
            .take = [&](const std::string& t) { o.memory = one_of("memory", t, memories); },
            .check = check_memory,
            .commands = {"check"},
            .values = memories});
   declare.flag("--allow-shared-gpu", o.allow_shared_gpu,
-               "several ranks on one GPU: right data, figures not to be judged", nullptr, {"check"});
-  declare(
-      {.name = "--env",
-       .shown = "WHOSE",
-       .help =
-           "whose NCCL_*, FI_*, OFI_NCCL_*, P5BENCH_TUNER_* and LD_LIBRARY_PATH workers get: rank0 or local; default "
-           "rank0",
-       .take = [&](const std::string& t) { o.environment_of_rank0 = one_of("choice", t, environments) == "rank0"; },
-       .commands = {"check"},
-       .values = environments});
+               "allow several ranks on one GPU: data is verified, performance is not judged", nullptr, {"check"});
+  declare({.name = "--env",
+           .shown = "WHOSE",
+           .help = "source of NCCL_*, FI_*, OFI_NCCL_*, P5BENCH_TUNER_* and LD_LIBRARY_PATH of the workers: rank0 (the "
+                   "same for "
+                   "all) or local (each rank's own); default rank0",
+           .take = [&](const std::string& t) { o.environment_of_rank0 = one_of("choice", t, environments) == "rank0"; },
+           .commands = {"check"},
+           .values = environments});
   declare({.name = "--nodes",
            .shown = "N",
            .help = "number of nodes (sim only), at most 4096; default 1",
@@ -420,9 +421,10 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
       {.name = "--fault",
        .shown = "KIND:WHERE:FACTOR[:MODE]",
        .help =
-           "a fault to simulate (sim only), repeatable: gpu|nic|node|link : n3g2|n3r5|n3|n3-n5 : share of speed left, "
-           "0 is silent [ : always | P% of samples | all-rails | at-scale | lies; of a GPU alone: compute | memory | "
-           "miscompute ]",
+           "a fault to simulate (sim only), repeatable. KIND gpu|nic|node|link, WHERE n3g2|n3r5|n3|n3-n5; FACTOR: "
+           "fraction of the speed that is left, 0 for no progress; MODE: always (the default), P% (of the samples), "
+           "all-rails (only while all NICs are busy), at-scale (only with more than two ranks), lies (wrong data); for "
+           "gpu also compute | memory | miscompute (only in the checks of each GPU alone)",
        .take = [&](const std::string& t) { o.faults.push_back(t); },
        .check = check_fault,
        .commands = {"check"}});
@@ -438,12 +440,12 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
   Declaring declare(all, app, "Output");
   declare({.name = "--out",
            .shown = "DIR",
-           .help = "folder for reports; default p5bench-out",
+           .help = "folder for reports; default p5bench-out, in check none",
            .take = [&](const std::string& t) { o.out = t; },
            .commands = {"report", "compare", "baseline", "import", "check"}});
   declare({.name = "--cluster",
            .shown = "NAME",
-           .help = "name of the cluster in reports; default: the scheduler's, else platform and node count",
+           .help = "name of the cluster in reports; default: the scheduler's name, else platform and node count",
            .take =
                [&](const std::string& t) {
                  if (const std::string objection = folder_name_error(t); !objection.empty())
@@ -453,14 +455,15 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
            .commands = {"baseline", "import", "check"}});
   all.add(app, {.name = "--baseline",
                 .shown = "FILE|DIR",
-                .help = "a baseline, or a folder of runs, that run and report compare theirs with",
+                .help = "compare the run or report with this baseline, or folder of runs",
                 .take = [&](const std::string& t) { o.baseline = t; },
                 .commands = {"run", "report"}})
       ->group("Output");
   declare({.name = "--format",
            .shown = "LIST",
-           .help = "what to write: a list (see `list formats`); default json,html,console, for check, compare and "
-                   "explain console",
+           .help =
+               "formats to write: a list (see `list formats`); default json,html,console; in check, compare, explain "
+               "and topo console",
            .take =
                [&](const std::string& t) {
                  o.formats =
@@ -470,7 +473,7 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
            .commands = {"report", "compare", "import", "explain", "topo", "check"},
            .values = reports::format_names()});
   declare.flag("--quiet", o.quiet, "print no progress and no table, only the decision", nullptr, {"check", "compare"});
-  declare.flag("--table", o.table, "on the console a row for each size, in the columns of nccl-tests", nullptr,
+  declare.flag("--table", o.table, "print a row for each size on the console, in the columns of nccl-tests", nullptr,
                {"report"});
 }
 
@@ -501,13 +504,13 @@ void declare_ab_options(Declarations& all, CLI::App& ab, Options& o) {
       {.name = "--a",
        .shown = "KEY=VALUE,...",
        .help =
-           "variables of A's processes over yours; default none; LD_LIBRARY_PATH=DIR puts DIR first, an empty value "
-           "removes a variable",
+           "variables that A's processes get besides yours; default none; LD_LIBRARY_PATH=DIR puts DIR first, an empty "
+           "value removes a variable",
        .take = [&](const std::string& t) { o.a = parse_arm(t); },
        .may_be_empty = true});
   all.add(ab, {.name = "--b",
                .shown = "KEY=VALUE,...",
-               .help = "the same of B",
+               .help = "the same for B",
                .take = [&](const std::string& t) { o.b = parse_arm(t); },
                .check = check_ab,
                .may_be_empty = true});

@@ -43,7 +43,7 @@ Header header_in(const std::string& bytes) {
   std::memcpy(header.data(), bytes.data(), sizeof header);
   if (header[0] != magic || header[1] != version || header[3] > longest)
     throw CaseError(
-        fmt::format("the other process speaks another protocol (version {}, this is {})", header[1], version));
+        fmt::format("the other process uses another protocol (version {}, this is {})", header[1], version));
   return header;
 }
 
@@ -58,7 +58,7 @@ void write_all(int descriptor, const void* memory, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
     const ssize_t sent = ::send(descriptor, at + done, bytes - done, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) throw CaseError(fmt::format("the other process is gone ({})", std::strerror(errno)));
+    if (sent <= 0) throw CaseError(fmt::format("the other process has ended ({})", std::strerror(errno)));
     done += static_cast<std::size_t>(sent);
   }
 }

@@ -32,15 +32,15 @@ std::string query_ras(const std::string& address, Seconds limit) {
     const Connection service(*each->ai_addr, each->ai_addrlen, deadline);
     if (!service.connected()) continue;
     // Limits the service's own wait for processes that do not answer.
-    const int patience = std::max(1, static_cast<int>(limit.count / 2));
-    if (!service.send(fmt::format("TIMEOUT {}\n", patience)) ||
+    const int timeout_s = std::max(1, static_cast<int>(limit.count / 2));
+    if (!service.send(fmt::format("TIMEOUT {}\n", timeout_s)) ||
         !service.receive(Connection::Until::line, max_answer).complete)
       continue;
     if (!service.send("VERBOSE STATUS\n")) continue;
-    std::string told = service.receive(Connection::Until::closed, max_answer).text;
+    std::string answer = service.receive(Connection::Until::closed, max_answer).text;
     std::ranges::replace_if(
-        told, [](char c) { return (c < ' ' && c != '\n') || c > '~'; }, '?');
-    return told;
+        answer, [](char c) { return (c < ' ' && c != '\n') || c > '~'; }, '?');
+    return answer;
   }
   return "";
 }

@@ -10,8 +10,8 @@
 
 namespace p5::protocol {
 
-// Descriptors at which the worker finds its end of the socket pair and the shared page. Its standard output, above all
-// NCCL's log, goes to a file in the supervisor's memory, which survives the worker.
+// Descriptors at which the worker finds its end of the socket pair and the shared page. Its standard output, mainly
+// NCCL's log, goes to an in-memory file of the supervisor, which outlives the worker.
 inline constexpr int log_descriptor = 1;
 inline constexpr int socket_descriptor = 3;
 inline constexpr int page_descriptor = 4;
@@ -20,9 +20,9 @@ inline constexpr int page_descriptor = 4;
 struct SharedPage {
   std::atomic<std::uint64_t> completed;           // operations that the device has completed in the worker's lifetime
   std::atomic<std::uint64_t> last_completion_ns;  // steady clock, of the latest completion
-  std::atomic<std::uint64_t> orders;              // received from the socket
-  std::atomic<std::uint32_t> order;               // orders received from the socket
-  std::atomic<std::uint32_t> give_up;             // the one in progress, an index into order_names; 0 between two
+  std::atomic<std::uint64_t> orders;              // number of orders received from the socket
+  std::atomic<std::uint32_t> order;               // the order in progress, an index into order_names; 0 between orders
+  std::atomic<std::uint32_t> give_up;             // 1: the supervisor requests that the worker abort its operations
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 

@@ -1,5 +1,5 @@
 // The sim backend, a model of a cluster: latency plus bytes over the rate of the slowest part on the path, and faults
-// that slow, silence or falsify a part (--fault KIND:WHERE:FACTOR[:MODE]). It tests the rest of the program and
+// that make a part slow, silent or wrong (--fault KIND:WHERE:FACTOR[:MODE]). It tests the rest of the program and
 // measures nothing.
 #include <fmt/format.h>
 #include <algorithm>
@@ -506,7 +506,7 @@ class SimSession final : public Session {
     return first <= number && number < std::max(first + 1, (p.gpu + 1) * machine_.nics / machine_.gpus);
   }
 
-  // The member of a group whose output a fault falsifies, if any.
+  // The member of a group whose output a fault corrupts, if any.
   std::optional<std::size_t> victim(const Fault& fault, const Group& group) const {
     for (std::size_t i = 0; i < group.size(); ++i) {
       const Port p = port(group[i]);
@@ -521,7 +521,7 @@ class SimSession final : public Session {
     }
     return std::nullopt;
   }
-  // The member that receives what a rank without output falsified.
+  // The member that receives what a rank without output corrupted.
   std::size_t receiver(const Group& group) const {
     std::size_t i = 0;
     while (!has_output(group, i)) ++i;

@@ -218,7 +218,7 @@ void WorkerProcess::send(const json& order) {
 json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted,
                          const std::function<void()>& before_giving_up) {
   const auto start = Clock::now();
-  if (unasked_) throw CaseError(fmt::format("its worker (process {}) sent a reply that nobody had asked for", pid_));
+  if (unasked_) throw CaseError(fmt::format("its worker (process {}) sent a reply without an order", pid_));
   bool ended = false;
   for (;;) {
     protocol::Received received = inbox_.receive(socket_, look_ms);
@@ -282,16 +282,17 @@ bool WorkerProcess::is_idle_after_abort() {
 
 StalledError WorkerProcess::stalled(Seconds waited) {
   if (page_->orders.load() < orders_)
-    return StalledError(fmt::format("its worker took no order for {}", to_text(waited)), std::nullopt, progress(false));
+    return StalledError(fmt::format("its worker received no order for {}", to_text(waited)), std::nullopt,
+                        progress(false));
   const bool at_rest = is_idle_after_abort();
   const std::uint32_t order = page_->order.load();
   if (order == protocol::order_number("identify") || order == protocol::order_number("join"))
     return StalledError(fmt::format("no answer for {} to \"{}\"{}", to_text(waited), protocol::order_names.at(order),
-                                    at_rest ? "; it waited for others" : ""),
+                                    at_rest ? "; it waited for other ranks" : ""),
                         std::nullopt, progress(at_rest));
   return StalledError(
-      fmt::format("no answer for {}; it had completed {} operations and {} when it was told to give up{}",
-                  to_text(waited), page_->completed.load(), at_rest ? "came to rest" : "did not come to rest",
+      fmt::format("no answer for {}; it had completed {} operations, and after the abort its device {}{}",
+                  to_text(waited), page_->completed.load(), at_rest ? "became idle" : "did not become idle",
                   waits_for_.empty() ? "" : "; " + waits_for_),
       std::nullopt, progress(at_rest));
 }
@@ -301,8 +302,9 @@ std::string WorkerProcess::how_it_ended() {
   if (!by_itself) kill_and_reap({1});
   constexpr std::size_t most_lines = 3;
   const std::vector<std::string> words = errors_.last_lines(most_lines);
-  const std::string said = words.empty() ? "" : fmt::format("; its last words: \"{}\"", join(words, "\", \""));
-  if (!by_itself) return fmt::format("its worker (process {}) closed its connection and went on{}", pid_, said);
+  const std::string said =
+      words.empty() ? "" : fmt::format("; its last lines of output: \"{}\"", join(words, "\", \""));
+  if (!by_itself) return fmt::format("its worker (process {}) closed its connection, but has not ended{}", pid_, said);
   if (WIFSIGNALED(exit_status_))
     return fmt::format("its worker (process {}) was ended by signal {} ({}){}", pid_, WTERMSIG(exit_status_),
                        strsignal(WTERMSIG(exit_status_)), said);

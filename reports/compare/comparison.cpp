@@ -209,7 +209,7 @@ bool same_part(const Suspect& a, const Suspect& b) {
   return a.name == b.name || (!a.host.empty() && a.kind != "link" && within_host(a.name) == within_host(b.name));
 }
 
-bool accuses(const Report& report, const Suspect& suspect) {
+bool has_suspect(const Report& report, const Suspect& suspect) {
   return std::ranges::any_of(report.suspects, [&](const Suspect& each) { return same_part(each, suspect); });
 }
 
@@ -218,7 +218,7 @@ std::vector<Suspect> new_suspects_of(const Side& base, const Side& fresh, bool a
   for (const Report& report : fresh.reports)
     for (const Suspect& each : report.suspects) {
       if (std::ranges::any_of(found, [&](const Suspect& one) { return same_part(one, each); })) continue;
-      const bool before = most_tell(base.reports, [&](const Report& one) { return accuses(one, each); });
+      const bool before = most_tell(base.reports, [&](const Report& one) { return has_suspect(one, each); });
       if (before && !all) continue;
       repeated += before;
       found.push_back(each);

@@ -183,7 +183,7 @@ struct Comparison {
   std::vector<FailedCase> troubles;
   std::size_t wrong_in_base = 0;  // cases without a baseline because all data of BASE was wrong; if requested
   std::vector<FailedRun> bad_ends;
-  // Parts that NEW accuses and most runs of BASE do not; in a history all that NEW accuses.
+  // Parts that NEW suspects and most runs of BASE do not; in a history all that NEW suspects.
   std::vector<Suspect> new_suspects;
   std::size_t repeated = 0;  // of these, and of what is broken, how much most runs of BASE told too: in a history alone
   std::vector<std::string> only_in_base, only_in_new;  // cases, described

@@ -1,5 +1,5 @@
 // The comparison as JUnit XML, for CI servers: one test case for the answer and one per band. A regression is a
-// failure, as is a part that NEW accuses and BASE does not; an inconclusive band is skipped, since it passed no test;
+// failure, as is a part that NEW suspects and BASE does not; an inconclusive band is skipped, since it passed no test;
 // wrong data, failed cases and runs of NEW that ended abnormally are errors.
 #include <algorithm>
 

@@ -339,7 +339,7 @@ void conclude(Comparison& c) {
     std::vector<std::string> names;
     for (const Suspect& each : c.new_suspects) names.push_back(text_of(each));
     constexpr std::size_t longest_list = 40;
-    const std::string accusation = fmt::format("{} accuses {}", c.new_name, list_of(names, "parts", longest_list));
+    const std::string accusation = fmt::format("{} suspects {}", c.new_name, list_of(names, "parts", longest_list));
     if (figures_too)
       last += "; " + accusation;
     else if (broken != c.bad_ends.end())

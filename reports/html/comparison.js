@@ -58,17 +58,17 @@ function draw_verdict(c, header) {
   if (cards.length > 0) lines.push(element("ul", {class: "cards"}, ...cards));
   const others = explaining(c);
   if (others.length > 0 && c.trend === null) {
-    lines.push(element("p", {class: "small"}, element("strong", {}, "Differs too: "), differences_text(others.slice(0, 4)),
+    lines.push(element("p", {class: "small"}, element("strong", {}, "Other differences: "), differences_text(others.slice(0, 4)),
       others.length > 4 ? `; ${others.length - 4} more below` : ""));
   }
   header.append(...lines);
 }
 
-// What no figure shows: parts that NEW accuses, runs of NEW that ended badly, wrong data and failures.
+// What no figure shows: parts that NEW suspects, runs of NEW that ended badly, wrong data and failures.
 function trouble_cards(c) {
   const made = (tag, title, ...texts) => element("li", {class: "card error"},
     element("h3", {}, element("span", {class: "tag"}, tag), title), ...texts.filter(Boolean).map((text) => element("p", {}, text)));
-  return [...c.new_suspects.map((suspect) => made(`NEW accuses ${suspect.kind}`, suspect.name, suspect.evidence,
+  return [...c.new_suspects.map((suspect) => made(`NEW suspects ${suspect.kind}`, suspect.name, suspect.evidence,
     suspect.action ? `Do: ${suspect.action}` : "")),
   ...c.bad_ends.map((end) => made({10: "broken", 11: "wrong data"}[end.exit_code] ?? "not finished", end.source, end.because)),
   ...c.troubles.map((trouble) => made(trouble.wrong_data ? "wrong data" : "failed", case_text(trouble.case), trouble.what,
@@ -116,7 +116,7 @@ function draw_slower(c, section) {
   const of = (answer) => c.bands.filter((row) => row.answer === answer).sort((a, b) => b.time.ratio - a.time.ratio);
   const regressions = of("regression"), shown = regressions.length > 0 ? regressions : of("inconclusive");
   section.hidden = shown.length === 0;
-  if (regressions.length === 0) section.querySelector("h2").textContent = "What could not be told";
+  if (regressions.length === 0) section.querySelector("h2").textContent = "Inconclusive bands";
   const figures = (list) => element("div", {class: "charts"}, ...list.map((band) => band_figure(c, band)));
   section.append(figures(shown.slice(0, SHOWN_BANDS)));
   const rest = shown.slice(SHOWN_BANDS);
@@ -201,8 +201,8 @@ function add_bands(c, section) {
   ], c.bands);
   answers.classList.add("answers");
   section.append(answers,
-    element("p", {}, "Each line is the sizes of one band together. The grey field reaches to what matters: an interval that " +
-      "ends inside it is no regression, one that lies to the right of its inner third is one."),
+    element("p", {}, "Each line is one band of sizes. The grey field extends to the smallest change that matters: an interval that " +
+      "ends inside it is no regression; one that lies to the right of its inner third is a regression."),
     element("figure", {}, svg));
   draw_to_width(svg, 1100, (width) => forest(svg, c.bands, width));
   const reasons = [...new Map(c.bands.map((row) => [band_text(row.band), row.threshold_because]))];
@@ -264,10 +264,10 @@ function draw_map(c, section) {
 
 function add_map(c, section) {
   const marked = c.sizes.filter((row) => row.marked).sort((a, b) => b.time.ratio - a.time.ratio);
-  section.append(element("p", {}, "Says where; the bands decide. Framed: differs for certain, and it matters. *: NCCL chose " +
+  section.append(element("p", {}, "Shows where times changed; the bands decide. Framed: the change is significant, and large enough to matter. *: NCCL chose " +
     "another algorithm, protocol or number of channels."), size_map(c.sizes));
   if (marked.length === 0) return;
-  section.append(element("h3", {}, `${plural(marked.length, "size")} for certain, the worst first`),
+  section.append(element("h3", {}, `${plural(marked.length, "size")} with a significant change, the worst first`),
     simple_table("Sizes that differ", [
       ["Case", (row) => case_text(row.case)], ["Quantity", (row) => row.quantity],
       ["BASE", (row) => time(row.base_us), "number"], ["NEW", (row) => time(row.new_us), "number"],
@@ -280,7 +280,7 @@ function add_map(c, section) {
 
 function draw_differences(c, section) {
   if (c.differences.length === 0) {
-    section.append(element("p", {}, "Nothing else that the reports tell of differs."));
+    section.append(element("p", {}, "The reports differ in nothing else."));
     return;
   }
   const value = (text) => text === null ? element("span", {class: "quiet"}, "not set") : element("code", {}, text);
@@ -466,7 +466,7 @@ function changes_told(trend) {
     ["Row", (step) => trend_row(trend.rows[step.row]), "one-line"],
     ["Runs before, after", (step) => `${step.runs_before}, ${step.runs_after}`, "number"],
     ["p", (step) => chance(step.p_adjusted), "number"],
-    ["What changed then", (step) => differences_text(step.differences) || "nothing that the reports tell of", "sentence"],
+    ["What changed then", (step) => differences_text(step.differences) || "nothing that the reports record", "sentence"],
     ["First run", (step) => trend.points[step.first].source],
   ], trend.changes);
   table.classList.add("answers");
@@ -480,8 +480,8 @@ function draw_history(c, section) {
   const rows = trend.rows.map((_, index) => index);
   if (changed.size > 0) document.getElementById("slower").before(section);
   section.append(...changes_told(trend));
-  section.append(element("p", {}, "Dots are runs, lines the medians between changes; a triangle is a run since which versions, " +
-    "settings or hardware are others. The newest run, with a ring, is NEW; the others are BASE."));
+  section.append(element("p", {}, "Dots are runs, lines the medians between changes; a triangle is the first run with other " +
+    "versions, settings or hardware. The newest run, with a ring, is NEW; the others are BASE."));
   const add = (parent, some) => {
     const charts = element("div", {class: "charts"});
     parent.append(charts);

@@ -427,7 +427,7 @@ function add_chart(parent, plot) {
   const svg = shape("svg", {tabindex: "0", role: "img", class: "chart", "aria-label":
     `${plot.title}, ${plot.unit} against message size. Arrow keys read the values, plus and minus zoom.`});
   const readout = element("ul", {class: "readout", "aria-live": "polite"}, element("li", {class: "quiet hint"},
-    "Point at the curve, or use the arrow keys, to read values; draw across it to zoom."));
+    "Point at the curve, or use the arrow keys, to read values; drag across it to zoom."));
   readout.style.minHeight = `${1.55 * Math.min(plot.series.length + 1, 4)}em`;
   const chart = new Chart(plot, svg, readout);
   const samples = samples_of(chart);
@@ -480,7 +480,7 @@ function largest_text(list) {
 function plots_of(report, name, list) {
   if (list.length === 0) return [];
   const simulated = report.provenance === "simulated" ? "Simulated. " : "", series = series_of(list);
-  const pairs = list[0].case.collective === "p2p" ? "Of several pairs the slowest. " : "";
+  const pairs = list[0].case.collective === "p2p" ? "The slowest of several pairs. " : "";
   return [
     {title: `${name}: bus bandwidth`, unit: "GB/s", limits: limit_lines(list),
       series: [...series.flatMap(bandwidths_of).filter((s) => s.points.length > 0), ...with_limits(bandwidth_references(report, list), list)],

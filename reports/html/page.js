@@ -59,7 +59,7 @@ function reason(report) {
     return sentence(`Suspected: ${(names.length > 3 ? [...names.slice(0, 3), `${names.length - 3} more`] : names).join(", ")}`);
   }
   const worst = worst_judged(report);
-  if (report.grade === "ok") return "All that could be judged reaches what healthy machines reach.";
+  if (report.grade === "ok") return "All measurements that could be judged are as fast as on healthy machines.";
   if (worst && worst.verdict.grade === report.grade) {
     const part = report.grade === "slow" ? worst.verdict.fraction_of_limit : null;
     return sentence(`${case_sentence(worst.case)}: ${part === null ? why(worst) : `${share(part)} of its limit`}`);
@@ -210,7 +210,7 @@ function broken_card(m) {
     ["", why(m) || plural(m.wrong_elements, "wrong element")], ["", first_wrong_sentence(m.first_wrong)]]);
   const whose = m.failed_rank === null ? "one rank" : `rank ${m.failed_rank}`;
   if (m.worker_log) shown.append(lines_box(`Last ${plural(m.worker_log.length, "line")} of ${whose}`, m.worker_log));
-  if (m.library_status) shown.append(lines_box("What the library knew of all ranks", m.library_status));
+  if (m.library_status) shown.append(lines_box("NCCL's status of all ranks", m.library_status));
   return shown;
 }
 
@@ -230,7 +230,7 @@ function problem_cards(report) {
 
 function nothing_found(report) {
   if (report.grade === "ok") return "No suspects, no errors and no warnings.";
-  return "No single part is suspected: in what was measured, none differs from the others of its kind.";
+  return "No single part is suspected: in the measurements none differs from the others of its kind.";
 }
 
 function draw_problems(report, section) {
@@ -406,7 +406,7 @@ function add_machine(report, section) {
   if (nics > 0) section.append(folded(plural(nics, "NIC"), (box) => box.append(nic_table(hosts))));
   if (report.local_checks) {
     section.append(element("h3", {}, "Each GPU alone"), element("p", {},
-      "Copies, matrix products and launches without partners, on all GPUs at the same time: of a device copy the bytes read and written, and the launch of an empty kernel. Clocks, power and temperature are those that the driver showed once a second meanwhile."),
+      "Copies, matrix products and launches without communication, on all GPUs at the same time. A device copy counts the bytes read and written; a launch is of an empty kernel. Clocks, power and temperature are those that the driver showed once a second meanwhile."),
       alone_table(report));
   }
   const steps = report.measurements.filter((m) => m.case.collective === "communicator" && m.latency);
@@ -417,7 +417,7 @@ function add_machine(report, section) {
   }
   if (report.gdr) {
     section.append(element("h3", {}, "NICs from GPU memory"), element("p", {},
-      "GPUDirect RDMA, each path alone: out of a GPU's memory through one NIC, the most that it showed. Paths are held against each other; this was never seen on EFA."),
+      "GPUDirect RDMA, each path alone: the highest rate out of a GPU's memory through one NIC. Paths are compared with each other; this was never tried on EFA."),
       gdr_table(report));
   }
   section.append(element("h3", {}, "The run"), definitions([

@@ -293,8 +293,8 @@ function heat_legend(suspects) {
 function colour_text(kinds) {
   return [...kinds].map(([same, {median: middle, expected, limit, bytes}]) => {
     const reached = `${rate(middle)} at ${size(bytes)}${limit > 0 ? `, ${share(middle / limit)} of the limit` : ""}`;
-    return expected > middle ? `${kind_text(same)} ${rate(expected)} as healthy pairs reach it (the median is ${reached})`
-      : `${kind_text(same)} the median (${reached})`;
+    return expected > middle ? `${kind_text(same)} ${rate(expected)}, as healthy pairs reach it (the median is ${reached})`
+      : `${kind_text(same)} the median, ${reached}`;
   }).join("; ");
 }
 
@@ -426,7 +426,7 @@ class Matrix {
       `Arrow keys read the values${by_node ? ", Enter opens two nodes" : ""}.`);
     const both = m.case.pattern === "one_way" ? "" : " One value for both directions.";
     const of_node = by_node ? " A cell is the slowest pair of ranks of two nodes; a click shows them all." : "";
-    this.note.textContent = `Colour: bandwidth over what is expected: ${colour_text(this.data.kinds)}.${both}${of_node}`;
+    this.note.textContent = `Colour: bandwidth over the expected bandwidth, for ${colour_text(this.data.kinds)}.${both}${of_node}`;
     this.readout.replaceChildren(element("span", {class: "quiet hint"}, "Point at a cell, or use the arrow keys, to read it."));
     if (this.slowest.isConnected) this.list_slowest();
     this.legend.replaceChildren(heat_legend(this.suspects));

@@ -101,13 +101,13 @@ function section_link(section, text) {
 function evidence_of(report, suspect) {
   const ends = ends_of(report, suspect);
   if (ends.every((ranks) => ranks.length === 0)) return "";
-  return folded("With it and without it", (box) => box.append(evidence_figure(report, suspect, ends)));
+  return folded("Bandwidth with and without it", (box) => box.append(evidence_figure(report, suspect, ends)));
 }
 
 function evidence_figure(report, suspect, ends) {
   const shares = suspect.kind === "rail" ? rails_against(report, ends) : pairs_against(report, suspect, ends);
   if (!shares || shares.with.length === 0 || shares.without.length === 0) {
-    return element("p", {class: "small"}, "The report keeps no figures that show it.");
+    return element("p", {class: "small"}, "The report has no figures that show it.");
   }
   const host = report.topology.hosts.findIndex((each) => each.name === suspect.host);
   const svg = shape("svg", {class: "evidence", role: "img", "aria-label":

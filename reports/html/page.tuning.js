@@ -47,7 +47,7 @@ function arms_table(tuning) {
 function ways_table(tuning) {
   const sizes = tuning.ways.flatMap((way) => way.sizes.map((size_of) => ({...size_of, way: way.name})));
   const share = (part) => `${(100 * part).toFixed(1)} %`;
-  return simple_table("Ways of calling that are no setting, over plain calls", [
+  return simple_table("Other ways to call NCCL, compared with plain calls", [
     ["Way", (s) => s.way], ["Operation", (s) => s.collective], ["Bytes", (s) => size(s.bytes), "number"],
     ["Plain us", (s) => s.gain ? digits(s.gain.default_us) : "N/A", "number"],
     ["This way us", (s) => s.gain ? digits(s.gain.tuned_us) : "N/A", "number"],
@@ -92,7 +92,7 @@ function draw_tuning(report, section) {
   }
   if (tuning.arms.length > 0) section.append(arms_table(tuning));
   if (tuning.ways.length > 0) {
-    section.append(element("details", {}, element("summary", {}, "What registered buffers and CUDA graphs are worth"), ways_table(tuning)),
+    section.append(element("details", {}, element("summary", {}, "Gain of registered buffers and CUDA graphs"), ways_table(tuning)),
       ...tuning.ways.map((way) => element("p", {class: "quiet"}, `${way.name}: ${way.how}.`)));
   }
   for (const [launcher, line] of tuning.loading) {

@@ -87,9 +87,9 @@ class ComparisonPage(unittest.TestCase):
         first = re.search(r"<figure>.*?</figure>", self.first.markup, re.S).group(0)
         self.assertIn("far-slower", first)
         self.assertRegex(first, r'<th scope="row">\d+ (?:MiB|GiB)</th>')
-        self.assertIn("Differs too: nccl: 2.27.7", self.first.text)
+        self.assertIn("Other differences: nccl: 2.27.7", self.first.text)
         header = re.search(r"<header.*?</header>", self.first.markup, re.S).group(0)
-        self.assertRegex(header, r"NEW accuses nic</span>n1r5")
+        self.assertRegex(header, r"NEW suspects nic</span>n1r5")
         self.assertIn("Do: Take n1 out of the job", header)
 
     def test_nothing_reaches_out_of_its_card_at_any_width_and_both_themes_can_be_read(self):

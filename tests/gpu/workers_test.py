@@ -194,7 +194,7 @@ class Workers(Runs):
         self.assertEqual(len(measured), len(journal) - len(failed))
         self.assertGreater(len(measured), 2)
         self.assertEqual(sum(m["wrong_elements"] for m in measured), 0)
-        says = {"kill": "ended by signal 9", "stop": "stopped by a signal", "endless": "did not come to rest"}
+        says = {"kill": "ended by signal 9", "stop": "stopped by a signal", "endless": "did not become idle"}
         # A case ends with its last repetition, so lines are not in the order of the failures.
         seen = [(m["failed_rank"], m["failed_in"], next((word for word in says.values() if word in m["because"]), m["because"]))
                 for m in failed]
@@ -210,7 +210,7 @@ class Workers(Runs):
         self.misbehave([(kind, i % RANKS, *order) for i, (kind, *order) in enumerate(steps)], 300)
 
     def test_a_gpu_that_fails_alone_is_named_what_was_measured_stays_and_nothing_is_tuned(self):
-        ways = {"kill": "ended by signal 9", "endless": "did not come to rest"}
+        ways = {"kill": "ended by signal 9", "endless": "did not become idle"}
         for kind in ways if ALL else ("kill",):
             with self.subTest(kind=kind):
                 notes = tempfile.mkdtemp(dir=self.folder)

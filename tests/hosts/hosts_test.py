@@ -278,7 +278,7 @@ class Checks(OnHosts):
     def test_each_host_is_told_of(self):
         self.assertEqual(self.check(), 0, self.printed())
         for host in ("h1", "h2"):
-            self.assertRegex(self.printed(), rf"(?m)^{host}: fit; looked at .*1 pair of ranks, 2 GPUs alone")
+            self.assertRegex(self.printed(), rf"(?m)^{host}: fit; checked .*1 pair of ranks, 2 GPUs alone")
         self.assertEqual(sorted(case["case"]["nodes"] for case in self.report()["measurements"] if case["case"]["collective"] == "all_reduce"), [1, 2])
 
     def test_the_host_with_wrong_data_is_named_and_no_other(self):

@@ -28,7 +28,7 @@ class Glossary(unittest.TestCase):
         names = never_used((SOURCE / "bench" / "README.md").read_text())
         self.assertGreater(len(names), 15)
         wrong = [f"{path.relative_to(SOURCE)}:{number}: {name}: the term here is \"{names[name]}\""
-                 for room in ("bench", "topo", "tuner", "reports", "tests") for path in sorted((SOURCE / room).rglob("*"))
+                 for component in ("bench", "topo", "tuner", "reports", "tests") for path in sorted((SOURCE / component).rglob("*"))
                  if path.suffix in SUFFIXES for number, name in uses(path.read_text(), names)]
         self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
 

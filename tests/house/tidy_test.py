@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support
 from program import BUILD, SOURCE, main  # noqa: E402
 
 TIDY = shutil.which("clang-tidy-19")
-ROOMS = ("bench", "topo", "tuner", "reports")
+COMPONENTS = ("bench", "topo", "tuner", "reports")
 ONLY = os.environ.get("P5BENCH_TIDY_ONLY", "")
 
 
@@ -23,9 +23,9 @@ class Tidy(unittest.TestCase):
     @unittest.skipUnless(TIDY, "needs clang-tidy-19")
     def test_nothing_is_found_in_production_code(self):
         commands = [each for each in json.loads((BUILD / "compile_commands.json").read_text())
-                    if each["file"].endswith(".cpp") and each["file"].startswith(tuple(f"{SOURCE / room}/" for room in ROOMS))]
+                    if each["file"].endswith(".cpp") and each["file"].startswith(tuple(f"{SOURCE / component}/" for component in COMPONENTS))]
         if not commands:
-            self.skipTest("sources of a room are compiled together here")
+            self.skipTest("sources of a component are compiled together here")
         with tempfile.TemporaryDirectory() as folder:
             # Without what only the compiler of the build knows.
             for each in commands:

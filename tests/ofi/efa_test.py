@@ -138,7 +138,7 @@ class Refused(OnEfa):
     def test_a_variable_that_makes_the_provider_abort_is_told_in_its_words(self):
         run = self.start_with(2, [*self.ARGUMENTS, "--sizes", "8"], FI_EFA_MTU_SIZE="8000")
         self.assertEqual(self.wait_for_end(run), 13, self.printed())
-        self.assertRegex(self.printed(), r"ended by signal 6 .*its last words: .*FI_EFA_MTU_SIZE env variable detected")
+        self.assertRegex(self.printed(), r"ended by signal 6 .*its last lines of output: .*FI_EFA_MTU_SIZE env variable detected")
 
 
 class GpuMemory(OnEfa):
@@ -159,7 +159,7 @@ class GpuMemory(OnEfa):
         nics = [domain["nic"] for domain in self.domains]
         self.assertEqual(sorted((row["host"], row["nic"], row["gpu"], row["beside"]) for row in report["gdr"]),
                          sorted((host, nics[nic], pci[(4 * nic + far) % 8], far == 0) for host in ("h1", "h2") for nic in range(2) for far in (0, 4)))
-        self.assertRegex(self.printed(), r"NICs from GPU memory, each path alone \(never seen on EFA\): beside [0-9.]+ to")
+        self.assertRegex(self.printed(), r"NICs reading GPU memory, each path alone \(never tried on EFA\): beside [0-9.]+ to")
 
     def test_where_one_host_has_none_all_have_host_memory_and_it_is_said(self):
         report = self.report_on_gpus(2, P5BENCH_STANDIN_GPU="copies:h2")

@@ -28,7 +28,7 @@ BUSES = ",".join(gpu["pci"]["address"].split(":")[1] for gpu in morning.recorded
 # One host may be in another zone than the others.
 START = '[ "$(hostname)" != "$MORNING_ELSEWHERE" ] || export P5BENCH_STANDIN_ZONE=1; exec "$@"'
 CASES = ("run", "--collectives", "all_reduce", "--sizes", "64KiB", "--budget", "30s", "--timeout", "120s", "--tuning", "off")
-CANNOT_TELL = "CANNOT TELL: nobody has shown what a healthy p5.48xlarge reaches"
+CANNOT_TELL = "CANNOT TELL: no figures of a healthy p5.48xlarge are known"
 
 
 class OnMachines(OnHosts):

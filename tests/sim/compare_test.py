@@ -98,7 +98,7 @@ class Compare(Folder):
         code, comparison = self.compare(a, b)
         self.assertEqual((code, [suspect["name"] for suspect in comparison["new_suspects"]]), (SLOW, ["n1r5"]))
         headline = comparison["headline"]
-        self.assertRegex(headline, r"^REGRESSION: \S.* >= 64 MiB \+\d+ %.*; NEW accuses NIC n1r5 \(screening\)$")
+        self.assertRegex(headline, r"^REGRESSION: \S.* >= 64 MiB \+\d+ %.*; NEW suspects NIC n1r5 \(screening\)$")
         for more in ([], ["--format", "json,console", "--out", "q"]):
             quiet = self.run_it("compare", a, b, "--quiet", *more)
             self.assertEqual((quiet.returncode, quiet.stdout), (SLOW, headline + "\n"))
@@ -107,7 +107,7 @@ class Compare(Folder):
         suite = xml.etree.ElementTree.parse(self.folder / "all/comparison.xml").getroot()[0]
         self.assertEqual([case.get("name") for case in suite.findall("testcase[@classname='suspect']")], ["NIC n1r5"])
         self.assertIn(headline, suite.findtext("system-out"))
-        self.assertIn("NEW accuses NIC n1r5", (self.folder / "all/comparison.md").read_text().splitlines()[0])
+        self.assertIn("NEW suspects NIC n1r5", (self.folder / "all/comparison.md").read_text().splitlines()[0])
         self.assertEqual(self.compare(b, b)[1]["new_suspects"], [])
         # A part can be suspected although no row is slower.
         report = json.loads((a / "report.json").read_text())
@@ -115,7 +115,7 @@ class Compare(Folder):
         (self.folder / "accusing.json").write_text(json.dumps(report))
         code, comparison = self.compare(a, "accusing.json")
         self.assertEqual((code, comparison["answer"]), (SLOW, "regression"))
-        self.assertRegex(comparison["headline"], r"^REGRESSION: NEW accuses NIC n1r5; no slower in \d bands")
+        self.assertRegex(comparison["headline"], r"^REGRESSION: NEW suspects NIC n1r5; no slower in \d bands")
 
     def test_wrong_data_that_is_new_ends_with_11(self):
         a, b = self.simulate("a"), self.simulate("b", "--fault", "gpu:n0g0:1:lies", seed=2)

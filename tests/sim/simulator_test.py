@@ -285,7 +285,7 @@ class Faulty(Simulation):
     def test_a_fault_of_some_samples_shows_in_the_upper_quantiles_only(self):
         report = self.fault("node:n1:0.5:20%", exits=10)
         self.assert_suspects(report, "node n1")
-        self.assertIn("comes and goes", report["suspects"][0]["evidence"])
+        self.assertIn("intermittently", report["suspects"][0]["evidence"])
         hit, whole = largest(report, "all_reduce")["throughput"], largest(self.healthy, "all_reduce")["throughput"]
         self.assertAlmostEqual(hit["median_us"] / whole["median_us"], 1, delta=0.03)
         self.assertGreater(hit["max_us"], 1.8 * whole["median_us"])
@@ -369,7 +369,7 @@ class Faulty(Simulation):
         arguments = ("--nodes", "2", *LARGE, "--group", "node")
         self.assertEqual(self.fault(silent, lies, exits=11, arguments=arguments)["grade"], "wrong")
         text = self.run_it("report", self.folder / f"{slow}-{lies}".replace(":", "_") / "latest" / "report.json").stdout
-        self.assertRegex(text, re.compile(r"^REJECT n0: gpu n0g3 falsifies data, gpu n0g1 is slow", re.MULTILINE))
+        self.assertRegex(text, re.compile(r"^REJECT n0: gpu n0g3 corrupts data, gpu n0g1 is slow", re.MULTILINE))
 
 
 class Floors(Simulation):
@@ -432,7 +432,7 @@ class Floors(Simulation):
 
     def test_what_nobody_can_judge_is_neither_accepted_nor_rejected(self):
         decision = self.decided("p6-b300.48xlarge", 4, exits=14)["decision"]
-        self.assertRegex(decision["sentence"], r"^CANNOT TELL: nobody has shown what a healthy p6-b300.48xlarge reaches")
+        self.assertRegex(decision["sentence"], r"^CANNOT TELL: no figures of a healthy p6-b300.48xlarge are known")
         self.assertTrue(any("--baseline" in step for step in decision["next"]))
 
 

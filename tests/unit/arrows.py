@@ -1,4 +1,4 @@
-"""Fails on every #include between rooms that the architecture does not allow."""
+"""Fails on every #include between components that the architecture does not allow."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ CODE = ("bench", "topo", "tuner", "reports")
 SUFFIXES = {".cpp", ".hpp", ".cc", ".h", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
-# Rooms that each room may use besides itself. A room is a folder with all below it that has no row of its own.
+# Components that each component may use besides itself. A component is a folder with all below it that has no row of its own.
 MAY_USE = {
     "bench/base": (),
     "bench/model": ("bench/base",),
@@ -30,8 +30,8 @@ MAY_USE = {
 }
 
 
-def room_of(path):
-    """The room of a path from the root; None outside of all."""
+def component_of(path):
+    """The component of a path from the root; None outside of all."""
     folder = path
     while "/" in folder:
         folder = folder.rsplit("/", 1)[0]
@@ -46,13 +46,13 @@ def broken_rule(user, used):
         return None
     if used.split("/")[0] in ("tests", "scripts"):
         return "the program uses nothing of tests and scripts"
-    room, other = room_of(user), room_of(used)
-    for path, found in ((user, room), (used, other)):
+    component, other = component_of(user), component_of(used)
+    for path, found in ((user, component), (used, other)):
         if found is None:
-            return f"{path} is in no room: {', '.join(MAY_USE)}"
-    if room == other or other in MAY_USE[room]:
+            return f"{path} is in no component: {', '.join(MAY_USE)}"
+    if component == other or other in MAY_USE[component]:
         return None
-    return f"of the other rooms {room} uses " + (f"only {', '.join(MAY_USE[room])}" if MAY_USE[room] else "none")
+    return f"of the other components {component} uses " + (f"only {', '.join(MAY_USE[component])}" if MAY_USE[component] else "none")
 
 
 def target_of(root, user, name):
@@ -61,7 +61,7 @@ def target_of(root, user, name):
         candidate = pathlib.Path(os.path.normpath(start / name))
         if candidate.is_file() and candidate.is_relative_to(root):
             return candidate.relative_to(root).as_posix()
-    # A file that does not exist yet, or is generated: its name alone determines the room.
+    # A file that does not exist yet, or is generated: its name alone determines the component.
     name = os.path.normpath(name)
     return name if name.split("/")[0] in ROOMS and "/" in name else None
 
@@ -70,8 +70,8 @@ def wrong_arrows(root):
     """One line for each wrong arrow below `root`: file:line, the arrow, the rule."""
     root = pathlib.Path(root).resolve()
     found = []
-    for room in CODE + ("tests",):
-        for path in sorted((root / room).rglob("*")):
+    for component in CODE + ("tests",):
+        for path in sorted((root / component).rglob("*")):
             if path.suffix not in SUFFIXES:
                 continue
             user = path.relative_to(root).as_posix()

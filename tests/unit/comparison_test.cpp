@@ -183,10 +183,10 @@ TEST(Compare, says_what_only_new_accuses_although_no_figure_is_worse) {
   const Comparison c = compare(base, fresh);
   EXPECT_EQ(c.answer, Answer::regression);
   EXPECT_EQ(c.exit_code, ExitCode::slow);
-  EXPECT_EQ(c.headline, "REGRESSION: NEW accuses NIC n1r5; no slower in 1 band");
+  EXPECT_EQ(c.headline, "REGRESSION: NEW suspects NIC n1r5; no slower in 1 band");
   EXPECT_EQ(c.bands[0].answer, Answer::no_regression);
   for (const std::string& text : {render_console(c), render_markdown(c), render_junit(c)})
-    EXPECT_THAT(text, HasSubstr("NEW accuses NIC n1r5"));
+    EXPECT_THAT(text, HasSubstr("NEW suspects NIC n1r5"));
   EXPECT_THAT(render_junit(c), HasSubstr("failures=\"2\" errors=\"0\""));
 }
 
@@ -221,8 +221,8 @@ TEST(Compare, takes_what_most_runs_of_base_told_for_what_base_is_like) {
     EXPECT_EQ(c.exit_code == ExitCode::slow, news) << c.headline;
     EXPECT_EQ(in_history.exit_code, ExitCode::slow);
     EXPECT_THAT(in_history.headline,
-                testing::StartsWith(news ? "REGRESSION: NEW found gpu.lost on h; NEW accuses NIC n1r5"
-                                         : "AS BAD AS BEFORE: NEW found gpu.lost on h; NEW accuses"));
+                testing::StartsWith(news ? "REGRESSION: NEW found gpu.lost on h; NEW suspects NIC n1r5"
+                                         : "AS BAD AS BEFORE: NEW found gpu.lost on h; NEW suspects"));
   }
 }
 

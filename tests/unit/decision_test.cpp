@@ -187,7 +187,7 @@ TEST(Decision, of_wrong_data_says_so_before_what_is_slow) {
   EXPECT_EQ(decide(report).sentence,
             "REJECT h0: wrong data in 1 of 2 measurements, first at rank 3 on h1, gpu n0g1 is slow");
   report.suspects = {suspect("gpu", "n1g1", "h1", "wrong")};
-  EXPECT_EQ(decide(report).sentence, "REJECT h1: gpu n1g1 falsifies data");
+  EXPECT_EQ(decide(report).sentence, "REJECT h1: gpu n1g1 corrupts data");
 }
 
 TEST(Decision, errors_that_do_not_change_it_are_named) {
@@ -201,10 +201,10 @@ TEST(Decision, errors_that_do_not_change_it_are_named) {
                                             about_software("efa.plugin", "h1"), about_software("nccl.sockets", "")};
   EXPECT_EQ(
       report_of({.grades = {Grade::unknown}, .findings = findings}).decision.sentence,
-      "CANNOT TELL: errors to mend first: efa.provider on 2 hosts, efa.plugin on h1, nccl.sockets; nobody has shown "
+      "CANNOT TELL: errors to fix first: efa.provider on 2 hosts, efa.plugin on h1, nccl.sockets; nobody has shown "
       "it");
   EXPECT_THAT(report_of({.grades = {Grade::ok}, .findings = findings}).decision.sentence,
-              AllOf(HasSubstr("ACCEPT: "), HasSubstr("; errors to mend first: efa.provider on 2 hosts")));
+              AllOf(HasSubstr("ACCEPT: "), HasSubstr("; errors to fix first: efa.provider on 2 hosts")));
   std::vector<topo::Finding> more = findings;
   more.push_back(about_software("host.memlock", "h0"));
   EXPECT_THAT(report_of({.grades = {Grade::unknown}, .findings = more}).decision.sentence,

@@ -1,4 +1,4 @@
-"""Each source includes, directly or indirectly, a header for each name that it uses. Where sources of a room are
+"""Each source includes, directly or indirectly, a header for each name that it uses. Where sources of a component are
 compiled together (scripts/test does that by day) the compiler does not detect a missing one. This test covers functions
 and types of our headers at the beginning of a line, and the names of the standard library below; at night every source
 is compiled alone."""

@@ -51,8 +51,8 @@ TEST(LocalChecks, name_the_gpu_that_differs_and_what_in) {
   EXPECT_EQ(found[0].about, topo::About::hardware);
   EXPECT_EQ(found[0].subject.host, "alpha");
   EXPECT_EQ(found[0].subject.gpu, 2);
-  EXPECT_THAT(found[0].evidence, HasSubstr("rank 1, alone, device copy: 3700 GB/s, the median of the 3 others of its "
-                                           "model 4000 (8 % less)"));
+  EXPECT_THAT(found[0].evidence, HasSubstr("rank 1, alone, device copy: 3700 GB/s; median of the 3 others of its "
+                                           "model: 4000 (8 % less)"));
   EXPECT_THAT(found[1].evidence, HasSubstr("host to device: 27 GB/s"));
   EXPECT_THAT(found[1].action, HasSubstr("PCIe"));
 }
@@ -106,10 +106,10 @@ TEST(LocalChecks, name_gpus_whose_product_has_other_bits_than_most_and_all_where
     report.compute_checks[rank] = {.digests = {{"bf16", rank == 3 ? "b" : "a"}}, .library = "cuBLASLt 13.1.0"};
   ASSERT_THAT(corruptions(report), SizeIs(1));
   EXPECT_THAT(corruptions(report)[0].evidence,
-              HasSubstr("rank 3: the bf16 matrix product gives other bits than on 3 "));
+              HasSubstr("rank 3: the bits of the bf16 matrix product differ from those of 3 "));
   report.compute_checks[2].digests["bf16"] = "b";
   EXPECT_THAT(corruptions(report), SizeIs(4));
-  EXPECT_THAT(corruptions(report)[0].evidence, HasSubstr("which of them are wrong cannot be told"));
+  EXPECT_THAT(corruptions(report)[0].evidence, HasSubstr("it is not known which of them are wrong"));
   for (ComputeCheck& check : report.compute_checks) check.library += check.digests.at("bf16");
   EXPECT_THAT(corruptions(report), IsEmpty()) << "other versions of the library may take other sums";
 }

@@ -232,7 +232,7 @@ TEST_F(Workers, that_abort_say_why_with_the_last_lines_of_their_standard_error) 
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "one\ntwo\nthree\nfour\n");  // none is lost
   EXPECT_NE(how.find("was ended by signal 6"), std::string::npos) << how;
-  EXPECT_TRUE(how.ends_with("; its last words: \"two\", \"three\", \"four\"")) << how;
+  EXPECT_TRUE(how.ends_with("; its last lines of output: \"two\", \"three\", \"four\"")) << how;
 }
 
 TEST_F(Workers, that_never_stop_writing_are_given_up) {

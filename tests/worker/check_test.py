@@ -65,7 +65,7 @@ class Fit(Checks):
         code, output = self.check()
         self.assertEqual(code, 0, output)
         name = os.uname().nodename
-        self.assertRegex(output, rf"(?m)^{name}: fit; looked at .*3 pairs of ranks, 3 GPUs alone; speed judged in 0 of 3 measurements$")
+        self.assertRegex(output, rf"(?m)^{name}: fit; checked .*3 pairs of ranks, 3 GPUs alone; speed judged in 0 of 3 measurements$")
         self.assertEqual(sorted(os.listdir(".")), before)
 
     def test_who_wants_a_report_gets_it_in_a_folder_or_printed(self):
@@ -102,7 +102,7 @@ class Fit(Checks):
         for variables in ({"gpus": 1}, {"gpus": 3, "CUDA_VISIBLE_DEVICES": "2"}):
             code, output = self.check(**variables)
             self.assertEqual(code, 0, output)
-            self.assertRegex(output, r": fit; looked at what is installed and set, 1 (of \d )?GPUs? alone")
+            self.assertRegex(output, r": fit; checked software and settings, 1 (of \d )?GPUs? alone")
 
     def test_the_environment_of_a_prolog_is_enough(self):
         process = subprocess.run(["env", "-i", *(f"{n}={v}" for n, v in {
@@ -120,7 +120,7 @@ class Fit(Checks):
     def test_several_ranks_are_measured_over_mpi(self):
         code, output = self.check(ranks=2)
         self.assertEqual(code, 0, output)
-        self.assertRegex(output, r": fit; looked at .*1 pair of ranks, 2 of 3 GPUs alone")
+        self.assertRegex(output, r": fit; checked .*1 pair of ranks, 2 of 3 GPUs alone")
 
 
 class Unfit(Checks):
@@ -202,7 +202,7 @@ class Unfit(Checks):
         code, output = self.products(faults="other:gpu=2")
         self.assertEqual(code, 11, output)
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.corrupt GPU 2$")
-        self.assertIn("rank 2: the bf16 matrix product gives other bits than on 2 other GPUs of its model", output)
+        self.assertIn("rank 2: the bits of the bf16 matrix product differ from those of 2 other GPUs of its model", output)
 
     def test_a_burn_ends_with_a_table(self):
         code, output = self.products("--burn", "3s", faults="slow:gpu=0:percent=60")
@@ -212,7 +212,7 @@ class Unfit(Checks):
         self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){3}$", output)), 3, output)
         self.assertRegex(output, r"gpu.slow_alone: rank 0, alone, bf16 matrix products")
 
-    def test_wrong_data_name_the_gpu_that_falsifies_them(self):
+    def test_wrong_data_name_the_gpu_that_corrupts_them(self):
         code, output = self.check(P5BENCH_FAKE="wrong:rank=2:operation=2+:what=element")
         self.assertEqual(code, 11, output)
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu n0g2$")

@@ -104,7 +104,7 @@ std::vector<Finding> unseen_gpus(const Topology& topology) {
 std::vector<Finding> throttled_gpus(const Topology& topology) {
   return each_gpu(
       topology, "gpu.throttled", Severity::warning,
-      "look at temperature, power and clocks (nvidia-smi -q -d PERFORMANCE); replace the instance if it stays",
+      "check temperature, power and clocks (nvidia-smi -q -d PERFORMANCE); replace the instance if it persists",
       [](const Gpu& gpu) -> std::string {
         const std::uint64_t mask = gpu.state.throttle_mask.value_or(0) & ~application_clocks;
         if (!held_back(mask)) return "";
@@ -157,7 +157,7 @@ std::vector<Finding> narrow_gpus(const Topology& topology) {
   std::vector<Finding> slow = slow_pcie(topology);
   std::vector<Finding> findings =
       each_gpu(topology, "gpu.pcie", Severity::error,
-               "reboot, so that the link is trained again; replace the instance if it stays",
+               "reboot, so that the link is trained again; replace the instance if that does not help",
                [&](const Gpu& gpu) -> std::string {
                  const int full = std::max(gpu.pcie.width_max.value_or(0), others.value_or(0));
                  if (!gpu.pcie.width || *gpu.pcie.width >= full) return "";

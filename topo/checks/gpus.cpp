@@ -29,7 +29,7 @@ std::vector<Finding> silent_nvml(const Topology& topology) {
                           Severity::warning,
                           {host.name, host.instance, {}, {}},
                           fmt::format("NVML: {}", host.gpu_problem),
-                          "see whether nvidia-smi answers there; if it hangs too, reboot or replace the instance"});
+                          "check whether nvidia-smi answers there; if it hangs too, reboot or replace the instance"});
   return findings;
 }
 
@@ -42,7 +42,7 @@ std::vector<Finding> busy_gpus(const Topology& topology) {
                                  fmt::format("{} other {} on {} ({}){}", *gpu.processes,
                                              *gpu.processes == 1 ? "program computes" : "programs compute", gpu.uuid,
                                              gpu.name, gpu.used_by.empty() ? "" : ": " + join(gpu.used_by, "; ")),
-                                 "end them or wait: the figures are shared with them"));
+                                 "end them or wait: they share the GPU's performance with this run"));
   return findings;
 }
 
@@ -54,15 +54,15 @@ std::vector<Finding> hidden_gpus(const Topology& topology) {
     for (std::size_t rank = 0; rank < topology.gpus_seen_of_rank.size(); ++rank)
       if (topology.host_of_rank[rank] == static_cast<int>(h)) ranks.push_back(rank);
     const int used = std::min(static_cast<int>(ranks.size()), topology.hosts[h].gpus);
-    const auto blind =
+    const auto restricted =
         std::ranges::find_if(ranks, [&](std::size_t rank) { return topology.gpus_seen_of_rank[rank] < used; });
-    if (blind == ranks.end()) continue;
+    if (restricted == ranks.end()) continue;
     findings.push_back(
         {"gpu.hidden",
          Severity::error,
          {topology.hosts[h].name, topology.hosts[h].instance, {}, {}},
-         fmt::format("rank {} sees {} of the {} GPUs that the ranks on {} use", *blind,
-                     topology.gpus_seen_of_rank[*blind], used, topology.hosts[h].name),
+         fmt::format("rank {} sees {} of the {} GPUs that the ranks on {} use", *restricted,
+                     topology.gpus_seen_of_rank[*restricted], used, topology.hosts[h].name),
          "let all ranks of a host see all its GPUs (Slurm: --gpus-per-node instead of --gpus-per-task, no "
          "--gpu-bind; no CUDA_VISIBLE_DEVICES per rank): NCCL may otherwise go through host memory"});
   }

@@ -1,5 +1,5 @@
 // nic.down, nic.count, nic.rate, efa.driver_rate, nic.pcie, nic.gdr, nic.names, nic.mtu, host.peermem, settings.ib_hca
-// and nic.unusable: NICs that are missing, silent, slow, others than meant or out of reach.
+// and nic.unusable: NICs that are missing, down, slow, differently named or not accessible.
 #include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
 #include "topo/version_range.hpp"
@@ -91,7 +91,7 @@ std::vector<Finding> slow_nics(const Topology& topology) {
   return nics_of_each_host(
       topology, "nic.rate", Severity::error,
       [&](const Nic& nic) { return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full); },
-      "reboot, and replace the instance if it stays: all traffic waits for the slowest rail",
+      "reboot, and replace the instance if that does not help: all traffic waits for the slowest rail",
       [&](const Nic& nic) {
         return (nic.kind == "efa" || !efa) && believed.contains(&nic) && nic.state == "up" && nic.rate &&
                nic.rate->count < 0.99 * *full;
@@ -111,7 +111,7 @@ std::vector<Finding> old_efa_drivers(const Topology& topology) {
                     driver.empty() ? "" : " " + driver, host.name, platform->name, platform->nic_rate.count * 8,
                     asking_driver),
         "install the EFA driver of a current EFA installer: NCCL and libfabric plan with the rate that it states; the "
-        "instance is not to blame"));
+        "instance is not at fault"));
   }
   return findings;
 }
@@ -140,7 +140,7 @@ std::vector<Finding> narrow_nics(const Topology& topology) {
         return narrow(nic) ? fmt::format("with {} PCIe lanes of {}", *nic.pcie.width, *nic.pcie.width_max)
                            : fmt::format("at PCIe generation {}, where {} is usual", *nic.pcie.generation, full(nic));
       },
-      "reboot, so that the link is trained again; replace the host if it stays",
+      "reboot, so that the link is trained again; replace the host if that does not help",
       [&](const Nic& nic) { return narrow(nic) || (nic.pcie.generation && *nic.pcie.generation < full(nic)); });
 }
 
@@ -149,8 +149,8 @@ std::vector<Finding> without_gdr(const Topology& topology) {
   const Platform* platform = platform_of(topology);
   if (!platform || !platform->gpu_direct_rdma) return {};
   static constexpr const char* evidence =
-      "without a way to GPU memory by the driver itself (sysfs p2p is empty, or gdr is 0): unless DMA-BUF is one, "
-      "traffic goes through the host";
+      "without GPUDirect RDMA by the driver itself (sysfs p2p is empty, or gdr is 0): without DMA-BUF, traffic goes "
+      "through host memory";
   return nics_of_each_host(
       topology, "nic.gdr", Severity::warning, [](const Nic&) { return evidence; },
       "install the EFA driver of the current EFA installer with its GPU Direct RDMA part "
@@ -190,8 +190,8 @@ std::vector<std::string> missing_in(const std::set<std::string>& all, const std:
 
 }  // namespace
 
-// NCCL and its variables name NICs; where one host calls or places them otherwise, NCCL_IB_HCA means others.
-// Hosts with another number of them have findings of their own.
+// NCCL's variables select NICs by name, so NCCL_IB_HCA selects other NICs on a host where names or PCI addresses
+// differ. A host with another number of NICs has findings of its own.
 std::vector<Finding> nics_elsewhere(const Topology& topology) {
   std::vector<Finding> findings;
   std::set<std::string> told;
@@ -206,8 +206,8 @@ std::vector<Finding> nics_elsewhere(const Topology& topology) {
           host, "nic.names", Severity::warning,
           fmt::format("{} has {} where the other hosts have {}", host.name, join(missing_in(*most, all[i])),
                       join(missing_in(all[i], *most))),
-          "look for a NIC in another slot and for other rules of naming (udev) there; variables that name NICs, such "
-          "as NCCL_IB_HCA, mean other ones on this host"));
+          "check there for a NIC in another slot and for other naming rules (udev); variables that name NICs, such as "
+          "NCCL_IB_HCA, select other NICs on this host"));
     }
   }
   return findings;

@@ -53,17 +53,17 @@ std::vector<Finding> missing_links(const Topology& topology) {
 
 std::vector<Finding> slow_links(const Topology& topology) {
   const std::optional<double> expected = expected_rate(topology);
-  return each_gpu(topology, "gpu.link_rate", Severity::error,
-                  "reset the GPU or reboot, so that the links are trained again; replace the instance if it stays",
-                  [&](const Gpu& gpu) -> std::string {
-                    std::vector<std::string> slow;
-                    for (const NvLink& link : gpu.nvlinks)
-                      if (expected && link.active != false && link.rate_raw && link.rate_raw->count < 0.99 * *expected)
-                        slow.push_back(fmt::format("{} at {:.6g}", link.number, link.rate_raw->count));
-                    return slow.empty() ? ""
-                                        : fmt::format("has NVLinks below {:.6g} GB/s of raw signalling: {}", *expected,
-                                                      join(slow));
-                  });
+  return each_gpu(
+      topology, "gpu.link_rate", Severity::error,
+      "reset the GPU or reboot, so that the links are trained again; replace the instance if that does not help",
+      [&](const Gpu& gpu) -> std::string {
+        std::vector<std::string> slow;
+        for (const NvLink& link : gpu.nvlinks)
+          if (expected && link.active != false && link.rate_raw && link.rate_raw->count < 0.99 * *expected)
+            slow.push_back(fmt::format("{} at {:.6g}", link.number, link.rate_raw->count));
+        return slow.empty() ? ""
+                            : fmt::format("has NVLinks below {:.6g} GB/s of raw signalling: {}", *expected, join(slow));
+      });
 }
 
 std::vector<Finding> link_errors(const Topology& topology) {

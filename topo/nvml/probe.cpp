@@ -121,7 +121,7 @@ json in_words(DriverAnswers& answers, double limit_s) {
   };
   if (!answers.counted) answers.problem = silent(answers.asking);
   json gpus = json::array();
-  // Whose turn did not come is no GPU that does not answer.
+  // A GPU that was not queried for lack of threads does not count as one that does not answer.
   const bool asked = std::ranges::all_of(answers.gpus, &OneGpu::begun);
   if (!asked) answers.problem = "too few threads to ask all GPUs; raise the limit of processes (ulimit -u, pids.max)";
   for (OneGpu& one : answers.gpus) {

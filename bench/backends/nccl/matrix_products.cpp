@@ -22,14 +22,14 @@ const char* name_of(ProductType type) { return type == ProductType::bf16 ? "bf16
 
 #ifdef P5BENCH_CUBLASLT
 
-// Beside those of handles.hpp.
+// Like check() of handles.hpp, for cuBLASLt.
 static void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS) throw CaseError(fmt::format("{}: status {}", call, static_cast<int>(status)));
 }
 
 namespace {
 
-// cuBLASLt's own functions, of the library that goes with the CUDA runtime of this build.
+// Functions of cuBLASLt, from the library that belongs to the CUDA runtime of this build.
 struct Library {
   decltype(&cublasLtGetVersion) version = nullptr;
   decltype(&cublasLtCreate) create = nullptr;
