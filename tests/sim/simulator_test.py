@@ -279,7 +279,7 @@ class Faulty(Simulation):
         self.assertIn("suspect rail 5", again.stdout)
         report = self.fault("node:n2:0.6:at-scale", exits=10, arguments=("--nodes", "4", *LARGE))
         self.assert_suspects(report, "node n2")
-        self.assertIn("only where many take part", report["suspects"][0]["evidence"])
+        self.assertIn("only when many ranks take part", report["suspects"][0]["evidence"])
         self.assertEqual({m["case"].get("group") for m in report["measurements"]} & {"rail", "half"}, {"rail", "half"})
 
     def test_a_fault_of_some_samples_shows_in_the_upper_quantiles_only(self):
