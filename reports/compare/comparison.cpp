@@ -288,10 +288,8 @@ void add_remarks(const Side& base, const Side& fresh, const std::vector<BandPair
                                       wrong > 0 ? fmt::format(" in {} {}", wrong, wrong == 1 ? "case" : "cases") : ""));
   if (out.screening)
     out.remarks.push_back(
-        "Screening: with so few launches how much launches differ is assumed (bench/measure/thresholds.json), not "
-        "seen. "
-        "Launch "
-        "each side 7 times or more (run --launches 7) before money hangs on it");
+        "Screening: with so few launches the variance between launches is assumed (bench/measure/thresholds.json), not "
+        "measured. Measure 7 launches a side or more (run --launches 7) before you rely on the result");
 }
 
 }  // namespace
