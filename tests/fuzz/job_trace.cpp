@@ -18,7 +18,7 @@ void analyse_trace(std::string_view text) {
   join_messages(trace);
   trace.finish();
   const p5::job::Analysis found = p5::job::analyse(trace, 0);
-  weights_of(found.job);
+  p5::job::weights_of(found.job);
   for (const p5::job::TrafficOfGroups& each : found.traffic) traffic_csv(each);
   const nlohmann::json written = to_json(found.job);
   if (to_json(p5::job_from_json(written)) != written) __builtin_trap();
