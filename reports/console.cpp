@@ -453,8 +453,7 @@ std::string render_console(const Report& report) {
   return decision + wrapped(heading(report)) + wrapped(reasons(report, true)) + summary_table(report) +
          wrapped(communicator_lines(report)) + wrapped(local_line(report)) + burn_tables(report) +
          wrapped(gdr_line(report)) + wrapped(traffic_line(report.traffic)) + tuning_lines(report) +
-         warnings_lines(report) + wrapped(unjudged_lines(report)) +
-         steps_lines(report.decision) + decision;
+         warnings_lines(report) + wrapped(unjudged_lines(report)) + steps_lines(report.decision) + decision;
 }
 
 std::string render_table(const Report& report) {
