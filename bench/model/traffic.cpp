@@ -183,7 +183,7 @@ const std::vector<Generator>& generators() {
 }
 
 // The generator that a text names, if it does, and its numbers.
-struct Named {
+struct NamedGenerator {
   const Generator* generator = nullptr;
   Draw draw;
 };
@@ -202,10 +202,10 @@ double number_of(std::string_view text, const Argument& wanted, const Generator&
   return value;
 }
 
-Named named(std::string_view text) {
+NamedGenerator parse_generator(std::string_view text) {
   const auto found = std::ranges::find(generators(), head_of(text), &Generator::name);
   if (found == generators().end()) return {};
-  Named out{&*found, {}};
+  NamedGenerator out{&*found, {}};
   if (const size_t at = text.find('@'); at != std::string_view::npos) {
     const std::string_view seed = text.substr(at + 1);
     const auto [end, problem] = std::from_chars(seed.data(), seed.data() + seed.size(), out.draw.seed);
@@ -292,10 +292,10 @@ bool is_generated(std::string_view text) {
   return std::ranges::find(generators(), head_of(text), &Generator::name) != generators().end();
 }
 
-void check_generator(std::string_view text) { named(text); }
+void check_generator(std::string_view text) { parse_generator(text); }
 
 MatrixTraffic generate_traffic(const std::string& text, int ranks) {
-  Named it = named(text);
+  NamedGenerator it = parse_generator(text);
   it.draw.ranks = ranks;
   return make_traffic(text, it.generator->generate(it.draw));
 }
