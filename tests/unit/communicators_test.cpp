@@ -25,12 +25,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int nodes = 4, gpus = 8;
+constexpr int node_count = 4, gpus_per_node = 8;
 
 SimMachine machine() {
   SimMachine here;
-  here.nodes = nodes;
-  here.gpus = gpus;
+  here.nodes = node_count;
+  here.gpus = gpus_per_node;
   here.link = {400};
   here.nic = {50};
   here.link_latency = {1e-6};
@@ -40,7 +40,7 @@ SimMachine machine() {
 
 JobFacts job() {
   NodeOfRank node_of_rank;
-  for (int rank = 0; rank < nodes * gpus; ++rank) node_of_rank.push_back(rank / gpus);
+  for (int rank = 0; rank < node_count * gpus_per_node; ++rank) node_of_rank.push_back(rank / gpus_per_node);
   return {.node_of_rank = node_of_rank, .memory_of_node = {}};
 }
 
@@ -65,8 +65,8 @@ class Silent final : public Observer {
 // All steps on the simulator, as a report.
 reports::Report simulated(const std::vector<std::string>& faults = {}) {
   SimMachine here = machine();
-  for (const std::string& fault : faults) here.faults.push_back(parse_fault(fault, nodes, gpus, gpus));
-  const auto control = make_solo_world(nodes * gpus);
+  for (const std::string& fault : faults) here.faults.push_back(parse_fault(fault, node_count, gpus_per_node, gpus_per_node));
+  const auto control = make_solo_world(node_count * gpus_per_node);
   const auto backend = make_sim_backend(here);
   Silent observer;
   reports::Report report;
