@@ -16,7 +16,7 @@ MEMCHECK = ["valgrind", "--quiet", f"--error-exitcode={FOUND}", "--leak-check=fu
             "--show-leak-kinds=definite", "--num-callers=30"]
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--quiet"]
 # Those that are over soon and touch much: reading, judging, writing, agreeing. Not what counts on the clock.
-UNITS = ("Agreement.*:AtomicFile.*:Compare.*:DataTypes.*:FateSharing.*:Interfaces.*:Journal*:Judge.*:Settings.*:MakeGroups.*:"
+UNITS = ("Agreement.*:AtomicFile.*:Compare.*:DataTypes.*:CollectiveErrors.*:Interfaces.*:Journal*:Judge.*:Settings.*:MakeGroups.*:"
          "McaSettings.*:NcclLog.*:NcclTests*:Parse*:Plan.*:Protocol.*:ReportJson.*:Sittings.*:TopoChecks.*:TopoJson.*:"
          "TopoPci.*:TunerTable.*")
 

@@ -48,11 +48,11 @@ class Messages(Folder):
               f"{each[0][1] + each[0][3]:.0f} bytes; "
               f"others {others[0]:.0f} to {others[-1]:.0f} bytes")
 
-    def test_an_alarm_of_all_costs_two_messages_for_each_rank(self):
-        sent = sum(one[0] for one in self.difference(self.count("alarm"), self.count(1, 0)))
+    def test_abort_notices_of_all_cost_two_messages_for_each_rank(self):
+        sent = sum(one[0] for one in self.difference(self.count("abort"), self.count(1, 0)))
         self.assertGreaterEqual(sent, RANKS - 1)
         self.assertLessEqual(sent, 2 * RANKS)
-        print(f"an alarm of all {RANKS} ranks: {sent:.0f} messages")
+        print(f"abort notices of all {RANKS} ranks: {sent:.0f} messages")
 
     def test_what_a_rank_hears_of_the_machine_does_not_grow_with_the_hosts(self):
         counts = self.difference(self.count("topo", program=(PROGRAM,)), self.count(0, 0))

@@ -195,6 +195,8 @@ class Healthy(Simulation):
             self.assertEqual(measurement["verdict"]["grade"], "unknown")
             self.assertIsNone(measurement["throughput"])
 
+
+class Large(Simulation):
     @unittest.skipIf(SANITIZED, "a sanitizer takes memory of its own")
     def test_a_large_cluster_fits_into_a_gibibyte(self):
         report = self.simulate("--nodes", "512", "--collectives", "p2p,all_reduce,all_gather")

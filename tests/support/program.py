@@ -18,7 +18,7 @@ SOURCE = pathlib.Path(os.environ.get("P5BENCH_SOURCE") or pathlib.Path(__file__)
 BUILD = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "dev")
 PROGRAM = BUILD / "p5bench"
 # Generous, for slow machines: nothing here judges time.
-PATIENCE_S = 120
+PATIENCE_S = 300
 # True to try further combinations, besides the most likely ones to fail.
 NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 # True where a sanitizer is active, as CMakePresets.json sets it.

@@ -1,15 +1,41 @@
 """Runs a unittest file as a program and prints at its end which of its tests were skipped, and why. To ctest such a
-file has passed; scripts/lib/skips.py reads these lines. usage: suite.py FILE [CLASS...]"""
+file has passed; scripts/lib/skips.py reads these lines. Before them it prints the processor time of the tests that took
+most, in seconds, their processes included: it depends less on what else runs than their duration.
+usage: suite.py FILE [CLASS...]"""
 
+import os
 import pathlib
 import runpy
 import sys
 import unittest
 
 
+MOST_TIMES = 8
+
+
+def processor_s():
+    """Of this process and of those that it has waited for."""
+    return sum(os.times()[:4])
+
+
 class Telling(unittest.TextTestResult):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.times = []
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.begin = processor_s()
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.times.append((processor_s() - self.begin, test.id().replace("__main__.", "")))
+
     def stopTestRun(self):
         super().stopTestRun()
+        self.stream.write(f"\nprocessor time: {processor_s():.1f} s\n")
+        for seconds, name in sorted(self.times, reverse=True)[:MOST_TIMES]:
+            self.stream.write(f"{seconds:7.1f} s  {name}\n")
         if self.skipped:
             self.stream.write("\nCTEST_FULL_OUTPUT: this word keeps ctest from cutting off what follows")
         for test, reason in self.skipped:
