@@ -18,10 +18,10 @@ namespace {
 
 std::vector<std::uint64_t> sequence(const std::string& letters) { return {letters.begin(), letters.end()}; }
 
-job::Trace trace_of(const std::vector<std::string>& texts) {
+job::Trace trace_of(const std::vector<std::string>& records) {
   job::Trace trace;
-  for (const std::string& text : texts) {
-    job::TraceFile file("rank_" + std::to_string(&text - texts.data()), text);
+  for (const std::string& text : records) {
+    job::TraceFile file("rank_" + std::to_string(&text - records.data()), text);
     read_trace(file, trace);
   }
   join_messages(trace);
