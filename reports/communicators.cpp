@@ -17,11 +17,12 @@ namespace p5::reports {
 
 namespace {
 
-// Results of communicators that have a time.
+// Results of communicators that have a time, in the order of the steps.
 std::vector<const Measurement*> steps_in(const Report& report) {
   std::vector<const Measurement*> found;
   for (const Result* const result : in_reading_order(report))
     if (const Measurement& m = result->measurement; step_of(m.measured_case) && m.latency) found.push_back(&m);
+  std::ranges::stable_sort(found, {}, [](const Measurement* m) { return step_of(m->measured_case); });
   return found;
 }
 
@@ -72,9 +73,10 @@ std::vector<std::string> communicator_sentences(const Report& report) {
   for (const Measurement* const m : steps_in(report)) {
     const Case& c = m->measured_case;
     if (c.group.starts_with("first:")) continue;
+    const bool makes_one = c.pattern == "init" || c.pattern == "split";
     by_arm[c.arm].push_back(
         fmt::format("{}{} {}{}", step_of(c)->shown, c.bytes.count > 0 ? " of " + to_text(c.bytes) : "",
-                    to_text(Seconds{m->latency->summary.median}), costs_text(m->communicator_costs)));
+                    to_text(Seconds{m->latency->summary.median}), makes_one ? costs_text(m->communicator_costs) : ""));
   }
   std::vector<std::string> sentences;
   for (const auto& [arm, words] : by_arm)
