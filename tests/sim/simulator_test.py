@@ -297,7 +297,8 @@ class Faulty(Simulation):
         self.assertEqual(report["grade"], "failed")
         for measurement in report["measurements"]:
             case = measurement["case"]
-            few = case["collective"] == "p2p" and case["bytes"] not in (8, 4 << 30) and case["group"] != "all_rails"
+            few = case["collective"] == "communicator" or (
+                case["collective"] == "p2p" and case["bytes"] not in (8, 4 << 30) and case["group"] != "all_rails")
             self.assertEqual(measurement["outcome"], "measured" if few else "failed", measurement["case"])
             if measurement["outcome"] == "failed":
                 self.assertIsNotNone(measurement["failed_rank"])
