@@ -316,8 +316,13 @@ void add_repetition_to(std::optional<Series>& whole, const std::optional<Series>
 
 // Adds a round to the other rounds of its case.
 void merge(Measurement& whole, Measurement part) {
-  if (part.latency && (!whole.latency || part.latency->summary.median > whole.latency->summary.median))
+  if (part.latency && (!whole.latency || part.latency->summary.median > whole.latency->summary.median)) {
     whole.latency = std::move(part.latency);
+    if (!part.throughput) {  // steps have latency alone
+      whole.slowest_group = std::move(part.slowest_group);
+      whole.slowest_rank = part.slowest_rank;
+    }
+  }
   if (part.throughput && (!whole.throughput || part.throughput->summary.median > whole.throughput->summary.median)) {
     whole.throughput = std::move(part.throughput);
     whole.slowest_group = std::move(part.slowest_group);
