@@ -6,7 +6,7 @@ import re
 import tempfile
 import unittest
 
-ROOMS = ("bench", "topo", "tuner", "reports", "scripts", "tests")
+COMPONENTS = ("bench", "topo", "tuner", "reports", "scripts", "tests")
 CODE = ("bench", "topo", "tuner", "reports")
 SUFFIXES = {".cpp", ".hpp", ".cc", ".h", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -63,7 +63,7 @@ def target_of(root, user, name):
             return candidate.relative_to(root).as_posix()
     # A file that does not exist yet, or is generated: its name alone determines the component.
     name = os.path.normpath(name)
-    return name if name.split("/")[0] in ROOMS and "/" in name else None
+    return name if name.split("/")[0] in COMPONENTS and "/" in name else None
 
 
 def wrong_arrows(root):

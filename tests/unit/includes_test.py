@@ -82,7 +82,7 @@ class Tree:
         user, used = (str(each.relative_to(self.root)) for each in (path, header))
         if used.startswith("tests/"):
             return header.parent == path.parent
-        return user.startswith("tests/") or not arrows.room_of(user) or arrows.broken_rule(user, used) is None
+        return user.startswith("tests/") or not arrows.component_of(user) or arrows.broken_rule(user, used) is None
 
     def missing(self, path):
         """A list of the errors in a source."""
