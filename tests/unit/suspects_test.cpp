@@ -255,7 +255,7 @@ TEST(Suspects, of_the_nics_of_a_gpu_are_the_one_that_nobody_found_fast) {
   // The partner of each is itself a slow node.
   const Longer partner = slow_node(0, 2);
   for (const Suspect& any : {nic_beside_gpu({1, 3}), nic_beside_gpu({}, {2}), nic_beside_gpu({1}, {}, partner)}) {
-    EXPECT_THAT(any.evidence, HasSubstr("it is one of the NICs beside it"));
+    EXPECT_THAT(any.evidence, HasSubstr("one of the NICs beside it is at fault"));
     EXPECT_EQ(any.device, "");
   }
 }
