@@ -208,8 +208,8 @@ class Unfit(Checks):
         code, output = self.products("--burn", "3s", faults="slow:gpu=0:percent=60")
         self.assertEqual(code, 10, output)
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.slow_alone GPU 0$")
-        self.assertRegex(output, r"(?m)^ *GPU +first +last +slowest second +TFLOP/s")
-        self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){3}$", output)), 3, output)
+        self.assertRegex(output, r"(?m)^ *GPU +first +last +slowest second +spread.* TFLOP/s, bf16$")
+        self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){3} ", output)), 3, output)
         self.assertRegex(output, r"gpu.slow_alone: rank 0, alone, bf16 matrix products")
 
     def test_wrong_data_name_the_gpu_that_corrupts_them(self):
