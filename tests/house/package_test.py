@@ -187,7 +187,7 @@ class Completion(Folder):
         self.assertEqual(answers, [
             sorted(["auto", *lists["backends"]]), sorted(["auto", *lists["backends"]]), sorted(["auto", *lists["backends"]]), ["--backend=sim"],
             lists["collectives"], ["p2p,all_gather"], ["p5.48xlarge"], lists["platforms"], lists["formats"],
-            ["check"], ["quick"], ["knobs"], ["nccl-tests"], [], [], ["--limit"], []])
+            ["check"], ["quick"], ["knobs"], ["job", "nccl-tests"], [], [], ["--limit"], []])
 
     def test_where_nothing_is_offered_bash_names_files(self):
         (self.folder / "completion").write_text(said_by(BUILD / "p5bench", "describe", "bash"))
