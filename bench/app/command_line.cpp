@@ -76,7 +76,7 @@ void check_job_size(const Options& o) {
   }
   if (o.import_files.size() > 1)
     throw UsageError(fmt::format("'{}' is a word too many: import nccl-tests reads one file", o.import_files[1]));
-  if (o.given.contains("--platform")) throw UsageError("--platform has no meaning for import nccl-tests; leave it out");
+  if (o.given.contains("--platform")) throw UsageError("--platform is for import job; leave it out");
   if ((o.import_ranks > 0) != (o.import_hosts > 0)) throw UsageError("--ranks and --hosts go together");
   if (o.import_hosts > o.import_ranks)
     throw UsageError(fmt::format("--hosts {} is more than --ranks {}", o.import_hosts, o.import_ranks));

@@ -12,6 +12,7 @@
 
 #include "bench/app/commands/new_folder.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/job/analysis.hpp"
 #include "bench/job/formats.hpp"
