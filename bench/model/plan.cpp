@@ -273,9 +273,8 @@ struct PlanBuilder {
         add_groups(top, find_collective(name), "node", nodes);
   }
 
-  void add_step(const CommunicatorStep& step, Bytes bytes, const std::string& group, const Round& groups, bool beside) {
+  void add_step(const CommunicatorStep& step, Bytes bytes, const std::string& group, const Round& groups) {
     Case c;
-    c.for_parts = beside;
     c.backend = info.name;
     c.collective = &communicator;
     c.pattern = step.name;
@@ -283,22 +282,23 @@ struct PlanBuilder {
     plan.cases.push_back(make(c, bytes, std::make_shared<const std::vector<Round>>(std::vector<Round>{groups})));
   }
 
-  // Steps while the ranks join cost nothing, since each launch has them: where nobody asks for them they are measured
-  // beside the plan, so that their scatter leaves no comparison open. The others with all ranks and, of those that show
-  // the growth, with the first half of them, the first quarter and so on.
-  void add_communicator_steps(bool asked_for) {
+  // Steps while the ranks join with all ranks, which each launch has. The others with the groups that were asked for
+  // and, of those that show the growth, with the first half of all ranks, the first quarter and so on.
+  void add_communicator_steps() {
     constexpr Bytes small{8}, large = MiB(16);  // of which NCCL sends the second by other protocols and connections
     const Round whole = make_groups("world", job.node_of_rank);
     const Round groups = make_groups(options.group, job.node_of_rank);
     for (const CommunicatorStep& step : communicator_steps()) {
-      if (step.while_joining) add_step(step, {0}, "world", whole, !asked_for);
-      if (step.while_joining || !asked_for) continue;
-      add_step(step, step.by_bytes ? small : Bytes{0}, options.group, groups, false);
-      if (step.by_bytes) add_step(step, large, options.group, groups, false);
+      if (step.while_joining) {
+        add_step(step, {0}, "world", whole);
+        continue;
+      }
+      add_step(step, step.by_bytes ? small : Bytes{0}, options.group, groups);
+      if (step.by_bytes) add_step(step, large, options.group, groups);
       if (!step.by_ranks || options.group != "world") continue;
       for (int some = ranks() / 2; some >= 2; some /= 2) {
         Group first(whole.front().begin(), whole.front().begin() + some);
-        add_step(step, step.by_bytes ? small : Bytes{0}, fmt::format("first:{}", some), {std::move(first)}, false);
+        add_step(step, step.by_bytes ? small : Bytes{0}, fmt::format("first:{}", some), {std::move(first)});
       }
     }
   }
@@ -317,15 +317,12 @@ struct PlanBuilder {
       } else if (collective.pairwise) {
         add_pairs(sizes, collective);
       } else if (!collective.moves_data) {
-        add_communicator_steps(true);
+        add_communicator_steps();
       } else {
         add_groups(sizes, collective, options.group, make_groups(options.group, job.node_of_rank));
       }
     }
     add_nodes_alone(sizes);
-    if (info.relaunches() && info.parts == BackendInfo::Parts::gpus && ranks() > 1 && !options.checks() &&
-        options.group == "world" && options.collectives == Options{}.collectives)
-      add_communicator_steps(false);
     for (const Case& c : plan.cases) {
       plan.max = std::max(plan.max, c.bytes);
       plan.memory_per_rank = std::max(plan.memory_per_rank, backend.memory_per_rank(c));

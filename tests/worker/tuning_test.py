@@ -28,6 +28,8 @@ cp -r {folder}/out/. {folder}/other' sh "$@"
 # All settings of all_reduce but this one are slow, far beyond the noise of a busy machine, so that there is something
 # to set.
 FASTEST = "tree/ll"
+# Enough for a search to reach a planted setting on a busy machine.
+LONG = {"P5BENCH_QUICK_LIMIT": "60s"}
 SLOWED = ",".join(f"slow:rank=0:us=10000:setting={setting}" for setting in
                   ("tree/ll128", "tree/simple", "ring/ll", "ring/ll128", "ring/simple"))
 
@@ -83,7 +85,7 @@ class Tuning(Job):
         self.assertEqual(tuning["failures"], [])
 
     def test_a_setting_that_gives_wrong_data_is_written_down_and_never_wins(self):
-        tuning = self.tuning("--collectives", "all_reduce", P5BENCH_FAKE="wrong:rank=1:operation=1+:what=bit:setting=tree/ll")
+        tuning = self.tuning("--collectives", "all_reduce", P5BENCH_FAKE="wrong:rank=1:operation=1+:what=bit:setting=tree/ll", **LONG)
         self.assertTrue(tuning["failures"])
         self.assertTrue(all(f["wrong_data"] and f["setting"].split("/")[:2] == ["tree", "ll"] for f in tuning["failures"]), tuning["failures"])
         self.assertFalse([s for s in self.settings_of(tuning) if s.split("/")[:2] == ["tree", "ll"]])
@@ -97,8 +99,7 @@ class Tuning(Job):
 
     def test_a_setting_that_crashes_or_hangs_costs_new_workers_and_the_search_goes_on(self):
         for fault in ("crash", "hang"):
-            # One collective, so that the search gets to the setting on a busy machine too.
-            tuning = self.tuning("--collectives", "all_reduce", P5BENCH_FAKE=f"{fault}:rank=1:operation=1+:setting=tree/ll")
+            tuning = self.tuning("--collectives", "all_reduce", P5BENCH_FAKE=f"{fault}:rank=1:operation=1+:setting=tree/ll", **LONG)
             self.assertTrue(tuning["failures"])
             self.assertTrue(all(f["setting"].startswith("tree/ll") and not f["wrong_data"] for f in tuning["failures"]), tuning["failures"])
             self.assertEqual(len(tuning["cells"]), 2)
@@ -207,7 +208,7 @@ class Tuning(Job):
 class Groups(Job):
     """Two hosts of two ranks: the communicators of the hosts beside that of the job, in one file."""
 
-    VARIABLES = {"P5BENCH_FAKE": SLOWED, "P5BENCH_FAKE_NCCL_VERSION": "23102", "P5BENCH_FAKE_TUNER_VERSION": "6"}
+    VARIABLES = {"P5BENCH_FAKE": SLOWED, "P5BENCH_FAKE_NCCL_VERSION": "23102", "P5BENCH_FAKE_TUNER_VERSION": "6", **LONG}
 
     def tune(self, *arguments, expected=0):
         wrapper = self.folder / "per-rank"
@@ -309,7 +310,7 @@ class Hosts(Job):
         wrapper.write_text(OTHER_HOST.format(folder=self.folder, mounts="\n".join([*own, *mounts])))
         wrapper.chmod(0o755)
         code, output = self.run_it("tune", "--tuning=quick", "--collectives", "all_reduce", before=[str(wrapper)],
-                                   P5BENCH_FAKE=SLOWED, P5BENCH_FAKE_TUNER_VERSION="7", TMPDIR=str(self.folder / "tmp"),
+                                   P5BENCH_FAKE=SLOWED, P5BENCH_FAKE_TUNER_VERSION="7", TMPDIR=str(self.folder / "tmp"), **LONG,
                                    # keeps Open MPI's own files out of this folder
                                    OMPI_MCA_orte_tmpdir_base=str(self.folder))
         self.assertEqual(code, 0, output)

@@ -128,8 +128,7 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
     }
     Measurement& m = result.measurement;
     if (!can_be_kept(m, earlier.report.run.ended_by)) continue;
-    // Transfers for parts are not in the plan: they are measured again.
-    if ((m.measured_case.for_parts && m.measured_case.collective->moves_data) || m.measured_case.nic) continue;
+    if (m.measured_case.for_parts || m.measured_case.nic) continue;  // not in the plan: measured again
     const auto found = places.find(key_of(m.measured_case));
     if (found == places.end())
       throw refusal(earlier, fmt::format("it measured {}, which is not in this plan: give the options that it had",

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "bench/app/variables.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/trials.hpp"
 
@@ -34,6 +35,15 @@ double expected_s(const tuner::SearchResult& search, const Case& c) {
 // Time for the ranks to agree on a sample; it is also part of the preparation of a repetition.
 constexpr double agreement_s = 1e-3;
 
+// The same stages, which end after this time.
+TuningLimits stretch(TuningLimits tuning_limits, Seconds end) {
+  const double share = end.count / tuning_limits.end.count;
+  for (Seconds TuningLimits::*each :
+       {&TuningLimits::search_end, &TuningLimits::arms_end, &TuningLimits::call_modes_end, &TuningLimits::end})
+    (tuning_limits.*each).count *= share;
+  return tuning_limits;
+}
+
 }  // namespace
 
 tuner::SizePoint point_of(const Case& c) {
@@ -52,19 +62,21 @@ void run_on_leader(ControlPlane& control, Trials& trials, const std::function<vo
 }
 
 TuningLimits limits_of_mode(const std::string& mode) {
-  if (mode == "quick")
-    return {.small = {Bytes{8}, Bytes{128}, KiB(1)},
-            .min = KiB(4),
-            .max = MiB(64),
-            .burn_in = {0.7},
-            .search_end = {8.5},
-            .arms_end = {9.5},
-            .call_modes_end = {9.5},
-            .end = {17},
-            .burst = {0.5e-3},
-            .samples = 8,
-            .planned_launches = 2,
-            .most_launches = 6};
+  if (mode == "quick") {
+    const TuningLimits usual{.small = {Bytes{8}, Bytes{128}, KiB(1)},
+                             .min = KiB(4),
+                             .max = MiB(64),
+                             .burn_in = {0.7},
+                             .search_end = {8.5},
+                             .arms_end = {9.5},
+                             .call_modes_end = {9.5},
+                             .end = {17},
+                             .burst = {0.5e-3},
+                             .samples = 8,
+                             .planned_launches = 2,
+                             .most_launches = 6};
+    return stretch(usual, duration_variable("P5BENCH_QUICK_LIMIT").value_or(usual.end));
+  }
   const bool exhaustive = mode == "exhaustive";
   const double most_s = exhaustive ? 1200 : 57;
   return {.small = {},
@@ -249,12 +261,8 @@ Seconds reserve_tuning_time(const std::string& mode, Seconds budget) {
   return {std::min(limits_of_mode(mode).end.count, most)};
 }
 
-TuningLimits scale_limits(TuningLimits tuning_limits, Seconds budget) {
-  const double share = std::min(1.0, budget.count / tuning_limits.end.count);
-  for (Seconds TuningLimits::*end :
-       {&TuningLimits::search_end, &TuningLimits::arms_end, &TuningLimits::call_modes_end, &TuningLimits::end})
-    (tuning_limits.*end).count *= share;
-  return tuning_limits;
+TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget) {
+  return stretch(tuning_limits, {std::min(budget.count, tuning_limits.end.count)});
 }
 
 }  // namespace p5

@@ -28,7 +28,7 @@ struct TuningLimits {
   bool exhaustive = false;  // SearchRules
 };
 
-// mode: quick, full, exhaustive.
+// mode: quick, full, exhaustive. P5BENCH_QUICK_LIMIT changes how long a quick tuning takes.
 TuningLimits limits_of_mode(const std::string& mode);
 
 // NCCL passes the whole message size to tuners for the collectives measured here.
@@ -97,6 +97,6 @@ class TuningClock {
 Seconds reserve_tuning_time(const std::string& mode, Seconds budget);
 
 // The limits, scaled to a shorter budget.
-TuningLimits scale_limits(TuningLimits tuning_limits, Seconds budget);
+TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget);
 
 }  // namespace p5
