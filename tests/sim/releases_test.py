@@ -7,6 +7,7 @@ import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import job_traces  # noqa: E402
 from program import Folder, PROGRAM, SOURCE, main, read_report, read_schema, refuse_constant, validator  # noqa: E402
 sys.path.insert(0, str(SOURCE / "tests/fixtures/reports/releases"))
 import make  # noqa: E402
@@ -153,7 +154,7 @@ class Schemas(Folder):
     # The kind of a file by its name; a file without a row here is an unexpected one.
     KINDS = {"report.json": "report", "comparison.json": "comparison", "measurements.jsonl": "journal",
              "topology.json": "topology", "recording.json": "topology", "shown.json": "topology", "checked.json": "report",
-             "report.gbench.json": "gbench", "explained.json": "explanation"}
+             "report.gbench.json": "gbench", "explained.json": "explanation", "job.json": "job"}
 
     def test_all_json_that_is_written_has_a_schema_and_keeps_to_it(self):
         sim = [each for each in make.SIM if each not in ("--format", "json")]
@@ -174,9 +175,11 @@ class Schemas(Folder):
             (self.folder / f"{name}.json").write_text(self.run_it(*command, "--format", "json").stdout)
         (self.folder / "explained.json").write_text(
             self.run_it("explain", SOURCE / "tests/fixtures/nccl-log/lines.txt", "--format", "json").stdout)
+        traces = job_traces.write(job_traces.data_parallel(4), "recorder", self.folder / "traces", 3)
+        self.run_it("import", "job", traces, "--out", "job")
         found = {}
         for path in sorted(self.folder.rglob("*.json*")):
-            if path.is_symlink() or "latest" in path.relative_to(self.folder).parts:
+            if path.is_relative_to(traces) or path.is_symlink() or "latest" in path.relative_to(self.folder).parts:
                 continue
             self.assertIn(path.name, self.KINDS, path)
             kind = self.KINDS[path.name]
