@@ -120,7 +120,12 @@ void join_messages(Trace& trace) {
              trace.calls[all[end].call].collective == &p2p && exchange.take(trace.calls[all[end].call], self))
         ++end;
       if (!exchange.complete(self)) {
-        kept.push_back(all[i++]);
+        const Call& alone = trace.calls[all[i].call];
+        if (alone.source == alone.target)
+          trace.remark("messages of a rank to itself, which are copies in its memory, are left out");
+        else
+          kept.push_back(all[i]);
+        ++i;
         continue;
       }
       std::vector<std::uint64_t> sent = exchange.sent();

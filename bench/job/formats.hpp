@@ -38,7 +38,7 @@ void read_pytorch(TraceFile& file, Trace& trace);
 
 // The exchange that messages between all members of a communicator amount to, instead of them: libraries perform
 // all_to_all by sends and receives, which is what NCCL records. Messages of nothing are not recorded, so that an
-// exchange with gaps stays as messages.
+// exchange with gaps stays as messages. Messages of a rank to itself are left out.
 void join_messages(Trace& trace);
 
 }  // namespace p5::job

@@ -82,6 +82,16 @@ TEST(JobTraces, MessagesInBothDirectionsAtOnceAreNoContradiction) {
   EXPECT_EQ(found.job.operations[1].groups, Round({{1, 0}}));
 }
 
+TEST(JobTraces, MessagesOfARankToItselfAreNoCommunication) {
+  std::string text = start_line(0, 3, "a") + start_line(1, 3, "a") + start_line(2, 3, "a");
+  for (const char* const call : {"Send", "Recv"}) text += call_line(0, call, "a", 4, 0);
+  text += call_line(0, "Send", "a", 8, 1) + call_line(1, "Recv", "a", 8, 0);
+  const job::Analysis found = analyse(trace_of({text}), 0);
+  ASSERT_EQ(found.job.operations.size(), 1U);
+  EXPECT_EQ(found.job.operations[0].groups, Round({{0, 1}}));
+  EXPECT_NE(to_json(found.job).dump().find("a rank to itself"), std::string::npos);
+}
+
 TEST(JobTraces, RecordsThatContradictEachOtherGiveTheStepOfOneRank) {
   std::string text = start_line(0, 2, "a") + start_line(1, 2, "a") + start_line(0, 2, "b") + start_line(1, 2, "b");
   text += call_line(0, "AllReduce", "a", 1) + call_line(0, "AllReduce", "b", 2);

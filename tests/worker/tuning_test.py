@@ -28,8 +28,6 @@ cp -r {folder}/out/. {folder}/other' sh "$@"
 # All settings of all_reduce but this one are slow, far beyond the noise of a busy machine, so that there is something
 # to set.
 FASTEST = "tree/ll"
-# Enough for a search to reach a planted setting on a busy machine.
-LONG = {"P5BENCH_QUICK_LIMIT": "60s"}
 SLOWED = ",".join(f"slow:rank=0:us=10000:setting={setting}" for setting in
                   ("tree/ll128", "tree/simple", "ring/ll", "ring/ll128", "ring/simple"))
 
@@ -43,7 +41,8 @@ class Job(unittest.TestCase):
     def run_it(self, *arguments, before=(), ranks=2, **variables):
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
         clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES),
-                  "TMPDIR": str(self.folder), "OMPI_MCA_mpi_yield_when_idle": "1"}
+                  "TMPDIR": str(self.folder), "OMPI_MCA_mpi_yield_when_idle": "1",
+                  "P5BENCH_QUICK_LIMIT": "60s"}  # enough to reach all sizes on a busy machine
         timeout = "5s" if "hang" in variables.get("P5BENCH_FAKE", "") else "60s"
         done = subprocess.run(
             ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *before, str(BUILD / "p5bench"), *arguments, "--backend", "nccl",
@@ -85,7 +84,7 @@ class Tuning(Job):
         self.assertEqual(tuning["failures"], [])
 
     def test_a_setting_that_gives_wrong_data_is_written_down_and_never_wins(self):
-        tuning = self.tuning("--collectives", "all_reduce", P5BENCH_FAKE="wrong:rank=1:operation=1+:what=bit:setting=tree/ll", **LONG)
+        tuning = self.tuning("--collectives", "all_reduce", P5BENCH_FAKE="wrong:rank=1:operation=1+:what=bit:setting=tree/ll")
         self.assertTrue(tuning["failures"])
         self.assertTrue(all(f["wrong_data"] and f["setting"].split("/")[:2] == ["tree", "ll"] for f in tuning["failures"]), tuning["failures"])
         self.assertFalse([s for s in self.settings_of(tuning) if s.split("/")[:2] == ["tree", "ll"]])
@@ -99,7 +98,7 @@ class Tuning(Job):
 
     def test_a_setting_that_crashes_or_hangs_costs_new_workers_and_the_search_goes_on(self):
         for fault in ("crash", "hang"):
-            tuning = self.tuning("--collectives", "all_reduce", P5BENCH_FAKE=f"{fault}:rank=1:operation=1+:setting=tree/ll", **LONG)
+            tuning = self.tuning("--collectives", "all_reduce", P5BENCH_FAKE=f"{fault}:rank=1:operation=1+:setting=tree/ll")
             self.assertTrue(tuning["failures"])
             self.assertTrue(all(f["setting"].startswith("tree/ll") and not f["wrong_data"] for f in tuning["failures"]), tuning["failures"])
             self.assertEqual(len(tuning["cells"]), 2)
@@ -198,7 +197,7 @@ class Tuning(Job):
     def test_a_tuning_that_does_not_fit_the_budget_is_left_out_and_said(self):
         for budget, fault, says in (("10s", "", "17 s"), ("30s", "join-slow:rank=1:us=5000000", "s to come together")):
             with self.subTest(budget=budget):
-                tuning = self.tuning("--budget", budget, **({"P5BENCH_FAKE": fault} if fault else {}))
+                tuning = self.tuning("--budget", budget, P5BENCH_QUICK_LIMIT="17s", **({"P5BENCH_FAKE": fault} if fault else {}))
                 self.assertEqual((tuning["outcome"], tuning["cells"], tuning["rows"]), ("refused", [], []))
                 self.assertIn("No time for tuning", tuning["because"])
                 self.assertIn("--budget leaves", tuning["because"])
@@ -208,7 +207,7 @@ class Tuning(Job):
 class Groups(Job):
     """Two hosts of two ranks: the communicators of the hosts beside that of the job, in one file."""
 
-    VARIABLES = {"P5BENCH_FAKE": SLOWED, "P5BENCH_FAKE_NCCL_VERSION": "23102", "P5BENCH_FAKE_TUNER_VERSION": "6", **LONG}
+    VARIABLES = {"P5BENCH_FAKE": SLOWED, "P5BENCH_FAKE_NCCL_VERSION": "23102", "P5BENCH_FAKE_TUNER_VERSION": "6"}
 
     def tune(self, *arguments, expected=0):
         wrapper = self.folder / "per-rank"
@@ -310,7 +309,7 @@ class Hosts(Job):
         wrapper.write_text(OTHER_HOST.format(folder=self.folder, mounts="\n".join([*own, *mounts])))
         wrapper.chmod(0o755)
         code, output = self.run_it("tune", "--tuning=quick", "--collectives", "all_reduce", before=[str(wrapper)],
-                                   P5BENCH_FAKE=SLOWED, P5BENCH_FAKE_TUNER_VERSION="7", TMPDIR=str(self.folder / "tmp"), **LONG,
+                                   P5BENCH_FAKE=SLOWED, P5BENCH_FAKE_TUNER_VERSION="7", TMPDIR=str(self.folder / "tmp"),
                                    # keeps Open MPI's own files out of this folder
                                    OMPI_MCA_orte_tmpdir_base=str(self.folder))
         self.assertEqual(code, 0, output)
