@@ -17,8 +17,8 @@ namespace p5 {
 
 namespace {
 
-const std::vector<std::string> list_kinds{"collectives", "platforms", "knobs",  "backends",
-                                          "formats",     "findings",  "traffic"};
+const std::vector<std::string> list_kinds{"collectives", "platforms", "knobs",   "backends",
+                                          "formats",     "findings",  "traffic", "communicator"};
 const std::vector<std::string> import_kinds{"nccl-tests", "job"};
 const std::vector<std::string> description_kinds{"man", "bash"};
 

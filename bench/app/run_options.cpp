@@ -183,8 +183,9 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            .values = with("auto", backend_names())});
   declare({.name = "--collectives",
            .shown = "LIST",
-           .help = "collectives to measure (see `list collectives`); default p2p,all_reduce,all_gather, in ab "
-                   "all_reduce,all_gather",
+           .help =
+               "collectives to measure (see `list collectives`), or communicator for what communicators cost; default "
+               "p2p,all_reduce,all_gather, in ab all_reduce,all_gather",
            .take =
                [&](const std::string& t) {
                  o.collectives = list_of<std::string>(

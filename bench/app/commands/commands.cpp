@@ -17,6 +17,7 @@
 #include "bench/measure/agreement.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
+#include "bench/model/communicator_steps.hpp"
 #include "bench/model/traffic.hpp"
 #include "reports/findings.hpp"
 #include "reports/local_checks.hpp"
@@ -105,7 +106,10 @@ std::string finding_line(const auto& kind) {
 std::string list_of(const std::string& what) {
   std::string text;
   if (what == "collectives") {
-    for (const Collective* each : collectives()) text += fmt::format("{:<18} {}\n", each->name, each->summary);
+    for (const Collective* each : collectives())
+      if (each->moves_data) text += fmt::format("{:<18} {}\n", each->name, each->summary);
+  } else if (what == communicator.name) {
+    for (const CommunicatorStep& each : communicator_steps()) text += fmt::format("{:<18} {}\n", each.name, each.shown);
   } else if (what == "traffic") {
     for (const TrafficGenerator& each : traffic_generators())
       text += fmt::format("{:<29} {}\n", each.form, each.summary);
