@@ -16,7 +16,7 @@ from program import BUILD, FEW_SAMPLES, Folder, NIGHTLY, main, read_report  # no
 from misbehaving_worker import KINDS  # noqa: E402
 
 FAKES = BUILD / "tests" / "fakes"
-TIMEOUT_S = 3
+TIMEOUT_S = 5
 # Starting, joining and looking for who does not join have 10 s each at least, whatever --timeout says (bench/measure);
 # a supervisor that is stopped between steps is missed after 40 s. Besides, ranks give up and leave.
 LONGEST_S = {"joining": 75, "measuring": 45, "stop_supervisor": 75}
