@@ -1,10 +1,10 @@
 """What communicators cost on the GPUs of this host: init, split, first operations, destroy and the other steps.
 
-  python3 communicators_gpu.py [--out DIR] [--repeats N] [--libraries DIR DIR]
+  python3 communicators_gpu.py [--out DIR] [--repeats N] [--launches N] [--budget TIME] [--libraries DIR DIR]
 
-First N times (3 unless given) the steps in three launches each: prints each step's median of every repetition and by
+First N times (3 unless given) the steps in three launches each (or --launches): prints each step's median of every repetition and by
 how much they differ, which is meant to be within 5 %. With --libraries, two folders that hold a libnccl.so.2 each (such
-as of NCCL 2.28.3 and 2.28.9): `p5bench ab` of the two, seven launches a side, and its answer for each step. Judges
+as of NCCL 2.28.3 and 2.28.9): `p5bench ab` of the two, with as many launches a side, and its answer for each step. Judges
 nothing else; the exit code is 0 unless a run did not end as it should. Needs only Python's standard library.
 NCCL_NVLS_ENABLE=0 holds in every child."""
 
@@ -41,10 +41,10 @@ def name_of(case):
     return f"{case['pattern']} {case['bytes']} B" if case["bytes"] else case["pattern"]
 
 
-def repeated(out, repeats):
+def repeated(out, repeats, amount):
     medians, costs = {}, {}
     for number in range(repeats):
-        folder, _ = p5bench("run", out / f"run-{number}", "--launches", "3", "--tuning", "off", "--budget", "4min")
+        folder, _ = p5bench("run", out / f"run-{number}", *amount, "--tuning", "off")
         for m in json.loads((folder / "report.json").read_text())["measurements"]:
             if m["outcome"] != "measured":
                 print(f"{name_of(m['case'])}: {m['outcome']}: {m['because']}", flush=True)
@@ -56,8 +56,8 @@ def repeated(out, repeats):
         print(f"{step}: {', '.join(f'{ms:.3f}' for ms in each)} ms, differ by {differ:.1f} %; {costs[step]}", flush=True)
 
 
-def compared(out, old, new):
-    folder, printed = p5bench("ab", out / "ab", "--a", f"LD_LIBRARY_PATH={old}", "--b", f"LD_LIBRARY_PATH={new}")
+def compared(out, old, new, amount):
+    folder, printed = p5bench("ab", out / "ab", "--a", f"LD_LIBRARY_PATH={old}", "--b", f"LD_LIBRARY_PATH={new}", *amount)
     report = json.loads((folder / "report.json").read_text())
     print("; ".join(f"{arm['name']}: {arm['context'].get('nccl')}, {arm['launches']} launches" for arm in report["arms"]))
     for row in json.loads((folder / "comparison.json").read_text())["bands"]:
@@ -70,11 +70,14 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--out", type=pathlib.Path, default=pathlib.Path("communicators-out"))
     arguments.add_argument("--repeats", type=int, default=3)
+    arguments.add_argument("--launches", default="3")
+    arguments.add_argument("--budget", default="4min", help="of each run")
     arguments.add_argument("--libraries", nargs=2, metavar="DIR")
     options = arguments.parse_args()
-    repeated(options.out, options.repeats)
+    amount = ["--launches", options.launches, "--budget", options.budget]
+    repeated(options.out, options.repeats, amount)
     if options.libraries:
-        compared(options.out, *options.libraries)
+        compared(options.out, *options.libraries, amount)
 
 
 main()
