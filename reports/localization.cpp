@@ -362,12 +362,13 @@ class Localizer {
         faulty.observations.push_back(&observation);
         counts_of_part.count += trials(i).count;
         counts_of_part.hits += trials(i).hits;
-        if (trials(i).hits == 0) continue;
-        again.count += observation.slow_again.count;
-        again.hits += observation.slow_again.hits;
+        if (trials(i).hits == 0 || fault_ == Fault::wrong) continue;
+        const SampleCounts& repeated = fault_ == Fault::slow ? observation.slow_again : observation.silent_again;
+        again.count += repeated.count;
+        again.hits += repeated.hits;
       }
     faulty.share = counts_of_part.share();
-    faulty.repeated = fault_ != Fault::slow || again.count == 0 || again.share() > faulty.share / 2;
+    faulty.repeated = again.count == 0 || again.share() > faulty.share / 2;
     weigh_alternatives(found, all, open, faulty);
     return faulty;
   }

@@ -104,7 +104,7 @@ class Collector {
     }
   }
 
-  void add_silence(const Measurement& m) {
+  void add_silence(const Measurement& m, bool again) {
     const std::optional<Transfers> kind = transfers_of(m.measured_case);
     if (!kind || (m.measured_case.pair == "other_node" && are_pretended(topology_))) return;
     const auto count = [&](const Group& group, SampleCounts TransferRecord::*trials, bool hit) {
@@ -114,9 +114,13 @@ class Collector {
       ++counted.count;
       counted.hits += hit ? 1 : 0;
     };
-    for (const Group& group : m.silent_groups) count(group, &TransferRecord::silent, true);
-    for (const Group& group : m.finished_groups) count(group, &TransferRecord::silent, false);
-    for (const GroupResult& result : m.groups) count(result.group, &TransferRecord::silent, false);
+    const auto count_silence = [&](const Group& group, bool hit) {
+      count(group, &TransferRecord::silent, hit);
+      if (again) count(group, &TransferRecord::silent_again, hit);
+    };
+    for (const Group& group : m.silent_groups) count_silence(group, true);
+    for (const Group& group : m.finished_groups) count_silence(group, false);
+    for (const GroupResult& result : m.groups) count_silence(result.group, false);
     for (const GroupResult& result : m.groups)
       count(result.group, &TransferRecord::wrong,
             std::ranges::find(m.wrong_groups, result.group) != m.wrong_groups.end());
@@ -329,8 +333,8 @@ std::vector<TransferRecord> observe(const Report& report, const std::vector<Meas
     if (m.measured_case.collective->pairwise || has_alike_groups(m)) second.push_back(&m);
   collector.add_times(first, false);
   collector.add_times(second, true);
-  for (const Result& result : report.results) collector.add_silence(result.measurement);
-  for (const Measurement& m : again) collector.add_silence(m);
+  for (const Result& result : report.results) collector.add_silence(result.measurement, false);
+  for (const Measurement& m : again) collector.add_silence(m, true);
   return std::move(collector).all();
 }
 

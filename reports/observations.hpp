@@ -69,12 +69,11 @@ std::optional<Transfers> transfers_of(const Case& c);
 
 struct TransferRecord {
   Transfers kind = Transfers::within_node;
-  std::vector<RankLocation> ranks;  // pairs: two, ascending
-  std::optional<int> nic;           // single_nic: index among the NICs of its rank
-  SampleCounts slow;                // all samples
-  SampleCounts slow_again;          // samples of the retest
-  SampleCounts silent, wrong;
-  std::vector<float> ratios;  // time of each sample over the fast time of its class
+  std::vector<RankLocation> ranks;        // pairs: two, ascending
+  std::optional<int> nic;                 // single_nic: index among the NICs of its rank
+  SampleCounts slow, silent, wrong;       // all samples or rounds
+  SampleCounts slow_again, silent_again;  // those of the retest
+  std::vector<float> ratios;              // time of each sample over the fast time of its class
 
   bool is_pair() const { return is_of_pairs(kind); }
 };
@@ -121,7 +120,7 @@ struct FaultyPart {
   std::vector<const TransferRecord*> observations =
       {};                // observations in shows_in that use the part and that nothing else explains
   double share = 0;      // fraction of their samples or rounds that are slow, silent or wrong
-  bool repeated = true;  // slow again in the retest; true without a retest
+  bool repeated = true;  // slow or silent again in the retest; true without a retest
 };
 
 // Paths of messages: the NICs that each rank uses.

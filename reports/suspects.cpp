@@ -343,20 +343,56 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
   return found;
 }
 
+namespace {
+
+using TransferKey = std::tuple<Transfers, std::vector<RankLocation>, int>;  // ranks ascending; NIC, or -1
+TransferKey key_of(const TransferRecord& record) { return {record.kind, record.ranks, record.nic.value_or(-1)}; }
+
+std::vector<RetestCase> silent_cases_to_retest(const Report& report, std::span<const TransferRecord> observations,
+                                               const Paths& paths) {
+  std::set<TransferKey> open;
+  for (const TransferRecord& each : observations)
+    if (each.silent.hits > 0) open.insert(key_of(each));
+  for (const FaultyPart& faulty : localize(observations, paths, Fault::silent, accepted_log_odds))
+    if (faulty.confidence >= least_confidence)
+      for (const TransferRecord* each : faulty.observations) open.erase(key_of(*each));
+  const std::vector<RankLocation> places = places_of(report.topology);
+  std::vector<RetestCase> all;
+  for (const Result& result : report.results) {
+    const Measurement& m = result.measurement;
+    const std::optional<Transfers> kind = transfers_of(m.measured_case);
+    if (!kind) continue;
+    RetestCase retest{.like = m.measured_case, .pairs = {}, .silent = true};
+    bool any = false;
+    for (Group group : m.silent_groups) {
+      std::ranges::sort(group);
+      std::vector<RankLocation> ranks;
+      for (const int rank : group) ranks.push_back(places.at(static_cast<std::size_t>(rank)));
+      if (open.erase({*kind, ranks, m.measured_case.nic.value_or(-1)}) == 0) continue;
+      any = true;
+      if (is_of_pairs(*kind) && *kind != Transfers::all_rails) retest.pairs.push_back(std::move(group));
+    }
+    if (any) all.push_back(std::move(retest));
+  }
+  return all;
+}
+
+}  // namespace
+
 std::vector<RetestCase> to_retest(const Report& report) {
   constexpr std::size_t most = 64;  // slowest pairs per operation: more slow pairs are not the fault of one part
   const NicNumbers numbers(report.topology);
   const std::vector<TransferRecord> observations = observe(report, {});
-  std::map<std::tuple<Transfers, std::vector<RankLocation>, int>, double>
-      slow;                   // fraction of slow samples by ranks and NIC
-  std::set<Transfers> whole;  // kinds that are retested as a whole
+  const Paths paths = paths_of(report, numbers);
+  std::map<TransferKey, double> slow;  // fraction of slow samples
+  std::set<Transfers> whole;           // kinds that are retested as a whole
   std::set<std::pair<int, int>> nodes_to_meet;
-  for (const FaultyPart& faulty : localize(observations, paths_of(report, numbers), Fault::slow, doubtful_log_odds)) {
+  for (const FaultyPart& faulty : localize(observations, paths, Fault::slow, doubtful_log_odds)) {
     if (shows_only_in_groups(faulty)) nodes_to_meet.merge(nodes_to_separate(faulty));
     for (const TransferRecord* each : faulty.observations) {
       if (each->slow.hits == 0) continue;
       if (each->is_pair() && each->kind != Transfers::all_rails)
-        slow[{each->kind, each->ranks, each->nic.value_or(-1)}] = each->slow.share();
+        slow[key_of(*each)] = each->slow.share();
       else
         whole.insert(each->kind);
     }
@@ -381,7 +417,7 @@ std::vector<RetestCase> to_retest(const Report& report) {
     for (const auto& [its, pair] : found | std::views::take(most)) pairs.push_back(pair);
     return pairs;
   };
-  std::vector<RetestCase> all;
+  std::vector<RetestCase> all = silent_cases_to_retest(report, observations, paths);
   for (const std::size_t at : cases_of_pairs(report)) {
     const Measurement& m = report.results[at].measurement;
     // The most demanding pattern of the plan; cases for fault localization have only one.

@@ -18,15 +18,17 @@ struct Diagnosis {
 
 // Suspects are of kind "node" (all its transfers, between nodes or within), "gpu", "nic" ("n3r4-7" if the NIC beside a
 // GPU is ambiguous), "link" (all transfers between two nodes that are fast with others) and "rail" (the i-th GPUs of
-// all nodes). `again` holds retests of slow cases; a part that was fast in the retest is not named. The result is empty
-// if nothing was compared or everything is equally slow. Needs the report's verdicts.
+// all nodes). `again` holds retests; a part that was sound in the retest is not named. The result is empty if nothing
+// was compared or everything is equally slow. Needs the report's verdicts.
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again);
 
-// A case to retest before a part is named: its slow pairs, ranks ascending; empty: the whole case.
+// A case to retest before a part is named: its slow or silent pairs, ranks ascending; empty: the whole case.
 struct RetestCase {
   Case like;
   std::vector<Group> pairs;
+  bool silent = false;
 };
+// What is slow in a part that may be faulty, and what was silent without a part that alone explains it.
 std::vector<RetestCase> to_retest(const Report& report);
 
 // "nic n1r5 (host, instance, device): evidence. To do: action".

@@ -255,8 +255,8 @@ json WorkerProcess::reply_of(protocol::Message message) const {
 // Score by which the least advanced worker is found. A worker that never took its order is still busy with an earlier
 // one, so it scores lowest. Then completed operations count; among equal counts, an idle device waited for a busy one.
 double WorkerProcess::progress(bool at_rest) const {
-  return (page_->orders.load() < orders_ ? 0 : 1e12) + static_cast<double>(page_->completed.load()) * 2 +
-         (at_rest ? 1 : 0);
+  return (page_->orders.load() < orders_ ? 0 : 1e12) + static_cast<double>(page_->completed.load()) +
+         (at_rest ? 0.5 : 0);
 }
 
 bool WorkerProcess::is_idle_after_abort() {

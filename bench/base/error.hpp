@@ -40,7 +40,9 @@ struct LostError : CaseError {
 struct StalledError : CaseError {
   explicit StalledError(const std::string& what, std::optional<int> at_rank = std::nullopt, double done = 0)
       : CaseError(what, at_rank), progress(done) {}
-  double progress;              // completed work in a unit that all ranks share: the rank behind the others is at fault
+  // Operations completed, which all ranks count alike, and a half if it only waits: the rank behind the others is at
+  // fault.
+  double progress;
   std::vector<int> ranks = {};  // stalled ranks, where a participant hosts several; empty: its only one
 };
 

@@ -1,5 +1,8 @@
 #include "bench/measure/agreement.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -88,15 +91,19 @@ std::optional<Failure> first_failure(const std::vector<ValueOrFailure>& parts) {
   return find_stalled_rank(parts);
 }
 
-// Ranks whose operation did not complete. Empty where a process was lost or failed: the others then only wait for it.
-std::vector<int> stalled_ranks(const std::vector<ValueOrFailure>& parts) {
-  std::vector<int> ranks;
+// Tells which ranks stalled. None where a process was lost or failed: the others then only wait for it.
+void add_stalled_ranks(const std::vector<ValueOrFailure>& parts, PhaseFailed& failed) {
+  double least = std::numeric_limits<double>::infinity();
   for (const ValueOrFailure& part : parts) {
     if (!part.failure) continue;
-    if (part.failure->kind != Kind::stalled) return {};
+    if (part.failure->kind != Kind::stalled) return;
+    least = std::min(least, std::floor(part.failure->progress));
+  }
+  for (const ValueOrFailure& part : parts) {
+    if (!part.failure) continue;
+    std::vector<int>& ranks = std::floor(part.failure->progress) > least ? failed.waiting : failed.stalled;
     ranks.insert(ranks.end(), part.failure->stalled.begin(), part.failure->stalled.end());
   }
-  return ranks;
 }
 
 std::vector<ValueOrFailure> gather(ControlPlane& control, const ValueOrFailure& mine) {
@@ -135,7 +142,7 @@ std::string agree_on_blobs(ControlPlane& control, Phase phase, bool recovers, co
   answer = shared_by_leader(control, answer);
   if (answer.failure) {
     PhaseFailed failed = phase_failed(phase, *answer.failure);
-    failed.stalled = stalled_ranks(parts);
+    add_stalled_ranks(parts, failed);
     throw failed;
   }
   return answer.value;

@@ -21,7 +21,9 @@ struct PhaseFailed {
   std::optional<int> rank;  // null: all stopped at the same point
   std::string what;
   FailureContext failure_context = {};  // at the leader
-  std::vector<int> stalled = {};        // at the leader: ranks whose operation did not complete
+  // At the leader, ranks whose operation did not complete: those behind the others, and those that had completed more
+  // and may have waited for them.
+  std::vector<int> stalled = {}, waiting = {};
 };
 
 namespace agreement {

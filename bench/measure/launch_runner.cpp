@@ -2,6 +2,7 @@
 // The leader decides and broadcasts each decision.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -221,7 +222,9 @@ class LaunchRunner {
     LaunchPlan plan;
     plan.runs.resize(cases_.size());
     plan.repeated.resize(cases_.size());
-    for (const CommunicatorBatch& batch : batches_of(cases_, control_.ranks(), options_.seed, order_[position_].launch))
+    std::vector<CommunicatorBatch> batches = batches_of(cases_, control_.ranks());
+    if (!options_.in_order) batches = shuffled(std::move(batches), options_.seed, order_[position_].launch);
+    for (const CommunicatorBatch& batch : batches)
       for (bool first = true; const Repetition& repetition : batch.repetitions) {
         if (is_done(order_[position_], repetition.at)) continue;
         plan.steps.push_back({repetition, first, first && !batch.communicators.empty()});

@@ -22,7 +22,7 @@ std::vector<ArmLaunch> launch_order(std::size_t arms, int launches) {
   return turns;
 }
 
-std::vector<CommunicatorBatch> batches_of(const std::vector<Case>& cases, int ranks, std::uint64_t seed, int launch) {
+std::vector<CommunicatorBatch> batches_of(const std::vector<Case>& cases, int ranks) {
   std::vector<CommunicatorBatch> batches;
   std::map<Round, std::size_t> of_communicators;
   for (std::size_t at = 0; at < cases.size(); ++at)
@@ -34,6 +34,10 @@ std::vector<CommunicatorBatch> batches_of(const std::vector<Case>& cases, int ra
       batches[place == of_communicators.end() ? batches.size() - 1 : place->second].repetitions.push_back(
           {at, static_cast<int>(round)});
     }
+  return batches;
+}
+
+std::vector<CommunicatorBatch> shuffled(std::vector<CommunicatorBatch> batches, std::uint64_t seed, int launch) {
   std::seed_seq mixed{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
                       static_cast<std::uint32_t>(launch)};
   std::mt19937_64 random(mixed);

@@ -42,9 +42,11 @@ struct CommunicatorBatch {
   std::vector<Repetition> repetitions;
 };
 
-// All rounds of all cases in the order of a launch: batches shuffled, and repetitions within each, differently in each
-// launch. All arms share the order, so that the effect of a repetition's predecessor is the same.
-std::vector<CommunicatorBatch> batches_of(const std::vector<Case>& cases, int ranks, std::uint64_t seed, int launch);
+// All rounds of all cases, in their order but for those that need the communicators of earlier ones.
+std::vector<CommunicatorBatch> batches_of(const std::vector<Case>& cases, int ranks);
+// The order of a launch: batches shuffled, and repetitions within each, differently in each launch. All arms share the
+// order, so that the effect of a repetition's predecessor is the same.
+std::vector<CommunicatorBatch> shuffled(std::vector<CommunicatorBatch> batches, std::uint64_t seed, int launch);
 
 // A repetition of a case with its predicted cost.
 struct CostedRepetition {

@@ -394,12 +394,17 @@ void CaseRun::fail(const PhaseFailed& failed) {
   result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
 }
 
-// Records which of several concurrent groups made no progress.
+// Records which of several concurrent groups made no progress; of those that may have waited for them nothing is known.
 void CaseRun::record_silent_groups(int round, const PhaseFailed& failed) {
   if (failed.stalled.empty()) return;
   for (const Group& group : (*result_.measured_case.rounds)[static_cast<std::size_t>(round)]) {
-    const bool silent = std::ranges::find_first_of(group, failed.stalled) != group.end();
-    (silent ? result_.silent_groups : result_.finished_groups).push_back(group);
+    const auto has_any = [&](const std::vector<int>& ranks) {
+      return std::ranges::find_first_of(group, ranks) != group.end();
+    };
+    if (has_any(failed.stalled))
+      result_.silent_groups.push_back(group);
+    else if (!has_any(failed.waiting))
+      result_.finished_groups.push_back(group);
   }
 }
 

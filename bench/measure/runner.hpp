@@ -53,6 +53,7 @@ struct RunnerOptions {
   Seconds soak{0};
   int launches = 1;        // per arm, if the budget allows; more than one only with Backend::relaunches()
   std::uint64_t seed = 1;  // seed of the order of cases
+  bool in_order = false;   // cases and rounds as they are given
   std::string skip_all_because =
       {};  // why no case can be measured, the same on all ranks: all are skipped; "": they can
   std::set<CaseInLaunch> done = {};  // finished in an earlier run, not repeated

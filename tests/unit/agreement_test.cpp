@@ -109,6 +109,20 @@ TEST(Agreement, blames_nobody_when_all_stall_at_the_same_point) {
   }
 }
 
+// Idle ranks have completed the same operations; one that completed more may have waited for the others.
+TEST(Agreement, tells_ranks_that_stalled_from_those_that_waited_for_them) {
+  int told = 0;
+  for (const PhaseFailed& failed : failures_of({stalled(7.5), stalled(8), stalled(7), good})) {
+    if (failed.stalled.empty()) continue;  // not the leader
+    ++told;
+    EXPECT_EQ(failed.stalled, (std::vector<int>{0, 2}));
+    EXPECT_EQ(failed.waiting, (std::vector<int>{1}));
+  }
+  EXPECT_EQ(told, 1);
+  for (const PhaseFailed& failed : failures_of({stalled(7), lost, stalled(8)}))
+    EXPECT_TRUE(failed.stalled.empty() && failed.waiting.empty());
+}
+
 TEST(Agreement, of_groups_keeps_the_failures_of_each_to_itself) {
   const std::vector<LocalPart> parts{good, stalled(1), lost, good, fails};
   const Round groups{{0}, {1, 2}, {3}};  // rank 4 is in no group

@@ -39,7 +39,7 @@ TEST(Sittings, are_in_another_order_in_each_launch) {
   const std::vector<Case> cases = cases_of_both_kinds();
   const auto order = [&](std::uint64_t seed, int launch) {
     std::vector<std::pair<std::size_t, int>> repetitions;
-    for (const CommunicatorBatch& batch : batches_of(cases, 4, seed, launch))
+    for (const CommunicatorBatch& batch : shuffled(batches_of(cases, 4), seed, launch))
       for (const Repetition& repetition : batch.repetitions) repetitions.emplace_back(repetition.at, repetition.round);
     return repetitions;
   };
@@ -55,9 +55,17 @@ TEST(Sittings, are_in_another_order_in_each_launch) {
   EXPECT_NE(order(7, 1), order(8, 1));
 }
 
+TEST(Sittings, that_are_not_shuffled_keep_the_order_of_rounds) {
+  std::vector<int> rounds;
+  for (const CommunicatorBatch& batch : batches_of(cases_of_both_kinds(), 4))
+    for (const Repetition& repetition : batch.repetitions)
+      if (repetition.at == 6) rounds.push_back(repetition.round);
+  EXPECT_EQ(rounds, (std::vector<int>{0, 1, 2}));
+}
+
 TEST(Sittings, hold_together_what_needs_the_same_communicators_and_nothing_else) {
   std::size_t alone = 0, together = 0;
-  for (const CommunicatorBatch& batch : batches_of(cases_of_both_kinds(), 4, 7, 0)) {
+  for (const CommunicatorBatch& batch : shuffled(batches_of(cases_of_both_kinds(), 4), 7, 0)) {
     if (batch.communicators.empty()) {
       EXPECT_EQ(batch.repetitions.size(), 1u);
       ++alone;

@@ -189,6 +189,28 @@ TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
   EXPECT_EQ(directions(again[0]), (std::map<Group, int>{{{0, 1}, 2}, {{1, 0}, 2}}));
 }
 
+TEST(Plan, of_a_silent_pair_again_has_its_ranks_meet_others_first) {
+  const JobFacts job = job_of({0, 1, 2, 3, 4, 5, 6, 7});
+  const std::vector<Case> nics = nic_cases("ofi", job, std::vector<std::vector<std::string>>(8, {"a"}), MiB(8), false);
+  const auto control = make_solo_world(8);
+  const std::vector<Case> again =
+      cases_again(*control, {{.like = nics[0], .pairs = {{0, 1}}, .silent = true}}, nics, job);
+  ASSERT_EQ(again.size(), 1u);
+  bool itself = false;
+  std::map<int, std::set<int>> met;
+  for (const Round& round : *again[0].rounds)
+    for (const Group& pair : round) {
+      const auto [low, high] = std::minmax(pair[0], pair[1]);
+      if (low == 0 && high == 1) itself = true;
+      if (low > 1 || high == 1) continue;
+      met[low].insert(high);
+      EXPECT_FALSE(itself) << "all that its ranks do with others comes first";
+    }
+  EXPECT_TRUE(itself);
+  EXPECT_GE(met[0].size(), 2u);
+  EXPECT_GE(met[1].size(), 2u);
+}
+
 TEST(Plan, drives_no_more_nics_of_a_node_at_a_time_than_host_memory_feeds) {
   const JobFacts job = job_of({0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
   std::vector<std::vector<std::string>> own;  // each rank of a node has its own partner

@@ -245,6 +245,78 @@ Suspect nic_beside_gpu(const std::set<int>& slow, const std::set<int>& left_out 
   return found == all.end() ? Suspect{} : *found;
 }
 
+// Four hosts with four NICs each, beside one rank. NIC 2 alone has been measured between all pairs; `silent` ones gave
+// nothing.
+Report report_of_single_nics(const std::set<Group>& silent) {
+  Report report;
+  for (int node = 0; node < 4; ++node) {
+    report.topology.hosts.emplace_back().name = fmt::format("h{}", node);
+    report.topology.host_of_rank.push_back(node);
+    report.topology.nics_of_rank.push_back({"nic0", "nic1", "nic2", "nic3"});
+  }
+  report.run.ranks = report.run.nodes = 4;
+  for (int nic = 0; nic < 4; ++nic) {
+    Measurement& m = report.results.emplace_back().measurement;
+    Case& c = m.measured_case;
+    c.backend = "ofi";
+    c.collective = &find_collective("p2p");
+    c.pattern = "one_way";
+    c.pair = "other_node";
+    c.bytes = MiB(1);
+    c.ranks = c.nodes = 2;
+    c.nic = nic;
+    c.for_parts = true;
+    for (int a = 0; a < 4; ++a)
+      for (int b = a + 1; b < 4; ++b)
+        if (nic == 2 && silent.contains({a, b}))
+          m.silent_groups.push_back({b, a});
+        else if (nic != 2 || silent.empty())
+          m.groups.push_back({{a, b}, {1e-3}});
+  }
+  return report;
+}
+
+std::vector<std::string> names_after(const Report& report, const std::vector<Group>& silent_again,
+                                     const std::vector<Group>& sound_again) {
+  Measurement again;
+  again.measured_case = report.results[2].measurement.measured_case;
+  again.silent_groups = silent_again;
+  for (const Group& pair : sound_again) again.groups.push_back({pair, {1e-3}});
+  std::vector<std::string> all;
+  for (const Suspect& suspect : diagnose(report, {again}).suspects)
+    all.push_back(fmt::format("{} {} {}", suspect.kind, suspect.host, suspect.device));
+  return all;
+}
+
+TEST(Suspects, that_are_silent_once_are_named_by_a_second_silence_and_cleared_without_one) {
+  EXPECT_THAT(to_retest(report_of_single_nics({})), IsEmpty());
+  const Report report = report_of_single_nics({{0, 1}});
+  EXPECT_THAT(diagnose(report, {}).suspects, IsEmpty());
+  const std::vector<RetestCase> again = to_retest(report);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_TRUE(again[0].silent);
+  EXPECT_EQ(again[0].like.nic, 2);
+  EXPECT_EQ(again[0].pairs, (std::vector<Group>{{0, 1}}));
+  EXPECT_THAT(names_after(report, {{1, 2}}, {{0, 3}}), ElementsAre("nic h1 nic2"));
+  EXPECT_THAT(names_after(report, {{0, 3}}, {{1, 2}}), ElementsAre("nic h0 nic2"));
+  EXPECT_THAT(names_after(report, {}, {{1, 2}, {0, 3}, {0, 1}}), IsEmpty());
+}
+
+TEST(Suspects, whose_silence_tells_the_part_already_are_not_measured_again) {
+  const Report report = report_of_single_nics({{0, 1}, {1, 2}});
+  EXPECT_EQ(diagnose(report, {}).suspects.size(), 1u);
+  EXPECT_THAT(to_retest(report), IsEmpty());
+}
+
+TEST(Suspects, that_were_silent_twice_with_one_partner_are_cleared_by_what_follows) {
+  Report report = report_of_single_nics({{0, 1}});
+  Measurement& m = report.results[2].measurement;
+  m.silent_groups.push_back({0, 1});
+  EXPECT_THAT(names_after(report, {{0, 1}, {1, 0}}, {{1, 2}, {0, 3}, {2, 1}, {3, 0}}), ElementsAre("link h0 "));
+  const std::vector<Group> sound{{1, 2}, {0, 3}, {0, 1}, {1, 0}};
+  EXPECT_THAT(names_after(report, {}, sound), IsEmpty());
+}
+
 TEST(Suspects, of_the_nics_of_a_gpu_are_the_one_that_nobody_found_fast) {
   const Suspect one = nic_beside_gpu({1});
   EXPECT_EQ(one.name, "n1r9");

@@ -44,7 +44,7 @@ struct Communicators {
 Communicators communicators_of_plan(const Machine& machine, const topo::Limits& parts, const Plan& plan) {
   Communicators all;
   for (const CommunicatorBatch& batch :
-       batches_of(plan.cases, static_cast<int>(machine.topology.host_of_rank.size()), 0, 0)) {
+       batches_of(plan.cases, static_cast<int>(machine.topology.host_of_rank.size()))) {
     const double each = cost_of(machine, parts, plan.cases[batch.repetitions.front().at]).communicator.count;
     if (batch.communicators.empty() || each <= 0) continue;
     ++all.count;

@@ -59,7 +59,7 @@ constexpr std::array phases{
     RunPhase{"checking each GPU alone", gpus_can_be_checked, check_gpus_alone, remark},
     RunPhase{"summing up what GPUs and NICs did", watches, report_watch_findings, remark},
     RunPhase{"measuring NICs and groups", parts_can_be_measured, measure_parts, remark},
-    RunPhase{"measuring again what seemed slow", may_need_retest, measure_again, remark},
+    RunPhase{"measuring again what seemed slow or silent", may_need_retest, measure_again, remark},
     RunPhase{"reading what the library said", always, report_library_log, remark},
     RunPhase{"tuning", may_tune, tune_settings, refuse_tuning},
     RunPhase{"finishing", always, finish},

@@ -55,11 +55,9 @@ bool is_same(const Case& a, const Case& b) {
 }
 
 // Rounds of a retest: the suspect pairs again, or suspect ranks paired with others.
-std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts& job) {
-  if (doubt.pairs.empty()) return *doubt.like.rounds;
+std::vector<Round> rounds_of_pairs_again(const reports::RetestCase& doubt, const RetestPairs& doubts,
+                                         const JobFacts& job) {
   constexpr int most_rounds = 12, most_drawn = 48;
-  RetestPairs doubts;
-  for (const Group& pair : doubt.pairs) doubts.pairs.insert(pair);
   if (doubt.like.pair == "same_node")
     return select_retest_rounds(doubts, all_pairs(job.node_of_rank, 1, job.seed).same_node, most_rounds);
   // Pairs that were measured; if only some were, other pairs between the same places, too.
@@ -74,6 +72,24 @@ std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts
                     std::back_inserter(rounds));
   rounds = select_retest_rounds(doubts, rounds, most_rounds);
   return directed ? both_directions(rounds) : rounds;
+}
+
+// Each silent round takes the timeout. So those without a silent pair come first: a rank that is silent with another
+// partner too is at fault, and one that is not is cleared.
+std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts& job) {
+  if (doubt.pairs.empty()) return *doubt.like.rounds;
+  RetestPairs doubts;
+  for (const Group& pair : doubt.pairs) doubts.pairs.insert(pair);
+  if (!doubt.silent) return rounds_of_pairs_again(doubt, doubts, job);
+  doubts.partners = 2;
+  std::vector<Round> rounds = rounds_of_pairs_again(doubt, doubts, job);
+  std::ranges::stable_partition(rounds, [&](const Round& round) {
+    return std::ranges::none_of(round, [&](Group pair) {
+      std::ranges::sort(pair);
+      return doubts.pairs.contains(pair);
+    });
+  });
+  return rounds;
 }
 
 bool has_several_nodes(const Run& run) {
@@ -209,6 +225,20 @@ std::vector<Measurement> measure_nics(Run& run) {
   return measured;
 }
 
+std::string remark_on_retest(bool silent, const std::vector<reports::RetestCase>& to_retest,
+                             const std::vector<Case>& cases) {
+  std::size_t rounds = 0, pairs = 0;
+  std::vector<std::string> what;
+  for (const Case& c : cases) rounds += c.rounds->size();
+  for (const reports::RetestCase& doubt : to_retest) {
+    pairs += doubt.pairs.size();
+    if (doubt.pairs.empty()) what.push_back(fmt::format("groups ({})", doubt.like.group));
+  }
+  if (pairs > 0) what.insert(what.begin(), fmt::format("{} pairs and their ranks", pairs));
+  return fmt::format("{}, and measured again in {} rounds{}: {}", silent ? "silent" : "seemed slow", rounds,
+                     silent ? " at most" : "", join(what));
+}
+
 std::vector<Measurement> measure_groups(Run& run) {
   const std::vector<Case> cases = group_cases(run.machine.backend_name, job_facts(run.machine, run.seed),
                                               std::min(largest_of_groups, run.plan.max));
@@ -231,7 +261,7 @@ std::vector<Case> cases_again(ControlPlane& control, const std::vector<reports::
   for (const reports::RetestCase& doubt : to_retest) {
     const auto found = std::ranges::find_if(known, [&](const Case& each) { return is_same(each, doubt.like); });
     if (found == known.end()) continue;
-    std::vector<Round> again = rounds_again({*found, doubt.pairs}, job);
+    std::vector<Round> again = rounds_again({*found, doubt.pairs, doubt.silent}, job);
     if (again.empty()) continue;
     places.push_back({static_cast<int>(found - known.begin())});
     rounds.push_back(std::move(again));
@@ -258,33 +288,37 @@ void measure_parts(Run& run) {
 bool may_need_retest(const Run& run) { return names_parts(run); }
 
 void measure_again(Run& run) {
+  const auto start = Clock::now();
   std::vector<reports::RetestCase> to_retest;
   if (run.control.is_leader()) run.recorder.add([&](ReportBuilder& report) { to_retest = report.to_retest(); });
   std::vector<Case> known = run.plan.cases;
   known.insert(known.end(), run.beside.begin(), run.beside.end());
   const JobFacts job = job_facts(run.machine, run.seed);
-  const std::vector<Case> cases = cases_again(run.control, to_retest, known, job);
-  if (cases.empty()) return;
   std::vector<Measurement> measured;
-  for (const bool of_fabric : {false, true}) {
-    Backend* const backend = of_fabric ? run.fabric.get() : run.arms.all.front().backend;
-    std::vector<Case> its;
-    for (const Case& c : cases)
-      if ((run.fabric && c.backend == "ofi") == of_fabric) its.push_back(c);
-    if (its.empty()) continue;
-    std::ranges::move(measure_beside(run.control, *backend, its, options_beside(run)), std::back_inserter(measured));
+  std::vector<std::string> remarks;
+  for (const bool silent : {true, false}) {
+    std::vector<reports::RetestCase> its;
+    std::ranges::copy_if(to_retest, std::back_inserter(its),
+                         [&](const reports::RetestCase& each) { return each.silent == silent; });
+    const std::vector<Case> cases = cases_again(run.control, its, known, job);
+    if (cases.empty()) continue;
+    for (const bool of_fabric : {false, true}) {
+      Backend* const backend = of_fabric ? run.fabric.get() : run.arms.all.front().backend;
+      std::vector<Case> cases_of_backend;
+      for (const Case& c : cases)
+        if ((run.fabric && c.backend == "ofi") == of_fabric) cases_of_backend.push_back(c);
+      if (cases_of_backend.empty()) continue;
+      RunnerOptions options = options_beside(run);
+      options.budget.count -= since(start).count;
+      options.in_order = silent;
+      std::ranges::move(measure_beside(run.control, *backend, cases_of_backend, options), std::back_inserter(measured));
+    }
+    remarks.push_back(remark_on_retest(silent, its, cases));
   }
-  std::size_t rounds = 0, pairs = 0;
-  std::vector<std::string> what;
-  for (const Case& c : cases) rounds += c.rounds->size();
-  for (const reports::RetestCase& doubt : to_retest) {
-    pairs += doubt.pairs.size();
-    if (doubt.pairs.empty()) what.push_back(fmt::format("groups ({})", doubt.like.group));
-  }
-  if (pairs > 0) what.insert(what.begin(), fmt::format("{} pairs and their ranks", pairs));
+  if (remarks.empty()) return;
   run.recorder.add([&](ReportBuilder& report) {
     report.add_again(std::move(measured));
-    report.remark(fmt::format("seemed slow, and measured again in {} rounds: {}", rounds, join(what)));
+    for (const std::string& remark : remarks) report.remark(remark);
   });
 }
 

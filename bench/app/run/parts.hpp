@@ -17,8 +17,9 @@ inline constexpr double share_of_parts = 0.1;
 std::vector<Measurement> measure_beside(ControlPlane& control, Backend& backend, const std::vector<Case>& cases,
                                         const RunnerOptions& options);
 
-// Retest cases for suspects (known at the leader): the slow pairs themselves, and each of their ranks paired with ranks
-// that are not suspect. `known`: all cases that may be suspect, the same on all ranks. Empty without suspects.
+// Retest cases for suspects (known at the leader): the slow or silent pairs themselves, and each of their ranks paired
+// with ranks that are not suspect, of silent ones these first. `known`: all cases that may be suspect, the same on all
+// ranks. Empty without suspects.
 std::vector<Case> cases_again(ControlPlane& control, const std::vector<reports::RetestCase>& to_retest,
                               const std::vector<Case>& known, const JobFacts& job);
 
