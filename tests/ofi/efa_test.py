@@ -57,7 +57,8 @@ def make_tree(folder, domains, seen=TREE):
 
 class OnEfa(OnHosts):
     MACHINE, DEVICES, SCALE = "p5.48xlarge", "4", "0.01"
-    ARGUMENTS = ["--backend", "ofi", "--collectives", "p2p", "--budget", "120s", "--timeout", "60s"]
+    # Samples end each measurement, and the budget none: how much of it is used depends on the machine.
+    ARGUMENTS = ["--backend", "ofi", "--collectives", "p2p", "--budget", "1200s", "--timeout", "60s"]
 
     def start_with(self, hosts, arguments, ranks=1, shows=True, **variables):
         self.make(hosts, own_kernels=True)
@@ -173,8 +174,8 @@ class GpuMemory(OnEfa):
         self.assertEqual({m["selection"]["memory"] for m in self.of_nics(report)}, {"host memory"})
 
     def test_a_slow_path_between_a_gpu_and_a_nic_is_told(self):
-        # A message takes 70 ms: what else goes on here is little beside it. The budget reaches all paths on a busy machine.
-        report = self.report_on_gpus(2, "--sizes", "256KiB", "--budget", "300s", P5BENCH_STANDIN_SCALE="0.0003", P5BENCH_MOST_SAMPLES="6",
+        # A message takes 70 ms: what else goes on here is little beside it.
+        report = self.report_on_gpus(2, "--sizes", "256KiB", P5BENCH_STANDIN_SCALE="0.0003", P5BENCH_MOST_SAMPLES="6",
                                      P5BENCH_STANDIN_FAULT="path:h2:rdmap80s0@0:0.25")
         slow = [(row["host"], row["nic"], row["gpu"]) for row in report["gdr"] if row["slow"]]
         self.assertEqual(slow, [("h2", "rdmap80s0", "0000:53:00.0")], report["gdr"])
@@ -218,8 +219,8 @@ class Faults(OnEfa):
 
     @unittest.skipUnless(NIGHTLY, "nightly: takes 40 s")
     def test_a_silent_nic_is_named(self):
-        # A tenth of the budget is for single NICs, and as much for what is measured again; a silent round takes 5 s.
-        run = self.start_with(3, [*self.ARGUMENTS[:-1], "5s", "--budget", "600s", "--sizes", "64KiB"], P5BENCH_STANDIN_SCALE="0.01", P5BENCH_STANDIN_FAULT="silent:h2:rdmap82s0")
+        # A silent round takes 5 s.
+        run = self.start_with(3, [*self.ARGUMENTS[:-1], "5s", "--sizes", "1MiB"], P5BENCH_STANDIN_FAULT="silent:h2:rdmap82s0")
         self.assertIn(self.wait_for_end(run), (10, 12), self.printed())
         report = self.report()
         self.assertEqual(self.suspects(report), [("nic", "h2", "rdmap82s0")], report["decision"])
