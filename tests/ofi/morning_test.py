@@ -1,7 +1,8 @@
 """Whole mornings on four SIMULATED p5.48xlarge, healthy ones and such that went wrong: hosts that are namespaces, the files of
 a recorded machine (morning.py), a stand-in for libfabric's EFA provider (standin/), fakes of CUDA, NVML and NCCL, which
 logs what aws-ofi-nccl would. Two ranks a host and one size: what is asked is what p5bench names, with which remedy and
-exit code. P5BENCH_MORNINGS names a file for the rows of the table in topo/FAILURES.md."""
+exit code. Slow and silent NICs are in efa_test.py, which measures through four of them. P5BENCH_MORNINGS names a file
+for the rows of the table in topo/FAILURES.md."""
 
 import json
 import os
@@ -27,9 +28,6 @@ BUSES = ",".join(gpu["pci"]["address"].split(":")[1] for gpu in morning.recorded
 # One host may be in another zone than the others.
 START = '[ "$(hostname)" != "$MORNING_ELSEWHERE" ] || export P5BENCH_STANDIN_ZONE=1; exec "$@"'
 CASES = ("run", "--collectives", "all_reduce", "--sizes", "64KiB", "--budget", "30s", "--timeout", "120s", "--tuning", "off")
-# 100 MB/s a NIC: a message of 1 MiB takes 10 ms, beside which the scheduling of this machine is little.
-PAIRS = ("run", "--collectives", "p2p", "--sizes", "64KiB", "--budget", "300s", "--tuning", "off")
-OF_PAIRS = {"P5BENCH_STANDIN_SCALE": "0.008", "P5BENCH_MOST_SAMPLES": "6"}
 CANNOT_TELL = "CANNOT TELL: no figures of a healthy p5.48xlarge are known"
 
 
@@ -63,7 +61,7 @@ class OnMachines(OnHosts):
         server.wait()
         server.stdout.close()
 
-    def start_morning(self, variables, cases):
+    def start_morning(self, variables):
         variables = {"LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "P5BENCH_FAKE_FABRIC": "/tmp/fabric", "P5BENCH_FAKE_BUSES": BUSES,
                      "P5BENCH_FAKE_GPUS": "8", "P5BENCH_FAKE_MEMORY": str(8 << 20), "P5BENCH_FAKE_PLUGIN_LOG": LOG,
                      "P5BENCH_FAKE_NVML": f"driver:version={morning.recorded_host()['versions']['nvidia driver']}",
@@ -71,7 +69,7 @@ class OnMachines(OnHosts):
                      "FI_PROVIDER_PATH": PROVIDERS, "LD_PRELOAD": str(BUILD / "tests/locked_memory.so"), **variables}
         given = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
         self.began = time.monotonic()
-        program = ["bash", "-c", START, "bash", str(PROGRAM), *cases, "--out", "/tmp/out"]
+        program = ["bash", "-c", START, "bash", str(PROGRAM), *CASES, "--out", "/tmp/out"]
         return self.hosts.start_mpirun(2, program, self.log, given)
 
     def seconds_until_told(self, run, wanted):
@@ -87,10 +85,10 @@ class OnMachines(OnHosts):
             return False
         return wanted in [each["id"] for each in report["findings"]] + [each["kind"] for each in report["suspects"]]
 
-    def morning(self, what, wanted, code, variables=(), cases=CASES, **machines):
+    def morning(self, what, wanted, code, variables=(), **machines):
         """The findings (id, host) that are errors, and the suspects, of a run that has to end with this code."""
         self.make_machines(**machines)
-        run = self.start_morning(dict(variables), cases)
+        run = self.start_morning(dict(variables))
         seconds = self.seconds_until_told(run, wanted)
         self.assertEqual(self.wait_for_end(run), code, self.log.read_text(errors="replace"))
         self.verdict = ([line for line in self.log.read_text(errors="replace").splitlines()
@@ -196,19 +194,6 @@ class Devices(OnMachines):
                              log=["NET/OFI Initializing aws-ofi-nccl 1.17.2", "NET/OFI Selected provider is tcp, fabric is 10.55.0.0/24 (found 1 nics)"])
         self.assertLessEqual({("efa.provider", host) for host in self.hosts.names}, set(named))
         self.assertIn("nccl.provider_tcp", [each for each, _ in named])
-
-
-@unittest.skipUnless(NIGHTLY, "nightly")
-class Nics(OnMachines):
-    """One of 32 NICs of a host; NCCL's data goes elsewhere, so that only what measures single NICs can tell."""
-
-    def test_one_is_slow(self):
-        named = self.morning("one of 32 NICs at half its rate", "nic", 10, cases=PAIRS, variables={**OF_PAIRS, "P5BENCH_STANDIN_FAULT": "slow:h2:rdmap116s0:0.5"})
-        self.assertEqual(named, [("nic", "h2 rdmap116s0")])
-
-    def test_one_is_silent(self):
-        named = self.morning("one of 32 NICs silent", "nic", 10, cases=PAIRS, variables={**OF_PAIRS, "P5BENCH_STANDIN_FAULT": "silent:h2:rdmap116s0"})
-        self.assertEqual(named, [("nic", "h2 rdmap116s0")])
 
 
 @unittest.skipUnless(NIGHTLY, "nightly")
