@@ -29,7 +29,7 @@ class SlowPartsOnHosts(OnHosts):
                 self.hosts.shape(host, network, HALF if (host, network) in slow else RATE)
         size, samples = SIZE_AND_SAMPLES[backend]
         status = self.wait_for_end(self.start(1, ["--backend", backend, "--sizes", size, *OPTIONS], FI_PROVIDER="tcp",
-                                              P5BENCH_MOST_SAMPLES=samples))
+                                              P5BENCH_MOST_SAMPLES=samples, P5BENCH_REACH_LIMIT="60s"))
         report = self.report()
         self.assertEqual(report["status"], "complete", self.printed())
         self.assertEqual({entry["outcome"] for entry in report["measurements"]}, {"measured"}, self.printed())

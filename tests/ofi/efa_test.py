@@ -64,6 +64,7 @@ class OnEfa(OnHosts):
         self.make(hosts, own_kernels=True)
         variables = {"P5BENCH_STANDIN_FABRIC": "/tmp/fabric", "P5BENCH_STANDIN_MACHINE": self.MACHINE,
                      "P5BENCH_STANDIN_DEVICES": self.DEVICES, "P5BENCH_STANDIN_SCALE": self.SCALE, "FI_PROVIDER_PATH": str(STANDIN), "P5BENCH_MOST_SAMPLES": "9",
+                     "P5BENCH_REACH_LIMIT": "60s",  # a busy machine may take longer than the 5 s of a real network
                      **WITH_RDMA, **variables}
         with tempfile.TemporaryDirectory() as fabric:
             told = {name: value for name, value in variables.items() if name.startswith("P5BENCH_STANDIN_")}
