@@ -26,7 +26,7 @@ UNJUDGED = 14  # the exit code of a run on the fakes, whose figures have no bars
 HAVE_GPUS = all(path.exists() for path in (BUILD / "p5bench-worker-nccl", FAKES / "libnccl.so.2"))
 HAVE_OFI = (BUILD / "p5bench-worker-ofi").exists()
 # Generous, for slow machines: nothing here judges time.
-PATIENCE_S = 200
+PATIENCE_S = 500
 
 
 def run_of(seconds, sizes="8,64,1KiB,64KiB,1MiB"):
