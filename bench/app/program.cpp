@@ -11,7 +11,6 @@
 
 #include "bench/app/command_line.hpp"
 #include "bench/app/commands/commands.hpp"
-#include "bench/app/machine/leader.hpp"
 #include "bench/app/run/termination.hpp"
 #include "bench/app/variables.hpp"
 #include "bench/backends/descendants.hpp"
@@ -19,6 +18,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/control/control_planes.hpp"
+#include "bench/model/agreement.hpp"
 
 namespace p5 {
 

@@ -14,7 +14,7 @@
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 #include "bench/control/control_planes.hpp"
-#include "bench/measure/agreement.hpp"
+#include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
 #include "bench/model/communicator_steps.hpp"
