@@ -290,7 +290,6 @@ void open_report(Run& run) {
   });
   run.runner = runner_options(run);
   if (options.resume) run.runner.done = agree_on_done(run.control, kept);
-  prepare_for_signals(run);
   run.opened = true;
 }
 
