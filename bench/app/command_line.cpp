@@ -8,9 +8,13 @@
 #include "bench/app/help.hpp"
 #include "bench/base/embedded.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
+#include "bench/base/units.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
+#include "bench/model/traffic.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -457,6 +461,23 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   if (o.command == "compare") take_sides(o, sides);
   all.check_all(o);
   return parsed;
+}
+
+std::string read_traffic_file(const Options& options) {
+  if (options.traffic.empty() || is_generated(options.traffic)) return "";
+  constexpr Bytes largest_file = MiB(32);
+  std::vector<std::string> forms;
+  for (const TrafficGenerator& each : traffic_generators()) forms.emplace_back(each.form);
+  const std::string remedy = fmt::format("name a CSV file or one of: {}", join(forms, "; "));
+  std::string text;
+  try {
+    text = read_input(options.traffic, largest_file, remedy);
+  } catch (const UsageError& problem) {
+    throw UsageError(fmt::format("--traffic: {}", problem.what()));
+  }
+  if (!is_utf8(text))
+    throw UsageError(fmt::format("--traffic: {} is no text in UTF-8; {}", in_quotes(options.traffic), remedy));
+  return text;
 }
 
 }  // namespace p5

@@ -29,4 +29,7 @@ struct Parsed {
 // arguments: without the program name. Throws UsageError.
 Parsed parse_options(const std::vector<std::string>& arguments);
 
+// Content of the file that --traffic names; "" without one. Throws UsageError.
+std::string read_traffic_file(const Options& options);
+
 }  // namespace p5

@@ -2,23 +2,24 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "bench/app/command_line.hpp"
 #include "bench/app/commands/commands.hpp"
-#include "bench/app/machine/leader.hpp"
-#include "bench/app/run/termination.hpp"
+#include "bench/app/run/shutdown.hpp"
 #include "bench/app/variables.hpp"
-#include "bench/backends/descendants.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/thread.hpp"
+#include "bench/base/units.hpp"
 #include "bench/control/control_planes.hpp"
+#include "bench/model/agreement.hpp"
 
 namespace p5 {
 
@@ -31,117 +32,122 @@ constexpr int threads_per_gpu = 16;
 // Timeout for MPI_Finalize, which waits for ranks that may be gone.
 constexpr Seconds teardown_limit{60};
 
-int print_problem(bool prints_reason, ExitCode code, const char* what) {
+// A command line, parsed.
+struct CommandLine {
+  explicit CommandLine(std::vector<std::string> words) : arguments(std::move(words)) {
+    try {
+      parsed = parse_options(arguments);
+    } catch (const UsageError& problem) {
+      refused = problem;
+    }
+  }
+  // The options of a command that measures; null for others.
+  const Options* measuring() const {
+    return !refused && !parsed.early && measures(parsed.options.command) ? &parsed.options : nullptr;
+  }
+
+  std::vector<std::string> arguments;
+  Parsed parsed;
+  std::optional<UsageError> refused;
+};
+
+ExitCode print_problem(bool prints_reason, ExitCode code, const char* what) {
   if (prints_reason && *what) print_error(what);
-  return prints_reason ? static_cast<int>(code) : 0;
+  return prints_reason ? code : ExitCode::ok;
 }
 
-// Other ranks may wait for this one: exits without MPI_Finalize, so that the launcher ends them.
-[[noreturn]] void exit_without_teardown(const std::exception& problem) {
-  print_error(p5::describe(problem));
-  std::_Exit(static_cast<int>(ExitCode::unfinished));
-}
-
-// The job of a check: its time limit, and without a launcher the GPUs found and a process for each.
+// The job of a check without a launcher: the GPUs found and a process for each.
 class CheckJob {
  public:
-  CheckJob(Options options, Clock::time_point start) : options_(std::move(options)), start_(start) {
-    if (!finds_own_gpus(options_)) return;
+  explicit CheckJob(const Options& options) {
+    if (!finds_own_gpus(options)) return;
     refuse_wrong_variables();  // the NVML query uses them
-    own_gpus_ = take_own_gpus(options_);
+    own_gpus_ = take_own_gpus(options);
     const int gpus = static_cast<int>(own_gpus_->usable.size());
     check_thread_limit(gpus * threads_per_gpu, fmt::format("a check of {} GPUs", gpus));
     job_.emplace(std::max(1, gpus));
   }
 
-  // Null with a launcher, or if there is nothing to launch.
+  // Null with a launcher.
   ControlPlane* control() { return job_ ? &job_->control() : nullptr; }
-  // Starts the limit's thread; processes must have been forked before.
-  void limit_time() {
-    limit_.emplace(start_, options_.limit, job_ ? job_->control().is_leader() : is_first_launched());
-  }
-
-  Clock::time_point deadline() const { return last_wait_deadline(start_, options_.limit); }
-  WallLimit* limit() { return &*limit_; }
   const OwnGpus* own_gpus() const { return own_gpus_ ? &*own_gpus_ : nullptr; }
 
  private:
-  const Options options_;
-  const Clock::time_point start_;
   std::optional<OwnGpus> own_gpus_;
-  std::optional<WallLimit> limit_;
-  std::optional<ProcessJob> job_;  // declared last: it may wait for other processes, within the limit
+  std::optional<ProcessJob> job_;
 };
 
 // Only the leader prints and returns non-zero: a launcher kills the other ranks as soon as one does.
-int dispatch(ControlPlane& control, const std::vector<std::string>& arguments, TerminationSignals& signals,
-             const FaultHooks& fault_hooks, CheckJob* check) {
+// deadline: of a check.
+ExitCode dispatch(ControlPlane& control, const CommandLine& line, Shutdown& shutdown, const FaultHooks& fault_hooks,
+                  Clock::time_point start, const OwnGpus* own_gpus) {
   try {
-    Parsed parsed = parse_options(arguments);
-    if (parsed.early)
-      return control.is_leader() ? static_cast<int>(print_result_for(ExitCode::ok, parsed.early->text)) : 0;
-    parsed.options.traffic_file_content = from_leader(control, [&] {
+    if (line.refused) throw *line.refused;
+    if (line.parsed.early)
+      return control.is_leader() ? print_result_for(ExitCode::ok, line.parsed.early->text) : ExitCode::ok;
+    Options options = line.parsed.options;
+    options.traffic_file_content = from_leader(control, [&] {
       refuse_wrong_variables();
-      return read_traffic_file(parsed.options);
+      return read_traffic_file(options);
     });
-    Request request{control, parsed.options, arguments, signals, fault_hooks};
-    if (check && parsed.options.checks()) {
-      parsed.options.deadline = check->deadline();
-      request.wall_limit = check->limit();
-      request.own_gpus = check->own_gpus();
-    }
-    const ExitCode code = find_command(parsed.options.command).run(request);
-    return control.is_leader() ? static_cast<int>(code) : 0;
+    if (options.checks()) options.deadline = last_wait_deadline(start, options.limit);
+    const ExitCode code =
+        find_command(options.command).run({control, options, line.arguments, shutdown, fault_hooks, own_gpus});
+    return control.is_leader() ? code : ExitCode::ok;
   } catch (const UsageError& problem) {
     return print_problem(control.is_leader(), ExitCode::usage, problem.what());
   } catch (const EnvironmentError& problem) {
     return print_problem(control.is_leader(), ExitCode::environment, problem.what());
   } catch (const std::exception& problem) {
-    if (check) end_descendants();
-    exit_without_teardown(problem);  // before leaving the job, which would wait for other ranks
+    print_error(p5::describe(problem));
+    shutdown.exit(ExitCode::unfinished);  // before leaving the job, which would wait for other ranks
   }
+}
+
+ExitCode run_in_job(CommandLine line, Shutdown& shutdown, const FaultHooks& fault_hooks) {
+  const Clock::time_point start = Clock::now();
+  // Processes are forked before threads start.
+  const Options* const measuring = line.measuring();
+  std::optional<CheckJob> check;
+  if (measuring && measuring->checks()) check.emplace(*measuring);
+  shutdown.handle_signals();
+  ControlPlane* const forked = check ? check->control() : nullptr;
+  if (check) shutdown.limit_time(start, measuring->limit, forked ? forked->is_leader() : is_first_launched());
+  if (forked) return dispatch(*forked, line, shutdown, fault_hooks, start, check->own_gpus());
+  if (!needs_mpi(measuring)) return dispatch(*make_solo_world(1), line, shutdown, fault_hooks, start, nullptr);
+  const MpiJob job(!measures_over_mpi(measuring));
+  // Rank 0's arguments are used on all ranks; they may be any bytes.
+  std::vector<std::string> arguments = shared_by_leader(job.control(), line.arguments);
+  if (arguments != line.arguments) line = CommandLine(std::move(arguments));
+  const ExitCode code = dispatch(job.control(), line, shutdown, fault_hooks, start, nullptr);
+  shutdown.set_final_exit_code(code);
+  shutdown.limit_teardown("leaving MPI", teardown_limit);
+  return code;
 }
 
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments, const FaultHooks& fault_hooks) {
-  const Clock::time_point start = Clock::now();
   prepare_console();
   raise_stack_limits();
   // Exceeding the file size limit (ulimit -f) is then an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  int code = 0;
+  Shutdown shutdown;
   try {
-    // Processes are forked before threads start.
-    std::optional<CheckJob> check;
-    if (std::optional<Options> options = check_options(arguments)) check.emplace(std::move(*options), start);
-    TerminationSignals signals;
-    if (check) check->limit_time();
-    Watchdog watchdog([&code](const Watchdog::Hang& hang) {
-      print_error(fmt::format("no progress in {} within {}", hang.step, to_text(hang.limit)));
-      std::_Exit(code);
-    });
-    CheckJob* const check_job = check ? &*check : nullptr;
-    if (check_job && check_job->control())
-      return dispatch(*check_job->control(), arguments, signals, fault_hooks, check_job);
-    if (!needs_mpi(arguments)) return dispatch(*make_solo_world(1), arguments, signals, fault_hooks, check_job);
-    const MpiJob job(!measures_over_mpi(arguments));
-    // Rank 0's arguments are used on all ranks.
-    code = dispatch(job.control(), share_arguments(job.control(), arguments), signals, fault_hooks, check_job);
-    watchdog.arm("leaving MPI", teardown_limit);
-    return code;
+    return static_cast<int>(run_in_job(CommandLine(arguments), shutdown, fault_hooks));
   } catch (const UsageError& problem) {
     // No control plane yet: an error of this process alone.
-    return print_problem(*problem.what() != '\0', ExitCode::usage, problem.what());
+    return static_cast<int>(print_problem(*problem.what() != '\0', ExitCode::usage, problem.what()));
   } catch (const UnreachableError& problem) {
     // MPI_Finalize would wait for unreachable ranks.
     print_problem(*problem.what() != '\0', ExitCode::environment, problem.what());
-    std::_Exit(static_cast<int>(ExitCode::environment));
+    shutdown.exit(ExitCode::environment);
   } catch (const EnvironmentError& problem) {
     // No control plane yet: copies of a job other than the first exit silently.
-    return print_problem(*problem.what() != '\0', ExitCode::environment, problem.what());
+    return static_cast<int>(print_problem(*problem.what() != '\0', ExitCode::environment, problem.what()));
   } catch (const std::exception& problem) {
-    exit_without_teardown(problem);
+    print_error(p5::describe(problem));
+    shutdown.exit(ExitCode::unfinished);
   }
 }
 

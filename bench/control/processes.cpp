@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -195,9 +194,8 @@ class ForkedRanks final : public ControlPlane {
       throw EnvironmentError(fmt::format("no process can be started: {}. Raise the limit of processes (ulimit -u)",
                                          std::strerror(problem)));
     }
-    // The parent may have ended before prctl took effect.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) std::_Exit(static_cast<int>(ExitCode::unfinished));
+    if (::getppid() != parent) ::raise(SIGKILL);  // the parent ended before prctl took effect
     ::close(ends[0]);
     for (const Peer& peer : peers_) ::close(peer.socket);
     hosted_ = {rank};

@@ -9,9 +9,9 @@
 #include "bench/base/json_fields.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
-#include "bench/measure/agreement.hpp"
 #include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/agreement.hpp"
 
 namespace p5 {
 
@@ -79,7 +79,7 @@ class LaunchRunner {
       if (soaks())
         order_.push_back(
             {0, static_cast<int>(position_) + 1});  // a soak always has one more launch, until its time is over
-      const std::string word = several() ? control_.broadcast(control_.is_leader() ? decide_launch() : "") : "run";
+      const std::string word = several() ? from_leader(control_, [&] { return decide_launch(); }) : "run";
       if (word == "end") break;
       if (word == "pass") continue;
       if (previous) {
@@ -284,9 +284,8 @@ class LaunchRunner {
       failures.push_back(failures.back());
       return;
     }
-    const Decision proposed = control_.is_leader() ? decide_repetition(plan, remaining) : Decision{};
     if (watchdog_) watchdog_->arm("the start of " + describe(run.measured_case()), options_.timeout);
-    const auto [why_not, share_s] = shared_by_leader(control_, proposed);
+    const auto [why_not, share_s] = from_leader(control_, [&] { return decide_repetition(plan, remaining); });
     plan.repeated[plan.step().repetition.at] = plan.repeated[plan.step().repetition.at] || why_not.empty();
     if (!why_not.empty()) {
       run.skip(why_not);

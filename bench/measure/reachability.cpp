@@ -11,7 +11,7 @@
 #include <set>
 
 #include "bench/base/error.hpp"
-#include "bench/measure/agreement.hpp"
+#include "bench/model/agreement.hpp"
 #include "bench/model/expected.hpp"
 #include "bench/model/groups.hpp"
 
@@ -112,7 +112,7 @@ class ReachabilityProbe {
       else
         met.push_back(pairs[i]);
     }
-    const GroupParts told = exchange_in(ready.groups);
+    const auto told = exchange_in(ready.groups);
     for (std::size_t i = 0; i < met.size(); ++i) {
       const auto& [a, b] = met[i];
       if (told.failures[i])
@@ -124,7 +124,7 @@ class ReachabilityProbe {
 
  private:
   int rank_of(int host) const { return rank_of_host_.at(static_cast<std::size_t>(host)); }
-  const std::string& part_of(int host, const GroupParts& told) const {
+  const std::string& part_of(int host, const GroupParts<std::string>& told) const {
     return told.parts.at(static_cast<std::size_t>(rank_of(host)));
   }
 
@@ -135,10 +135,10 @@ class ReachabilityProbe {
     return shared_by_leader(control_, groups);
   }
 
-  GroupParts exchange_in(const Round& groups) {
+  GroupParts<std::string> exchange_in(const Round& groups) {
     std::unique_ptr<Session> session;
     bool silent = false;
-    GroupParts told = gather_by_group(control_, Phase::warm_up, groups, [&]() -> std::string {
+    auto told = gather_by_group(control_, Phase::warm_up, groups, [&]() -> std::string {
       const std::optional<RankInGroup> place = rank_in_group(groups, control_.hosted().front(), 0);
       if (!place) return "";
       session = backend_.open(message_between(place->group), 0);

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "bench/base/names.hpp"
-#include "bench/measure/agreement.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/agreement.hpp"
 
 namespace p5 {
 
@@ -78,16 +78,13 @@ void join_ranks(ControlPlane& control, Backend& backend) {
 
 std::vector<std::optional<PhaseFailed>> join_groups(ControlPlane& control, Backend& backend,
                                                     const RendezvousGroups& rendezvous_groups) {
-  GroupParts offers = gather_by_group(control, Phase::open, rendezvous_groups.groups,
-                                      [&] { return backend.advertise(rendezvous_groups); });
+  auto offers = gather_by_group(control, Phase::open, rendezvous_groups.groups,
+                                [&] { return backend.advertise(rendezvous_groups); });
   RendezvousGroups willing{.groups = {}, .limit = rendezvous_groups.limit};
   for (std::size_t i = 0; i < rendezvous_groups.groups.size(); ++i)
     if (!offers.failures[i]) willing.groups.push_back(rendezvous_groups.groups[i]);
-  const std::string terms = control.broadcast(control.is_leader() ? backend.negotiate(willing, offers.parts) : "");
-  const GroupParts joined = gather_by_group(control, Phase::open, willing.groups, [&] {
-    backend.join(willing, terms);
-    return std::string();
-  });
+  const std::string terms = from_leader(control, [&] { return backend.negotiate(willing, offers.parts); });
+  const auto joined = gather_by_group(control, Phase::open, willing.groups, [&] { backend.join(willing, terms); });
   auto next = joined.failures.begin();
   for (std::optional<PhaseFailed>& failure : offers.failures)
     if (!failure) failure = *next++;

@@ -12,7 +12,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
-#include "bench/measure/agreement.hpp"
+#include "bench/model/agreement.hpp"
 #include "bench/model/communicator_steps.hpp"
 #include "bench/model/result_fields.hpp"
 
@@ -76,8 +76,7 @@ FailureContext gather_failure_context(ControlPlane& control, const Backend& back
   FailureContext mine = backend.failure_context();
   if (failed.rank.value_or(0) != control.hosted().front()) mine.log.clear();
   FailureContext all;
-  for (const std::string& blob : control.gather(wire::serialize(mine))) {
-    FailureContext words = wire::deserialize<FailureContext>(blob);
+  for (FailureContext& words : gather_at_leader(control, mine)) {
     if (!words.log.empty()) all.log = std::move(words.log);
     if (!words.library_status.empty()) all.library_status = std::move(words.library_status);
   }

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "bench/base/thread.hpp"
-#include "bench/measure/agreement.hpp"
 #include "bench/measure/rendezvous.hpp"
+#include "bench/model/agreement.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/control_plane.hpp"
 #include "bench/model/measurement.hpp"

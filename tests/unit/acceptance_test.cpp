@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "bench/app/command_line.hpp"
 #include "bench/app/run/recorder.hpp"
@@ -51,7 +52,8 @@ class Stumbling final : public Backend {
 
 // Ends the process. The signal goes to the process, as a launcher's does, so it is blocked in this thread.
 [[noreturn]] void run_stumble_and_be_ended(const fs::path& out) {
-  TerminationSignals signals;
+  Shutdown shutdown;
+  shutdown.handle_signals();
   const std::vector<std::string> arguments{"run",         "--backend",     "sim",        "--platform",
                                            "p5.48xlarge", "--collectives", "all_reduce", "--sizes",
                                            "8,1KiB",      "--quiet",       "--out",      out.string()};
@@ -60,7 +62,7 @@ class Stumbling final : public Backend {
   const FaultHooks fault_hooks{.wrap_backend = [](std::unique_ptr<Backend> inner, int) {
     return std::make_unique<Stumbling>(std::move(inner));
   }};
-  const ExitCode code = run_acceptance(*control, {*control, parsed.options, arguments, signals, fault_hooks});
+  const ExitCode code = run_acceptance(*control, {*control, parsed.options, arguments, shutdown, fault_hooks});
   if (code != ExitCode::unfinished) std::_Exit(99);
   ::kill(::getpid(), SIGTERM);
   ::sleep(60);
@@ -68,39 +70,79 @@ class Stumbling final : public Backend {
 }
 
 [[noreturn]] void be_ended_after_an_action() {
-  TerminationSignals signals;
-  {
-    const TerminationHandler action(signals, [](const std::string&) {
-      std::fputs("too late", stderr);
-      return ExitCode::ok;
-    });
-  }
+  Shutdown shutdown;
+  shutdown.handle_signals();
+  shutdown.set_actions({.on_signal = [](const std::string&) {
+    std::fputs("too late", stderr);
+    return ExitCode::ok;
+  }});
+  shutdown.set_actions({});
   ::kill(::getpid(), SIGTERM);
   ::sleep(60);
   std::_Exit(1);
 }
 
-TEST(TerminationHandler, is_none_after_its_end) {
+TEST(Shutdown, takes_no_action_that_was_removed) {
   EXPECT_EXIT(be_ended_after_an_action(), testing::ExitedWithCode(12), "^$");
 }
 
 [[noreturn]] void be_ended_after_a_whole_run(const fs::path& out) {
-  TerminationSignals signals;
+  Shutdown shutdown;
+  shutdown.handle_signals();
   const std::vector<std::string> arguments{"run",         "--backend",     "sim",        "--platform",
                                            "p5.48xlarge", "--collectives", "all_reduce", "--sizes",
                                            "8",           "--quiet",       "--out",      out.string()};
   const Parsed parsed = parse_options(arguments);
   const auto control = make_solo_world(8);
-  const ExitCode code = run_acceptance(*control, {*control, parsed.options, arguments, signals, {}});
+  const ExitCode code = run_acceptance(*control, {*control, parsed.options, arguments, shutdown, {}});
   if (code != ExitCode::inconclusive) std::_Exit(99);  // 8 B are not judged
   ::kill(::getpid(), SIGTERM);
   ::sleep(60);
   std::_Exit(98);
 }
 
-TEST(TerminationSignals, after_a_run_do_not_change_its_code) {
+TEST(Shutdown, by_a_signal_after_a_run_does_not_change_its_code) {
   const Folder folder;
   EXPECT_EXIT(be_ended_after_a_whole_run(folder.path), testing::ExitedWithCode(14), "^$");
+}
+
+[[noreturn]] void be_ended_by_a_limit(const Shutdown::Actions& actions, std::optional<ExitCode> final_code) {
+  Shutdown shutdown;
+  shutdown.set_actions(actions);
+  if (final_code) shutdown.set_final_exit_code(*final_code);
+  shutdown.limit_time(Clock::now(), {0.01}, /*prints_reason=*/true);
+  ::sleep(60);
+  std::_Exit(98);
+}
+
+TEST(Shutdown, by_its_limit_reports_first) {
+  EXPECT_EXIT(be_ended_by_a_limit({.on_limit = [] { std::fputs("rank 3 is missing", stderr); }}, {}),
+              testing::ExitedWithCode(12), "^rank 3 is missing$");
+  EXPECT_EXIT(be_ended_by_a_limit({}, {}), testing::ExitedWithCode(12), "^p5bench: nothing began within 10 ms");
+}
+
+TEST(Shutdown, by_its_limit_ends_a_report_that_hangs) {
+  EXPECT_EXIT(be_ended_by_a_limit({.on_limit = [] { ::sleep(60); }}, {}), testing::ExitedWithCode(12),
+              "^p5bench: not finished within 10 ms\n$");
+}
+
+TEST(Shutdown, by_its_limit_after_the_command_keeps_the_code) {
+  EXPECT_EXIT(be_ended_by_a_limit({.on_limit = [] { std::fputs("too late", stderr); }}, ExitCode::slow),
+              testing::ExitedWithCode(10), "^p5bench: no progress in the command within");
+}
+
+[[noreturn]] void be_ended_in_teardown(std::optional<Seconds> limit) {
+  Shutdown shutdown;
+  if (limit) shutdown.limit_time(Clock::now(), *limit, /*prints_reason=*/true);
+  shutdown.set_final_exit_code(ExitCode::slow);
+  shutdown.limit_teardown("leaving MPI", {limit ? 1e6 : 0.01});
+  ::sleep(60);
+  std::_Exit(98);
+}
+
+TEST(Shutdown, ends_a_teardown_that_hangs) {
+  EXPECT_EXIT(be_ended_in_teardown({}), testing::ExitedWithCode(10), "^p5bench: no progress in leaving MPI within");
+  EXPECT_EXIT(be_ended_in_teardown(Seconds{1.4}), testing::ExitedWithCode(10), "no progress in leaving MPI within");
 }
 
 TEST(Acceptance, what_ends_a_run_is_in_its_report_and_a_signal_afterwards_changes_nothing) {

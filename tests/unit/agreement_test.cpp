@@ -1,4 +1,4 @@
-#include "bench/measure/agreement.hpp"
+#include "bench/model/agreement.hpp"
 
 #include <gtest/gtest.h>
 
@@ -123,12 +123,53 @@ TEST(Agreement, tells_ranks_that_stalled_from_those_that_waited_for_them) {
     EXPECT_TRUE(failed.stalled.empty() && failed.waiting.empty());
 }
 
+// What three ranks throw in a step outside of the operation under test.
+std::vector<std::string> errors_of(const std::vector<LocalPart>& parts, const std::function<void()>& decide) {
+  std::vector<std::string> learned;
+  std::mutex mutex;
+  run_threads(static_cast<int>(parts.size()), [&](ControlPlane& control) {
+    std::string what;
+    try {
+      agree(control, parts[static_cast<std::size_t>(control.participant())],
+            [&](const std::vector<std::string>&) { decide(); });
+    } catch (const UsageError& problem) {
+      what = std::string("usage: ") + problem.what();
+    } catch (const EnvironmentError& problem) {
+      what = std::string("environment: ") + problem.what();
+    } catch (const std::runtime_error& problem) {
+      what = std::string("other: ") + problem.what();
+    }
+    const std::lock_guard lock(mutex);
+    learned.push_back(what);
+  });
+  return learned;
+}
+
+TEST(Agreement, throws_the_leaders_error_on_all_ranks) {
+  const auto refuse = [] { throw UsageError("no such file"); };
+  EXPECT_EQ(errors_of({good, good, good}, refuse), std::vector<std::string>(3, "usage: no such file"));
+}
+
+TEST(Agreement, names_the_rank_whose_part_failed) {
+  const auto decide = [] {};
+  const LocalPart wrong = []() -> std::string { throw std::runtime_error("unforeseen"); };
+  EXPECT_EQ(errors_of({good, fails, stalled(0)}, decide),
+            std::vector<std::string>(3, "environment: rank 1: the library reports an error"));
+  EXPECT_EQ(errors_of({good, good, wrong}, decide), std::vector<std::string>(3, "other: rank 2: unforeseen"));
+}
+
+// Outside of the operation under test the ranks that do not stall have not stopped anywhere.
+TEST(Agreement, names_a_rank_when_some_stall_outside_of_an_operation) {
+  EXPECT_EQ(errors_of({good, stalled(0), stalled(0)}, [] {}),
+            std::vector<std::string>(3, "environment: rank 1: no answer"));
+}
+
 TEST(Agreement, of_groups_keeps_the_failures_of_each_to_itself) {
   const std::vector<LocalPart> parts{good, stalled(1), lost, good, fails};
   const Round groups{{0}, {1, 2}, {3}};  // rank 4 is in no group
   std::mutex mutex;
   run_threads(5, [&](ControlPlane& control) {
-    const GroupParts found =
+    const auto found =
         gather_by_group(control, Phase::open, groups, parts[static_cast<std::size_t>(control.participant())]);
     const std::lock_guard lock(mutex);
     ASSERT_EQ(found.failures.size(), 3u);

@@ -12,8 +12,8 @@
 
 #include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"
-#include "bench/measure/agreement.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/agreement.hpp"
 #include "reports/judge.hpp"
 #include "reports/reachability.hpp"
 

@@ -14,8 +14,8 @@
 #include "bench/backends/worker.hpp"
 #include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"
-#include "bench/measure/agreement.hpp"
 #include "bench/measure/rendezvous.hpp"
+#include "bench/model/agreement.hpp"
 #include "bench/model/collective.hpp"
 #include "tests/unit/in_folder.hpp"
 

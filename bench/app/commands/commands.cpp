@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "bench/app/command_line.hpp"
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/preflight.hpp"
 #include "bench/app/machine/worker_interfaces.hpp"
@@ -14,7 +12,6 @@
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 #include "bench/control/control_planes.hpp"
-#include "bench/measure/agreement.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
 #include "bench/model/communicator_steps.hpp"
@@ -53,41 +50,15 @@ const std::array<Command, 12> command_table{{
 
 const Command& find_command(const std::string& name) { return *std::ranges::find(command_table, name, &Command::name); }
 
-namespace {
-
-// The options of a measuring command; nullopt for others and for refused arguments, which rank 0 reports later.
-std::optional<Options> measuring_options(const std::vector<std::string>& arguments) {
-  try {
-    const Parsed parsed = parse_options(arguments);
-    const std::string& command = parsed.options.command;
-    if (!parsed.early && measures(command)) return parsed.options;
-  } catch (const UsageError&) {
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<Options> check_options(const std::vector<std::string>& arguments) {
-  std::optional<Options> options = measuring_options(arguments);
-  return options && options->checks() ? options : std::nullopt;
-}
-
-bool measures_over_mpi(const std::vector<std::string>& arguments) {
-  const std::optional<Options> options = measuring_options(arguments);
-  return options && !simulates(*options) && likely_backend(*options).ranks == BackendInfo::Ranks::of_job;
-}
-
-bool needs_mpi(const std::vector<std::string>& arguments) {
+bool needs_mpi(const Options* measuring) {
   if (started_by_launcher()) return true;
-  const std::optional<Options> options = measuring_options(arguments);
-  if (!options) return false;
+  if (!measuring) return false;
   // Copies of a simulation need MPI to be refused together.
-  return !simulates(*options) || (options->command != "plan" && has_launched_peers());
+  return !simulates(*measuring) || (measuring->command != "plan" && has_launched_peers());
 }
 
-std::vector<std::string> share_arguments(ControlPlane& control, const std::vector<std::string>& arguments) {
-  return shared_by_leader(control, arguments);  // arguments may be any bytes
+bool measures_over_mpi(const Options* measuring) {
+  return measuring && !simulates(*measuring) && likely_backend(*measuring).ranks == BackendInfo::Ranks::of_job;
 }
 
 namespace {

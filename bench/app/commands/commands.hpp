@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/app/machine/machine.hpp"
-#include "bench/app/run/termination.hpp"
+#include "bench/app/run/shutdown.hpp"
 #include "bench/base/error.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/control_plane.hpp"
@@ -30,11 +30,9 @@ struct Request {
   ControlPlane& control;
   const Options& options;
   const std::vector<std::string>& arguments;  // unchanged, for the report
-  TerminationSignals& signals;
-  const FaultHooks& fault_hooks;  // empty except in tests
-  // Only for `check`: the limit of the whole command, and its GPUs if it runs without a launcher; else null.
-  WallLimit* wall_limit = nullptr;
-  const OwnGpus* own_gpus = nullptr;
+  Shutdown& shutdown;
+  const FaultHooks& fault_hooks;      // empty except in tests
+  const OwnGpus* own_gpus = nullptr;  // of a `check` without a launcher
 };
 
 struct Command {
@@ -55,13 +53,10 @@ ExitCode baseline_command(const Request& request);
 ExitCode explain_command(const Request& request);
 ExitCode topo_command(const Request& request);
 
-// The options if the arguments are a check; nullopt if not, or if refused, which is reported later.
-std::optional<Options> check_options(const std::vector<std::string>& arguments);
-
+// `measuring`: the options of a command that measures; null for others and for a refused command line.
 // True if the command needs MPI: a launcher started this process, or data is measured over MPI.
-bool needs_mpi(const std::vector<std::string>& arguments);
+bool needs_mpi(const Options* measuring);
 // True if MPI is the data path under test; otherwise MPI is kept off the fabric.
-bool measures_over_mpi(const std::vector<std::string>& arguments);
-std::vector<std::string> share_arguments(ControlPlane& control, const std::vector<std::string>& arguments);
+bool measures_over_mpi(const Options* measuring);
 
 }  // namespace p5

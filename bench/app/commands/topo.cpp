@@ -8,12 +8,12 @@
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/backends.hpp"
-#include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/machine.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/embedded.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/text.hpp"
+#include "bench/model/agreement.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/writer.hpp"
 #include "topo/finding.hpp"
@@ -95,11 +95,10 @@ topo::Topology find_topology(const Request& request) {
   if (simulates(options))
     topology = topo::synthetic(topo::find_platform(options.platform), options.nodes);
   else if (!options.load_file.empty())
-    from_leader(request.control, [&]() -> std::string {
+    from_leader(request.control, [&] {
       // Names in a copied folder may have any encoding.
       topology = topo::topology_from_json(
           json::parse(to_json(load_topology(options.load_file)).dump(-1, ' ', false, json::error_handler_t::replace)));
-      return "";
     });
   else
     topology = discover_cluster(request.control, probes_for(options));
@@ -156,15 +155,12 @@ std::string shown(const Options& options, const topo::Topology& topology, const 
 ExitCode topo_command(const Request& request) {
   ControlPlane& control = request.control;
   const Options& options = request.options;
-  from_leader(control, [&]() -> std::string {
-    check_targets(options);
-    return "";
-  });
+  from_leader(control, [&] { check_targets(options); });
   const topo::Topology topology = find_topology(request);
   const bool live = looks_around(options);
-  std::string text;  // at the leader
   const json hwloc = live && !options.record_file.empty() ? hwloc_of_hosts(control, topology) : json::object();
-  from_leader(control, [&]() -> std::string {
+  std::string text;  // at the leader
+  from_leader(control, [&] {
     const char* const visible = live ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;
     const std::vector<topo::Finding> findings = look(topology);
     const std::vector<topo::Binding> bindings = topo::bindings(with_job_ranks(topology), visible);
@@ -177,7 +173,6 @@ ExitCode topo_command(const Request& request) {
                                                           {"hwloc_xml", hwloc}}
                                                          .dump(1, ' ', true, json::error_handler_t::replace));
     text = shown(options, topology, findings, bindings);
-    return "";
   });
   return print_result_for(ExitCode::ok, text);
 }

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "bench/app/machine/fabric.hpp"
-#include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/worker_interfaces.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/backends/backends.hpp"
 #include "bench/backends/ras.hpp"
 #include "bench/base/error.hpp"
+#include "bench/model/agreement.hpp"
 
 namespace p5 {
 
@@ -68,10 +68,8 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
   const std::string interfaces = named == worker.environment.end() ? "" : named->second;
   worker.ras = choose_ras_address(worker.environment);
   auto backend = std::make_unique<WorkerBackend>(control, std::move(worker));
-  const std::vector<std::string> texts = identify_workers(control, *backend);
-  const json agreed = json::parse(from_leader(control, [&] {
-    const std::vector<protocol::Identity> identities = parse_identities(texts);
-    refuse_mixed_libraries(identities, topology);
+  const auto decide = [&](const std::vector<std::string>& texts) {
+    const std::vector<protocol::Identity> identities = identities_from(texts, topology);
     const int most_ranks = max_ranks_per_gpu(identities, topology, options.allow_shared_gpu);
     std::uint64_t least = identities.front().free_memory;
     for (const protocol::Identity& each : identities) {
@@ -80,7 +78,9 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
       made.gpus_seen_of_rank.push_back(each.visible_devices);
     }
     return json{{"most_ranks", most_ranks}, {"memory", least}, {"first", protocol::to_json(identities.front())}}.dump();
-  }));
+  };
+  const json agreed = json::parse(agree(
+      control, [&] { return identify(*backend); }, decide));
   const int most_ranks = agreed.at("most_ranks");
   backend->share_device(most_ranks);
   made.memory_of_rank =
@@ -177,10 +177,10 @@ std::string usable_backends() {
   return found;
 }
 
-const BackendInfo& first_usable_everywhere(const std::vector<std::string>& on_hosts) {
+std::string first_usable_everywhere(const std::vector<std::string>& on_hosts) {
   std::size_t at = 0;
   while (!std::ranges::all_of(on_hosts, [&](const std::string& found) { return found.at(at) == 'y'; })) ++at;
-  return find_backend(factories.at(at).name);
+  return factories.at(at).name;
 }
 
 }  // namespace
@@ -192,13 +192,12 @@ bool simulates(const Options& options) {
 
 const BackendInfo& likely_backend(const Options& options) {
   const BackendInfo* const asked = requested_backend(options.backend);
-  return asked ? *asked : first_usable_everywhere({usable_backends()});
+  return asked ? *asked : find_backend(first_usable_everywhere({usable_backends()}));
 }
 
 const BackendInfo& choose_backend(ControlPlane& control, const Options& options) {
   if (const BackendInfo* const asked = requested_backend(options.backend)) return *asked;
-  const std::vector<std::string> on_hosts = control.gather(usable_backends());
-  return find_backend(control.broadcast(control.is_leader() ? first_usable_everywhere(on_hosts).name : ""));
+  return find_backend(agree(control, usable_backends, first_usable_everywhere));
 }
 
 void make_backend(ControlPlane& control, const Options& options, std::uint64_t seed, Machine& machine) {

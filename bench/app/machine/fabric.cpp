@@ -7,13 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/worker_interfaces.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
-#include "bench/base/wire.hpp"
+#include "bench/model/agreement.hpp"
 
 namespace p5 {
 
@@ -64,10 +63,8 @@ bool shows_efa(const topo::Host& host) {
 
 // The libraries, devices and data places of all workers, the same on all ranks.
 SharedFabric agree_on_fabric(ControlPlane& control, const topo::Topology& topology, WorkerBackend& backend) {
-  const std::vector<std::string> texts = identify_workers(control, backend);
-  const std::string agreed = from_leader(control, [&] {
-    const std::vector<protocol::Identity> identities = parse_identities(texts);
-    refuse_mixed_libraries(identities, topology);
+  const auto describe = [&](const std::vector<std::string>& texts) {
+    const std::vector<protocol::Identity> identities = identities_from(texts, topology);
     SharedFabric shared{.library = identities.front().library,
                         .library_path = identities.front().library_path,
                         .memory = identities.front().memory,
@@ -86,9 +83,10 @@ SharedFabric agree_on_fabric(ControlPlane& control, const topo::Topology& topolo
       if (shared.why_no_gpu.empty() && !each.why_no_gpu.empty())
         shared.why_no_gpu = fmt::format("rank {} on {}: {}", rank, host_of_rank(topology, rank).name, each.why_no_gpu);
     }
-    return wire::serialize(shared);
-  });
-  return wire::deserialize<SharedFabric>(agreed);
+    return shared;
+  };
+  return agree(
+      control, [&] { return identify(backend); }, describe);
 }
 
 }  // namespace

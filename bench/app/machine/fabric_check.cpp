@@ -11,12 +11,12 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/app/machine/fabric.hpp"
-#include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/worker_interfaces.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/variables.hpp"
 #include "bench/backends/worker.hpp"
 #include "bench/measure/reachability.hpp"
+#include "bench/model/agreement.hpp"
 #include "reports/reachability.hpp"
 
 namespace p5 {
@@ -30,11 +30,11 @@ constexpr std::uint32_t own_abort_epochs = 1u << 31;
 
 // The leader's time limit, agreed by all ranks; 0: no check.
 Seconds agree_on_limit(ControlPlane& control) {
-  return {std::stod(from_leader(control, [] {
+  return {from_leader(control, [] {
     std::error_code problem;
-    if (!std::filesystem::exists(file_of_ours(fabric_worker_program), problem)) return std::string("0");
-    return std::to_string(duration_variable("P5BENCH_REACH_LIMIT").value_or(message_limit).count);
-  }))};
+    if (!std::filesystem::exists(file_of_ours(fabric_worker_program), problem)) return 0.0;
+    return duration_variable("P5BENCH_REACH_LIMIT").value_or(message_limit).count;
+  })};
 }
 
 // Worker options for the path that data will take; nullopt if a rank cannot determine it.
@@ -49,22 +49,22 @@ std::optional<WorkerOptions> agree_on_path(ControlPlane& control, const Options&
     for (const auto& [name, value] : way.value_or(Environment())) worker.environment[name] = value;
   }
   name_interface_for_libfabric(machine.topology, worker.environment);
-  const std::vector<std::string> all = control.gather(clear ? "y" : "n");
-  const bool agreed = std::ranges::find(all, "n") == all.end();
-  return control.broadcast(agreed ? "y" : "n") == "y" ? std::optional(std::move(worker)) : std::nullopt;
+  const bool agreed = agree(
+      control, [&] { return clear; },
+      [](const std::vector<bool>& all) { return std::ranges::find(all, false) == all.end(); });
+  return agreed ? std::optional(std::move(worker)) : std::nullopt;
 }
 
 // Identities of the last workers of these ranks, known at the leader.
 std::vector<reports::ReachabilityHost> describe(ControlPlane& control, const Machine& machine,
                                                 const std::vector<int>& ranks, const protocol::Identity& mine) {
-  const std::vector<std::string> all =
-      control.gather(protocol::to_json(mine).dump(-1, ' ', true, json::error_handler_t::replace));
+  const std::vector<json> all = gather_json(control, protocol::to_json(mine));
   std::vector<reports::ReachabilityHost> hosts;
   if (!control.is_leader()) return hosts;
   for (const int each : ranks) {
     const auto rank = static_cast<std::size_t>(each);
     const topo::Host& host = host_of_rank(machine.topology, rank);
-    const protocol::Identity said = protocol::identity_from_json(json::parse(all.at(rank)));
+    const protocol::Identity said = protocol::identity_from_json(all.at(rank));
     hosts.push_back({.name = host.name,
                      .instance = host.instance,
                      .nic = said.devices.empty() ? said.device_name : said.devices.front(),
@@ -106,7 +106,7 @@ FabricCheck check_fabric(ControlPlane& control, const Options& options, const Ma
   const std::vector<reports::ReachabilityHost> hosts = describe(control, machine, ranks, backend.identity());
   FabricCheck check;
   if (control.is_leader()) check.findings = reports::reachability_findings(reached, hosts, limit);
-  check.cut = control.broadcast(std::ranges::any_of(check.findings, topo::condemns) ? "y" : "n") == "y";
+  check.cut = shared_by_leader(control, std::ranges::any_of(check.findings, topo::condemns));
   return check;
 }
 

@@ -4,16 +4,21 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "bench/app/machine/leader.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/agreement.hpp"
 #include "reports/atomic_file.hpp"
 
 namespace p5 {
+
+void fields(auto& archive, Is<HostProblem> auto& problem) {
+  archive.must("host", problem.host);
+  archive.must("why", problem.why);
+}
 
 namespace {
 
@@ -21,7 +26,6 @@ namespace {
 constexpr Bytes largest_file = GiB(4);
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 fs::path at(const HostRole& place, const fs::path& path) { return place.root / path.relative_path(); }
 
@@ -37,19 +41,16 @@ std::string write_if_different(const fs::path& path, const std::string& text) tr
 
 // Gathers the problem of the first rank of each host; other ranks contribute none.
 std::vector<HostProblem> gather_problems(ControlPlane& control, const HostRole& place, const std::string& mine) {
-  const json said = place.first && !mine.empty() ? json{{"host", place.host}, {"why", mine}} : json();
-  std::vector<HostProblem> problems;
-  for (const std::string& text : control.gather(said.dump(-1, ' ', true, json::error_handler_t::replace)))
-    if (const json each = json::parse(text); !each.is_null()) problems.push_back({each.at("host"), each.at("why")});
+  std::vector<HostProblem> problems = gather_at_leader(control, HostProblem{place.host, place.first ? mine : ""});
+  std::erase_if(problems, [](const HostProblem& each) { return each.why.empty(); });
   return problems;
 }
 
-// Broadcasts arbitrary bytes, which JSON cannot hold.
 std::vector<tuner::NamedFile> files_of_leader(ControlPlane& control, const std::vector<tuner::NamedFile>& files) {
-  json names = json::array();
+  std::vector<std::string> names;
   for (const tuner::NamedFile& file : files) names.push_back(file.name);
+  names = shared_by_leader(control, names);
   std::vector<tuner::NamedFile> all;
-  names = json::parse(control.broadcast(names.dump()));
   for (std::size_t i = 0; i < names.size(); ++i)
     all.push_back({names[i], control.broadcast(control.is_leader() ? files[i].text : "")});
   return all;

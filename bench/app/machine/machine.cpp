@@ -20,10 +20,9 @@
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/units.hpp"
-#include "bench/base/wire.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/control/host_tree.hpp"
-#include "bench/measure/agreement.hpp"
+#include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 
 namespace p5 {
@@ -168,23 +167,33 @@ std::vector<topo::Host> hosts_from(const ClusterSketch& sketch) {
   return hosts;
 }
 
+std::vector<json> gather_json(ControlPlane& control, const json& mine) {
+  std::vector<json> all;
+  for (const std::string& text : control.gather(mine.dump(-1, ' ', true, json::error_handler_t::replace)))
+    all.push_back(json::parse(text));
+  return all;
+}
+
 topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probes) {
   const std::string name = topo::host_name().name;
-  const std::vector<int> numbers = number_hosts(control.gather(name));
-  const auto host_of_rank = shared_by_leader(control, std::vector<std::uint16_t>(numbers.begin(), numbers.end()));
+  const auto host_of_rank = agree(
+      control, [&] { return name; },
+      [](const std::vector<std::string>& names) {
+        const std::vector<int> numbers = number_hosts(names);
+        return std::vector<std::uint16_t>(numbers.begin(), numbers.end());
+      });
   const std::uint16_t mine = host_of_rank[static_cast<std::size_t>(control.participant())];
   const bool first = std::ranges::find(host_of_rank, mine) - host_of_rank.begin() == control.participant();
   topo::Host host;
   if (first) host = topo::discover_host(probes);
-  const std::vector<std::string> described =
-      control.gather(first ? to_json(host).dump(-1, ' ', true, json::error_handler_t::replace) : "");
+  const std::vector<json> described = gather_json(control, first ? to_json(host) : json());
   topo::Topology topology;
   topology.host_of_rank.assign(host_of_rank.begin(), host_of_rank.end());
   topology.taken = utc_now();
   if (control.is_leader()) {
     topology.settings = topo::job_settings();
-    for (const std::string& text : described)
-      if (!text.empty()) topology.hosts.push_back(topo::host_from_json(json::parse(text)));
+    for (const json& each : described)
+      if (!each.is_null()) topology.hosts.push_back(topo::host_from_json(each));
   }
   const ClusterSketch sketch = shared_by_leader(control, sketch_of(topology.hosts));
   if (control.is_leader()) return topology;
@@ -204,9 +213,10 @@ namespace {
 // The platform of the first host.
 const topo::Platform* agree_on_platform(ControlPlane& control, const Options& options, const topo::Topology& topology) {
   if (!options.platform.empty()) return &topo::find_platform(options.platform);
-  const topo::Platform* const found =
-      control.is_leader() && !topology.hosts.empty() ? topo::platform_of(topology.hosts.front()) : nullptr;
-  return topo::platform_of_instance_type(control.broadcast(found ? found->name : ""));
+  return topo::platform_of_instance_type(from_leader(control, [&] {
+    const topo::Platform* const found = topology.hosts.empty() ? nullptr : topo::platform_of(topology.hosts.front());
+    return found ? found->name : std::string();
+  }));
 }
 
 void refuse_unknown_nics(const Options& options, const topo::Platform& platform) {
@@ -322,17 +332,16 @@ topo::Limits find_limits(ControlPlane& control, const Machine& machine) {
   const auto me = static_cast<std::size_t>(control.participant());
   const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == control.participant();
   control.barrier();
-  const std::vector<std::string> together = control.gather(wire::serialize(topo::measure_copy(size, duration).count));
+  const std::vector<double> together = gather_at_leader(control, topo::measure_copy(size, duration).count);
   control.barrier();
-  const std::vector<std::string> alone =
-      control.gather(wire::serialize(first ? topo::measure_copy(size, duration).count : 0.0));
+  const std::vector<double> alone = gather_at_leader(control, first ? topo::measure_copy(size, duration).count : 0.0);
   topo::Limits limits;
   if (control.is_leader()) {
     std::vector<topo::HostCopy> hosts(machine.topology.hosts.size(), {.one = {}, .all = {}, .ranks = 0});
     for (std::size_t rank = 0; rank < together.size(); ++rank) {
       topo::HostCopy& host = hosts[static_cast<std::size_t>(host_of_rank[rank])];
-      host.all.count += wire::deserialize<double>(together[rank]);
-      host.one.count += wire::deserialize<double>(alone[rank]);
+      host.all.count += together[rank];
+      host.one.count += alone[rank];
       ++host.ranks;
     }
     limits = copy_limits(hosts);

@@ -68,6 +68,9 @@ ClusterSketch sketch_of(const std::vector<topo::Host>& hosts);
 // neither names nor devices.
 std::vector<topo::Host> hosts_from(const ClusterSketch& sketch);
 
+// Collective; the JSON of all ranks in order, at the leader. Bytes that are not UTF-8 are replaced.
+std::vector<nlohmann::json> gather_json(ControlPlane& control, const nlohmann::json& mine);
+
 // Collective; the first rank of each host describes it. The leader gets all; other ranks get hosts_from() with their
 // own host's name, and the first rank of a host also its full description. The platform's name is not set.
 topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probes);

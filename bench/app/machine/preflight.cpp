@@ -32,12 +32,11 @@ Environment shared_settings() {
 
 std::vector<topo::Finding> gather_differing_settings(ControlPlane& control, const Options& options,
                                                      const Machine& machine) {
-  const std::vector<std::string> all =
-      control.gather(json(shared_settings()).dump(-1, ' ', true, json::error_handler_t::replace));
+  const std::vector<json> all = gather_json(control, shared_settings());
   if (!control.is_leader()) return {};
   std::vector<topo::RankEnvironment> of_rank;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
-    of_rank.push_back({host_of_rank(machine.topology, rank).name, json::parse(all[rank]).get<Environment>()});
+    of_rank.push_back({host_of_rank(machine.topology, rank).name, all[rank].get<Environment>()});
   return differing_settings(of_rank, options.environment_of_rank0);
 }
 
@@ -95,12 +94,11 @@ std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Mac
     for (topo::Finding& each : told)
       if (std::ranges::find(mine, each.id, &topo::Finding::id) == mine.end()) mine.push_back(std::move(each));
   }
-  const std::vector<std::string> all =
-      control.gather(topo::to_json(mine).dump(-1, ' ', true, json::error_handler_t::replace));
+  const std::vector<json> all = gather_json(control, topo::to_json(mine));
   if (!control.is_leader()) return {};
   std::vector<std::vector<topo::Finding>> of_rank;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    of_rank.push_back(topo::findings_from_json(json::parse(all[rank])));
+    of_rank.push_back(topo::findings_from_json(all[rank]));
     // Most ranks know only their host's name.
     const topo::Host& its = host_of_rank(machine.topology, rank);
     for (topo::Finding& each : of_rank.back())

@@ -6,16 +6,20 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "bench/app/machine/workers.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/agreement.hpp"
 
 namespace p5 {
 
-namespace {
+void fields(auto& archive, Is<NcclInterfaces> auto& interfaces) {
+  archive.must("setting", interfaces.setting);
+  archive.must("wrong", interfaces.wrong);
+}
 
-using nlohmann::json;
+namespace {
 
 constexpr const char* nccl_setting = "NCCL_SOCKET_IFNAME";
 constexpr const char* interface_of_libfabric = "FI_TCP_IFACE";
@@ -86,14 +90,7 @@ std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const
   if (!chooses_nccl_interfaces(environment, read_file))
     mine = nccl_interfaces(list_interfaces(), launcher_addresses(environment));
   if (!mine.setting.empty()) changes[nccl_setting] = mine.setting;
-  const std::vector<std::string> all =
-      control.gather(json{mine.setting, mine.wrong}.dump(-1, ' ', true, json::error_handler_t::replace));
-  std::vector<NcclInterfaces> of_rank;
-  for (const std::string& text : all) {
-    const json told = json::parse(text);
-    of_rank.push_back({told.at(0).get<std::string>(), told.at(1).get<std::vector<std::string>>()});
-  }
-  return interface_findings(of_rank, topology);
+  return interface_findings(gather_at_leader(control, mine), topology);
 }
 
 void name_interface_for_libfabric(const topo::Topology& topology, Environment& changes) {

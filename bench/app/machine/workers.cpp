@@ -8,11 +8,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "bench/app/machine/leader.hpp"
 #include "bench/app/variables.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
-#include "bench/measure/agreement.hpp"
+#include "bench/model/agreement.hpp"
 
 namespace p5 {
 
@@ -55,17 +54,6 @@ protocol::LocalRank local_rank_of(const topo::Topology& topology, std::size_t me
   return local;
 }
 
-// The identity of a rank's device, or the error: its own (-) or an abort (~).
-std::string identify(WorkerBackend& backend) {
-  try {
-    return "+" + protocol::to_json(backend.identify()).dump();
-  } catch (const StalledError& problem) {
-    return std::string("~") + problem.what();
-  } catch (const CaseError& problem) {
-    return std::string("-") + problem.what();
-  }
-}
-
 }  // namespace
 
 std::string file_of_ours(const std::string& name) {
@@ -91,9 +79,9 @@ WorkerOptions worker_options(ControlPlane& control, const Options& options, cons
   worker.timeout = options.timeout;
   worker.deadline = options.deadline;
   worker.join_limit = join_limit(options);
-  from_leader(control, [&]() -> std::string {
-    if (fs::exists(worker.program)) return "";
-    throw EnvironmentError(fmt::format("there is no '{}': {}", worker.program, why_missing));
+  from_leader(control, [&] {
+    if (!fs::exists(worker.program))
+      throw EnvironmentError(fmt::format("there is no '{}': {}", worker.program, why_missing));
   });
   return worker;
 }
@@ -107,26 +95,18 @@ Seconds join_limit(const Options& options) {
   return {std::min(default_join_limit.count, std::max(least.count, options.timeout.count))};
 }
 
-std::vector<std::string> identify_workers(ControlPlane& control, WorkerBackend& backend) {
-  return control.gather(identify(backend));
-}
+std::string identify(WorkerBackend& backend) { return protocol::to_json(backend.identify()).dump(); }
 
-std::vector<protocol::Identity> parse_identities(const std::vector<std::string>& texts) {
-  for (const char kind : {'-', '~'})
-    for (std::size_t rank = 0; rank < texts.size(); ++rank)
-      if (texts[rank].front() == kind) throw EnvironmentError(fmt::format("rank {}: {}", rank, texts[rank].substr(1)));
+std::vector<protocol::Identity> identities_from(const std::vector<std::string>& texts, const topo::Topology& topology) {
   std::vector<protocol::Identity> identities;
-  for (const std::string& text : texts) identities.push_back(protocol::identity_from_json(json::parse(text.substr(1))));
-  return identities;
-}
-
-void refuse_mixed_libraries(const std::vector<protocol::Identity>& identities, const topo::Topology& topology) {
+  for (const std::string& text : texts) identities.push_back(protocol::identity_from_json(json::parse(text)));
   for (std::size_t rank = 1; rank < identities.size(); ++rank)
     if (identities[rank].library != identities[0].library)
       throw EnvironmentError(
           fmt::format("rank {} on {} has {} ({}), rank 0 has {} ({}): the library has to be the same on all nodes",
                       rank, host_of_rank(topology, rank).name, identities[rank].library, identities[rank].library_path,
                       identities[0].library, identities[0].library_path));
+  return identities;
 }
 
 }  // namespace p5

@@ -26,11 +26,9 @@ WorkerOptions worker_options(ControlPlane& control, const Options& options, cons
 // Limit for starting workers and then for joining: 120 s, or --timeout if that is given and shorter, but 10 s at least.
 Seconds join_limit(const Options& options);
 
-// Collective; starts the workers and gathers each one's identity or error as text, at the leader.
-std::vector<std::string> identify_workers(ControlPlane& control, WorkerBackend& backend);
-// At the leader. Throw EnvironmentError naming the rank whose worker has no device, or whose library differs from rank
-// 0's.
-std::vector<protocol::Identity> parse_identities(const std::vector<std::string>& texts);
-void refuse_mixed_libraries(const std::vector<protocol::Identity>& identities, const topo::Topology& topology);
+// Starts this rank's worker; its identity as text. Throws CaseError.
+std::string identify(WorkerBackend& backend);
+// The identities of all ranks' workers. Throws EnvironmentError naming a rank whose library differs from rank 0's.
+std::vector<protocol::Identity> identities_from(const std::vector<std::string>& texts, const topo::Topology& topology);
 
 }  // namespace p5

@@ -71,7 +71,7 @@ constexpr std::array phases{
 // end the job when the first rank exits.
 ExitCode run_acceptance(ControlPlane& control, const Request& request) {
   Run run(control, request);
-  if (request.wall_limit) watch_wall_limit(run);
+  request.shutdown.set_actions(actions_before_end(run));
   for (const RunPhase& phase : phases) {
     if (!phase.applies(run)) continue;
     run.phase = phase.name;
@@ -95,7 +95,7 @@ ExitCode run_acceptance(ControlPlane& control, const Request& request) {
     run.code = run.recorder.end_early(problem->what, problem->code);
     break;
   }
-  request.signals.set_final_exit_code(control.is_leader() ? run.code : ExitCode::ok);
+  request.shutdown.set_final_exit_code(control.is_leader() ? run.code : ExitCode::ok);
   return run.code;
 }
 

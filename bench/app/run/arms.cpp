@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "bench/app/machine/leader.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 
 namespace p5 {
@@ -46,8 +46,7 @@ std::string missing_folder(const Settings& settings) {
 }
 
 void refuse_missing_folders(ControlPlane& control, const std::string& name, const Settings& settings) {
-  const std::vector<std::string> all = control.gather(missing_folder(settings));
-  from_leader(control, [&]() -> std::string {
+  const auto refuse = [&](const std::vector<std::string>& all) {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       if (all[rank].empty()) continue;
       const std::string what = fmt::format("--{}: {}: {}", name, library_path, all[rank]);
@@ -55,15 +54,16 @@ void refuse_missing_folders(ControlPlane& control, const std::string& name, cons
       throw EnvironmentError(
           fmt::format("{} on the host of rank {}; the libraries have to be on all hosts", what, rank));
     }
-    return "";
-  });
+  };
+  agree(
+      control, [&] { return missing_folder(settings); }, refuse);
 }
 
 // The arm's variables; its library folders are searched before the inherited ones.
 Environment variables_of(ControlPlane& control, const Options& options, Settings settings) {
   const char* const own = std::getenv(library_path);
   std::string before = own ? own : "";
-  if (options.environment_of_rank0) before = control.broadcast(before);
+  if (options.environment_of_rank0) before = shared_by_leader(control, before);
   const auto found = settings.find(library_path);
   if (found != settings.end() && !found->second.empty() && !before.empty()) found->second += ":" + before;
   return settings;

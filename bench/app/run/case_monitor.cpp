@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bench/app/machine/machine.hpp"
 #include "bench/app/machine/workers.hpp"
 
 namespace p5 {
@@ -124,21 +125,20 @@ void CaseMonitor::finish(ControlPlane& control, const Machine& machine, Recorder
   std::vector<topo::Windows> spans;
   if (cases_) spans = cases_->windows, spans.push_back(alone_);
   const json agreed = json::parse(control.broadcast(cases_ ? to_json(spans).dump() : ""));
-  std::string mine;
+  json mine;
   if (watch_) {
     const auto me = static_cast<std::size_t>(control.participant());
     const topo::Host& host = machine.topology.hosts[static_cast<std::size_t>(machine.topology.host_of_rank[me])];
     const std::vector<topo::Tick> ticks = watch_->finish();
-    mine = to_json(summarize(ticks, windows_from(agreed, begin_), host))
-               .dump(-1, ' ', true, json::error_handler_t::replace);
+    mine = to_json(summarize(ticks, windows_from(agreed, begin_), host));
   }
-  const std::vector<std::string> replies = control.gather(mine);
+  const std::vector<json> replies = gather_json(control, mine);
   if (!cases_) return;
   // Indexed by case, then by host; the first entry covers the whole watch.
   std::vector<std::vector<topo::HostActivity>> by_case(spans.size() + 1);
-  for (const std::string& text : replies) {
-    if (text.empty()) continue;
-    std::vector<topo::HostActivity> host = topo::during_from_json(json::parse(text));
+  for (const json& reply : replies) {
+    if (reply.is_null()) continue;
+    std::vector<topo::HostActivity> host = topo::during_from_json(reply);
     for (std::size_t i = 0; i < by_case.size() && i < host.size(); ++i) by_case[i].push_back(std::move(host[i]));
   }
   const std::vector<topo::HostActivity> alone = std::move(by_case.back());

@@ -2,8 +2,9 @@
 // it time to.
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <functional>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -11,7 +12,6 @@
 
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/run/phases.hpp"
-#include "bench/backends/descendants.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 
@@ -47,12 +47,6 @@ std::string describe_rank(const Run& run, int rank) {
 
 void write_abort_note(const Run& run, const std::string& why) {
   if (!run.folder.empty()) write_note_for_leader(run.folder, run.control.participant(), why);
-}
-
-// Other processes end with this one or by the launcher, but their shared memory has to be removed here.
-[[noreturn]] void leave(const Run& run, ExitCode code) {
-  if (run.request.wall_limit) end_descendants();
-  std::_Exit(static_cast<int>(code));
 }
 
 // Empty if unknown, as within the operation under test.
@@ -92,7 +86,7 @@ void handle_hang(Run& run, const Watchdog::Hang& hang) {
     write_abort_note(run, why);
   }
   if (!run.control.is_leader() || !run.opened) print_error(why);
-  leave(run, run.recorder.end_early(why));
+  run.request.shutdown.exit(run.recorder.end_early(why));
 }
 
 void abort_job(Run& run, const JobLost& lost) {
@@ -100,32 +94,35 @@ void abort_job(Run& run, const JobLost& lost) {
     print_error(lost.what());
     write_abort_note(run, lost.what());
   }
-  leave(run, run.recorder.end_early(lost.what(), lost.code));
+  run.request.shutdown.exit(run.recorder.end_early(lost.what(), lost.code));
 }
 
-// Timeouts of the leader's own workers are shorter than this limit.
-void watch_wall_limit(Run& run) {
-  run.request.wall_limit->on_end([&run] {
-    if (!run.control.is_leader()) return;
-    const std::string awaited = describe_missing_ranks(run);
-    const std::string why =
-        fmt::format("no answer within {} while {}{}", to_text(run.options.limit), run.phase.load(),
-                    awaited.empty() ? ": " + describe_rank(run, run.control.participant()) : awaited);
-    if (!run.opened) print_result(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
-    run.recorder.end_early(why);
-  });
+namespace {
+
+std::optional<ExitCode> end_by_signal(Run& run, const std::string& signal) {
+  if (!run.opened) return ExitCode::unfinished;
+  const ExitCode code = run.recorder.end_early(fmt::format("ended by {} while {}", signal, run.phase.load()));
+  // A rank that is finishing may still complete.
+  if (!run.control.is_leader())
+    wait_while([&] { return !run.recorder.finished(); }, run.finishing ? grace_after_hang : grace);
+  return run.recorder.finished() ? std::nullopt : std::optional(code);
 }
 
-void prepare_for_signals(Run& run) {
-  run.termination_handler.emplace(run.request.signals, [&run](const std::string& signal) -> std::optional<ExitCode> {
-    const ExitCode code = run.recorder.end_early(fmt::format("ended by {} while {}", signal, run.phase.load()));
-    // A rank that is finishing may still complete.
-    if (!run.control.is_leader())
-      wait_while([&] { return !run.recorder.finished(); }, run.finishing ? grace_after_hang : grace);
-    if (run.recorder.finished()) return std::nullopt;
-    if (run.request.wall_limit) end_descendants();
-    return code;
-  });
+// Names the ranks that have not answered. Timeouts of the leader's own workers are shorter than the limit.
+void end_by_limit(Run& run) {
+  if (!run.control.is_leader()) return;
+  const std::string awaited = describe_missing_ranks(run);
+  const std::string why = fmt::format("no answer within {} while {}{}", to_text(run.options.limit), run.phase.load(),
+                                      awaited.empty() ? ": " + describe_rank(run, run.control.participant()) : awaited);
+  if (!run.opened) print_result(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
+  run.recorder.end_early(why);
+}
+
+}  // namespace
+
+Shutdown::Actions actions_before_end(Run& run) {
+  return {.on_signal = [&run](const std::string& signal) { return end_by_signal(run, signal); },
+          .on_limit = [&run] { end_by_limit(run); }};
 }
 
 }  // namespace p5

@@ -4,13 +4,12 @@
 #include <optional>
 #include <vector>
 
-#include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/preflight.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/app/tuning/tuning.hpp"
-#include "bench/measure/agreement.hpp"
 #include "bench/measure/rendezvous.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/findings.hpp"
 #include "reports/local_checks.hpp"

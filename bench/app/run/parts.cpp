@@ -8,11 +8,11 @@
 
 #include "bench/app/machine/fabric.hpp"
 #include "bench/app/machine/fabric_check.hpp"
-#include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/observations.hpp"
 #include "topo/host_memory.hpp"
@@ -158,10 +158,8 @@ std::vector<int> cases_of_slow_paths(const Machine& machine, const std::vector<C
 // Rates of GPU-NIC paths, one after the other; those that are slow are measured once more. `cases` and `nics` are of
 // single NICs with data in the nearest GPU.
 void measure_gdr(Run& run, Backend& backend, const std::vector<Case>& cases, const std::vector<Measurement>& nics) {
-  std::vector<std::vector<int>> gpus{run.control.is_leader() ? other_gpus(run.machine) : std::vector<int>()};
-  gpus = shared_by_leader(run.control, gpus);
   std::vector<Case> others;
-  for (const int gpu : gpus.front())
+  for (const int gpu : from_leader(run.control, [&] { return other_gpus(run.machine); }))
     for (const Case& c : cases) {
       if (!c.nic) continue;
       others.push_back(with_rounds(c, rounds_with_all_sources(*c.rounds)));
@@ -191,7 +189,7 @@ std::vector<Measurement> measure_nics(Run& run) {
   if (besides) {
     std::error_code problem;
     const bool there = std::filesystem::exists(file_of_ours(fabric_worker_program), problem);
-    if (from_leader(run.control, [&] { return std::string(there ? "y" : "n"); }) == "n") return {};
+    if (!shared_by_leader(run.control, there)) return {};
     FabricBackend made;
     try {
       made = make_fabric_backend(run.control, run.options, machine.topology);

@@ -15,7 +15,7 @@
 #include "bench/app/run/case_monitor.hpp"
 #include "bench/app/run/recorder.hpp"
 #include "bench/app/run/resuming.hpp"
-#include "bench/app/run/termination.hpp"
+#include "bench/app/run/shutdown.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/control/collective_errors.hpp"
@@ -42,6 +42,9 @@ struct Run {
         request(asked),
         options(asked.options),
         watchdog([this](const Watchdog::Hang& hang) { handle_hang(*this, hang); }) {}
+  ~Run() { request.shutdown.set_actions({}); }
+  Run(const Run&) = delete;  // the watchdog's and the shutdown's threads refer to this object
+  Run& operator=(const Run&) = delete;
 
   CollectiveErrors control;
   const Request& request;
@@ -59,7 +62,6 @@ struct Run {
   std::string cluster;           // at the leader
   std::filesystem::path folder;  // the same path on all ranks
   Recorder recorder;
-  std::optional<TerminationHandler> termination_handler;
   RunnerOptions runner;
   std::optional<CaseMonitor> case_monitor;
   std::unique_ptr<Backend> fabric;  // measures single NICs if the backend under test cannot
@@ -81,10 +83,8 @@ Seconds longest_wait(const Run& run);
 void handle_hang(Run& run, const Watchdog::Hang& hang);
 // Leaves a note for the leader and ends the process: other ranks wait for this one in calls that nothing else ends.
 [[noreturn]] void abort_job(Run& run, const JobLost& lost);
-// Names the ranks that have not answered when the time of a check is over.
-void watch_wall_limit(Run& run);
-// Installs the handler by which a signal ends the run with a report.
-void prepare_for_signals(Run& run);
+// What a signal and the time limit of `check` do first: the leader ends the run with a report.
+Shutdown::Actions actions_before_end(Run& run);
 
 // ---- preparing.cpp, measuring.cpp: only for `check`
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "bench/app/machine/fabric_check.hpp"
-#include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/preflight.hpp"
 #include "bench/app/run/comparing.hpp"
 #include "bench/app/run/parts.hpp"
@@ -23,11 +22,18 @@
 #include "bench/base/embedded.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/nodes.hpp"
 #include "reports/reachability.hpp"
 
 namespace p5 {
+
+void fields(auto& archive, Is<CaseInLaunch> auto& place) {
+  archive.must("arm", place.arm);
+  archive.must("launch", place.launch);
+  archive.must("at", place.at);
+}
 
 namespace {
 
@@ -93,7 +99,7 @@ RanksOnHosts gpus_as_hosts(const Run& run) {
   return gpus;
 }
 
-bool agree_on_time_left(Run& run) { return run.control.broadcast(has_time_left(run) ? "y" : "n") == "y"; }
+bool agree_on_time_left(Run& run) { return shared_by_leader(run.control, has_time_left(run)); }
 
 bool has_time_left(const Run& run) { return !run.options.deadline || Clock::now() < *run.options.deadline; }
 
@@ -120,11 +126,11 @@ constexpr double longest_finishing_s = 60;
 // The leader's seed, or that of the run that --resume continues.
 std::uint64_t agree_on_seed(Run& run) {
   const Options& options = run.options;
-  return std::stoull(from_leader(run.control, [&] {
+  return from_leader(run.control, [&]() -> std::uint64_t {
     if (options.resume) run.earlier = find_earlier_run(options);
-    if (run.earlier) return std::to_string(run.earlier->report.run.seed);
-    return std::to_string(options.seed ? *options.seed : std::random_device{}() % 1'000'000);
-  }));
+    if (run.earlier) return run.earlier->report.run.seed;
+    return options.seed ? *options.seed : std::random_device{}() % 1'000'000;
+  });
 }
 
 // Tuning is on by default where possible; only an explicit request is refused.
@@ -138,12 +144,10 @@ void refuse_tuning_without_nccl(const Options& options, const Machine& machine) 
 
 // Shares the results that the leader kept of an earlier run.
 std::set<CaseInLaunch> agree_on_done(ControlPlane& control, const std::vector<KeptLine>& kept) {
-  nlohmann::json places = nlohmann::json::array();
-  for (const KeptLine& line : kept) places.push_back({line.place.arm, line.place.launch, line.place.at});
-  std::set<CaseInLaunch> done;
-  for (const nlohmann::json& place : nlohmann::json::parse(control.broadcast(places.dump())))
-    done.insert({place.at(0), place.at(1), place.at(2)});
-  return done;
+  std::vector<CaseInLaunch> done;
+  for (const KeptLine& line : kept) done.push_back(line.place);
+  done = shared_by_leader(control, done);
+  return {done.begin(), done.end()};
 }
 
 struct ClusterName {
@@ -286,7 +290,6 @@ void open_report(Run& run) {
   });
   run.runner = runner_options(run);
   if (options.resume) run.runner.done = agree_on_done(run.control, kept);
-  prepare_for_signals(run);
   run.opened = true;
 }
 

@@ -2,17 +2,15 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "bench/app/tuning/stages.hpp"
 #include "bench/measure/trials.hpp"
+#include "bench/model/agreement.hpp"
 #include "tuner/arms.hpp"
 
 namespace p5 {
 
 namespace {
-
-using nlohmann::json;
 
 constexpr int samples_per_block = 4;
 constexpr int confirmation_launches = 2;
@@ -30,27 +28,20 @@ class ArmSearch {
   }
 
   ArmSearchResult run() {
-    while (const std::optional<Environment> next = agree_on(next_arm())) {
+    while (const std::optional<Environment> next = from_leader(control_, [&] { return next_arm(); })) {
       const double before = time_left_();
       const tuner::JudgedArm judged = judge(*next, 1, nullptr);
       longest_arm_s_ = std::max(longest_arm_s_, before - time_left_());
       if (control_.is_leader()) result_.judged.push_back(judged);
     }
-    const std::optional<Environment> best = agree_on(best_arm());
+    const std::optional<Environment> best = from_leader(control_, [&] { return best_arm(); });
     if (best) confirm_winner(*best);
     return std::move(result_);
   }
 
  private:
-  // Broadcasts the leader's choice.
-  std::optional<Environment> agree_on(const std::optional<Environment>& mine) {
-    const json said = json::parse(control_.broadcast(mine ? json(*mine).dump() : "null"));
-    if (said.is_null()) return std::nullopt;
-    return said.get<Environment>();
-  }
-
+  // At the leader.
   std::optional<Environment> next_arm() {
-    if (!control_.is_leader()) return std::nullopt;
     const std::optional<tuner::Arm> next =
         tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {});
     if (!next) return std::nullopt;
@@ -60,8 +51,8 @@ class ArmSearch {
     return std::nullopt;
   }
 
+  // At the leader.
   std::optional<Environment> best_arm() const {
-    if (!control_.is_leader()) return std::nullopt;
     const Environment best =
         tuner::best_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {}).environment;
     return best.empty() ? std::nullopt : std::optional(best);

@@ -8,10 +8,10 @@
 #include <tuple>
 #include <variant>
 
-#include "bench/app/machine/leader.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/text.hpp"
+#include "bench/model/agreement.hpp"
 #include "bench/model/groups.hpp"
 #include "bench/model/plan.hpp"
 #include "tuner/table.hpp"
@@ -36,14 +36,15 @@ std::string content_of(const char* path) try { return read_input(path, largest_f
 
 void refuse_differing_tuning_files(ControlPlane& control) {
   // Names and contents of the files that decide how a rank runs a call.
-  std::string mine;
-  for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"}) {
-    const char* const path = std::getenv(name);
-    if (!path || !*path) continue;
-    mine += fmt::format("{}={}: {}\n", name, path, content_of(path));
-  }
-  const std::vector<std::string> all = control.gather(mine);
-  from_leader(control, [&]() -> std::string {
+  const auto describe = [] {
+    std::string mine;
+    for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"}) {
+      const char* const path = std::getenv(name);
+      if (path && *path) mine += fmt::format("{}={}: {}\n", name, path, content_of(path));
+    }
+    return mine;
+  };
+  agree(control, describe, [](const std::vector<std::string>& all) {
     for (std::size_t rank = 1; rank < all.size(); ++rank)
       if (all[rank] != all[0])
         throw EnvironmentError(
@@ -51,19 +52,17 @@ void refuse_differing_tuning_files(ControlPlane& control) {
                         "and hang. Put "
                         "the same file on all nodes, or unset the variable",
                         rank, first_line(all[rank]), first_line(all[0])));
-    return "";
   });
 }
 
 std::vector<tuner::Table> read_kept_tables(ControlPlane& control, const Options& options) {
   std::vector<tuner::Table> tables;
   if (options.keep_table.empty()) return tables;
-  from_leader(control, [&]() -> std::string {
+  from_leader(control, [&] {
     auto parsed = tuner::parse_csv(read_input(options.keep_table, largest_file, "name an nccl-tuner.csv"));
     if (const auto* const problem = std::get_if<std::string>(&parsed))
       throw UsageError(fmt::format("--keep-table {}: {}", printable(options.keep_table), *problem));
     tables = std::get<std::vector<tuner::Table>>(std::move(parsed));
-    return "";
   });
   return tables;
 }

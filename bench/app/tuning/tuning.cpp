@@ -6,13 +6,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 #include <variant>
 
 #include "bench/app/machine/files_on_hosts.hpp"
-#include "bench/app/machine/leader.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/tuning/alternatives.hpp"
 #include "bench/app/tuning/inputs.hpp"
@@ -24,6 +22,7 @@
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/trials.hpp"
+#include "bench/model/agreement.hpp"
 #include "reports/atomic_file.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/files.hpp"
@@ -89,18 +88,16 @@ class Tuning {
   }
 
   reports::Tuning run() {
-    if (agreed(fits())) run_stages();
+    if (from_leader(control_, [&] { return fits(); })) run_stages();
     course_.wall_s = clock_.wall();
     return deliver();
   }
 
  private:
-  // Broadcasts the leader's answer.
-  bool agreed(bool leaders) { return control_.broadcast(leaders ? "y" : "n") == "y"; }
+  bool agreed(bool leaders) { return shared_by_leader(control_, leaders); }
 
-  // True at the leader if tuning fits the budget and one table fits all groups.
+  // At the leader: true if tuning fits the budget and one table fits all groups.
   bool fits() {
-    if (!control_.is_leader()) return false;
     const std::string objection =
         one_communicator_size_
             ? clock_.objection()
@@ -355,12 +352,13 @@ class Tuning {
   }
 
   std::vector<Case> cases_to_confirm() {
-    nlohmann::json said = nlohmann::json::object();
-    if (control_.is_leader())
-      for (const auto& [collective, bytes] : sizes_to_confirm()) said[collective].push_back(bytes.count);
-    said = nlohmann::json::parse(control_.broadcast(said.dump()));
+    const auto sizes_of_collectives = from_leader(control_, [&] {
+      std::map<std::string, std::vector<std::uint64_t>> all;
+      for (const auto& [collective, bytes] : sizes_to_confirm()) all[collective].push_back(bytes.count);
+      return all;
+    });
     std::vector<Case> cases;
-    for (const auto& [collective, counts] : said.items()) {
+    for (const auto& [collective, counts] : sizes_of_collectives) {
       std::vector<Bytes> sizes;
       for (const std::uint64_t count : counts) sizes.push_back({count});
       std::ranges::move(make_cases(options_, machine_, seed_, {collective}, sizes), std::back_inserter(cases));
@@ -398,8 +396,7 @@ class Tuning {
             to_text(problems)));
       return;
     }
-    const Environment loading = nlohmann::json::parse(
-        control_.broadcast(control_.is_leader() ? nlohmann::json(tuner::variables_of(trial)).dump() : "{}"));
+    const Environment loading = from_leader(control_, [&] { return tuner::variables_of(trial); });
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
     Trials trials(control_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);
     run_on_leader(control_, trials, [&] {

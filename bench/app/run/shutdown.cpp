@@ -1,0 +1,138 @@
+#include "bench/app/run/shutdown.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "bench/backends/descendants.hpp"
+#include "bench/base/console.hpp"
+
+namespace p5 {
+
+namespace {
+
+// Time to exit for a process that is finishing when a signal arrives.
+constexpr Seconds longest_end{2};
+// Parts of the time limit: to report what has not answered, and to end all processes that were started.
+constexpr Seconds report_time{0.7}, cleanup_time{1.3};
+// Minimum part of the limit for finding the device that did not answer, and for the report.
+constexpr Seconds diagnosis_time{5};
+constexpr double diagnosis_share = 0.25;
+
+// nohup ignores SIGHUP so that a process outlives its terminal.
+bool ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+sigset_t handled_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const auto& [signal, name] : termination_signals)
+    if (signal != SIGHUP || !ignored(signal)) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+Shutdown::~Shutdown() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  if (signals_.joinable()) signals_.join();
+}
+
+void Shutdown::handle_signals() {
+  const sigset_t set = handled_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signals_ = start_thread([this] { wait_for_signals(); });
+}
+
+void Shutdown::limit_time(Clock::time_point start, Seconds limit, bool prints_reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    limit_ = limit;
+    prints_reason_ = prints_reason;
+  }
+  const double left = std::max(limit.count - cleanup_time.count - since(start).count, 0.0);
+  end_within("the command", {left + (prints_reason ? 0 : cleanup_time.count)});
+}
+
+void Shutdown::limit_teardown(const std::string& step, Seconds limit) {
+  const double left = limit_ ? -since(deadline_).count : limit.count;
+  end_within(step, {std::clamp(left, 0.0, limit.count)});
+}
+
+void Shutdown::end_within(const std::string& step, Seconds limit) {
+  deadline_ = deadline_in(limit);
+  if (!watchdog_) watchdog_.emplace([this](const Watchdog::Hang& hang) { end_in_time(hang); });
+  watchdog_->arm(step, limit);
+}
+
+void Shutdown::set_actions(Actions actions) {
+  const std::lock_guard lock(mutex_);
+  actions_ = std::move(actions);
+}
+
+void Shutdown::exit(ExitCode code) const {
+  if (limit_) end_descendants();
+  std::_Exit(static_cast<int>(code));
+}
+
+void Shutdown::wait_for_signals() {
+  const sigset_t set = handled_signals();
+  std::optional<Clock::time_point> first_signal;  // time of the first signal to a process that is finishing
+  for (;;) {
+    const timespec look_again{.tv_sec = 0, .tv_nsec = 50'000'000};
+    const int signal = sigtimedwait(&set, nullptr, &look_again);
+    const std::lock_guard lock(mutex_);
+    if (done_) return;
+    const std::optional<ExitCode> final_code = code_;
+    if (first_signal && since(*first_signal).count > longest_end.count) exit(final_code.value_or(ExitCode::unfinished));
+    const auto known = std::ranges::find(termination_signals, signal, [](const auto& each) { return each.first; });
+    if (known == termination_signals.end()) continue;
+    const auto code = actions_.on_signal ? actions_.on_signal(known->second) : std::nullopt;
+    if (code || (!actions_.on_signal && !final_code)) exit(code.value_or(ExitCode::unfinished));
+    if (!first_signal) first_signal = Clock::now();
+  }
+}
+
+// An action may hang too, so it has a thread of its own.
+void Shutdown::end_in_time(const Watchdog::Hang& hang) {
+  const auto reported = std::make_shared<std::atomic<bool>>(false);
+  start_thread([this, hang, reported] {
+    const std::lock_guard lock(mutex_);
+    if (code_.load())
+      print_reason(fmt::format("no progress in {} within {}", hang.step, to_text(hang.limit)));
+    else if (actions_.on_limit)
+      actions_.on_limit();
+    else
+      print_reason(
+          fmt::format("nothing began within {}: the ranks do not come together", to_text(limit_.value_or(hang.limit))));
+    reported->store(true);
+  }).detach();
+  const auto start = Clock::now();
+  while (!reported->load() && since(start).count < report_time.count)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  if (!reported->load()) print_reason(fmt::format("not finished within {}", to_text(limit_.value_or(hang.limit))));
+  exit(code_.load().value_or(ExitCode::unfinished));
+}
+
+void Shutdown::print_reason(const std::string& reason) const {
+  if (prints_reason_) print_error(reason);
+}
+
+Clock::time_point last_wait_deadline(Clock::time_point start, Seconds limit) {
+  const double waiting = limit.count - std::max(diagnosis_time.count, diagnosis_share * limit.count);
+  return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(waiting));
+}
+
+}  // namespace p5

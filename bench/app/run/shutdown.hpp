@@ -1,0 +1,73 @@
+// Every end of the process other than the return of its command: a termination signal, the time limit of `check`, ranks
+// that hang or are lost, and a teardown that does not return.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "bench/base/error.hpp"
+#include "bench/base/thread.hpp"
+#include "bench/base/units.hpp"
+
+namespace p5 {
+
+class Shutdown {
+ public:
+  // What a command does before the process ends. Both run on threads of their own, which can write files.
+  struct Actions {
+    // Receives the signal's name and returns the exit code; nullopt: the command is about to end by itself.
+    std::function<std::optional<ExitCode>(const std::string& signal)> on_signal = {};
+    // Reports what has not answered within the time limit; the process ends 0.7 s later at the latest.
+    std::function<void()> on_limit = {};
+  };
+
+  Shutdown() = default;
+  ~Shutdown();
+  Shutdown(const Shutdown&) = delete;  // its threads refer to this object
+  Shutdown& operator=(const Shutdown&) = delete;
+
+  // Handles SIGHUP, SIGINT, SIGTERM and the like from here on, on a thread: a launcher kills under a second later. Call
+  // it before other threads start, which inherit the blocked signals, and after forking processes. A SIGHUP that is
+  // ignored at the start stays ignored.
+  void handle_signals();
+  // Time limit of the whole command: the process and all that it started end by `start` plus `limit`, whatever blocks.
+  // With `prints_reason` false another process prints the reason, and this one ends a moment later.
+  void limit_time(Clock::time_point start, Seconds limit, bool prints_reason);
+  // Without actions a signal ends the process with `unfinished`. Objects that actions refer to must exist until others
+  // are set, which waits for an action that runs.
+  void set_actions(Actions actions);
+  // The command is done and nothing changes its exit code any more: a signal ends the process only if it does not exit
+  // soon.
+  void set_final_exit_code(ExitCode code) { code_ = code; }
+  // What is left, such as MPI_Finalize, may wait for ranks that are gone: the process ends after `limit`.
+  void limit_teardown(const std::string& step, Seconds limit);
+
+  // Ends the process without destructors and MPI_Finalize, which would wait for other ranks. Where the command has a
+  // time limit, ends all that it started first.
+  [[noreturn]] void exit(ExitCode code) const;
+
+ private:
+  void wait_for_signals();
+  void end_within(const std::string& step, Seconds limit);
+  [[noreturn]] void end_in_time(const Watchdog::Hang& hang);
+  void print_reason(const std::string& reason) const;
+
+  std::mutex mutex_;  // held while an action runs
+  Actions actions_;
+  bool done_ = false;
+  std::atomic<std::optional<ExitCode>> code_{};  // the final exit code
+  std::thread signals_;
+  std::optional<Seconds> limit_;  // of the command
+  bool prints_reason_ = true;
+  Clock::time_point deadline_{};      // of what the watchdog watches
+  std::optional<Watchdog> watchdog_;  // declared last: its thread uses all of the above
+};
+
+// The last time to wait for a device under a time limit; the rest is for the report.
+Clock::time_point last_wait_deadline(Clock::time_point start, Seconds limit);
+
+}  // namespace p5

@@ -1,0 +1,101 @@
+#include "bench/model/agreement.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace p5::agreement {
+
+namespace {
+
+// Among stalled ranks, the one behind all others is at fault; when several are, none can be named.
+std::optional<Failure> find_stalled_rank(const Failures& failures) {
+  std::optional<Failure> behind;
+  bool several = false;
+  for (const std::optional<Failure>& each : failures) {
+    if (!each || each->kind != Kind::stalled) continue;
+    if (behind && (each->progress > behind->progress || each->rank == behind->rank)) continue;
+    several = behind && each->progress == behind->progress;
+    if (!several) behind = each;
+  }
+  if (several) {
+    behind->rank.reset();
+    behind->what = "all ranks stopped at the same point: " + behind->what;
+  }
+  return behind;
+}
+
+// Tells which ranks stalled. None where a process was lost or failed: the others then only wait for it.
+void add_stalled_ranks(const Failures& failures, PhaseFailed& failed) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::optional<Failure>& each : failures) {
+    if (!each) continue;
+    if (each->kind != Kind::stalled) return;
+    least = std::min(least, std::floor(each->progress));
+  }
+  for (const std::optional<Failure>& each : failures) {
+    if (!each) continue;
+    std::vector<int>& ranks = std::floor(each->progress) > least ? failed.waiting : failed.stalled;
+    ranks.insert(ranks.end(), each->stalled.begin(), each->stalled.end());
+  }
+}
+
+}  // namespace
+
+Failure current_failure(int rank) try { throw; } catch (const JobLost&) {
+  throw;
+} catch (const StalledError& problem) {
+  const int own = problem.rank.value_or(rank);
+  return {Kind::stalled, own, problem.progress, problem.ranks.empty() ? std::vector{own} : problem.ranks,
+          problem.what()};
+} catch (const LostError& problem) {
+  return {.kind = Kind::lost, .rank = problem.rank.value_or(rank), .what = problem.what()};
+} catch (const CaseError& problem) {
+  return {.kind = Kind::failed, .rank = problem.rank.value_or(rank), .what = problem.what()};
+} catch (const UsageError& problem) {
+  return {.kind = Kind::usage, .rank = rank, .what = problem.what()};
+} catch (const EnvironmentError& problem) {
+  return {.kind = Kind::environment, .rank = rank, .what = problem.what()};
+} catch (const std::exception& problem) {
+  return {.kind = Kind::other, .rank = rank, .what = describe(problem)};
+}
+
+void raise(const Failure& failure) {
+  const std::string what = failure.rank ? fmt::format("rank {}: {}", *failure.rank, failure.what) : failure.what;
+  if (failure.kind == Kind::usage) throw UsageError(what);
+  if (failure.kind == Kind::other) throw std::runtime_error(what);
+  throw EnvironmentError(what);
+}
+
+std::optional<Failure> first_failure(const Failures& failures) {
+  const auto find = [&](const auto& wanted) {
+    const auto found = std::ranges::find_if(failures, [&](const auto& each) { return each && wanted(each->kind); });
+    return found != failures.end() ? *found : std::nullopt;
+  };
+  if (auto lost = find([](Kind kind) { return kind == Kind::lost; })) return lost;
+  if (auto failed = find([](Kind kind) { return kind != Kind::stalled; })) return failed;
+  return find([](Kind) { return true; });
+}
+
+std::optional<Failure> failure_of_operation(const Failures& failures) {
+  std::optional<Failure> first = first_failure(failures);
+  return first && first->kind == Kind::stalled ? find_stalled_rank(failures) : first;
+}
+
+std::optional<Failure> failure_of_operation(const Failures& failures, const Group& group) {
+  Failures own;
+  for (const int rank : group) own.push_back(failures.at(static_cast<std::size_t>(rank)));
+  return failure_of_operation(own);
+}
+
+void fail_phase(Phase phase, const Failure& failure, const Failures& all) {
+  if (!failure.rank && (failure.kind == Kind::usage || failure.kind == Kind::environment)) raise(failure);
+  PhaseFailed failed{phase, failure.rank, failure.what};
+  add_stalled_ranks(all, failed);
+  throw failed;
+}
+
+}  // namespace p5::agreement
